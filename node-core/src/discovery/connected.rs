@@ -1,0 +1,213 @@
+//! The simplest finder: nodes that are connected to the owner and have room.
+//!
+//! Every node tells its gateways what it can take. An [`Offer`] counts the units received so
+//! far, so an offer that crosses a grant on the wire is not taken for new room.
+
+use super::{Found, Offer, Place, Query};
+use crate::ids::NodeId;
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub struct Connected {
+    nodes: BTreeMap<NodeId, Entry>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    offer: Option<Offer>,
+    /// Units placed there since it was connected.
+    placed: u64,
+}
+
+impl Entry {
+    /// Its offer as it stands after what is still on the way.
+    fn now(&self) -> Option<Offer> {
+        self.offer.map(|offer| {
+            let on_the_way = u32::try_from(self.placed.saturating_sub(offer.received)).unwrap_or(u32::MAX);
+            Offer {
+                free: offer.free.saturating_sub(on_the_way),
+                room: offer.room.saturating_sub(on_the_way),
+                ..offer
+            }
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    Find(Query),
+    /// Tell a gateway what this node can take.
+    Offer {
+        to: NodeId,
+        offer: Offer,
+    },
+    /// A node declined units: it has no room until it offers some again.
+    Declined {
+        node: NodeId,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Found(Found),
+    /// Some node has room that it had not before.
+    Room,
+}
+
+impl Protocol for Connected {
+    type Message = Offer;
+    type Timer = ();
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
+        match input {
+            Input::Up(peer) => {
+                self.nodes.insert(peer, Entry::default());
+            }
+            // A node is its own neighbour for good.
+            Input::Down(peer) if peer != cx.me => {
+                self.nodes.remove(&peer);
+            }
+            Input::Message { from, message } => {
+                let Some(entry) = self.nodes.get_mut(&from) else { return };
+                let before = entry.now().map_or(0, |o| o.room);
+                entry.offer = Some(message);
+                if entry.now().is_some_and(|o| o.room > before) {
+                    cx.emit(Event::Room);
+                }
+            }
+            Input::Command(Command::Find(query)) => {
+                let found = self.find(&query);
+                cx.emit(Event::Found(found));
+            }
+            Input::Command(Command::Offer { to, offer }) => cx.send(to, offer),
+            Input::Command(Command::Declined { node }) => {
+                if let Some(offer) = self.nodes.get_mut(&node).and_then(|e| e.offer.as_mut()) {
+                    offer.free = 0;
+                    offer.room = 0;
+                }
+            }
+            Input::Down(_) | Input::Timer(()) => {}
+        }
+    }
+}
+
+impl Connected {
+    /// The last word of a node, less what is on its way there.
+    pub fn offer_of(&self, node: NodeId) -> Option<Offer> {
+        self.nodes.get(&node)?.now()
+    }
+
+    /// Free slots first; the rest of the room only by a guided share, so that at a job's end
+    /// no node sits on a queue while others are idle (our choice: half of what an equal
+    /// division would give each, as in guided self-scheduling).
+    fn find(&mut self, query: &Query) -> Found {
+        let mut able: Vec<(NodeId, Offer)> = Vec::new();
+        let mut too_small = 0u64;
+        for (node, entry) in &self.nodes {
+            let Some(offer) = entry.now().filter(|o| o.slots > 0) else { continue };
+            if offer.memory_bytes < query.needs.memory_bytes {
+                too_small = too_small.max(offer.memory_bytes);
+            } else {
+                able.push((*node, offer));
+            }
+        }
+        // The emptiest first, so that a handful of units spreads out.
+        able.sort_by_key(|(node, offer)| (std::cmp::Reverse(offer.free), *node));
+
+        let mut left = query.units;
+        let mut places: Vec<Place> = Vec::with_capacity(able.len());
+        for (node, offer) in &able {
+            let units = offer.free.min(offer.room).min(left);
+            left -= units;
+            places.push(Place { node: *node, units });
+        }
+        if left > 0 && !able.is_empty() {
+            let share = left.div_ceil(2 * able.len() as u32);
+            for (place, (_, offer)) in places.iter_mut().zip(&able) {
+                let units = (offer.room - place.units).min(share).min(left);
+                left -= units;
+                place.units += units;
+            }
+        }
+        places.retain(|p| p.units > 0);
+        for place in &places {
+            if let Some(entry) = self.nodes.get_mut(&place.node) {
+                entry.placed += u64::from(place.units);
+            }
+        }
+        let shortage = (left > 0).then(|| shortage(&able, too_small, query.needs.memory_bytes));
+        Found { query: query.id, places, shortage }
+    }
+}
+
+fn shortage(able: &[(NodeId, Offer)], too_small: u64, memory: u64) -> String {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    if !able.is_empty() {
+        let slots: u64 = able.iter().map(|(_, o)| u64::from(o.slots)).sum();
+        format!("all slots of the connected nodes are busy ({slots} on {})", able.len())
+    } else if too_small > 0 {
+        format!(
+            "it asks for {} MiB of memory and no connected node gives a unit more than {} MiB; lower memory_limit",
+            mib(memory),
+            mib(too_small)
+        )
+    } else {
+        "no node with slots is connected; open the donate page or start `manyhands up --join`".into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Needs;
+    use super::*;
+
+    fn node(n: u8) -> NodeId {
+        NodeId([n; 32])
+    }
+
+    fn finder(offers: &[(u8, u32, u32)]) -> Connected {
+        let nodes = offers
+            .iter()
+            .map(|&(n, free, room)| {
+                let offer = Offer { slots: free.max(1), free, room, received: 0, memory_bytes: 1 << 30 };
+                (node(n), Entry { offer: Some(offer), placed: 0 })
+            })
+            .collect();
+        Connected { nodes }
+    }
+
+    fn ask(finder: &mut Connected, units: u32) -> Vec<(u8, u32)> {
+        let found = finder.find(&Query { id: 1, units, needs: Needs::default() });
+        found.places.iter().map(|p| (p.node.0[0], p.units)).collect()
+    }
+
+    #[test]
+    fn a_few_units_go_to_the_emptiest_nodes() {
+        assert_eq!(ask(&mut finder(&[(1, 1, 8), (2, 4, 8)]), 3), [(2, 3)]);
+    }
+
+    #[test]
+    fn what_was_found_is_reserved_until_the_node_says_otherwise() {
+        let mut finder = finder(&[(1, 2, 2)]);
+        assert_eq!(ask(&mut finder, 2), [(1, 2)]);
+        assert_eq!(ask(&mut finder, 1), []);
+    }
+
+    #[test]
+    fn the_last_units_of_a_job_are_not_heaped_on_one_queue() {
+        let places = ask(&mut finder(&[(1, 1, 1000), (2, 1, 1000)]), 42);
+        assert_eq!(places, [(1, 11), (2, 11)]);
+    }
+
+    #[test]
+    fn nobody_is_asked_for_more_memory_than_it_gives() {
+        let mut finder = finder(&[(1, 4, 4)]);
+        let needs = Needs { memory_bytes: 2 << 30 };
+        let found = finder.find(&Query { id: 1, units: 1, needs });
+        assert!(found.places.is_empty());
+        assert!(found.shortage.is_some_and(|s| s.contains("2048 MiB") && s.contains("1024 MiB")));
+    }
+}

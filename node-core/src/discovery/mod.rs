@@ -1,0 +1,55 @@
+//! Who could run something: the question that every finder answers.
+//!
+//! A finder takes a [`Query`] and answers with a [`Found`], at once or after asking others.
+//! What it finds is reserved for the asker until the units arrive. Owners know nothing of how
+//! a finder works, so a job chooses one by a word ([`crate::work::spec::Find`]).
+
+pub mod connected;
+
+use crate::ids::NodeId;
+use serde::{Deserialize, Serialize};
+
+/// *n* units' worth of slots that satisfy these needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// The asker's name for it; the answer carries it back.
+    pub id: u64,
+    pub units: u32,
+    pub needs: Needs,
+}
+
+/// What a unit asks of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    pub memory_bytes: u64,
+}
+
+/// The answer: fewer than asked for is a normal answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub query: u64,
+    pub places: Vec<Place>,
+    /// Why units stay without a place, for the submitter.
+    pub shortage: Option<String>,
+}
+
+/// A node that will take this many units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub node: NodeId,
+    pub units: u32,
+}
+
+/// What a node can take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    pub slots: u32,
+    /// Slots without work.
+    pub free: u32,
+    /// Units it would take now; more than `free`, so that a slot need not wait for the wire.
+    pub room: u32,
+    /// Units it has received from the addressee since they were connected.
+    pub received: u64,
+    /// Memory that one unit may have, bytes.
+    pub memory_bytes: u64,
+}

@@ -1,0 +1,118 @@
+//! Names of things. All are plain bytes, ordered, and travel as MessagePack `bin`.
+
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $len:literal, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub [u8; $len]);
+
+        impl $name {
+            /// The first eight hexadecimal digits behind a letter: enough for a person.
+            pub fn short(&self) -> String {
+                let mut s = String::from($prefix);
+                for b in &self.0[..4] {
+                    s.push_str(&format!("{b:02x}"));
+                }
+                s
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.short())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadId;
+            fn from_str(s: &str) -> Result<Self, BadId> {
+                let bad = || BadId { what: stringify!($name), digits: 2 * $len, text: s.chars().take(80).collect() };
+                let digits = s.as_bytes();
+                if digits.len() != 2 * $len {
+                    return Err(bad());
+                }
+                let mut out = [0; $len];
+                for (byte, pair) in out.iter_mut().zip(digits.chunks_exact(2)) {
+                    let hex = |c: u8| (c as char).to_digit(16).map(|d| d as u8).ok_or_else(bad);
+                    *byte = hex(pair[0])? << 4 | hex(pair[1])?;
+                }
+                Ok($name(out))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.serialize_bytes(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                struct Bin;
+                impl Visitor<'_> for Bin {
+                    type Value = $name;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        write!(f, "{} bytes", $len)
+                    }
+                    fn visit_bytes<E: de::Error>(self, v: &[u8]) -> Result<$name, E> {
+                        v.try_into().map($name).map_err(|_| E::invalid_length(v.len(), &self))
+                    }
+                }
+                d.deserialize_bytes(Bin)
+            }
+        }
+    };
+}
+
+id!(
+    /// A node: its ed25519 public key.
+    NodeId, 32, "n-"
+);
+id!(
+    /// A job, named by its submitter so that a repeated submission is the same job.
+    JobId, 16, "j-"
+);
+id!(
+    /// Content: the blake3 hash of a blob's bytes.
+    BlobId, 32, "b-"
+);
+
+impl BlobId {
+    /// The id of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        BlobId(*blake3::hash(bytes).as_bytes())
+    }
+}
+
+/// A unit: the smallest piece that is placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct UnitId {
+    pub job: JobId,
+    pub index: u32,
+}
+
+impl fmt::Display for UnitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.job, self.index)
+    }
+}
+
+/// A text that is not an id.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a {what}: expected {digits} hexadecimal digits")]
+pub struct BadId {
+    what: &'static str,
+    digits: usize,
+    text: String,
+}

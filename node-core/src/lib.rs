@@ -1,0 +1,34 @@
+//! The Manyhands node, pure: no I/O, no clock, no threads.
+//!
+//! A driver owns a [`Node`] and feeds it one [`NodeInput`] at a time through [`Node::drive`];
+//! the node answers through the driver's [`Host`].
+
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`protocol`] | the kernel: inputs, effects, timers, randomness |
+//! | [`overlay`] | who knows whom |
+//! | [`discovery`] | who could run something |
+//! | [`work`] | jobs and units: client, owner, runner |
+//! | [`store`] | content-addressed blobs |
+//! | [`wire`] | the envelope of every message |
+//! | [`node`] | all of them together |
+
+pub mod discovery;
+pub mod ids;
+pub mod node;
+pub mod overlay;
+pub mod protocol;
+pub mod store;
+pub mod time;
+pub mod wire;
+pub mod work;
+
+pub use ids::{BlobId, JobId, NodeId, UnitId};
+pub use node::Node;
+pub use node::config::{Config, Platform};
+pub use node::host::{
+    Channel, Command, EngineReply, EngineRequest, EngineTask, Host, NodeEvent, NodeInput, RunId,
+    StorageReply, StorageRequest, Table, Token, Write,
+};
+pub use time::Time;

@@ -1,0 +1,102 @@
+//! What a driver decides about its node before it starts.
+
+use std::time::Duration;
+
+/// What kind of process a node lives in; for people and for finders' needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Platform {
+    Native,
+    Browser,
+}
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Shown beside the node's id, at most 64 bytes.
+    pub name: String,
+    pub platform: Platform,
+    /// Owns jobs: keeps their records and answers for them.
+    pub gateway: bool,
+    /// Slots given at the start.
+    pub slots: u32,
+    /// Memory that one unit may have, bytes; units that ask for more go elsewhere.
+    pub memory_bytes: u64,
+    /// A gateway's: who joins has to show this word.
+    pub invite: Option<String>,
+    /// A joining node's: the word it shows.
+    pub invited_with: Option<String>,
+    pub limits: Bounds,
+    pub timing: Timing,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            name: String::new(),
+            platform: Platform::Native,
+            gateway: false,
+            slots: 1,
+            // Our choice: what a small server and a desktop browser can give to each slot.
+            memory_bytes: 2 << 30,
+            invite: None,
+            invited_with: None,
+            limits: Bounds::default(),
+            timing: Timing::default(),
+        }
+    }
+}
+
+/// How much a node keeps and accepts. What does not fit is refused with a reason.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Jobs that an owner keeps, finished ones included. Our choice: a year of one an hour.
+    pub jobs: usize,
+    /// Units in one job. Our choice: 24 MB of state.
+    pub units_per_job: u32,
+    /// Connected peers. Our choice: what one gateway process serves at 10 KB a peer.
+    pub peers: usize,
+    /// Bytes of one blob. Our choice: larger than any module seen in the wild.
+    pub blob_bytes: u64,
+    /// Bytes of blobs kept on a node that owns no jobs, beyond those in use. Our choice: a few
+    /// large programs and their inputs.
+    pub cache_bytes: u64,
+    /// Units that a runner holds. Our choice: a quarter second of the shortest tasks.
+    pub held_units: u32,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds {
+            jobs: 10_000,
+            units_per_job: 1_000_000,
+            peers: 10_000,
+            blob_bytes: 1 << 30,
+            cache_bytes: 2 << 30,
+            held_units: 2_048,
+        }
+    }
+}
+
+/// How long a node waits for what.
+#[derive(Clone, Debug)]
+pub struct Timing {
+    /// Between a runner's heartbeats to an owner that it works for.
+    pub heartbeat: Duration,
+    /// Silence after which a lease is lost. Three heartbeats and a little: one may be lost,
+    /// one late, and dead peers are still noticed within 10 s.
+    pub lease: Duration,
+    /// The same after the connection itself broke: time for one reconnection.
+    pub grace: Duration,
+    /// Between repetitions of a request that was not answered.
+    pub retry: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Timing {
+            heartbeat: Duration::from_secs(2),
+            lease: Duration::from_secs(7),
+            grace: Duration::from_secs(2),
+            retry: Duration::from_secs(3),
+        }
+    }
+}

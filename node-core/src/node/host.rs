@@ -1,0 +1,233 @@
+//! The node's edge: what drivers feed it, and what it asks of them.
+
+use crate::ids::{BlobId, JobId, NodeId};
+use crate::time::Time;
+use crate::work::spec::{Data, JobSpec, NamedData};
+use bytes::Bytes;
+use sandbox::{Limits, Outcome};
+
+/// One of the two streams between a pair of peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Channel {
+    /// Small, bounded protocol messages.
+    Control,
+    /// Chunks of blobs, so that they never hold up a heartbeat.
+    Blob,
+}
+
+/// Everything that can happen to a node.
+#[derive(Clone, Debug)]
+pub enum NodeInput {
+    /// The deadline given to [`Host::wake_at`] came, or may have: early and late are harmless.
+    Wake,
+    /// The driver's wall clock, milliseconds since 1970. Only records for people use it.
+    WallClock(u64),
+    /// An authenticated connection to `peer` stands; frames can be sent.
+    Connected {
+        peer: NodeId,
+    },
+    /// It is gone, for `reason`.
+    Disconnected {
+        peer: NodeId,
+        reason: String,
+    },
+    /// One frame from `from`, as it came: hostile until proven otherwise.
+    Received {
+        from: NodeId,
+        channel: Channel,
+        bytes: Bytes,
+    },
+    Storage(StorageReply),
+    Engine(EngineReply),
+    Command(Command),
+}
+
+/// What the person or program beside the node wants.
+// One of them exists at a time; a box would only add a step.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Submit `job` to an owner: this node itself if it is a gateway, else one it is
+    /// connected to. Repeating it with the same id is harmless. Answered by
+    /// [`NodeEvent::JobAccepted`] or [`NodeEvent::JobRefused`].
+    Submit {
+        job: JobId,
+        spec: JobSpec,
+    },
+    Cancel {
+        job: JobId,
+    },
+    /// Give this many slots from now on; 0 pauses. Units above the number are handed back.
+    SetSlots(u32),
+    /// Hand all units back and take none: before the process ends.
+    Drain,
+    /// These blobs are in the node's storage.
+    BlobsStored(Vec<(BlobId, u64)>),
+}
+
+/// Where a node's wishes go. Called during [`crate::Node::drive`]; must not block.
+pub trait Host {
+    /// Send one frame (at most [`crate::wire::MAX_FRAME`] bytes) to a connected peer, in order
+    /// per channel. A peer that is gone swallows it.
+    fn transmit(&mut self, to: NodeId, channel: Channel, bytes: Bytes);
+    /// Close the connection to `peer`, saying why in the log.
+    fn disconnect(&mut self, peer: NodeId, reason: &str);
+    /// Call `drive(Wake)` at this time. Replaces the earlier deadline; `None` removes it.
+    fn wake_at(&mut self, at: Option<Time>);
+    /// Do this and answer with [`NodeInput::Storage`], in any order.
+    fn storage(&mut self, request: StorageRequest);
+    /// Do this and answer with [`NodeInput::Engine`], in any order.
+    fn engine(&mut self, request: EngineRequest);
+    /// Something happened that people or programs may want to know.
+    fn event(&mut self, event: NodeEvent);
+}
+
+/// Names a pending request; the reply carries it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// The durable tables of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Table {
+    /// Job id → the owner's record of the job.
+    Jobs,
+    /// Job id, big-endian unit index → [`crate::work::spec::UnitResult`], MessagePack.
+    Results,
+}
+
+/// One change; `None` removes the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    pub table: Table,
+    pub key: Vec<u8>,
+    pub value: Option<Bytes>,
+}
+
+#[derive(Clone, Debug)]
+pub enum StorageRequest {
+    /// All of these or none; answered once they are durable.
+    Commit {
+        token: Token,
+        writes: Vec<Write>,
+    },
+    /// Up to `limit` entries of `table` with keys above `after`, in key order.
+    Scan {
+        token: Token,
+        table: Table,
+        after: Option<Vec<u8>>,
+        limit: u32,
+    },
+    /// Keep a whole blob.
+    PutBlob {
+        token: Token,
+        id: BlobId,
+        bytes: Bytes,
+    },
+    /// Part of a blob that arrives in pieces. The pieces come in order from offset 0, and
+    /// `last` ends it: only then is it there for readers. Answered piece by piece.
+    AppendBlob {
+        token: Token,
+        id: BlobId,
+        offset: u64,
+        bytes: Bytes,
+        last: bool,
+    },
+    ReadBlob {
+        token: Token,
+        id: BlobId,
+        offset: u64,
+        len: u32,
+    },
+    /// Forget it. Not answered.
+    DropBlob {
+        id: BlobId,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub enum StorageReply {
+    /// To Commit, PutBlob and AppendBlob.
+    Done { token: Token },
+    /// To Scan; fewer than `limit` entries mean the end.
+    Entries { token: Token, entries: Vec<(Vec<u8>, Bytes)> },
+    /// To ReadBlob.
+    Blob { token: Token, bytes: Bytes },
+    /// Nothing was changed; `error` is for people.
+    Failed { token: Token, error: String },
+}
+
+/// Names a run of a unit on this node's engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub u64);
+
+#[derive(Clone, Debug)]
+pub enum EngineRequest {
+    /// Run this. All blobs it names are in the node's storage. The engine runs as many at
+    /// once as it was last told and keeps the rest in order.
+    Run { run: RunId, task: EngineTask },
+    /// End it, queued or running. Answered by `Ended` only if it had already ended.
+    Kill { run: RunId },
+    /// Run this many at once from now on; those above go on.
+    Slots(u32),
+}
+
+/// A task whose content may still be in storage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineTask {
+    pub program: BlobId,
+    pub arguments: Vec<String>,
+    pub environment: Vec<(String, String)>,
+    pub stdin: Data,
+    pub files: Vec<NamedData>,
+    pub limits: Limits,
+    pub seed: u64,
+}
+
+#[derive(Clone, Debug)]
+pub enum EngineReply {
+    /// The run is over. The engine has enforced the task's limits.
+    Ended { run: RunId, outcome: Outcome },
+    /// The engine could not do its part (out of memory, a missing blob, a crash of its own):
+    /// says nothing about the task, which can run elsewhere.
+    Broken { run: RunId, error: String },
+}
+
+/// What a node tells the world around it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeEvent {
+    /// A gateway has read all records of its earlier life and takes jobs.
+    Ready,
+    JobAccepted {
+        job: JobId,
+    },
+    JobRefused {
+        job: JobId,
+        reason: String,
+    },
+    /// Progress was made, at most a few times a second for each job.
+    JobChanged {
+        job: JobId,
+    },
+    /// All units ended, or the job was cancelled.
+    JobEnded {
+        job: JobId,
+    },
+    /// The set of connected nodes or what is known of them changed.
+    NodesChanged,
+    /// What this node computes changed (the donate page).
+    WorkChanged,
+    /// A peer did something a correct peer does not do.
+    PeerFault {
+        peer: NodeId,
+        fault: String,
+    },
+    /// This node may not take part, and why (an invite is missing, another version).
+    Rejected {
+        peer: NodeId,
+        reason: String,
+    },
+    /// The node's own storage or engine failed; `what` says what to do next.
+    Trouble {
+        what: String,
+    },
+}

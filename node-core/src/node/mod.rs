@@ -1,0 +1,144 @@
+//! The node: owns all machines and is driven from outside.
+
+pub mod config;
+pub mod host;
+mod route;
+pub mod snapshot;
+mod views;
+
+use crate::discovery::connected::Connected;
+use crate::ids::NodeId;
+use crate::overlay::neighbours::{Hello, Neighbours};
+use crate::protocol::{Machine, Rng};
+use crate::store::Store;
+use crate::time::Time;
+use crate::wire::Message;
+use crate::work::client::Client;
+use crate::work::owner::Owner;
+use crate::work::runner::Runner;
+use config::Config;
+use host::{Host, NodeInput};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A Manyhands node: all protocols, no I/O.
+///
+/// # Contract
+/// - Create it with [`Node::new`] from its id, its configuration, a seed and the current time.
+/// - Call [`Node::drive`] with each [`NodeInput`] as it happens, and with [`NodeInput::Wake`]
+///   once before anything else. One call takes one input and drains everything that follows
+///   into the [`Host`]; nothing is left waiting inside.
+/// - Each call may end with [`Host::wake_at`]: drive the node again with `Wake` at that time.
+///   Late and needless wake-ups are harmless (tabs are throttled, laptops sleep). Time must
+///   not go backwards; if it does, it is taken to stand still.
+/// - Storage and engine requests may be answered in any order and at any later time, never
+///   from within the host's methods.
+/// - The queries (`nodes`, `jobs`, `units`, `work`, …) may be called between inputs.
+/// - The same seed, configuration and inputs give the same effects, on every platform.
+///
+/// Nothing that a peer sends can make it panic; a peer's faults are events. A panic is our
+/// bug.
+pub struct Node {
+    me: NodeId,
+    config: Config,
+    now: Time,
+    started: bool,
+    wake: Option<Time>,
+    faults: BTreeMap<NodeId, u32>,
+    neighbours: Machine<Neighbours>,
+    finder: Machine<Connected>,
+    client: Machine<Client>,
+    owner: Machine<Owner>,
+    runner: Machine<Runner>,
+    store: Machine<Store>,
+    steps: VecDeque<route::Step>,
+}
+
+impl Node {
+    pub fn new(me: NodeId, config: Config, seed: [u8; 32], now: Time) -> Node {
+        let hello = Hello {
+            name: config.name.clone(),
+            platform: config.platform,
+            gateway: config.gateway,
+            invite: config.invited_with.clone(),
+        };
+        let (bounds, timing) = (&config.limits, &config.timing);
+        let rng = |part| Rng::fork(&seed, part);
+        let cache = (!config.gateway).then_some(bounds.cache_bytes);
+        Node {
+            me,
+            now,
+            started: false,
+            wake: None,
+            faults: BTreeMap::new(),
+            neighbours: Machine::new(
+                me,
+                Neighbours::new(hello, config.invite.clone(), bounds.peers),
+                rng("neighbours"),
+            ),
+            finder: Machine::new(me, Connected::default(), rng("finder")),
+            client: Machine::new(me, Client::new(timing.retry), rng("client")),
+            owner: Machine::new(me, Owner::new(bounds.clone(), timing.clone()), rng("owner")),
+            runner: Machine::new(
+                me,
+                Runner::new(config.slots, config.memory_bytes, bounds.clone(), timing.clone()),
+                rng("runner"),
+            ),
+            store: Machine::new(me, Store::new(cache, bounds.blob_bytes, timing.retry), rng("store")),
+            steps: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// Takes one input, drains everything that follows from it into `host`, and tells the
+    /// host the next deadline if it changed.
+    pub fn drive(&mut self, now: Time, input: NodeInput, host: &mut impl Host) {
+        self.now = self.now.max(now);
+        if !self.started {
+            self.started = true;
+            self.start(host);
+            self.drain(host);
+        }
+        self.input(input, host);
+        self.drain(host);
+        while self.fire_due() {
+            self.drain(host);
+        }
+        let wake = self.deadline();
+        if wake != self.wake {
+            self.wake = wake;
+            host.wake_at(wake);
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        [
+            self.neighbours.deadline(),
+            self.finder.deadline(),
+            self.client.deadline(),
+            self.owner.deadline(),
+            self.runner.deadline(),
+            self.store.deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Sends a message to a peer, or takes it in at once if it is for this node.
+    fn send(&mut self, to: NodeId, message: Message, host: &mut impl Host) {
+        if to == self.me {
+            return self.deliver(to, message, host);
+        }
+        let channel = message.channel();
+        match crate::wire::encode(&message) {
+            Some(bytes) => host.transmit(to, channel, bytes),
+            None => host.event(host::NodeEvent::Trouble {
+                what: format!(
+                    "a message to {} was longer than {} bytes and was not sent; please report this",
+                    to.short(),
+                    crate::wire::MAX_FRAME
+                ),
+            }),
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Where the machines meet: what one of them wants of another passes through here, up as an
+//! event and down as a command.
+
+use super::Node;
+use super::host::{
+    Channel, Command, EngineReply, EngineRequest, Host, NodeEvent, NodeInput, StorageReply, StorageRequest,
+    Table, Token,
+};
+use crate::discovery::connected::{self, Connected};
+use crate::ids::NodeId;
+use crate::overlay::neighbours::{self, Neighbours};
+use crate::protocol::{Effect, Input, InputOf};
+use crate::store::{self, Asker, Store, Ticket};
+use crate::wire::{self, Message};
+use crate::work::client::{self, Client};
+use crate::work::message as work;
+use crate::work::owner::{self, Owner};
+use crate::work::runner::{self, Runner};
+use bytes::Bytes;
+
+/// Faults of one peer before it is disconnected. Our choice: one may be a race, ten are a habit.
+const FAULTS_MAX: u32 = 10;
+
+/// Entries read from a table at a time.
+const SCAN: u32 = 1000;
+
+/// An input on its way to a machine.
+pub(super) enum Step {
+    Neighbours(InputOf<Neighbours>),
+    Finder(InputOf<Connected>),
+    Client(InputOf<Client>),
+    Owner(InputOf<Owner>),
+    Runner(InputOf<Runner>),
+    Store(InputOf<Store>),
+}
+
+/// Who asked storage for something; the upper byte of a token.
+const OF_OWNER: u64 = 1 << 56;
+const OF_STORE: u64 = 2 << 56;
+const OF_JOBS_SCAN: u64 = 3 << 56;
+const OF_RESULTS_SCAN: u64 = 4 << 56;
+const TAG: u64 = 0xff << 56;
+
+impl Node {
+    fn push<M, T, C>(&mut self, to: fn(Input<M, T, C>) -> Step, command: C) {
+        self.steps.push_back(to(Input::Command(command)));
+    }
+
+    pub(super) fn start(&mut self, host: &mut impl Host) {
+        host.engine(EngineRequest::Slots(self.config.slots));
+        self.steps.push_back(Step::Finder(Input::Up(self.me)));
+        if self.config.gateway {
+            self.push(Step::Runner, runner::Command::OwnerUp(self.me));
+            self.push(Step::Client, client::Command::OwnerUp(self.me));
+            self.scan(OF_JOBS_SCAN, None, host);
+        }
+    }
+
+    fn scan(&self, of: u64, after: Option<Vec<u8>>, host: &mut impl Host) {
+        let table = if of == OF_JOBS_SCAN { Table::Jobs } else { Table::Results };
+        host.storage(StorageRequest::Scan { token: Token(of), table, after, limit: SCAN });
+    }
+
+    pub(super) fn input(&mut self, input: NodeInput, host: &mut impl Host) {
+        match input {
+            NodeInput::Wake => {}
+            NodeInput::WallClock(ms) => self.push(Step::Owner, owner::Command::WallClock(ms)),
+            NodeInput::Connected { peer } => {
+                self.push(Step::Neighbours, neighbours::Command::Connected(peer));
+            }
+            NodeInput::Disconnected { peer, .. } => {
+                self.faults.remove(&peer);
+                self.push(Step::Neighbours, neighbours::Command::Disconnected(peer));
+            }
+            NodeInput::Received { from, channel, bytes } => self.received(from, channel, &bytes, host),
+            NodeInput::Storage(reply) => self.storage(reply, host),
+            NodeInput::Engine(EngineReply::Ended { run, outcome }) => {
+                self.push(Step::Runner, runner::Command::Ended { run, outcome });
+            }
+            NodeInput::Engine(EngineReply::Broken { run, error }) => {
+                self.push(Step::Runner, runner::Command::Broken { run, error });
+            }
+            NodeInput::Command(command) => match command {
+                Command::Submit { job, spec } => {
+                    self.push(Step::Client, client::Command::Submit { job, spec: Box::new(spec) });
+                }
+                Command::Cancel { job } => self.push(Step::Client, client::Command::Cancel { job }),
+                Command::SetSlots(slots) => self.push(Step::Runner, runner::Command::SetSlots(slots)),
+                Command::Drain => self.push(Step::Runner, runner::Command::Drain),
+                Command::BlobsStored(blobs) => self.push(Step::Store, store::Command::Stored(blobs)),
+            },
+        }
+    }
+
+    fn received(&mut self, from: NodeId, channel: Channel, bytes: &Bytes, host: &mut impl Host) {
+        self.push(Step::Neighbours, neighbours::Command::Heard(from));
+        match wire::decode(bytes, channel) {
+            Ok(message @ Message::Neighbours(_)) => self.deliver(from, message, host),
+            Ok(message) if self.neighbours.state().knows(from) => self.deliver(from, message, host),
+            // It was told why when it was rejected, or it has not introduced itself.
+            Ok(_) => self.fault(from, "spoke before it was let in".into(), host),
+            Err(error) => {
+                // Whoever cannot speak gets no second chance.
+                let fault = error.to_string();
+                host.event(NodeEvent::PeerFault { peer: from, fault: fault.clone() });
+                host.disconnect(from, &fault);
+            }
+        }
+    }
+
+    pub(super) fn deliver(&mut self, from: NodeId, message: Message, host: &mut impl Host) {
+        self.steps.push_back(match message {
+            Message::Neighbours(message) => Step::Neighbours(Input::Message { from, message }),
+            Message::Offer(message) => Step::Finder(Input::Message { from, message }),
+            Message::Store(message) => Step::Store(Input::Message { from, message }),
+            Message::Work(message) => match &message {
+                work::Message::ToOwner(_) if self.config.gateway => {
+                    Step::Owner(Input::Message { from, message })
+                }
+                work::Message::ToOwner(_) => {
+                    return self.fault(from, "asked a node that owns no jobs".into(), host);
+                }
+                work::Message::ToRunner(_) => Step::Runner(Input::Message { from, message }),
+                work::Message::ToClient(_) => Step::Client(Input::Message { from, message }),
+            },
+        });
+    }
+
+    fn fault(&mut self, peer: NodeId, fault: String, host: &mut impl Host) {
+        let count = self.faults.entry(peer).or_default();
+        *count += 1;
+        if *count == FAULTS_MAX {
+            host.disconnect(peer, &format!("{FAULTS_MAX} faults, the last: it {fault}"));
+        }
+        host.event(NodeEvent::PeerFault { peer, fault });
+    }
+
+    fn storage(&mut self, reply: StorageReply, host: &mut impl Host) {
+        let (token, result) = match reply {
+            StorageReply::Done { token } => (token.0, Ok(())),
+            StorageReply::Failed { token, error } => (token.0, Err(error)),
+            StorageReply::Blob { token, bytes } => {
+                return self.push(Step::Store, store::Command::Read { number: token.0 & !TAG, bytes });
+            }
+            StorageReply::Entries { token, entries } => return self.scanned(token.0, entries, host),
+        };
+        let number = token & !TAG;
+        match (token & TAG, result) {
+            (OF_OWNER, result) => self.push(Step::Owner, owner::Command::Answered { ticket: number, result }),
+            (OF_STORE, Ok(())) => self.push(Step::Store, store::Command::Done { number }),
+            (OF_STORE, Err(error)) => self.push(Step::Store, store::Command::Failed { number, error }),
+            (OF_JOBS_SCAN | OF_RESULTS_SCAN, Err(error)) => host.event(NodeEvent::Trouble {
+                what: format!("the gateway's records cannot be read, and it takes no jobs: {error}"),
+            }),
+            _ => {}
+        }
+    }
+
+    fn scanned(&mut self, of: u64, entries: Vec<(Vec<u8>, Bytes)>, host: &mut impl Host) {
+        let command = match of {
+            OF_JOBS_SCAN => owner::Command::RestoreJobs,
+            _ => owner::Command::RestoreResults,
+        };
+        let last = entries.last().map(|(key, _)| key.clone()).filter(|_| entries.len() >= SCAN as usize);
+        if !entries.is_empty() {
+            self.push(Step::Owner, command(entries));
+        }
+        match last {
+            Some(after) => self.scan(of, Some(after), host),
+            None => {
+                self.push(Step::Owner, command(Vec::new()));
+                if of == OF_JOBS_SCAN {
+                    self.scan(OF_RESULTS_SCAN, None, host);
+                }
+            }
+        }
+    }
+
+    /// Runs all inputs under way, and those that follow from them.
+    pub(super) fn drain(&mut self, host: &mut impl Host) {
+        while let Some(step) = self.steps.pop_front() {
+            let now = self.now;
+            match step {
+                Step::Neighbours(input) => {
+                    for effect in self.neighbours.step(now, input) {
+                        match effect {
+                            Effect::Send { to, message } => self.send(to, Message::Neighbours(message), host),
+                            Effect::Emit(event) => self.of_neighbours(event, host),
+                        }
+                    }
+                }
+                Step::Finder(input) => {
+                    for effect in self.finder.step(now, input) {
+                        match effect {
+                            Effect::Send { to, message } => self.send(to, Message::Offer(message), host),
+                            Effect::Emit(event) => self.of_finder(event),
+                        }
+                    }
+                }
+                Step::Client(input) => {
+                    for effect in self.client.step(now, input) {
+                        match effect {
+                            Effect::Send { to, message } => self.send(to, Message::Work(message), host),
+                            Effect::Emit(event) => self.of_client(event, host),
+                        }
+                    }
+                }
+                Step::Owner(input) => {
+                    for effect in self.owner.step(now, input) {
+                        match effect {
+                            Effect::Send { to, message } => self.send(to, Message::Work(message), host),
+                            Effect::Emit(event) => self.of_owner(event, host),
+                        }
+                    }
+                }
+                Step::Runner(input) => {
+                    for effect in self.runner.step(now, input) {
+                        match effect {
+                            Effect::Send { to, message } => self.send(to, Message::Work(message), host),
+                            Effect::Emit(event) => self.of_runner(event, host),
+                        }
+                    }
+                }
+                Step::Store(input) => {
+                    for effect in self.store.step(now, input) {
+                        match effect {
+                            Effect::Send { to, message } => self.send(to, Message::Store(message), host),
+                            Effect::Emit(event) => self.of_store(event, host),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes one timer that is due to its machine.
+    pub(super) fn fire_due(&mut self) -> bool {
+        let now = self.now;
+        let step = (self.neighbours.due(now).map(|t| Step::Neighbours(Input::Timer(t))))
+            .or_else(|| self.finder.due(now).map(|t| Step::Finder(Input::Timer(t))))
+            .or_else(|| self.client.due(now).map(|t| Step::Client(Input::Timer(t))))
+            .or_else(|| self.owner.due(now).map(|t| Step::Owner(Input::Timer(t))))
+            .or_else(|| self.runner.due(now).map(|t| Step::Runner(Input::Timer(t))))
+            .or_else(|| self.store.due(now).map(|t| Step::Store(Input::Timer(t))));
+        let fired = step.is_some();
+        self.steps.extend(step);
+        fired
+    }
+
+    fn of_neighbours(&mut self, event: neighbours::Event, host: &mut impl Host) {
+        use neighbours::Event;
+        match event {
+            Event::Up { peer, gateway } => {
+                self.steps.push_back(Step::Finder(Input::Up(peer)));
+                self.steps.push_back(Step::Owner(Input::Up(peer)));
+                if gateway {
+                    self.push(Step::Runner, runner::Command::OwnerUp(peer));
+                    self.push(Step::Client, client::Command::OwnerUp(peer));
+                }
+                host.event(NodeEvent::NodesChanged);
+            }
+            Event::Down { peer } => {
+                self.steps.extend([
+                    Step::Store(Input::Down(peer)),
+                    Step::Finder(Input::Down(peer)),
+                    Step::Owner(Input::Down(peer)),
+                    Step::Runner(Input::Down(peer)),
+                    Step::Client(Input::Down(peer)),
+                ]);
+                host.event(NodeEvent::NodesChanged);
+            }
+            Event::Close { peer, reason } => host.disconnect(peer, &reason),
+            Event::Rejected { peer, reason } => host.event(NodeEvent::Rejected { peer, reason }),
+            Event::Fault { peer, fault } => self.fault(peer, fault, host),
+        }
+    }
+
+    fn of_finder(&mut self, event: connected::Event) {
+        match event {
+            connected::Event::Found(found) => self.push(Step::Owner, owner::Command::Found(found)),
+            connected::Event::Room => self.push(Step::Owner, owner::Command::Room),
+        }
+    }
+
+    fn of_client(&mut self, event: client::Event, host: &mut impl Host) {
+        match event {
+            client::Event::Accepted(job) => host.event(NodeEvent::JobAccepted { job }),
+            client::Event::Refused(job, reason) => host.event(NodeEvent::JobRefused { job, reason }),
+            // A gateway's own owner has told already.
+            client::Event::Ended(_) if self.config.gateway => {}
+            client::Event::Ended(job) => host.event(NodeEvent::JobEnded { job }),
+        }
+    }
+
+    fn of_owner(&mut self, event: owner::Event, host: &mut impl Host) {
+        use owner::Event;
+        match event {
+            Event::Commit { ticket, writes } => {
+                host.storage(StorageRequest::Commit { token: Token(OF_OWNER | ticket), writes });
+            }
+            Event::Fetch { ticket, blobs, from } => {
+                let ticket = Ticket { of: Asker::Owner, number: ticket };
+                self.push(Step::Store, store::Command::Fetch { ticket, blobs, from });
+            }
+            Event::Ready => host.event(NodeEvent::Ready),
+            Event::Find(query) => self.push(Step::Finder, connected::Command::Find(query)),
+            Event::Declined { node } => self.push(Step::Finder, connected::Command::Declined { node }),
+            Event::JobChanged(job) => host.event(NodeEvent::JobChanged { job }),
+            Event::JobEnded(job) => host.event(NodeEvent::JobEnded { job }),
+            Event::Fault { peer, fault } => self.fault(peer, fault, host),
+            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
+        }
+    }
+
+    fn of_runner(&mut self, event: runner::Event, host: &mut impl Host) {
+        use runner::Event;
+        let ticket = |number| Ticket { of: Asker::Runner, number };
+        match event {
+            Event::Fetch { ticket: number, blobs, from } => {
+                self.push(Step::Store, store::Command::Fetch { ticket: ticket(number), blobs, from });
+            }
+            Event::Keep { ticket: number, blobs } => {
+                self.push(Step::Store, store::Command::Keep { ticket: ticket(number), blobs });
+            }
+            Event::Release { ticket: number } => {
+                self.push(Step::Store, store::Command::Release { ticket: ticket(number) });
+            }
+            Event::Run { run, task } => host.engine(EngineRequest::Run { run, task }),
+            Event::Kill { run } => host.engine(EngineRequest::Kill { run }),
+            Event::Slots(slots) => host.engine(EngineRequest::Slots(slots)),
+            Event::Offer { to, offer } => self.push(Step::Finder, connected::Command::Offer { to, offer }),
+            Event::Changed => host.event(NodeEvent::WorkChanged),
+            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
+        }
+    }
+
+    fn of_store(&mut self, event: store::Event, host: &mut impl Host) {
+        use store::Event;
+        let token = |number| Token(OF_STORE | number);
+        match event {
+            Event::Answered { ticket: Ticket { of: Asker::Owner, number }, result } => {
+                self.push(Step::Owner, owner::Command::Answered { ticket: number, result });
+            }
+            Event::Answered { ticket: Ticket { of: Asker::Runner, number }, result } => {
+                self.push(Step::Runner, runner::Command::Answered { ticket: number, result });
+            }
+            Event::Put { number, id, bytes } => {
+                host.storage(StorageRequest::PutBlob { token: token(number), id, bytes });
+            }
+            Event::Append { number, id, offset, bytes, last } => {
+                host.storage(StorageRequest::AppendBlob { token: token(number), id, offset, bytes, last });
+            }
+            Event::Read { number, id, offset, len } => {
+                host.storage(StorageRequest::ReadBlob { token: token(number), id, offset, len });
+            }
+            Event::Drop { id } => host.storage(StorageRequest::DropBlob { id }),
+            Event::Fault { peer, fault } => self.fault(peer, fault, host),
+        }
+    }
+}

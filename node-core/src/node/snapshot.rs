@@ -1,0 +1,118 @@
+//! What people are shown: plain data, no protocol state.
+
+use super::config::Platform;
+use crate::ids::{JobId, NodeId};
+use sandbox::End;
+
+/// A node as this one sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeView {
+    pub id: NodeId,
+    pub name: String,
+    pub platform: Platform,
+    pub gateway: bool,
+    /// This very node.
+    pub me: bool,
+    pub slots: u32,
+    /// Of them, without work at its last word.
+    pub free: u32,
+    /// Units it holds for this owner.
+    pub held: u32,
+    pub units_done: u64,
+    /// Processor time it gave to this owner's units, microseconds.
+    pub cpu_us: u64,
+    /// Microseconds since it was last heard of.
+    pub silent_us: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobState {
+    /// No unit has been placed yet, or none is and some wait.
+    Waiting,
+    Running,
+    /// All units ended well.
+    Done,
+    /// All units ended, some not well.
+    Failed,
+    Cancelled,
+}
+
+impl JobState {
+    pub fn is_over(self) -> bool {
+        matches!(self, JobState::Done | JobState::Failed | JobState::Cancelled)
+    }
+}
+
+/// A job as its owner sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobView {
+    pub id: JobId,
+    pub name: String,
+    pub state: JobState,
+    /// Why it stands where it stands, in words.
+    pub reason: String,
+    pub units: u32,
+    pub waiting: u32,
+    /// On a runner, queued or running there.
+    pub placed: u32,
+    pub done: u32,
+    pub failed: u32,
+    pub held: u32,
+    /// Results that came again for a unit that had ended, and were not counted.
+    pub duplicates: u64,
+    /// Placements lost with their runner.
+    pub lost_placements: u64,
+    /// Processor time of counted results, microseconds.
+    pub cpu_us: u64,
+    /// Milliseconds since 1970.
+    pub submitted_ms: u64,
+    pub ended_ms: Option<u64>,
+    /// Who computed how much, by node: (units, processor microseconds).
+    pub by_node: Vec<(NodeId, u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitState {
+    Waiting,
+    Placed,
+    Done,
+    Failed,
+    Held,
+    Cancelled,
+}
+
+/// A unit as its owner sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnitView {
+    pub index: u32,
+    pub state: UnitState,
+    pub reason: String,
+    /// Who has it or had it last.
+    pub runner: Option<NodeId>,
+    pub attempts: u32,
+}
+
+/// What this node computes for others (the donate page).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkView {
+    pub slots: u32,
+    /// Handed over to the engine, at most one a slot counted.
+    pub busy: u32,
+    /// Waiting here for a slot or an input.
+    pub queued: u32,
+    pub units_done: u64,
+    pub units_failed: u64,
+    /// Processor time given since the start, microseconds.
+    pub cpu_us: u64,
+    /// The units in the engine: job, its name, index, microseconds since they were handed over.
+    pub current: Vec<(JobId, String, u32, u64)>,
+    /// Gateways that this node is connected to.
+    pub gateways: Vec<NodeId>,
+    /// Why nothing is done, when nothing is.
+    pub idle_reason: Option<String>,
+}
+
+/// How the last run of a unit ended, for lists.
+pub fn end_in_words(end: &End) -> String {
+    end.to_string()
+}

@@ -1,0 +1,85 @@
+//! The node as people see it.
+
+use super::Node;
+use super::snapshot::{JobView, NodeView, UnitView, WorkView};
+use crate::ids::{JobId, NodeId};
+use crate::time::Time;
+use crate::work::spec::JobSpec;
+
+impl Node {
+    pub fn id(&self) -> NodeId {
+        self.me
+    }
+
+    /// Whether everything kept from an earlier life has been read.
+    pub fn is_ready(&self) -> bool {
+        !self.config.gateway || self.owner.state().is_ready()
+    }
+
+    /// Whether nothing is held for others any more, not even a result.
+    pub fn is_drained(&self) -> bool {
+        self.runner.state().is_empty()
+    }
+
+    /// This node, then its neighbours.
+    pub fn nodes(&self, now: Time) -> Vec<NodeView> {
+        let view = |id, name: &str, platform, gateway, silent_us| {
+            let offer = self.finder.state().offer_of(id).unwrap_or_default();
+            let (held, units_done, cpu_us) = self.owner.state().work_of(id);
+            NodeView {
+                id,
+                name: name.into(),
+                platform,
+                gateway,
+                me: id == self.me,
+                slots: offer.slots,
+                free: offer.free,
+                held,
+                units_done,
+                cpu_us,
+                silent_us,
+            }
+        };
+        let mut me = view(self.me, &self.config.name, self.config.platform, self.config.gateway, 0);
+        me.slots = self.runner.state().slots();
+        let mut all = vec![me];
+        all.extend(self.neighbours.state().all().map(|(id, hello, heard)| {
+            let silent_us = now.since(heard).as_micros() as u64;
+            view(id, &hello.name, hello.platform, hello.gateway, silent_us)
+        }));
+        all
+    }
+
+    /// Jobs that this node owns, newest first.
+    pub fn jobs(&self) -> Vec<JobView> {
+        self.owner.state().jobs()
+    }
+
+    pub fn job(&self, job: JobId) -> Option<JobView> {
+        self.owner.state().job(job)
+    }
+
+    pub fn job_spec(&self, job: JobId) -> Option<&JobSpec> {
+        self.owner.state().spec(job)
+    }
+
+    /// Units `from..from + limit` of a job.
+    pub fn units(&self, job: JobId, from: u32, limit: u32) -> Option<Vec<UnitView>> {
+        self.owner.state().units(job, from, limit)
+    }
+
+    /// What this node computes for others.
+    pub fn work(&self, now: Time) -> WorkView {
+        let mut work = self.runner.state().work(now);
+        work.idle_reason = if work.busy > 0 {
+            None
+        } else if work.slots == 0 {
+            Some("no slots are given".into())
+        } else if work.gateways.is_empty() {
+            Some("not connected to a gateway".into())
+        } else {
+            Some("ready; nobody needs a unit computed right now".into())
+        };
+        work
+    }
+}

@@ -1,0 +1,3 @@
+//! Who knows whom. So far: who is connected.
+
+pub mod neighbours;

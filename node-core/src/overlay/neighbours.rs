@@ -1,0 +1,193 @@
+//! Neighbours: peers that are connected and have introduced themselves.
+//!
+//! Nothing else is said before both have said [`Hello`]; a gateway may ask for an invite.
+
+use crate::ids::NodeId;
+use crate::node::config::Platform;
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a peer may take to introduce itself. Our choice: a slow phone's start-up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Longest name and invite shown to others, bytes.
+const TEXT_MAX: usize = 64;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    Hello(Hello),
+    /// The other may not take part.
+    Rejected {
+        reason: String,
+    },
+}
+
+/// Who a peer says it is; its id is proven by the connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    pub name: String,
+    pub platform: Platform,
+    /// Owns jobs.
+    pub gateway: bool,
+    pub invite: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct Neighbours {
+    me: Hello,
+    /// Who joins has to show this word.
+    invite: Option<String>,
+    peers_max: usize,
+    peers: BTreeMap<NodeId, Peer>,
+}
+
+#[derive(Debug)]
+struct Peer {
+    hello: Option<Hello>,
+    heard: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    Patience(NodeId),
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    Connected(NodeId),
+    Disconnected(NodeId),
+    /// Anything came from it.
+    Heard(NodeId),
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Up {
+        peer: NodeId,
+        gateway: bool,
+    },
+    Down {
+        peer: NodeId,
+    },
+    /// The connection is to be closed.
+    Close {
+        peer: NodeId,
+        reason: String,
+    },
+    Rejected {
+        peer: NodeId,
+        reason: String,
+    },
+    Fault {
+        peer: NodeId,
+        fault: String,
+    },
+}
+
+impl Protocol for Neighbours {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
+        match input {
+            Input::Command(Command::Connected(peer)) => self.connected(peer, cx),
+            Input::Command(Command::Disconnected(peer)) => {
+                cx.cancel_timer(Timer::Patience(peer));
+                if self.peers.remove(&peer).is_some_and(|p| p.hello.is_some()) {
+                    cx.emit(Event::Down { peer });
+                }
+            }
+            Input::Command(Command::Heard(peer)) => {
+                if let Some(known) = self.peers.get_mut(&peer) {
+                    known.heard = cx.now;
+                }
+            }
+            Input::Message { from, message: Message::Hello(hello) } => self.hello(from, hello, cx),
+            Input::Message { from, message: Message::Rejected { mut reason } } => {
+                truncate(&mut reason, 500);
+                cx.emit(Event::Rejected { peer: from, reason });
+            }
+            Input::Timer(Timer::Patience(peer)) => {
+                if self.peers.get(&peer).is_some_and(|p| p.hello.is_none()) {
+                    let reason = format!("it did not introduce itself within {} s", PATIENCE.as_secs());
+                    cx.emit(Event::Close { peer, reason });
+                }
+            }
+            Input::Up(_) | Input::Down(_) => {}
+        }
+    }
+}
+
+impl Neighbours {
+    pub fn new(mut me: Hello, invite: Option<String>, peers_max: usize) -> Neighbours {
+        truncate(&mut me.name, TEXT_MAX);
+        Neighbours { me, invite, peers_max, peers: BTreeMap::new() }
+    }
+
+    fn connected(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
+        if self.peers.len() >= self.peers_max && !self.peers.contains_key(&peer) {
+            return self.reject(
+                peer,
+                format!("the node has {} peers, its bound; try later", self.peers_max),
+                cx,
+            );
+        }
+        self.peers.insert(peer, Peer { hello: None, heard: cx.now });
+        cx.set_timer(Timer::Patience(peer), PATIENCE);
+        cx.send(peer, Message::Hello(self.me.clone()));
+    }
+
+    fn hello(&mut self, from: NodeId, mut hello: Hello, cx: &mut Cx<'_, Self>) {
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        if peer.hello.is_some() {
+            return cx.emit(Event::Fault { peer: from, fault: "introduced itself twice".into() });
+        }
+        if let Some(invite) = &self.invite
+            && hello.invite.as_ref() != Some(invite)
+        {
+            self.peers.remove(&from);
+            let reason = match hello.invite {
+                None => "this swarm takes invited nodes only; join with --invite WORD",
+                Some(_) => "the invite is not the one of this swarm; ask its operator for it",
+            };
+            return self.reject(from, reason.into(), cx);
+        }
+        truncate(&mut hello.name, TEXT_MAX);
+        hello.invite = None;
+        cx.cancel_timer(Timer::Patience(from));
+        let gateway = hello.gateway;
+        peer.hello = Some(hello);
+        cx.emit(Event::Up { peer: from, gateway });
+    }
+
+    fn reject(&mut self, peer: NodeId, reason: String, cx: &mut Cx<'_, Self>) {
+        cx.send(peer, Message::Rejected { reason: reason.clone() });
+        cx.emit(Event::Close { peer, reason });
+    }
+
+    /// Whether the peer has introduced itself.
+    pub fn knows(&self, peer: NodeId) -> bool {
+        self.get(peer).is_some()
+    }
+
+    pub fn get(&self, peer: NodeId) -> Option<&Hello> {
+        self.peers.get(&peer)?.hello.as_ref()
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = (NodeId, &Hello, Time)> {
+        self.peers.iter().filter_map(|(id, p)| Some((*id, p.hello.as_ref()?, p.heard)))
+    }
+}
+
+/// Cuts a peer's text to a bound, at a character's edge.
+fn truncate(text: &mut String, bytes: usize) {
+    if text.len() > bytes {
+        let end = (0..=bytes).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+        text.truncate(end);
+    }
+}

@@ -1,0 +1,92 @@
+//! The kernel that all machines share.
+//!
+//! A [`Protocol`] is a state machine without surroundings: one [`Input`] in, all its effects
+//! out through [`Cx`], nothing kept waiting in between. A [`Machine`] adds what each of them
+//! needs, keyed timers and randomness of its own. Machines never see each other; what one
+//! needs of another goes up as an event and comes down as a command, in `node/route`.
+
+mod machine;
+mod rng;
+mod timers;
+
+pub use machine::{Effect, Machine};
+pub use rng::Rng;
+pub use timers::Timers;
+
+use crate::ids::NodeId;
+use crate::time::Time;
+
+/// One protocol of the node.
+pub trait Protocol {
+    type Message;
+    /// Arming a key again moves it; there is one deadline a key.
+    type Timer: Copy + Ord;
+    /// From above: what the node wants of this protocol.
+    type Command;
+    /// To above: what this protocol found out, or wants of others.
+    type Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>);
+
+    /// Panics if the state contradicts itself. Run after every input in debug builds and in
+    /// simulation; what a peer can cause must not be checked here but handled.
+    fn check_invariants(&self) {}
+}
+
+/// What can happen to a protocol.
+#[derive(Clone, Debug)]
+pub enum Input<M, T, C> {
+    Message {
+        from: NodeId,
+        message: M,
+    },
+    Timer(T),
+    Command(C),
+    /// A peer is connected and has introduced itself.
+    Up(NodeId),
+    /// It is gone.
+    Down(NodeId),
+}
+
+pub type InputOf<P> = Input<<P as Protocol>::Message, <P as Protocol>::Timer, <P as Protocol>::Command>;
+
+/// What a protocol can do while it handles an input.
+pub struct Cx<'a, P: Protocol + ?Sized> {
+    pub now: Time,
+    pub me: NodeId,
+    pub rng: &'a mut Rng,
+    timers: &'a mut Timers<P::Timer>,
+    effects: &'a mut Vec<Effect<P>>,
+}
+
+impl<P: Protocol + ?Sized> Cx<'_, P> {
+    /// Sends `message`; to oneself, too.
+    pub fn send(&mut self, to: NodeId, message: P::Message) {
+        self.effects.push(Effect::Send { to, message });
+    }
+
+    pub fn emit(&mut self, event: P::Event) {
+        self.effects.push(Effect::Emit(event));
+    }
+
+    /// Fires `Input::Timer(key)` once, `after` from now, in place of an earlier setting.
+    pub fn set_timer(&mut self, key: P::Timer, after: std::time::Duration) {
+        self.timers.set(key, self.now + after);
+    }
+
+    /// As [`Cx::set_timer`], but a setting that fires earlier stays.
+    pub fn set_timer_by(&mut self, key: P::Timer, after: std::time::Duration) {
+        let at = self.now + after;
+        if self.timers.get(key).is_none_or(|old| at < old) {
+            self.timers.set(key, at);
+        }
+    }
+
+    pub fn cancel_timer(&mut self, key: P::Timer) {
+        self.timers.cancel(key);
+    }
+
+    pub fn timer_is_set(&self, key: P::Timer) -> bool {
+        self.timers.get(key).is_some()
+    }
+}

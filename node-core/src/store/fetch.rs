@@ -1,0 +1,217 @@
+//! Getting a blob from a peer, chunk by verified chunk.
+
+use super::tree::{CHUNK, chunk_len, chunks, proves, verifies};
+use super::{Event, Message, Pending, Store, Ticket, Timer};
+use crate::ids::{BlobId, NodeId};
+use crate::protocol::Cx;
+use crate::work::spec::BlobRef;
+use blake3::hazmat::ChainingValue;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Chunks under way at a time. Our choice: fills 100 Mbit/s at 80 ms.
+const WINDOW: u32 = 4;
+
+/// Requests without any answer before a source is given up.
+const TRIES: u32 = 3;
+
+/// A blob on its way.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    len: u64,
+    /// Who may have it; the first is being asked.
+    sources: Vec<NodeId>,
+    /// Empty until it came, and for a blob of one chunk.
+    tree: Vec<ChainingValue>,
+    /// Chunks in storage.
+    stored: u32,
+    /// Chunks asked for.
+    asked: u32,
+    /// The next chunk to be stored; a window of later ones may have come before it.
+    next: u32,
+    early: BTreeMap<u32, Bytes>,
+    tries: u32,
+}
+
+impl Fetch {
+    /// It is being put into storage from here.
+    pub(super) fn local(len: u64) -> Fetch {
+        Fetch {
+            len,
+            sources: Vec::new(),
+            tree: Vec::new(),
+            stored: 0,
+            asked: 0,
+            next: 0,
+            early: BTreeMap::new(),
+            tries: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn source(&self) -> Option<NodeId> {
+        self.sources.first().copied()
+    }
+
+    fn needs_tree(&self) -> bool {
+        self.tree.is_empty() && chunks(self.len) > 1
+    }
+}
+
+impl Store {
+    pub(super) fn fetch(&mut self, ticket: Ticket, blobs: Vec<BlobRef>, from: NodeId, cx: &mut Cx<'_, Self>) {
+        self.open(ticket, &blobs, cx);
+        for blob in blobs {
+            if self.here.get(&blob.id).is_some_and(|here| here.len != blob.len) {
+                let reason = format!("it is said to have {} bytes and has another number", blob.len);
+                self.refuse(ticket, blob.id, &reason, cx);
+            }
+            if self.here.contains_key(&blob.id) {
+                continue;
+            }
+            if blob.len > self.blob_bytes {
+                let reason = format!("it has {} bytes and a blob may have {}", blob.len, self.blob_bytes);
+                self.unavailable(blob.id, &reason, cx);
+            } else if from == cx.me && !self.fetches.contains_key(&blob.id) {
+                self.unavailable(blob.id, "it is not in this node's storage; upload it first", cx);
+            } else if let Some(fetch) = self.fetches.get_mut(&blob.id) {
+                if !fetch.sources.contains(&from) && from != cx.me {
+                    fetch.sources.push(from);
+                }
+            } else {
+                let fetch = Fetch { sources: vec![from], ..Fetch::local(blob.len) };
+                self.fetches.insert(blob.id, fetch);
+                self.ask(blob.id, cx);
+            }
+        }
+    }
+
+    fn refuse(&mut self, ticket: Ticket, id: BlobId, reason: &str, cx: &mut Cx<'_, Self>) {
+        if self.tickets.contains_key(&ticket) {
+            self.release(ticket, cx);
+            cx.emit(Event::Answered { ticket, result: Err(format!("blob {id}: {reason}")) });
+        }
+    }
+
+    /// Asks the source for the next things to come.
+    fn ask(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
+        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        let Some(source) = fetch.source() else { return };
+        cx.set_timer(Timer::Retry(id), self.retry);
+        if fetch.needs_tree() {
+            return cx.send(source, Message::GetTree { id });
+        }
+        while fetch.asked < chunks(fetch.len) && fetch.asked < fetch.stored + WINDOW {
+            cx.send(source, Message::Get { id, index: fetch.asked });
+            fetch.asked += 1;
+        }
+    }
+
+    pub(super) fn ask_again(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
+        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        fetch.tries += 1;
+        if fetch.tries >= TRIES {
+            return self.next_source(id, "its source does not answer", cx);
+        }
+        fetch.asked = fetch.next;
+        self.ask(id, cx);
+    }
+
+    fn next_source(&mut self, id: BlobId, reason: &str, cx: &mut Cx<'_, Self>) {
+        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        if fetch.sources.is_empty() {
+            return; // being put into storage from here
+        }
+        fetch.sources.remove(0);
+        fetch.tries = 0;
+        fetch.asked = fetch.next;
+        if fetch.sources.is_empty() {
+            self.unavailable(id, reason, cx);
+        } else {
+            self.ask(id, cx);
+        }
+    }
+
+    pub(super) fn source_down(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
+        let asked: Vec<BlobId> =
+            self.fetches.iter().filter(|(_, f)| f.source() == Some(peer)).map(|(id, _)| *id).collect();
+        for fetch in self.fetches.values_mut().filter(|f| f.source() != Some(peer)) {
+            fetch.sources.retain(|source| *source != peer);
+        }
+        asked.into_iter().for_each(|id| self.next_source(id, "its source has gone", cx));
+    }
+
+    pub(super) fn missing_there(&mut self, from: NodeId, id: BlobId, cx: &mut Cx<'_, Self>) {
+        if self.fetches.get(&id).is_some_and(|f| f.source() == Some(from)) {
+            self.next_source(id, &format!("{} does not have it", from.short()), cx);
+        }
+    }
+
+    pub(super) fn tree_came(&mut self, from: NodeId, id: BlobId, values: &[u8], cx: &mut Cx<'_, Self>) {
+        let Some(fetch) = self.fetches.get_mut(&id).filter(|f| f.source() == Some(from) && f.needs_tree())
+        else {
+            return;
+        };
+        let (values, rest) = values.as_chunks::<32>();
+        if !rest.is_empty() || !proves(id, fetch.len, values) {
+            return self.cheated(from, id, "sent a hash tree that does not belong to the blob", cx);
+        }
+        fetch.tree = values.to_vec();
+        fetch.tries = 0;
+        self.ask(id, cx);
+    }
+
+    pub(super) fn chunk_came(
+        &mut self,
+        from: NodeId,
+        id: BlobId,
+        index: u32,
+        bytes: Bytes,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let Some(fetch) = self.fetches.get_mut(&id).filter(|f| f.source() == Some(from)) else { return };
+        if fetch.needs_tree() || index < fetch.next || index >= fetch.asked {
+            return;
+        }
+        let right_size = bytes.len() as u32 == chunk_len(fetch.len, index);
+        if !right_size || !verifies(id, &fetch.tree, index, &bytes) {
+            return self.cheated(from, id, "sent a chunk that does not match its hash", cx);
+        }
+        fetch.tries = 0;
+        fetch.early.insert(index, bytes);
+        cx.set_timer(Timer::Retry(id), self.retry);
+        while let Some(fetch) = self.fetches.get_mut(&id)
+            && let Some(bytes) = fetch.early.remove(&fetch.next)
+        {
+            let index = fetch.next;
+            fetch.next += 1;
+            let last = fetch.next == chunks(fetch.len);
+            let number = self.number(Pending::Append(id));
+            cx.emit(Event::Append { number, id, offset: u64::from(index) * CHUNK, bytes, last });
+        }
+    }
+
+    fn cheated(&mut self, from: NodeId, id: BlobId, fault: &str, cx: &mut Cx<'_, Self>) {
+        cx.emit(Event::Fault { peer: from, fault: format!("{fault} {id}") });
+        self.next_source(id, &format!("{} {fault}", from.short()), cx);
+    }
+
+    pub(super) fn chunk_stored(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
+        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        fetch.stored += 1;
+        if fetch.stored == chunks(fetch.len) {
+            let len = fetch.len;
+            self.arrived(id, len, cx);
+        } else {
+            self.ask(id, cx);
+        }
+    }
+
+    /// Blobs on their way, for tests and traces.
+    pub fn fetching(&self) -> BTreeSet<BlobId> {
+        self.fetches.keys().copied().collect()
+    }
+}

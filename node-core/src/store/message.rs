@@ -1,0 +1,30 @@
+use crate::ids::BlobId;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// What two stores say to each other, on the blob channel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// The chaining values of the chunks, please; only for blobs of more than one.
+    GetTree {
+        id: BlobId,
+    },
+    Get {
+        id: BlobId,
+        index: u32,
+    },
+    /// 32 bytes a chunk.
+    Tree {
+        id: BlobId,
+        values: Bytes,
+    },
+    Chunk {
+        id: BlobId,
+        index: u32,
+        bytes: Bytes,
+    },
+    /// It is not here.
+    Missing {
+        id: BlobId,
+    },
+}

@@ -1,0 +1,324 @@
+//! Content-addressed blobs: which are here, fetching those that are not, serving those that
+//! others miss, forgetting those that nobody needs.
+//!
+//! A blob comes in chunks, each checked as it arrives ([`tree`]), in order, a few under way
+//! at a time. The bytes themselves lie in the driver's storage.
+
+mod fetch;
+mod message;
+mod serve;
+pub mod tree;
+
+pub use message::Message;
+
+use crate::ids::{BlobId, NodeId};
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::work::spec::BlobRef;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+#[derive(Debug)]
+pub struct Store {
+    retry: Duration,
+    /// Bytes kept although nobody needs them now; `None` keeps everything (a gateway, whose
+    /// blobs are somebody's jobs and results).
+    cache_bytes: Option<u64>,
+    blob_bytes: u64,
+    here: BTreeMap<BlobId, Here>,
+    /// Bytes of all that is here.
+    total: u64,
+    clock: u64,
+    tickets: BTreeMap<Ticket, Wanted>,
+    fetches: BTreeMap<BlobId, fetch::Fetch>,
+    serving: serve::Serving,
+    pending: BTreeMap<u64, Pending>,
+    next: u64,
+}
+
+/// Which machine waits, and its name for what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket {
+    pub of: Asker,
+    pub number: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Asker {
+    Owner,
+    Runner,
+}
+
+#[derive(Debug)]
+struct Here {
+    len: u64,
+    /// Tickets that need it.
+    pins: u32,
+    used: u64,
+}
+
+#[derive(Debug)]
+struct Wanted {
+    blobs: BTreeSet<BlobId>,
+    /// How many of them are not here yet.
+    missing: u32,
+    answered: bool,
+}
+
+/// What a storage request was for.
+#[derive(Debug)]
+enum Pending {
+    Put(BlobId),
+    Append(BlobId),
+    ReadChunk(serve::Read),
+    ReadForTree { blob: BlobId, index: u32 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    Retry(BlobId),
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Have these here, from that node if need be, and keep them until the ticket is
+    /// released. Answered once by [`Event::Answered`].
+    Fetch {
+        ticket: Ticket,
+        blobs: Vec<BlobRef>,
+        from: NodeId,
+    },
+    /// Keep these, likewise.
+    Keep {
+        ticket: Ticket,
+        blobs: Vec<Bytes>,
+    },
+    Release {
+        ticket: Ticket,
+    },
+    /// The driver has put these into storage, or found them there.
+    Stored(Vec<(BlobId, u64)>),
+    /// Storage has done what [`Event`] asked under this number.
+    Done {
+        number: u64,
+    },
+    Read {
+        number: u64,
+        bytes: Bytes,
+    },
+    Failed {
+        number: u64,
+        error: String,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Answered { ticket: Ticket, result: Result<(), String> },
+    Put { number: u64, id: BlobId, bytes: Bytes },
+    Append { number: u64, id: BlobId, offset: u64, bytes: Bytes, last: bool },
+    Read { number: u64, id: BlobId, offset: u64, len: u32 },
+    Drop { id: BlobId },
+    Fault { peer: NodeId, fault: String },
+}
+
+impl Protocol for Store {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
+        match input {
+            Input::Message { from, message } => match message {
+                Message::GetTree { id } => self.get_tree(from, id, cx),
+                Message::Get { id, index } => self.get(from, id, index, cx),
+                Message::Tree { id, values } => self.tree_came(from, id, &values, cx),
+                Message::Chunk { id, index, bytes } => self.chunk_came(from, id, index, bytes, cx),
+                Message::Missing { id } => self.missing_there(from, id, cx),
+            },
+            Input::Timer(Timer::Retry(id)) => self.ask_again(id, cx),
+            Input::Down(peer) => {
+                self.serving.forget(peer);
+                self.source_down(peer, cx);
+            }
+            Input::Up(_) => {}
+            Input::Command(command) => match command {
+                Command::Fetch { ticket, blobs, from } => self.fetch(ticket, blobs, from, cx),
+                Command::Keep { ticket, blobs } => self.keep(ticket, blobs, cx),
+                Command::Release { ticket } => self.release(ticket, cx),
+                Command::Stored(blobs) => {
+                    for (id, len) in blobs {
+                        self.arrived(id, len, cx);
+                    }
+                }
+                Command::Done { number } => self.done(number, cx),
+                Command::Read { number, bytes } => self.read(number, bytes, cx),
+                Command::Failed { number, error } => self.failed(number, &error, cx),
+            },
+        }
+    }
+
+    fn check_invariants(&self) {
+        assert_eq!(self.total, self.here.values().map(|h| h.len).sum::<u64>(), "bytes are counted");
+        for wanted in self.tickets.values() {
+            let missing = wanted.blobs.iter().filter(|id| !self.here.contains_key(id)).count();
+            assert!(wanted.answered || wanted.missing as usize == missing, "a ticket counts what it misses");
+        }
+    }
+}
+
+impl Store {
+    pub fn new(cache_bytes: Option<u64>, blob_bytes: u64, retry: Duration) -> Store {
+        Store {
+            retry,
+            cache_bytes,
+            blob_bytes,
+            here: BTreeMap::new(),
+            total: 0,
+            clock: 0,
+            tickets: BTreeMap::new(),
+            fetches: BTreeMap::new(),
+            serving: serve::Serving::default(),
+            pending: BTreeMap::new(),
+            next: 1,
+        }
+    }
+
+    pub fn has(&self, id: BlobId) -> bool {
+        self.here.contains_key(&id)
+    }
+
+    fn number(&mut self, pending: Pending) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.pending.insert(number, pending);
+        number
+    }
+
+    fn keep(&mut self, ticket: Ticket, blobs: Vec<Bytes>, cx: &mut Cx<'_, Self>) {
+        let refs: Vec<BlobRef> =
+            blobs.iter().map(|b| BlobRef { id: BlobId::of(b), len: b.len() as u64 }).collect();
+        self.open(ticket, &refs, cx);
+        for (blob, bytes) in refs.iter().zip(blobs) {
+            let under_way = self.pending.values().any(|p| matches!(p, Pending::Put(id) if *id == blob.id));
+            if !self.here.contains_key(&blob.id) && !under_way {
+                let number = self.number(Pending::Put(blob.id));
+                // `done` has to know the length when it hears of it.
+                self.fetches.entry(blob.id).or_insert_with(|| fetch::Fetch::local(blob.len));
+                cx.emit(Event::Put { number, id: blob.id, bytes });
+            }
+        }
+    }
+
+    /// Registers a ticket; answers it at once if nothing is missing.
+    fn open(&mut self, ticket: Ticket, blobs: &[BlobRef], cx: &mut Cx<'_, Self>) {
+        let ids: BTreeSet<BlobId> = blobs.iter().map(|b| b.id).collect();
+        let mut missing = 0;
+        self.clock += 1;
+        for id in &ids {
+            match self.here.get_mut(id) {
+                Some(here) => {
+                    here.pins += 1;
+                    here.used = self.clock;
+                }
+                None => missing += 1,
+            }
+        }
+        self.tickets.insert(ticket, Wanted { blobs: ids, missing, answered: missing == 0 });
+        if missing == 0 {
+            cx.emit(Event::Answered { ticket, result: Ok(()) });
+        }
+    }
+
+    /// A blob is whole and in storage.
+    fn arrived(&mut self, id: BlobId, len: u64, cx: &mut Cx<'_, Self>) {
+        self.fetches.remove(&id);
+        cx.cancel_timer(Timer::Retry(id));
+        if self.here.contains_key(&id) {
+            return;
+        }
+        self.clock += 1;
+        self.total += len;
+        let mut pins = 0;
+        for (ticket, wanted) in self.tickets.iter_mut().filter(|(_, w)| w.blobs.contains(&id)) {
+            pins += 1;
+            wanted.missing = wanted.missing.saturating_sub(1);
+            if wanted.missing == 0 && !wanted.answered {
+                wanted.answered = true;
+                cx.emit(Event::Answered { ticket: *ticket, result: Ok(()) });
+            }
+        }
+        self.here.insert(id, Here { len, pins, used: self.clock });
+        self.evict(cx);
+    }
+
+    /// A blob cannot be had: all tickets that need it are answered so.
+    fn unavailable(&mut self, id: BlobId, reason: &str, cx: &mut Cx<'_, Self>) {
+        self.fetches.remove(&id);
+        cx.cancel_timer(Timer::Retry(id));
+        let failed: Vec<Ticket> = self
+            .tickets
+            .iter()
+            .filter(|(_, w)| !w.answered && w.blobs.contains(&id))
+            .map(|(t, _)| *t)
+            .collect();
+        for ticket in failed {
+            self.release(ticket, cx);
+            cx.emit(Event::Answered { ticket, result: Err(format!("blob {id}: {reason}")) });
+        }
+    }
+
+    fn release(&mut self, ticket: Ticket, cx: &mut Cx<'_, Self>) {
+        let Some(wanted) = self.tickets.remove(&ticket) else { return };
+        for id in &wanted.blobs {
+            if let Some(here) = self.here.get_mut(id) {
+                here.pins = here.pins.saturating_sub(1);
+            }
+        }
+        self.evict(cx);
+    }
+
+    /// Forgets what was used longest ago, until the rest fits.
+    fn evict(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(bound) = self.cache_bytes else { return };
+        while self.total > bound {
+            let oldest = self.here.iter().filter(|(_, h)| h.pins == 0).min_by_key(|(id, h)| (h.used, **id));
+            let Some((id, len)) = oldest.map(|(id, here)| (*id, here.len)) else { return };
+            self.here.remove(&id);
+            self.serving.forget_tree(id);
+            self.total -= len;
+            cx.emit(Event::Drop { id });
+        }
+    }
+
+    fn done(&mut self, number: u64, cx: &mut Cx<'_, Self>) {
+        match self.pending.remove(&number) {
+            Some(Pending::Put(id)) => {
+                if let Some(len) = self.fetches.get(&id).map(|f| f.len()) {
+                    self.arrived(id, len, cx);
+                }
+            }
+            Some(Pending::Append(id)) => self.chunk_stored(id, cx),
+            Some(Pending::ReadChunk(_) | Pending::ReadForTree { .. }) | None => {}
+        }
+    }
+
+    fn read(&mut self, number: u64, bytes: Bytes, cx: &mut Cx<'_, Self>) {
+        match self.pending.remove(&number) {
+            Some(Pending::ReadChunk(read)) => self.chunk_read(read, bytes, cx),
+            Some(Pending::ReadForTree { blob, index }) => self.tree_read(blob, index, &bytes, cx),
+            Some(Pending::Put(_) | Pending::Append(_)) | None => {}
+        }
+    }
+
+    fn failed(&mut self, number: u64, error: &str, cx: &mut Cx<'_, Self>) {
+        match self.pending.remove(&number) {
+            Some(Pending::Put(id)) => self.unavailable(id, error, cx),
+            Some(Pending::Append(id)) => self.unavailable(id, error, cx),
+            Some(Pending::ReadChunk(read)) => self.chunk_unreadable(read, cx),
+            Some(Pending::ReadForTree { blob, .. }) => self.tree_unreadable(blob, cx),
+            None => {}
+        }
+    }
+}

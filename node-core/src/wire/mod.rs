@@ -1,0 +1,83 @@
+//! What goes over the wire: one envelope a frame.
+//!
+//! A frame is the version byte and a MessagePack body. Its length is bounded by
+//! [`MAX_FRAME`], its depth by the types. A version that is not ours is named, not guessed at.
+
+use crate::node::host::Channel;
+use crate::{discovery, overlay, store, work};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Longest frame, bytes. Our choice (DESIGN): what a node can hold for each of 10,000 peers
+/// for a moment, and blobs go in chunks anyway.
+pub const MAX_FRAME: usize = 1 << 20;
+
+/// The version of everything below; the first byte of each frame.
+pub const VERSION: u8 = 1;
+
+/// Every message of every protocol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    Neighbours(overlay::neighbours::Message),
+    Offer(discovery::Offer),
+    Work(work::message::Message),
+    Store(store::Message),
+}
+
+impl Message {
+    /// Which stream carries it: content must never hold up a heartbeat.
+    pub fn channel(&self) -> Channel {
+        match self {
+            Message::Store(_) => Channel::Blob,
+            _ => Channel::Control,
+        }
+    }
+}
+
+/// Why a frame was not understood; a fault of the peer that sent it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    #[error("sent an empty frame")]
+    Empty,
+    #[error("sent a frame of {0} bytes; {MAX_FRAME} are allowed")]
+    TooLong(usize),
+    #[error(
+        "speaks version {0} of the protocol and this node version {VERSION}; the older of the two needs an update"
+    )]
+    Version(u8),
+    #[error("sent a frame that is not a message: {0}")]
+    Garbage(String),
+    #[error("sent a message on the wrong channel")]
+    WrongChannel,
+}
+
+/// The frame of a message, or `None` if it would be longer than [`MAX_FRAME`]: our bug, since
+/// every machine keeps its messages below it.
+pub fn encode(message: &Message) -> Option<Bytes> {
+    let mut frame = vec![VERSION];
+    rmp_serde::encode::write(&mut frame, message).ok()?;
+    (frame.len() <= MAX_FRAME).then(|| Bytes::from(frame))
+}
+
+/// The message in a frame from a peer.
+pub fn decode(frame: &[u8], channel: Channel) -> Result<Message, WireError> {
+    if frame.len() > MAX_FRAME {
+        return Err(WireError::TooLong(frame.len()));
+    }
+    let (version, body) = frame.split_first().ok_or(WireError::Empty)?;
+    if *version != VERSION {
+        return Err(WireError::Version(*version));
+    }
+    let mut reader = body;
+    let mut decoder = rmp_serde::Deserializer::new(&mut reader);
+    // Our deepest message has 12 levels; a peer's must not eat the stack.
+    decoder.set_max_depth(32);
+    let message = Message::deserialize(&mut decoder).map_err(|e| WireError::Garbage(e.to_string()))?;
+    if !reader.is_empty() {
+        return Err(WireError::Garbage(format!("{} bytes too many", reader.len())));
+    }
+    if message.channel() != channel {
+        return Err(WireError::WrongChannel);
+    }
+    Ok(message)
+}

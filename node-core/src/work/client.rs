@@ -1,0 +1,150 @@
+//! The client: submits jobs to an owner and hears how they ended.
+
+use super::message::{Message, ToClient, ToOwner};
+use super::spec::JobSpec;
+use crate::ids::{JobId, NodeId};
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How long a submission looks for an owner. Our choice: longer than a reconnection.
+const NO_OWNER: Duration = Duration::from_secs(10);
+
+/// Submissions that may wait for an answer at once.
+const PENDING_MAX: usize = 1000;
+
+#[derive(Debug)]
+pub struct Client {
+    retry: Duration,
+    owners: BTreeSet<NodeId>,
+    pending: BTreeMap<JobId, Pending>,
+    /// Jobs that an owner accepted, and the owner.
+    accepted: BTreeMap<JobId, NodeId>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    spec: Box<JobSpec>,
+    owner: Option<NodeId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    Retry(JobId),
+    NoOwner(JobId),
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    OwnerUp(NodeId),
+    Submit { job: JobId, spec: Box<JobSpec> },
+    Cancel { job: JobId },
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Accepted(JobId),
+    Refused(JobId, String),
+    Ended(JobId),
+}
+
+impl Protocol for Client {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
+        match input {
+            Input::Command(Command::OwnerUp(owner)) => {
+                self.owners.insert(owner);
+                let waiting: Vec<JobId> =
+                    self.pending.iter().filter(|(_, p)| p.owner.is_none()).map(|(id, _)| *id).collect();
+                waiting.into_iter().for_each(|job| self.send(job, cx));
+            }
+            Input::Down(peer) => {
+                self.owners.remove(&peer);
+                for pending in self.pending.values_mut().filter(|p| p.owner == Some(peer)) {
+                    pending.owner = None;
+                }
+            }
+            Input::Command(Command::Submit { job, spec }) => self.submit(job, spec, cx),
+            Input::Command(Command::Cancel { job }) => {
+                let owner = self.accepted.get(&job).copied().unwrap_or(cx.me);
+                cx.send(owner, Message::ToOwner(ToOwner::Cancel { job }));
+            }
+            Input::Timer(Timer::Retry(job)) => self.send(job, cx),
+            Input::Timer(Timer::NoOwner(job)) => {
+                if self.pending.get(&job).is_some_and(|p| p.owner.is_none()) {
+                    let reason = "no gateway is connected that could own the job; is --join right?";
+                    self.over(job, cx);
+                    cx.emit(Event::Refused(job, reason.into()));
+                }
+            }
+            Input::Message { from, message: Message::ToClient(message) } => self.heard(from, message, cx),
+            // The route gives a client nothing else.
+            Input::Message { .. } | Input::Up(_) => {}
+        }
+    }
+}
+
+impl Client {
+    pub fn new(retry: Duration) -> Client {
+        Client { retry, owners: BTreeSet::new(), pending: BTreeMap::new(), accepted: BTreeMap::new() }
+    }
+
+    fn submit(&mut self, job: JobId, spec: Box<JobSpec>, cx: &mut Cx<'_, Self>) {
+        if self.pending.len() >= PENDING_MAX {
+            let reason =
+                format!("{PENDING_MAX} submissions wait for an answer already; try again in a moment");
+            return cx.emit(Event::Refused(job, reason));
+        }
+        self.pending.insert(job, Pending { spec, owner: None });
+        cx.set_timer(Timer::NoOwner(job), NO_OWNER);
+        self.send(job, cx);
+    }
+
+    /// To the owner that has it, else to the first there is, oneself before others.
+    fn send(&mut self, job: JobId, cx: &mut Cx<'_, Self>) {
+        let Some(pending) = self.pending.get_mut(&job) else { return };
+        let me = self.owners.get(&cx.me);
+        let Some(owner) = pending.owner.or(me.or(self.owners.first()).copied()) else { return };
+        pending.owner = Some(owner);
+        let spec = pending.spec.clone();
+        cx.send(owner, Message::ToOwner(ToOwner::Submit { job, spec }));
+        if owner != cx.me {
+            cx.set_timer(Timer::Retry(job), self.retry);
+        }
+    }
+
+    fn heard(&mut self, from: NodeId, message: ToClient, cx: &mut Cx<'_, Self>) {
+        match message {
+            ToClient::Accepted { job } if self.asked(job, from) => {
+                self.over(job, cx);
+                self.accepted.insert(job, from);
+                cx.emit(Event::Accepted(job));
+            }
+            ToClient::Refused { job, reason } if self.asked(job, from) => {
+                self.over(job, cx);
+                cx.emit(Event::Refused(job, reason));
+            }
+            ToClient::Ended { job } => {
+                if self.accepted.get(&job) == Some(&from) {
+                    self.accepted.remove(&job);
+                    cx.emit(Event::Ended(job));
+                }
+            }
+            ToClient::Accepted { .. } | ToClient::Refused { .. } => {}
+        }
+    }
+
+    fn asked(&self, job: JobId, owner: NodeId) -> bool {
+        self.pending.get(&job).is_some_and(|p| p.owner == Some(owner))
+    }
+
+    fn over(&mut self, job: JobId, cx: &mut Cx<'_, Self>) {
+        self.pending.remove(&job);
+        cx.cancel_timer(Timer::Retry(job));
+        cx.cancel_timer(Timer::NoOwner(job));
+    }
+}

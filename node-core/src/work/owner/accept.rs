@@ -1,0 +1,260 @@
+//! Jobs come in: from a client, or from the disk after a restart.
+
+use super::job::{Job, Phase};
+use super::record::{self, EndRecord, JobRecord};
+use super::{Event, Owner, Pending};
+use crate::ids::{JobId, NodeId};
+use crate::protocol::Cx;
+use crate::work::message::{ToClient, ToRunner};
+use crate::work::spec::{BlobRef, Data, JobSpec, NamedData, UnitResult, Units};
+use bytes::Bytes;
+use std::collections::BTreeSet;
+
+/// Longest text of a name, an argument list or an environment. Our choice: what a kernel
+/// passes to a process.
+const TEXT_MAX: usize = 128 << 10;
+
+/// Files that one unit may be given.
+const FILES_MAX: usize = 1000;
+
+impl Owner {
+    pub(super) fn submit(&mut self, client: NodeId, id: JobId, spec: JobSpec, cx: &mut Cx<'_, Self>) {
+        let refuse = |reason: String, cx: &mut Cx<'_, Self>| {
+            cx.send(client, super::Message::ToClient(ToClient::Refused { job: id, reason }));
+        };
+        if let Some(job) = self.jobs.get(&id) {
+            match job.phase {
+                _ if job.spec != spec => {
+                    refuse("another job has this id already; submit again under a new one".into(), cx);
+                }
+                Phase::Accepting => {}
+                _ => cx.send(client, super::Message::ToClient(ToClient::Accepted { job: id })),
+            }
+            return;
+        }
+        if !self.is_ready() {
+            return refuse("the gateway is still reading its records; try again in a moment".into(), cx);
+        }
+        if let Err(reason) = self.check_spec(&spec) {
+            return refuse(reason, cx);
+        }
+        if self.jobs.len() >= self.bounds.jobs && !self.forget_oldest(cx) {
+            let reason = format!("the gateway has {} unfinished jobs, its bound; try later", self.jobs.len());
+            return refuse(reason, cx);
+        }
+        let blobs: Vec<BlobRef> = blobs_of(&spec).into_iter().collect();
+        self.jobs.insert(id, Job::new(spec, client, self.wall_ms));
+        let ticket = self.ticket(Pending::JobBlobs(id));
+        cx.emit(Event::Fetch { ticket, blobs, from: client });
+    }
+
+    fn check_spec(&self, spec: &JobSpec) -> Result<(), String> {
+        let units = spec.units.count();
+        if units == 0 {
+            return Err("the job has no units; give it at least one input".into());
+        }
+        if units > self.bounds.units_per_job {
+            return Err(format!(
+                "the job has {units} units and a job may have {}; split it",
+                self.bounds.units_per_job
+            ));
+        }
+        let text = |what: &str, len: usize| {
+            (len <= TEXT_MAX)
+                .then_some(())
+                .ok_or(format!("{what} take {len} bytes and may take {TEXT_MAX}; pass them as a file"))
+        };
+        let size = |list: &[String]| list.iter().map(|s| s.len() + 1).sum::<usize>();
+        let files = |files: &[NamedData]| {
+            (files.len() <= FILES_MAX)
+                .then_some(())
+                .ok_or(format!("a unit has {} files and may have {FILES_MAX}; pack them", files.len()))
+        };
+        let template = &spec.template;
+        text("the name", spec.name.len())?;
+        text("the arguments", size(&template.arguments))?;
+        text("the environment", template.environment.iter().map(|(k, v)| k.len() + v.len() + 2).sum())?;
+        files(&template.files)?;
+        if let Units::List(list) = &spec.units {
+            for unit in list {
+                text("a unit's arguments", unit.arguments.as_deref().map_or(0, size))?;
+                files(&unit.files)?;
+            }
+        }
+        for blob in blobs_of(spec) {
+            if blob.len > self.bounds.blob_bytes {
+                return Err(format!(
+                    "blob {} has {} bytes and a blob may have {}",
+                    blob.id, blob.len, self.bounds.blob_bytes
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn blobs_here(&mut self, id: JobId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get(&id).filter(|j| j.phase == Phase::Accepting) else { return };
+        match result {
+            Ok(()) => {
+                let record =
+                    JobRecord { spec: job.spec.clone(), client: job.client, submitted_ms: job.submitted_ms };
+                let ticket = self.ticket(Pending::JobRecord(id));
+                cx.emit(Event::Commit { ticket, writes: vec![record::job_write(id, &record)] });
+            }
+            Err(reason) => self.refuse_accepting(id, reason, cx),
+        }
+    }
+
+    pub(super) fn record_written(&mut self, id: JobId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+        if let Err(error) = result {
+            return self.refuse_accepting(id, format!("the gateway could not write it down: {error}"), cx);
+        }
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.phase == Phase::Accepting {
+            job.phase = Phase::Active;
+            self.tell_client(id, ToClient::Accepted { job: id }, cx);
+            self.touch(id, cx);
+            self.look(cx);
+        }
+    }
+
+    fn refuse_accepting(&mut self, id: JobId, reason: String, cx: &mut Cx<'_, Self>) {
+        self.tell_client(id, ToClient::Refused { job: id, reason }, cx);
+        self.jobs.remove(&id);
+    }
+
+    /// Makes room in the table by forgetting the job that ended first.
+    fn forget_oldest(&mut self, cx: &mut Cx<'_, Self>) -> bool {
+        let oldest = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| matches!(job.phase, Phase::Over { .. }))
+            .min_by_key(|(id, job)| (job.ended_ms, **id))
+            .map(|(id, _)| *id);
+        let Some(id) = oldest else { return false };
+        let Some(job) = self.jobs.remove(&id) else { return false };
+        let drop_key = |mut write: super::Write| {
+            write.value = None;
+            write
+        };
+        let record = JobRecord { spec: job.spec.clone(), client: job.client, submitted_ms: 0 };
+        let mut writes = vec![
+            drop_key(record::job_write(id, &record)),
+            drop_key(record::end_write(id, &EndRecord { cancelled: false, ended_ms: 0 })),
+        ];
+        writes.extend((0..job.units()).filter(|&i| job.slot(i).is_some_and(|s| s.state.has_ended())).map(
+            |index| super::Write {
+                table: crate::node::host::Table::Results,
+                key: record::result_id(id, index),
+                value: None,
+            },
+        ));
+        let ticket = self.ticket(Pending::End);
+        cx.emit(Event::Commit { ticket, writes });
+        true
+    }
+
+    pub(super) fn cancel(&mut self, from: NodeId, id: JobId, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.client != from && from != cx.me {
+            cx.emit(Event::Fault {
+                peer: from,
+                fault: format!("asked to cancel {id:?}, which is not its job"),
+            });
+        } else if job.is_active() {
+            self.finish(id, true, cx);
+        }
+    }
+
+    /// The job is over, one way or the other.
+    pub(super) fn finish(&mut self, id: JobId, cancelled: bool, cx: &mut Cx<'_, Self>) {
+        let ended_ms = self.wall_ms;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.phase = Phase::Over { cancelled };
+        job.ended_ms = Some(ended_ms);
+        let ticket = self.ticket(Pending::End);
+        let write = record::end_write(id, &EndRecord { cancelled, ended_ms });
+        cx.emit(Event::Commit { ticket, writes: vec![write] });
+        self.active.remove(&id);
+        self.changed.remove(&id);
+        for (runner, held) in &mut self.leases {
+            if held.remove_job(id) {
+                Self::to_runner(*runner, ToRunner::Revoke { job: id }, cx);
+            }
+        }
+        self.tell_client(id, ToClient::Ended { job: id }, cx);
+        cx.emit(Event::JobEnded(id));
+    }
+
+    pub(super) fn restore_jobs(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
+        for (key, value) in entries {
+            let known = match record::job_key(&key) {
+                Some((id, false)) => rmp_serde::from_slice(&value).is_ok_and(|record: JobRecord| {
+                    let mut job = Job::new(record.spec, record.client, record.submitted_ms);
+                    job.phase = Phase::Active;
+                    self.jobs.insert(id, job);
+                    true
+                }),
+                Some((id, true)) => rmp_serde::from_slice(&value).is_ok_and(|end: EndRecord| {
+                    if let Some(job) = self.jobs.get_mut(&id) {
+                        job.phase = Phase::Over { cancelled: end.cancelled };
+                        job.ended_ms = Some(end.ended_ms);
+                    }
+                    true
+                }),
+                None => false,
+            };
+            if !known {
+                let what =
+                    "a job's record cannot be read and is left as it is; was it written by a newer version?";
+                cx.emit(Event::Trouble(what.into()));
+            }
+        }
+    }
+
+    pub(super) fn restore_results(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
+        for (key, value) in &entries {
+            let Some(unit) = record::result_key(key) else { continue };
+            let Some(job) = self.jobs.get_mut(&unit.job) else { continue };
+            match rmp_serde::from_slice::<UnitResult>(value) {
+                Ok(result) => job.restore(unit.index, &result),
+                Err(_) => cx.emit(Event::Trouble(format!(
+                    "the result of {unit} cannot be read; the unit runs again"
+                ))),
+            }
+        }
+        if !entries.is_empty() {
+            return;
+        }
+        self.ready = true;
+        cx.emit(Event::Ready);
+        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        for id in ids {
+            let job = &self.jobs[&id];
+            if job.is_active() && job.all_ended() {
+                // The crash came between the last result and the end record.
+                self.finish(id, false, cx);
+            } else {
+                self.touch(id, cx);
+            }
+        }
+        self.look(cx);
+    }
+}
+
+/// Every blob that the job's units need.
+fn blobs_of(spec: &JobSpec) -> BTreeSet<BlobRef> {
+    fn add(blobs: &mut BTreeSet<BlobRef>, data: &Data) {
+        blobs.extend(data.blob());
+    }
+    let mut blobs = BTreeSet::from([spec.template.program]);
+    add(&mut blobs, &spec.template.stdin);
+    spec.template.files.iter().for_each(|f| add(&mut blobs, &f.data));
+    if let Units::List(units) = &spec.units {
+        for unit in units {
+            unit.stdin.iter().for_each(|data| add(&mut blobs, data));
+            unit.files.iter().for_each(|f| add(&mut blobs, &f.data));
+        }
+    }
+    blobs
+}

@@ -1,0 +1,259 @@
+//! A job as its owner keeps it in memory: the spec, and a few bytes a unit.
+
+use crate::ids::NodeId;
+use crate::work::spec::{JobSpec, UnitResult};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Reasons of failed units kept in memory for lists; all are in the results on disk.
+const REASONS_KEPT: usize = 1000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlotState {
+    Waiting,
+    Placed,
+    /// Its result is here and on its way to the disk.
+    Storing,
+    Done,
+    Failed,
+    Held,
+}
+
+impl SlotState {
+    pub(super) fn has_ended(self) -> bool {
+        matches!(self, SlotState::Done | SlotState::Failed)
+    }
+}
+
+/// One unit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) state: SlotState,
+    /// Times that it ended badly.
+    pub(super) failures: u16,
+    /// Times that it was lost with its runner.
+    pub(super) losses: u16,
+    pub(super) attempts: u32,
+    /// Index into [`Job::runners`].
+    runner: u32,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Its blobs are being fetched or its record written; not yet promised to anybody.
+    Accepting,
+    Active,
+    Over {
+        cancelled: bool,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) spec: JobSpec,
+    pub(super) client: NodeId,
+    pub(super) submitted_ms: u64,
+    pub(super) ended_ms: Option<u64>,
+    pub(super) phase: Phase,
+    slots: Vec<Slot>,
+    /// Below it, every waiting unit is in `returned`.
+    fresh: u32,
+    returned: BTreeSet<u32>,
+    pub(super) placed: u32,
+    pub(super) storing: u32,
+    pub(super) done: u32,
+    pub(super) failed: u32,
+    pub(super) held: u32,
+    pub(super) duplicates: u64,
+    pub(super) lost_placements: u64,
+    pub(super) cpu_us: u64,
+    pub(super) by_node: BTreeMap<NodeId, (u64, u64)>,
+    pub(super) reasons: BTreeMap<u32, String>,
+    /// Why units wait, as the finder said last.
+    pub(super) shortage: Option<String>,
+    /// A query is out.
+    pub(super) asking: bool,
+    runners: Vec<NodeId>,
+    runner_index: BTreeMap<NodeId, u32>,
+}
+
+impl Job {
+    pub(super) fn new(spec: JobSpec, client: NodeId, submitted_ms: u64) -> Job {
+        let slot = Slot { state: SlotState::Waiting, failures: 0, losses: 0, attempts: 0, runner: NOBODY };
+        let slots = vec![slot; spec.units.count() as usize];
+        Job {
+            spec,
+            client,
+            submitted_ms,
+            ended_ms: None,
+            phase: Phase::Accepting,
+            slots,
+            fresh: 0,
+            returned: BTreeSet::new(),
+            placed: 0,
+            storing: 0,
+            done: 0,
+            failed: 0,
+            held: 0,
+            duplicates: 0,
+            lost_placements: 0,
+            cpu_us: 0,
+            by_node: BTreeMap::new(),
+            reasons: BTreeMap::new(),
+            shortage: None,
+            asking: false,
+            runners: Vec::new(),
+            runner_index: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn units(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    pub(super) fn slot(&self, index: u32) -> Option<Slot> {
+        self.slots.get(index as usize).copied()
+    }
+
+    pub(super) fn runner_of(&self, index: u32) -> Option<NodeId> {
+        self.runners.get(self.slots.get(index as usize)?.runner as usize).copied()
+    }
+
+    pub(super) fn waiting(&self) -> u32 {
+        self.units() - self.placed - self.storing - self.done - self.failed - self.held
+    }
+
+    pub(super) fn all_ended(&self) -> bool {
+        self.done + self.failed == self.units()
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.phase == Phase::Active
+    }
+
+    fn counter(&mut self, state: SlotState) -> Option<&mut u32> {
+        Some(match state {
+            SlotState::Waiting => return None,
+            SlotState::Placed => &mut self.placed,
+            SlotState::Storing => &mut self.storing,
+            SlotState::Done => &mut self.done,
+            SlotState::Failed => &mut self.failed,
+            SlotState::Held => &mut self.held,
+        })
+    }
+
+    /// The only place where a unit changes its state.
+    fn set(&mut self, index: u32, state: SlotState) {
+        let old = std::mem::replace(&mut self.slots[index as usize].state, state);
+        if let Some(n) = self.counter(old) {
+            *n -= 1;
+        }
+        if let Some(n) = self.counter(state) {
+            *n += 1;
+        }
+        if state == SlotState::Waiting {
+            self.returned.insert(index);
+        } else if old == SlotState::Waiting {
+            self.returned.remove(&index);
+        }
+    }
+
+    /// The next waiting unit, given to `runner`.
+    pub(super) fn place_next(&mut self, runner: NodeId) -> Option<u32> {
+        let index = match self.returned.first() {
+            Some(&index) => index,
+            None => {
+                while self.slots.get(self.fresh as usize)?.state != SlotState::Waiting {
+                    self.fresh += 1;
+                }
+                self.fresh += 1;
+                self.fresh - 1
+            }
+        };
+        let next = self.runners.len() as u32;
+        let by = *self.runner_index.entry(runner).or_insert(next);
+        if by == next {
+            self.runners.push(runner);
+        }
+        self.set(index, SlotState::Placed);
+        let slot = &mut self.slots[index as usize];
+        slot.attempts += 1;
+        slot.runner = by;
+        Some(index)
+    }
+
+    /// A placed unit will not end where it is. `lost`: something happened to its runner, in
+    /// words. Held after too many losses, so that a unit that takes nodes down stops doing so.
+    pub(super) fn put_back(&mut self, index: u32, lost: Option<&str>, max_losses: u16) {
+        if self.slot(index).is_none_or(|s| s.state != SlotState::Placed) {
+            return;
+        }
+        let slot = &mut self.slots[index as usize];
+        if lost.is_some() {
+            slot.losses = slot.losses.saturating_add(1);
+        }
+        let losses = slot.losses;
+        self.lost_placements += u64::from(lost.is_some());
+        if let Some(why) = lost.filter(|_| losses >= max_losses) {
+            self.set(index, SlotState::Held);
+            self.note(index, format!("was lost with its runner {losses} times, the last time because {why}"));
+        } else {
+            self.set(index, SlotState::Waiting);
+        }
+    }
+
+    /// A result has come: nobody else's will count while it is being stored.
+    pub(super) fn storing(&mut self, index: u32) {
+        self.set(index, SlotState::Storing);
+    }
+
+    /// The result could not be stored; its runner will send it again.
+    pub(super) fn not_stored(&mut self, index: u32, still_leased: bool) {
+        if self.slot(index).is_some_and(|s| s.state == SlotState::Storing) {
+            self.set(index, if still_leased { SlotState::Placed } else { SlotState::Waiting });
+        }
+    }
+
+    /// Ended badly, with retries left: back to the waiting.
+    pub(super) fn retry(&mut self, index: u32) {
+        self.slots[index as usize].failures += 1;
+        self.set(index, SlotState::Waiting);
+    }
+
+    /// The result is durable.
+    pub(super) fn end(&mut self, index: u32, result: &UnitResult) {
+        let good = result.end.is_success();
+        self.set(index, if good { SlotState::Done } else { SlotState::Failed });
+        self.cpu_us += result.cpu_us;
+        let by = self.by_node.entry(result.runner).or_default();
+        by.0 += 1;
+        by.1 += result.cpu_us;
+        if !good {
+            self.note(index, result.end.to_string());
+        }
+    }
+
+    /// From the disk, at start: the unit had ended before.
+    pub(super) fn restore(&mut self, index: u32, result: &UnitResult) {
+        if self.slot(index).is_some_and(|s| !s.state.has_ended()) {
+            self.slots[index as usize].attempts = result.attempts;
+            self.end(index, result);
+        }
+    }
+
+    fn note(&mut self, index: u32, reason: String) {
+        if self.reasons.len() < REASONS_KEPT {
+            self.reasons.insert(index, reason);
+        }
+    }
+
+    pub(super) fn check(&self) {
+        let mut counted = [0u32; 6];
+        for slot in &self.slots {
+            counted[slot.state as usize] += 1;
+        }
+        let kept = [self.waiting(), self.placed, self.storing, self.done, self.failed, self.held];
+        assert_eq!(counted, kept, "counters follow the units' states");
+    }
+}

@@ -1,0 +1,192 @@
+//! Leases: one a runner. Silence ends it, and its units are placed elsewhere.
+
+use super::{Event, Owner, Timer};
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::protocol::Cx;
+use crate::work::message::{Lease, ToRunner};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Characters of a runner's reason that are kept.
+const REASON_MAX: usize = 300;
+
+/// What one runner holds.
+#[derive(Debug)]
+pub(super) struct Held {
+    lease: Lease,
+    units: BTreeMap<JobId, BTreeSet<u32>>,
+    count: u32,
+    /// Grants sent under the lease.
+    grants: u64,
+    /// Reports from it on their way to the disk, by sequence number.
+    pub(super) reports: BTreeSet<u64>,
+    /// It has listed its units before it saw the last grant: the number it had seen.
+    behind: Option<u64>,
+}
+
+impl Held {
+    pub(super) fn units(&self) -> impl Iterator<Item = UnitId> + '_ {
+        self.units.iter().flat_map(|(job, units)| units.iter().map(|&index| UnitId { job: *job, index }))
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(super) fn add(&mut self, unit: UnitId) {
+        self.count += u32::from(self.units.entry(unit.job).or_default().insert(unit.index));
+    }
+
+    pub(super) fn remove(&mut self, unit: UnitId) -> bool {
+        let Some(units) = self.units.get_mut(&unit.job) else { return false };
+        let removed = units.remove(&unit.index);
+        self.count -= u32::from(removed);
+        if units.is_empty() {
+            self.units.remove(&unit.job);
+        }
+        removed
+    }
+
+    pub(super) fn remove_job(&mut self, job: JobId) -> bool {
+        let removed = self.units.remove(&job);
+        self.count -= removed.as_ref().map_or(0, |units| units.len() as u32);
+        removed.is_some()
+    }
+
+    /// The number of the next grant under the lease.
+    pub(super) fn granted(&mut self) -> Lease {
+        self.grants += 1;
+        self.lease
+    }
+}
+
+impl Owner {
+    /// The lease of `runner`, begun now if it has none.
+    pub(super) fn lease_of(&mut self, runner: NodeId, cx: &mut Cx<'_, Self>) -> &mut Held {
+        // Numbers grow across restarts of the owner as long as its wall clock does.
+        let next = self.next_lease.max(self.wall_ms);
+        let patience = self.timing.lease;
+        self.leases.entry(runner).or_insert_with(|| {
+            self.next_lease = next + 1;
+            cx.set_timer(Timer::Lease(runner), patience);
+            Held {
+                lease: next,
+                units: BTreeMap::new(),
+                count: 0,
+                grants: 0,
+                reports: BTreeSet::new(),
+                behind: None,
+            }
+        })
+    }
+
+    pub(super) fn runner_up(&mut self, runner: NodeId) {
+        // The wire was cut: what was on it will not come any more.
+        if let Some(held) = self.leases.get_mut(&runner) {
+            held.behind = Some(u64::MAX);
+        }
+    }
+
+    pub(super) fn runner_down(&mut self, runner: NodeId, cx: &mut Cx<'_, Self>) {
+        if let Some(held) = self.leases.get_mut(&runner) {
+            held.reports.clear();
+            cx.set_timer(Timer::Lease(runner), self.timing.grace);
+        }
+    }
+
+    pub(super) fn heartbeat(
+        &mut self,
+        from: NodeId,
+        lease: Lease,
+        grants: u64,
+        units: Option<Vec<(JobId, Vec<u32>)>>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let patience = self.timing.lease;
+        let Some(held) = self.leases.get_mut(&from).filter(|held| held.lease == lease) else {
+            return Self::to_runner(from, ToRunner::LeaseOver { lease }, cx);
+        };
+        cx.set_timer(Timer::Lease(from), patience);
+        let Some(list) = units else { return };
+        // A grant may be on its way; only if it stays away from one list to the next, or the
+        // wire was cut in between, has it been lost.
+        if grants != held.grants && held.behind != Some(u64::MAX) && held.behind != Some(grants) {
+            held.behind = Some(grants);
+            return;
+        }
+        held.behind = None;
+        held.grants = grants;
+        let listed: BTreeSet<UnitId> = list
+            .into_iter()
+            .flat_map(|(job, indices)| indices.into_iter().map(move |index| UnitId { job, index }))
+            .collect();
+        let missing: Vec<UnitId> = held.units().filter(|unit| !listed.contains(unit)).collect();
+        self.units_back(from, &missing, None, cx);
+    }
+
+    pub(super) fn declined(
+        &mut self,
+        from: NodeId,
+        lease: Lease,
+        units: Vec<UnitId>,
+        (reason, tried): (&str, bool),
+        cx: &mut Cx<'_, Self>,
+    ) {
+        if self.leases.get(&from).is_none_or(|held| held.lease != lease) {
+            return;
+        }
+        cx.emit(Event::Declined { node: from });
+        let mut why: String = reason.chars().take(REASON_MAX).collect();
+        why = format!("{} declined: {why}", from.short());
+        for unit in &units {
+            if let Some(job) = self.jobs.get_mut(&unit.job) {
+                job.shortage = Some(why.clone());
+            }
+        }
+        // A unit that breaks every engine it meets is held in the end.
+        self.units_back(from, &units, tried.then_some(&why), cx);
+    }
+
+    pub(super) fn lease_lost(&mut self, runner: NodeId, why: &str, cx: &mut Cx<'_, Self>) {
+        let Some(held) = self.leases.remove(&runner) else { return };
+        cx.cancel_timer(Timer::Lease(runner));
+        let units: Vec<UnitId> = held.units().collect();
+        if units.is_empty() {
+            return;
+        }
+        Self::to_runner(runner, ToRunner::LeaseOver { lease: held.lease }, cx);
+        let why = format!("{} {why}", runner.short());
+        let jobs: BTreeSet<JobId> = units.iter().map(|unit| unit.job).collect();
+        for unit in units {
+            if let Some(job) = self.jobs.get_mut(&unit.job) {
+                job.put_back(unit.index, Some(&why), super::MAX_LOSSES);
+            }
+        }
+        for id in jobs {
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.shortage = Some(format!("{why}; its units are placed again"));
+            }
+            self.touch(id, cx);
+        }
+        self.look(cx);
+    }
+
+    /// Takes units from a living runner's lease and lets them wait again.
+    fn units_back(&mut self, runner: NodeId, units: &[UnitId], lost: Option<&str>, cx: &mut Cx<'_, Self>) {
+        let Some(held) = self.leases.get_mut(&runner) else { return };
+        let mut jobs = BTreeSet::new();
+        for unit in units {
+            if held.remove(*unit)
+                && let Some(job) = self.jobs.get_mut(&unit.job)
+            {
+                job.put_back(unit.index, lost, super::MAX_LOSSES);
+                jobs.insert(unit.job);
+            }
+        }
+        let any = !jobs.is_empty();
+        jobs.into_iter().for_each(|id| self.touch(id, cx));
+        if any {
+            // Not at once: who just declined would be the first to be found again.
+            cx.set_timer_by(Timer::Look, std::time::Duration::from_millis(100));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What an owner writes down: enough to go on after a crash.
+//!
+//! Table `Jobs`: job id → [`JobRecord`]; job id and `e` → [`EndRecord`], so that ending a job
+//! does not write its units again. Table `Results`: job id and big-endian index → the result.
+
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::node::host::{Table, Write};
+use crate::work::spec::{JobSpec, UnitResult};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct JobRecord {
+    pub(super) spec: JobSpec,
+    pub(super) client: NodeId,
+    pub(super) submitted_ms: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct EndRecord {
+    pub(super) cancelled: bool,
+    pub(super) ended_ms: u64,
+}
+
+pub(super) fn encode<T: Serialize>(value: &T) -> Bytes {
+    // Only types without maps or unsized sequences are written; rmp cannot fail on them.
+    rmp_serde::to_vec(value).map(Bytes::from).unwrap_or_default()
+}
+
+pub(super) fn job_write(job: JobId, record: &JobRecord) -> Write {
+    Write { table: Table::Jobs, key: job.0.to_vec(), value: Some(encode(record)) }
+}
+
+pub(super) fn end_write(job: JobId, record: &EndRecord) -> Write {
+    let key = [&job.0[..], b"e"].concat();
+    Write { table: Table::Jobs, key, value: Some(encode(record)) }
+}
+
+pub(super) fn result_write(unit: UnitId, result: &UnitResult) -> Write {
+    Write { table: Table::Results, key: result_id(unit.job, unit.index), value: Some(encode(result)) }
+}
+
+pub(super) fn result_id(job: JobId, index: u32) -> Vec<u8> {
+    [&job.0[..], &index.to_be_bytes()].concat()
+}
+
+/// A key of `Jobs`: the job, and whether it names the end record.
+pub(super) fn job_key(key: &[u8]) -> Option<(JobId, bool)> {
+    let (id, rest) = key.split_at_checked(16)?;
+    let id = JobId(id.try_into().ok()?);
+    match rest {
+        [] => Some((id, false)),
+        b"e" => Some((id, true)),
+        _ => None,
+    }
+}
+
+pub(super) fn result_key(key: &[u8]) -> Option<UnitId> {
+    let (id, index) = key.split_at_checked(16)?;
+    Some(UnitId { job: JobId(id.try_into().ok()?), index: u32::from_be_bytes(index.try_into().ok()?) })
+}

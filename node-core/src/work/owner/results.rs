@@ -1,0 +1,175 @@
+//! Results come in: fetched whole, made durable, counted once, acknowledged.
+
+use super::job::SlotState;
+use super::record;
+use super::{Event, Owner, Pending, Timer};
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::protocol::Cx;
+use crate::work::message::{Report, ToRunner};
+use crate::work::spec::{BlobRef, UnitResult};
+use std::collections::BTreeSet;
+
+/// Reports of one runner that may be on their way to the disk at once.
+const REPORTS_MAX: usize = 8;
+
+/// A report that has been looked through.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    from: NodeId,
+    seq: u64,
+    /// Those that count.
+    results: Vec<Report>,
+}
+
+impl Owner {
+    pub(super) fn report(&mut self, from: NodeId, seq: u64, reports: Vec<Report>, cx: &mut Cx<'_, Self>) {
+        if !self.is_ready() {
+            // Not acknowledged, so it comes again.
+            return;
+        }
+        if let Some(held) = self.leases.get_mut(&from)
+            && (held.reports.len() >= REPORTS_MAX || !held.reports.insert(seq))
+        {
+            // On its way already, or too many are; it is repeated if need be.
+            return;
+        }
+        let mut results = Vec::with_capacity(reports.len());
+        for mut report in reports {
+            let UnitId { job: id, index } = report.unit;
+            let Some(job) = self.jobs.get_mut(&id).filter(|job| job.is_active()) else { continue };
+            let Some(slot) = job.slot(index) else {
+                let fault = format!("reported unit {index} of {id:?}, which has {} units", job.units());
+                cx.emit(Event::Fault { peer: from, fault });
+                continue;
+            };
+            if let Some(held) = self.leases.get_mut(&from) {
+                held.remove(report.unit);
+            }
+            match slot.state {
+                SlotState::Done | SlotState::Failed | SlotState::Storing => {
+                    job.duplicates += 1;
+                    continue;
+                }
+                // Late, from a lost lease: as good as any. Whoever has it now is too late.
+                SlotState::Waiting | SlotState::Held | SlotState::Placed => {}
+            }
+            if !report.result.end.is_success() && u32::from(slot.failures) < job.spec.max_retries {
+                self.drop_placement(report.unit);
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.retry(index);
+                }
+                self.touch(id, cx);
+                continue;
+            }
+            job.storing(index);
+            self.drop_placement(report.unit);
+            report.result.runner = from;
+            report.result.attempts = slot.attempts;
+            results.push(report);
+            self.touch(id, cx);
+        }
+        if !self.active.is_empty() {
+            cx.set_timer_by(Timer::Look, super::LOOK_ON);
+        }
+        let arrived = Arrived { from, seq, results };
+        let blobs: BTreeSet<BlobRef> = arrived.results.iter().flat_map(|r| blobs_of(&r.result)).collect();
+        if blobs.is_empty() {
+            self.write_results(arrived, cx);
+        } else {
+            let ticket = self.ticket(Pending::ResultBlobs(arrived));
+            cx.emit(Event::Fetch { ticket, blobs: blobs.into_iter().collect(), from });
+        }
+    }
+
+    /// Takes the unit out of whichever lease it is under.
+    fn drop_placement(&mut self, unit: UnitId) {
+        let Some(runner) = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index)) else { return };
+        if let Some(held) = self.leases.get_mut(&runner) {
+            held.remove(unit);
+        }
+    }
+
+    pub(super) fn result_blobs(
+        &mut self,
+        arrived: Arrived,
+        result: Result<(), String>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        match result {
+            Ok(()) => self.write_results(arrived, cx),
+            Err(error) => self.not_written(arrived, &error, cx),
+        }
+    }
+
+    fn write_results(&mut self, arrived: Arrived, cx: &mut Cx<'_, Self>) {
+        if arrived.results.is_empty() {
+            return self.acknowledge(&arrived, cx);
+        }
+        let writes = arrived.results.iter().map(|r| record::result_write(r.unit, &r.result)).collect();
+        let ticket = self.ticket(Pending::Results(arrived));
+        cx.emit(Event::Commit { ticket, writes });
+    }
+
+    pub(super) fn results_written(
+        &mut self,
+        arrived: Arrived,
+        result: Result<(), String>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        if let Err(error) = result {
+            cx.emit(Event::Trouble(format!(
+                "results could not be written and stay with their runner: {error}"
+            )));
+            return self.not_written(arrived, &error, cx);
+        }
+        let mut jobs: BTreeSet<JobId> = BTreeSet::new();
+        for report in &arrived.results {
+            let Some(job) = self.jobs.get_mut(&report.unit.job).filter(|job| job.is_active()) else {
+                continue;
+            };
+            job.end(report.unit.index, &report.result);
+            jobs.insert(report.unit.job);
+        }
+        for id in jobs {
+            self.touch(id, cx);
+            if self.jobs.get(&id).is_some_and(|job| job.all_ended()) {
+                self.finish(id, false, cx);
+            }
+        }
+        self.acknowledge(&arrived, cx);
+    }
+
+    fn acknowledge(&mut self, arrived: &Arrived, cx: &mut Cx<'_, Self>) {
+        if let Some(held) = self.leases.get_mut(&arrived.from) {
+            held.reports.remove(&arrived.seq);
+        }
+        Self::to_runner(arrived.from, ToRunner::Ack { seq: arrived.seq }, cx);
+    }
+
+    /// The units are again as if nothing had come; their runner keeps the results and repeats
+    /// them, and if it is gone they run elsewhere.
+    fn not_written(&mut self, arrived: Arrived, error: &str, cx: &mut Cx<'_, Self>) {
+        for report in arrived.results {
+            let leased = self.leases.contains_key(&arrived.from);
+            if leased {
+                self.lease_of(arrived.from, cx).add(report.unit);
+            }
+            let Some(job) = self.jobs.get_mut(&report.unit.job).filter(|job| job.is_active()) else {
+                continue;
+            };
+            job.not_stored(report.unit.index, leased);
+            job.shortage = Some(format!("a result could not be kept: {error}"));
+            self.touch(report.unit.job, cx);
+        }
+        if let Some(held) = self.leases.get_mut(&arrived.from) {
+            held.reports.remove(&arrived.seq);
+        }
+    }
+}
+
+fn blobs_of(result: &UnitResult) -> impl Iterator<Item = BlobRef> + '_ {
+    [&result.stdout, &result.stderr]
+        .into_iter()
+        .chain(result.files.iter().map(|f| &f.data))
+        .filter_map(|d| d.blob())
+}

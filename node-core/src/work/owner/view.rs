@@ -1,0 +1,138 @@
+//! The owner's jobs as people see them.
+
+use super::Owner;
+use super::job::{Job, Phase, SlotState};
+use crate::ids::{JobId, NodeId};
+use crate::node::snapshot::{JobState, JobView, UnitState, UnitView};
+use crate::work::spec::JobSpec;
+
+impl Owner {
+    /// Newest first.
+    pub fn jobs(&self) -> Vec<JobView> {
+        let mut jobs: Vec<JobView> = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.phase != Phase::Accepting)
+            .map(|(id, job)| view(*id, job))
+            .collect();
+        jobs.sort_by_key(|job| (std::cmp::Reverse(job.submitted_ms), job.id));
+        jobs
+    }
+
+    pub fn job(&self, id: JobId) -> Option<JobView> {
+        let job = self.jobs.get(&id)?;
+        (job.phase != Phase::Accepting).then(|| view(id, job))
+    }
+
+    pub fn spec(&self, id: JobId) -> Option<&JobSpec> {
+        self.jobs.get(&id).map(|job| &job.spec)
+    }
+
+    pub fn units(&self, id: JobId, from: u32, limit: u32) -> Option<Vec<UnitView>> {
+        let job = self.jobs.get(&id)?;
+        let to = from.saturating_add(limit).min(job.units());
+        Some((from..to).filter_map(|index| unit_view(job, index)).collect())
+    }
+
+    /// Units that `node` holds, units it ended, and the processor time it gave to those.
+    pub fn work_of(&self, node: NodeId) -> (u32, u64, u64) {
+        let held = self.leases.get(&node).map_or(0, |held| held.count());
+        let given = self.jobs.values().filter_map(|job| job.by_node.get(&node));
+        let (units, cpu_us) = given.fold((0, 0), |(u, c), (units, cpu)| (u + units, c + cpu));
+        (held, units, cpu_us)
+    }
+}
+
+fn state(job: &Job) -> JobState {
+    match job.phase {
+        Phase::Over { cancelled: true } => JobState::Cancelled,
+        Phase::Over { cancelled: false } if job.failed > 0 => JobState::Failed,
+        Phase::Over { cancelled: false } => JobState::Done,
+        _ if job.placed + job.storing > 0 => JobState::Running,
+        _ => JobState::Waiting,
+    }
+}
+
+fn view(id: JobId, job: &Job) -> JobView {
+    let over = matches!(job.phase, Phase::Over { .. });
+    JobView {
+        id,
+        name: job.spec.name.clone(),
+        state: state(job),
+        reason: reason(job),
+        units: job.units(),
+        waiting: if over { 0 } else { job.waiting() },
+        placed: if over { 0 } else { job.placed + job.storing },
+        done: job.done,
+        failed: job.failed,
+        held: if over { 0 } else { job.held },
+        duplicates: job.duplicates,
+        lost_placements: job.lost_placements,
+        cpu_us: job.cpu_us,
+        submitted_ms: job.submitted_ms,
+        ended_ms: job.ended_ms,
+        by_node: job.by_node.iter().map(|(node, (units, cpu))| (*node, *units, *cpu)).collect(),
+    }
+}
+
+fn reason(job: &Job) -> String {
+    let first_note = || match job.reasons.first_key_value() {
+        Some((index, reason)) => format!("unit {index} {reason}"),
+        None => "a unit failed".into(),
+    };
+    match state(job) {
+        JobState::Cancelled => {
+            format!("cancelled with {} of {} units ended", job.done + job.failed, job.units())
+        }
+        JobState::Failed if job.units() == 1 => first_note(),
+        JobState::Failed => format!("{} of {} units failed; {}", job.failed, job.units(), first_note()),
+        JobState::Done if job.units() == 1 => "its one unit ended well".into(),
+        JobState::Done => format!("all {} units ended well", job.units()),
+        JobState::Running => {
+            let mut text = format!("{} units are placed", job.placed + job.storing);
+            if let Some(shortage) = job.shortage.as_ref().filter(|_| job.waiting() > 0) {
+                text += &format!(", {} wait: {shortage}", job.waiting());
+            }
+            text
+        }
+        JobState::Waiting if job.held > 0 && job.waiting() == 0 => {
+            format!("{} units are held; {}", job.held, first_note())
+        }
+        JobState::Waiting => {
+            job.shortage.clone().unwrap_or_else(|| "it has just come in; a place is looked for".into())
+        }
+    }
+}
+
+fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
+    let slot = job.slot(index)?;
+    let runner = job.runner_of(index);
+    let over = matches!(job.phase, Phase::Over { .. });
+    let who = || runner.map_or_else(|| "a node".into(), |r| r.short());
+    let (state, reason) = match slot.state {
+        SlotState::Done => (UnitState::Done, "ended well".into()),
+        SlotState::Failed => (
+            UnitState::Failed,
+            job.reasons.get(&index).cloned().unwrap_or_else(|| "failed; see its result".into()),
+        ),
+        _ if over => (UnitState::Cancelled, "the job was cancelled".into()),
+        SlotState::Placed => (UnitState::Placed, format!("on {}, queued or running there", who())),
+        SlotState::Storing => {
+            (UnitState::Placed, format!("{} has computed it; it is being written down", who()))
+        }
+        SlotState::Held => (
+            UnitState::Held,
+            job.reasons.get(&index).cloned().unwrap_or_else(|| "held after repeated losses".into()),
+        ),
+        SlotState::Waiting if slot.losses > 0 => {
+            (UnitState::Waiting, format!("lost with {}; a new place is looked for", who()))
+        }
+        SlotState::Waiting if slot.failures > 0 => {
+            (UnitState::Waiting, format!("failed {} times; it will be tried again", slot.failures))
+        }
+        SlotState::Waiting => {
+            (UnitState::Waiting, job.shortage.clone().unwrap_or_else(|| "a place is looked for".into()))
+        }
+    };
+    Some(UnitView { index, state, reason, runner, attempts: slot.attempts })
+}

@@ -1,0 +1,255 @@
+//! The runner: takes units under a lease, runs them on the node's engine, and keeps each
+//! result until its owner has it durably.
+//!
+//! The node's slots have one truth, here. What finders announce is derived from it.
+
+mod offer;
+mod outbox;
+mod owners;
+mod queue;
+mod view;
+
+use crate::discovery::Offer;
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::node::config::{Bounds, Timing};
+use crate::node::host::{EngineTask, RunId};
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::Time;
+use crate::work::message::{Lease, Message, ToOwner, ToRunner};
+use crate::work::spec::{BlobRef, Template, UnitSpec};
+use bytes::Bytes;
+use owners::Ledger;
+use sandbox::Outcome;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two notes of change for the donor. Our choice: what an eye follows.
+const CHANGES: Duration = Duration::from_millis(250);
+
+#[derive(Debug)]
+pub struct Runner {
+    bounds: Bounds,
+    timing: Timing,
+    /// Memory that one unit may have, bytes.
+    memory_bytes: u64,
+    slots: u32,
+    draining: bool,
+    jobs: BTreeMap<JobId, Job>,
+    units: BTreeMap<UnitId, Unit>,
+    /// Units that can run, in the order in which they became able to.
+    ready: VecDeque<UnitId>,
+    runs: BTreeMap<RunId, UnitId>,
+    owners: BTreeMap<NodeId, Ledger>,
+    tickets: BTreeMap<u64, Ticket>,
+    next: u64,
+    pace: offer::Pace,
+    totals: Totals,
+}
+
+/// What the units of a job share.
+#[derive(Debug)]
+struct Job {
+    name: String,
+    template: Arc<Template>,
+    sweep_first: Option<u64>,
+    /// Its blobs: asked for under this ticket, and whether they are here.
+    ticket: u64,
+    here: bool,
+    units: u32,
+}
+
+#[derive(Debug)]
+struct Unit {
+    owner: NodeId,
+    lease: Lease,
+    attempt: u32,
+    spec: Option<UnitSpec>,
+    /// The ticket of its own blobs, if it has any.
+    ticket: Option<u64>,
+    state: UnitState,
+}
+
+#[derive(Debug)]
+enum UnitState {
+    /// Waits for blobs, its job's or its own.
+    Fetching,
+    Ready,
+    Running {
+        run: RunId,
+        since: Time,
+    },
+    /// Ended here; its result waits in the outbox for the owner's acknowledgement.
+    Ended,
+}
+
+#[derive(Debug)]
+enum Ticket {
+    Job(JobId),
+    Unit(UnitId),
+    /// Outputs of a unit, being stored before the result is reported.
+    Outputs(UnitId, Box<crate::work::spec::UnitResult>, u32),
+}
+
+#[derive(Debug, Default)]
+struct Totals {
+    done: u64,
+    failed: u64,
+    cpu_us: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    Heartbeat(NodeId),
+    /// A report was not acknowledged.
+    Retry(NodeId),
+    /// An owner stayed away; its results are given up.
+    Forget(NodeId),
+    Changed,
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// A gateway is connected (or is this node): it may have work.
+    OwnerUp(NodeId),
+    SetSlots(u32),
+    Drain,
+    /// Answers [`Event::Fetch`] and [`Event::Keep`].
+    Answered {
+        ticket: u64,
+        result: Result<(), String>,
+    },
+    Ended {
+        run: RunId,
+        outcome: Outcome,
+    },
+    Broken {
+        run: RunId,
+        error: String,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Fetch {
+        ticket: u64,
+        blobs: Vec<BlobRef>,
+        from: NodeId,
+    },
+    /// Keep these bytes as blobs until the ticket is released.
+    Keep {
+        ticket: u64,
+        blobs: Vec<Bytes>,
+    },
+    /// The blobs of the ticket are not needed any more.
+    Release {
+        ticket: u64,
+    },
+    Run {
+        run: RunId,
+        task: EngineTask,
+    },
+    Kill {
+        run: RunId,
+    },
+    Slots(u32),
+    Offer {
+        to: NodeId,
+        offer: Offer,
+    },
+    Changed,
+    Trouble(String),
+}
+
+impl Protocol for Runner {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
+        match input {
+            Input::Message { from, message: Message::ToRunner(message) } => match message {
+                ToRunner::Grant { lease, batches } => self.granted(from, lease, batches, cx),
+                ToRunner::Ack { seq } => self.acknowledged(from, seq, cx),
+                ToRunner::LeaseOver { lease } => self.lease_over(from, lease, cx),
+                ToRunner::Revoke { job } => self.revoked(from, job, cx),
+            },
+            // The route gives a runner nothing else.
+            Input::Message { .. } | Input::Up(_) => {}
+            Input::Down(peer) => self.owner_down(peer, cx),
+            Input::Timer(Timer::Heartbeat(owner)) => self.beat(owner, cx),
+            Input::Timer(Timer::Retry(owner)) => self.report_again(owner, cx),
+            Input::Timer(Timer::Forget(owner)) => self.forget(owner, cx),
+            Input::Timer(Timer::Changed) => cx.emit(Event::Changed),
+            Input::Command(Command::OwnerUp(owner)) => self.owner_up(owner, cx),
+            Input::Command(Command::SetSlots(slots)) => self.set_slots(slots, cx),
+            Input::Command(Command::Drain) => self.drain(cx),
+            Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
+            Input::Command(Command::Ended { run, outcome }) => self.ended(run, outcome, cx),
+            Input::Command(Command::Broken { run, error }) => self.broken(run, error, cx),
+        }
+        self.dispatch(cx);
+        self.offer(cx);
+    }
+
+    fn check_invariants(&self) {
+        let mut by_owner: BTreeMap<NodeId, u32> = BTreeMap::new();
+        let mut by_job: BTreeMap<JobId, u32> = BTreeMap::new();
+        let mut running = 0;
+        for (id, unit) in &self.units {
+            *by_owner.entry(unit.owner).or_default() += 1;
+            *by_job.entry(id.job).or_default() += 1;
+            if let UnitState::Running { run, .. } = unit.state {
+                running += 1;
+                assert_eq!(self.runs.get(&run), Some(id), "a running unit knows its run");
+            }
+        }
+        assert_eq!(running, self.runs.len(), "every run has its unit");
+        for (id, job) in &self.jobs {
+            assert_eq!(by_job.get(id).copied().unwrap_or(0), job.units, "a job counts its units");
+        }
+        for (owner, units) in by_owner {
+            assert!(
+                self.owners.get(&owner).is_some_and(|ledger| ledger.units == units),
+                "an owner's ledger counts its units"
+            );
+        }
+    }
+}
+
+impl Runner {
+    pub fn new(slots: u32, memory_bytes: u64, bounds: Bounds, timing: Timing) -> Runner {
+        Runner {
+            bounds,
+            timing,
+            memory_bytes,
+            slots,
+            draining: false,
+            jobs: BTreeMap::new(),
+            units: BTreeMap::new(),
+            ready: VecDeque::new(),
+            runs: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            next: 1,
+            pace: offer::Pace::default(),
+            totals: Totals::default(),
+        }
+    }
+
+    fn ticket(&mut self, ticket: Ticket) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.tickets.insert(number, ticket);
+        number
+    }
+
+    fn to_owner(owner: NodeId, message: ToOwner, cx: &mut Cx<'_, Self>) {
+        cx.send(owner, Message::ToOwner(message));
+    }
+
+    fn changed(cx: &mut Cx<'_, Self>) {
+        cx.set_timer_by(Timer::Changed, CHANGES);
+    }
+}

@@ -1,0 +1,105 @@
+//! What a runner keeps for each owner it works for: the lease, and results on their way.
+
+use super::{Runner, Timer, UnitState};
+use crate::discovery::Offer;
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::protocol::Cx;
+use crate::work::message::{Lease, Report, ToOwner};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Every so many heartbeats list all units. Our choice: a list is 4 bytes a unit.
+const LIST_EVERY: u32 = 5;
+
+/// How long results are kept for an owner that is away. Our choice: a gateway is mended
+/// within a morning.
+const KEEP_RESULTS: Duration = Duration::from_secs(4 * 3600);
+
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    pub(super) connected: bool,
+    /// The newest lease under which units came; 0 before the first.
+    pub(super) lease: Lease,
+    /// Grants received under it.
+    pub(super) grants: u64,
+    /// Units received since it was connected.
+    pub(super) received: u64,
+    /// The last offer sent to it since it was connected.
+    pub(super) offered: Option<Offer>,
+    /// Of its units, how many are here, ended ones included.
+    pub(super) units: u32,
+    /// Finished units that are not acknowledged; the first `in_flight` of them are under way
+    /// as report `seq`.
+    pub(super) outbox: VecDeque<Report>,
+    pub(super) in_flight: usize,
+    pub(super) seq: u64,
+    beats: u32,
+}
+
+impl Runner {
+    pub(super) fn owner_up(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
+        let ledger = self.owners.entry(owner).or_default();
+        ledger.connected = true;
+        ledger.received = 0;
+        ledger.offered = None;
+        cx.cancel_timer(Timer::Forget(owner));
+        if ledger.units > 0 {
+            ledger.beats = LIST_EVERY - 1;
+            self.beat(owner, cx);
+        }
+        self.report_again(owner, cx);
+    }
+
+    pub(super) fn owner_down(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
+        let Some(ledger) = self.owners.get_mut(&owner) else { return };
+        ledger.connected = false;
+        cx.cancel_timer(Timer::Heartbeat(owner));
+        cx.cancel_timer(Timer::Retry(owner));
+        if ledger.units == 0 {
+            self.owners.remove(&owner);
+        } else {
+            cx.set_timer(Timer::Forget(owner), KEEP_RESULTS);
+        }
+    }
+
+    /// Keeps the lease alive, as long as there is anything under it.
+    pub(super) fn beat(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
+        let Some(ledger) = self.owners.get_mut(&owner) else { return };
+        if !ledger.connected || ledger.units == 0 {
+            return;
+        }
+        ledger.beats = (ledger.beats + 1) % LIST_EVERY;
+        let (lease, grants, list) = (ledger.lease, ledger.grants, ledger.beats == 0);
+        let units = list.then(|| {
+            let mut jobs: BTreeMap<JobId, Vec<u32>> = BTreeMap::new();
+            for (id, _) in self.units.iter().filter(|(_, unit)| unit.owner == owner) {
+                jobs.entry(id.job).or_default().push(id.index);
+            }
+            jobs.into_iter().collect()
+        });
+        Self::to_owner(owner, ToOwner::Heartbeat { lease, grants, units }, cx);
+        cx.set_timer(Timer::Heartbeat(owner), self.timing.heartbeat);
+    }
+
+    /// The owner has placed the lease's units elsewhere. What runs goes on: it may be the
+    /// first to finish. What has ended is reported.
+    pub(super) fn lease_over(&mut self, owner: NodeId, lease: Lease, cx: &mut Cx<'_, Self>) {
+        let over: Vec<UnitId> = self
+            .units
+            .iter()
+            .filter(|(_, unit)| unit.owner == owner && unit.lease <= lease)
+            .filter(|(_, unit)| matches!(unit.state, UnitState::Fetching | UnitState::Ready))
+            .map(|(id, _)| *id)
+            .collect();
+        over.into_iter().for_each(|id| self.remove(id, cx));
+    }
+
+    pub(super) fn forget(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
+        let its: Vec<UnitId> =
+            self.units.iter().filter(|(_, u)| u.owner == owner).map(|(id, _)| *id).collect();
+        its.into_iter().for_each(|id| self.remove(id, cx));
+        if self.owners.get(&owner).is_some_and(|ledger| !ledger.connected) {
+            self.owners.remove(&owner);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Units come in, get their blobs, and go to the engine in order.
+
+use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState};
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::node::host::{EngineTask, RunId};
+use crate::protocol::Cx;
+use crate::work::message::{Batch, Lease, ToOwner};
+use crate::work::spec::{BlobRef, Data, NamedData, Template, UnitSpec};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Runner {
+    pub(super) fn granted(
+        &mut self,
+        owner: NodeId,
+        lease: Lease,
+        batches: Vec<Batch>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        // Only a connected gateway was offered anything.
+        let Some(ledger) = self.owners.get_mut(&owner) else { return };
+        if lease > ledger.lease {
+            ledger.lease = lease;
+            ledger.grants = 0;
+        }
+        ledger.grants += 1;
+        ledger.received += batches.iter().map(|b| b.units.len() as u64).sum::<u64>();
+        if ledger.units == 0 {
+            cx.set_timer(Timer::Heartbeat(owner), self.timing.heartbeat);
+        }
+        let mut declined = Vec::new();
+        for batch in batches {
+            let id = batch.job;
+            if self.slots == 0 || self.draining || batch.template.limits.memory_bytes > self.memory_bytes {
+                declined.extend(batch.units.iter().map(|u| UnitId { job: id, index: u.index }));
+                continue;
+            }
+            let job = self.jobs.entry(id).or_insert_with(|| Job {
+                name: batch.name,
+                template: Arc::new(batch.template),
+                sweep_first: batch.sweep_first,
+                ticket: 0,
+                here: false,
+                units: 0,
+            });
+            if job.ticket == 0 {
+                let blobs = blobs_of_template(&job.template);
+                let ticket = self.ticket(Ticket::Job(id));
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.ticket = ticket;
+                }
+                cx.emit(Event::Fetch { ticket, blobs, from: owner });
+            }
+            for grant in batch.units {
+                let unit = UnitId { job: id, index: grant.index };
+                if self.units.len() >= self.bounds.held_units as usize {
+                    declined.push(unit);
+                    continue;
+                }
+                if let Some(known) = self.units.get_mut(&unit) {
+                    // Given again, after a lease that was lost: the work goes on under the new.
+                    known.lease = lease;
+                    continue;
+                }
+                self.take(owner, lease, unit, grant.attempt, grant.spec, cx);
+            }
+            if self.jobs.get(&id).is_some_and(|job| job.units == 0) {
+                self.drop_job(id, cx);
+            }
+        }
+        if !declined.is_empty() {
+            let reason =
+                if self.draining || self.slots == 0 { "it gives no slots now" } else { "it is full" };
+            Self::to_owner(
+                owner,
+                ToOwner::Decline { lease, units: declined, reason: reason.into(), tried: false },
+                cx,
+            );
+        }
+        Self::changed(cx);
+    }
+
+    fn take(
+        &mut self,
+        owner: NodeId,
+        lease: Lease,
+        id: UnitId,
+        attempt: u32,
+        spec: Option<UnitSpec>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let blobs = spec.as_ref().map(blobs_of_unit).unwrap_or_default();
+        let ticket = (!blobs.is_empty()).then(|| self.ticket(Ticket::Unit(id)));
+        self.units.insert(id, Unit { owner, lease, attempt, spec, ticket, state: UnitState::Fetching });
+        if let Some(job) = self.jobs.get_mut(&id.job) {
+            job.units += 1;
+        }
+        if let Some(ledger) = self.owners.get_mut(&owner) {
+            ledger.units += 1;
+        }
+        match ticket {
+            Some(ticket) => cx.emit(Event::Fetch { ticket, blobs, from: owner }),
+            None => self.make_ready(id),
+        }
+    }
+
+    /// Queues the unit if all it needs is here.
+    fn make_ready(&mut self, id: UnitId) {
+        let job_here = self.jobs.get(&id.job).is_some_and(|job| job.here);
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        let own_here = unit.ticket.is_none_or(|ticket| !self.tickets.contains_key(&ticket));
+        if job_here && own_here && matches!(unit.state, UnitState::Fetching) {
+            unit.state = UnitState::Ready;
+            self.ready.push_back(id);
+        }
+    }
+
+    pub(super) fn answered(&mut self, ticket: u64, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+        let Some(what) = self.tickets.remove(&ticket) else { return };
+        match (what, result) {
+            (Ticket::Job(id), Ok(())) => {
+                let Some(job) = self.jobs.get_mut(&id) else { return };
+                job.here = true;
+                let units: Vec<UnitId> = self.units_of(id).collect();
+                units.into_iter().for_each(|unit| self.make_ready(unit));
+            }
+            (Ticket::Job(id), Err(error)) => {
+                let units: Vec<UnitId> = self.units_of(id).collect();
+                self.give_back(units, &format!("it could not get the job's content: {error}"), true, cx);
+            }
+            (Ticket::Unit(id), Ok(())) => self.make_ready(id),
+            (Ticket::Unit(id), Err(error)) => {
+                self.give_back(vec![id], &format!("it could not get the unit's input: {error}"), true, cx);
+            }
+            (Ticket::Outputs(id, result, attempt), stored) => {
+                self.outputs_kept(id, *result, attempt, stored, ticket, cx)
+            }
+        }
+    }
+
+    fn units_of(&self, job: JobId) -> impl Iterator<Item = UnitId> + '_ {
+        let range = UnitId { job, index: 0 }..=UnitId { job, index: u32::MAX };
+        self.units.range(range).map(|(id, _)| *id)
+    }
+
+    /// Hands units that have not ended back to their owners.
+    pub(super) fn give_back(&mut self, ids: Vec<UnitId>, reason: &str, tried: bool, cx: &mut Cx<'_, Self>) {
+        let mut by_lease: std::collections::BTreeMap<(NodeId, Lease), Vec<UnitId>> = Default::default();
+        for id in ids {
+            let Some(unit) = self.units.get(&id) else { continue };
+            if matches!(unit.state, UnitState::Ended) {
+                continue;
+            }
+            by_lease.entry((unit.owner, unit.lease)).or_default().push(id);
+            self.remove(id, cx);
+        }
+        for ((owner, lease), units) in by_lease {
+            Self::to_owner(owner, ToOwner::Decline { lease, units, reason: reason.into(), tried }, cx);
+        }
+    }
+
+    /// Forgets a unit, whatever it is doing.
+    pub(super) fn remove(&mut self, id: UnitId, cx: &mut Cx<'_, Self>) {
+        let Some(unit) = self.units.remove(&id) else { return };
+        match unit.state {
+            UnitState::Running { run, .. } => {
+                self.runs.remove(&run);
+                cx.emit(Event::Kill { run });
+            }
+            UnitState::Ready => self.ready.retain(|ready| *ready != id),
+            UnitState::Fetching | UnitState::Ended => {}
+        }
+        if let Some(ticket) = unit.ticket {
+            self.tickets.remove(&ticket);
+            cx.emit(Event::Release { ticket });
+        }
+        if let Some(ledger) = self.owners.get_mut(&unit.owner) {
+            ledger.units -= 1;
+        }
+        if let Some(job) = self.jobs.get_mut(&id.job) {
+            job.units -= 1;
+            if job.units == 0 {
+                self.drop_job(id.job, cx);
+            }
+        }
+        Self::changed(cx);
+    }
+
+    fn drop_job(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+        if let Some(job) = self.jobs.remove(&id) {
+            self.tickets.remove(&job.ticket);
+            cx.emit(Event::Release { ticket: job.ticket });
+        }
+    }
+
+    pub(super) fn revoked(&mut self, from: NodeId, job: JobId, cx: &mut Cx<'_, Self>) {
+        let units: Vec<UnitId> = self
+            .units_of(job)
+            .filter(|id| self.units.get(id).is_some_and(|unit| unit.owner == from))
+            .collect();
+        for id in units {
+            // A result may be under way; the owner acknowledges it and forgets it.
+            if !matches!(self.units.get(&id).map(|unit| &unit.state), Some(UnitState::Ended)) {
+                self.remove(id, cx);
+            }
+        }
+    }
+
+    pub(super) fn set_slots(&mut self, slots: u32, cx: &mut Cx<'_, Self>) {
+        if slots != self.slots {
+            self.slots = slots;
+            self.draining = false;
+            cx.emit(Event::Slots(slots));
+            if slots == 0 {
+                let waiting = self.ready.iter().copied().collect();
+                self.give_back(waiting, "it gives no slots now", false, cx);
+            }
+            Self::changed(cx);
+        }
+    }
+
+    /// Gives everything back and takes no more. Results stay until they are acknowledged.
+    pub(super) fn drain(&mut self, cx: &mut Cx<'_, Self>) {
+        self.draining = true;
+        let all = self.units.keys().copied().collect();
+        self.give_back(all, "it is going away", false, cx);
+    }
+
+    /// Keeps the engine supplied.
+    pub(super) fn dispatch(&mut self, cx: &mut Cx<'_, Self>) {
+        while self.runs.len() < self.pace.engine_depth(self.slots) {
+            let Some(id) = self.ready.pop_front() else { break };
+            let run = RunId(self.next);
+            self.next += 1;
+            let (Some(unit), Some(job)) = (self.units.get_mut(&id), self.jobs.get(&id.job)) else { continue };
+            unit.state = UnitState::Running { run, since: cx.now };
+            self.runs.insert(run, id);
+            let task = task_of(job, id.index, unit.spec.as_ref());
+            cx.emit(Event::Run { run, task });
+        }
+    }
+}
+
+fn task_of(job: &Job, index: u32, spec: Option<&UnitSpec>) -> EngineTask {
+    let template = &*job.template;
+    let own = spec.and_then(|s| s.arguments.as_ref());
+    let arguments = match (own, job.sweep_first) {
+        (Some(own), _) => own.clone(),
+        (None, None) => template.arguments.clone(),
+        (None, Some(first)) => {
+            let number = first.wrapping_add(u64::from(index)).to_string();
+            template.arguments.iter().map(|a| a.replace("{}", &number)).collect()
+        }
+    };
+    let mut files = template.files.clone();
+    files.extend(spec.iter().flat_map(|s| s.files.iter().cloned()));
+    // The same program gives the same unit the same randomness, in every job that repeats it.
+    let program = template.program.id.0;
+    let seed = u64::from_le_bytes(std::array::from_fn(|i| program[i])).wrapping_add(u64::from(index));
+    EngineTask {
+        program: template.program.id,
+        arguments,
+        environment: template.environment.clone(),
+        stdin: spec.and_then(|s| s.stdin.clone()).unwrap_or_else(|| template.stdin.clone()),
+        files,
+        limits: template.limits,
+        seed,
+    }
+}
+
+fn blobs_in<'a>(stdin: Option<&'a Data>, files: &'a [NamedData]) -> impl Iterator<Item = BlobRef> + 'a {
+    stdin.into_iter().chain(files.iter().map(|f| &f.data)).filter_map(|data| data.blob())
+}
+
+fn blobs_of_template(template: &Template) -> Vec<BlobRef> {
+    let mut blobs: BTreeSet<BlobRef> = blobs_in(Some(&template.stdin), &template.files).collect();
+    blobs.insert(template.program);
+    blobs.into_iter().collect()
+}
+
+fn blobs_of_unit(unit: &UnitSpec) -> Vec<BlobRef> {
+    let blobs: BTreeSet<BlobRef> = blobs_in(unit.stdin.as_ref(), &unit.files).collect();
+    blobs.into_iter().collect()
+}

@@ -1,0 +1,134 @@
+//! What a submitter asks for, and what comes back.
+
+use crate::ids::{BlobId, NodeId};
+use bytes::Bytes;
+use sandbox::{End, Limits};
+use serde::{Deserialize, Serialize};
+
+/// Content by reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct BlobRef {
+    pub id: BlobId,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// Content, small enough to travel in a message or by reference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Data {
+    Inline(Bytes),
+    Blob(BlobRef),
+}
+
+impl Data {
+    /// Above this, content is a blob. Our choice: a thousand results of this size still fit
+    /// a handful of messages.
+    pub const INLINE_MAX: usize = 4096;
+
+    pub const EMPTY: Data = Data::Inline(Bytes::new());
+
+    pub fn len(&self) -> u64 {
+        match self {
+            Data::Inline(bytes) => bytes.len() as u64,
+            Data::Blob(blob) => blob.len,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn blob(&self) -> Option<BlobRef> {
+        match self {
+            Data::Inline(_) => None,
+            Data::Blob(blob) => Some(*blob),
+        }
+    }
+}
+
+/// A file that goes in or came out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedData {
+    /// Relative, parts separated by `/`.
+    pub path: String,
+    pub data: Data,
+}
+
+/// A submitted bundle: one program, what all its units share, and what tells them apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSpec {
+    pub name: String,
+    pub template: Template,
+    pub units: Units,
+    /// Higher first; 0 is usual.
+    pub priority: i32,
+    /// How often a unit is run again after it trapped or exited non-zero. 0 by default:
+    /// the host is deterministic, so the same input fails the same way.
+    pub max_retries: u32,
+    /// Which finder places the units.
+    pub find: Find,
+}
+
+/// What the units of a job have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Template {
+    pub program: BlobRef,
+    /// In a sweep, `{}` stands for the unit's number.
+    pub arguments: Vec<String>,
+    pub environment: Vec<(String, String)>,
+    pub stdin: Data,
+    pub files: Vec<NamedData>,
+    pub limits: Limits,
+}
+
+/// The units of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Units {
+    /// `count` units, `{}` being `first`, `first + 1`, …
+    Sweep { first: u64, count: u32 },
+    /// Units that differ in any way.
+    List(Vec<UnitSpec>),
+}
+
+impl Units {
+    pub const ONE: Units = Units::Sweep { first: 0, count: 1 };
+
+    pub fn count(&self) -> u32 {
+        match self {
+            Units::Sweep { count, .. } => *count,
+            Units::List(units) => units.len() as u32,
+        }
+    }
+}
+
+/// What one unit has of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitSpec {
+    /// In place of the template's.
+    pub arguments: Option<Vec<String>>,
+    /// In place of the template's.
+    pub stdin: Option<Data>,
+    /// Beside the template's.
+    pub files: Vec<NamedData>,
+}
+
+/// The finders, by the word a job uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Find {
+    /// Nodes that are connected to the owner and have room.
+    #[default]
+    Connected,
+}
+
+/// A finished unit, as the owner keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitResult {
+    pub end: End,
+    pub stdout: Data,
+    pub stderr: Data,
+    pub files: Vec<NamedData>,
+    pub cpu_us: u64,
+    pub runner: NodeId,
+    /// How often the unit was placed before it ended.
+    pub attempts: u32,
+}

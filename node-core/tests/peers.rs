@@ -1,0 +1,198 @@
+//! Stories of peers that are strangers, out of date, or hostile.
+
+mod world;
+
+use bytes::Bytes;
+use node_core::discovery::Offer;
+use node_core::ids::{JobId, UnitId};
+use node_core::node::config::Platform;
+use node_core::overlay::neighbours::{Hello, Message as Greeting};
+use node_core::store::Message as Content;
+use node_core::wire::{self, MAX_FRAME, Message};
+use node_core::work::message::{Message as Work, Report, ToOwner};
+use node_core::work::spec::{Data, UnitResult};
+use node_core::{Channel, Config, NodeEvent, NodeInput};
+use std::time::Duration;
+use world::World;
+
+/// A gateway with one honest worker, and a stranger that is connected and says what it likes.
+fn with_stranger(seed: u64) -> (World, usize) {
+    let mut world = World::seed(seed).swarm(1, 1);
+    let stranger = world.add(Config::default());
+    world.nodes[stranger].node = None;
+    world.run_for(Duration::from_secs(1));
+    (world, stranger)
+}
+
+fn say(world: &mut World, stranger: usize, message: &Message) {
+    let bytes = wire::encode(message).unwrap();
+    hear(world, stranger, message.channel(), bytes);
+}
+
+fn hear(world: &mut World, stranger: usize, channel: Channel, bytes: Bytes) {
+    let from = world.nodes[stranger].id;
+    world.drive(0, NodeInput::Received { from, channel, bytes });
+}
+
+fn introduce(world: &mut World, stranger: usize, invite: Option<&str>) {
+    let peer = world.nodes[stranger].id;
+    world.drive(0, NodeInput::Connected { peer });
+    let hello = Hello {
+        name: "x".repeat(1000),
+        platform: Platform::Native,
+        gateway: false,
+        invite: invite.map(String::from),
+    };
+    say(world, stranger, &Message::Neighbours(Greeting::Hello(hello)));
+}
+
+#[test]
+fn garbage_and_other_versions_are_named_and_nothing_breaks() {
+    let (mut world, stranger) = with_stranger(1);
+    introduce(&mut world, stranger, None);
+    let cases: [(&[u8], &str); 5] = [
+        (&[], "empty frame"),
+        (&[2, 0xc0], "version 2"),
+        (&[1, 0xc1, 0xff, 0xff], "not a message"),
+        (&[1, 0xdd, 0xff, 0xff, 0xff, 0xff], "not a message"),
+        (&[1], "not a message"),
+    ];
+    for (bytes, words) in cases {
+        hear(&mut world, stranger, Channel::Control, Bytes::copy_from_slice(bytes));
+        let fault = world.faults(0).pop().expect("a fault was told");
+        assert!(fault.contains(words), "{fault:?} names {words:?}");
+    }
+    hear(&mut world, stranger, Channel::Control, Bytes::from(vec![1; MAX_FRAME + 1]));
+    assert!(world.faults(0).pop().unwrap().contains("1048577 bytes"));
+    let deep = [&[1][..], &[0x91; 200_000][..]].concat();
+    hear(&mut world, stranger, Channel::Control, Bytes::from(deep));
+
+    let spec = world.sweep(0, 20);
+    let job = world.submit(0, spec);
+    world.run_until(Duration::from_secs(20), "the job is done", |w| w.is_over(job));
+    world.assert_all_right(job, 20);
+}
+
+#[test]
+fn nobody_is_heard_before_it_has_introduced_itself() {
+    let (mut world, stranger) = with_stranger(2);
+    let peer = world.nodes[stranger].id;
+    world.drive(0, NodeInput::Connected { peer });
+    say(&mut world, stranger, &Message::Offer(Offer { slots: 9, free: 9, room: 9, ..Offer::default() }));
+    assert_eq!(world.faults(0), ["spoke before it was let in"]);
+    assert_eq!(world.node(0).nodes(world.now).len(), 2, "it is not among the nodes");
+}
+
+#[test]
+fn a_message_on_the_wrong_channel_is_a_fault() {
+    let (mut world, stranger) = with_stranger(3);
+    introduce(&mut world, stranger, None);
+    let bytes = wire::encode(&Message::Offer(Offer::default())).unwrap();
+    hear(&mut world, stranger, Channel::Blob, bytes);
+    assert_eq!(world.faults(0), ["sent a message on the wrong channel"]);
+}
+
+#[test]
+fn an_invite_is_asked_for_and_a_wrong_one_is_refused_in_words() {
+    let mut world = World::seed(4);
+    let invited = Config { invited_with: Some("friend".into()), ..Config::default() };
+    world.add(Config { gateway: true, invite: Some("friend".into()), ..Config::default() });
+    let wrong = Config { invited_with: Some("fiend".into()), ..Config::default() };
+    for config in [Config::default(), wrong, invited] {
+        let at = world.add(config);
+        world.connect(0, at);
+    }
+    world.run_for(Duration::from_secs(1));
+    let told = |at: usize| {
+        world.told.iter().find_map(|(_, node, event)| match event {
+            NodeEvent::Rejected { reason, .. } if *node == at => Some(reason.clone()),
+            _ => None,
+        })
+    };
+    assert!(told(1).unwrap().contains("--invite"));
+    assert!(told(2).unwrap().contains("not the one of this swarm"));
+    assert_eq!(told(3), None);
+    let names: Vec<bool> = world.node(0).nodes(world.now).iter().map(|n| n.id == world.nodes[3].id).collect();
+    assert_eq!(names, [false, true], "only the invited one is in");
+}
+
+#[test]
+fn impossible_results_are_faults_and_count_for_nothing() {
+    let (mut world, stranger) = with_stranger(5);
+    introduce(&mut world, stranger, None);
+    let spec = world.sweep(0, 3);
+    world.crash(1);
+    let job = world.submit(0, spec);
+    world.run_for(Duration::from_secs(1));
+    let report = |job, index| {
+        let result = UnitResult {
+            end: sandbox::End::Exited(0),
+            stdout: Data::EMPTY,
+            stderr: Data::EMPTY,
+            files: vec![],
+            cpu_us: 0,
+            runner: node_core::NodeId([0; 32]),
+            attempts: 1,
+        };
+        let results = vec![Report { unit: UnitId { job, index }, result }];
+        Message::Work(Work::ToOwner(ToOwner::Report { seq: u64::from(index), results }))
+    };
+    say(&mut world, stranger, &report(job, 3));
+    say(&mut world, stranger, &report(job, u32::MAX));
+    say(&mut world, stranger, &report(JobId([9; 16]), 0));
+    say(&mut world, stranger, &Message::Work(Work::ToOwner(ToOwner::Cancel { job })));
+    world.run_for(Duration::from_secs(1));
+    let view = world.job(job).unwrap();
+    assert_eq!((view.done, view.waiting), (0, 3));
+    let faults = world.faults(0);
+    assert_eq!(faults.len(), 3, "{faults:?}");
+    assert!(faults[0].contains("which has 3 units") && faults[2].contains("not its job"));
+}
+
+#[test]
+fn a_peer_that_makes_faults_a_habit_is_disconnected() {
+    let (mut world, stranger) = with_stranger(6);
+    introduce(&mut world, stranger, None);
+    let spec = world.sweep(0, 1);
+    world.crash(1);
+    let job = world.submit(0, spec);
+    world.run_for(Duration::from_secs(1));
+    world.connect(0, 1);
+    for _ in 0..20 {
+        say(&mut world, stranger, &Message::Work(Work::ToOwner(ToOwner::Cancel { job })));
+    }
+    assert!(world.closed.iter().any(|(at, peer, why)| {
+        *at == 0 && *peer == world.nodes[stranger].id && why.contains("10 faults")
+    }));
+}
+
+#[test]
+fn a_keeper_of_content_that_lies_is_found_out_at_the_first_chunk() {
+    let mut world = World::seed(7).swarm(1, 1);
+    let mut spec = world.sweep(0, 1);
+    let input: Vec<u8> = (0..900_000u32).map(|i| (i ^ (i >> 9)) as u8).collect();
+    let blob = world.upload(0, &input);
+    spec.template.stdin = Data::Blob(blob);
+    // The gateway's own disk has gone bad under it.
+    world.nodes[0].disk.corrupt_blob(blob.id);
+    let job = world.submit(0, spec);
+    world.run_for(Duration::from_secs(5));
+    assert!(world.faults(1).iter().any(|fault| fault.contains("hash tree that does not belong")));
+    let view = world.job(job).unwrap();
+    assert_eq!(view.done, 0);
+    assert!(view.reason.contains("could not get the job's content"), "{}", view.reason);
+}
+
+#[test]
+fn a_stranger_asking_for_content_gets_what_there_is_and_no_more() {
+    let (mut world, stranger) = with_stranger(8);
+    introduce(&mut world, stranger, None);
+    let blob = world.upload(0, &[5; 600_000]);
+    for index in [3, u32::MAX] {
+        say(&mut world, stranger, &Message::Store(Content::Get { id: blob.id, index }));
+    }
+    assert_eq!(world.faults(0).len(), 2);
+    say(&mut world, stranger, &Message::Store(Content::Get { id: node_core::BlobId([1; 32]), index: 0 }));
+    say(&mut world, stranger, &Message::Store(Content::GetTree { id: blob.id }));
+    world.run_for(Duration::from_secs(1));
+}

@@ -1,0 +1,120 @@
+//! Many seeds: faults drawn from the seed, first safety, then the faults stop and the work
+//! must end.
+
+mod world;
+
+use node_core::ids::JobId;
+use std::time::Duration;
+use world::{World, echo};
+
+/// One life of a small swarm, all of it drawn from the seed.
+fn live(seed: u64) {
+    let mut world = World::seed(seed);
+    let workers = 1 + world.rng.below(5) as usize;
+    let slots = 1 + world.rng.below(4) as u32;
+    world.latency.1 = 2_000 + world.rng.below(200_000);
+    // A seed leaves some kinds of fault out altogether, so that others are seen alone.
+    let kinds: Vec<u64> = (0..7).filter(|_| world.rng.below(2) == 0).collect();
+    world.program = |task| {
+        let number: u64 = task.arguments[0].parse().unwrap_or(0);
+        (Duration::from_millis(1 + number * 37 % 900), echo(task).1)
+    };
+    let mut world = world.swarm(workers, slots);
+    let jobs: Vec<(JobId, u32)> = (0..1 + world.rng.below(3))
+        .map(|_| {
+            let count = 1 + world.rng.below(150) as u32;
+            let spec = world.sweep(0, count);
+            (world.submit(0, spec), count)
+        })
+        .collect();
+    world.run_for(Duration::from_millis(500));
+
+    for _ in 0..world.rng.below(25) {
+        let pause = world.rng.below(3_000);
+        world.run_for(Duration::from_millis(pause));
+        let worker = 1 + world.rng.below(workers as u64) as usize;
+        let Some(kind) = kinds.get(world.rng.below(kinds.len().max(1) as u64) as usize) else { break };
+        match kind {
+            0 => world.crash(worker),
+            1 => world.crash(0),
+            2 => world.cut(0, worker),
+            3 => world.freeze(worker),
+            4 => world.nodes[0].disk.full = !world.nodes[0].disk.full,
+            5 => {
+                let slots = world.rng.below(5) as u32;
+                world.drive(worker, node_core::NodeInput::Command(node_core::Command::SetSlots(slots)));
+            }
+            _ => world.drive(worker, node_core::NodeInput::Command(node_core::Command::Drain)),
+        }
+        if world.rng.below(2) == 0 {
+            mend(&mut world);
+        }
+        for (job, _) in &jobs {
+            // Safety: what the disk holds is right at any moment.
+            for (index, result) in world.results(*job) {
+                assert_eq!(result.stdout, text(index), "seed {seed}: unit {index}");
+            }
+        }
+    }
+
+    mend(&mut world);
+    for worker in 1..=workers {
+        world.drive(worker, node_core::NodeInput::Command(node_core::Command::SetSlots(0)));
+        world.drive(worker, node_core::NodeInput::Command(node_core::Command::SetSlots(2)));
+    }
+    for (job, count) in jobs {
+        world.run_until(Duration::from_secs(900), "all jobs end once the faults stop", |w| {
+            w.is_over(job) || w.job(job).is_some_and(|j| j.held > 0 && j.waiting + j.placed == 0)
+        });
+        if world.is_over(job) {
+            world.assert_all_right(job, count);
+        }
+    }
+}
+
+fn text(index: u32) -> node_core::work::spec::Data {
+    node_core::work::spec::Data::Inline(index.to_string().into())
+}
+
+/// Everybody lives, thaws, and is connected again.
+fn mend(world: &mut World) {
+    world.nodes[0].disk.full = false;
+    for at in 0..world.nodes.len() {
+        if world.nodes[at].frozen {
+            // Inputs were lost while it was frozen, so it starts anew: a reloaded tab.
+            world.nodes[at].frozen = false;
+            world.crash(at);
+        }
+        if world.nodes[at].node.is_none() {
+            world.start(at);
+        }
+    }
+    world.run_for(Duration::from_millis(50));
+    for worker in 1..world.nodes.len() {
+        world.connect(0, worker);
+    }
+}
+
+#[test]
+fn no_unit_is_lost_and_none_counted_twice_whatever_the_seed() {
+    // MANYHANDS_SEEDS=N runs more, MANYHANDS_SEED=N only that one.
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    match number("MANYHANDS_SEED") {
+        Some(seed) => live(seed),
+        None => (0..number("MANYHANDS_SEEDS").unwrap_or(300)).for_each(live),
+    }
+}
+
+#[test]
+fn two_lives_of_a_seed_are_the_same_event_for_event() {
+    let trace = || {
+        let mut world = World::seed(99).swarm(3, 2);
+        let spec = world.sweep(0, 100);
+        let job = world.submit(0, spec);
+        world.run_for(Duration::from_millis(300));
+        world.crash(1);
+        world.run_until(Duration::from_secs(60), "done", |w| w.is_over(job));
+        (world.frames, format!("{:?}", world.told))
+    };
+    assert_eq!(trace(), trace());
+}

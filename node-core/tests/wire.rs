@@ -1,0 +1,128 @@
+//! The bytes on the wire: golden, so that nobody changes them without meaning to.
+
+use bytes::Bytes;
+use node_core::discovery::Offer;
+use node_core::ids::{BlobId, JobId, NodeId, UnitId};
+use node_core::node::config::Platform;
+use node_core::overlay::neighbours::{Hello, Message as Greeting};
+use node_core::store::Message as Content;
+use node_core::wire::{Message, decode, encode};
+use node_core::work::message::{Batch, Message as Work, Report, ToClient, ToOwner, ToRunner, UnitGrant};
+use node_core::work::spec::{BlobRef, Data, Find, JobSpec, NamedData, Template, UnitResult, UnitSpec, Units};
+use sandbox::{End, Limits};
+
+fn template() -> Template {
+    Template {
+        program: BlobRef { id: BlobId([1; 32]), len: 77 },
+        arguments: vec!["{}".into()],
+        environment: vec![("K".into(), "V".into())],
+        stdin: Data::EMPTY,
+        files: vec![NamedData { path: "a".into(), data: Data::Inline(Bytes::from_static(b"x")) }],
+        limits: Limits { memory_bytes: 1 << 20, output_bytes: 1000, time_us: 5 },
+    }
+}
+
+fn examples() -> Vec<Message> {
+    let job = JobId([2; 16]);
+    let unit = UnitSpec { arguments: Some(vec!["b".into()]), stdin: None, files: vec![] };
+    let result = UnitResult {
+        end: End::Exited(0),
+        stdout: Data::Inline(Bytes::from_static(b"out")),
+        stderr: Data::Blob(BlobRef { id: BlobId([3; 32]), len: 9 }),
+        files: vec![],
+        cpu_us: 12,
+        runner: NodeId([4; 32]),
+        attempts: 1,
+    };
+    let spec = JobSpec {
+        name: "n".into(),
+        template: template(),
+        units: Units::List(vec![unit.clone()]),
+        priority: -1,
+        max_retries: 2,
+        find: Find::Connected,
+    };
+    let owner = |m| Message::Work(Work::ToOwner(m));
+    let runner = |m| Message::Work(Work::ToRunner(m));
+    let client = |m| Message::Work(Work::ToClient(m));
+    vec![
+        Message::Neighbours(Greeting::Hello(Hello {
+            name: "me".into(),
+            platform: Platform::Browser,
+            gateway: false,
+            invite: Some("w".into()),
+        })),
+        Message::Neighbours(Greeting::Rejected { reason: "r".into() }),
+        Message::Offer(Offer { slots: 1, free: 2, room: 3, received: 4, memory_bytes: 5 }),
+        owner(ToOwner::Submit { job, spec: Box::new(spec) }),
+        owner(ToOwner::Cancel { job }),
+        owner(ToOwner::Heartbeat { lease: 6, grants: 7, units: Some(vec![(job, vec![8])]) }),
+        owner(ToOwner::Report { seq: 9, results: vec![Report { unit: UnitId { job, index: 10 }, result }] }),
+        owner(ToOwner::Decline {
+            lease: 11,
+            units: vec![UnitId { job, index: 12 }],
+            reason: "d".into(),
+            tried: true,
+        }),
+        runner(ToRunner::Grant {
+            lease: 13,
+            batches: vec![Batch {
+                job,
+                name: "n".into(),
+                template: template(),
+                sweep_first: Some(14),
+                units: vec![UnitGrant { index: 15, attempt: 1, spec: Some(unit) }],
+            }],
+        }),
+        runner(ToRunner::Ack { seq: 16 }),
+        runner(ToRunner::LeaseOver { lease: 17 }),
+        runner(ToRunner::Revoke { job }),
+        client(ToClient::Accepted { job }),
+        client(ToClient::Refused { job, reason: "no".into() }),
+        client(ToClient::Ended { job }),
+        Message::Store(Content::GetTree { id: BlobId([5; 32]) }),
+        Message::Store(Content::Get { id: BlobId([5; 32]), index: 18 }),
+        Message::Store(Content::Tree { id: BlobId([5; 32]), values: Bytes::from_static(&[6; 4]) }),
+        Message::Store(Content::Chunk { id: BlobId([5; 32]), index: 0, bytes: Bytes::from_static(b"c") }),
+        Message::Store(Content::Missing { id: BlobId([5; 32]) }),
+    ]
+}
+
+#[test]
+fn every_message_has_the_bytes_it_always_had() {
+    let golden = include_str!("wire.golden");
+    let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let now: Vec<String> = examples().iter().map(|m| hex(&encode(m).expect("it is short"))).collect();
+    let golden: Vec<&str> = golden.lines().collect();
+    assert_eq!(
+        now,
+        golden,
+        "the wire changed: raise wire::VERSION and replace wire.golden by\n{}",
+        now.join("\n")
+    );
+}
+
+#[test]
+fn what_is_sent_is_what_is_received() {
+    for message in examples() {
+        let frame = encode(&message).unwrap();
+        assert_eq!(decode(&frame, message.channel()), Ok(message));
+    }
+}
+
+#[test]
+fn a_cut_or_changed_frame_is_an_error_and_never_a_panic() {
+    for message in examples() {
+        let frame = encode(&message).unwrap();
+        for end in 0..frame.len() {
+            assert!(decode(&frame[..end], message.channel()).is_err(), "{end} bytes of {message:?}");
+        }
+        for at in 0..frame.len() {
+            let mut bytes = frame.to_vec();
+            bytes[at] = bytes[at].wrapping_add(0x55);
+            drop(decode(&bytes, message.channel()));
+        }
+        let longer = [&frame[..], &[0]].concat();
+        assert!(decode(&longer, message.channel()).is_err(), "nothing may follow");
+    }
+}
