@@ -1,0 +1,60 @@
+//! Programs: which can run here, and what is written into them first.
+//!
+//! A program is a core WebAssembly module that was built as a WASI preview 1 command. Every
+//! node checks for itself; nothing that another node says about a program is believed.
+
+mod lookalike;
+mod refusal;
+mod rewrite;
+mod survey;
+
+pub use refusal::{BadImport, Refusal};
+
+use crate::task::Limits;
+use survey::Survey;
+
+/// Part of the key of every cached compilation: raise it when [`prepare`] changes.
+pub const PREPARE_VERSION: u32 = 1;
+
+/// Bytes of a page of linear memory.
+pub const PAGE: u64 = 65_536;
+
+/// What a submitter may want to know of a program that can run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Linear memory that it begins with, bytes.
+    pub memory_bytes: u64,
+    /// Where it stops growing by itself, bytes.
+    pub memory_maximum: Option<u64>,
+    /// Functions of WASI preview 1 that it imports.
+    pub imports: Vec<&'static str>,
+}
+
+/// A program that may be compiled and run: its memory cannot outgrow the job's limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    pub bytes: Vec<u8>,
+}
+
+/// Checks a program as [`prepare`] does, but for the limits.
+pub fn inspect(program: &[u8]) -> Result<Program, Refusal> {
+    let survey = Survey::of(program)?;
+    Ok(Program {
+        memory_bytes: survey.memory.initial * PAGE,
+        memory_maximum: survey.memory.maximum.map(|pages| pages * PAGE),
+        imports: survey.imports,
+    })
+}
+
+/// Checks a program and writes the job's memory limit into it. The result depends on the
+/// program, the memory limit and [`PREPARE_VERSION`] only.
+pub fn prepare(program: &[u8], limits: &Limits) -> Result<Prepared, Refusal> {
+    let survey = Survey::of(program)?;
+    // A 32-bit address space ends at 65536 pages, whatever the limit says.
+    let pages = (limits.memory_bytes / PAGE).min(65_536);
+    if survey.memory.initial > pages {
+        let needs = survey.memory.initial * PAGE;
+        return Err(Refusal::MemoryOverLimit { needs, limit: limits.memory_bytes });
+    }
+    Ok(Prepared { bytes: rewrite::rewrite(program, &survey, pages)? })
+}

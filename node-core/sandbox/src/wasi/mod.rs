@@ -1,0 +1,120 @@
+//! The deterministic host: WASI preview 1 in a world that consists of the task alone.
+//!
+//! Time is counted, not measured; randomness comes from the task's seed; stdin and files lie
+//! in memory. A program sees what it would see in a container without network, and what it
+//! does depends on its input only. Every function of preview 1 is here; those that make no
+//! sense in such a world return the error number that says so.
+//!
+//! [`Host`] is plain data: serialise it between two host calls and it is that part of a
+//! suspended task which does not lie in its memory.
+
+mod errno;
+mod fd_calls;
+mod fds;
+mod fs;
+mod functions;
+mod moment;
+mod output;
+mod path_calls;
+mod poll;
+mod process;
+mod strings;
+
+pub use errno::Errno;
+pub use functions::{FUNCTIONS, Function, MODULE, Param, function};
+pub use process::PROGRAM_NAME;
+
+use crate::memory::GuestMemory;
+use crate::task::{File, Limit, Task};
+use crate::trap::Trap;
+use bytes::Bytes;
+use errno::Stop;
+use fds::Fds;
+use fs::Tree;
+use moment::Clock;
+use output::Output;
+use process::Random;
+use serde::{Deserialize, Serialize};
+use strings::Strings;
+
+/// Why a task does not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// It called `proc_exit`, or returned from `_start` (0).
+    Exit(u32),
+    /// It reached a bound.
+    Limit(Limit),
+    Trap(Trap),
+}
+
+/// A task that cannot even begin; says which part of it and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTask {
+    #[error(
+        "argument {index} holds a NUL character; remove it, programs would see only what stands before it"
+    )]
+    NulInArgument { index: usize },
+    #[error("environment variable {name:?} {why}")]
+    Environment { name: String, why: &'static str },
+    #[error("input file {path:?}: {why}")]
+    File { path: String, why: &'static str },
+}
+
+/// Everything a running task has besides its memory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Host {
+    arguments: Strings,
+    environment: Strings,
+    clock: Clock,
+    random: Random,
+    stdin: Bytes,
+    output: Output,
+    tree: Tree,
+    fds: Fds,
+}
+
+/// What is left of a host when its task has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    pub stdout: Bytes,
+    pub stderr: Bytes,
+    /// Files that the task created, changed or moved, in path order.
+    pub files: Vec<File>,
+}
+
+impl Host {
+    /// The world of a task that has not begun.
+    pub fn new(task: &Task) -> Result<Host, BadTask> {
+        Ok(Host {
+            arguments: Strings::arguments(&task.arguments)?,
+            environment: Strings::environment(&task.environment)?,
+            clock: Clock::default(),
+            random: Random::new(task.seed),
+            stdin: task.stdin.clone(),
+            output: Output::new(task.limits.output_bytes),
+            tree: Tree::new(&task.files)?,
+            fds: Fds::default(),
+        })
+    }
+
+    /// One call by the task: its arguments as they came (an i32 in the low half), and its
+    /// memory. `Ok` is what to return to it, 0 or an [`Errno`]; on `Err` it must not run on.
+    pub fn call(
+        &mut self,
+        function: &Function,
+        args: &[u64],
+        memory: &mut dyn GuestMemory,
+    ) -> Result<u32, Halt> {
+        match (function.run)(self, args, memory) {
+            Ok(()) => Ok(0),
+            Err(Stop::Errno(errno)) => Ok(errno as u32),
+            Err(Stop::Halt(halt)) => Err(halt),
+        }
+    }
+
+    /// What the task wrote.
+    pub fn finish(self) -> Left {
+        let (stdout, stderr) = self.output.finish();
+        Left { stdout, stderr, files: self.tree.finish() }
+    }
+}

@@ -1,0 +1,9 @@
+//! What a task sees of its world, call by call.
+
+mod files;
+mod hostile;
+mod moving;
+mod paths;
+mod streams;
+mod support;
+mod world;
