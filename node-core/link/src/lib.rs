@@ -1,0 +1,104 @@
+//! Connections between nodes, the same natively and in a browser.
+//!
+//! libp2p gives authenticated, multiplexed connections; this crate makes of them what the core
+//! wants: two ordered channels of frames to each connected peer. It knows nothing of what the
+//! frames say and spawns nothing itself.
+//!
+//! A driver brings a transport (TCP and WebSocket natively, the browser's WebSocket there):
+//! ```ignore
+//! let (link, mut events, mut runner) = link::start(&key, transport, executor, LinkOptions::default());
+//! runner.listen(&address)?;                   // native only; a port in use fails here
+//! spawn(runner.run());                        // polls everything
+//! link.join(vec![gateway])?;                  // dials now and whenever the connection is lost
+//! while let Some(event) = events.next().await {
+//!     // feed the node; answer with link.send(peer, channel, bytes)
+//! }
+//! ```
+//!
+//! Invariants:
+//! - Between [`LinkEvent::Connected`] and [`LinkEvent::Disconnected`] nothing is lost, repeated
+//!   or reordered within a channel. When a frame may be lost, the peer is disconnected.
+//! - [`Link::send`] reaches the session that the driver last heard of: a session begins and
+//!   ends for the sender when the driver takes its event, not before.
+//! - A peer has one session, however many connections it opens.
+//! - Every queue is bounded: towards a peer in bytes (a peer that reads too slowly is
+//!   disconnected), towards the driver in bytes (then nothing more is read from anybody).
+//! - A silent peer is disconnected after [`LinkOptions::silence`], whatever TCP thinks.
+
+mod behaviour;
+mod clock;
+mod events;
+mod frame;
+mod handler;
+mod ids;
+mod join;
+mod muxer;
+mod queue;
+mod runner;
+mod sessions;
+mod start;
+mod words;
+
+pub use events::{Events, LinkEvent};
+pub use ids::{NotANode, node_id, peer_id};
+pub use runner::{Link, LinkBusy, ListenError, Runner};
+pub use start::{StartError, start};
+
+use std::time::Duration;
+
+/// The protocols a node speaks. The number rises when old and new cannot understand each other.
+pub const CONTROL_PROTOCOL: &str = "/manyhands/control/1";
+pub const BLOB_PROTOCOL: &str = "/manyhands/blob/1";
+
+/// How a node's links behave.
+#[derive(Clone, Debug)]
+pub struct LinkOptions {
+    /// Sent to peers by identify; for people.
+    pub agent: String,
+    /// A connection that carried nothing for this long carries an empty frame.
+    pub heartbeat: Duration,
+    /// Heartbeats in a row that may be missing. The fifth means that the peer is dead.
+    pub missed_heartbeats: u32,
+    /// Bytes that may wait for one peer, both channels together.
+    pub send_queue_bytes: usize,
+    /// Bytes of received frames that may wait for the driver, all peers together.
+    pub receive_queue_bytes: usize,
+    /// Connections at a time, all peers together.
+    pub connections: u32,
+    /// Connections whose handshake is under way, each direction.
+    pub handshakes: u32,
+    /// Time to connect: transport, handshake and streams.
+    pub connect_timeout: Duration,
+    /// First pause before [`Link::join`] dials again; doubles up to `redial_max`, ± a quarter.
+    pub redial_min: Duration,
+    pub redial_max: Duration,
+}
+
+impl Default for LinkOptions {
+    fn default() -> Self {
+        LinkOptions {
+            agent: concat!("manyhands/", env!("CARGO_PKG_VERSION")).into(),
+            // Our choice: silence of 6 to 7.5 s, so that dead peers are noticed within 10 s.
+            heartbeat: Duration::from_millis(1_500),
+            missed_heartbeats: 4,
+            // Our choice: 64 of the largest frames; a minute of a slow uplink.
+            send_queue_bytes: 64 << 20,
+            // Our choice: keeps a busy driver busy, and a flood small.
+            receive_queue_bytes: 32 << 20,
+            // Our choice: the core's bound on peers and some to spare.
+            connections: 12_000,
+            // Our choice: a handshake takes 1 ms of CPU; more at once would only time out.
+            handshakes: 256,
+            connect_timeout: Duration::from_secs(10),
+            redial_min: Duration::from_millis(500),
+            redial_max: Duration::from_secs(20),
+        }
+    }
+}
+
+impl LinkOptions {
+    /// The longest silence before a peer is disconnected.
+    pub fn silence(&self) -> Duration {
+        self.heartbeat * (self.missed_heartbeats + 1)
+    }
+}

@@ -1,0 +1,10 @@
+//! Links between nodes over real TCP and WebSocket on the loopback.
+
+// These run natively, where the clock is no trap.
+#![allow(clippy::disallowed_types)]
+
+mod exchange;
+mod faults;
+mod sessions;
+mod silence;
+mod support;
