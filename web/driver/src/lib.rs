@@ -1,0 +1,18 @@
+//! What the driver of a browser node decides, in plain Rust.
+//!
+//! The crate knows neither JavaScript nor libp2p, so that all of it is tested in
+//! milliseconds on any machine; `web/node` connects it to Workers, sockets and the page.
+//!
+//! - [`pool`]: which Worker runs which task, and what happens when one does not come back.
+//! - [`storage`]: blobs in memory, bounded.
+//! - [`address`]: where the gateway of a page can be reached, and when to try again.
+//! - [`join`]: the way there, and back.
+//! - [`slot`]: what the node's Worker and a slot's Worker say to each other.
+//! - [`status`]: what the page is told, and how often.
+
+pub mod address;
+pub mod join;
+pub mod pool;
+pub mod slot;
+pub mod status;
+pub mod storage;

@@ -1,0 +1,338 @@
+//! One task owns the node; links, Workers, timers and the page talk to it.
+
+use crate::browser;
+use crate::host::WebHost;
+use crate::socket::{WebSockets, address_of};
+use crate::workers::{Heard, Workers};
+use futures::channel::mpsc;
+use futures::future::poll_fn;
+use futures::{FutureExt, StreamExt, ready, select_biased};
+use gloo_timers::future::TimeoutFuture;
+use libp2p::identity::Keypair;
+use libp2p::swarm;
+use link::{Events, LinkEvent, LinkOptions};
+use node_core::node::config::Bounds;
+use node_core::{Command, Config, Node, NodeEvent, NodeInput, Platform, Time};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use wasm_bindgen_futures::spawn_local;
+use web_driver::join::{Join, Step};
+use web_driver::pool::MAX_SLOTS;
+use web_driver::status::{self, State, Throttle};
+use web_driver::storage::{self, Storage};
+
+/// Bytes of one blob. Our choice: a page holds two of them; larger ones go to native nodes.
+const BLOB_BYTES: u64 = storage::MAX_BYTES / 2;
+
+/// Blobs kept that nothing needs just now. Our choice: what remains beside one large blob.
+const CACHE_BYTES: u64 = storage::MAX_BYTES / 4;
+
+/// Memory of one unit. Our choice: what a tab can give to each slot without being killed.
+const UNIT_MEMORY: u64 = 512 << 20;
+
+/// Events of one kind handled before others get their turn.
+const BATCH: usize = 64;
+
+/// While units run, the page is told of their progress though nothing else happens.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// What went wrong stands on the page this long, unless something else does.
+const TROUBLE_SHOWN: Duration = Duration::from_secs(30);
+
+/// Good-byes and last results have this long. The page waits 300 ms.
+const GOODBYE: Duration = Duration::from_millis(200);
+
+pub(crate) struct Options {
+    pub(crate) gateway: String,
+    pub(crate) slots: u32,
+    pub(crate) name: String,
+    pub(crate) invite: Option<String>,
+}
+
+/// What reaches the node's task beside links and Workers.
+pub(crate) enum Input {
+    Slots(u32),
+    Stop,
+    /// The gateway's addresses.
+    Asked(Result<Vec<String>, String>),
+}
+
+/// Starts a node, with a new identity: a page keeps nothing.
+pub(crate) fn start(options: Options) -> Result<mpsc::UnboundedSender<Input>, String> {
+    let mut secret = browser::random_bytes()?;
+    let key = Keypair::ed25519_from_bytes(&mut secret).map_err(|e| format!("no identity: {e}"))?;
+    let executor = swarm::Config::with_wasm_executor();
+    let (link, events, runner) =
+        link::start(&key, WebSockets, executor, LinkOptions::default()).map_err(|e| e.to_string())?;
+    spawn_local(runner.run());
+
+    let config = Config {
+        name: options.name,
+        platform: Platform::Browser,
+        slots: options.slots.min(MAX_SLOTS),
+        memory_bytes: UNIT_MEMORY,
+        invited_with: options.invite,
+        limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, ..Bounds::default() },
+        ..Config::default()
+    };
+    let now = browser::now();
+    let (workers, heard) = Workers::new();
+    // Bounded by who sends: the page by hand, and one question at a time.
+    let (inputs, received) = mpsc::unbounded();
+    let driver = Driver {
+        node: Node::new(link.id(), config, browser::random_bytes()?, now),
+        host: WebHost::new(link, Storage::new(storage::MAX_BYTES), workers),
+        join: Join::new(&options.gateway, now),
+        gateway: options.gateway,
+        throttle: Throttle::default(),
+        told: now,
+        trouble: None,
+        inputs: inputs.clone(),
+    };
+    spawn_local(driver.run(events, heard, received));
+    Ok(inputs)
+}
+
+struct Driver {
+    node: Node,
+    host: WebHost,
+    join: Join,
+    gateway: String,
+    throttle: Throttle,
+    /// When the page was last told.
+    told: Time,
+    /// What went wrong last with units in this tab.
+    trouble: Option<(Time, String)>,
+    inputs: mpsc::UnboundedSender<Input>,
+}
+
+impl Driver {
+    async fn run(
+        mut self,
+        mut events: Events,
+        mut heard: mpsc::UnboundedReceiver<Heard>,
+        mut inputs: mpsc::UnboundedReceiver<Input>,
+    ) {
+        self.drive(NodeInput::Wake);
+        self.drive(NodeInput::WallClock(browser::wall_clock_ms()));
+        self.throttle.touch();
+        let mut alarm = Alarm::default();
+        loop {
+            self.wake();
+            alarm.set(browser::now(), self.deadline());
+            let mut rings = poll_fn(|cx| alarm.poll(cx)).fuse();
+            select_biased! {
+                input = inputs.next() => match input {
+                    Some(Input::Slots(n)) => {
+                        self.drive(NodeInput::Command(Command::SetSlots(n.min(MAX_SLOTS))));
+                        self.throttle.touch();
+                    }
+                    Some(Input::Asked(answer)) => {
+                        let answer = answer.map(|addresses| canonical(&addresses));
+                        let step = self.join.asked(browser::now(), browser::random_u32(), answer);
+                        self.step(step);
+                    }
+                    Some(Input::Stop) | None => return self.stop(events).await,
+                },
+                said = heard.next() => {
+                    let mut next = said;
+                    for _ in 0..BATCH {
+                        let Some(said) = next else { break };
+                        self.host.heard(browser::now(), said);
+                        next = heard.try_recv().ok();
+                    }
+                    self.feed();
+                }
+                event = events.next().fuse() => {
+                    let Some(event) = event else { return };
+                    self.link(event);
+                    for _ in 1..BATCH {
+                        let Some(event) = events.try_recv() else { break };
+                        self.link(event);
+                    }
+                    self.feed();
+                }
+                () = rings => {}
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let progress = self.host.is_busy().then(|| self.told + PROGRESS);
+        let all = [self.host.deadline(), self.join.deadline(), self.throttle.deadline(), progress];
+        all.into_iter().flatten().min()
+    }
+
+    /// Does whatever is due.
+    fn wake(&mut self) {
+        let now = browser::now();
+        if self.host.wake.is_some_and(|at| at <= now) {
+            self.drive(NodeInput::Wake);
+        }
+        self.host.wake_pool(now);
+        self.feed();
+        let step = self.join.wake(now, browser::random_u32());
+        self.step(step);
+        if self.host.is_busy() && now >= self.told + PROGRESS {
+            self.throttle.touch();
+        }
+        if self.throttle.take(now) {
+            self.told = now;
+            let work = self.node.work(now);
+            let trouble = self.trouble.as_ref().filter(|(at, _)| *at + TROUBLE_SHOWN > now);
+            let (state, detail) = match (self.join.state(), trouble) {
+                (State::Connected, Some((_, what))) => (State::Connected, what.as_str()),
+                (state, _) => (state, self.join.detail()),
+            };
+            browser::post_json(&status::to_json(state, detail, self.node.id(), &work));
+        }
+    }
+
+    fn drive(&mut self, input: NodeInput) {
+        self.host.inputs.push_back(input);
+        self.feed();
+    }
+
+    /// Feeds the node until nothing is left.
+    fn feed(&mut self) {
+        loop {
+            let now = browser::now();
+            while let Some(input) = self.host.inputs.pop_front() {
+                self.host.now = now;
+                self.node.drive(now, input, &mut self.host);
+            }
+            self.host.settle(now);
+            if self.host.inputs.is_empty() {
+                break;
+            }
+        }
+        while let Some(event) = self.host.events.pop_front() {
+            self.event(event);
+        }
+    }
+
+    fn event(&mut self, event: NodeEvent) {
+        match event {
+            NodeEvent::WorkChanged => {}
+            NodeEvent::NodesChanged => {
+                if !self.node.work(browser::now()).gateways.is_empty() {
+                    self.join.accepted();
+                }
+            }
+            NodeEvent::Rejected { reason, .. } => self.join.rejected(&reason),
+            NodeEvent::Trouble { what } => {
+                browser::warn(&what);
+                self.trouble = Some((browser::now(), what));
+            }
+            NodeEvent::PeerFault { peer, fault } => {
+                return browser::warn(&format!("{}: {fault}", peer.short()));
+            }
+            _ => return,
+        }
+        self.throttle.touch();
+    }
+
+    fn link(&mut self, event: LinkEvent) {
+        let (now, random) = (browser::now(), browser::random_u32());
+        match event {
+            LinkEvent::Frame { from, channel, bytes } => {
+                return self.host.inputs.push_back(NodeInput::Received { from, channel, bytes });
+            }
+            LinkEvent::Connected { peer } => {
+                self.join.connected();
+                self.host.inputs.push_back(NodeInput::Connected { peer });
+            }
+            LinkEvent::Disconnected { peer, reason } => {
+                // The node may have said why before: that is worth more than what follows.
+                self.drive(NodeInput::Disconnected { peer, reason: reason.clone() });
+                self.join.disconnected(now, random, &reason);
+            }
+            LinkEvent::Fault { what, .. } => {
+                let step = self.join.dial_failed(now, random, &what, None);
+                self.step(step);
+            }
+            LinkEvent::DialFailed { addr, reason, .. } => {
+                let step = self.join.dial_failed(now, random, &reason, Some(&addr.to_string()));
+                self.step(step);
+            }
+            LinkEvent::Listening { .. } | LinkEvent::ListeningEnded { .. } => return,
+        }
+        self.throttle.touch();
+    }
+
+    fn step(&mut self, step: Option<Step>) {
+        let Some(step) = step else { return };
+        self.throttle.touch();
+        match step {
+            Step::Ask => {
+                let (gateway, inputs) = (self.gateway.clone(), self.inputs.clone());
+                spawn_local(async move {
+                    let answer = browser::ask_gateway(&gateway).await;
+                    drop(inputs.unbounded_send(Input::Asked(answer)));
+                });
+            }
+            Step::Dial(address) => {
+                let dialled = match address_of(&address) {
+                    Some(parsed) => self.host.link.dial(parsed).map_err(|e| e.to_string()),
+                    None => Err("this is no address that a browser can dial".into()),
+                };
+                if let Err(reason) = dialled {
+                    let random = browser::random_u32();
+                    let step = self.join.dial_failed(browser::now(), random, &reason, None);
+                    self.step(step);
+                }
+            }
+        }
+    }
+
+    /// Ends tasks at once, then hands the units back so that others run them.
+    async fn stop(mut self, mut events: Events) {
+        self.host.end_workers();
+        self.drive(NodeInput::Command(Command::Drain));
+        for gateway in self.node.work(browser::now()).gateways {
+            self.host.link.disconnect(gateway, "its person stopped it");
+        }
+        let mut patience = browser::delay(GOODBYE).fuse();
+        while !self.node.work(browser::now()).gateways.is_empty() {
+            // What is queued goes out before a connection ends.
+            select_biased! {
+                event = events.next().fuse() => {
+                    if matches!(event, None | Some(LinkEvent::Disconnected { .. })) {
+                        break;
+                    }
+                }
+                () = patience => break,
+            }
+        }
+        browser::post_stopped();
+    }
+}
+
+/// One timer for the earliest deadline.
+#[derive(Default)]
+struct Alarm {
+    set: Option<(Time, TimeoutFuture)>,
+}
+
+impl Alarm {
+    /// Rings at `at` or earlier: a timer that is set is kept, since making one costs more than
+    /// a needless wake-up.
+    fn set(&mut self, now: Time, at: Option<Time>) {
+        let Some(at) = at else { return };
+        if self.set.as_ref().is_none_or(|(set, _)| *set > at || *set <= now) {
+            self.set = Some((at, browser::delay(at.since(now))));
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some((_, delay)) = &mut self.set else { return Poll::Pending };
+        ready!(delay.poll_unpin(cx));
+        self.set = None;
+        Poll::Ready(())
+    }
+}
+
+/// As the links write them, so that a failure is recognised.
+fn canonical(addresses: &[String]) -> Vec<String> {
+    addresses.iter().filter_map(|a| address_of(a)).map(|a| a.to_string()).collect()
+}

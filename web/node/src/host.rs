@@ -1,0 +1,137 @@
+//! The node's wishes, carried out.
+
+use crate::workers::{Heard, Workers};
+use bytes::Bytes;
+use link::Link;
+use node_core::{
+    BlobId, Channel, EngineReply, EngineRequest, Host, NodeEvent, NodeId, NodeInput, StorageRequest, Time,
+};
+use sandbox::Task;
+use std::collections::VecDeque;
+use web_driver::pool::{ModuleId, Pool, SlotId, World};
+use web_driver::storage::Storage;
+
+pub(crate) struct WebHost {
+    /// Of the input that is being worked on.
+    pub(crate) now: Time,
+    pub(crate) link: Link,
+    /// Answers on their way back into the node, and what happened: fed and told between two
+    /// inputs.
+    pub(crate) inputs: VecDeque<NodeInput>,
+    pub(crate) events: VecDeque<NodeEvent>,
+    pub(crate) wake: Option<Time>,
+    pool: Pool,
+    shell: Shell,
+}
+
+/// Everything that the pool decides about.
+struct Shell {
+    storage: Storage,
+    workers: Workers,
+    replies: Vec<EngineReply>,
+}
+
+impl WebHost {
+    pub(crate) fn new(link: Link, storage: Storage, workers: Workers) -> WebHost {
+        WebHost {
+            now: Time::ZERO,
+            link,
+            inputs: VecDeque::new(),
+            events: VecDeque::new(),
+            wake: None,
+            pool: Pool::default(),
+            shell: Shell { storage, workers, replies: Vec::new() },
+        }
+    }
+
+    pub(crate) fn heard(&mut self, now: Time, heard: Heard) {
+        let (slot, said) = self.shell.workers.take_in(heard);
+        self.pool.said(now, slot, said, &mut self.shell);
+        self.take_replies();
+    }
+
+    pub(crate) fn wake_pool(&mut self, now: Time) {
+        if self.pool.deadline().is_some_and(|at| at <= now) {
+            self.pool.wake(now, &mut self.shell);
+            self.take_replies();
+        }
+    }
+
+    /// To be called when all inputs have been fed.
+    pub(crate) fn settle(&mut self, now: Time) {
+        self.pool.settle(now, &mut self.shell);
+        self.take_replies();
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        [self.wake, self.pool.deadline()].into_iter().flatten().min()
+    }
+
+    /// Whether tasks run or wait to.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.pool.is_empty()
+    }
+
+    /// Nothing computes any more when this returns.
+    pub(crate) fn end_workers(&mut self) {
+        self.shell.workers.terminate_all();
+    }
+
+    fn take_replies(&mut self) {
+        self.inputs.extend(self.shell.replies.drain(..).map(NodeInput::Engine));
+    }
+}
+
+impl Host for WebHost {
+    fn transmit(&mut self, to: NodeId, channel: Channel, bytes: Bytes) {
+        self.link.send(to, channel, bytes);
+    }
+
+    fn disconnect(&mut self, peer: NodeId, reason: &str) {
+        self.link.disconnect(peer, reason);
+    }
+
+    fn wake_at(&mut self, at: Option<Time>) {
+        self.wake = at;
+    }
+
+    fn storage(&mut self, request: StorageRequest) {
+        self.inputs.extend(self.shell.storage.handle(request).map(NodeInput::Storage));
+    }
+
+    fn engine(&mut self, request: EngineRequest) {
+        self.pool.request(self.now, request, &mut self.shell);
+        self.take_replies();
+    }
+
+    fn event(&mut self, event: NodeEvent) {
+        self.events.push_back(event);
+    }
+}
+
+impl World for Shell {
+    fn blob(&self, id: &BlobId) -> Option<Bytes> {
+        self.storage.blob(id)
+    }
+    fn spawn(&mut self, slot: SlotId) {
+        self.workers.spawn(slot);
+    }
+    fn terminate(&mut self, slot: SlotId) {
+        self.workers.terminate(slot);
+    }
+    fn prepare(&mut self, slot: SlotId, module: ModuleId, program: Bytes, memory_bytes: u64) {
+        self.workers.prepare(slot, module, &program, memory_bytes);
+    }
+    fn teach(&mut self, slot: SlotId, module: ModuleId) {
+        self.workers.teach(slot, module);
+    }
+    fn run(&mut self, slot: SlotId, module: ModuleId, tasks: &[Task]) {
+        self.workers.run(slot, module, tasks);
+    }
+    fn forget(&mut self, module: ModuleId, slots: &[SlotId]) {
+        self.workers.forget(module, slots);
+    }
+    fn reply(&mut self, reply: EngineReply) {
+        self.replies.push(reply);
+    }
+}

@@ -1,0 +1,67 @@
+//! The Manyhands node in a dedicated Worker of a browser: driver number two.
+//!
+//! `www/node-worker.js` passes the page's messages in; what the page is told goes out from
+//! here. The node is `node-core`'s, its links are those of the `link` crate over a transport
+//! of the browser's WebSockets, and tasks run in one nested Worker a slot. Decisions are made
+//! in `web-driver`, where they are tested; this crate connects them to the browser.
+//!
+//! - [`driver`]: one task owns the node, everything else talks to it.
+//! - [`host`]: what the node asks for, carried out.
+//! - [`socket`]: WebSockets as a libp2p transport.
+//! - [`workers`]: the slots' Workers.
+//! - [`browser`]: clock, randomness, fetch, messages to the page.
+
+mod browser;
+mod driver;
+mod host;
+mod socket;
+#[cfg(test)]
+mod tests;
+mod workers;
+
+use driver::{Input, Options};
+use futures::channel::mpsc;
+use wasm_bindgen::prelude::*;
+
+/// Runs when the module is loaded.
+#[cfg_attr(not(test), wasm_bindgen(start))]
+pub fn begin() {
+    std::panic::set_hook(Box::new(|info| {
+        console_error_panic_hook::hook(info);
+        // This instance is lost; the page starts another.
+        browser::post_fatal(&info.to_string());
+    }));
+}
+
+/// A running node.
+#[wasm_bindgen]
+pub struct WebNode {
+    inputs: mpsc::UnboundedSender<Input>,
+}
+
+#[wasm_bindgen]
+impl WebNode {
+    /// Starts a node that gives `slots` to the swarm of `gateway`.
+    #[wasm_bindgen(constructor)]
+    pub fn new(
+        gateway: String,
+        slots: u32,
+        name: Option<String>,
+        invite: Option<String>,
+    ) -> Result<WebNode, JsValue> {
+        let options = Options { gateway, slots, name: name.unwrap_or_default(), invite };
+        let inputs = driver::start(options).map_err(|e| JsError::new(&e))?;
+        Ok(WebNode { inputs })
+    }
+
+    /// Gives this many slots from now on.
+    pub fn set_slots(&self, n: u32) {
+        // A node that has stopped needs no commands.
+        drop(self.inputs.unbounded_send(Input::Slots(n)));
+    }
+
+    /// Ends all tasks, tells the gateway, and posts `stopped`.
+    pub fn stop(&self) {
+        drop(self.inputs.unbounded_send(Input::Stop));
+    }
+}

@@ -1,0 +1,292 @@
+//! The browser's WebSockets as a libp2p transport.
+//!
+//! Ours instead of `libp2p-websocket-websys`, which looks ten times a second whether it may go
+//! on: connecting took 200 ms of such waits, and a connection that was closed was noticed by
+//! silence only. Here everything happens when the browser says so.
+
+use futures::io::{self, AsyncRead, AsyncWrite};
+use futures::ready;
+use futures_timer::Delay;
+use js_sys::{Function, Uint8Array};
+use libp2p::Multiaddr;
+use libp2p::core::transport::{DialOpts, ListenerId, Transport, TransportError, TransportEvent};
+use libp2p::multiaddr::Protocol;
+use send_wrapper::SendWrapper;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use wasm_bindgen::prelude::*;
+use web_sys::{BinaryType, CloseEvent, Event, MessageEvent, WebSocket};
+
+/// Bytes that may wait to be sent before writers wait. Our choice: some of the largest frames,
+/// so that a fast line never runs dry.
+const SEND_BUFFER: u32 = 4 << 20;
+
+/// How often a full buffer is looked at: browsers do not tell when it empties.
+const SEND_POLL: Duration = Duration::from_millis(5);
+
+/// Bytes that may wait to be read. A browser cannot make the sender wait; yamux's windows do,
+/// and who ignores them is disconnected.
+const RECEIVE_BUFFER: usize = 64 << 20;
+
+/// Dials only: a browser cannot listen.
+pub(crate) struct WebSockets;
+
+impl Transport for WebSockets {
+    type Output = Socket;
+    type Error = io::Error;
+    type ListenerUpgrade = std::future::Pending<Result<Socket, io::Error>>;
+    type Dial = SendWrapper<Pin<Box<dyn Future<Output = Result<Socket, io::Error>>>>>;
+
+    fn listen_on(&mut self, _: ListenerId, address: Multiaddr) -> Result<(), TransportError<io::Error>> {
+        Err(TransportError::MultiaddrNotSupported(address))
+    }
+
+    fn remove_listener(&mut self, _: ListenerId) -> bool {
+        false
+    }
+
+    fn dial(&mut self, address: Multiaddr, _: DialOpts) -> Result<Self::Dial, TransportError<io::Error>> {
+        let url = url_of(&address).ok_or(TransportError::MultiaddrNotSupported(address))?;
+        Ok(SendWrapper::new(Box::pin(open(url))))
+    }
+
+    fn poll(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<TransportEvent<Self::ListenerUpgrade, io::Error>> {
+        Poll::Pending
+    }
+}
+
+/// The address in a text, if it is one that [`url_of`] knows. `Multiaddr` reads more kinds, and
+/// the tables for those weigh a fiftieth of what a page loads.
+pub(crate) fn address_of(text: &str) -> Option<Multiaddr> {
+    let mut parts = text.strip_prefix('/')?.split('/');
+    let mut address = Multiaddr::empty();
+    while let Some(kind) = parts.next() {
+        let mut value = || parts.next();
+        address.push(match kind {
+            "ip4" => Protocol::Ip4(value()?.parse().ok()?),
+            "ip6" => Protocol::Ip6(value()?.parse().ok()?),
+            "dns" => Protocol::Dns(value()?.into()),
+            "dns4" => Protocol::Dns4(value()?.into()),
+            "dns6" => Protocol::Dns6(value()?.into()),
+            "tcp" => Protocol::Tcp(value()?.parse().ok()?),
+            "tls" => Protocol::Tls,
+            "ws" => Protocol::Ws("/".into()),
+            "wss" => Protocol::Wss("/".into()),
+            "p2p" => Protocol::P2p(value()?.parse().ok()?),
+            _ => return None,
+        });
+    }
+    Some(address)
+}
+
+pub(crate) fn url_of(address: &Multiaddr) -> Option<String> {
+    let mut parts = address.iter();
+    let host = match parts.next()? {
+        Protocol::Ip4(ip) => ip.to_string(),
+        Protocol::Ip6(ip) => format!("[{ip}]"),
+        Protocol::Dns(name) | Protocol::Dns4(name) | Protocol::Dns6(name) => name.into_owned(),
+        _ => return None,
+    };
+    let Protocol::Tcp(port) = parts.next()? else { return None };
+    let (scheme, path) = match (parts.next()?, parts.next()) {
+        (Protocol::Ws(path), _) => ("ws", path),
+        (Protocol::Wss(path), _) | (Protocol::Tls, Some(Protocol::Ws(path))) => ("wss", path),
+        _ => return None,
+    };
+    Some(format!("{scheme}://{host}:{port}{path}"))
+}
+
+pub(crate) async fn open(url: String) -> io::Result<Socket> {
+    let error = |e: JsValue| io::Error::other(format!("{url}: {}", crate::browser::text(&e)));
+    let socket = Socket::new(&url).map_err(error)?;
+    poll_fn(|cx| socket.poll_open(cx)).await.map_err(|_| {
+        // Browsers hide the reason from pages on purpose.
+        io::Error::new(io::ErrorKind::ConnectionRefused, format!("nobody answers at {url}"))
+    })?;
+    Ok(socket)
+}
+
+/// A connection. Used on one thread only, which [`SendWrapper`] sees to.
+pub(crate) struct Socket {
+    inner: SendWrapper<Inner>,
+}
+
+struct Inner {
+    socket: WebSocket,
+    shared: Rc<RefCell<Shared>>,
+    /// Runs while the send buffer is full.
+    pause: Option<Delay>,
+    _calls: Calls,
+}
+
+/// What the browser calls; it must live as long as the socket does.
+type Calls = (Closure<dyn FnMut(Event)>, Closure<dyn FnMut(MessageEvent)>, Closure<dyn FnMut(CloseEvent)>);
+
+/// What the browser's calls and the readers and writers share.
+#[derive(Default)]
+struct Shared {
+    is_open: bool,
+    /// Why it is over.
+    closed: Option<String>,
+    received: VecDeque<Vec<u8>>,
+    /// Of the first of `received`, bytes read.
+    read: usize,
+    bytes: usize,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+impl Shared {
+    fn wake(&mut self) {
+        self.reader.take().into_iter().chain(self.writer.take()).for_each(Waker::wake);
+    }
+
+    fn close(&mut self, reason: String) {
+        self.closed.get_or_insert(reason);
+        self.wake();
+    }
+
+    fn broken(&self) -> io::Error {
+        let reason = self.closed.as_deref().unwrap_or("the connection is closed");
+        io::Error::new(io::ErrorKind::BrokenPipe, reason)
+    }
+}
+
+impl Socket {
+    fn new(url: &str) -> Result<Socket, JsValue> {
+        let socket = WebSocket::new(url)?;
+        socket.set_binary_type(BinaryType::Arraybuffer);
+        let shared = Rc::new(RefCell::new(Shared::default()));
+
+        let state = shared.clone();
+        let (on_open, call) = crate::browser::on(move |_: Event| {
+            let mut state = state.borrow_mut();
+            state.is_open = true;
+            state.wake();
+        });
+        socket.set_onopen(Some(&call));
+
+        let state = shared.clone();
+        let (on_message, call) = crate::browser::on(move |event: MessageEvent| {
+            let bytes = Uint8Array::new(&event.data()).to_vec();
+            let mut state = state.borrow_mut();
+            if bytes.is_empty() || state.closed.is_some() {
+                return;
+            }
+            state.bytes += bytes.len();
+            if state.bytes > RECEIVE_BUFFER {
+                state.received.clear();
+                return state.close("the peer sends faster than this page can read".into());
+            }
+            state.received.push_back(bytes);
+            if let Some(reader) = state.reader.take() {
+                reader.wake();
+            }
+        });
+        socket.set_onmessage(Some(&call));
+
+        let state = shared.clone();
+        let (on_close, call) = crate::browser::on(move |event: CloseEvent| {
+            let mut words = match event.code() {
+                1000 | 1001 | 1005 => "the other end closed it".to_owned(),
+                // What browsers give when there was no closing handshake.
+                1006 => "the other end is gone".to_owned(),
+                code => format!("it was closed with code {code}"),
+            };
+            if !event.reason().is_empty() {
+                words = format!("{words}: {}", event.reason());
+            }
+            state.borrow_mut().close(words);
+        });
+        // An error event says nothing and is always followed by a close event.
+        socket.set_onclose(Some(&call));
+
+        let inner = Inner { socket, shared, pause: None, _calls: (on_open, on_message, on_close) };
+        Ok(Socket { inner: SendWrapper::new(inner) })
+    }
+
+    fn poll_open(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut shared = self.inner.shared.borrow_mut();
+        if shared.closed.is_some() {
+            return Poll::Ready(Err(shared.broken()));
+        }
+        if shared.is_open {
+            return Poll::Ready(Ok(()));
+        }
+        shared.writer = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut guard = self.inner.shared.borrow_mut();
+        let shared = &mut *guard;
+        let Some(first) = shared.received.front() else {
+            if shared.closed.is_some() {
+                return Poll::Ready(Err(shared.broken()));
+            }
+            shared.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        };
+        let rest = &first[shared.read..];
+        let n = rest.len().min(into.len());
+        into[..n].copy_from_slice(&rest[..n]);
+        shared.read += n;
+        shared.bytes -= n;
+        if shared.read == first.len() {
+            shared.received.pop_front();
+            shared.read = 0;
+        }
+        Poll::Ready(Ok(n))
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_open(cx))?;
+        let inner = &mut *self.inner;
+        while inner.socket.buffered_amount() > SEND_BUFFER {
+            let pause = inner.pause.get_or_insert_with(|| Delay::new(SEND_POLL));
+            ready!(Pin::new(pause).poll(cx));
+            inner.pause = None;
+        }
+        let sent = inner.socket.send_with_u8_array(bytes);
+        Poll::Ready(sent.map(|()| bytes.len()).map_err(|_| inner.shared.borrow().broken()))
+    }
+
+    /// Browsers send at once.
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_open(cx)
+    }
+
+    /// Browsers send what they have before they close.
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        close(&self.inner.socket);
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn close(socket: &WebSocket) {
+    // Fails on codes that browsers reserve, and 1000 is none of them.
+    drop(socket.close_with_code(1000));
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let socket = &self.inner.socket;
+        let nothing: Option<&Function> = None;
+        socket.set_onopen(nothing);
+        socket.set_onmessage(nothing);
+        socket.set_onclose(nothing);
+        close(socket);
+    }
+}

@@ -1,0 +1,92 @@
+// Places to drop files on. Each is a labelled file input first, so keyboard and screen reader
+// have the same way in.
+
+import { h } from "./dom.js";
+
+/** Files that go into a job at most, as the gateway has it. */
+export const MOST = 1000;
+
+/**
+ * `onFiles([{path, file}], left)`: `left` says in words what was not taken.
+ * Gives `{element, input}`.
+ */
+export function dropZone({ id, title, hint, accept, multiple = false, onFiles }) {
+  const input = h("input", { id, type: "file", class: "sr-only", accept, multiple, "aria-describedby": `${id}-hint` });
+  const element = h("div", { class: "drop" }, input,
+    h("label", { for: id }, h("span", { class: "drop-title" }, title), h("span", { class: "hint", id: `${id}-hint` }, hint)));
+  input.addEventListener("change", () => {
+    const files = [...input.files].map((file) => ({ path: file.name, file }));
+    // The same file chosen again is a change too.
+    input.value = "";
+    if (files.length) onFiles(files, "");
+  });
+  takeDrops(element, async (transfer) => {
+    const { files, left } = await dropped(transfer);
+    const kept = multiple ? files : files.slice(0, 1);
+    onFiles(kept, left || (kept.length < files.length ? "Only one file fits here; the first was taken." : ""));
+  });
+  return { element, input };
+}
+
+/** Makes an element take drops of files; text that is dragged stays the browser's business. */
+export function takeDrops(element, onDrop) {
+  let depth = 0;
+  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+  const mark = (on) => element.classList.toggle("over", on);
+  element.addEventListener("dragenter", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    depth += 1;
+    mark(true);
+  });
+  element.addEventListener("dragover", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "copy";
+  });
+  element.addEventListener("dragleave", () => {
+    depth = Math.max(0, depth - 1);
+    if (depth === 0) mark(false);
+  });
+  element.addEventListener("drop", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    depth = 0;
+    mark(false);
+    onDrop(event.dataTransfer);
+  });
+}
+
+/** Files of a drop, those in folders with their paths. */
+async function dropped(transfer) {
+  // Entries must be taken in the same turn; later the list is empty.
+  const entries = [...transfer.items].filter((item) => item.kind === "file").map((item) => item.webkitGetAsEntry?.() ?? null);
+  const plain = [...transfer.files];
+  if (!entries.some((entry) => entry?.isDirectory)) return { files: plain.map((file) => ({ path: file.name, file })), left: "" };
+  const files = [];
+  let left = "";
+  const walk = async (entry, prefix) => {
+    if (!entry) return;
+    if (files.length >= MOST) {
+      left = `Only the first ${MOST} files were taken.`;
+      return;
+    }
+    if (entry.isFile) {
+      try {
+        files.push({ path: prefix + entry.name, file: await new Promise((resolve, reject) => entry.file(resolve, reject)) });
+      } catch (error) {
+        left = `${prefix}${entry.name} could not be read: ${error.message}`;
+      }
+      return;
+    }
+    const reader = entry.createReader();
+    for (;;) {
+      const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+      if (!some.length) return;
+      for (const inner of some) await walk(inner, `${prefix}${entry.name}/`);
+    }
+  };
+  for (const entry of entries) await walk(entry, "");
+  return { files, left };
+}

@@ -1,0 +1,200 @@
+// One job: how far it is, why it stands there, who computes, what came out.
+
+import * as api from "./api.js";
+import { h, renew, setHidden, setText } from "./dom.js";
+import { ago, count, exactTime, moment, percent, plural, shortNode, span } from "./format.js";
+import { badge, bar, empty, isOver, shortly } from "./progress.js";
+import { unitsPart } from "./units.js";
+import { outputPart } from "./results.js";
+import { allOutput } from "./output.js";
+
+/** Speed is that of so many seconds: steady enough to tell the time that is left. */
+const WINDOW = 30_000;
+
+export function jobView(id) {
+  const title = h("h1", { class: "long" }, "Job");
+  const state = badge("waiting");
+  const ident = h("code", { class: "soft small" });
+  const cancel = h("button", { type: "button", class: "button danger slim", hidden: true }, "Cancel the job");
+  const reason = h("p", { class: "reason" });
+  const progress = bar(true);
+  const done = h("p", { class: "number" });
+  const pace = h("p", { class: "soft number" });
+  const legend = h("ul", { class: "legend" });
+  const facts = h("dl", { class: "figures" });
+  const people = h("tbody");
+  const workers = h("section", { "aria-labelledby": "workers", hidden: true },
+    h("h2", { id: "workers" }, "Who computed"),
+    h("div", { class: "card" }, h("table", { class: "rows by-node" }, h("caption", { class: "sr-only" }, "Nodes that computed units of this job"),
+      h("thead", null, h("tr", null, h("th", { scope: "col" }, "Node"), h("th", { scope: "col", class: "right" }, "Units"), h("th", { scope: "col", class: "right" }, "CPU time"))), people)));
+  const output = outputPart(id);
+  const everything = allOutput(id);
+  const units = unitsPart(id, () => view.nudge());
+  const fault = h("p", { class: "note error", role: "alert", hidden: true });
+  const status = h("p", { class: "sr-only", role: "status" });
+  const history = [];
+  let job = null;
+  let frame = 0;
+
+  const element = h("div", { class: "page" },
+    h("div", { class: "head job-head" },
+      h("div", { class: "titles" }, h("p", { class: "small" }, h("a", { href: "#/jobs" }, "Jobs")), title, h("p", { class: "row tight" }, state.element, ident)),
+      cancel),
+    status, fault,
+    h("section", { class: "card pad", "aria-label": "Progress" }, reason, progress.element, h("div", { class: "under-bar" }, done, pace), legend, facts),
+    output.element, everything.element, workers, units.element);
+
+  const view = {
+    title: "Job",
+    element,
+    stream: `/jobs/${encodeURIComponent(id)}/events`,
+    missing: () => empty("There is no such job here",
+      h("p", null, `This gateway keeps no job “${id}”. It may have been submitted to another gateway, or the address is not complete.`),
+      h("p", { class: "row" }, h("a", { class: "button", href: "#/jobs" }, "See all jobs"))),
+    // An event carries the job; the units below it are read at the pace of loads.
+    onEvent(name, data) {
+      if (name === "job" && data?.units) {
+        cancelAnimationFrame(frame);
+        frame = requestAnimationFrame(() => show(data));
+      }
+      return false;
+    },
+    async load(signal) {
+      show(await api.job(id, signal));
+      await Promise.all([units.load(job, signal), output.load(job, signal)]);
+      return isOver(job);
+    },
+    close() {
+      cancelAnimationFrame(frame);
+      everything.close();
+    },
+  };
+
+  function show(next) {
+    cancelAnimationFrame(frame);
+    job = next;
+    view.title = `${percent(ended(job), job.units.total)} ${job.name || job.short}`;
+    setText(title, job.name || "Unnamed job");
+    setText(ident, job.id);
+    state.update(job.state);
+    setText(reason, job.reason || WORDS[job.state] || "");
+    setText(status, `The job is ${job.state}.`);
+    progress.update(job.units, "Units of this job that have ended");
+    setText(done, `${shortly(job.units)} ${job.units.total === 1 ? "unit" : "units"}`);
+    setText(pace, speed(history, job));
+    showLegend(legend, job.units);
+    showFacts(facts, job);
+    setHidden(cancel, isOver(job));
+    setHidden(workers, !job.by_node?.length);
+    renew(people, job.by_node ?? [], (row) => row.node, workerRow);
+    everything.show(job);
+  }
+
+  cancel.addEventListener("click", async () => {
+    if (!(await sure(job))) return cancel.focus();
+    cancel.disabled = true;
+    setHidden(fault, true);
+    try {
+      show(await api.cancel(id));
+      view.nudge();
+    } catch (error) {
+      setText(fault, `The job was not cancelled. ${error.message}`);
+      setHidden(fault, false);
+    }
+    cancel.disabled = false;
+  });
+
+  return view;
+}
+
+const WORDS = {
+  waiting: "Waiting for a node with a free slot.",
+  running: "Units are on their runners.",
+  done: "All units ended well.",
+  failed: "All units ended, some of them badly.",
+  cancelled: "Cancelled.",
+};
+
+const ended = (job) => job.units.done + job.units.failed + job.units.held;
+
+/** `14 units a second, about 3 min left`; empty when the job is over or too new. */
+function speed(history, job) {
+  const now = performance.now();
+  if (isOver(job)) return "";
+  history.push([now, ended(job)]);
+  while (history.length > 2 && now - history[0][0] > WINDOW) history.shift();
+  const [at, then] = history[0];
+  const perSecond = ((ended(job) - then) * 1000) / (now - at);
+  if (now - at < 2000 || !(perSecond > 0)) return "";
+  const pace = perSecond >= 1 ? `${plural(Math.round(perSecond), "unit")} a second` : `${plural(Math.max(1, Math.round(perSecond * 60)), "unit")} a minute`;
+  return `${pace}, about ${span(Math.ceil((job.units.total - ended(job)) / perSecond))} left`;
+}
+
+function showLegend(legend, units) {
+  const rows = ["done", "placed", "waiting", "failed", "held"].map((state) => [state, units[state]]).filter(([, n]) => n > 0);
+  renew(legend, rows, ([state]) => state, ([state]) => {
+    const words = h("span", { class: "number" });
+    return {
+      element: h("li", null, h("span", { class: "swatch", "data-state": state, "aria-hidden": "true" }), words),
+      update: ([, n]) => setText(words, `${count(n)} ${state}`),
+    };
+  });
+}
+
+function showFacts(facts, job) {
+  const end = moment(job.ended_at);
+  const rows = [
+    ["Submitted", ago(job.submitted_at), exactTime(job.submitted_at)],
+    [isOver(job) ? "Took" : "Runs for", span(((end ?? new Date()) - (moment(job.submitted_at) ?? Date.now())) / 1000)],
+    ["CPU time", span(job.cpu_s)],
+    ["Placements lost", count(job.lost_placements), "Units whose runner vanished; they were placed again elsewhere."],
+    ["Results that came twice", count(job.duplicates), "Counted once."],
+  ];
+  renew(facts, rows, ([label]) => label, ([label]) => {
+    const value = h("dd", { class: "number" });
+    return {
+      element: h("div", null, h("dt", null, label), value),
+      update([, words, hint]) {
+        setText(value, words);
+        if (hint) value.title = hint;
+      },
+    };
+  });
+}
+
+function workerRow() {
+  const name = h("span", { class: "name" });
+  const short = h("span", { class: "soft small mono" });
+  const units = h("td", { class: "right number", "data-label": "Units" });
+  const cpu = h("td", { class: "right number", "data-label": "CPU time" });
+  return {
+    element: h("tr", null, h("th", { scope: "row" }, name, short), units, cpu),
+    update(row) {
+      const known = row.short || shortNode(row.node);
+      setText(name, row.name || known);
+      setText(short, row.name ? known : "");
+      name.title = row.node;
+      setText(units, count(row.units));
+      setText(cpu, span(row.cpu_s));
+    },
+  };
+}
+
+/** Asks before what cannot be taken back. */
+function sure(job) {
+  return new Promise((resolve) => {
+    const left = job.units.total - ended(job);
+    const dialog = h("dialog", { "aria-labelledby": "sure-title", "aria-describedby": "sure-words" },
+      h("h2", { id: "sure-title" }, "Cancel this job?"),
+      h("p", { id: "sure-words" }, `${plural(left, "unit")} that ${left === 1 ? "has" : "have"} not ended will not run any more. Results that are there stay. This cannot be taken back.`),
+      h("form", { method: "dialog", class: "row" },
+        h("button", { class: "button", value: "no", autofocus: true }, "Let it run"),
+        h("button", { class: "button danger", value: "yes" }, "Cancel the job")));
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}

@@ -1,0 +1,101 @@
+// The nodes of the swarm, as the gateway sees them.
+
+import * as api from "./api.js";
+import { copyButton, h, renew, setHidden, setText } from "./dom.js";
+import { count, plural, span } from "./format.js";
+import { empty } from "./progress.js";
+
+/** Silence that is worth a word; a lease ends after seven seconds of it. */
+const SILENT = 6;
+/** Rows of one page: a table of thousands is for the command line. Our choice. */
+const MOST = 500;
+
+export function nodesView() {
+  const summary = h("p", { class: "soft", role: "status" });
+  const body = h("tbody");
+  const table = h("table", { class: "rows nodes" },
+    h("caption", { class: "sr-only" }, "Nodes of this swarm"),
+    h("thead", null, h("tr", null,
+      ["Node", "Slots", "Units held", "Units done", "CPU time", "Last heard"].map((title, i) =>
+        h("th", { scope: "col", class: i > 1 ? "right" : null }, title)))),
+    body);
+  const more = h("p", { class: "soft pad" });
+  const list = h("div", { class: "card" }, table, more);
+  const none = empty("Only the gateway is here",
+    h("p", null, "A gateway keeps jobs and computes only with the slots that it was given. Ask others to join, or open a tab on the donate page yourself."),
+    joining());
+  const element = h("div", { class: "page" },
+    h("div", { class: "head" }, h("h1", null, "Nodes"), summary),
+    list, none);
+
+  return {
+    title: "Nodes",
+    element,
+    stream: "/events",
+    onEvent: (name) => name !== "nodes",
+    async load(signal) {
+      const nodes = (await api.nodes(signal)).sort(byRank);
+      const slots = nodes.reduce((sum, node) => sum + node.slots, 0);
+      const free = nodes.reduce((sum, node) => sum + node.free, 0);
+      setText(summary, `${plural(nodes.length, "node")}, ${plural(slots, "slot")}, ${count(free)} of them free`);
+      setHidden(none, nodes.some((node) => !node.me));
+      setHidden(list, nodes.length === 0);
+      setText(more, nodes.length > MOST ? `${count(nodes.length - MOST)} more are not shown. “manyhands nodes” lists all.` : "");
+      setHidden(more, nodes.length <= MOST);
+      renew(body, nodes.slice(0, MOST), (node) => node.id, nodeRow);
+    },
+  };
+}
+
+function byRank(a, b) {
+  return b.gateway - a.gateway || b.slots - a.slots || a.id.localeCompare(b.id);
+}
+
+function nodeRow() {
+  const name = h("span", { class: "name" });
+  const tags = h("span", { class: "soft small" });
+  const slots = slotMarks();
+  const [held, done, cpu, heard] = [0, 0, 0, 0].map(() => h("td", { class: "right number" }));
+  ["Units held", "Units done", "CPU time", "Last heard"].forEach((label, i) => ([held, done, cpu, heard][i].dataset.label = label));
+  const element = h("tr", null, h("th", { scope: "row" }, name, tags), h("td", { "data-label": "Slots" }, slots.element), held, done, cpu, heard);
+  return {
+    element,
+    update(node) {
+      setText(name, node.name || node.short);
+      name.title = node.id;
+      setText(tags, [node.name ? node.short : null, node.gateway ? "gateway" : null, node.platform === "browser" ? "browser tab" : "native", node.me ? "answers this page" : null].filter(Boolean).join(" · "));
+      slots.update(node.slots, node.slots - node.free);
+      setText(held, count(node.held));
+      setText(done, count(node.units_done));
+      setText(cpu, span(node.cpu_s));
+      setText(heard, node.me ? "itself" : node.silent_s < 2 ? "just now" : `${node.silent_s < 60 ? `${Math.round(node.silent_s)} s` : span(node.silent_s)} ago`);
+      heard.classList.toggle("fault", !node.me && node.silent_s > SILENT);
+    },
+  };
+}
+
+/** One mark a slot, lit when it computes; beyond what fits, numbers only. */
+export function slotMarks() {
+  const marks = h("span", { class: "marks", "aria-hidden": "true" });
+  const words = h("span", { class: "number" });
+  const element = h("span", { class: "slots" }, marks, words);
+  return {
+    element,
+    update(slots, busy) {
+      const shown = slots <= 16 ? slots : 0;
+      while (marks.childElementCount > shown) marks.lastChild.remove();
+      while (marks.childElementCount < shown) marks.append(h("span"));
+      [...marks.children].forEach((mark, i) => (mark.className = i < busy ? "busy" : ""));
+      setText(words, slots ? `${count(busy)} of ${count(slots)} busy` : "gives none");
+    },
+  };
+}
+
+/** How others join: the page for tabs, the command for servers. */
+export function joining() {
+  const page = `${location.origin}/`;
+  const command = `manyhands up --join ${location.origin}`;
+  return h("div", { class: "join" },
+    h("div", { class: "copyable" }, h("span", null, "In a browser"), h("code", { class: "command" }, page), copyButton(page)),
+    h("div", { class: "copyable" }, h("span", null, "On a server"), h("code", { class: "command" }, command), copyButton(command)));
+}

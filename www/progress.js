@@ -1,0 +1,70 @@
+// States and progress, as they look everywhere: a word, a sign and a colour, never colour alone.
+
+import { h, setText } from "./dom.js";
+import { count, percent } from "./format.js";
+
+const SIGNS = { waiting: "…", placed: "▶", running: "▶", done: "✓", failed: "✕", held: "‖", cancelled: "–" };
+
+/** What each state of a unit means, for headings and hints. */
+export const UNIT_STATES = {
+  waiting: "not placed yet",
+  placed: "on a runner, queued or running there",
+  done: "ended well",
+  failed: "ended badly",
+  held: "set aside",
+  cancelled: "cancelled before its end",
+};
+
+export function badge(state) {
+  const sign = h("span", { class: "sign", "aria-hidden": "true" });
+  const word = h("span");
+  const element = h("span", { class: "badge" }, sign, word);
+  const update = (next) => {
+    if (element.dataset.state === next) return;
+    element.dataset.state = next;
+    setText(sign, SIGNS[next] ?? "?");
+    setText(word, next);
+  };
+  update(state);
+  return { element, update };
+}
+
+/** A bar of a job's units by state; `update(units, label)`. */
+export function bar(large = false) {
+  const parts = ["done", "failed", "held", "placed"].map((state) => [state, h("span", { "data-state": state })]);
+  const element = h("div", { class: large ? "bar large" : "bar", role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100" },
+    parts.map(([, part]) => part));
+  return {
+    element,
+    update(units, label) {
+      const ended = units.done + units.failed + units.held;
+      for (const [state, part] of parts) {
+        const share = units.total ? (units[state] / units.total) * 100 : 0;
+        part.style.width = `${share}%`;
+        part.hidden = !share;
+      }
+      element.setAttribute("aria-label", label);
+      element.setAttribute("aria-valuenow", String(units.total ? Math.floor((ended / units.total) * 100) : 0));
+      element.setAttribute("aria-valuetext", inWords(units));
+    },
+  };
+}
+
+export function inWords(units) {
+  const words = [`${count(units.done)} of ${count(units.total)} done`];
+  for (const state of ["failed", "held"]) if (units[state]) words.push(`${count(units[state])} ${state}`);
+  return words.join(", ");
+}
+
+/** How much has ended: `3 of 12`, and of many a share: `34 % of 10,000`. */
+export function shortly(units) {
+  const ended = units.done + units.failed + units.held;
+  return `${units.total < 100 ? count(ended) : percent(ended, units.total)} of ${count(units.total)}`;
+}
+
+export const isOver = (job) => ["done", "failed", "cancelled"].includes(job.state);
+
+/** A page without anything yet: what it is for, and what to do next. */
+export function empty(title, ...children) {
+  return h("div", { class: "empty" }, h("h2", null, title), ...children);
+}

@@ -1,0 +1,167 @@
+// One donation, from Start to Stop: owns the node's Worker, starts it again when it fails, and
+// keeps the totals over those restarts. Knows nothing of the page that shows it.
+
+/** Waits before each restart, milliseconds. After the last one it gives up and says so. */
+const RESTARTS = [1000, 2000, 4000, 8000, 16000];
+/** A Worker that worked so long has recovered: the next failure counts as a first one. */
+const RECOVERED = 60_000;
+/** A slow line needs this long for the node; longer silence is a failure. Our choice. */
+const FIRST_WORD = 60_000;
+/** How long a Worker may take to say good-bye; then it is ended all the same. */
+const GOODBYE = 300;
+
+const NO_WORK = { slots: 0, busy: 0, queued: 0, units_done: 0, units_failed: 0, cpu_us: 0, current: [], idle_reason: null };
+
+/**
+ * Phases: `off`, `starting`, `connecting`, `connected`, `offline`, `rejected`, `restarting`,
+ * `failed` (gave up), `stopping`. Fires "change" whenever something that is shown changed.
+ */
+export class Session extends EventTarget {
+  phase = "off";
+  detail = "";
+  node = null;
+  short = null;
+  gateway = null;
+  work = NO_WORK;
+  /** What went wrong last: `{message, restart, of, at}`, `at` being the time of the restart. */
+  failure = null;
+
+  #makeWorker;
+  #options = null;
+  #worker = null;
+  #timer = null;
+  #failures = 0;
+  #startedAt = 0;
+  #before = { units_done: 0, units_failed: 0, cpu_us: 0 };
+
+  constructor(makeWorker = () => new Worker("/node-worker.js", { type: "module", name: "manyhands-node" })) {
+    super();
+    this.#makeWorker = makeWorker;
+  }
+
+  get running() {
+    return !["off", "failed", "stopping"].includes(this.phase);
+  }
+
+  /** Whether it has been started, ever. */
+  get hasRun() {
+    return this.#options !== null;
+  }
+
+  /** What this page gave since it was opened, earlier Workers included. */
+  get totals() {
+    return {
+      units_done: this.#before.units_done + this.work.units_done,
+      units_failed: this.#before.units_failed + this.work.units_failed,
+      cpu_us: this.#before.cpu_us + this.work.cpu_us,
+    };
+  }
+
+  /** `{gateway, slots, name?, invite?}` as the Worker takes them. After a refusal, once more. */
+  start(options) {
+    if (this.running && this.phase !== "rejected") return;
+    this.#end();
+    this.#options = { ...options };
+    this.#failures = 0;
+    this.failure = null;
+    this.#launch();
+  }
+
+  setSlots(n) {
+    if (!this.#options) return;
+    this.#options.slots = n;
+    if (this.running) this.#worker?.postMessage({ type: "slots", n });
+  }
+
+  stop() {
+    if (!this.running) return;
+    clearTimeout(this.#timer);
+    this.failure = null;
+    if (!this.#worker) return this.#set("off", "");
+    this.#worker.postMessage({ type: "stop" });
+    // Nothing of the tab computes any more once the Worker is ended; its units lose their
+    // lease then. Saying good-bye first lets them run elsewhere at once.
+    this.#timer = setTimeout(() => this.#ended(), GOODBYE);
+    this.#set("stopping", "");
+  }
+
+  /** The page goes away: no time to wait for an answer. */
+  leave() {
+    this.stop();
+  }
+
+  #launch() {
+    this.node = this.short = this.gateway = null;
+    this.#startedAt = Date.now();
+    this.#set("starting", "");
+    let worker;
+    try {
+      worker = this.#makeWorker();
+    } catch (error) {
+      return this.#failed(`The browser refused to start a Worker: ${error.message}`);
+    }
+    this.#worker = worker;
+    worker.onmessage = (event) => worker === this.#worker && this.#heard(event.data);
+    worker.onmessageerror = () => worker === this.#worker && this.#failed("The Worker sent something unreadable.");
+    worker.onerror = (event) => {
+      event.preventDefault();
+      if (worker !== this.#worker) return;
+      this.#failed(event.message || "Its program could not be loaded from the gateway.");
+    };
+    worker.postMessage({ type: "start", ...this.#options });
+    this.#timer = setTimeout(() => this.#failed(`It gave no sign of life for ${FIRST_WORD / 1000} s after its start.`), FIRST_WORD);
+  }
+
+  #heard(message) {
+    switch (message?.type) {
+      case "status":
+        if (this.phase === "stopping") return;
+        clearTimeout(this.#timer);
+        this.node = message.node ?? this.node;
+        this.short = message.short ?? this.short;
+        this.gateway = message.gateway || null;
+        this.work = { ...NO_WORK, ...message.work };
+        if (Date.now() - this.#startedAt > RECOVERED) {
+          this.#failures = 0;
+          this.failure = null;
+        }
+        return this.#set(message.state, message.detail ?? "");
+      case "stopped":
+        return this.phase === "stopping" ? this.#ended() : undefined;
+      case "fatal":
+        return this.phase === "stopping" ? this.#ended() : this.#failed(message.message || "It gave no reason.");
+    }
+  }
+
+  #failed(message) {
+    this.#end();
+    const wait = RESTARTS[this.#failures];
+    this.#failures += 1;
+    if (wait === undefined) {
+      this.failure = { message, restart: this.#failures - 1, of: RESTARTS.length, at: null };
+      return this.#set("failed", message);
+    }
+    this.failure = { message, restart: this.#failures, of: RESTARTS.length, at: Date.now() + wait };
+    this.#timer = setTimeout(() => this.#launch(), wait);
+    this.#set("restarting", message);
+  }
+
+  #ended() {
+    this.#end();
+    this.#set("off", "");
+  }
+
+  #end() {
+    clearTimeout(this.#timer);
+    this.#worker?.terminate();
+    this.#worker = null;
+    this.#before = this.totals;
+    this.work = NO_WORK;
+  }
+
+  #set(phase, detail) {
+    this.phase = phase;
+    this.detail = detail;
+    this.dispatchEvent(new Event("change"));
+  }
+}
