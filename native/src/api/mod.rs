@@ -1,0 +1,180 @@
+//! The HTTP API and the pages of a gateway.
+//!
+//! `/api/v1` for programs and the dashboard (its OpenAPI document at `/api/v1/openapi.json` is
+//! gathered from the handlers), `/metrics`, `/healthz` and `/readyz` for operators, everything
+//! else a page out of the binary.
+//!
+//! Each request passes, from the outside in: the headers that every answer carries
+//! ([`guard::secure`]), the count ([`metrics::count`]), the problem document for what went wrong
+//! ([`problem::cover`]), Host and Origin ([`guard::check_host`]), and on everything that reads
+//! or changes jobs the token ([`guard::check_token`]). No handler holds state: all of it lies in
+//! the node and its storage.
+
+mod blobs;
+mod events;
+mod extract;
+mod find;
+#[cfg(test)]
+mod fixture;
+mod guard;
+mod jobs;
+mod metrics;
+mod model;
+mod network;
+mod openapi;
+mod pages;
+mod problem;
+mod program;
+mod request;
+mod results;
+mod serve;
+mod time;
+
+pub(crate) use guard::public_host;
+pub(crate) use serve::serve;
+
+use crate::driver::NodeHandle;
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{get, post};
+use guard::Hosts;
+use metrics::Metrics;
+use pages::Pages;
+use problem::Problem;
+use program::Programs;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What an operator decides about the API.
+pub(crate) struct ApiOptions {
+    /// Shown to who joins.
+    pub(crate) name: String,
+    /// Guards jobs, blobs and events.
+    pub(crate) token: String,
+    /// Names beside loopback's under which people reach this gateway, each with or without a
+    /// port (see [`public_host`]).
+    pub(crate) public_hosts: Vec<String>,
+    /// Whether the node asks joining nodes for an invite.
+    pub(crate) invite_required: bool,
+    /// Bytes of one uploaded blob, at most.
+    pub(crate) max_upload: u64,
+}
+
+impl ApiOptions {
+    pub(crate) fn new(token: String) -> Self {
+        ApiOptions {
+            name: String::new(),
+            token,
+            public_hosts: Vec::new(),
+            invite_required: false,
+            max_upload: node_core::node::config::Bounds::default().blob_bytes,
+        }
+    }
+}
+
+/// What handlers work with; clones share it.
+#[derive(Clone)]
+pub(crate) struct ApiState(Arc<Shared>);
+
+pub(crate) struct Shared {
+    node: NodeHandle,
+    name: String,
+    /// The token's hash: all that is needed to compare.
+    token: blake3::Hash,
+    hosts: Hosts,
+    invite_required: bool,
+    max_upload: u64,
+    metrics: Metrics,
+    programs: Programs,
+    closed: watch::Receiver<bool>,
+}
+
+impl Deref for ApiState {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl ApiState {
+    /// `bound` is the address that is listened on; streams end when `closed` turns true. Fails
+    /// when a public host is not a host name.
+    pub(crate) fn new(
+        options: ApiOptions,
+        node: NodeHandle,
+        bound: SocketAddr,
+        closed: watch::Receiver<bool>,
+    ) -> Result<Self, String> {
+        Ok(ApiState(Arc::new(Shared {
+            node,
+            name: options.name,
+            token: blake3::hash(options.token.as_bytes()),
+            hosts: Hosts::new(bound, &options.public_hosts)?,
+            invite_required: options.invite_required,
+            max_upload: options.max_upload,
+            metrics: Metrics::new(),
+            programs: Programs::default(),
+            closed,
+        })))
+    }
+
+    /// Ready when the gateway stops serving.
+    fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut closed = self.closed.clone();
+        async move {
+            let _ = closed.wait_for(|closed| *closed).await;
+        }
+    }
+}
+
+/// The whole of what a gateway serves.
+pub(crate) fn router(state: ApiState) -> Router {
+    let guarded = Router::new()
+        .route("/api/v1/blobs", post(blobs::upload))
+        .route("/api/v1/blobs/{id}", get(blobs::download))
+        .route("/api/v1/jobs", post(jobs::submit).get(jobs::list))
+        .route("/api/v1/jobs/{id}", get(jobs::get).delete(jobs::cancel))
+        .route("/api/v1/jobs/{id}/units", get(jobs::units))
+        .route("/api/v1/jobs/{id}/results", get(results::list))
+        .route("/api/v1/jobs/{id}/results/{index}/stdout", get(results::stdout))
+        .route("/api/v1/jobs/{id}/results/{index}/stderr", get(results::stderr))
+        .route("/api/v1/jobs/{id}/results/{index}/files/{*path}", get(results::file))
+        .route("/api/v1/jobs/{id}/events", get(events::job))
+        .route("/api/v1/events", get(events::all))
+        .route_layer(from_fn_with_state(state.clone(), guard::check_token));
+    let pages = Pages::embedded();
+    Router::new()
+        .route("/api/v1/network", get(network::network))
+        .route("/api/v1/nodes", get(network::nodes))
+        .route("/api/v1/openapi.json", get(openapi::document))
+        .route("/metrics", get(metrics::scrape))
+        .route("/healthz", get(network::health))
+        .route("/readyz", get(network::readiness))
+        .merge(guarded)
+        .fallback(move |request: Request| pages.clone().respond(request))
+        .layer(from_fn_with_state(state.clone(), guard::check_host))
+        .layer(from_fn(problem::cover))
+        .layer(from_fn_with_state(state.clone(), metrics::count))
+        .layer(from_fn(guard::secure))
+        .with_state(state)
+}
+
+/// Runs what waits for the disk where it holds up nobody.
+async fn blocking<R: Send + 'static>(
+    work: impl FnOnce() -> Result<R, Problem> + Send + 'static,
+) -> Result<R, Problem> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a request's work panicked; this is a bug");
+        let detail = "this request met a bug in the gateway; its log has the details";
+        Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail))
+    })
+}
+
+#[cfg(test)]
+#[path = "router_tests.rs"]
+mod tests;

@@ -1,0 +1,416 @@
+//! What the API answers, as it stands in the OpenAPI document.
+
+use super::time::{rfc3339, seconds};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use node_core::ids::{BlobId, JobId, NodeId};
+use node_core::node::snapshot::{JobState, JobView, NodeView, UnitState, UnitView};
+use node_core::work::spec::{BlobRef, Data, NamedData, UnitResult};
+use node_core::{Node, Platform, Time};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use sandbox::End;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// Enough to join: what `manyhands up --join` and the donate page ask for first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Network {
+    /// This gateway's node id, 64 hexadecimal digits.
+    #[serde(serialize_with = "text")]
+    #[schema(value_type = String)]
+    pub(super) node: NodeId,
+    /// The same as libp2p writes it.
+    #[schema(example = "12D3KooWQYhTNQdmr3ArTeUHRYzFg94BKyTkoWBDWez9kSCVe2Xo")]
+    pub(super) peer_id: String,
+    pub(super) name: String,
+    /// Of the software.
+    pub(super) version: &'static str,
+    /// Multiaddresses to dial, each with its peer id.
+    #[schema(example = json!(["/ip4/127.0.0.1/tcp/4001/p2p/12D3KooW…", "/ip4/127.0.0.1/tcp/4002/ws/p2p/12D3KooW…"]))]
+    pub(super) addresses: Vec<String>,
+    /// Whether a node has to show an invite to take part.
+    pub(super) invite_required: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct NodeList {
+    /// The gateway first.
+    pub(super) nodes: Vec<NodeInfo>,
+}
+
+/// A node, as this gateway sees it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Node)]
+pub(super) struct NodeInfo {
+    #[serde(serialize_with = "text")]
+    #[schema(value_type = String)]
+    id: NodeId,
+    /// The id's beginning, for people.
+    #[schema(example = "n-1a2b3c4d")]
+    short: String,
+    name: String,
+    platform: PlatformName,
+    gateway: bool,
+    /// It is the gateway that answers.
+    me: bool,
+    /// Tasks that it runs at once.
+    slots: u32,
+    /// Of them, without work.
+    free: u32,
+    /// Units that it holds for this gateway, queued or running.
+    held: u32,
+    units_done: u64,
+    /// Processor time given to this gateway's jobs, seconds.
+    cpu_s: f64,
+    /// Seconds since it was last heard of.
+    silent_s: f64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = Platform)]
+pub(super) enum PlatformName {
+    Native,
+    Browser,
+}
+
+impl From<NodeView> for NodeInfo {
+    fn from(node: NodeView) -> Self {
+        NodeInfo {
+            id: node.id,
+            short: node.id.short(),
+            name: node.name,
+            platform: match node.platform {
+                Platform::Native => PlatformName::Native,
+                Platform::Browser => PlatformName::Browser,
+            },
+            gateway: node.gateway,
+            me: node.me,
+            slots: node.slots,
+            free: node.free,
+            held: node.held,
+            units_done: node.units_done,
+            cpu_s: seconds(node.cpu_us),
+            silent_s: seconds(node.silent_us),
+        }
+    }
+}
+
+/// A stored blob.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Blob {
+    /// The blake3 hash of its bytes, 64 hexadecimal digits.
+    #[serde(serialize_with = "text")]
+    #[schema(value_type = String)]
+    id: BlobId,
+    /// Bytes.
+    len: u64,
+}
+
+impl From<BlobRef> for Blob {
+    fn from(blob: BlobRef) -> Self {
+        Blob { id: blob.id, len: blob.len }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct JobList {
+    /// Newest first.
+    pub(super) jobs: Vec<Job>,
+    /// Give it as `cursor` to get the next page; null on the last.
+    pub(super) next: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Job {
+    /// 32 hexadecimal digits.
+    #[serde(serialize_with = "text")]
+    #[schema(value_type = String)]
+    pub(super) id: JobId,
+    /// The id's beginning, for people.
+    #[schema(example = "j-1a2b3c4d")]
+    short: String,
+    name: String,
+    pub(super) state: JobStateName,
+    /// Why it stands where it stands, in words.
+    reason: String,
+    units: UnitCounts,
+    /// Results that came again for a unit that had ended, and were not counted.
+    duplicates: u64,
+    /// Placements lost with the node that had them; the units ran elsewhere.
+    lost_placements: u64,
+    /// Processor time of counted results, seconds.
+    cpu_s: f64,
+    /// RFC 3339, UTC.
+    #[schema(format = DateTime)]
+    submitted_at: String,
+    /// RFC 3339, UTC.
+    #[schema(format = DateTime)]
+    ended_at: Option<String>,
+    /// Who computed how much.
+    by_node: Vec<NodeShare>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = JobState)]
+pub(super) enum JobStateName {
+    /// No unit is placed.
+    Waiting,
+    Running,
+    /// All units ended well.
+    Done,
+    /// All units ended, some not well.
+    Failed,
+    Cancelled,
+}
+
+impl JobStateName {
+    pub(super) fn is_over(self) -> bool {
+        !matches!(self, JobStateName::Waiting | JobStateName::Running)
+    }
+}
+
+impl From<JobState> for JobStateName {
+    fn from(state: JobState) -> Self {
+        match state {
+            JobState::Waiting => JobStateName::Waiting,
+            JobState::Running => JobStateName::Running,
+            JobState::Done => JobStateName::Done,
+            JobState::Failed => JobStateName::Failed,
+            JobState::Cancelled => JobStateName::Cancelled,
+        }
+    }
+}
+
+/// A job's units by state.
+#[derive(Debug, Serialize, ToSchema)]
+struct UnitCounts {
+    total: u32,
+    waiting: u32,
+    /// On a node, queued or running there.
+    placed: u32,
+    done: u32,
+    failed: u32,
+    held: u32,
+}
+
+/// What one node did for a job.
+#[derive(Debug, Serialize, ToSchema)]
+struct NodeShare {
+    #[serde(serialize_with = "text")]
+    #[schema(value_type = String)]
+    node: NodeId,
+    short: String,
+    /// Empty when the node is not connected any more.
+    name: String,
+    units: u64,
+    cpu_s: f64,
+}
+
+impl Job {
+    pub(super) fn new(job: JobView, names: &Names) -> Self {
+        Job {
+            id: job.id,
+            short: job.id.short(),
+            name: job.name,
+            state: job.state.into(),
+            reason: job.reason,
+            units: UnitCounts {
+                total: job.units,
+                waiting: job.waiting,
+                placed: job.placed,
+                done: job.done,
+                failed: job.failed,
+                held: job.held,
+            },
+            duplicates: job.duplicates,
+            lost_placements: job.lost_placements,
+            cpu_s: seconds(job.cpu_us),
+            submitted_at: rfc3339(job.submitted_ms),
+            ended_at: job.ended_ms.map(rfc3339),
+            by_node: job.by_node.into_iter().map(|share| names.share(share)).collect(),
+        }
+    }
+
+    /// A job of this node, if it has it.
+    pub(super) fn of(node: &Node, now: Time, id: JobId) -> Option<Self> {
+        let job = node.job(id)?;
+        // Most looks at a job come before anybody computed for it.
+        let names = if job.by_node.is_empty() { Names::default() } else { Names::of(node, now) };
+        Some(Job::new(job, &names))
+    }
+}
+
+/// The names of nodes that are known now.
+#[derive(Default)]
+pub(super) struct Names(BTreeMap<NodeId, String>);
+
+impl Names {
+    pub(super) fn of(node: &Node, now: Time) -> Self {
+        Names(node.nodes(now).into_iter().map(|node| (node.id, node.name)).collect())
+    }
+
+    fn share(&self, (node, units, cpu_us): (NodeId, u64, u64)) -> NodeShare {
+        let name = self.0.get(&node).cloned().unwrap_or_default();
+        NodeShare { node, short: node.short(), name, units, cpu_s: seconds(cpu_us) }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct UnitList {
+    /// In the order of their indexes.
+    pub(super) units: Vec<Unit>,
+    /// Give it as `from` to get the next page; null on the last.
+    pub(super) next: Option<u32>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Unit {
+    index: u32,
+    state: UnitStateName,
+    /// Why it stands where it stands, in words.
+    reason: String,
+    /// The id of the node that has it or had it last.
+    #[serde(serialize_with = "text_or_null")]
+    #[schema(value_type = Option<String>)]
+    runner: Option<NodeId>,
+    /// How often it was placed.
+    attempts: u32,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = UnitState)]
+pub(super) enum UnitStateName {
+    Waiting,
+    Placed,
+    Done,
+    Failed,
+    Held,
+    Cancelled,
+}
+
+impl From<UnitView> for Unit {
+    fn from(unit: UnitView) -> Self {
+        Unit {
+            index: unit.index,
+            state: match unit.state {
+                UnitState::Waiting => UnitStateName::Waiting,
+                UnitState::Placed => UnitStateName::Placed,
+                UnitState::Done => UnitStateName::Done,
+                UnitState::Failed => UnitStateName::Failed,
+                UnitState::Held => UnitStateName::Held,
+                UnitState::Cancelled => UnitStateName::Cancelled,
+            },
+            reason: unit.reason,
+            runner: unit.runner,
+            attempts: unit.attempts,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ResultList {
+    /// Of units that ended, in the order of their indexes. While a job runs, there are gaps.
+    pub(super) results: Vec<UnitOutcome>,
+    /// Give it as `from` to get the next page; null when there is no more for now.
+    pub(super) next: Option<u32>,
+}
+
+/// What a unit left behind.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Result)]
+pub(super) struct UnitOutcome {
+    index: u32,
+    /// The program ended by itself with code 0.
+    success: bool,
+    /// Null when it did not end by itself.
+    exit_code: Option<u32>,
+    /// How it ended, in words.
+    #[schema(example = "exited with code 0")]
+    message: String,
+    attempts: u32,
+    /// The id of the node that computed it.
+    #[serde(serialize_with = "text")]
+    #[schema(value_type = String)]
+    runner: NodeId,
+    cpu_s: f64,
+    stdout: Output,
+    stderr: Output,
+    /// Files that the program made or changed.
+    files: Vec<OutputFile>,
+}
+
+/// Bytes that a unit wrote.
+#[derive(Debug, Serialize, ToSchema)]
+struct Output {
+    len: u64,
+    /// The bytes themselves when they are few, else null.
+    base64: Option<String>,
+    /// Where the bytes are, always.
+    url: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct OutputFile {
+    path: String,
+    len: u64,
+    url: String,
+}
+
+impl UnitOutcome {
+    pub(super) fn new(job: JobId, index: u32, result: UnitResult) -> Self {
+        let base = format!("/api/v1/jobs/{job}/results/{index}");
+        let output = |name: &str, data: &Data| Output {
+            len: data.len(),
+            base64: match data {
+                Data::Inline(bytes) => Some(BASE64.encode(bytes)),
+                Data::Blob(_) => None,
+            },
+            url: format!("{base}/{name}"),
+        };
+        let file = |file: &NamedData| OutputFile {
+            url: format!("{base}/files/{}", utf8_percent_encode(&file.path, IN_PATH)),
+            path: file.path.clone(),
+            len: file.data.len(),
+        };
+        UnitOutcome {
+            index,
+            success: result.end.is_success(),
+            exit_code: match result.end {
+                End::Exited(code) => Some(code),
+                _ => None,
+            },
+            message: result.end.to_string(),
+            attempts: result.attempts,
+            runner: result.runner,
+            cpu_s: seconds(result.cpu_us),
+            stdout: output("stdout", &result.stdout),
+            stderr: output("stderr", &result.stderr),
+            files: result.files.iter().map(file).collect(),
+        }
+    }
+
+    /// About how many bytes this takes in an answer.
+    pub(super) fn weight(&self) -> usize {
+        let inline = |output: &Output| output.base64.as_ref().map_or(0, String::len);
+        let files: usize = self.files.iter().map(|file| 2 * file.path.len() + 200).sum();
+        600 + self.message.len() + inline(&self.stdout) + inline(&self.stderr) + files
+    }
+}
+
+/// What stands in a path without being encoded (RFC 3986: unreserved, and `/`).
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+fn text<T: std::fmt::Display, S: Serializer>(id: &T, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_str(id)
+}
+
+fn text_or_null<T: std::fmt::Display, S: Serializer>(id: &Option<T>, s: S) -> Result<S::Ok, S::Error> {
+    match id {
+        Some(id) => s.collect_str(id),
+        None => s.serialize_none(),
+    }
+}

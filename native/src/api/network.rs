@@ -1,0 +1,106 @@
+//! The swarm: how to join, who takes part, whether this gateway is well.
+
+use super::ApiState;
+use super::jobs::check_ready;
+use super::model::{Network, NodeInfo, NodeList};
+use super::problem::Problem;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use libp2p::PeerId;
+use libp2p::identity::ed25519;
+use serde::Serialize;
+use std::time::Duration;
+use utoipa::ToSchema;
+
+/// How long the node may take to answer before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How to join.
+///
+/// Everything a node has to know to take part; open to anybody.
+#[utoipa::path(
+    get, operation_id = "getNetwork", path = "/api/v1/network", tag = "swarm",
+    responses(
+        (status = 200, body = Network),
+        (status = "default", body = Problem, content_type = "application/problem+json", description = "Any error"),
+    )
+)]
+pub(super) async fn network(State(state): State<ApiState>) -> Result<Json<Network>, Problem> {
+    let node = state.node.id();
+    let peer_id = ed25519::PublicKey::try_from_bytes(&node.0)
+        .map(|key| PeerId::from_public_key(&key.into()).to_string())
+        .map_err(|error| {
+            let detail = format!("this gateway's own key is broken: {error}");
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
+        })?;
+    Ok(Json(Network {
+        node,
+        peer_id,
+        name: state.name.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        addresses: state.node.addresses().iter().map(ToString::to_string).collect(),
+        invite_required: state.invite_required,
+    }))
+}
+
+/// List nodes.
+///
+/// Those that take part now, the gateway first; open to anybody.
+#[utoipa::path(
+    get, operation_id = "listNodes", path = "/api/v1/nodes", tag = "swarm",
+    responses(
+        (status = 200, body = NodeList),
+        (status = "default", body = Problem, content_type = "application/problem+json", description = "Any error"),
+    )
+)]
+pub(super) async fn nodes(State(state): State<ApiState>) -> Result<Json<NodeList>, Problem> {
+    let nodes = state.node.read(|node, now| node.nodes(now)).await?;
+    Ok(Json(NodeList { nodes: nodes.into_iter().map(NodeInfo::from).collect() }))
+}
+
+/// How this gateway is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Health {
+    /// Always `ok`; anything else is a problem document.
+    #[schema(value_type = String)]
+    status: &'static str,
+}
+
+const OK: Json<Health> = Json(Health { status: "ok" });
+
+/// Whether the process runs and its node answers.
+#[utoipa::path(
+    get, operation_id = "getHealth", path = "/healthz", tag = "operation",
+    responses(
+        (status = 200, body = Health),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "Restart it"),
+    )
+)]
+pub(super) async fn health(State(state): State<ApiState>) -> Result<Json<Health>, Problem> {
+    ask(&state).await.map(|()| OK)
+}
+
+/// Whether it has read what it kept and takes jobs.
+#[utoipa::path(
+    get, operation_id = "getReadiness", path = "/readyz", tag = "operation",
+    responses(
+        (status = 200, body = Health),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "Wait for it"),
+    )
+)]
+pub(super) async fn readiness(State(state): State<ApiState>) -> Result<Json<Health>, Problem> {
+    ask(&state).await?;
+    check_ready(&state).await.map(|()| OK)
+}
+
+/// The node's task goes round.
+async fn ask(state: &ApiState) -> Result<(), Problem> {
+    match tokio::time::timeout(PATIENCE, state.node.read(|_, _| ())).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => {
+            let detail = format!("the node has not answered for {} s", PATIENCE.as_secs());
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail))
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Puts a native node together: identity, storage, engine and links around the driver.
+
+use crate::cli::failure::Failure;
+use crate::driver::{self, Inbox, NodeHandle, Parts};
+use crate::engine::{Engine, EngineOptions};
+use crate::identity::Identity;
+use crate::net::NetOptions;
+use crate::storage::Storage;
+use libp2p::Multiaddr;
+use link::Link;
+use node_core::Config;
+use std::path::PathBuf;
+
+/// What a node is made of.
+pub(crate) struct NodeParts {
+    pub(crate) identity: Identity,
+    /// The folder of records and blobs; none for one that goes with the node.
+    pub(crate) state: Option<PathBuf>,
+    /// The folder of compiled modules; nodes may share it.
+    pub(crate) cache: PathBuf,
+    pub(crate) config: Config,
+    /// Addresses to listen at; none for a node without peers.
+    pub(crate) listen: Option<Vec<Multiaddr>>,
+}
+
+/// A node that runs.
+pub(crate) struct Assembly {
+    pub(crate) node: NodeHandle,
+    /// To join others through.
+    pub(crate) link: Option<Link>,
+}
+
+/// Starts a node on the current runtime.
+pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
+    let inbox = Inbox::new();
+    // Opened first: a second process on the same folder is told so, and not that a port is taken.
+    let storage = match &parts.state {
+        Some(dir) => Storage::open(dir, inbox.storage()),
+        None => Storage::open_temporary(inbox.storage()),
+    };
+    let storage = storage.map_err(Failure::failed)?;
+    let links = match parts.listen {
+        Some(listen) => {
+            let options = NetOptions { listen, ..NetOptions::default() };
+            let started = crate::net::start(&parts.identity.keypair, options).await;
+            Some(started.map_err(|e| Failure::failed(format!("{e}; see --bind, --p2p-port and --ws-port")))?)
+        }
+        None => None,
+    };
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed)
+        .map_err(|e| Failure::failed(format!("this system gives no random bytes: {e}")))?;
+    let engine = Engine::start(
+        EngineOptions {
+            exe: own_executable()?,
+            blob_dir: storage.blob_dir(),
+            cache_dir: parts.cache,
+            slots: parts.config.slots,
+        },
+        inbox.engine(),
+    );
+    let link = links.as_ref().map(|(link, _)| link.clone());
+    let parts = Parts { id: parts.identity.node, config: parts.config, seed, storage, engine, link: links };
+    Ok(Assembly { node: driver::start(parts, inbox), link })
+}
+
+/// What slots are started from. Linux keeps the running program reachable even after an
+/// upgrade has replaced its file, and a slot has to be of its node's version.
+fn own_executable() -> Result<PathBuf, Failure> {
+    let itself = PathBuf::from("/proc/self/exe");
+    if cfg!(target_os = "linux") && itself.exists() {
+        return Ok(itself);
+    }
+    std::env::current_exe().map_err(|e| {
+        Failure::failed(format!("cannot find this program's own file, which slots start from: {e}"))
+    })
+}

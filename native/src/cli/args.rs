@@ -1,0 +1,380 @@
+//! What can be typed. Help, completions and the checks of single values follow from here; what
+//! it means in sum is decided where each command runs.
+
+use super::failure::EXIT_CODES;
+use super::quantity::{Size, Span};
+use super::words::sorted;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// A peer-to-peer computer: run WebAssembly programs on what people give.
+#[derive(Debug, Parser)]
+#[command(name = "manyhands", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Folder for this node's key, state and cache [default: the user's state folder]
+    #[arg(long, global = true, env = "MANYHANDS_DATA", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) data: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+impl Cli {
+    /// What was typed; ends the process on --help (0) and on wrong usage (2).
+    pub(crate) fn from_words(words: impl IntoIterator<Item = OsString>) -> Cli {
+        Cli::try_from_words(words).unwrap_or_else(|e| e.exit())
+    }
+
+    fn try_from_words(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+        let mut command = Cli::command();
+        command.build();
+        Cli::try_parse_from(sorted(words.into_iter().collect(), &command))
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a node: start a swarm as its gateway, or join one and give it slots
+    Up(Box<UpArgs>),
+    /// Run a WebAssembly program as if it ran here
+    Run(Box<RunArgs>),
+    /// Run a program once for each input, outputs in input order
+    Map(Box<MapArgs>),
+    /// Submit the job that a TOML file describes
+    Submit(SubmitArgs),
+    /// List jobs, newest first
+    Jobs(JobsArgs),
+    /// Show one job
+    Job(JobArgs),
+    /// Write a job's outputs into a folder
+    Results(ResultsArgs),
+    /// Cancel a job
+    Cancel(CancelArgs),
+    /// List the nodes of the swarm
+    Nodes(NodesArgs),
+    /// Show it all at work: a gateway, two workers and a real job on this machine
+    Demo(DemoArgs),
+    /// Measure this build on this machine
+    Bench(BenchArgs),
+    /// Print a completion script for a shell
+    Completions { shell: clap_complete::Shell },
+    /// The inside of one slot; started by nodes, not by people
+    #[command(hide = true)]
+    EngineSlot,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// What the API says
+    Json,
+}
+
+/// Which swarm a command talks to.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Swarm")]
+pub(crate) struct SwarmArgs {
+    /// The gateway to talk to [default: the one on this machine]
+    #[arg(long, env = "MANYHANDS_GATEWAY", value_name = "URL", value_hint = ValueHint::Url)]
+    pub(crate) gateway: Option<String>,
+    /// What opens its API; `up --gateway` prints it
+    #[arg(long, env = "MANYHANDS_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// How to print what was found
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Be a gateway: own jobs, serve the API, the dashboard and the page that browsers join by
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    pub(crate) gateway: Option<bool>,
+    /// A swarm to join: its gateway's URL, or a multiaddress with /p2p/; may be repeated
+    #[arg(long, value_name = "URL|MULTIADDR")]
+    pub(crate) join: Vec<String>,
+    /// Units to run at once; 0 gives none [default: all processors but one, at least one]
+    #[arg(long, value_name = "N")]
+    pub(crate) slots: Option<u32>,
+    /// Address to listen at [default: 127.0.0.1, so that only this machine gets in]
+    #[arg(long, value_name = "IP")]
+    pub(crate) bind: Option<IpAddr>,
+    /// Port of a gateway's pages and API; 0 takes any [default: 8080]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) http_port: Option<u16>,
+    /// Port for peers over TCP; 0 takes any [default: 4001 for a gateway, else any]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) p2p_port: Option<u16>,
+    /// Port for peers over WebSocket; 0 takes any [default: the one after --p2p-port]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) ws_port: Option<u16>,
+    /// Shown to others beside the node's id [default: the machine's name]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// A word that a gateway asks for, or that a worker shows
+    #[arg(long, value_name = "WORD")]
+    pub(crate) invite: Option<String>,
+    /// A host name under which people reach this gateway; may be repeated
+    #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
+    pub(crate) public_host: Vec<String>,
+    /// Settings; flags and MANYHANDS_UP_… variables win over them [default: the user's, else
+    /// /etc/manyhands/config.toml]
+    #[arg(long, env = "MANYHANDS_CONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
+    /// Give up when the swarm to join cannot be reached at once, instead of trying on
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
+    /// Print one line of JSON when ready: node, http, addresses, token
+    #[arg(long)]
+    pub(crate) ready_json: bool,
+    /// End when standard input closes: for programs that start nodes
+    #[arg(long, hide = true)]
+    pub(crate) until_stdin_closes: bool,
+}
+
+/// What a unit may use, and how hard to try.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct LimitArgs {
+    /// Memory of the program [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory_limit: Option<Size>,
+    /// Time from start to end [default: 1h]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) time_limit: Option<Span>,
+    /// All that it writes: stdout, stderr and files [default: 64MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) output_limit: Option<Size>,
+    /// Run it again this often after it failed [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_retries: Option<u32>,
+    /// Before jobs with a lower one [default: 0]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) priority: Option<i32>,
+}
+
+/// What the program finds when it runs.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct SceneArgs {
+    /// A file for the program, under the same relative path, or under NAME; may be repeated
+    #[arg(long = "file", value_name = "PATH[=NAME]", value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<String>,
+    /// An environment variable for the program; may be repeated
+    #[arg(long = "env", value_name = "KEY=VALUE")]
+    pub(crate) environment: Vec<String>,
+    /// The job's name on the dashboard [default: the program's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) job_name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Options of ours may stand before or after the program, and all others are the program's. What
+looks like one of ours and is not goes behind `--`: `manyhands run prog.wasm -- --help`.
+
+The program's exit code becomes ours. When it traps or reaches a limit, the reason stands on
+stderr and the code is 1. Standard input is passed on unless it is a terminal.")]
+pub(crate) struct RunArgs {
+    /// A WASI preview 1 command
+    #[arg(value_name = "PROGRAM.WASM", value_hint = ValueHint::FilePath)]
+    pub(crate) program: PathBuf,
+    /// Arguments of the program
+    #[arg(value_name = "ARGS")]
+    words: Vec<String>,
+    /// One argument of the program, even if it looks like an option of ours
+    #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<String>,
+    #[command(flatten)]
+    pub(crate) scene: SceneArgs,
+    /// Do not read standard input: the program finds it empty
+    #[arg(long)]
+    pub(crate) no_stdin: bool,
+    /// Where files that the program writes go [default: nowhere]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) swarm: SwarmArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+In ARGS, as in GNU parallel:
+  {}    the input          {.}   without its extension
+  {/}   its file name      {/.}  the file name without extension
+  {//}  its folder         {#}   the input's number, from 1
+Without any of them, the input is appended as the last argument.
+
+`manyhands map wordcount.wasm -- texts/*.txt`
+`find data -name '*.csv' | manyhands map stats.wasm --inputs-from -`")]
+pub(crate) struct MapArgs {
+    /// A WASI preview 1 command
+    #[arg(value_name = "PROGRAM.WASM", value_hint = ValueHint::FilePath)]
+    pub(crate) program: PathBuf,
+    /// Arguments of the program, with {} where the input's path belongs
+    #[arg(value_name = "ARGS")]
+    words: Vec<String>,
+    /// One argument of the program, even if it looks like an option of ours
+    #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<String>,
+    /// Files, one unit each; `-` reads their names from standard input
+    #[arg(last = true, value_hint = ValueHint::FilePath)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Read the names of inputs from FILE, one a line; `-` is standard input
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) inputs_from: Option<PathBuf>,
+    /// Names in lists end with NUL, as `find -print0` writes them
+    #[arg(long)]
+    pub(crate) null: bool,
+    /// The program reads each input from its standard input, not from a file
+    #[arg(long)]
+    pub(crate) stdin: bool,
+    /// Go on when a unit fails
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+    /// Also keep each unit's stdout, stderr and files in DIR/<input>/
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) scene: SceneArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) swarm: SwarmArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    /// The job's description
+    #[arg(value_name = "JOB.TOML", value_hint = ValueHint::FilePath)]
+    pub(crate) job: PathBuf,
+    /// Wait for the job to end; exit 1 if it failed
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// With --wait: write the outputs into this folder when it ends
+    #[arg(long, requires = "wait", value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) swarm: SwarmArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JobsArgs {
+    /// How many, at most
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// Go on after an earlier page, with what it said
+    #[arg(long)]
+    pub(crate) cursor: Option<String>,
+    #[command(flatten)]
+    pub(crate) swarm: SwarmArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JobArgs {
+    /// A job's id, or its first digits
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) swarm: SwarmArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResultsArgs {
+    /// A job's id, or its first digits
+    pub(crate) id: String,
+    /// A folder, made if it is not there
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out_dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) swarm: SwarmArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// A job's id, or its first digits
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) swarm: SwarmArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NodesArgs {
+    #[command(flatten)]
+    pub(crate) swarm: SwarmArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// How many seeds to try, one unit each
+    #[arg(long, default_value_t = 40, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) units: u32,
+    /// Print one JSON object in place of words
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Keep the swarm until Ctrl-C
+    #[arg(long)]
+    pub(crate) stay: bool,
+    /// Port of the demo's pages; 0 takes any [default: 8080 if it is free]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) http_port: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) what: BenchCommand,
+}
+
+/// What every benchmark takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BenchCommon {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Repeat and take medians [default: as often as the benchmark needs]
+    #[arg(long, value_name = "N")]
+    pub(crate) runs: Option<u32>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Empty units: what a unit costs besides its work
+    Null {
+        /// On two headless browser tabs in place of two native workers
+        #[arg(long)]
+        browser: bool,
+        /// How many units [default: enough for some seconds]
+        #[arg(long, value_name = "N")]
+        units: Option<u32>,
+        #[command(flatten)]
+        common: BenchCommon,
+    },
+    /// Units of about 50 ms beside the same module run alone
+    Kernel {
+        #[arg(long, value_name = "N")]
+        units: Option<u32>,
+        #[command(flatten)]
+        common: BenchCommon,
+    },
+    /// From a click on the page to the first finished unit, and what the page weighs
+    Page {
+        #[command(flatten)]
+        common: BenchCommon,
+    },
+    /// What a node costs that has nothing to do
+    Idle {
+        /// How long to watch
+        #[arg(long, value_name = "TIME")]
+        during: Option<Span>,
+        #[command(flatten)]
+        common: BenchCommon,
+    },
+}
+
+#[cfg(test)]
+#[path = "args_tests.rs"]
+mod tests;

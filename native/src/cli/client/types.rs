@@ -1,0 +1,248 @@
+//! The API's objects, as far as commands use them. Fields that a newer gateway adds are
+//! ignored; what an older one leaves out takes its default.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Network {
+    pub(crate) node: String,
+    #[serde(default)]
+    pub(crate) addresses: Vec<String>,
+    #[serde(default)]
+    pub(crate) invite_required: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Nodes {
+    pub(crate) nodes: Vec<Node>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Node {
+    pub(crate) short: String,
+    #[serde(default)]
+    pub(crate) name: String,
+    pub(crate) platform: String,
+    #[serde(default)]
+    pub(crate) gateway: bool,
+    #[serde(default)]
+    pub(crate) me: bool,
+    pub(crate) slots: u32,
+    #[serde(default)]
+    pub(crate) free: u32,
+    #[serde(default)]
+    pub(crate) held: u32,
+    #[serde(default)]
+    pub(crate) units_done: u64,
+    #[serde(default)]
+    pub(crate) cpu_s: f64,
+    #[serde(default)]
+    pub(crate) silent_s: f64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Blob {
+    pub(crate) id: String,
+    pub(crate) len: u64,
+}
+
+/// The body of a submission.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct NewJob {
+    pub(crate) name: String,
+    pub(crate) program: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) arguments: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) environment: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stdin: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) files: Vec<NewFile>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sweep: Option<Sweep>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) units: Option<Vec<NewUnit>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) memory_limit: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) output_limit: Option<u64>,
+    /// Seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) time_limit: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_retries: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) priority: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) find: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct NewFile {
+    pub(crate) path: String,
+    pub(crate) blob: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sweep {
+    #[serde(default)]
+    pub(crate) first: u64,
+    pub(crate) count: u32,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct NewUnit {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) arguments: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stdin: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) files: Vec<NewFile>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) short: String,
+    #[serde(default)]
+    pub(crate) name: String,
+    pub(crate) state: JobState,
+    #[serde(default)]
+    pub(crate) reason: String,
+    pub(crate) units: Counts,
+    #[serde(default)]
+    pub(crate) duplicates: u64,
+    #[serde(default)]
+    pub(crate) lost_placements: u64,
+    #[serde(default)]
+    pub(crate) cpu_s: f64,
+    #[serde(default)]
+    pub(crate) by_node: Vec<Share>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum JobState {
+    Waiting,
+    Running,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+impl JobState {
+    pub(crate) fn is_over(self) -> bool {
+        matches!(self, JobState::Done | JobState::Failed | JobState::Cancelled)
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            JobState::Waiting => "waiting",
+            JobState::Running => "running",
+            JobState::Done => "done",
+            JobState::Failed => "failed",
+            JobState::Cancelled => "cancelled",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Counts {
+    pub(crate) total: u32,
+    pub(crate) waiting: u32,
+    pub(crate) placed: u32,
+    pub(crate) done: u32,
+    pub(crate) failed: u32,
+    pub(crate) held: u32,
+}
+
+/// Who computed how much of a job.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Share {
+    pub(crate) node: String,
+    #[serde(default)]
+    pub(crate) short: String,
+    #[serde(default)]
+    pub(crate) name: String,
+    pub(crate) units: u64,
+    #[serde(default)]
+    pub(crate) cpu_s: f64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Jobs {
+    pub(crate) jobs: Vec<Job>,
+    #[serde(default)]
+    pub(crate) next: Option<serde_json::Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Units {
+    pub(crate) units: Vec<Unit>,
+    #[serde(default)]
+    pub(crate) next: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Unit {
+    pub(crate) index: u32,
+    pub(crate) state: String,
+    #[serde(default)]
+    pub(crate) reason: String,
+    #[serde(default)]
+    pub(crate) runner: Option<String>,
+    #[serde(default)]
+    pub(crate) attempts: u32,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Results {
+    pub(crate) results: Vec<UnitResult>,
+    #[serde(default)]
+    pub(crate) next: Option<u32>,
+}
+
+/// How one unit ended, with its output or where that is.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct UnitResult {
+    pub(crate) index: u32,
+    pub(crate) success: bool,
+    /// None when the program did not come to its own end.
+    #[serde(default)]
+    pub(crate) exit_code: Option<u32>,
+    #[serde(default)]
+    pub(crate) message: String,
+    pub(crate) stdout: Output,
+    pub(crate) stderr: Output,
+    #[serde(default)]
+    pub(crate) files: Vec<OutputFile>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Output {
+    pub(crate) len: u64,
+    /// The content itself, when it is small.
+    #[serde(default)]
+    pub(crate) base64: Option<String>,
+    pub(crate) url: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct OutputFile {
+    pub(crate) path: String,
+    pub(crate) len: u64,
+    pub(crate) url: String,
+}
+
+/// RFC 9457.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Problem {
+    pub(crate) title: String,
+    pub(crate) detail: String,
+}

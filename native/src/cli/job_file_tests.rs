@@ -1,0 +1,127 @@
+use super::*;
+use crate::cli::plan::UnitPlan;
+use std::time::Duration;
+
+fn mistake(text: &str) -> String {
+    match plan("job.toml", text, Path::new("")) {
+        Ok(plan) => panic!("{plan:?}"),
+        Err(e) => e.to_string(),
+    }
+}
+
+#[test]
+fn a_whole_description_is_understood() {
+    let text = r#"
+        program = "tsp.wasm"
+        arguments = ["--seed", "{}", "berlin52.tsp"]
+        environment = { LANG = "C", any_thing = "goes" }
+        stdin = "in.txt"
+        files = ["berlin52.tsp", { from = "../shared/table.csv", path = "table.csv" }]
+        sweep = { first = 1, count = 500 }
+        memory_limit = "512MiB"
+        time_limit = "10m"
+        output_limit = 1000
+        max_retries = 2
+        priority = -5
+        batch_name = "berlin"
+        find = "connected"
+    "#;
+    let plan = plan("job.toml", text, Path::new("/jobs/x")).unwrap();
+    assert_eq!(plan.name, "berlin");
+    assert!(matches!(&plan.program, Content::Path(p) if p == Path::new("/jobs/x/tsp.wasm")));
+    assert!(matches!(&plan.stdin, Some(Content::Path(p)) if p == Path::new("/jobs/x/in.txt")));
+    assert!(
+        matches!(&plan.files["table.csv"], Content::Path(p) if p == Path::new("/jobs/x/../shared/table.csv"))
+    );
+    assert!(plan.files.contains_key("berlin52.tsp"));
+    assert_eq!(plan.environment["any_thing"], "goes");
+    assert_eq!((plan.units(), plan.find), (500, Some("connected")));
+    assert_eq!(plan.limits.memory, Some(Size(512 << 20)));
+    assert_eq!(plan.limits.time, Some(Span(Duration::from_secs(600))));
+    assert_eq!((plan.limits.output, plan.limits.priority), (Some(Size(1000)), Some(-5)));
+}
+
+#[test]
+fn the_shortest_description_is_one_unit_named_after_its_program() {
+    let plan = plan("job.toml", "program = 'a/b.wasm'", Path::new("")).unwrap();
+    assert_eq!((plan.name.as_str(), plan.units()), ("b", 1));
+}
+
+#[test]
+fn mistyped_keys_are_named_with_their_place_and_the_likely_one() {
+    assert_eq!(
+        mistake("program = 'a.wasm'\nargumets = []"),
+        "job.toml:2:1: unknown key `argumets`: did you mean `arguments`?"
+    );
+    assert_eq!(
+        mistake("program = 'a.wasm'\n[sweep]\nfirst = 1\ncuont = 3"),
+        "job.toml:4:1: unknown key `cuont` in sweep: did you mean `count`?"
+    );
+    assert_eq!(
+        mistake("program = 'a'\nfiles = [{ form = 'a', path = 'b' }]"),
+        "job.toml:2:12: unknown key `form` in files: did you mean `from`?"
+    );
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_refused_where_they_stand() {
+    assert!(mistake("program = 3").starts_with("job.toml:1:11: invalid type: integer"));
+    let e = mistake("program = 'a'\nmemory_limit = 'lots'");
+    assert!(e.starts_with("job.toml:2:16: \"lots\" is no size"), "{e}");
+    let e = mistake("program = 'a'\nfind = 'cheapest'");
+    assert!(e.contains("2:8") && e.contains("connected"), "{e}");
+    let e = mistake("program = 'a'\nfiles = [7]");
+    assert!(e.contains("2:") && e.contains("expected a path"), "{e}");
+    assert!(mistake("arguments = []").contains("missing field `program`"));
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let base = "program = 'a'\n";
+    let e = mistake(&format!("{base}inputs = ['x']\nsweep = {{ count = 2 }}"));
+    assert!(e.starts_with("job.toml:3:1: `sweep` contradicts `inputs` in line 2"), "{e}");
+    let e = mistake(&format!("{base}batch_name = 'x'\nname = 'y'"));
+    assert!(e.starts_with("job.toml:3:1: `name` contradicts `batch_name`"), "{e}");
+    let e = mistake(&format!("{base}inputs = ['x']\ninputs_as = 'stdin'\nstdin = 'x'"));
+    assert!(e.starts_with("job.toml:4:1: `stdin` contradicts `inputs_as`"), "{e}");
+    assert!(mistake(&format!("{base}inputs_as = 'file'")).contains("needs `inputs`"));
+    assert!(mistake(&format!("{base}sweep = {{ count = 0 }}")).contains("0 units"));
+    assert!(mistake(&format!("{base}files = ['a', './a']")).contains("two files named a"));
+}
+
+#[test]
+fn inputs_are_patterns_relative_to_the_description() {
+    let dir = tempfile::tempdir().unwrap();
+    // Not a pattern, although it looks like one.
+    let folder = dir.path().join("[jobs]");
+    std::fs::create_dir_all(folder.join("in")).unwrap();
+    for name in ["in/b.txt", "in/a.txt", "in/c.csv", "job.toml"] {
+        std::fs::write(folder.join(name), "x").unwrap();
+    }
+    let text = "program = 'p'\narguments = ['-v']\ninputs = ['in/*.csv', 'in/*.txt']";
+    let planned = plan("job.toml", text, &folder).unwrap();
+    let UnitsPlan::List(units) = planned.units else { panic!("{:?}", planned.units) };
+    let arguments: Vec<_> = units.iter().map(|u| u.arguments.clone().unwrap()).collect();
+    assert_eq!(arguments, [["-v", "in/c.csv"], ["-v", "in/a.txt"], ["-v", "in/b.txt"]]);
+    assert_eq!(units[1].file, Some(("in/a.txt".into(), folder.join("in/a.txt"))));
+
+    let text = "program = 'p'\ninputs_as = 'stdin'\ninputs = ['in/a.txt']";
+    let planned = plan("job.toml", text, &folder).unwrap();
+    let UnitsPlan::List(units) = planned.units else { panic!("{:?}", planned.units) };
+    let stdin = Some(folder.join("in/a.txt"));
+    assert_eq!(units, [UnitPlan { arguments: Some(vec![]), stdin, file: None }]);
+
+    let e = plan("job.toml", "program = 'p'\ninputs = ['in/*.xml']", &folder).unwrap_err().to_string();
+    assert!(e.starts_with("job.toml:2:1: \"in/*.xml\" matches no file"), "{e}");
+}
+
+#[test]
+fn a_program_in_place_of_a_description_is_recognised() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.wasm");
+    std::fs::write(&path, b"\0asm\x01\0\0\0\xff").unwrap();
+    let e = read(&path).unwrap_err();
+    assert_eq!(e.code, 2);
+    assert!(e.message.contains("manyhands run"), "{}", e.message);
+    assert!(read(&dir.path().join("gone.toml")).unwrap_err().message.ends_with("gone.toml: no such file"));
+}

@@ -1,0 +1,341 @@
+//! A job as a person meant it, with content that still lies here; and how it is sent.
+
+use super::args::{LimitArgs, SceneArgs};
+use super::client::types::{Job, NewFile, NewJob, NewUnit, Sweep};
+use super::client::{ApiError, Client, Content};
+use super::failure::Failure;
+use super::progress::Progress;
+use super::quantity::{Size, Span};
+use super::task_path::task_path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Everything decided, nothing sent.
+#[derive(Clone, Debug)]
+pub(crate) struct JobPlan {
+    pub(crate) name: String,
+    pub(crate) program: Content,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) stdin: Option<Content>,
+    /// By the path that the program sees.
+    pub(crate) files: BTreeMap<String, Content>,
+    pub(crate) units: UnitsPlan,
+    pub(crate) limits: LimitsPlan,
+    /// The finder's word; the gateway's usual one if none.
+    pub(crate) find: Option<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum UnitsPlan {
+    Sweep(Sweep),
+    /// At least one.
+    List(Vec<UnitPlan>),
+}
+
+/// What one unit has of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UnitPlan {
+    pub(crate) arguments: Option<Vec<String>>,
+    pub(crate) stdin: Option<PathBuf>,
+    pub(crate) file: Option<(String, PathBuf)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LimitsPlan {
+    pub(crate) memory: Option<Size>,
+    pub(crate) output: Option<Size>,
+    pub(crate) time: Option<Span>,
+    pub(crate) max_retries: Option<u32>,
+    pub(crate) priority: Option<i32>,
+}
+
+impl From<&LimitArgs> for LimitsPlan {
+    fn from(args: &LimitArgs) -> Self {
+        LimitsPlan {
+            memory: args.memory_limit,
+            output: args.output_limit,
+            time: args.time_limit,
+            max_retries: args.max_retries,
+            priority: args.priority,
+        }
+    }
+}
+
+impl JobPlan {
+    /// A plan of one unit, from what `run` and `map` take alike.
+    pub(crate) fn new(
+        program: &Path,
+        arguments: Vec<String>,
+        scene: &SceneArgs,
+        limits: &LimitArgs,
+    ) -> Result<JobPlan, Failure> {
+        let mut files = BTreeMap::new();
+        for text in &scene.files {
+            let (name, path) = file_argument(text)?;
+            if files.insert(name.clone(), Content::Path(path)).is_some() {
+                return Err(Failure::usage(format!(
+                    "--file {text}: the program would see two files named {name}"
+                )));
+            }
+        }
+        let mut environment = BTreeMap::new();
+        for text in &scene.environment {
+            let (key, value) = text
+                .split_once('=')
+                .filter(|(key, _)| !key.is_empty())
+                .ok_or_else(|| Failure::usage(format!("--env {text}: write it as KEY=VALUE")))?;
+            environment.insert(key.to_owned(), value.to_owned());
+        }
+        Ok(JobPlan {
+            name: scene.job_name.clone().unwrap_or_else(|| program_name(program)),
+            program: Content::Path(program.to_path_buf()),
+            arguments,
+            environment,
+            stdin: None,
+            files,
+            units: UnitsPlan::List(vec![UnitPlan::default()]),
+            limits: limits.into(),
+            find: None,
+        })
+    }
+
+    pub(crate) fn units(&self) -> usize {
+        match &self.units {
+            UnitsPlan::Sweep(sweep) => sweep.count as usize,
+            UnitsPlan::List(units) => units.len(),
+        }
+    }
+
+    /// Sees that every file is there and can be read, before anything is started or sent.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let mut missing = Vec::new();
+        let mut look = |what: &str, path: &Path| {
+            if let Err(why) = readable(path) {
+                missing.push(format!("{what} {}: {why}", path.display()));
+            }
+        };
+        if let Content::Path(path) = &self.program {
+            look("program", path);
+        }
+        if let Some(Content::Path(path)) = &self.stdin {
+            look("stdin", path);
+        }
+        for content in self.files.values() {
+            if let Content::Path(path) = content {
+                look("file", path);
+            }
+        }
+        if let UnitsPlan::List(units) = &self.units {
+            for unit in units {
+                if let Some((name, path)) = &unit.file {
+                    look("input", path);
+                    if self.files.contains_key(name) {
+                        return Err(Failure::usage(format!(
+                            "input {}: the program would see two files named {name}, the other from --file or `files`",
+                            path.display()
+                        )));
+                    }
+                }
+                unit.stdin.iter().for_each(|path| look("input", path));
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // Our choice: enough to see a pattern.
+        let more = missing.len().saturating_sub(10);
+        missing.truncate(10);
+        if more > 0 {
+            missing.push(format!("and {more} more"));
+        }
+        Err(Failure::usage(format!("cannot read {}", missing.join("\n  "))))
+    }
+
+    /// Uploads what the gateway does not have yet, and submits. Returns the job as the
+    /// gateway wrote it, too.
+    pub(crate) fn submit(&self, client: &Client) -> Result<(Job, String), Failure> {
+        let sent = self.upload(client)?;
+        let file =
+            |(path, content): (&String, &Content)| NewFile { path: path.clone(), blob: sent.id(content) };
+        let (sweep, units) = match &self.units {
+            UnitsPlan::Sweep(sweep) => (Some(*sweep), None),
+            UnitsPlan::List(units) => {
+                let unit = |unit: &UnitPlan| NewUnit {
+                    arguments: unit.arguments.clone(),
+                    stdin: unit.stdin.as_ref().map(|path| sent.path(path)),
+                    files: unit
+                        .file
+                        .iter()
+                        .map(|(name, path)| NewFile { path: name.clone(), blob: sent.path(path) })
+                        .collect(),
+                };
+                (None, Some(units.iter().map(unit).collect()))
+            }
+        };
+        let new = NewJob {
+            name: self.name.clone(),
+            program: sent.id(&self.program),
+            arguments: self.arguments.clone(),
+            environment: self.environment.clone(),
+            stdin: self.stdin.as_ref().map(|content| sent.id(content)),
+            files: self.files.iter().map(file).collect(),
+            sweep,
+            units,
+            memory_limit: self.limits.memory.map(|s| s.0),
+            output_limit: self.limits.output.map(|s| s.0),
+            time_limit: self.limits.time.map(|s| s.0.as_secs_f64()),
+            max_retries: self.limits.max_retries,
+            priority: self.limits.priority,
+            find: self.find.map(str::to_owned),
+        };
+        client.submit(&new).map_err(|e| match e {
+            // The gateway knows the program by its hash only.
+            ApiError::Refused { status: status @ 422, message } => {
+                let message = match &self.program {
+                    Content::Path(path) => format!("{}: {message}", path.display()),
+                    _ => message,
+                };
+                ApiError::Refused { status, message }.into()
+            }
+            e => Failure::from(e),
+        })
+    }
+
+    fn upload(&self, client: &Client) -> Result<Sent, Failure> {
+        let mut shared: Vec<&Content> = vec![&self.program];
+        shared.extend(&self.stdin);
+        shared.extend(self.files.values());
+        let mut own: Vec<&Path> = Vec::new();
+        if let UnitsPlan::List(units) = &self.units {
+            own.extend(units.iter().filter_map(|unit| unit.stdin.as_deref()));
+            own.extend(units.iter().filter_map(|unit| unit.file.as_ref().map(|(_, path)| path.as_path())));
+        }
+        own.sort_unstable();
+        own.dedup();
+
+        // The program first: if it is no good, nothing else need travel. (It is inspected at
+        // submission; but a gateway that refuses uploads refuses the first.)
+        let mut sent = Sent::default();
+        for content in shared {
+            sent.ids.insert(key(content), client.upload(content)?);
+        }
+        let bar = (own.len() >= BAR_FROM).then(|| Progress::start("sending", own.len() as u64));
+        let contents: Vec<Content> = own.iter().map(|path| Content::Path(path.to_path_buf())).collect();
+        for (content, id) in contents.iter().zip(upload_all(client, &contents, bar.as_ref())?) {
+            sent.ids.insert(key(content), id);
+        }
+        Ok(sent)
+    }
+}
+
+/// Our choice: fewer are there before one could read the bar.
+const BAR_FROM: usize = 50;
+/// Uploads under way at once: each waits for the gateway's disk, and those waits can overlap.
+const UPLOADS: usize = 8;
+
+fn upload_all(
+    client: &Client,
+    contents: &[Content],
+    bar: Option<&Progress>,
+) -> Result<Vec<String>, ApiError> {
+    let next = AtomicUsize::new(0);
+    let ids = Mutex::new(vec![String::new(); contents.len()]);
+    let failed = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..UPLOADS.min(contents.len()) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(content) = contents.get(at) else { return };
+                    match client.upload(content) {
+                        Ok(id) => ids.lock().unwrap_or_else(PoisonError::into_inner)[at] = id,
+                        Err(e) => {
+                            // The others stop at their next step.
+                            next.store(contents.len(), Ordering::Relaxed);
+                            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                            return;
+                        }
+                    }
+                    if let Some(bar) = bar {
+                        bar.advance();
+                    }
+                }
+            });
+        }
+    });
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(e) => Err(e),
+        None => Ok(ids.into_inner().unwrap_or_else(PoisonError::into_inner)),
+    }
+}
+
+/// Blob ids by where the content came from.
+#[derive(Default)]
+struct Sent {
+    ids: BTreeMap<Origin, String>,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Origin {
+    Path(PathBuf),
+    /// A job has one of them.
+    Stdin,
+    /// By address: those bytes live as long as the process.
+    BuiltIn(usize),
+}
+
+fn key(content: &Content) -> Origin {
+    match content {
+        Content::Path(path) => Origin::Path(path.clone()),
+        Content::Spooled(_) => Origin::Stdin,
+        Content::Bytes(bytes) => Origin::BuiltIn(bytes.as_ptr() as usize),
+    }
+}
+
+impl Sent {
+    fn id(&self, content: &Content) -> String {
+        self.ids.get(&key(content)).cloned().unwrap_or_default()
+    }
+
+    fn path(&self, path: &Path) -> String {
+        self.ids.get(&Origin::Path(path.to_path_buf())).cloned().unwrap_or_default()
+    }
+}
+
+/// What `--file` says: PATH, or PATH=NAME unless a file of just that name exists.
+fn file_argument(text: &str) -> Result<(String, PathBuf), Failure> {
+    let (path, name) = match text.rsplit_once('=') {
+        Some((path, name)) if !Path::new(text).exists() => (path, name),
+        _ => (text, text),
+    };
+    let name = task_path(Path::new(name)).map_err(|e| Failure::usage(format!("--file {text}: {e}")))?;
+    Ok((name, path.into()))
+}
+
+/// How a program is called on screens: its file name without extension.
+pub(crate) fn program_name(program: &Path) -> String {
+    let stem = program.file_stem().unwrap_or(program.as_os_str());
+    stem.to_string_lossy().into_owned()
+}
+
+fn readable(path: &Path) -> Result<(), String> {
+    let file = std::fs::File::open(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => "no such file".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => e.to_string(),
+    })?;
+    match file.metadata() {
+        Ok(meta) if meta.is_dir() => Err("it is a folder; name the files in it".into()),
+        // A pipe could be read only once, and content is read twice.
+        Ok(meta) if !meta.is_file() => Err("it is not a regular file; copy its content into one".into()),
+        Ok(_) => Ok(()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

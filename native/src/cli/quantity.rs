@@ -1,0 +1,187 @@
+//! Sizes and durations as people write them: `256MiB`, `10m`, `1h30m`.
+
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size(pub(crate) u64);
+
+/// A span of time, to the microsecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad =
+            || format!("{text:?} is no size: write bytes, or a number with KiB, MiB, GiB, kB, MB or GB");
+        let (number, unit) = split(text.trim()).ok_or_else(bad)?;
+        // A bare K, M or G means what it means to `docker`, `ulimit` and HTCondor: powers of two.
+        let unit = match unit.to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "k" | "kib" => 1 << 10,
+            "m" | "mib" => 1 << 20,
+            "g" | "gib" => 1 << 30,
+            "kb" => 1_000,
+            "mb" => 1_000_000,
+            "gb" => 1_000_000_000,
+            _ => return Err(bad()),
+        };
+        scaled(number, unit).map(Size).ok_or_else(bad)
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || {
+            format!("{text:?} is no duration: write seconds, or numbers with ms, s, m, h or d as in 1h30m")
+        };
+        let mut rest = text.trim();
+        let mut total = 0u64;
+        let mut bare = false;
+        while !rest.is_empty() {
+            let (number, after) = split(rest).ok_or_else(bad)?;
+            let unit_len = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+            let (unit, next) = after.split_at(unit_len);
+            let micros = match unit.trim() {
+                "" => 1_000_000,
+                "ms" => 1_000,
+                "s" | "sec" => 1_000_000,
+                "m" | "min" => 60_000_000,
+                "h" => 3_600_000_000,
+                "d" => 86_400_000_000,
+                _ => return Err(bad()),
+            };
+            // "5 7" and "1h30" leave it open what the bare number means.
+            if bare || (unit.trim().is_empty() && rest.len() != text.trim().len()) {
+                return Err(bad());
+            }
+            bare = unit.trim().is_empty();
+            total = scaled(number, micros).and_then(|us| total.checked_add(us)).ok_or_else(bad)?;
+            rest = next.trim_start();
+        }
+        if total == 0 {
+            return Err(format!("{text:?} is no duration that anything could run in"));
+        }
+        Ok(Span(Duration::from_micros(total)))
+    }
+}
+
+/// The leading number and what follows it.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    (number.starts_with(|c: char| c.is_ascii_digit())).then_some((number, rest.trim_start()))
+}
+
+/// `number × unit`, whole, if it is in range.
+fn scaled(number: &str, unit: u64) -> Option<u64> {
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(unit);
+    }
+    let scaled = number.parse::<f64>().ok()? * unit as f64;
+    // Above 2^53 a fraction is not meant seriously.
+    (scaled.is_finite() && (0.0..9e15).contains(&scaled)).then_some(scaled.round() as u64)
+}
+
+/// Takes what `FromStr` takes, and bare numbers.
+struct Written<T>(&'static str, std::marker::PhantomData<T>);
+
+impl<T: FromStr<Err = String>> Visitor<'_> for Written<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: Error>(self, n: u64) -> Result<T, E> {
+        n.to_string().parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: Error>(self, n: i64) -> Result<T, E> {
+        n.to_string().parse().map_err(E::custom)
+    }
+
+    fn visit_f64<E: Error>(self, n: f64) -> Result<T, E> {
+        n.to_string().parse().map_err(E::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_any(Written("a size as \"256MiB\" or in bytes", std::marker::PhantomData))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_any(Written("a duration as \"10m\" or in seconds", std::marker::PhantomData))
+    }
+}
+
+/// Processor seconds and ages, for people.
+pub(crate) fn seconds(s: f64) -> String {
+    match s {
+        s if s < 0.0 => "0 s".into(),
+        s if s < 0.0995 => format!("{:.0} ms", s * 1e3),
+        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} h", s / 3600.0),
+        s => format!("{:.1} d", s / 86_400.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(text: &str) -> Option<u64> {
+        text.parse::<Size>().ok().map(|s| s.0)
+    }
+
+    fn span(text: &str) -> Option<f64> {
+        text.parse::<Span>().ok().map(|s| s.0.as_secs_f64())
+    }
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(bytes("4096"), Some(4096));
+        assert_eq!(bytes("256MiB"), Some(256 << 20));
+        assert_eq!(bytes("256 mib"), Some(256 << 20));
+        assert_eq!(bytes("64k"), Some(64 << 10));
+        assert_eq!(bytes("1.5GB"), Some(1_500_000_000));
+        for bad in ["", "MiB", "5 apples", "-1", "1e3", "99999999999999999999", "18446744073709551615k"] {
+            assert_eq!(bytes(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        assert_eq!(span("90"), Some(90.0));
+        assert_eq!(span("10m"), Some(600.0));
+        assert_eq!(span("1h30m"), Some(5400.0));
+        assert_eq!(span("1h 30 min"), Some(5400.0));
+        assert_eq!(span("250ms"), Some(0.25));
+        assert_eq!(span("1.5s"), Some(1.5));
+        for bad in ["", "m", "10 fortnights", "1h30", "5 7", "-3s", "0", "0s"] {
+            assert_eq!(span(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn amounts_of_time_stay_short() {
+        let shown: Vec<_> = [0.004, 1.25, 75.0, 600.0, 9000.0, 400_000.0].map(seconds).into();
+        assert_eq!(shown, ["4 ms", "1.2 s", "75 s", "10 min", "2.5 h", "4.6 d"]);
+    }
+}

@@ -1,0 +1,118 @@
+//! `manyhands run`: one unit, as if the program ran here.
+
+use super::args::{Format, RunArgs};
+use super::client::types::{Job, JobState, UnitResult};
+use super::client::{Client, Content};
+use super::failure::{DONE, FAILED, Failure};
+use super::outputs;
+use super::plan::JobPlan;
+use super::progress::say;
+use super::swarm::find_or_embed;
+use super::waiting::{Guard, OnInterrupt, warn_if_nobody_computes};
+use crate::paths::DataFolder;
+use std::io::{IsTerminal, Write};
+use std::sync::mpsc;
+use std::time::Duration;
+
+pub(crate) fn run(args: RunArgs, folder: &DataFolder) -> Result<u8, Failure> {
+    let mut plan = JobPlan::new(&args.program, args.arguments, &args.scene, &args.limits)?;
+    plan.check()?;
+    if !args.no_stdin && !std::io::stdin().is_terminal() {
+        plan.stdin = standard_input()?;
+    }
+    let swarm = find_or_embed(&args.swarm, folder)?;
+    let client = &*swarm.client;
+    let guard = Guard::new(&swarm, OnInterrupt::Cancel);
+    let (job, _) = plan.submit(client)?;
+    guard.submitted(&job);
+    if swarm.embedded.is_none() {
+        warn_if_nobody_computes(client);
+    }
+    let job = client.follow(&job.id, |_| Ok::<_, Failure>(()))?;
+    let (result, record) = only_result(client, &job)?;
+
+    match args.swarm.output {
+        Format::Json => print(format!("{record}\n").as_bytes())?,
+        Format::Table => {
+            client.fetch(&result.stdout, &mut std::io::stdout().lock())?;
+            std::io::stdout().flush().map_err(|e| Failure::output(&e))?;
+            client.fetch(&result.stderr, &mut std::io::stderr().lock())?;
+        }
+    }
+    match &args.out_dir {
+        Some(dir) => outputs::files(client, &result, dir)?,
+        None if !result.files.is_empty() => {
+            let names: Vec<_> = result.files.iter().take(5).map(|f| f.path.as_str()).collect();
+            let more = if result.files.len() > names.len() { ", …" } else { "" };
+            say(&format!(
+                "the program wrote {} file(s) ({}{more}), which are not kept here; --out-dir DIR keeps them",
+                result.files.len(),
+                names.join(", ")
+            ));
+        }
+        None => {}
+    }
+    match result.exit_code {
+        Some(code) => Ok(exit_code(code)),
+        None => Err(Failure::failed(format!("{}: {}", args.program.display(), result.message))),
+    }
+}
+
+/// The one result of a job of one unit, and what the API said of it.
+fn only_result(client: &Client, job: &Job) -> Result<(UnitResult, serde_json::Value), Failure> {
+    let (results, text) = client.results(&job.id, 0, 1)?;
+    let first = results.results.into_iter().next().zip(records(&text).into_iter().next());
+    first.ok_or_else(|| match job.state {
+        JobState::Cancelled => Failure::failed(format!("{} was cancelled", job.short)),
+        _ => Failure::failed(format!("{} ended without a result: {}", job.short, job.reason)),
+    })
+}
+
+/// The results of a page as the API wrote them.
+pub(crate) fn records(text: &str) -> Vec<serde_json::Value> {
+    let page: Option<serde_json::Value> = serde_json::from_str(text).ok();
+    match page.and_then(|mut page| page.get_mut("results").map(serde_json::Value::take)) {
+        Some(serde_json::Value::Array(records)) => records,
+        _ => Vec::new(),
+    }
+}
+
+/// A process has 8 bits of exit code, WASI 32. What is not 0 must not become it.
+fn exit_code(code: u32) -> u8 {
+    match (code, code as u8) {
+        (0, _) => DONE,
+        (_, 0) => FAILED,
+        (_, low) => low,
+    }
+}
+
+/// All of standard input, if there is anything. A person who forgot it (a pipe that stays open) gets a hint.
+fn standard_input() -> Result<Option<Content>, Failure> {
+    let (done, is_done) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if is_done.recv_timeout(Duration::from_secs(3)) == Err(mpsc::RecvTimeoutError::Timeout) {
+            say("reading standard input to its end; --no-stdin runs without it");
+        }
+    });
+    let content = Content::spool(std::io::stdin().lock())?;
+    drop(done);
+    Ok(content)
+}
+
+/// Bytes for standard output.
+pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Failure::output(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_pass_through_and_failure_never_looks_like_success() {
+        assert_eq!([0, 1, 7, 255].map(exit_code), [0, 1, 7, 255]);
+        assert_eq!(exit_code(256), 1);
+        assert_eq!(exit_code(0x1_0203), 3);
+    }
+}

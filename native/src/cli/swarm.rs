@@ -1,0 +1,92 @@
+//! Finding the swarm that a command talks to: the gateway that was named, else the one on this
+//! machine, else (for commands that wait for their job) one inside this process.
+
+use super::args::SwarmArgs;
+use super::beacon::Beacon;
+use super::client::{Client, Endpoint, gateway_url};
+use super::embedded::Embedded;
+use super::failure::Failure;
+use crate::paths::DataFolder;
+use std::sync::Arc;
+
+/// A swarm that answers.
+pub(crate) struct Swarm {
+    pub(crate) client: Arc<Client>,
+    /// Lives as long as the command.
+    pub(crate) embedded: Option<Embedded>,
+}
+
+/// Whom a command may talk to.
+enum Found {
+    Named(Endpoint),
+    Here(Endpoint),
+    Nobody,
+}
+
+/// A gateway that runs without us.
+pub(crate) fn find(args: &SwarmArgs, folder: &DataFolder) -> Result<Client, Failure> {
+    match look(args, folder)? {
+        Found::Named(endpoint) => named(endpoint),
+        Found::Here(endpoint) => Ok(Client::new(endpoint)),
+        Found::Nobody => Err(Failure::unreachable(format!(
+            "no gateway runs on this machine ({}); start one with `manyhands up --gateway`, or name another with --gateway URL",
+            match Beacon::see(folder) {
+                Some(beacon) => format!("the one at {} does not answer any more", beacon.url),
+                None => format!("none on the data folder {}", folder.dir().display()),
+            }
+        ))),
+    }
+}
+
+/// A gateway that runs without us, else a swarm of our own. The client waits for a gateway
+/// that goes away.
+pub(crate) fn find_or_embed(args: &SwarmArgs, folder: &DataFolder) -> Result<Swarm, Failure> {
+    let (client, embedded) = match look(args, folder)? {
+        Found::Named(endpoint) => (named(endpoint)?.patient(None), None),
+        Found::Here(endpoint) => {
+            let folder = folder.clone();
+            (Client::new(endpoint).patient(Some(Box::new(move || local(&folder)))), None)
+        }
+        Found::Nobody => {
+            let (embedded, endpoint) = Embedded::start(folder)?;
+            (Client::new(endpoint), Some(embedded))
+        }
+    };
+    Ok(Swarm { client: Arc::new(client), embedded })
+}
+
+/// Makes sure that somebody is there before files are read and sent.
+fn named(endpoint: Endpoint) -> Result<Client, Failure> {
+    let client = Client::new(endpoint);
+    client.network()?;
+    Ok(client)
+}
+
+fn look(args: &SwarmArgs, folder: &DataFolder) -> Result<Found, Failure> {
+    let given = args.gateway.as_deref().filter(|text| !text.trim().is_empty());
+    let token = args.token.clone().filter(|text| !text.is_empty());
+    if let Some(text) = given {
+        let url = gateway_url(text).map_err(Failure::usage)?;
+        // Our own gateway's token need not be typed; nobody else is sent it.
+        let token = token.or_else(|| {
+            let here = Beacon::see(folder).is_some_and(|beacon| beacon.url == url);
+            if here { stored_token(folder) } else { None }
+        });
+        return Ok(Found::Named(Endpoint { url, token }));
+    }
+    let found = local(folder).map(|found| Endpoint { token: token.or(found.token), ..found });
+    Ok(found.map_or(Found::Nobody, Found::Here))
+}
+
+/// The gateway on this data folder, if it answers.
+fn local(folder: &DataFolder) -> Option<Endpoint> {
+    let beacon = Beacon::see(folder)?;
+    let endpoint = Endpoint { url: beacon.url, token: stored_token(folder) };
+    let network = Client::probe(Endpoint { token: None, ..endpoint.clone() }).network().ok()?;
+    (beacon.node.is_empty() || network.node == beacon.node).then_some(endpoint)
+}
+
+fn stored_token(folder: &DataFolder) -> Option<String> {
+    let text = std::fs::read_to_string(folder.token()).ok()?;
+    Some(text.trim().to_owned()).filter(|token| !token.is_empty())
+}

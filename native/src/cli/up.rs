@@ -1,0 +1,337 @@
+//! `manyhands up`: a node that runs until it is told to end.
+
+use super::args::UpArgs;
+use super::beacon::{Beacon, Lit, local_url};
+use super::client::random_hex;
+use super::failure::{DONE, Failure, INTERRUPTED};
+use super::interrupt::Ends;
+use super::join::{Way, join};
+use super::progress::say;
+use super::run::print;
+use crate::api::ApiOptions;
+use crate::assemble::{Assembly, NodeParts, assemble};
+use crate::config::{UpConfig, UpLayer, processors};
+use crate::identity::Identity;
+use crate::paths::{DataFolder, config_candidates, write_private};
+use libp2p::Multiaddr;
+use libp2p::multiaddr::Protocol;
+use std::fmt::Write as _;
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// For units under way to be handed back. Our choice: a service manager waits longer.
+const DRAIN: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
+    let (fail_fast, ready_json, until_stdin) = (args.fail_fast, args.ready_json, args.until_stdin_closes);
+    let config = settle(args, data)?;
+    let ways = config.join.iter().map(|text| text.parse());
+    let ways = ways.collect::<Result<Vec<Way>, _>>().map_err(|e| Failure::usage(format!("--join: {e}")))?;
+    let folder = DataFolder::choose(config.data.clone()).map_err(Failure::usage)?;
+    folder.create()?;
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|e| Failure::failed(format!("this system gives no threads to a node: {e}")))?;
+    let code = runtime.block_on(async {
+        let mut ends = Ends::listen()
+            .map_err(|e| Failure::failed(format!("cannot listen for Ctrl-C and SIGTERM: {e}")))?;
+        let up = tokio::select! {
+            up = Up::start(&config, &folder, &ways, fail_fast) => up?,
+            () = ends.next() => return Err(Failure::silent(INTERRUPTED)),
+        };
+        if ready_json {
+            print(format!("{}\n", up.ready_json()).as_bytes())?;
+        } else {
+            print(up.greeting(&config, &folder).as_bytes())?;
+        }
+        let closed = async {
+            match until_stdin {
+                true => stdin_closes().await,
+                false => std::future::pending().await,
+            }
+        };
+        let mut polite = true;
+        tokio::select! {
+            () = ends.next() => {
+                say("ending: handing work back (Ctrl-C again ends at once)");
+                polite = false;
+            }
+            () = closed => {}
+        }
+        let hurried = async {
+            // In a terminal, Ctrl-C reaches both whoever started us and us: that is one wish.
+            if polite {
+                ends.next().await;
+            }
+            ends.next().await;
+        };
+        tokio::select! {
+            () = up.end() => Ok(DONE),
+            () = hurried => Err(Failure::silent(INTERRUPTED)),
+        }
+    });
+    // Blocking calls of ours that are under way only read.
+    runtime.shutdown_timeout(Duration::from_millis(500));
+    code
+}
+
+/// Flags over variables over the file.
+fn settle(args: UpArgs, data: Option<PathBuf>) -> Result<UpConfig, Failure> {
+    let several = |list: Vec<String>| if list.is_empty() { None } else { Some(list) };
+    let file = match &args.config {
+        Some(path) => read_config(path)?,
+        None => match config_candidates().into_iter().find(|path| path.exists()) {
+            Some(path) => read_config(&path)?,
+            None => UpLayer::default(),
+        },
+    };
+    let flags = UpLayer {
+        gateway: args.gateway,
+        join: several(args.join),
+        slots: args.slots,
+        bind: args.bind,
+        http_port: args.http_port,
+        p2p_port: args.p2p_port,
+        ws_port: args.ws_port,
+        name: args.name,
+        invite: args.invite,
+        public_host: several(args.public_host),
+        data,
+    };
+    let variables = UpLayer::from_env(|name| std::env::var(name).ok()).map_err(Failure::usage)?;
+    let config = flags.over(variables).over(file).settle().map_err(Failure::usage)?;
+    for host in &config.public_host {
+        crate::api::public_host(host).map_err(|e| Failure::usage(format!("--public-host: {e}")))?;
+    }
+    Ok(config)
+}
+
+fn read_config(path: &Path) -> Result<UpLayer, Failure> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Failure::usage(format!("cannot read the settings in {shown}: {e}")))?;
+    UpLayer::from_toml(&shown, &text).map_err(Failure::usage)
+}
+
+/// A node with all that is around it.
+struct Up {
+    assembly: Assembly,
+    http: Option<Http>,
+}
+
+/// A gateway's other half.
+struct Http {
+    url: String,
+    token: String,
+    close: oneshot::Sender<()>,
+    served: tokio::task::JoinHandle<()>,
+    beacon: Lit,
+}
+
+impl Up {
+    async fn start(
+        config: &UpConfig,
+        folder: &DataFolder,
+        ways: &[Way],
+        fail_fast: bool,
+    ) -> Result<Up, Failure> {
+        let parts = NodeParts {
+            identity: Identity::load_or_create(folder)?,
+            state: Some(folder.dir().to_path_buf()),
+            cache: folder.cache(),
+            config: node_core::Config {
+                name: config.name.clone(),
+                gateway: config.gateway,
+                slots: config.slots,
+                invite: config.invite.clone().filter(|_| config.gateway),
+                invited_with: config.invite.clone(),
+                ..node_core::Config::default()
+            },
+            listen: Some(listen_addresses(config)),
+        };
+        let assembly = assemble(parts).await?;
+        let ready = assembly.node.ready().await;
+        ready.map_err(|_| Failure::failed("the node ended while it read its records; the log says why"))?;
+        let http = match config.gateway {
+            true => Some(Http::start(config, folder, &assembly).await?),
+            false => None,
+        };
+        join(ways, &assembly, config.invite.is_some(), fail_fast).await?;
+        Ok(Up { assembly, http })
+    }
+
+    fn ready_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "node": self.assembly.node.id().to_string(),
+            "http": self.http.as_ref().map(|http| &http.url),
+            "addresses": self.addresses(),
+            "token": self.http.as_ref().map(|http| &http.token),
+        })
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.assembly.node.addresses().iter().map(ToString::to_string).collect()
+    }
+
+    fn greeting(&self, config: &UpConfig, folder: &DataFolder) -> String {
+        let mut out = String::new();
+        let mut line = |name: &str, value: &str| {
+            let _ = writeln!(out, "{name:<10} {value}");
+        };
+        line("node", &format!("{} ({})", self.assembly.node.id().short(), config.name));
+        line("data", &folder.dir().display().to_string());
+        line("slots", &format!("{} on {} processors", config.slots, processors()));
+        for (at, address) in self.addresses().iter().enumerate() {
+            line(if at == 0 { "peers" } else { "" }, address);
+        }
+        if let Some(http) = &self.http {
+            line("dashboard", &format!("{}/dashboard#token={}", http.url, http.token));
+            line("donate", &format!("{}/", http.url));
+            line("join with", &format!("manyhands up --join {}", http.url));
+            if config.bind.is_loopback() {
+                line("", "(from this machine only; --bind 0.0.0.0 lets others in)");
+            }
+        }
+        for way in &config.join {
+            line("joining", way);
+        }
+        line("", "Ctrl-C ends it");
+        out
+    }
+
+    /// Hands work back, answers what was asked, and closes.
+    async fn end(self) {
+        if !self.assembly.node.drain(DRAIN).await {
+            tracing::info!("some units could not be handed back in time; their owner places them anew");
+        }
+        if let Some(http) = self.http {
+            drop(http.beacon);
+            let _ = http.close.send(());
+            let _ = http.served.await;
+        }
+        self.assembly.node.stop();
+    }
+}
+
+impl Http {
+    async fn start(config: &UpConfig, folder: &DataFolder, assembly: &Assembly) -> Result<Http, Failure> {
+        let token = token(folder)?;
+        let at = SocketAddr::new(config.bind, config.http_port);
+        let listener = TcpListener::bind(at).await.map_err(|e| match e.kind() {
+            std::io::ErrorKind::AddrInUse => Failure::failed(format!(
+                "port {} on {} is in use by another program; give another with --http-port PORT (0 takes any)",
+                at.port(),
+                at.ip()
+            )),
+            std::io::ErrorKind::PermissionDenied => Failure::failed(format!(
+                "port {} needs privileges that this process does not have; give one above 1023 with --http-port",
+                at.port()
+            )),
+            _ => Failure::failed(format!("cannot listen on {at}: {e}; see --bind and --http-port")),
+        })?;
+        let at = listener.local_addr().map_err(|e| Failure::failed(format!("cannot listen on {at}: {e}")))?;
+        let options = ApiOptions {
+            name: config.name.clone(),
+            public_hosts: config.public_host.clone(),
+            invite_required: config.invite.is_some(),
+            ..ApiOptions::new(token.clone())
+        };
+        let url = local_url(at);
+        let node = assembly.node.clone();
+        let beacon = Beacon { url: url.clone(), pid: std::process::id(), node: node.id().to_string() };
+        let beacon = beacon.light(folder)?;
+        let (close, closed) = oneshot::channel();
+        let served = tokio::spawn(async move {
+            let closed = async { drop(closed.await) };
+            if let Err(e) = crate::api::serve(options, node, listener, closed).await {
+                tracing::error!("the API ended: {e}; restart this gateway");
+            }
+        });
+        Ok(Http { url, token, close, served, beacon })
+    }
+}
+
+/// The token of this folder's gateway; made when there is none yet.
+fn token(folder: &DataFolder) -> Result<String, Failure> {
+    let path = folder.token();
+    if !path.exists() {
+        // 256 bits: nobody guesses them.
+        write_private(&path, format!("{}\n", random_hex::<32>()?).as_bytes(), false)?;
+    }
+    let token = std::fs::read_to_string(&path)
+        .map_err(|e| Failure::failed(format!("cannot read the API's token {}: {e}", path.display())))?;
+    let token = token.trim();
+    // Our choice of 16: what `openssl rand -hex 8` gives.
+    if token.len() < 16 || token.chars().any(|c| !c.is_ascii_graphic()) {
+        return Err(Failure::failed(format!(
+            "{} holds no usable token (at least 16 printable characters): put one in, or remove the file to get a new one",
+            path.display()
+        )));
+    }
+    Ok(token.to_owned())
+}
+
+fn listen_addresses(config: &UpConfig) -> Vec<Multiaddr> {
+    let host = match config.bind {
+        IpAddr::V4(ip) => Protocol::Ip4(ip),
+        IpAddr::V6(ip) => Protocol::Ip6(ip),
+    };
+    let tcp = Multiaddr::empty().with(host);
+    let ws = tcp.clone().with(Protocol::Tcp(config.ws_port)).with(Protocol::Ws("/".into()));
+    let tcp = tcp.with(Protocol::Tcp(config.p2p_port));
+    // Only gateways are dialled by browsers.
+    if config.gateway { vec![tcp, ws] } else { vec![tcp] }
+}
+
+/// Ready when whoever started us has closed our standard input, or is gone.
+async fn stdin_closes() {
+    let (closed, is_closed) = oneshot::channel();
+    // A thread of its own: the runtime's end must not wait for this read.
+    let reader = std::thread::Builder::new().spawn(move || {
+        let mut stdin = std::io::stdin().lock();
+        let mut ignored = [0; 64];
+        while !matches!(stdin.read(&mut ignored), Ok(0) | Err(_)) {}
+        let _ = closed.send(());
+    });
+    if reader.is_ok() {
+        let _ = is_closed.await;
+    } else {
+        std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateways_token_is_made_once_and_checked() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = DataFolder::at(root.path());
+        let made = token(&folder).unwrap();
+        assert_eq!(made.len(), 64);
+        assert_eq!(token(&folder).unwrap(), made);
+        std::fs::write(folder.token(), "  my-own-token-of-mine\n").unwrap();
+        assert_eq!(token(&folder).unwrap(), "my-own-token-of-mine");
+        for bad in ["", "short", "with a space in it, which no header has"] {
+            std::fs::write(folder.token(), bad).unwrap();
+            assert!(token(&folder).unwrap_err().message.contains("no usable token"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn browsers_get_an_address_at_gateways_only() {
+        let join = Some(vec!["x".to_owned()]);
+        let worker = UpLayer { join, ..UpLayer::default() }.settle().unwrap();
+        let shown = |config: &UpConfig| -> Vec<String> {
+            listen_addresses(config).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(shown(&worker), ["/ip4/127.0.0.1/tcp/0"]);
+        let bind = Some("::".parse().unwrap());
+        let gateway = UpLayer { gateway: Some(true), bind, ..UpLayer::default() }.settle().unwrap();
+        assert_eq!(shown(&gateway), ["/ip6/::/tcp/4001", "/ip6/::/tcp/4002/ws"]);
+    }
+}

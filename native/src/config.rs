@@ -1,0 +1,290 @@
+//! What `manyhands up` does, decided in layers: flags over `MANYHANDS_UP_…` variables over the
+//! `[up]` section of a TOML file over defaults.
+
+use crate::cli::strict_toml::{Document, Key, Mistake, key};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+/// One layer: what it leaves open, the next one decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct UpLayer {
+    pub(crate) gateway: Option<bool>,
+    pub(crate) join: Option<Vec<String>>,
+    pub(crate) slots: Option<u32>,
+    pub(crate) bind: Option<IpAddr>,
+    pub(crate) http_port: Option<u16>,
+    pub(crate) p2p_port: Option<u16>,
+    pub(crate) ws_port: Option<u16>,
+    pub(crate) name: Option<String>,
+    pub(crate) invite: Option<String>,
+    pub(crate) public_host: Option<Vec<String>>,
+    pub(crate) data: Option<PathBuf>,
+}
+
+/// A whole configuration file.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    up: UpLayer,
+}
+
+const KEYS: &[Key] = &[Key {
+    name: "up",
+    below: &[
+        key("gateway"),
+        key("join"),
+        key("slots"),
+        key("bind"),
+        key("http_port"),
+        key("p2p_port"),
+        key("ws_port"),
+        key("name"),
+        key("invite"),
+        key("public_host"),
+        key("data"),
+    ],
+}];
+
+impl UpLayer {
+    /// The `[up]` section of a file's text.
+    pub(crate) fn from_toml(file: &str, text: &str) -> Result<UpLayer, Mistake> {
+        Document::parse::<File>(file, text, KEYS).map(|(file, _)| file.up)
+    }
+
+    /// What the environment says. `MANYHANDS_GATEWAY` without `UP` is another thing: the
+    /// gateway that commands talk to.
+    pub(crate) fn from_env(read: impl Fn(&str) -> Option<String>) -> Result<UpLayer, String> {
+        fn parsed<T: std::str::FromStr>(name: &str, value: Option<String>) -> Result<Option<T>, String> {
+            let Some(text) = value else { return Ok(None) };
+            text.trim().parse().map(Some).map_err(|_| {
+                let expected = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
+                let expected = match expected {
+                    "bool" => "true or false",
+                    "IpAddr" => "an IP address",
+                    "u16" => "a port number",
+                    _ => "a whole number",
+                };
+                format!("the variable {name} is {text:?}: expected {expected}")
+            })
+        }
+        macro_rules! var {
+            ($name:literal) => {
+                read(concat!("MANYHANDS_UP_", $name)).filter(|v| !v.is_empty())
+            };
+        }
+        macro_rules! parsed {
+            ($name:literal) => {
+                parsed(concat!("MANYHANDS_UP_", $name), var!($name))?
+            };
+        }
+        let several = |text: String| -> Vec<String> {
+            text.split([',', ' ']).filter(|s| !s.is_empty()).map(str::to_owned).collect()
+        };
+        Ok(UpLayer {
+            gateway: parsed!("GATEWAY"),
+            join: var!("JOIN").map(several),
+            slots: parsed!("SLOTS"),
+            bind: parsed!("BIND"),
+            http_port: parsed!("HTTP_PORT"),
+            p2p_port: parsed!("P2P_PORT"),
+            ws_port: parsed!("WS_PORT"),
+            name: var!("NAME"),
+            invite: var!("INVITE"),
+            public_host: var!("PUBLIC_HOST").map(several),
+            data: var!("DATA").map(PathBuf::from),
+        })
+    }
+
+    /// This layer, with `lower` for what it leaves open.
+    pub(crate) fn over(self, lower: UpLayer) -> UpLayer {
+        UpLayer {
+            gateway: self.gateway.or(lower.gateway),
+            join: self.join.or(lower.join),
+            slots: self.slots.or(lower.slots),
+            bind: self.bind.or(lower.bind),
+            http_port: self.http_port.or(lower.http_port),
+            p2p_port: self.p2p_port.or(lower.p2p_port),
+            ws_port: self.ws_port.or(lower.ws_port),
+            name: self.name.or(lower.name),
+            invite: self.invite.or(lower.invite),
+            public_host: self.public_host.or(lower.public_host),
+            data: self.data.or(lower.data),
+        }
+    }
+
+    /// Fills in the defaults and refuses what cannot be meant.
+    pub(crate) fn settle(self) -> Result<UpConfig, String> {
+        let gateway = self.gateway.unwrap_or(false);
+        let join = self.join.unwrap_or_default();
+        if !gateway && join.is_empty() {
+            return Err("neither a gateway to be nor one to join: give --gateway to start a swarm, \
+                 or --join URL to join one"
+                .into());
+        }
+        if join.len() > MAX_JOIN {
+            return Err(format!(
+                "{} addresses to join are more than the {MAX_JOIN} that are tried",
+                join.len()
+            ));
+        }
+        if !gateway {
+            for (given, flag) in
+                [(self.http_port.is_some(), "--http-port"), (self.public_host.is_some(), "--public-host")]
+            {
+                if given {
+                    return Err(format!("{flag} is for gateways: add --gateway, or leave it out"));
+                }
+            }
+        }
+        let name = self.name.unwrap_or_else(host_name);
+        if name.len() > MAX_NAME || name.chars().any(char::is_control) {
+            return Err(format!("the name {name:?} is not fit to show: at most {MAX_NAME} bytes of text"));
+        }
+        // A gateway is looked for where it was yesterday; nobody looks for a worker.
+        let p2p_port = self.p2p_port.unwrap_or(if gateway { P2P_PORT } else { 0 });
+        let ws_port = match (self.ws_port, p2p_port) {
+            (Some(port), _) => port,
+            (None, 0) => 0,
+            (None, port) => port.checked_add(1).unwrap_or(0),
+        };
+        if ws_port == p2p_port && ws_port != 0 {
+            return Err(format!("--p2p-port and --ws-port are both {ws_port}: give two ports"));
+        }
+        Ok(UpConfig {
+            gateway,
+            join,
+            slots: self.slots.unwrap_or_else(default_slots),
+            bind: self.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            http_port: self.http_port.unwrap_or(HTTP_PORT),
+            p2p_port,
+            ws_port,
+            name,
+            invite: self.invite,
+            public_host: self.public_host.unwrap_or_default(),
+            data: self.data,
+        })
+    }
+}
+
+/// The issue's and the README's address of the dashboard.
+const HTTP_PORT: u16 = 8080;
+/// The port that libp2p's own examples and IPFS use; the next one carries WebSocket.
+const P2P_PORT: u16 = 4001;
+/// What the protocol carries as a node's name.
+const MAX_NAME: usize = 64;
+/// Our choice: a list of ways to one swarm, not a directory.
+const MAX_JOIN: usize = 32;
+
+/// Everything decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UpConfig {
+    pub(crate) gateway: bool,
+    pub(crate) join: Vec<String>,
+    pub(crate) slots: u32,
+    pub(crate) bind: IpAddr,
+    pub(crate) http_port: u16,
+    pub(crate) p2p_port: u16,
+    pub(crate) ws_port: u16,
+    pub(crate) name: String,
+    pub(crate) invite: Option<String>,
+    pub(crate) public_host: Vec<String>,
+    pub(crate) data: Option<PathBuf>,
+}
+
+/// All processors but one, so that the machine stays usable for its owner and the node itself
+/// keeps its heartbeats; at least one, or nothing would be given.
+pub(crate) fn default_slots() -> u32 {
+    processors().saturating_sub(1).max(1)
+}
+
+pub(crate) fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+/// The machine's name, as far as it can be had without asking the network.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .or_else(|_| std::fs::read_to_string("/etc/hostname"))
+        .ok()
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .or_else(|| std::env::var("COMPUTERNAME").ok());
+    let name = name.unwrap_or_default().trim().to_owned();
+    let fit = !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control);
+    if fit { name } else { "node".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(vars: &[(&str, &str)]) -> Result<UpLayer, String> {
+        UpLayer::from_env(|name| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn flags_win_over_variables_and_those_over_the_file() {
+        let file =
+            UpLayer::from_toml("c.toml", "[up]\nslots = 1\nname = 'file'\nhttp_port = 81\ngateway = true");
+        let vars = env(&[("MANYHANDS_UP_SLOTS", "2"), ("MANYHANDS_UP_NAME", "variable")]).unwrap();
+        let flags = UpLayer { slots: Some(3), ..UpLayer::default() };
+        let settled = flags.over(vars).over(file.unwrap()).settle().unwrap();
+        assert_eq!((settled.slots, settled.name.as_str(), settled.http_port), (3, "variable", 81));
+    }
+
+    #[test]
+    fn a_gateway_keeps_its_ports_and_a_worker_takes_any() {
+        let gateway = UpLayer { gateway: Some(true), ..UpLayer::default() }.settle().unwrap();
+        assert_eq!((gateway.http_port, gateway.p2p_port, gateway.ws_port), (8080, 4001, 4002));
+        assert_eq!(gateway.bind, IpAddr::V4(Ipv4Addr::LOCALHOST));
+        assert!(gateway.slots >= 1);
+        let join = Some(vec!["http://localhost:8080".to_owned()]);
+        let worker = UpLayer { join, ..UpLayer::default() }.settle().unwrap();
+        assert_eq!((worker.p2p_port, worker.ws_port), (0, 0));
+    }
+
+    #[test]
+    fn every_key_of_the_section_is_known_and_may_stand_in_a_file() {
+        let text = "[up]\ngateway = true\njoin = ['a']\nslots = 1\nbind = '::1'\nhttp_port = 1\np2p_port = 2\n\
+                    ws_port = 3\nname = 'n'\ninvite = 'i'\npublic_host = ['h']\ndata = 'd'";
+        let layer = UpLayer::from_toml("c.toml", text).unwrap();
+        assert_eq!(layer.bind, Some("::1".parse().unwrap()));
+        assert_eq!(layer.ws_port, Some(3));
+        let vars = env(&[
+            ("MANYHANDS_UP_GATEWAY", "true"),
+            ("MANYHANDS_UP_JOIN", "a"),
+            ("MANYHANDS_UP_SLOTS", "1"),
+            ("MANYHANDS_UP_BIND", "::1"),
+            ("MANYHANDS_UP_HTTP_PORT", "1"),
+            ("MANYHANDS_UP_P2P_PORT", "2"),
+            ("MANYHANDS_UP_WS_PORT", "3"),
+            ("MANYHANDS_UP_NAME", "n"),
+            ("MANYHANDS_UP_INVITE", "i"),
+            ("MANYHANDS_UP_PUBLIC_HOST", "h"),
+            ("MANYHANDS_UP_DATA", "d"),
+        ]);
+        assert_eq!(vars.unwrap(), layer);
+    }
+
+    #[test]
+    fn mistakes_say_where_they_are() {
+        let e = UpLayer::from_toml("c.toml", "[up]\nslot = 3").unwrap_err().to_string();
+        assert_eq!(e, "c.toml:2:1: unknown key `slot` in up: did you mean `slots`?");
+        let e = env(&[("MANYHANDS_UP_HTTP_PORT", "http")]).unwrap_err();
+        assert_eq!(e, "the variable MANYHANDS_UP_HTTP_PORT is \"http\": expected a port number");
+        let e = env(&[("MANYHANDS_UP_GATEWAY", "yes")]).unwrap_err();
+        assert!(e.ends_with("expected true or false"), "{e}");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        let refused = |layer: UpLayer| layer.settle().unwrap_err();
+        assert!(refused(UpLayer::default()).contains("--join URL"));
+        let join = Some(vec!["x".to_owned()]);
+        let worker = UpLayer { join, ..UpLayer::default() };
+        assert!(refused(UpLayer { http_port: Some(1), ..worker.clone() }).contains("--http-port"));
+        assert!(refused(UpLayer { name: Some("x".repeat(65)), ..worker.clone() }).contains("64 bytes"));
+        let same = UpLayer { p2p_port: Some(7), ws_port: Some(7), ..worker };
+        assert!(refused(same).contains("both 7"));
+    }
+}

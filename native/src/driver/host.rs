@@ -1,0 +1,72 @@
+//! The node's wishes, carried out.
+
+use crate::engine::Engine;
+use crate::storage::Storage;
+use bytes::Bytes;
+use link::Link;
+use node_core::ids::JobId;
+use node_core::{Channel, EngineRequest, Host, NodeEvent, NodeId, StorageRequest, Time};
+use std::collections::HashMap;
+use tokio::sync::{broadcast, oneshot};
+
+pub(super) struct NativeHost {
+    pub(super) storage: Storage,
+    pub(super) engine: Engine,
+    pub(super) link: Option<Link>,
+    pub(super) events: broadcast::Sender<NodeEvent>,
+    pub(super) wake: Option<Time>,
+    /// Who waits to hear whether a job was taken. Several may: submission is idempotent.
+    pub(super) submitting: HashMap<JobId, Vec<oneshot::Sender<Result<(), String>>>>,
+}
+
+impl Host for NativeHost {
+    fn transmit(&mut self, to: NodeId, channel: Channel, bytes: Bytes) {
+        if let Some(link) = &self.link {
+            link.send(to, channel, bytes);
+        }
+    }
+
+    fn disconnect(&mut self, peer: NodeId, reason: &str) {
+        tracing::warn!(peer = %peer.short(), reason, "closing a connection");
+        if let Some(link) = &self.link {
+            link.disconnect(peer, reason);
+        }
+    }
+
+    fn wake_at(&mut self, at: Option<Time>) {
+        self.wake = at;
+    }
+
+    fn storage(&mut self, request: StorageRequest) {
+        self.storage.request(request);
+    }
+
+    fn engine(&mut self, request: EngineRequest) {
+        self.engine.request(request);
+    }
+
+    fn event(&mut self, event: NodeEvent) {
+        match &event {
+            NodeEvent::JobAccepted { job } => self.answer(*job, Ok(())),
+            NodeEvent::JobRefused { job, reason } => self.answer(*job, Err(reason.clone())),
+            NodeEvent::PeerFault { peer, fault } => {
+                tracing::warn!(peer = %peer.short(), fault, "a peer's fault")
+            }
+            NodeEvent::Rejected { peer, reason } => {
+                tracing::error!(gateway = %peer.short(), reason, "not let in");
+            }
+            NodeEvent::Trouble { what } => tracing::error!("{what}"),
+            _ => {}
+        }
+        // Nobody listening is fine.
+        drop(self.events.send(event));
+    }
+}
+
+impl NativeHost {
+    fn answer(&mut self, job: JobId, result: Result<(), String>) {
+        for waiting in self.submitting.remove(&job).into_iter().flatten() {
+            drop(waiting.send(result.clone()));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Runs a node on tokio: one task owns it, everything else talks to that task.
+//!
+//! Storage, engine and links answer through an [`Inbox`]; people and the API through a
+//! [`NodeHandle`]. All of it lands in one queue, so what one caller does in order happens in
+//! order. The queue needs no bound of its own: storage and engine only answer what the node
+//! asked, which the node bounds, and callers wait for their answers.
+
+mod host;
+mod run;
+
+use crate::engine::Engine;
+use crate::storage::Storage;
+use link::{Events, Link};
+use node_core::ids::JobId;
+use node_core::work::spec::{BlobRef, JobSpec};
+use node_core::{Command, Config, EngineReply, Node, NodeEvent, NodeId, StorageReply, Time};
+use std::time::Duration;
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+/// Events that a slow listener may be behind before it skips some.
+const EVENTS_KEPT: usize = 1024;
+
+/// Reads something off the node.
+type Look = Box<dyn FnOnce(&Node, Time) + Send>;
+
+/// Everything that can reach the node's task, links aside.
+enum Item {
+    Storage(StorageReply),
+    Engine(EngineReply),
+    Command(Command),
+    Submit { job: JobId, spec: Box<JobSpec>, answer: oneshot::Sender<Result<(), String>> },
+    Read(Look),
+    Stop,
+}
+
+/// Where storage and engine put their answers; made before them, given to [`start`] after.
+pub(crate) struct Inbox {
+    sender: mpsc::UnboundedSender<Item>,
+    queue: mpsc::UnboundedReceiver<Item>,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Inbox {
+        let (sender, queue) = mpsc::unbounded_channel();
+        Inbox { sender, queue }
+    }
+
+    /// For [`Storage::open`].
+    pub(crate) fn storage(&self) -> impl Fn(StorageReply) + Send + Sync + 'static {
+        let sender = self.sender.clone();
+        // A node that has stopped needs no answer.
+        move |reply| drop(sender.send(Item::Storage(reply)))
+    }
+
+    /// For [`Engine::start`].
+    pub(crate) fn engine(&self) -> impl Fn(EngineReply) + Send + Sync + 'static {
+        let sender = self.sender.clone();
+        move |reply| drop(sender.send(Item::Engine(reply)))
+    }
+}
+
+/// The parts of a native node.
+pub(crate) struct Parts {
+    pub(crate) id: NodeId,
+    pub(crate) config: Config,
+    pub(crate) seed: [u8; 32],
+    pub(crate) storage: Storage,
+    pub(crate) engine: Engine,
+    /// None for a swarm of one, in one process.
+    pub(crate) link: Option<(Link, Events)>,
+}
+
+/// Starts the node's task.
+pub(crate) fn start(parts: Parts, inbox: Inbox) -> NodeHandle {
+    let (events, _) = broadcast::channel(EVENTS_KEPT);
+    let handle = NodeHandle {
+        id: parts.id,
+        storage: parts.storage.clone(),
+        link: parts.link.as_ref().map(|(link, _)| link.clone()),
+        events: events.clone(),
+        sender: inbox.sender,
+    };
+    tokio::spawn(run::run(parts, inbox.queue, events));
+    handle
+}
+
+/// A handle to a running node; clones share it.
+#[derive(Clone)]
+pub(crate) struct NodeHandle {
+    id: NodeId,
+    storage: Storage,
+    link: Option<Link>,
+    events: broadcast::Sender<NodeEvent>,
+    sender: mpsc::UnboundedSender<Item>,
+}
+
+/// The node has stopped.
+#[derive(Debug, thiserror::Error)]
+#[error("the node has stopped")]
+pub(crate) struct Stopped;
+
+/// Why a job was not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SubmitError {
+    #[error("{0}")]
+    Refused(String),
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl NodeHandle {
+    pub(crate) fn id(&self) -> NodeId {
+        self.id
+    }
+
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// Reads something off the node, between two inputs.
+    pub(crate) async fn read<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&Node, Time) -> R + Send + 'static,
+    ) -> Result<R, Stopped> {
+        let (answer, answered) = oneshot::channel();
+        let read = move |node: &Node, now| drop(answer.send(f(node, now)));
+        self.sender.send(Item::Read(Box::new(read))).map_err(|_| Stopped)?;
+        answered.await.map_err(|_| Stopped)
+    }
+
+    /// Returns once the owner has the job durably.
+    pub(crate) async fn submit(&self, job: JobId, spec: JobSpec) -> Result<(), SubmitError> {
+        let (answer, answered) = oneshot::channel();
+        let item = Item::Submit { job, spec: Box::new(spec), answer };
+        self.sender.send(item).map_err(|_| Stopped)?;
+        answered.await.map_err(|_| Stopped)?.map_err(SubmitError::Refused)
+    }
+
+    pub(crate) fn command(&self, command: Command) {
+        // A node that has stopped needs no commands.
+        drop(self.sender.send(Item::Command(command)));
+    }
+
+    /// Tells the node of a blob that was put into its storage beside it.
+    pub(crate) fn blob_stored(&self, blob: BlobRef) {
+        self.command(Command::BlobsStored(vec![(blob.id, blob.len)]));
+    }
+
+    /// Everything the node tells from now on. A slow reader skips what it missed.
+    pub(crate) fn events(&self) -> broadcast::Receiver<NodeEvent> {
+        self.events.subscribe()
+    }
+
+    /// Addresses at which others reach this node, each with `/p2p/` and its peer id.
+    pub(crate) fn addresses(&self) -> Vec<libp2p::Multiaddr> {
+        self.link.as_ref().map(|link| link.addresses()).unwrap_or_default()
+    }
+
+    /// Waits until all records from an earlier life have been read.
+    pub(crate) async fn ready(&self) -> Result<(), Stopped> {
+        let mut events = self.events();
+        while !self.read(|node, _| node.is_ready()).await? {
+            // Woken by `NodeEvent::Ready`, or by anything else: then it is asked again.
+            drop(events.recv().await);
+        }
+        Ok(())
+    }
+
+    /// Hands all units back and waits until every result is with its owner, but no longer
+    /// than `patience`. Says whether all went.
+    pub(crate) async fn drain(&self, patience: Duration) -> bool {
+        let mut events = self.events();
+        self.command(Command::Drain);
+        let drained = async {
+            while !self.read(|node, _| node.is_drained()).await.unwrap_or(true) {
+                drop(events.recv().await);
+            }
+        };
+        tokio::time::timeout(patience, drained).await.is_ok()
+    }
+
+    /// Ends the node's task, the engine and the links.
+    pub(crate) fn stop(&self) {
+        drop(self.sender.send(Item::Stop));
+    }
+}

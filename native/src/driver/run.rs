@@ -1,0 +1,153 @@
+//! The node's task.
+
+use super::host::NativeHost;
+use super::{Item, Parts};
+use link::{Events, LinkEvent};
+use node_core::{Command, Node, NodeEvent, NodeInput, Time};
+use std::collections::HashMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::{broadcast, mpsc};
+
+/// Items taken from the queue at a time, so that links get their turn.
+const BATCH: usize = 256;
+
+/// Link events taken at a time, likewise.
+const EVENTS: usize = 64;
+
+/// How often the node is told the wall clock, which only people's records use.
+const WALL_CLOCK: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(
+    parts: Parts,
+    mut queue: mpsc::UnboundedReceiver<Item>,
+    events: broadcast::Sender<NodeEvent>,
+) {
+    let Parts { id, config, seed, storage, engine, link } = parts;
+    let (link, mut link_events) = link.unzip();
+    let epoch = Instant::now();
+    let blobs = storage.blobs();
+    let mut driver = Driver {
+        epoch,
+        node: Node::new(id, config, seed, Time::ZERO),
+        host: NativeHost { storage, engine, link, events, wake: None, submitting: HashMap::new() },
+    };
+    driver.drive(wall_clock());
+    let stored = blobs.into_iter().map(|blob| (blob.id, blob.len)).collect();
+    driver.drive(NodeInput::Command(Command::BlobsStored(stored)));
+
+    let mut clock = tokio::time::interval(WALL_CLOCK);
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut batch = Vec::with_capacity(BATCH);
+    loop {
+        tokio::select! {
+            taken = queue.recv_many(&mut batch, BATCH) => {
+                if taken == 0 {
+                    break;
+                }
+                for item in batch.drain(..) {
+                    if driver.item(item).is_break() {
+                        driver.host.engine.stop();
+                        return;
+                    }
+                }
+            }
+            event = next(&mut link_events) => {
+                match event {
+                    None => link_events = None,
+                    Some(event) => {
+                        driver.link(event);
+                        for _ in 1..EVENTS {
+                            let Some(event) = link_events.as_mut().and_then(Events::try_recv) else { break };
+                            driver.link(event);
+                        }
+                    }
+                }
+            }
+            () = sleep_until(driver.wake()) => driver.drive(NodeInput::Wake),
+            _ = clock.tick() => driver.drive(wall_clock()),
+        }
+    }
+    driver.host.engine.stop();
+}
+
+struct Driver {
+    epoch: Instant,
+    node: Node,
+    host: NativeHost,
+}
+
+impl Driver {
+    fn now(&self) -> Time {
+        Time(u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.host.wake.map(|at| self.epoch + Duration::from_micros(at.0))
+    }
+
+    fn drive(&mut self, input: NodeInput) {
+        let now = self.now();
+        self.node.drive(now, input, &mut self.host);
+    }
+
+    fn item(&mut self, item: Item) -> std::ops::ControlFlow<()> {
+        match item {
+            Item::Storage(reply) => self.drive(NodeInput::Storage(reply)),
+            Item::Engine(reply) => self.drive(NodeInput::Engine(reply)),
+            Item::Command(command) => self.drive(NodeInput::Command(command)),
+            Item::Submit { job, spec, answer } => {
+                self.host.submitting.entry(job).or_default().push(answer);
+                // To the millisecond, so that lists show jobs in the order in which they came.
+                self.drive(wall_clock());
+                self.drive(NodeInput::Command(Command::Submit { job, spec: *spec }));
+            }
+            Item::Read(read) => read(&self.node, self.now()),
+            Item::Stop => return std::ops::ControlFlow::Break(()),
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+
+    fn link(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::Frame { from, channel, bytes } => {
+                self.drive(NodeInput::Received { from, channel, bytes });
+            }
+            LinkEvent::Connected { peer } => {
+                tracing::info!(peer = %peer.short(), "connected");
+                self.drive(NodeInput::Connected { peer });
+            }
+            LinkEvent::Disconnected { peer, reason } => {
+                tracing::info!(peer = %peer.short(), reason, "disconnected");
+                self.drive(NodeInput::Disconnected { peer, reason });
+            }
+            LinkEvent::Fault { peer, what } => tracing::warn!(peer = %peer.short(), what, "a peer's fault"),
+            LinkEvent::Listening { addr } => tracing::info!(%addr, "listening"),
+            LinkEvent::ListeningEnded { addr, reason } => {
+                tracing::warn!(%addr, reason, "not listening any more");
+            }
+            LinkEvent::DialFailed { addr, reason, retry_in } => {
+                tracing::warn!(%addr, reason, ?retry_in, "nobody reached");
+            }
+        }
+    }
+}
+
+fn wall_clock() -> NodeInput {
+    // A clock before 1970 is a clock that was never set; records then show 1970.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    NodeInput::WallClock(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+async fn next(events: &mut Option<Events>) -> Option<LinkEvent> {
+    match events {
+        Some(events) => events.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

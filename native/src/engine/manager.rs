@@ -1,0 +1,400 @@
+//! The node's side of all slots: one thread that gives orders, reads answers, and watches
+//! the clock.
+
+use super::plan::{self, Doing, Given, Job};
+use super::process::Process;
+use super::wire::{self, FromSlot, Order, Setup, ToSlot, VERSION};
+use super::{EngineOptions, Replies};
+use bytes::Bytes;
+use node_core::{EngineReply, EngineRequest, EngineTask, RunId};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use sandbox::{End, Limit, Outcome};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Slots at once, whatever is asked for. Our choice: more than the cores of large machines,
+/// fewer than the processes that a user may have.
+const MAX_SLOTS: u32 = 1024;
+
+/// A slot without work leaves after this. Our choice: longer than the pauses within a job.
+const IDLE: Duration = if cfg!(test) { Duration::from_millis(500) } else { Duration::from_secs(30) };
+
+/// Until a slot must have greeted. Our choice: starting takes milliseconds, on a machine that
+/// swaps seconds.
+const START: Duration = Duration::from_secs(30);
+
+/// Compiling a program may take this long. Our choice: the largest known ones take a minute.
+const PREPARE: Duration = Duration::from_secs(900);
+
+pub(super) enum Mail {
+    Request(EngineRequest),
+    Stop,
+}
+
+/// Where requests wait for the manager.
+pub(super) struct Mailbox {
+    mail: Mutex<Waiting>,
+    wake: PipeWriter,
+}
+
+struct Waiting {
+    mail: Vec<Mail>,
+    /// The manager sleeps, and nobody has woken it yet.
+    asleep: bool,
+}
+
+impl Mailbox {
+    pub(super) fn put(&self, mail: Mail) {
+        let mut waiting = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.mail.push(mail);
+        if std::mem::take(&mut waiting.asleep) {
+            // One byte at a time is in this pipe, so it cannot be full.
+            drop((&self.wake).write_all(&[0]));
+        }
+    }
+}
+
+pub(super) struct Manager {
+    exe: PathBuf,
+    arguments: Vec<OsString>,
+    setup: Setup,
+    replies: Replies,
+    mailbox: Arc<Mailbox>,
+    woken: PipeReader,
+    queue: VecDeque<Job>,
+    slots: Vec<Slot>,
+    /// How many of them to use.
+    wanted: usize,
+}
+
+/// None: no process, because there is nothing to do.
+type Slot = Option<Working>;
+
+struct Working {
+    process: Process,
+    given: Given,
+    /// Set when it was told to end, or must be ended: it gets nothing more.
+    fate: Option<Fate>,
+}
+
+/// Why a process ends.
+enum Fate {
+    /// There is nothing to do.
+    Idle,
+    /// This run took longer than it may.
+    OutOfTime(u64),
+    /// The one it was at is not wanted any more.
+    Killed,
+    /// The slot failed; in words.
+    Fault(String),
+}
+
+impl Manager {
+    pub(super) fn new(
+        options: EngineOptions,
+        arguments: Vec<OsString>,
+        replies: Replies,
+    ) -> io::Result<Manager> {
+        let EngineOptions { exe, blob_dir, cache_dir, slots } = options;
+        let (woken, wake) = io::pipe()?;
+        let bytes = |path: &Path| Bytes::copy_from_slice(path.as_os_str().as_bytes());
+        let mut manager = Manager {
+            exe,
+            arguments,
+            setup: Setup { blob_dir: bytes(&blob_dir), cache_dir: bytes(&cache_dir) },
+            replies,
+            mailbox: Arc::new(Mailbox {
+                mail: Mutex::new(Waiting { mail: Vec::new(), asleep: false }),
+                wake,
+            }),
+            woken,
+            queue: VecDeque::new(),
+            slots: Vec::new(),
+            wanted: 0,
+        };
+        manager.resize(slots);
+        Ok(manager)
+    }
+
+    pub(super) fn mailbox(&self) -> Arc<Mailbox> {
+        self.mailbox.clone()
+    }
+
+    pub(super) fn run(mut self) {
+        let mut messages = Vec::new();
+        loop {
+            let (mail, speaking) = self.sleep();
+            for mail in mail {
+                match mail {
+                    Mail::Request(request) => self.request(request),
+                    Mail::Stop => return self.stop(),
+                }
+            }
+            let now = Instant::now();
+            for at in speaking {
+                self.listen(at, now, &mut messages);
+            }
+            for at in 0..self.slots.len() {
+                self.judge(at, now);
+            }
+            self.assign(now);
+        }
+    }
+
+    /// Until there is mail, a slot has something to say, or a deadline has come. The mail, and
+    /// the slots that speak.
+    fn sleep(&mut self) -> (Vec<Mail>, Vec<usize>) {
+        let has_mail = {
+            let mut waiting = self.mailbox.mail.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.asleep = waiting.mail.is_empty();
+            !waiting.asleep
+        };
+        let now = Instant::now();
+        let deadline = self.slots.iter().flatten().filter_map(Working::deadline).min();
+        let timeout = match (has_mail, deadline) {
+            (true, _) => Some(Duration::ZERO),
+            // A deadline beyond what the clock can say never comes.
+            (false, deadline) => deadline.map(|at| at.saturating_duration_since(now)),
+        };
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let mut fds = vec![PollFd::new(&self.woken, PollFlags::IN)];
+        let processes = || {
+            let slots = self.slots.iter().enumerate();
+            slots.filter_map(|(at, slot)| slot.as_ref().map(|working| (at, &working.process)))
+        };
+        fds.extend(processes().map(|(_, process)| PollFd::new(process.stdout(), PollFlags::IN)));
+        let waiting = processes().filter_map(|(_, process)| process.stdin_if_waiting());
+        fds.extend(waiting.map(|stdin| PollFd::new(stdin, PollFlags::OUT)));
+        // An interruption is one more reason to look around.
+        let _ = poll(&mut fds, timeout.as_ref());
+        let says = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        if says(&fds[0]) {
+            drop((&self.woken).read(&mut [0; 8]));
+        }
+        let speaking = processes().zip(&fds[1..]).filter(|(_, fd)| says(fd)).map(|((at, _), _)| at).collect();
+        let mut waiting = self.mailbox.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.asleep = false;
+        (std::mem::take(&mut waiting.mail), speaking)
+    }
+
+    fn request(&mut self, request: EngineRequest) {
+        match request {
+            EngineRequest::Run { run, task } => self.enqueue(run, task),
+            EngineRequest::Kill { run } => {
+                self.queue.retain(|job| job.run != run.0);
+                let given = self.slots.iter_mut().flatten().flat_map(|working| &mut working.given.jobs);
+                given.filter(|job| job.run == run.0).for_each(|job| job.killed = true);
+            }
+            EngineRequest::Slots(slots) => self.resize(slots),
+        }
+    }
+
+    fn resize(&mut self, slots: u32) {
+        self.wanted = slots.min(MAX_SLOTS) as usize;
+        // Those above go on with what they were given, get nothing more, and so leave in time.
+        let len = self.slots.len().max(self.wanted);
+        self.slots.resize_with(len, || None);
+    }
+
+    fn enqueue(&mut self, run: RunId, task: EngineTask) {
+        let time_limit = Duration::from_micros(task.limits.time_us);
+        let mut frame = Vec::with_capacity(256);
+        match wire::put(&mut frame, &ToSlot::Run(Order::new(run.0, task))) {
+            Ok(()) => self.queue.push_back(Job { run: run.0, frame, time_limit, killed: false }),
+            Err(error) => self.broken(run.0, error),
+        }
+    }
+
+    /// Gives out what can be given out.
+    fn assign(&mut self, now: Instant) {
+        while let Some(job) = self.queue.front() {
+            let slots = self.slots.iter().take(self.wanted).enumerate();
+            // Those that are on their way out will be there again soon.
+            let slots = slots.filter(|(_, slot)| slot.as_ref().is_none_or(|working| working.fate.is_none()));
+            let slots = slots.map(|(at, slot)| (at, slot.as_ref().map(|working| &working.given)));
+            let Some(at) = plan::choose(slots, job) else { break };
+            let Some(job) = self.queue.pop_front() else { break };
+            if self.slots[at].is_none() {
+                match Process::spawn(&self.exe, &self.arguments, &self.setup) {
+                    Ok(process) => {
+                        self.slots[at] = Some(Working { process, given: Given::new(now), fate: None });
+                    }
+                    Err(error) => {
+                        self.broken(job.run, error);
+                        continue;
+                    }
+                }
+            }
+            if let Some(working) = &mut self.slots[at] {
+                working.process.queue(&job.frame);
+                working.given.give(job, now);
+            }
+        }
+        for working in self.slots.iter_mut().flatten() {
+            if working.process.stdin_if_waiting().is_some() {
+                working.process.write();
+            }
+        }
+    }
+
+    /// Takes in what a slot says.
+    fn listen(&mut self, at: usize, now: Instant, messages: &mut Vec<FromSlot>) {
+        let Some(working) = &mut self.slots[at] else { return };
+        let read = working.process.read(messages);
+        let mut fault = None;
+        let mut returned = Vec::new();
+        for message in messages.drain(..) {
+            let given = &mut working.given;
+            let answer = match message {
+                FromSlot::Ready { version } if version == VERSION => {
+                    given.ready(now);
+                    continue;
+                }
+                FromSlot::Ready { version } => {
+                    fault = Some(format!(
+                        "is of version {version}, its node of {VERSION}: the program was replaced; restart the node"
+                    ));
+                    break;
+                }
+                FromSlot::Preparing(_) => {
+                    given.preparing(true, now);
+                    continue;
+                }
+                FromSlot::Running(_) => {
+                    given.preparing(false, now);
+                    continue;
+                }
+                FromSlot::Returned(runs) => {
+                    returned.extend(runs.into_iter().filter_map(|run| given.returned(run)));
+                    continue;
+                }
+                FromSlot::Ended(run, outcome) => EngineReply::Ended { run: RunId(run), outcome },
+                FromSlot::Broken(run, error) => EngineReply::Broken { run: RunId(run), error },
+            };
+            let (EngineReply::Ended { run, .. } | EngineReply::Broken { run, .. }) = &answer;
+            match given.answered(run.0, now) {
+                Some(job) if !job.killed => (self.replies)(answer),
+                Some(_) => {}
+                None => {
+                    fault = Some("answered what it was not asked".into());
+                    break;
+                }
+            }
+        }
+        messages.clear();
+        let over = match (fault, read) {
+            (Some(fault), _) | (None, Err(fault)) => {
+                working.fate = Some(Fate::Fault(fault));
+                true
+            }
+            (None, Ok(open)) => !open,
+        };
+        self.requeue(returned);
+        if over {
+            self.bury(at);
+        }
+    }
+
+    /// Back to where they came from, in their order.
+    fn requeue(&mut self, jobs: impl IntoIterator<Item = Job, IntoIter: DoubleEndedIterator>) {
+        for job in jobs.into_iter().rev().filter(|job| !job.killed) {
+            self.queue.push_front(job);
+        }
+    }
+
+    /// Decides whether a process has to end.
+    fn judge(&mut self, at: usize, now: Instant) {
+        let Some(working) = &mut self.slots[at] else { return };
+        if working.fate.is_some() {
+            return;
+        }
+        let due = working.deadline().is_some_and(|deadline| deadline <= now);
+        let fate = match working.given.jobs.front() {
+            Some(job) if job.killed => Fate::Killed,
+            Some(job) if due => match working.given.doing {
+                Doing::Starting => Fate::Fault(format!("did not start within {} s", START.as_secs())),
+                Doing::Preparing => {
+                    Fate::Fault(format!("compiled the program for more than {} s", PREPARE.as_secs()))
+                }
+                Doing::Running | Doing::Nothing => Fate::OutOfTime(job.run),
+            },
+            None if due => Fate::Idle,
+            _ => return,
+        };
+        match fate {
+            Fate::Idle => working.process.dismiss(),
+            _ => working.process.kill(),
+        }
+        // Its last words are heard before it is buried: an answer may be among them.
+        working.fate = Some(fate);
+    }
+
+    /// A process is gone: what becomes of what it was given.
+    fn bury(&mut self, at: usize) {
+        let Some(Working { process, given, fate }) = self.slots[at].take() else { return };
+        let started = given.doing != Doing::Starting;
+        let how = process.end();
+        let mut jobs = given.jobs;
+        match fate {
+            Some(Fate::OutOfTime(run)) => {
+                if let Some(job) = jobs.pop_front_if(|job| job.run == run)
+                    && !job.killed
+                {
+                    let limit = u64::try_from(job.time_limit.as_micros()).unwrap_or(u64::MAX);
+                    let outcome = Outcome::of(End::LimitReached(Limit::TimeUs(limit)));
+                    (self.replies)(EngineReply::Ended { run: RunId(run), outcome });
+                }
+            }
+            Some(Fate::Idle | Fate::Killed) => {}
+            Some(Fate::Fault(fault)) => {
+                if let Some(job) = jobs.pop_front() {
+                    self.broken_unless_killed(&job, format!("the slot's process {fault}"));
+                }
+            }
+            None => {
+                if let Some(job) = jobs.pop_front() {
+                    let when = if started { "while it ran this task" } else { "before it was ready" };
+                    self.broken_unless_killed(&job, format!("the slot's process {how} {when}"));
+                }
+            }
+        }
+        self.requeue(jobs);
+    }
+
+    fn broken_unless_killed(&self, job: &Job, error: String) {
+        if !job.killed {
+            self.broken(job.run, error);
+        }
+    }
+
+    fn broken(&self, run: u64, error: String) {
+        (self.replies)(EngineReply::Broken { run: RunId(run), error });
+    }
+
+    fn stop(&mut self) {
+        self.slots.iter_mut().flatten().for_each(|working| working.process.kill());
+        self.slots.drain(..).flatten().for_each(|working| drop(working.process.end()));
+    }
+}
+
+impl Working {
+    /// When this slot has to be looked at, if it says nothing until then.
+    fn deadline(&self) -> Option<Instant> {
+        if self.fate.is_some() {
+            return None;
+        }
+        let allowed = match (self.given.doing, self.given.jobs.front()) {
+            (Doing::Starting, _) => START,
+            (Doing::Preparing, _) => PREPARE,
+            (Doing::Running | Doing::Nothing, Some(job)) => job.time_limit,
+            (_, None) => IDLE,
+        };
+        self.given.since.checked_add(allowed)
+    }
+}

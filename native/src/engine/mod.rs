@@ -1,0 +1,112 @@
+//! The engine: runs tasks in processes of their own, one a slot.
+//!
+//! A process can be ended at any moment and whatever it is at, so a task that never returns,
+//! or one that brings its engine down, costs its slot some milliseconds and nobody else
+//! anything. Processes start when there is work and leave when there has been none for a
+//! while.
+//!
+//! - [`wire`]: what node and slot say to each other.
+//! - [`manager`]: the node's side, one thread that owns all slots.
+//! - [`process`]: one slot's process and its pipes.
+//! - [`plan`]: which order goes where; no I/O.
+//! - [`slot`]: the inside of such a process, with wasmer in it.
+//!
+//! Invariants: each run that is not killed is answered exactly once; a slot's process never
+//! outlives its node; the time limit is measured here, from a task's begin, without what its
+//! program took to compile.
+
+mod manager;
+mod plan;
+mod process;
+pub(crate) mod slot;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use manager::{Mail, Mailbox, Manager};
+use node_core::{EngineReply, EngineRequest};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// What an engine needs to know.
+pub(crate) struct EngineOptions {
+    /// This program: slots are started from it, as `exe engine-slot`.
+    pub(crate) exe: PathBuf,
+    /// Blobs as files, `<first two digits>/<all digits>`.
+    pub(crate) blob_dir: PathBuf,
+    /// For compiled programs; made if missing.
+    pub(crate) cache_dir: PathBuf,
+    /// Tasks at once.
+    pub(crate) slots: u32,
+}
+
+type Replies = Arc<dyn Fn(EngineReply) + Send + Sync>;
+
+/// A handle to the running engine. Dropped, it ends all tasks.
+pub(crate) struct Engine {
+    /// Or why there is none.
+    mailbox: Result<Arc<Mailbox>, String>,
+    replies: Replies,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Engine {
+    /// `replies` is called from a thread of the engine, never from within [`Engine::request`].
+    /// It must not block.
+    pub(crate) fn start(
+        options: EngineOptions,
+        replies: impl Fn(EngineReply) + Send + Sync + 'static,
+    ) -> Engine {
+        Engine::start_as(options, vec!["engine-slot".into()], Arc::new(replies))
+    }
+
+    /// With other arguments that make `exe` a slot.
+    fn start_as(options: EngineOptions, arguments: Vec<OsString>, replies: Replies) -> Engine {
+        let started = Manager::new(options, arguments, replies.clone()).and_then(|manager| {
+            let mailbox = manager.mailbox();
+            let thread = std::thread::Builder::new().name("engine".into()).spawn(move || manager.run())?;
+            Ok((mailbox, thread))
+        });
+        match started {
+            Ok((mailbox, thread)) => {
+                Engine { mailbox: Ok(mailbox), replies, thread: Mutex::new(Some(thread)) }
+            }
+            Err(error) => {
+                let why = format!("the engine could not start: {error}; restart the node");
+                Engine { mailbox: Err(why), replies, thread: Mutex::new(None) }
+            }
+        }
+    }
+
+    /// Queues a request; never blocks.
+    pub(crate) fn request(&self, request: EngineRequest) {
+        match (&self.mailbox, request) {
+            (Ok(mailbox), request) => mailbox.put(Mail::Request(request)),
+            (Err(error), EngineRequest::Run { run, .. }) => {
+                (self.replies)(EngineReply::Broken { run, error: error.clone() });
+            }
+            (Err(_), _) => {}
+        }
+    }
+
+    /// Ends all tasks at once; nothing is answered after it returned.
+    pub(crate) fn stop(&self) {
+        if let Ok(mailbox) = &self.mailbox {
+            mailbox.put(Mail::Stop);
+        }
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,200 @@
+//! Which order goes where: the queue, and what each slot was given.
+//!
+//! A slot is given several orders at once, so that it need not wait for its node between tiny
+//! tasks. That holds nobody up: a slot hands back what waits behind a long task.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Orders that one slot holds. Our choice: two milliseconds of the tiniest tasks.
+const DEPTH: usize = 64;
+
+/// Bytes of orders under way to one slot, if it is more than one order. Our choice: half a
+/// pipe, so that giving orders does not have to wait for a slot to take them.
+const WINDOW: usize = 32 << 10;
+
+/// A run, from its request to its answer.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) run: u64,
+    /// The order as it goes over the pipe; kept, since it may have to go again.
+    pub(super) frame: Vec<u8>,
+    pub(super) time_limit: Duration,
+    /// Nobody waits for it any more.
+    pub(super) killed: bool,
+}
+
+/// What a slot was given and has not answered, and how far it is.
+#[derive(Debug)]
+pub(super) struct Given {
+    /// In the order in which the slot takes them. The first is the one it is at.
+    pub(super) jobs: VecDeque<Job>,
+    pub(super) bytes: usize,
+    /// It is at something long and takes nothing more until that is over.
+    pub(super) long: bool,
+    /// What it is doing, and since when.
+    pub(super) doing: Doing,
+    pub(super) since: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// Its process is coming up.
+    Starting,
+    Nothing,
+    /// Compiling a program, or waiting for another that does.
+    Preparing,
+    Running,
+}
+
+impl Given {
+    pub(super) fn new(now: Instant) -> Self {
+        Given { jobs: VecDeque::new(), bytes: 0, long: false, doing: Doing::Starting, since: now }
+    }
+
+    fn takes(&self, job: &Job) -> bool {
+        !self.long
+            && self.jobs.len() < DEPTH
+            && (self.jobs.is_empty() || self.bytes + job.frame.len() <= WINDOW)
+    }
+
+    pub(super) fn give(&mut self, job: Job, now: Instant) {
+        self.bytes += job.frame.len();
+        self.jobs.push_back(job);
+        if self.doing == Doing::Nothing {
+            (self.doing, self.since) = (Doing::Running, now);
+        }
+    }
+
+    pub(super) fn ready(&mut self, now: Instant) {
+        self.next(now);
+    }
+
+    pub(super) fn preparing(&mut self, begins: bool, now: Instant) {
+        self.doing = if begins { Doing::Preparing } else { Doing::Running };
+        self.since = now;
+        // Compiling takes long, and what comes behind may be another program.
+        self.long = true;
+    }
+
+    /// The answer to `run` came.
+    pub(super) fn answered(&mut self, run: u64, now: Instant) -> Option<Job> {
+        let job = self.take(run)?;
+        self.long = false;
+        self.next(now);
+        Some(job)
+    }
+
+    /// The slot hands `run` back unbegun.
+    pub(super) fn returned(&mut self, run: u64) -> Option<Job> {
+        let job = self.take(run)?;
+        // Its answer may have come before: then there is nothing long any more.
+        self.long = !self.jobs.is_empty();
+        Some(job)
+    }
+
+    fn take(&mut self, run: u64) -> Option<Job> {
+        let at = self.jobs.iter().position(|job| job.run == run)?;
+        let job = self.jobs.remove(at)?;
+        self.bytes -= job.frame.len();
+        if self.jobs.is_empty() && self.doing == Doing::Running {
+            self.doing = Doing::Nothing;
+        }
+        Some(job)
+    }
+
+    fn next(&mut self, now: Instant) {
+        self.doing = if self.jobs.is_empty() { Doing::Nothing } else { Doing::Running };
+        self.since = now;
+    }
+}
+
+/// Which of `slots` should get `job`: the one with the least to do, a running one first.
+pub(super) fn choose<'a>(
+    slots: impl Iterator<Item = (usize, Option<&'a Given>)>,
+    job: &Job,
+) -> Option<usize> {
+    let open = slots.filter(|(_, given)| given.is_none_or(|given| given.takes(job)));
+    open.min_by_key(|(_, given)| given.map_or((0, 1), |given| (given.jobs.len(), 0))).map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(run: u64) -> Job {
+        Job { run, frame: vec![0; 100], time_limit: Duration::from_secs(1), killed: false }
+    }
+
+    fn working(now: Instant, runs: std::ops::Range<u64>) -> Given {
+        let mut given = Given::new(now);
+        given.ready(now);
+        runs.for_each(|run| given.give(job(run), now));
+        given
+    }
+
+    fn choice(slots: &[Option<Given>]) -> Option<usize> {
+        choose(slots.iter().map(Option::as_ref).enumerate(), &job(99))
+    }
+
+    #[test]
+    fn work_spreads_before_it_piles_up() {
+        let now = Instant::now();
+        assert_eq!(choice(&[Some(working(now, 0..1)), None]), Some(1), "a new process before a second order");
+        assert_eq!(choice(&[None, Some(working(now, 0..0))]), Some(1), "an idle process before a new one");
+        assert_eq!(choice(&[Some(working(now, 0..3)), Some(working(now, 3..5))]), Some(1));
+    }
+
+    #[test]
+    fn a_slot_takes_no_more_than_its_pipe_and_its_depth_hold() {
+        let now = Instant::now();
+        assert_eq!(choice(&[Some(working(now, 0..64))]), None);
+        let mut given = working(now, 0..1);
+        let large = Job { frame: vec![0; WINDOW], ..job(7) };
+        assert!(!given.takes(&large));
+        given.answered(0, now);
+        assert!(given.takes(&large), "an order of any size goes to a slot that has none");
+    }
+
+    #[test]
+    fn a_slot_with_a_long_task_gets_nothing_until_it_is_over() {
+        let now = Instant::now();
+        let mut given = working(now, 0..3);
+        assert_eq!(given.returned(1).map(|job| job.run), Some(1));
+        assert_eq!(given.returned(2).map(|job| job.run), Some(2));
+        assert!(!given.takes(&job(9)));
+        given.answered(0, now);
+        assert!(given.takes(&job(9)));
+    }
+
+    #[test]
+    fn orders_that_come_back_after_the_answer_do_not_close_the_slot() {
+        let now = Instant::now();
+        let mut given = working(now, 0..2);
+        given.answered(0, now);
+        given.returned(1);
+        assert!(given.takes(&job(9)));
+        assert_eq!(given.doing, Doing::Nothing);
+    }
+
+    #[test]
+    fn the_clock_starts_with_the_task_and_not_with_its_order_or_its_program() {
+        let start = Instant::now();
+        let later = |s| start + Duration::from_secs(s);
+        let mut given = Given::new(start);
+        given.give(job(1), start);
+        given.give(job(2), start);
+        assert_eq!((given.doing, given.since), (Doing::Starting, start));
+        given.ready(later(1));
+        assert_eq!((given.doing, given.since), (Doing::Running, later(1)));
+        given.preparing(true, later(2));
+        given.preparing(false, later(9));
+        assert_eq!((given.doing, given.since), (Doing::Running, later(9)));
+        given.answered(1, later(10));
+        assert_eq!((given.doing, given.since), (Doing::Running, later(10)), "the next one began");
+        given.answered(2, later(11));
+        assert_eq!((given.doing, given.since), (Doing::Nothing, later(11)));
+        given.give(job(3), later(60));
+        assert_eq!((given.doing, given.since), (Doing::Running, later(60)), "idle time is nobody's");
+    }
+}

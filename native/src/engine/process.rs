@@ -1,0 +1,118 @@
+//! One slot's process and its pipes.
+
+use super::wire::{self, Frames, FromSlot, Pipe, Setup, ToSlot};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+/// Read at once, so that one slot with much to tell does not keep others waiting.
+const READ: usize = 4 << 20;
+
+pub(super) struct Process {
+    child: Child,
+    /// None once it was told to leave.
+    stdin: Option<ChildStdin>,
+    stdout: ChildStdout,
+    frames: Frames,
+    /// What the pipe did not take yet.
+    backlog: Vec<u8>,
+}
+
+impl Process {
+    pub(super) fn spawn(exe: &Path, arguments: &[OsString], setup: &Setup) -> Result<Process, String> {
+        let failed = |error: std::io::Error| {
+            format!("a slot could not be started from {}: {error}; restart the node", exe.display())
+        };
+        let mut child = Command::new(exe)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Interrupting the node from a terminal must leave it time to hand its work back.
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(failed(std::io::Error::other("it came without pipes")));
+        };
+        let mut process =
+            Process { child, stdin: Some(stdin), stdout, frames: Frames::default(), backlog: Vec::new() };
+        let ready = process.stdin.as_ref().map_or(Ok(()), |stdin| rustix::io::ioctl_fionbio(stdin, true));
+        let ready = ready.and_then(|()| rustix::io::ioctl_fionbio(&process.stdout, true));
+        if let Err(error) = ready {
+            process.kill();
+            drop(process.child.wait());
+            return Err(failed(error.into()));
+        }
+        wire::put(&mut process.backlog, &ToSlot::Setup(setup.clone()))?;
+        Ok(process)
+    }
+
+    pub(super) fn stdout(&self) -> &ChildStdout {
+        &self.stdout
+    }
+
+    /// The pipe to it, if something waits to be written there.
+    pub(super) fn stdin_if_waiting(&self) -> Option<&ChildStdin> {
+        self.stdin.as_ref().filter(|_| !self.backlog.is_empty())
+    }
+
+    /// Puts a frame behind what waits already.
+    pub(super) fn queue(&mut self, frame: &[u8]) {
+        self.backlog.extend_from_slice(frame);
+    }
+
+    /// Writes what the pipe takes. A slot that is gone shows when it is read from.
+    pub(super) fn write(&mut self) {
+        let Some(stdin) = &self.stdin else { return };
+        let mut written = 0;
+        while written < self.backlog.len() {
+            match rustix::io::write(stdin, &self.backlog[written..]) {
+                Ok(n) => written += n,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(_) => written = self.backlog.len(),
+            }
+        }
+        self.backlog.drain(..written);
+    }
+
+    /// Reads what it said into `messages`. `Ok(false)`: it will say nothing more.
+    pub(super) fn read(&mut self, messages: &mut Vec<FromSlot>) -> Result<bool, String> {
+        let pipe = self.frames.fill(&self.stdout, READ).map_err(|e| format!("cannot be read from: {e}"))?;
+        while let Some(message) = self.frames.next()? {
+            messages.push(message);
+        }
+        Ok(pipe != Pipe::Closed)
+    }
+
+    /// Lets it go when it has done everything; it is not written to again.
+    pub(super) fn dismiss(&mut self) {
+        self.stdin = None;
+    }
+
+    pub(super) fn kill(&mut self) {
+        // It may be gone already.
+        drop(self.child.kill());
+    }
+
+    /// Makes sure that it is gone, and says how it went.
+    pub(super) fn end(mut self) -> String {
+        let left = self.child.try_wait();
+        if let Ok(Some(status)) = left {
+            return words(status);
+        }
+        self.kill();
+        self.child.wait().map_or_else(|error| format!("could not be waited for: {error}"), words)
+    }
+}
+
+fn words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (_, Some(9)) => "was killed (signal 9), perhaps because the system ran out of memory".into(),
+        (_, Some(signal)) => format!("was ended by signal {signal}"),
+        (Some(code), _) => format!("exited with code {code}"),
+        _ => "ended".into(),
+    }
+}

@@ -1,0 +1,172 @@
+//! What a node and its slots say to each other: MessagePack in frames, over pipes.
+
+use bytes::Bytes;
+use node_core::EngineTask;
+use node_core::ids::BlobId;
+use node_core::work::spec::{Data, NamedData};
+use rustix::io::Errno;
+use sandbox::{Limits, Outcome};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::os::fd::AsFd;
+
+/// What a slot says first. Whatever comes before it (a loader's warning, say) is skipped.
+pub(super) const GREETING: &[u8] = b"\0manyhands-slot\0";
+
+/// Frames between them are of one build, so there is no version but this one.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Bytes that may come before the greeting.
+const MAX_NOISE: usize = 4096;
+
+/// From the node to a slot.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ToSlot {
+    /// Comes first, once.
+    Setup(Setup),
+    Run(Order),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Setup {
+    /// Paths as bytes: not all are text.
+    pub(super) blob_dir: Bytes,
+    pub(super) cache_dir: Bytes,
+}
+
+/// One task to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) run: u64,
+    pub(super) program: BlobId,
+    pub(super) arguments: Vec<String>,
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) stdin: Data,
+    pub(super) files: Vec<NamedData>,
+    pub(super) limits: Limits,
+    pub(super) seed: u64,
+}
+
+impl Order {
+    pub(super) fn new(run: u64, task: EngineTask) -> Self {
+        let EngineTask { program, arguments, environment, stdin, files, limits, seed } = task;
+        Order { run, program, arguments, environment, stdin, files, limits, seed }
+    }
+}
+
+/// From a slot to its node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum FromSlot {
+    /// Comes first, once.
+    Ready {
+        version: String,
+    },
+    /// This run waits for its program to be compiled.
+    Preparing(u64),
+    /// And now it runs. Not said of runs whose program was at hand.
+    Running(u64),
+    Ended(u64, Outcome),
+    Broken(u64, String),
+    /// Orders handed back unbegun, because the one before them takes its time.
+    Returned(Vec<u64>),
+}
+
+/// Appends a message as a frame: its length in four bytes, then itself.
+pub(super) fn put<M: Serialize>(into: &mut Vec<u8>, message: &M) -> Result<(), String> {
+    let at = into.len();
+    into.extend([0; 4]);
+    if let Err(error) = rmp_serde::encode::write(into, message) {
+        into.truncate(at);
+        return Err(format!("a message to or from a slot cannot be encoded: {error}"));
+    }
+    match u32::try_from(into.len() - at - 4) {
+        Ok(len) => into[at..at + 4].copy_from_slice(&len.to_le_bytes()),
+        Err(_) => {
+            into.truncate(at);
+            return Err("a message to or from a slot is larger than 4 GiB".into());
+        }
+    }
+    Ok(())
+}
+
+/// Frames out of a pipe that does not block.
+#[derive(Default)]
+pub(super) struct Frames {
+    buffer: Vec<u8>,
+    /// What of it was taken already.
+    taken: usize,
+    greeted: bool,
+}
+
+/// How a pipe was left after reading from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pipe {
+    /// Nothing more for now.
+    Empty,
+    /// There is more.
+    More,
+    /// The other side is gone.
+    Closed,
+}
+
+impl Frames {
+    /// For the side that is not greeted.
+    pub(super) fn without_greeting() -> Self {
+        Frames { greeted: true, ..Frames::default() }
+    }
+
+    /// Reads what is there, up to about `most` bytes.
+    pub(super) fn fill(&mut self, pipe: impl AsFd, most: usize) -> Result<Pipe, Errno> {
+        const CHUNK: usize = 64 << 10;
+        self.buffer.drain(..std::mem::take(&mut self.taken));
+        // One large message does not keep its memory for good.
+        if self.buffer.capacity() > 64 * CHUNK && self.buffer.len() < CHUNK {
+            self.buffer.shrink_to(CHUNK);
+        }
+        let enough = self.buffer.len() + most;
+        loop {
+            let len = self.buffer.len();
+            self.buffer.reserve(CHUNK);
+            let read = rustix::io::read(&pipe, rustix::buffer::spare_capacity(&mut self.buffer));
+            match read {
+                Ok(0) => return Ok(Pipe::Closed),
+                // A pipe gives all it has; asking again costs more than polling.
+                Ok(n) if n < CHUNK => return Ok(Pipe::Empty),
+                Ok(_) if self.buffer.len() >= enough => return Ok(Pipe::More),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(Pipe::Empty),
+                Err(error) => {
+                    self.buffer.truncate(len);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// The next whole message; `Err` when these are not our frames.
+    pub(super) fn next<M: DeserializeOwned>(&mut self) -> Result<Option<M>, String> {
+        if !self.greeted && !self.find_greeting()? {
+            return Ok(None);
+        }
+        let Some((head, rest)) = self.buffer[self.taken..].split_first_chunk::<4>() else { return Ok(None) };
+        let len = u32::from_le_bytes(*head) as usize;
+        let Some(frame) = rest.get(..len) else { return Ok(None) };
+        let message =
+            rmp_serde::from_slice(frame).map_err(|error| format!("a message that is none: {error}"))?;
+        self.taken += 4 + len;
+        Ok(Some(message))
+    }
+
+    fn find_greeting(&mut self) -> Result<bool, String> {
+        if let Some(at) = self.buffer.windows(GREETING.len()).position(|window| window == GREETING) {
+            self.taken = at + GREETING.len();
+            self.greeted = true;
+            return Ok(true);
+        }
+        if self.buffer.len() > MAX_NOISE {
+            let said = String::from_utf8_lossy(&self.buffer[..80]).into_owned();
+            return Err(format!("it does not greet as a slot does, but says {said:?}"));
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,20 @@
+//! Manyhands for servers and command lines.
+
+#![allow(dead_code)] // until the parts below meet
+
+mod api;
+mod assemble;
+mod assets;
+mod cli;
+mod config;
+mod driver;
+mod engine;
+mod guests;
+mod identity;
+mod net;
+mod paths;
+mod storage;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

@@ -1,0 +1,86 @@
+//! The data folder itself: one process at a time.
+
+use super::{StorageError, words};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+pub(super) struct Folder {
+    dir: PathBuf,
+    /// Released by the system when this process ends, however it ends.
+    _lock: File,
+    _temporary: Option<TempDir>,
+}
+
+impl Folder {
+    pub(super) fn open(dir: &Path) -> Result<Folder, StorageError> {
+        Folder::prepare(dir.to_path_buf(), None)
+    }
+
+    pub(super) fn temporary() -> Result<Folder, StorageError> {
+        let place = std::env::temp_dir();
+        let temporary = tempfile::Builder::new().prefix("manyhands-").tempdir();
+        let temporary = temporary.map_err(|e| words::io("make a folder in", &place, &e))?;
+        Folder::prepare(temporary.path().to_path_buf(), Some(temporary))
+    }
+
+    fn prepare(dir: PathBuf, temporary: Option<TempDir>) -> Result<Folder, StorageError> {
+        fs::create_dir_all(&dir).map_err(|e| words::io("make the data folder", &dir, &e))?;
+        let lock = lock(&dir)?;
+        let folder = Folder { dir, _lock: lock, _temporary: temporary };
+        let (blobs, partial) = (folder.blobs(), folder.partial());
+        fs::create_dir_all(&blobs).map_err(|e| words::io("make the folder", &blobs, &e))?;
+        // What an earlier process left unfinished.
+        match fs::remove_dir_all(&partial) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(words::io("empty the folder", &partial, &e));
+            }
+            _ => {}
+        }
+        fs::create_dir_all(&partial).map_err(|e| words::io("make the folder", &partial, &e))?;
+        Ok(folder)
+    }
+
+    pub(super) fn database(&self) -> PathBuf {
+        self.dir.join("state.redb")
+    }
+
+    pub(super) fn blobs(&self) -> PathBuf {
+        self.dir.join("blobs")
+    }
+
+    pub(super) fn partial(&self) -> PathBuf {
+        self.dir.join("partial")
+    }
+}
+
+fn lock(dir: &Path) -> Result<File, StorageError> {
+    let path = dir.join("lock");
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(|e| words::io("write to the data folder: opening", &path, &e))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            let _ = (&file).take(20).read_to_string(&mut pid); // for people only
+            let who = match pid.trim().parse::<u32>() {
+                Ok(pid) => format!("another manyhands process (pid {pid})"),
+                Err(_) => "another manyhands process".into(),
+            };
+            return Err(StorageError(format!(
+                "the data folder {} is in use by {who}: stop that process, or choose another folder with --data DIR",
+                dir.display()
+            )));
+        }
+        Err(TryLockError::Error(e)) => return Err(words::io("lock", &path, &e)),
+    }
+    let written = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
+    written.map_err(|e| words::io("write to", &path, &e))?;
+    Ok(file)
+}

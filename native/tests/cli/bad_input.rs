@@ -1,0 +1,84 @@
+//! What is wrong is refused with what happened, to what, and what to do next.
+
+use crate::guests;
+use crate::world::World;
+
+#[test]
+fn what_is_no_program_is_refused_by_name() {
+    let world = World::new();
+    world.file("text.wasm", "#!/bin/sh\necho hello\n");
+    world.file("elf.wasm", b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+    world.file("empty.wasm", "");
+    world.file("component.wasm", b"\0asm\x0d\0\x01\0");
+    world.program("imports.wasm", guests::STRANGE_IMPORTS);
+    world.program("library.wasm", guests::NO_START);
+    for (program, words) in [
+        ("text.wasm", &["text.wasm"][..]),
+        ("elf.wasm", &["elf.wasm", "ELF"]),
+        ("empty.wasm", &["empty.wasm", "empty"]),
+        ("component.wasm", &["component.wasm", "component"]),
+        ("imports.wasm", &["imports.wasm", "launch_rocket", "no_such_function"]),
+        ("library.wasm", &["library.wasm", "_start"]),
+    ] {
+        world.run(["run", program]).failed(2, words);
+    }
+}
+
+#[test]
+fn files_that_do_not_exist_are_named() {
+    let world = World::new();
+    world.program("cat.wasm", guests::CAT);
+    std::fs::create_dir(world.path("folder")).unwrap();
+    world.run(["run", "gone.wasm"]).failed(2, &["program gone.wasm: no such file"]);
+    world.run(["run", "cat.wasm", "--file", "gone.txt"]).failed(2, &["file gone.txt: no such file"]);
+    world
+        .run(["map", "cat.wasm", "--", "gone.txt", "folder"])
+        .failed(2, &["gone.txt: no such file", "it is a folder"]);
+    world.run(["map", "cat.wasm"]).failed(2, &["no inputs"]);
+    world.run(["submit", "gone.toml"]).failed(2, &["gone.toml: no such file"]);
+}
+
+#[test]
+fn a_description_with_mistakes_is_answered_with_their_place() {
+    let world = World::new();
+    world.file("job.toml", "program = 'cat.wasm'\nargumets = []\n");
+    world.run(["submit", "job.toml"]).failed(2, &["job.toml:2:1", "argumets", "did you mean `arguments`"]);
+    world.file("job.toml", "program = 'cat.wasm'\ninputs = ['*.wasm']\nsweep = { count = 3 }\n");
+    world.run(["submit", "job.toml"]).failed(2, &["job.toml:3:1", "`sweep` contradicts `inputs` in line 2"]);
+}
+
+#[test]
+fn without_a_gateway_commands_that_need_one_say_what_to_do() {
+    let world = World::new();
+    world.program("cat.wasm", guests::CAT);
+    world.file("job.toml", "program = 'cat.wasm'\n");
+    for words in [
+        &["jobs"][..],
+        &["job", "abcd"],
+        &["nodes"],
+        &["cancel", "abcd"],
+        &["results", "abcd", "-o", "x"],
+        &["submit", "job.toml"],
+    ] {
+        world.run(words).failed(3, &["manyhands up --gateway", "--gateway URL"]);
+    }
+    // A port that nobody has: bound here, and given up again.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{free}");
+    world.run(["run", "cat.wasm", "--gateway", &url]).failed(3, &[&url, "nothing listens there"]);
+    world.run(["jobs", "--gateway", "ftp://x"]).failed(2, &["ftp"]);
+}
+
+#[test]
+fn mistakes_in_usage_end_with_2() {
+    let world = World::new();
+    world.run(["dance"]).failed(2, &["dance"]);
+    world.run(["up"]).failed(2, &["--gateway", "--join URL"]);
+    world.run(["up", "--join", "/ip4/1.2.3.4"]).failed(2, &["/tcp/"]);
+    world.file("bad.toml", "[up]\nslot = 1\n");
+    world.run(["up", "--config", "bad.toml"]).failed(2, &["bad.toml:2:1", "did you mean `slots`"]);
+    let mut command = world.command(["up", "--gateway"]);
+    let output = command.env("MANYHANDS_UP_SLOTS", "many").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("MANYHANDS_UP_SLOTS"));
+}

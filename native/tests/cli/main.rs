@@ -1,0 +1,9 @@
+//! Stories of the command line: the real binary, real processes, loopback, folders of their own.
+
+mod bad_input;
+mod gateways;
+mod guests;
+mod mapping;
+mod running;
+mod submitting;
+mod world;
