@@ -1,0 +1,225 @@
+// A swarm for one test: processes of the real binary, tabs of a real browser, the real API.
+//
+// Nothing here sleeps. A story goes on when a process says that it is ready, when the gateway's
+// events say that something changed, or when a page shows it. What it started ends with it.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+
+export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+export const BINARY = process.env.MANYHANDS ?? join(ROOT, "target/release/manyhands");
+
+/** An example task, as a module for the swarm. */
+export const guest = (name) => join(dirname(BINARY), "../wasm/wasm32-wasip1/release", `${name}.wasm`);
+
+/** The same task, compiled for this machine: what is right is what it says. */
+export const native = (name) => join(dirname(BINARY), name);
+
+/** Runs a program to its end: `{code, stdout, stderr}`, the output as text. */
+export async function execute(program, args, { stdin, ...options } = {}) {
+  const child = spawn(program, args, { ...options, stdio: ["pipe", "pipe", "pipe"] });
+  const output = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"]) {
+    child[name].setEncoding("utf8").on("data", (text) => (output[name] += text));
+  }
+  // A program that does not read its input is none of our business.
+  child.stdin.on("error", () => {});
+  child.stdin.end(stdin);
+  const [code] = await once(child, "close");
+  return { code, ...output };
+}
+
+/** A process of `manyhands up`. */
+class Node {
+  #child;
+
+  /** Returns when the node says that it is ready. */
+  static async up(args, data) {
+    const node = new Node();
+    const all = ["--data", data, "up", "--ready-json", "--until-stdin-closes", ...args];
+    const child = spawn(BINARY, all, { stdio: ["pipe", "pipe", "pipe"] });
+    node.#child = child;
+    let said = "";
+    child.stderr.setEncoding("utf8").on("data", (text) => (said = (said + text).slice(-8000)));
+    const ended = once(child, "close").then(([code, signal]) => {
+      throw new Error(`manyhands ${all.join(" ")} ended (${signal ?? code}) before it was ready:\n${said}`);
+    });
+    const [line] = await Promise.race([once(createInterface(child.stdout), "line"), ended]);
+    ended.catch(() => {});
+    Object.assign(node, JSON.parse(line));
+    return node;
+  }
+
+  /** Ends it as a power cut would, or otherwise as `signal` says. */
+  async kill(signal = "SIGKILL") {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    this.#child.kill(signal);
+    await once(this.#child, "close");
+  }
+}
+
+/** A gateway with what joins it. Made for one test, and gone with it. */
+export class Swarm {
+  #data;
+  #nodes = [];
+  #browser;
+  /** Uncaught errors of pages, in words: a test that expects none looks here. */
+  troubles = [];
+
+  /** `story` is the test, or whatever else has an `after` for what is to be done at its end. */
+  static async start(story, ...args) {
+    const swarm = new Swarm();
+    story.after(() => swarm.#end());
+    swarm.#data = await mkdtemp(join(tmpdir(), "manyhands-"));
+    const ports = ["--http-port", "0", "--p2p-port", "0", "--ws-port", "0"];
+    // Alone by default, so that a test sees who computes.
+    await swarm.#gateway([...(args.includes("--slots") ? [] : ["--slots", "0"]), ...ports, ...args]);
+    return swarm;
+  }
+
+  async #gateway(args) {
+    this.gateway = await this.#up(["--gateway", "--name", "gateway", ...args], "gateway");
+    this.url = this.gateway.http.replace(/\/$/, "");
+  }
+
+  /** Starts the gateway once more, on the same data and the same ports. */
+  async restartGateway() {
+    const port = (transport) => {
+      const address = this.gateway.addresses.find((one) => transport.test(one));
+      return new RegExp("/tcp/(\\d+)").exec(address)[1];
+    };
+    const ports = ["--http-port", new URL(this.url).port, "--p2p-port", port(/tcp\/\d+\/p2p/), "--ws-port", port(/\/ws/)];
+    await this.#gateway(["--slots", "0", ...ports]);
+  }
+
+  worker(name, slots = 1) {
+    return this.#up(["--join", this.url, "--name", name, "--slots", String(slots)], name);
+  }
+
+  async #up(args, folder) {
+    const node = await Node.up(args, join(this.#data, folder));
+    this.#nodes.push(node);
+    return node;
+  }
+
+  /** A tab of one browser that this swarm's pages share. */
+  async tab(path = "/", options = {}) {
+    this.#browser ??= await chromium.launch({
+      executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
+      args: ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    });
+    const context = await this.#browser.newContext(options);
+    const page = await context.newPage();
+    page.on("pageerror", (error) => this.troubles.push(`${path}: ${error.message}`));
+    await page.goto(this.url + path);
+    return page;
+  }
+
+  /** A tab that gives `slots` slots, connected. */
+  async donor(name, slots = 1) {
+    const page = await this.tab();
+    await page.getByText("Name this tab").click();
+    await page.getByLabel("Name of this tab").fill(name);
+    const slider = page.getByRole("slider");
+    if (await slider.isEnabled()) await slider.fill(String(slots));
+    await page.getByRole("button", { name: "Start", exact: true }).click();
+    return page;
+  }
+
+  /** What the API answers; an answer that is no success is an error. */
+  async api(path, { method = "GET", body, headers } = {}) {
+    const answer = await fetch(`${this.url}/api/v1/${path}`, {
+      method,
+      body,
+      headers: { Authorization: `Bearer ${this.gateway.token}`, ...headers },
+    });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+    return JSON.parse(text);
+  }
+
+  async upload(path) {
+    return (await this.api("blobs", { method: "POST", body: await readFile(path) })).id;
+  }
+
+  submit(job) {
+    const headers = { "Content-Type": "application/json" };
+    return this.api("jobs", { method: "POST", body: JSON.stringify(job), headers });
+  }
+
+  /** Follows a job until `enough(job)`; gives the job as it then was. */
+  async follow(id, enough) {
+    for await (const { data } of this.#events(`jobs/${id}/events`)) {
+      if (data?.units && enough(data)) return data;
+    }
+    throw new Error(`the events of job ${id} ended before what was waited for: ${JSON.stringify(await this.api(`jobs/${id}`))}`);
+  }
+
+  finished(id) {
+    return this.follow(id, (job) => ["done", "failed", "cancelled"].includes(job.state));
+  }
+
+  /** Waits until the list of nodes is as it should be; gives the list. */
+  async nodes(enough) {
+    for await (const { name } of this.#events("events")) {
+      if (name !== "nodes") continue;
+      const { nodes } = await this.api("nodes");
+      if (enough(nodes)) return nodes;
+    }
+    throw new Error("the gateway closed its events");
+  }
+
+  /** Every result of a job, in the order of its units. */
+  async results(id) {
+    const all = [];
+    for (let from = 0; from !== null; ) {
+      const page = await this.api(`jobs/${id}/results?from=${from}&limit=500`);
+      all.push(...page.results);
+      from = page.next;
+    }
+    return all;
+  }
+
+  async *#events(path) {
+    const closing = new AbortController();
+    const headers = { Authorization: `Bearer ${this.gateway.token}`, Accept: "text/event-stream" };
+    const answer = await fetch(`${this.url}/api/v1/${path}`, { headers, signal: closing.signal });
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+    let event = { name: "message", data: "" };
+    try {
+      for await (const line of lines(answer.body)) {
+        if (line === "") {
+          if (event.data) yield { name: event.name, data: JSON.parse(event.data) };
+          event = { name: "message", data: "" };
+        } else if (line.startsWith("event:")) event.name = line.slice(6).trim();
+        else if (line.startsWith("data:")) event.data += line.slice(5).trim();
+      }
+    } finally {
+      closing.abort();
+    }
+  }
+
+  async #end() {
+    await this.#browser?.close();
+    await Promise.all(this.#nodes.map((node) => node.kill()));
+    if (this.#data) await rm(this.#data, { recursive: true, force: true });
+  }
+}
+
+async function* lines(body) {
+  let rest = "";
+  for await (const text of body.pipeThrough(new TextDecoderStream())) {
+    const parts = (rest + text).split("\n");
+    rest = parts.pop();
+    yield* parts;
+  }
+}
+
+export const stdout = (result) => Buffer.from(result.stdout.base64, "base64").toString();

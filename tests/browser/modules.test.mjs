@@ -1,0 +1,164 @@
+// The pages' modules without a page: a session's life, words and numbers, streams of events.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { percent, size, span } from "../../www/format.js";
+import { events } from "../../www/live.js";
+import { Session } from "../../www/session.js";
+import { environmentOf, pathFault, programFault, splitWords } from "../../www/words.js";
+
+class FakeWorker {
+  static all = [];
+  heard = [];
+  ended = false;
+  constructor() {
+    FakeWorker.all.push(this);
+  }
+  postMessage(message) {
+    this.heard.push(message);
+  }
+  terminate() {
+    this.ended = true;
+  }
+  says(data) {
+    this.onmessage({ data });
+  }
+  works(units_done, cpu_us) {
+    this.says({ type: "status", state: "connected", work: { slots: 1, busy: 1, units_done, cpu_us, current: [] } });
+  }
+}
+
+/** A session whose Workers and clock are the test's. */
+function session(t) {
+  t.mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  FakeWorker.all = [];
+  return new Session(() => new FakeWorker());
+}
+const newest = () => FakeWorker.all.at(-1);
+const GIVEN = { gateway: "http://127.0.0.1:8080", slots: 2 };
+
+test("a session makes no Worker before it is started, and one after", (t) => {
+  const it = session(t);
+  assert.equal(FakeWorker.all.length, 0);
+  it.start(GIVEN);
+  assert.deepEqual(newest().heard, [{ type: "start", ...GIVEN }]);
+  it.start(GIVEN);
+  assert.equal(FakeWorker.all.length, 1, "a second click starts nothing");
+});
+
+test("Stop ends the Worker even when it does not answer", (t) => {
+  const it = session(t);
+  it.start(GIVEN);
+  newest().works(3, 1e6);
+  it.stop();
+  assert.equal(newest().ended, false, "it may say good-bye");
+  t.mock.timers.tick(300);
+  assert.equal(newest().ended, true);
+  assert.equal(it.phase, "off");
+  assert.equal(it.totals.units_done, 3);
+});
+
+test("after a panic a new Worker starts, with the slots of now, and the totals go on", (t) => {
+  const it = session(t);
+  it.start(GIVEN);
+  newest().works(5, 2e6);
+  it.setSlots(7);
+  newest().says({ type: "fatal", message: "index out of bounds" });
+  assert.equal(it.phase, "restarting");
+  assert.equal(FakeWorker.all[0].ended, true);
+  t.mock.timers.tick(1000);
+  assert.equal(newest().heard[0].slots, 7);
+  newest().works(2, 1e6);
+  assert.deepEqual([it.totals.units_done, it.totals.cpu_us], [7, 3e6]);
+});
+
+test("a Worker that keeps failing is given up after five restarts, until somebody tries again", (t) => {
+  const it = session(t);
+  it.start(GIVEN);
+  for (const wait of [1000, 2000, 4000, 8000, 16000]) {
+    newest().says({ type: "fatal", message: "no" });
+    t.mock.timers.tick(wait - 1);
+    assert.equal(it.phase, "restarting");
+    t.mock.timers.tick(1);
+    assert.equal(it.phase, "starting");
+  }
+  newest().says({ type: "fatal", message: "no" });
+  assert.equal(it.phase, "failed");
+  t.mock.timers.tick(600_000);
+  assert.equal(FakeWorker.all.length, 6);
+  it.start(GIVEN);
+  assert.equal(FakeWorker.all.length, 7);
+});
+
+test("a minute of good work makes the next failure a first one", (t) => {
+  const it = session(t);
+  it.start(GIVEN);
+  newest().says({ type: "fatal", message: "no" });
+  t.mock.timers.tick(1000);
+  newest().works(1, 1);
+  t.mock.timers.tick(61_000);
+  newest().works(2, 2);
+  newest().says({ type: "fatal", message: "no" });
+  assert.equal(it.failure.restart, 1);
+});
+
+test("a Worker that was ended is not heard any more", (t) => {
+  const it = session(t);
+  it.start(GIVEN);
+  const first = newest();
+  first.says({ type: "fatal", message: "no" });
+  t.mock.timers.tick(1000);
+  first.works(99, 1);
+  assert.equal(it.totals.units_done, 0);
+});
+
+test("arguments part as on a command line", () => {
+  assert.deepEqual(splitWords(`--seed {} "two words" 'x "y"' a\\ b ""`).words, ["--seed", "{}", "two words", 'x "y"', "a b", ""]);
+  assert.match(splitWords(`say "no`).fault, /not closed/);
+});
+
+test("an environment names what is wrong with it", () => {
+  assert.deepEqual(environmentOf("A=1\n\nB=x=y").values, { A: "1", B: "x=y" });
+  assert.match(environmentOf("A=1\nnonsense").fault, /Line 2/);
+  assert.match(environmentOf("A=1\nA=2").fault, /twice/);
+});
+
+test("paths that leave a task's own root are refused", () => {
+  for (const path of ["", "/etc/passwd", "a//b", "../x", "a/./b", "x".repeat(256)]) assert.ok(pathFault(path), path);
+  assert.equal(pathFault("data/in put.txt"), null);
+});
+
+test("what is no module is called by what it is", () => {
+  const says = (...bytes) => programFault(new Uint8Array(bytes), bytes.length);
+  assert.equal(says(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0), null);
+  assert.match(says(0, 0x61, 0x73, 0x6d, 0x0d, 0, 1, 0), /component/);
+  assert.match(says(0x7f, 0x45, 0x4c, 0x46), /Linux/);
+  assert.match(says(...new TextEncoder().encode(";; hi\n(module)")), /text/);
+  assert.match(says(), /empty/);
+});
+
+test("numbers read as people say them", () => {
+  assert.deepEqual([0, 0.004, 3.21, 59.6, 200, 18_120, 100_000].map(span), ["0 s", "4 ms", "3.2 s", "1 min", "3 min 20 s", "5 h 2 min", "1 d 3 h"]);
+  assert.deepEqual([1, 999, 4200, 999_950, 18e6].map(size), ["1 byte", "999 bytes", "4.2 kB", "1.0 MB", "18 MB"]);
+  assert.deepEqual([[0, 9], [1, 10_000], [9999, 10_000], [5, 5]].map(([a, b]) => percent(a, b)), ["0 %", "< 1 %", "99 %", "100 %"]);
+});
+
+test("events are read however the bytes are cut", async () => {
+  const text = ': hello\n\nevent: job\r\ndata: {"name":"ä"}\r\n\r\nevent: nodes\ndata: {}\n\ndata: broken{\n\n';
+  const whole = [];
+  for (const cut of [1, 2, 3, 7, 1000]) {
+    const bytes = new TextEncoder().encode(text);
+    const body = new ReadableStream({
+      start(controller) {
+        for (let at = 0; at < bytes.length; at += cut) controller.enqueue(bytes.slice(at, at + cut));
+        controller.close();
+      },
+    });
+    const seen = [];
+    for await (const event of events(body)) seen.push(event);
+    whole.push(seen);
+  }
+  for (const seen of whole) {
+    assert.deepEqual(seen, [{ name: "job", data: { name: "ä" } }, { name: "nodes", data: {} }, { name: "message", data: null }]);
+  }
+});
