@@ -1,7 +1,5 @@
 //! Manyhands for servers and command lines.
 
-#![allow(dead_code)] // until the parts below meet
-
 mod api;
 mod assemble;
 mod assets;

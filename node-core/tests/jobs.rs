@@ -26,6 +26,56 @@ fn a_sweep_runs_on_all_workers_and_ends_well() {
 }
 
 #[test]
+fn who_watches_the_nodes_is_told_of_every_change() {
+    let mut world = World::seed(3).swarm(3, 2);
+    world.run_for(Duration::from_secs(1));
+    let spec = world.sweep(0, 60);
+    let shown = |w: &World| -> Vec<_> {
+        w.node(0).nodes(w.now).into_iter().map(|node| (node.id, node.slots, node.free)).collect()
+    };
+    let (mut seen, mut slots) = (shown(&world), 2);
+    let job = world.submit(0, spec);
+    while !world.is_over(job) {
+        let told = world.told.len();
+        if world.job(job).is_some_and(|job| job.done > 20 * slots - 20 && slots < 4) {
+            slots += 1;
+            world.drive(1, NodeInput::Command(Command::SetSlots(slots)));
+        }
+        assert!(world.step());
+        if world.told[told..]
+            .iter()
+            .any(|(_, at, event)| *at == 0 && matches!(event, NodeEvent::NodesChanged))
+        {
+            seen = shown(&world);
+        }
+        assert_eq!(seen, shown(&world), "a change that was not told");
+    }
+    assert_eq!(slots, 4);
+}
+
+#[test]
+fn a_node_that_fails_at_every_unit_rests_and_the_others_do_the_work() {
+    let mut world = World::seed(4).swarm(2, 1);
+    world.break_engine(1, true);
+    let spec = world.sweep(0, 400);
+    let job = world.submit(0, spec);
+    world.run_until(A_MINUTE, "the job is done", |w| w.is_over(job));
+    world.assert_all_right(job, 400);
+    let view = world.job(job).unwrap();
+    assert!(view.lost_placements < 10, "{} times in vain", view.lost_placements);
+    let reason = world.node(1).work(world.now).idle_reason.unwrap();
+    assert!(reason.contains("rests"), "{reason}");
+
+    // Mended, it is found out by one unit, and takes its share again.
+    world.break_engine(1, false);
+    world.run_for(A_MINUTE * 3);
+    let spec = world.sweep(0, 100);
+    let job = world.submit(0, spec);
+    world.run_until(A_MINUTE, "the next job is done", |w| w.is_over(job));
+    assert_eq!(world.job(job).unwrap().by_node.len(), 2);
+}
+
+#[test]
 fn slots_are_kept_busy_in_spite_of_the_wire() {
     // 400 units of 20 ms on 4 slots are 2 s of work; the wire takes up to 40 ms a message.
     let mut world = World::seed(2).swarm(2, 2);

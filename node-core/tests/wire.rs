@@ -122,7 +122,10 @@ fn a_cut_or_changed_frame_is_an_error_and_never_a_panic() {
             bytes[at] = bytes[at].wrapping_add(0x55);
             drop(decode(&bytes, message.channel()));
         }
-        let longer = [&frame[..], &[0]].concat();
-        assert!(decode(&longer, message.channel()).is_err(), "nothing may follow");
+        // A whole value, the marker that MessagePack reserves, and the head of a text to come.
+        for more in [0, 0xc1, 0xdb] {
+            let longer = [&frame[..], &[more]].concat();
+            assert!(decode(&longer, message.channel()).is_err(), "nothing may follow, not even {more:#x}");
+        }
     }
 }

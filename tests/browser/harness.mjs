@@ -64,6 +64,9 @@ class Node {
   }
 }
 
+/** How long a story waits for one thing, ms. Many times what a slow machine needs: it ends what hangs. */
+const PATIENCE = 120_000;
+
 /** A gateway with what joins it. Made for one test, and gone with it. */
 export class Swarm {
   #data;
@@ -155,11 +158,8 @@ export class Swarm {
   }
 
   /** Follows a job until `enough(job)`; gives the job as it then was. */
-  async follow(id, enough) {
-    for await (const { data } of this.#events(`jobs/${id}/events`)) {
-      if (data?.units && enough(data)) return data;
-    }
-    throw new Error(`the events of job ${id} ended before what was waited for: ${JSON.stringify(await this.api(`jobs/${id}`))}`);
+  follow(id, enough) {
+    return this.#wait(`jobs/${id}/events`, ({ data }) => data, (job) => job.units && enough(job));
   }
 
   finished(id) {
@@ -167,13 +167,27 @@ export class Swarm {
   }
 
   /** Waits until the list of nodes is as it should be; gives the list. */
-  async nodes(enough) {
-    for await (const { name } of this.#events("events")) {
-      if (name !== "nodes") continue;
-      const { nodes } = await this.api("nodes");
-      if (enough(nodes)) return nodes;
+  nodes(enough) {
+    const load = async ({ name }) => (name === "nodes" ? (await this.api("nodes")).nodes : undefined);
+    return this.#wait("events", load, enough);
+  }
+
+  /** The first that is `enough` of what `load` makes of the events at `path`. */
+  async #wait(path, load, enough) {
+    let last;
+    let why = "the gateway ended them";
+    try {
+      for await (const event of this.#events(path)) {
+        const now = await load(event);
+        if (now === undefined) continue;
+        last = now;
+        if (enough(now)) return now;
+      }
+    } catch (error) {
+      if (error.name !== "TimeoutError") throw error;
+      why = `not within ${PATIENCE / 1000} s`;
     }
-    throw new Error("the gateway closed its events");
+    throw new Error(`what was waited for in ${path} did not come (${why}); it stands at ${JSON.stringify(last)}`);
   }
 
   /** Every result of a job, in the order of its units. */
@@ -190,7 +204,8 @@ export class Swarm {
   async *#events(path) {
     const closing = new AbortController();
     const headers = { Authorization: `Bearer ${this.gateway.token}`, Accept: "text/event-stream" };
-    const answer = await fetch(`${this.url}/api/v1/${path}`, { headers, signal: closing.signal });
+    const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(PATIENCE)]);
+    const answer = await fetch(`${this.url}/api/v1/${path}`, { headers, signal });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     let event = { name: "message", data: "" };
     try {

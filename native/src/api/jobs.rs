@@ -133,7 +133,7 @@ pub(super) async fn check_ready(state: &ApiState) -> Result<(), Problem> {
 
 /// The job as it stands.
 pub(super) async fn read(state: &ApiState, id: JobId) -> Result<Job, Problem> {
-    match state.node.read(move |node, now| Job::of(node, now, id)).await? {
+    match state.node.read(move |node, _| Job::of(node, id)).await? {
         Some(job) => Ok(job),
         None => {
             check_ready(state).await?;
@@ -171,10 +171,10 @@ pub(super) async fn list(
     let limit = JOBS.of(query.limit)? as usize;
     let after = query.cursor.as_deref().map(Cursor::parse).transpose()?;
     check_ready(&state).await?;
-    let list = state.node.read(move |node, now| {
+    let list = state.node.read(move |node, _| {
         let (jobs, more) = page(node.jobs(), after.as_ref(), limit);
         let next = jobs.last().filter(|_| more).map(|job| Cursor::at(job).to_string());
-        let names = Names::of(node, now);
+        let names = Names::of(node);
         JobList { jobs: jobs.into_iter().map(|job| Job::new(job, &names)).collect(), next }
     });
     Ok(Json(list.await?))

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use node_core::ids::{BlobId, JobId, NodeId};
 use node_core::node::snapshot::{JobState, JobView, NodeView, UnitState, UnitView};
 use node_core::work::spec::{BlobRef, Data, NamedData, UnitResult};
-use node_core::{Node, Platform, Time};
+use node_core::{Node, Platform};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sandbox::End;
 use serde::{Serialize, Serializer};
@@ -235,21 +235,21 @@ impl Job {
     }
 
     /// A job of this node, if it has it.
-    pub(super) fn of(node: &Node, now: Time, id: JobId) -> Option<Self> {
+    pub(super) fn of(node: &Node, id: JobId) -> Option<Self> {
         let job = node.job(id)?;
         // Most looks at a job come before anybody computed for it.
-        let names = if job.by_node.is_empty() { Names::default() } else { Names::of(node, now) };
+        let names = if job.by_node.is_empty() { Names::default() } else { Names::of(node) };
         Some(Job::new(job, &names))
     }
 }
 
-/// The names of nodes that are known now.
+/// The names of nodes that are known, here or gone.
 #[derive(Default)]
 pub(super) struct Names(BTreeMap<NodeId, String>);
 
 impl Names {
-    pub(super) fn of(node: &Node, now: Time) -> Self {
-        Names(node.nodes(now).into_iter().map(|node| (node.id, node.name)).collect())
+    pub(super) fn of(node: &Node) -> Self {
+        Names(node.names())
     }
 
     fn share(&self, (node, units, cpu_us): (NodeId, u64, u64)) -> NodeShare {

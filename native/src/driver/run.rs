@@ -30,6 +30,7 @@ pub(super) async fn run(
         epoch,
         node: Node::new(id, config, seed, Time::ZERO),
         host: NativeHost { storage, engine, link, events, wake: None, submitting: HashMap::new() },
+        unreached: HashMap::new(),
     };
     driver.drive(wall_clock());
     let stored = blobs.into_iter().map(|blob| (blob.id, blob.len)).collect();
@@ -74,6 +75,8 @@ struct Driver {
     epoch: Instant,
     node: Node,
     host: NativeHost,
+    /// Why nobody was reached at an address, so that it is told once and not at each try.
+    unreached: HashMap<String, String>,
 }
 
 impl Driver {
@@ -114,6 +117,7 @@ impl Driver {
             }
             LinkEvent::Connected { peer } => {
                 tracing::info!(peer = %peer.short(), "connected");
+                self.unreached.clear();
                 self.drive(NodeInput::Connected { peer });
             }
             LinkEvent::Disconnected { peer, reason } => {
@@ -121,12 +125,18 @@ impl Driver {
                 self.drive(NodeInput::Disconnected { peer, reason });
             }
             LinkEvent::Fault { peer, what } => tracing::warn!(peer = %peer.short(), what, "a peer's fault"),
-            LinkEvent::Listening { addr } => tracing::info!(%addr, "listening"),
+            LinkEvent::Listening { addr } => tracing::debug!(%addr, "listening"),
             LinkEvent::ListeningEnded { addr, reason } => {
                 tracing::warn!(%addr, reason, "not listening any more");
             }
             LinkEvent::DialFailed { addr, reason, retry_in } => {
-                tracing::warn!(%addr, reason, ?retry_in, "nobody reached");
+                // As many addresses as there are to join.
+                let before = self.unreached.insert(addr.to_string(), reason.clone());
+                if before.as_ref() == Some(&reason) {
+                    tracing::debug!(%addr, reason, ?retry_in, "nobody reached");
+                } else {
+                    tracing::warn!(%addr, reason, ?retry_in, "nobody reached; trying on");
+                }
             }
         }
     }

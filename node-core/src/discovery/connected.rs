@@ -53,6 +53,8 @@ pub enum Event {
     Found(Found),
     /// Some node has room that it had not before.
     Room,
+    /// What a node gives, or how much of it is free, is not what it was.
+    Changed,
 }
 
 impl Protocol for Connected {
@@ -72,14 +74,21 @@ impl Protocol for Connected {
             }
             Input::Message { from, message } => {
                 let Some(entry) = self.nodes.get_mut(&from) else { return };
-                let before = entry.now().map_or(0, |o| o.room);
+                let before = entry.now();
                 entry.offer = Some(message);
-                if entry.now().is_some_and(|o| o.room > before) {
+                let now = entry.now();
+                if now.map(shown) != before.map(shown) {
+                    cx.emit(Event::Changed);
+                }
+                if now.map(|o| o.room) > before.map(|o| o.room) {
                     cx.emit(Event::Room);
                 }
             }
             Input::Command(Command::Find(query)) => {
-                let found = self.find(&query);
+                let (found, changed) = self.find(&query);
+                if changed {
+                    cx.emit(Event::Changed);
+                }
                 cx.emit(Event::Found(found));
             }
             Input::Command(Command::Offer { to, offer }) => cx.send(to, offer),
@@ -87,6 +96,7 @@ impl Protocol for Connected {
                 if let Some(offer) = self.nodes.get_mut(&node).and_then(|e| e.offer.as_mut()) {
                     offer.free = 0;
                     offer.room = 0;
+                    cx.emit(Event::Changed);
                 }
             }
             Input::Down(_) | Input::Timer(()) => {}
@@ -102,8 +112,9 @@ impl Connected {
 
     /// Free slots first; the rest of the room only by a guided share, so that at a job's end
     /// no node sits on a queue while others are idle (our choice: half of what an equal
-    /// division would give each, as in guided self-scheduling).
-    fn find(&mut self, query: &Query) -> Found {
+    /// division would give each, as in guided self-scheduling). Says too whether free slots
+    /// were taken.
+    fn find(&mut self, query: &Query) -> (Found, bool) {
         let mut able: Vec<(NodeId, Offer)> = Vec::new();
         let mut too_small = 0u64;
         for (node, entry) in &self.nodes {
@@ -132,6 +143,7 @@ impl Connected {
                 place.units += units;
             }
         }
+        let changed = able.iter().zip(&places).any(|((_, offer), place)| offer.free > 0 && place.units > 0);
         places.retain(|p| p.units > 0);
         for place in &places {
             if let Some(entry) = self.nodes.get_mut(&place.node) {
@@ -139,8 +151,13 @@ impl Connected {
             }
         }
         let shortage = (left > 0).then(|| shortage(&able, too_small, query.needs.memory_bytes));
-        Found { query: query.id, places, shortage }
+        (Found { query: query.id, places, shortage }, changed)
     }
+}
+
+/// What people are shown of an offer.
+fn shown(offer: Offer) -> (u32, u32) {
+    (offer.slots, offer.free)
 }
 
 fn shortage(able: &[(NodeId, Offer)], too_small: u64, memory: u64) -> String {
@@ -180,7 +197,7 @@ mod tests {
     }
 
     fn ask(finder: &mut Connected, units: u32) -> Vec<(u8, u32)> {
-        let found = finder.find(&Query { id: 1, units, needs: Needs::default() });
+        let (found, _) = finder.find(&Query { id: 1, units, needs: Needs::default() });
         found.places.iter().map(|p| (p.node.0[0], p.units)).collect()
     }
 
@@ -206,7 +223,7 @@ mod tests {
     fn nobody_is_asked_for_more_memory_than_it_gives() {
         let mut finder = finder(&[(1, 4, 4)]);
         let needs = Needs { memory_bytes: 2 << 30 };
-        let found = finder.find(&Query { id: 1, units: 1, needs });
+        let (found, _) = finder.find(&Query { id: 1, units: 1, needs });
         assert!(found.places.is_empty());
         assert!(found.shortage.is_some_and(|s| s.contains("2048 MiB") && s.contains("1024 MiB")));
     }

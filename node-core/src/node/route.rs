@@ -193,7 +193,7 @@ impl Node {
                     for effect in self.finder.step(now, input) {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Offer(message), host),
-                            Effect::Emit(event) => self.of_finder(event),
+                            Effect::Emit(event) => self.of_finder(event, host),
                         }
                     }
                 }
@@ -275,10 +275,11 @@ impl Node {
         }
     }
 
-    fn of_finder(&mut self, event: connected::Event) {
+    fn of_finder(&mut self, event: connected::Event, host: &mut impl Host) {
         match event {
             connected::Event::Found(found) => self.push(Step::Owner, owner::Command::Found(found)),
             connected::Event::Room => self.push(Step::Owner, owner::Command::Room),
+            connected::Event::Changed => host.event(NodeEvent::NodesChanged),
         }
     }
 

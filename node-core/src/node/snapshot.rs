@@ -2,7 +2,6 @@
 
 use super::config::Platform;
 use crate::ids::{JobId, NodeId};
-use sandbox::End;
 
 /// A node as this one sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,9 +109,4 @@ pub struct WorkView {
     pub gateways: Vec<NodeId>,
     /// Why nothing is done, when nothing is.
     pub idle_reason: Option<String>,
-}
-
-/// How the last run of a unit ended, for lists.
-pub fn end_in_words(end: &End) -> String {
-    end.to_string()
 }

@@ -5,6 +5,7 @@ use super::snapshot::{JobView, NodeView, UnitView, WorkView};
 use crate::ids::{JobId, NodeId};
 use crate::time::Time;
 use crate::work::spec::JobSpec;
+use std::collections::BTreeMap;
 
 impl Node {
     pub fn id(&self) -> NodeId {
@@ -50,6 +51,15 @@ impl Node {
         all
     }
 
+    /// Names by which people know nodes: those that are here, and those that left.
+    pub fn names(&self) -> BTreeMap<NodeId, String> {
+        let neighbours = self.neighbours.state();
+        let gone = neighbours.names_of_the_gone();
+        let here = neighbours.all().map(|(id, hello, _)| (id, hello.name.as_str()));
+        let me = (self.me, self.config.name.as_str());
+        gone.chain(here).chain([me]).map(|(id, name)| (id, name.to_owned())).collect()
+    }
+
     /// Jobs that this node owns, newest first.
     pub fn jobs(&self) -> Vec<JobView> {
         self.owner.state().jobs()
@@ -75,6 +85,8 @@ impl Node {
             None
         } else if work.slots == 0 {
             Some("no slots are given".into())
+        } else if self.runner.state().is_resting() {
+            Some("units failed here one after the other; it rests before it takes more".into())
         } else if work.gateways.is_empty() {
             Some("not connected to a gateway".into())
         } else {

@@ -7,7 +7,7 @@ use crate::node::config::Platform;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// How long a peer may take to introduce itself. Our choice: a slow phone's start-up.
@@ -15,6 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Longest name and invite shown to others, bytes.
 const TEXT_MAX: usize = 64;
+
+/// Names of nodes that left, for lists of who did what; the oldest goes first. Our choice: more
+/// than one job's list shows.
+const GONE_MAX: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
@@ -42,6 +46,7 @@ pub struct Neighbours {
     invite: Option<String>,
     peers_max: usize,
     peers: BTreeMap<NodeId, Peer>,
+    gone: VecDeque<(NodeId, String)>,
 }
 
 #[derive(Debug)]
@@ -98,7 +103,8 @@ impl Protocol for Neighbours {
             Input::Command(Command::Connected(peer)) => self.connected(peer, cx),
             Input::Command(Command::Disconnected(peer)) => {
                 cx.cancel_timer(Timer::Patience(peer));
-                if self.peers.remove(&peer).is_some_and(|p| p.hello.is_some()) {
+                if let Some(hello) = self.peers.remove(&peer).and_then(|p| p.hello) {
+                    self.gone(peer, hello.name);
                     cx.emit(Event::Down { peer });
                 }
             }
@@ -126,7 +132,7 @@ impl Protocol for Neighbours {
 impl Neighbours {
     pub fn new(mut me: Hello, invite: Option<String>, peers_max: usize) -> Neighbours {
         truncate(&mut me.name, TEXT_MAX);
-        Neighbours { me, invite, peers_max, peers: BTreeMap::new() }
+        Neighbours { me, invite, peers_max, peers: BTreeMap::new(), gone: VecDeque::new() }
     }
 
     fn connected(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
@@ -165,6 +171,14 @@ impl Neighbours {
         cx.emit(Event::Up { peer: from, gateway });
     }
 
+    fn gone(&mut self, peer: NodeId, name: String) {
+        if !name.is_empty() {
+            self.gone.retain(|(known, _)| *known != peer);
+            self.gone.truncate(GONE_MAX - 1);
+            self.gone.push_front((peer, name));
+        }
+    }
+
     fn reject(&mut self, peer: NodeId, reason: String, cx: &mut Cx<'_, Self>) {
         cx.send(peer, Message::Rejected { reason: reason.clone() });
         cx.emit(Event::Close { peer, reason });
@@ -181,6 +195,11 @@ impl Neighbours {
 
     pub fn all(&self) -> impl Iterator<Item = (NodeId, &Hello, Time)> {
         self.peers.iter().filter_map(|(id, p)| Some((*id, p.hello.as_ref()?, p.heard)))
+    }
+
+    /// Names of nodes that left, the last first.
+    pub fn names_of_the_gone(&self) -> impl Iterator<Item = (NodeId, &str)> {
+        self.gone.iter().map(|(id, name)| (*id, name.as_str()))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::protocol::Cx;
 use crate::work::spec::BlobRef;
 use blake3::hazmat::ChainingValue;
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Chunks under way at a time. Our choice: fills 100 Mbit/s at 80 ms.
 const WINDOW: u32 = 4;
@@ -208,10 +208,5 @@ impl Store {
         } else {
             self.ask(id, cx);
         }
-    }
-
-    /// Blobs on their way, for tests and traces.
-    pub fn fetching(&self) -> BTreeSet<BlobId> {
-        self.fetches.keys().copied().collect()
     }
 }

@@ -185,10 +185,6 @@ impl Store {
         }
     }
 
-    pub fn has(&self, id: BlobId) -> bool {
-        self.here.contains_key(&id)
-    }
-
     fn number(&mut self, pending: Pending) -> u64 {
         let number = self.next;
         self.next += 1;

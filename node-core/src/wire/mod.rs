@@ -68,16 +68,23 @@ pub fn decode(frame: &[u8], channel: Channel) -> Result<Message, WireError> {
     if *version != VERSION {
         return Err(WireError::Version(*version));
     }
-    let mut reader = body;
-    let mut decoder = rmp_serde::Deserializer::new(&mut reader);
+    // The decoder that records are read with, so that a page does not load two.
+    let mut decoder = rmp_serde::Deserializer::from_read_ref(body);
     // Our deepest message has 12 levels; a peer's must not eat the stack.
     decoder.set_max_depth(32);
     let message = Message::deserialize(&mut decoder).map_err(|e| WireError::Garbage(e.to_string()))?;
-    if !reader.is_empty() {
-        return Err(WireError::Garbage(format!("{} bytes too many", reader.len())));
+    if !at_the_end(&mut decoder) {
+        return Err(WireError::Garbage("something follows the message".into()));
     }
     if message.channel() != channel {
         return Err(WireError::WrongChannel);
     }
     Ok(message)
+}
+
+/// Whether nothing is left to decode.
+fn at_the_end<'a>(decoder: &mut rmp_serde::Deserializer<rmp_serde::decode::ReadRefReader<'a, [u8]>>) -> bool {
+    use rmp_serde::decode::Error::InvalidMarkerRead;
+    let next = serde::de::IgnoredAny::deserialize(decoder);
+    matches!(next, Err(InvalidMarkerRead(e)) if e.kind() == std::io::ErrorKind::UnexpectedEof)
 }

@@ -11,6 +11,8 @@ use std::collections::{BTreeSet, VecDeque};
 #[derive(Default)]
 pub(super) struct Engine {
     slots: u32,
+    /// Fails at every run, as a machine does that is out of memory.
+    pub(super) broken: bool,
     queue: VecDeque<(RunId, EngineTask)>,
     running: BTreeSet<RunId>,
 }
@@ -38,7 +40,8 @@ impl Engine {
         while self.running.len() < self.slots as usize {
             let Some((run, task)) = self.queue.pop_front() else { break };
             self.running.insert(run);
-            started.push(match resolve(task, disk) {
+            let task = if self.broken { Err("no memory is left".into()) } else { resolve(task, disk) };
+            started.push(match task {
                 Ok(task) => {
                     let (time, outcome) = program(&task);
                     (EngineReply::Ended { run, outcome }, now + time)

@@ -362,6 +362,11 @@ impl World {
         }
     }
 
+    /// Breaks a node's engine, or mends it.
+    pub(crate) fn break_engine(&mut self, at: usize, broken: bool) {
+        self.nodes[at].engine.broken = broken;
+    }
+
     pub(crate) fn freeze(&mut self, at: usize) {
         self.nodes[at].frozen = true;
     }

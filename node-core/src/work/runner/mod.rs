@@ -7,6 +7,7 @@ mod offer;
 mod outbox;
 mod owners;
 mod queue;
+mod rest;
 mod view;
 
 use crate::discovery::Offer;
@@ -44,6 +45,7 @@ pub struct Runner {
     tickets: BTreeMap<u64, Ticket>,
     next: u64,
     pace: offer::Pace,
+    rest: rest::Rest,
     totals: Totals,
 }
 
@@ -88,7 +90,7 @@ enum Ticket {
     Job(JobId),
     Unit(UnitId),
     /// Outputs of a unit, being stored before the result is reported.
-    Outputs(UnitId, Box<crate::work::spec::UnitResult>, u32),
+    Outputs(UnitId, Box<crate::work::spec::UnitResult>),
 }
 
 #[derive(Debug, Default)]
@@ -106,6 +108,8 @@ pub enum Timer {
     /// An owner stayed away; its results are given up.
     Forget(NodeId),
     Changed,
+    /// Units are tried here again.
+    Rest,
 }
 
 #[derive(Clone, Debug)]
@@ -182,6 +186,7 @@ impl Protocol for Runner {
             Input::Timer(Timer::Retry(owner)) => self.report_again(owner, cx),
             Input::Timer(Timer::Forget(owner)) => self.forget(owner, cx),
             Input::Timer(Timer::Changed) => cx.emit(Event::Changed),
+            Input::Timer(Timer::Rest) => self.rested(cx),
             Input::Command(Command::OwnerUp(owner)) => self.owner_up(owner, cx),
             Input::Command(Command::SetSlots(slots)) => self.set_slots(slots, cx),
             Input::Command(Command::Drain) => self.drain(cx),
@@ -234,6 +239,7 @@ impl Runner {
             tickets: BTreeMap::new(),
             next: 1,
             pace: offer::Pace::default(),
+            rest: rest::Rest::default(),
             totals: Totals::default(),
         }
     }

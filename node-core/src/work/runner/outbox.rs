@@ -32,6 +32,7 @@ impl Runner {
             self.pace.ended(cx.now, since, self.slots);
         }
         unit.state = UnitState::Ended;
+        self.rest.ran_well();
         let attempt = unit.attempt;
         self.totals.cpu_us += outcome.cpu_us;
         if outcome.end.is_success() {
@@ -43,7 +44,7 @@ impl Runner {
         if blobs.is_empty() {
             self.post(id, result, cx);
         } else {
-            let ticket = self.ticket(Ticket::Outputs(id, Box::new(result), attempt));
+            let ticket = self.ticket(Ticket::Outputs(id, Box::new(result)));
             if let Some(unit) = self.units.get_mut(&id) {
                 // Its inputs are not needed any more, its outputs are, until acknowledged.
                 if let Some(inputs) = unit.ticket.replace(ticket) {
@@ -60,13 +61,13 @@ impl Runner {
         let Some(id) = self.runs.get(&run).copied() else { return };
         cx.emit(Event::Trouble(format!("unit {id} could not be run here: {error}")));
         self.give_back(vec![id], &error, true, cx);
+        self.failed_here(&error, cx);
     }
 
     pub(super) fn outputs_kept(
         &mut self,
         id: UnitId,
         result: UnitResult,
-        _attempt: u32,
         stored: Result<(), String>,
         ticket: u64,
         cx: &mut Cx<'_, Self>,
@@ -81,7 +82,9 @@ impl Runner {
                     unit.state = UnitState::Fetching;
                 }
                 cx.emit(Event::Trouble(format!("the output of {id} could not be stored: {error}")));
-                self.give_back(vec![id], &format!("it could not store the output: {error}"), true, cx);
+                let why = format!("it could not store the output: {error}");
+                self.give_back(vec![id], &why, true, cx);
+                self.failed_here(&why, cx);
             }
         }
     }

@@ -31,7 +31,7 @@ impl Runner {
         let mut declined = Vec::new();
         for batch in batches {
             let id = batch.job;
-            if self.slots == 0 || self.draining || batch.template.limits.memory_bytes > self.memory_bytes {
+            if self.slots == 0 || self.is_closed() || batch.template.limits.memory_bytes > self.memory_bytes {
                 declined.extend(batch.units.iter().map(|u| UnitId { job: id, index: u.index }));
                 continue;
             }
@@ -70,7 +70,7 @@ impl Runner {
         }
         if !declined.is_empty() {
             let reason =
-                if self.draining || self.slots == 0 { "it gives no slots now" } else { "it is full" };
+                if self.is_closed() || self.slots == 0 { "it gives no slots now" } else { "it is full" };
             Self::to_owner(
                 owner,
                 ToOwner::Decline { lease, units: declined, reason: reason.into(), tried: false },
@@ -132,9 +132,7 @@ impl Runner {
             (Ticket::Unit(id), Err(error)) => {
                 self.give_back(vec![id], &format!("it could not get the unit's input: {error}"), true, cx);
             }
-            (Ticket::Outputs(id, result, attempt), stored) => {
-                self.outputs_kept(id, *result, attempt, stored, ticket, cx)
-            }
+            (Ticket::Outputs(id, result), stored) => self.outputs_kept(id, *result, stored, ticket, cx),
         }
     }
 
