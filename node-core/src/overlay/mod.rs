@@ -1,3 +1,5 @@
-//! Who knows whom. So far: who is connected.
+//! Who knows whom.
 
+pub mod contact;
 pub mod neighbours;
+pub mod tree;
