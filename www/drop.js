@@ -8,24 +8,28 @@ export const MOST = 1000;
 
 /**
  * `onFiles([{path, file}], left)`: `left` says in words what was not taken.
- * Gives `{element, input}`.
+ * Gives `{element, input, settled()}`: settled when all that was dropped has been read and taken.
  */
 export function dropZone({ id, title, hint, accept, multiple = false, onFiles }) {
   const input = h("input", { id, type: "file", class: "sr-only", accept, multiple, "aria-describedby": `${id}-hint` });
   const element = h("div", { class: "drop" }, input,
     h("label", { for: id }, h("span", { class: "drop-title" }, title), h("span", { class: "hint", id: `${id}-hint` }, hint)));
+  let taking = Promise.resolve();
   input.addEventListener("change", () => {
     const files = [...input.files].map((file) => ({ path: file.name, file }));
     // The same file chosen again is a change too.
     input.value = "";
-    if (files.length) onFiles(files, "");
+    if (files.length) taking = Promise.all([taking, onFiles(files, "")]);
   });
-  takeDrops(element, async (transfer) => {
-    const { files, left } = await dropped(transfer);
-    const kept = multiple ? files : files.slice(0, 1);
-    onFiles(kept, left || (kept.length < files.length ? "Only one file fits here; the first was taken." : ""));
+  takeDrops(element, (transfer) => {
+    const reading = dropped(transfer).then(({ files, left }) => {
+      const kept = multiple ? files : files.slice(0, 1);
+      if (!kept.length && !left) return null;
+      return onFiles(kept, left || (kept.length < files.length ? "Only one file fits here; the first was taken." : ""));
+    });
+    taking = Promise.all([taking, reading]);
   });
-  return { element, input };
+  return { element, input, settled: () => taking };
 }
 
 /** Makes an element take drops of files; text that is dragged stays the browser's business. */

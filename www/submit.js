@@ -23,7 +23,7 @@ export function submitView() {
   const programZone = dropZone({
     id: "program", title: "Drop a .wasm here, or choose one", accept: ".wasm,application/wasm",
     hint: "A WASI preview 1 command: any language, compiled for wasm32-wasip1.",
-    onFiles: ([first], left) => takeProgram(first.file, left),
+    onFiles: ([first], left) => (first ? takeProgram(first.file, left) : setText(programWrong, left)),
   });
 
   const name = h("input", { id: "job-name", type: "text", maxlength: "120", placeholder: "As the program" });
@@ -221,15 +221,18 @@ export function submitView() {
 
   async function send() {
     if (sending) return;
+    sending = new AbortController();
     replace(fault);
     replace(tokenPlace);
+    // Who is quick presses Submit while the browser still reads what was dropped.
+    await Promise.allSettled([programZone.settled(), filesZone.settled()]);
     const wrong = wrongs();
     if (wrong) {
+      sending = null;
       replace(fault, h("p", { class: "note error" }, wrong[0]));
       wrong[1]?.closest("details")?.setAttribute("open", "");
       return wrong[1]?.focus();
     }
-    sending = new AbortController();
     busy(true);
     try {
       const job = await hand(sending.signal);

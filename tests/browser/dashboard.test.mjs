@@ -43,6 +43,24 @@ test("a program dropped on the form runs, and its output is shown", async (t) =>
   assert.deepEqual(swarm.troubles, []);
 });
 
+test("who presses Submit before the browser has read the program waits and is served", async (t) => {
+  const swarm = await Swarm.start(t, "--slots", "1");
+  const page = await opened(swarm, "Submit");
+  await page.evaluate(() => {
+    const read = Blob.prototype.arrayBuffer;
+    Blob.prototype.arrayBuffer = async function () {
+      await new Promise((resolve) => (window.readNow = resolve));
+      return read.call(this);
+    };
+  });
+  await drop(page, zone("program"), guest("nqueens"));
+  await page.getByLabel("Arguments").fill("6");
+  await page.getByRole("button", { name: "Submit", exact: true }).click();
+  await page.waitForFunction(() => window.readNow);
+  await page.evaluate(() => window.readNow());
+  await page.getByText("Exit code 0").waitFor();
+});
+
 test("standard input goes in, and the files that a program writes come out", async (t) => {
   const swarm = await Swarm.start(t, "--slots", "1");
   const page = await opened(swarm, "Submit");
