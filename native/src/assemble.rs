@@ -60,7 +60,9 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
         inbox.engine(),
     );
     let link = links.as_ref().map(|(link, _)| link.clone());
-    let parts = Parts { id: parts.identity.node, config: parts.config, seed, storage, engine, link: links };
+    let port = link.as_ref().and_then(|link| link.addresses().iter().find_map(crate::net::tcp_port));
+    let config = Config { port, ..parts.config };
+    let parts = Parts { id: parts.identity.node, config, seed, storage, engine, link: links };
     Ok(Assembly { node: driver::start(parts, inbox), link })
 }
 

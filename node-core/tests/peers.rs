@@ -8,7 +8,7 @@ use node_core::ids::{JobId, UnitId};
 use node_core::node::config::Platform;
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::store::Message as Content;
-use node_core::wire::{self, MAX_FRAME, Message};
+use node_core::wire::{self, MAX_FRAME, Message, VERSION};
 use node_core::work::message::{Message as Work, Report, ToOwner};
 use node_core::work::spec::{Data, UnitResult};
 use node_core::{Channel, Config, NodeEvent, NodeInput};
@@ -36,12 +36,14 @@ fn hear(world: &mut World, stranger: usize, channel: Channel, bytes: Bytes) {
 
 fn introduce(world: &mut World, stranger: usize, invite: Option<&str>) {
     let peer = world.nodes[stranger].id;
-    world.drive(0, NodeInput::Connected { peer });
+    world.drive(0, NodeInput::Connected { peer, ip: None });
     let hello = Hello {
         name: "x".repeat(1000),
         platform: Platform::Native,
         gateway: false,
         invite: invite.map(String::from),
+        port: None,
+        seen: None,
     };
     say(world, stranger, &Message::Neighbours(Greeting::Hello(hello)));
 }
@@ -52,19 +54,19 @@ fn garbage_and_other_versions_are_named_and_nothing_breaks() {
     introduce(&mut world, stranger, None);
     let cases: [(&[u8], &str); 5] = [
         (&[], "empty frame"),
-        (&[2, 0xc0], "version 2"),
-        (&[1, 0xc1, 0xff, 0xff], "not a message"),
-        (&[1, 0xdd, 0xff, 0xff, 0xff, 0xff], "not a message"),
-        (&[1], "not a message"),
+        (&[VERSION + 1, 0xc0], "version 3"),
+        (&[VERSION, 0xc1, 0xff, 0xff], "not a message"),
+        (&[VERSION, 0xdd, 0xff, 0xff, 0xff, 0xff], "not a message"),
+        (&[VERSION], "not a message"),
     ];
     for (bytes, words) in cases {
         hear(&mut world, stranger, Channel::Control, Bytes::copy_from_slice(bytes));
         let fault = world.faults(0).pop().expect("a fault was told");
         assert!(fault.contains(words), "{fault:?} names {words:?}");
     }
-    hear(&mut world, stranger, Channel::Control, Bytes::from(vec![1; MAX_FRAME + 1]));
+    hear(&mut world, stranger, Channel::Control, Bytes::from(vec![VERSION; MAX_FRAME + 1]));
     assert!(world.faults(0).pop().unwrap().contains("1048577 bytes"));
-    let deep = [&[1][..], &[0x91; 200_000][..]].concat();
+    let deep = [&[VERSION][..], &[0x91; 200_000][..]].concat();
     hear(&mut world, stranger, Channel::Control, Bytes::from(deep));
 
     let spec = world.sweep(0, 20);
@@ -77,7 +79,7 @@ fn garbage_and_other_versions_are_named_and_nothing_breaks() {
 fn nobody_is_heard_before_it_has_introduced_itself() {
     let (mut world, stranger) = with_stranger(2);
     let peer = world.nodes[stranger].id;
-    world.drive(0, NodeInput::Connected { peer });
+    world.drive(0, NodeInput::Connected { peer, ip: None });
     say(&mut world, stranger, &Message::Offer(Offer { slots: 9, free: 9, room: 9, ..Offer::default() }));
     assert_eq!(world.faults(0), ["spoke before it was let in"]);
     assert_eq!(world.node(0).nodes(world.now).len(), 2, "it is not among the nodes");

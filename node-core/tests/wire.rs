@@ -4,6 +4,7 @@ use bytes::Bytes;
 use node_core::discovery::Offer;
 use node_core::ids::{BlobId, JobId, NodeId, UnitId};
 use node_core::node::config::Platform;
+use node_core::overlay::contact::Ip;
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::store::Message as Content;
 use node_core::wire::{Message, decode, encode};
@@ -51,6 +52,8 @@ fn examples() -> Vec<Message> {
             platform: Platform::Browser,
             gateway: false,
             invite: Some("w".into()),
+            port: Some(4001),
+            seen: Some(Ip([2; 16])),
         })),
         Message::Neighbours(Greeting::Rejected { reason: "r".into() }),
         Message::Offer(Offer { slots: 1, free: 2, room: 3, received: 4, memory_bytes: 5 }),

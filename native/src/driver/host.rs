@@ -5,6 +5,7 @@ use crate::storage::Storage;
 use bytes::Bytes;
 use link::Link;
 use node_core::ids::JobId;
+use node_core::overlay::contact::Contact;
 use node_core::{Channel, EngineRequest, Host, NodeEvent, NodeId, StorageRequest, Time};
 use std::collections::HashMap;
 use tokio::sync::{broadcast, oneshot};
@@ -15,6 +16,8 @@ pub(super) struct NativeHost {
     pub(super) link: Option<Link>,
     pub(super) events: broadcast::Sender<NodeEvent>,
     pub(super) wake: Option<Time>,
+    /// Peers that could not even be tried; told to the node after the input that it works on.
+    pub(super) not_dialled: Vec<NodeId>,
     /// Who waits to hear whether a job was taken. Several may: submission is idempotent.
     pub(super) submitting: HashMap<JobId, Vec<oneshot::Sender<Result<(), String>>>>,
 }
@@ -23,6 +26,16 @@ impl Host for NativeHost {
     fn transmit(&mut self, to: NodeId, channel: Channel, bytes: Bytes) {
         if let Some(link) = &self.link {
             link.send(to, channel, bytes);
+        }
+    }
+
+    fn dial(&mut self, contact: Contact) {
+        let asked = match (&self.link, crate::net::address(&contact)) {
+            (Some(link), Some(address)) => link.dial(address).is_ok(),
+            _ => false,
+        };
+        if !asked {
+            self.not_dialled.push(contact.id);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::host::NativeHost;
 use super::{Item, Parts};
 use link::{Events, LinkEvent};
+use node_core::overlay::contact::Ip;
 use node_core::{Command, Node, NodeEvent, NodeInput, Time};
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -29,7 +30,15 @@ pub(super) async fn run(
     let mut driver = Driver {
         epoch,
         node: Node::new(id, config, seed, Time::ZERO),
-        host: NativeHost { storage, engine, link, events, wake: None, submitting: HashMap::new() },
+        host: NativeHost {
+            storage,
+            engine,
+            link,
+            events,
+            wake: None,
+            not_dialled: Vec::new(),
+            submitting: HashMap::new(),
+        },
         unreached: HashMap::new(),
     };
     driver.drive(wall_clock());
@@ -91,6 +100,9 @@ impl Driver {
     fn drive(&mut self, input: NodeInput) {
         let now = self.now();
         self.node.drive(now, input, &mut self.host);
+        while let Some(peer) = self.host.not_dialled.pop() {
+            self.node.drive(now, NodeInput::DialFailed { peer }, &mut self.host);
+        }
     }
 
     fn item(&mut self, item: Item) -> std::ops::ControlFlow<()> {
@@ -115,10 +127,10 @@ impl Driver {
             LinkEvent::Frame { from, channel, bytes } => {
                 self.drive(NodeInput::Received { from, channel, bytes });
             }
-            LinkEvent::Connected { peer } => {
+            LinkEvent::Connected { peer, ip } => {
                 tracing::info!(peer = %peer.short(), "connected");
                 self.unreached.clear();
-                self.drive(NodeInput::Connected { peer });
+                self.drive(NodeInput::Connected { peer, ip: ip.map(Ip::from) });
             }
             LinkEvent::Disconnected { peer, reason } => {
                 tracing::info!(peer = %peer.short(), reason, "disconnected");
@@ -129,7 +141,10 @@ impl Driver {
             LinkEvent::ListeningEnded { addr, reason } => {
                 tracing::warn!(%addr, reason, "not listening any more");
             }
-            LinkEvent::DialFailed { addr, reason, retry_in } => {
+            LinkEvent::DialFailed { addr, peer, reason, retry_in } => {
+                if let Some(peer) = peer {
+                    self.drive(NodeInput::DialFailed { peer });
+                }
                 // As many addresses as there are to join.
                 let before = self.unreached.insert(addr.to_string(), reason.clone());
                 if before.as_ref() == Some(&reason) {

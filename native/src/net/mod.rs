@@ -8,8 +8,11 @@ mod probe;
 use libp2p::core::Transport as _;
 use libp2p::core::transport::OrTransport;
 use libp2p::identity::Keypair;
+use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, dns, swarm, tcp, websocket};
 use link::{Events, Link, LinkOptions};
+use node_core::overlay::contact::Contact;
+use std::net::IpAddr;
 
 /// What the network part of a node is told.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +42,24 @@ pub(crate) async fn start(key: &Keypair, options: NetOptions) -> Result<(Link, E
     runner.listening().await.map_err(|e| probe::explain(&e.address, e.kind, &e.reason))?;
     tokio::spawn(runner.run());
     Ok((link, events))
+}
+
+/// How to dial a node; none if its id is no key.
+pub(crate) fn address(contact: &Contact) -> Option<Multiaddr> {
+    let at = match contact.ip.into() {
+        IpAddr::V4(ip) => Multiaddr::from(ip),
+        IpAddr::V6(ip) => Multiaddr::from(ip),
+    };
+    at.with(Protocol::Tcp(contact.port)).with_p2p(link::peer_id(&contact.id)?).ok()
+}
+
+/// The port of an address that others dial by TCP alone.
+pub(crate) fn tcp_port(address: &Multiaddr) -> Option<u16> {
+    let mut parts = address.iter().skip(1);
+    match (parts.next(), parts.next()) {
+        (Some(Protocol::Tcp(port)), None | Some(Protocol::P2p(_))) => Some(port),
+        _ => None,
+    }
 }
 
 type Tcp = dns::tokio::Transport<tcp::tokio::Transport>;

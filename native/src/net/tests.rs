@@ -32,7 +32,7 @@ async fn until<T>(events: &mut Events, mut wanted: impl FnMut(LinkEvent) -> Opti
 }
 
 async fn connected(events: &mut Events) -> NodeId {
-    until(events, |e| if let LinkEvent::Connected { peer } = e { Some(peer) } else { None }).await
+    until(events, |e| if let LinkEvent::Connected { peer, .. } = e { Some(peer) } else { None }).await
 }
 
 fn port(address: &Multiaddr) -> u16 {

@@ -1,5 +1,6 @@
 //! What a driver hears of its links.
 
+use crate::join::named_peer;
 use crate::queue::Queue;
 use bytes::Bytes;
 use futures::channel::mpsc;
@@ -8,6 +9,7 @@ use futures::{Stream, StreamExt};
 use libp2p::Multiaddr;
 use node_core::{Channel, NodeId};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,8 +19,9 @@ use std::time::Duration;
 /// Something happened on a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// Frames can be sent to `peer` and will come from it.
-    Connected { peer: NodeId },
+    /// Frames can be sent to `peer` and will come from it. `ip` is where it is seen, if that is
+    /// an address and not a name.
+    Connected { peer: NodeId, ip: Option<IpAddr> },
     /// The session is over; what was not yet delivered is lost.
     Disconnected { peer: NodeId, reason: String },
     /// One frame. Small frames share memory with their neighbours: copy what is kept.
@@ -30,8 +33,8 @@ pub enum LinkEvent {
     Listening { addr: Multiaddr },
     /// This node is no longer reachable there.
     ListeningEnded { addr: Multiaddr, reason: String },
-    /// Nobody was reached at `addr`. An address of [`crate::Link::join`] is dialled again.
-    DialFailed { addr: Multiaddr, reason: String, retry_in: Option<Duration> },
+    /// Nobody was reached at `addr`, which may name a peer. An address of [`crate::Link::join`] is dialled again.
+    DialFailed { addr: Multiaddr, peer: Option<NodeId>, reason: String, retry_in: Option<Duration> },
 }
 
 /// The sessions as the driver knows them: what it may send to.
@@ -95,8 +98,13 @@ impl Sender {
         self.send_item(event, None);
     }
 
-    pub(crate) fn connected(&self, peer: NodeId, queue: Arc<Queue>) {
-        self.send_item(LinkEvent::Connected { peer }, Some(queue));
+    pub(crate) fn connected(&self, peer: NodeId, ip: Option<IpAddr>, queue: Arc<Queue>) {
+        self.send_item(LinkEvent::Connected { peer, ip }, Some(queue));
+    }
+
+    pub(crate) fn dial_failed(&self, addr: Multiaddr, reason: String, retry_in: Option<Duration>) {
+        let peer = named_peer(&addr).and_then(|peer| crate::node_id(&peer).ok());
+        self.send(LinkEvent::DialFailed { addr, peer, reason, retry_in });
     }
 
     fn send_item(&self, event: LinkEvent, queue: Option<Arc<Queue>>) {
@@ -134,7 +142,7 @@ impl Events {
             self.budget.runner.wake();
         }
         match (&item.event, item.queue) {
-            (LinkEvent::Connected { peer }, Some(queue)) => {
+            (LinkEvent::Connected { peer, .. }, Some(queue)) => {
                 locked(&self.sessions).insert(*peer, queue);
             }
             (LinkEvent::Disconnected { peer, .. }, _) => {

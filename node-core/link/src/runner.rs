@@ -19,6 +19,7 @@ use libp2p::{Multiaddr, Swarm, identify};
 use node_core::wire::MAX_FRAME;
 use node_core::{Channel, NodeId};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -126,6 +127,8 @@ struct Listener {
 
 struct Opening {
     peer: NodeId,
+    /// Where it is seen.
+    ip: Option<IpAddr>,
     /// The protocols that the peer says it speaks.
     offers: Option<Vec<String>>,
     /// Whether it turned out to lack one of ours.
@@ -205,7 +208,7 @@ impl Runner {
                 Poll::Ready(Some(Command::Join(addresses))) => {
                     if let Err(addr) = self.joins.add(addresses) {
                         let reason = "this node joins through too many others already; name fewer".into();
-                        self.events.send(LinkEvent::DialFailed { addr, reason, retry_in: None });
+                        self.events.dial_failed(addr, reason, None);
                     }
                     continue;
                 }
@@ -238,7 +241,7 @@ impl Runner {
             Ok(()) => drop(self.dials.insert(connection, addr)),
             Err(e) => {
                 let reason = words::dial_error(&e);
-                self.events.send(LinkEvent::DialFailed { addr, reason, retry_in: None });
+                self.events.dial_failed(addr, reason, None);
             }
         }
     }
@@ -270,7 +273,7 @@ impl Runner {
     fn target_failed(&mut self, target: TargetId, reason: String) {
         let retry_in = Some(self.joins.failed(target));
         if let Some(addr) = self.joins.addresses(target).first().cloned() {
-            self.events.send(LinkEvent::DialFailed { addr, reason, retry_in });
+            self.events.dial_failed(addr, reason, retry_in);
         }
     }
 
@@ -291,13 +294,21 @@ impl Runner {
                     }
                 }
             }
-            SwarmEvent::ConnectionEstablished { peer_id, connection_id, .. } => {
+            SwarmEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
                 self.dials.remove(&connection_id);
                 if let Some(target) = self.joins.find(connection_id) {
                     self.joins.reached(target, peer_id);
                 }
                 if let Ok(peer) = crate::node_id(&peer_id) {
-                    self.opening.insert(connection_id, Opening { peer, offers: None, unsuited: false });
+                    self.opening.insert(
+                        connection_id,
+                        Opening {
+                            peer,
+                            ip: words::ip(endpoint.get_remote_address()),
+                            offers: None,
+                            unsuited: false,
+                        },
+                    );
                 }
             }
             SwarmEvent::ConnectionClosed { peer_id, connection_id, cause, .. } => {
@@ -370,7 +381,7 @@ impl Runner {
             (None, _) => {
                 if let Some(addr) = self.dials.remove(&connection) {
                     let reason = words::dial_error(error);
-                    self.events.send(LinkEvent::DialFailed { addr, reason, retry_in: None });
+                    self.events.dial_failed(addr, reason, None);
                 }
             }
         }
@@ -386,7 +397,7 @@ impl Runner {
                 }
             }
             Report::Ready { queue, dialled } => {
-                self.opening.remove(&connection);
+                let ip = self.opening.remove(&connection).and_then(|opening| opening.ip);
                 let verdict = self.sessions.ready(peer, Standing { connection, dialled });
                 if verdict == Verdict::Superfluous {
                     return self.close(peer, connection);
@@ -397,7 +408,7 @@ impl Runner {
                     self.close(peer, old);
                 }
                 self.queues.insert(peer, queue.clone());
-                self.events.connected(peer, queue);
+                self.events.connected(peer, ip, queue);
                 if let Some(id) = crate::peer_id(&peer) {
                     self.joins.connected(id, peer);
                 }

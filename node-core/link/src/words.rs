@@ -5,6 +5,7 @@ use libp2p::swarm::DialError;
 use libp2p::{Multiaddr, PeerId};
 use std::error::Error;
 use std::io;
+use std::net::IpAddr;
 
 /// libp2p wraps errors in errors; the innermost says what happened.
 pub(crate) fn root(error: &(dyn Error + 'static)) -> String {
@@ -57,6 +58,15 @@ pub(crate) fn dial_error(error: &DialError) -> String {
             }
             reasons.join("; ")
         }
+    }
+}
+
+/// The IP address in front of an address.
+pub(crate) fn ip(address: &Multiaddr) -> Option<IpAddr> {
+    match address.iter().next()? {
+        Protocol::Ip4(ip) => Some(ip.into()),
+        Protocol::Ip6(ip) => Some(ip.into()),
+        _ => None,
     }
 }
 

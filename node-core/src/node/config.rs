@@ -16,6 +16,8 @@ pub struct Config {
     pub platform: Platform,
     /// Owns jobs: keeps their records and answers for them.
     pub gateway: bool,
+    /// Where others can dial this node, TCP; none if it only dials.
+    pub port: Option<u16>,
     /// Slots given at the start.
     pub slots: u32,
     /// Memory that one unit may have, bytes; units that ask for more go elsewhere.
@@ -34,6 +36,7 @@ impl Default for Config {
             name: String::new(),
             platform: Platform::Native,
             gateway: false,
+            port: None,
             slots: 1,
             // Our choice: what a small server and a desktop browser can give to each slot.
             memory_bytes: 2 << 30,

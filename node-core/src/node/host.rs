@@ -1,6 +1,7 @@
 //! The node's edge: what drivers feed it, and what it asks of them.
 
 use crate::ids::{BlobId, JobId, NodeId};
+use crate::overlay::contact::{Contact, Ip};
 use crate::time::Time;
 use crate::work::spec::{Data, JobSpec, NamedData};
 use bytes::Bytes;
@@ -22,8 +23,14 @@ pub enum NodeInput {
     Wake,
     /// The driver's wall clock, milliseconds since 1970. Only records for people use it.
     WallClock(u64),
-    /// An authenticated connection to `peer` stands; frames can be sent.
+    /// An authenticated connection to `peer` stands; frames can be sent. `ip` is where it is
+    /// seen, if the driver knows.
     Connected {
+        peer: NodeId,
+        ip: Option<Ip>,
+    },
+    /// What [`Host::dial`] asked for did not come about.
+    DialFailed {
         peer: NodeId,
     },
     /// It is gone, for `reason`.
@@ -70,6 +77,9 @@ pub trait Host {
     /// Send one frame (at most [`crate::wire::MAX_FRAME`] bytes) to a connected peer, in order
     /// per channel. A peer that is gone swallows it.
     fn transmit(&mut self, to: NodeId, channel: Channel, bytes: Bytes);
+    /// Connect to a peer, answered by [`NodeInput::Connected`] or [`NodeInput::DialFailed`].
+    /// A node that cannot dial answers with the latter.
+    fn dial(&mut self, contact: Contact);
     /// Close the connection to `peer`, saying why in the log.
     fn disconnect(&mut self, peer: NodeId, reason: &str);
     /// Call `drive(Wake)` at this time. Replaces the earlier deadline; `None` removes it.

@@ -1,6 +1,7 @@
 //! The node: owns all machines and is driven from outside.
 
 pub mod config;
+mod dials;
 pub mod host;
 mod route;
 pub mod snapshot;
@@ -44,6 +45,7 @@ pub struct Node {
     started: bool,
     wake: Option<Time>,
     faults: BTreeMap<NodeId, u32>,
+    dials: dials::Dials,
     neighbours: Machine<Neighbours>,
     finder: Machine<Connected>,
     client: Machine<Client>,
@@ -60,6 +62,8 @@ impl Node {
             platform: config.platform,
             gateway: config.gateway,
             invite: config.invited_with.clone(),
+            port: config.port,
+            seen: None,
         };
         let (bounds, timing) = (&config.limits, &config.timing);
         let rng = |part| Rng::fork(&seed, part);
@@ -70,6 +74,7 @@ impl Node {
             started: false,
             wake: None,
             faults: BTreeMap::new(),
+            dials: dials::Dials::default(),
             neighbours: Machine::new(
                 me,
                 Neighbours::new(hello, config.invite.clone(), bounds.peers),
@@ -131,6 +136,7 @@ impl Node {
         }
         let channel = message.channel();
         match crate::wire::encode(&message) {
+            Some(bytes) if self.dials.is_under_way(to) => self.dials.keep(to, channel, bytes),
             Some(bytes) => host.transmit(to, channel, bytes),
             None => host.event(host::NodeEvent::Trouble {
                 what: format!(

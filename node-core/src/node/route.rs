@@ -8,6 +8,7 @@ use super::host::{
 };
 use crate::discovery::connected::{self, Connected};
 use crate::ids::NodeId;
+use crate::overlay::contact::Ip;
 use crate::overlay::neighbours::{self, Neighbours};
 use crate::protocol::{Effect, Input, InputOf};
 use crate::store::{self, Asker, Store, Ticket};
@@ -65,9 +66,8 @@ impl Node {
         match input {
             NodeInput::Wake => {}
             NodeInput::WallClock(ms) => self.push(Step::Owner, owner::Command::WallClock(ms)),
-            NodeInput::Connected { peer } => {
-                self.push(Step::Neighbours, neighbours::Command::Connected(peer));
-            }
+            NodeInput::Connected { peer, ip } => self.connected(peer, ip, host),
+            NodeInput::DialFailed { peer } => self.not_reached(peer),
             NodeInput::Disconnected { peer, .. } => {
                 self.faults.remove(&peer);
                 self.push(Step::Neighbours, neighbours::Command::Disconnected(peer));
@@ -89,6 +89,23 @@ impl Node {
                 Command::Drain => self.push(Step::Runner, runner::Command::Drain),
                 Command::BlobsStored(blobs) => self.push(Step::Store, store::Command::Stored(blobs)),
             },
+        }
+    }
+
+    fn connected(&mut self, peer: NodeId, ip: Option<Ip>, host: &mut impl Host) {
+        let waiting = self.dials.end(peer).unwrap_or_default();
+        self.push(Step::Neighbours, neighbours::Command::Connected { peer, ip });
+        // The introduction goes first.
+        self.drain(host);
+        for (channel, bytes) in waiting {
+            host.transmit(peer, channel, bytes);
+        }
+    }
+
+    /// Nobody can be dialled twice at once, nor who is connected.
+    fn not_reached(&mut self, peer: NodeId) {
+        if self.dials.end(peer).is_some() && !self.neighbours.state().is_connected(peer) {
+            self.steps.push_back(Step::Finder(Input::Down(peer)));
         }
     }
 
@@ -250,7 +267,7 @@ impl Node {
     fn of_neighbours(&mut self, event: neighbours::Event, host: &mut impl Host) {
         use neighbours::Event;
         match event {
-            Event::Up { peer, gateway } => {
+            Event::Up { peer, gateway, .. } => {
                 self.steps.push_back(Step::Finder(Input::Up(peer)));
                 self.steps.push_back(Step::Owner(Input::Up(peer)));
                 if gateway {

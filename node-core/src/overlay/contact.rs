@@ -69,50 +69,47 @@ impl fmt::Debug for Contact {
     }
 }
 
-/// Bytes of a contact on the wire: address, port (big-endian), id.
-const CONTACT: usize = 16 + 2 + 32;
-/// Bytes of a key: address, id.
-const KEY: usize = 16 + 32;
+/// On the wire: plain bytes of a fixed length, MessagePack `bin`.
+macro_rules! as_bytes {
+    ($name:ident, $len:expr, $to:expr, $from:expr) => {
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                let to: fn(&$name) -> [u8; $len] = $to;
+                s.serialize_bytes(&to(self))
+            }
+        }
 
-impl Serialize for Contact {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = [0; CONTACT];
-        bytes[..16].copy_from_slice(&self.ip.0);
-        bytes[16..18].copy_from_slice(&self.port.to_be_bytes());
-        bytes[18..].copy_from_slice(&self.id.0);
-        s.serialize_bytes(&bytes)
-    }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                let from: fn([u8; $len]) -> $name = $from;
+                d.deserialize_bytes(Fixed::<$len>).map(from)
+            }
+        }
+    };
 }
 
-impl<'de> Deserialize<'de> for Contact {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let bytes = d.deserialize_bytes(Fixed::<CONTACT>)?;
-        let (ip, rest) = split::<CONTACT>(&bytes);
-        let id = std::array::from_fn(|i| rest[2 + i]);
-        Ok(Contact { ip, port: u16::from_be_bytes([rest[0], rest[1]]), id: NodeId(id) })
-    }
+as_bytes!(Ip, 16, |ip| ip.0, Ip);
+
+// Address, id.
+as_bytes!(Key, 48, |key| joined([&key.ip.0, &key.id.0, &[]]), |bytes| Key {
+    ip: Ip(part(&bytes, 0)),
+    id: NodeId(part(&bytes, 16))
+});
+
+// Address, id, port (big-endian).
+as_bytes!(Contact, 50, |at| joined([&at.ip.0, &at.id.0, &at.port.to_be_bytes()]), |bytes| Contact {
+    ip: Ip(part(&bytes, 0)),
+    id: NodeId(part(&bytes, 16)),
+    port: u16::from_be_bytes(part(&bytes, 48))
+});
+
+fn joined<const N: usize>(parts: [&[u8]; 3]) -> [u8; N] {
+    let mut all = parts.into_iter().flatten();
+    std::array::from_fn(|_| all.next().copied().unwrap_or(0))
 }
 
-impl Serialize for Key {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = [0; KEY];
-        bytes[..16].copy_from_slice(&self.ip.0);
-        bytes[16..].copy_from_slice(&self.id.0);
-        s.serialize_bytes(&bytes)
-    }
-}
-
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let bytes = d.deserialize_bytes(Fixed::<KEY>)?;
-        let (ip, rest) = split::<KEY>(&bytes);
-        Ok(Key { ip, id: NodeId(std::array::from_fn(|i| rest[i])) })
-    }
-}
-
-fn split<const N: usize>(bytes: &[u8; N]) -> (Ip, &[u8]) {
-    let (ip, rest) = bytes.split_at(16);
-    (Ip(std::array::from_fn(|i| ip[i])), rest)
+fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    std::array::from_fn(|i| bytes.get(at + i).copied().unwrap_or(0))
 }
 
 struct Fixed<const N: usize>;
@@ -152,9 +149,12 @@ mod tests {
     fn contacts_travel_whole_and_nothing_of_another_length_does() {
         let here = contact("192.0.2.7", 3);
         let bytes = rmp_serde::to_vec(&here).unwrap();
-        assert_eq!(bytes.len(), 2 + CONTACT);
+        assert_eq!(bytes.len(), 2 + 50);
         assert_eq!(rmp_serde::from_slice::<Contact>(&bytes).unwrap(), here);
-        assert_eq!(rmp_serde::from_slice::<Key>(&rmp_serde::to_vec(&here.key()).unwrap()).unwrap(), here.key());
+        assert_eq!(
+            rmp_serde::from_slice::<Key>(&rmp_serde::to_vec(&here.key()).unwrap()).unwrap(),
+            here.key()
+        );
         assert!(rmp_serde::from_slice::<Key>(&bytes).is_err());
     }
 }

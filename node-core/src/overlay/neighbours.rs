@@ -4,6 +4,7 @@
 
 use crate::ids::NodeId;
 use crate::node::config::Platform;
+use crate::overlay::contact::{Contact, Ip};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,10 @@ pub struct Hello {
     /// Owns jobs.
     pub gateway: bool,
     pub invite: Option<String>,
+    /// Where it takes connections, TCP; none if it only dials.
+    pub port: Option<u16>,
+    /// Where the addressee is seen from, which it cannot know itself.
+    pub seen: Option<Ip>,
 }
 
 #[derive(Debug)]
@@ -52,6 +57,7 @@ pub struct Neighbours {
 #[derive(Debug)]
 struct Peer {
     hello: Option<Hello>,
+    ip: Option<Ip>,
     heard: Time,
 }
 
@@ -62,7 +68,10 @@ pub enum Timer {
 
 #[derive(Clone, Debug)]
 pub enum Command {
-    Connected(NodeId),
+    Connected {
+        peer: NodeId,
+        ip: Option<Ip>,
+    },
     Disconnected(NodeId),
     /// Anything came from it.
     Heard(NodeId),
@@ -73,6 +82,8 @@ pub enum Event {
     Up {
         peer: NodeId,
         gateway: bool,
+        /// Where this node is seen from by the peer.
+        seen: Option<Ip>,
     },
     Down {
         peer: NodeId,
@@ -100,7 +111,7 @@ impl Protocol for Neighbours {
 
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
         match input {
-            Input::Command(Command::Connected(peer)) => self.connected(peer, cx),
+            Input::Command(Command::Connected { peer, ip }) => self.connected(peer, ip, cx),
             Input::Command(Command::Disconnected(peer)) => {
                 cx.cancel_timer(Timer::Patience(peer));
                 if let Some(hello) = self.peers.remove(&peer).and_then(|p| p.hello) {
@@ -135,7 +146,7 @@ impl Neighbours {
         Neighbours { me, invite, peers_max, peers: BTreeMap::new(), gone: VecDeque::new() }
     }
 
-    fn connected(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
+    fn connected(&mut self, peer: NodeId, ip: Option<Ip>, cx: &mut Cx<'_, Self>) {
         if self.peers.len() >= self.peers_max && !self.peers.contains_key(&peer) {
             return self.reject(
                 peer,
@@ -143,9 +154,9 @@ impl Neighbours {
                 cx,
             );
         }
-        self.peers.insert(peer, Peer { hello: None, heard: cx.now });
+        self.peers.insert(peer, Peer { hello: None, ip, heard: cx.now });
         cx.set_timer(Timer::Patience(peer), PATIENCE);
-        cx.send(peer, Message::Hello(self.me.clone()));
+        cx.send(peer, Message::Hello(Hello { seen: ip, ..self.me.clone() }));
     }
 
     fn hello(&mut self, from: NodeId, mut hello: Hello, cx: &mut Cx<'_, Self>) {
@@ -166,9 +177,9 @@ impl Neighbours {
         truncate(&mut hello.name, TEXT_MAX);
         hello.invite = None;
         cx.cancel_timer(Timer::Patience(from));
-        let gateway = hello.gateway;
+        let (gateway, seen) = (hello.gateway, hello.seen);
         peer.hello = Some(hello);
-        cx.emit(Event::Up { peer: from, gateway });
+        cx.emit(Event::Up { peer: from, gateway, seen });
     }
 
     fn gone(&mut self, peer: NodeId, name: String) {
@@ -191,6 +202,17 @@ impl Neighbours {
 
     pub fn get(&self, peer: NodeId) -> Option<&Hello> {
         self.peers.get(&peer)?.hello.as_ref()
+    }
+
+    /// Whether a connection stands, introduced or not.
+    pub fn is_connected(&self, peer: NodeId) -> bool {
+        self.peers.contains_key(&peer)
+    }
+
+    /// How to dial a peer that is connected, if it takes connections.
+    pub fn contact(&self, peer: NodeId) -> Option<Contact> {
+        let known = self.peers.get(&peer)?;
+        Some(Contact { id: peer, ip: known.ip?, port: known.hello.as_ref()?.port? })
     }
 
     pub fn all(&self) -> impl Iterator<Item = (NodeId, &Hello, Time)> {

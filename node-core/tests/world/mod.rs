@@ -11,6 +11,7 @@ use disk::Disk;
 use engine::Engine;
 use node_core::node::config::Platform;
 use node_core::node::snapshot::JobView;
+use node_core::overlay::contact::Contact;
 use node_core::protocol::Rng;
 use node_core::work::spec::{BlobRef, Data, Find, JobSpec, Template, UnitResult, Units};
 use node_core::{
@@ -73,6 +74,7 @@ enum Event {
 struct Wishes {
     frames: Vec<(NodeId, Channel, Bytes)>,
     close: Vec<(NodeId, String)>,
+    dial: Vec<Contact>,
     wake: Option<Option<Time>>,
     storage: Vec<StorageRequest>,
     engine: Vec<EngineRequest>,
@@ -82,6 +84,9 @@ struct Wishes {
 impl Host for Wishes {
     fn transmit(&mut self, to: NodeId, channel: Channel, bytes: Bytes) {
         self.frames.push((to, channel, bytes));
+    }
+    fn dial(&mut self, contact: Contact) {
+        self.dial.push(contact);
     }
     fn disconnect(&mut self, peer: NodeId, reason: &str) {
         self.close.push((peer, reason.into()));
@@ -198,8 +203,8 @@ impl World {
         self.sequence += 1;
         self.links.insert(key, Link { epoch: self.sequence, last: BTreeMap::new() });
         let (ida, idb) = (self.nodes[a].id, self.nodes[b].id);
-        self.drive(a, NodeInput::Connected { peer: idb });
-        self.drive(b, NodeInput::Connected { peer: ida });
+        self.drive(a, NodeInput::Connected { peer: idb, ip: None });
+        self.drive(b, NodeInput::Connected { peer: ida, ip: None });
     }
 
     /// Breaks a connection; both sides hear of it a little later, frames under way are lost.

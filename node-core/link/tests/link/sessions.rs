@@ -16,7 +16,7 @@ impl View {
     /// Says hello in each session, as the core does, and checks that sessions do not overlap.
     fn on(&mut self, event: LinkEvent, me: &Peer, other: NodeId) {
         match event {
-            LinkEvent::Connected { peer } => {
+            LinkEvent::Connected { peer, .. } => {
                 assert!(!self.up, "two sessions at once");
                 assert_eq!(peer, other);
                 *self = View { up: true, begun: self.begun + 1, heard: false };
@@ -80,7 +80,7 @@ async fn dialling_a_connected_peer_again_changes_nothing() {
     for address in [nameless, b.address.clone()] {
         a.link.dial(address.clone()).unwrap();
         match a.next().await {
-            LinkEvent::DialFailed { addr, reason, retry_in: None } => {
+            LinkEvent::DialFailed { addr, reason, retry_in: None, .. } => {
                 assert_eq!(addr, address);
                 assert!(reason.contains("connected"), "{reason}");
             }

@@ -83,7 +83,7 @@ impl Peer {
     }
 
     pub(crate) async fn connected(&mut self) -> NodeId {
-        self.until(|e| if let LinkEvent::Connected { peer } = e { Some(*peer) } else { None }).await
+        self.until(|e| if let LinkEvent::Connected { peer, .. } = e { Some(*peer) } else { None }).await
     }
 
     pub(crate) async fn disconnected(&mut self) -> String {

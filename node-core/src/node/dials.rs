@@ -1,0 +1,46 @@
+//! Peers that are being dialled, and what waits for them.
+
+use super::host::Channel;
+use crate::ids::NodeId;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// Peers dialled at once. Our choice: a father greets its whole group, and a little more.
+const DIALS: usize = 256;
+
+/// Frames that wait for one of them; more are lost, as on a wire that breaks. Our choice: what
+/// a machine says to a peer within a round trip.
+const FRAMES: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Dials {
+    waiting: BTreeMap<NodeId, Vec<(Channel, Bytes)>>,
+}
+
+impl Dials {
+    pub(super) fn is_under_way(&self, peer: NodeId) -> bool {
+        self.waiting.contains_key(&peer)
+    }
+
+    /// Whether there is room for one more.
+    pub(super) fn begin(&mut self, peer: NodeId) -> bool {
+        let room = self.waiting.len() < DIALS;
+        if room {
+            self.waiting.insert(peer, Vec::new());
+        }
+        room
+    }
+
+    pub(super) fn keep(&mut self, peer: NodeId, channel: Channel, bytes: Bytes) {
+        if let Some(frames) = self.waiting.get_mut(&peer)
+            && frames.len() < FRAMES
+        {
+            frames.push((channel, bytes));
+        }
+    }
+
+    /// It is connected, or will not be: what waited for it. None if it was not being dialled.
+    pub(super) fn end(&mut self, peer: NodeId) -> Option<Vec<(Channel, Bytes)>> {
+        self.waiting.remove(&peer)
+    }
+}
