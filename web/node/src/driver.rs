@@ -238,9 +238,9 @@ impl Driver {
             LinkEvent::Frame { from, channel, bytes } => {
                 return self.host.inputs.push_back(NodeInput::Received { from, channel, bytes });
             }
-            LinkEvent::Connected { peer } => {
+            LinkEvent::Connected { peer, .. } => {
                 self.join.connected();
-                self.host.inputs.push_back(NodeInput::Connected { peer });
+                self.host.inputs.push_back(NodeInput::Connected { peer, ip: None });
             }
             LinkEvent::Disconnected { peer, reason } => {
                 // The node may have said why before: that is worth more than what follows.

@@ -3,6 +3,7 @@
 use crate::workers::{Heard, Workers};
 use bytes::Bytes;
 use link::Link;
+use node_core::overlay::contact::Contact;
 use node_core::{
     BlobId, Channel, EngineReply, EngineRequest, Host, NodeEvent, NodeId, NodeInput, StorageRequest, Time,
 };
@@ -85,6 +86,11 @@ impl WebHost {
 impl Host for WebHost {
     fn transmit(&mut self, to: NodeId, channel: Channel, bytes: Bytes) {
         self.link.send(to, channel, bytes);
+    }
+
+    /// A page reaches the gateway that it came from, and nobody else.
+    fn dial(&mut self, contact: Contact) {
+        self.inputs.push_back(NodeInput::DialFailed { peer: contact.id });
     }
 
     fn disconnect(&mut self, peer: NodeId, reason: &str) {
