@@ -1,14 +1,12 @@
 //! Stories of jobs, without and with faults.
 
-mod world;
-
 use bytes::Bytes;
 use node_core::node::snapshot::{JobState, UnitState};
 use node_core::work::spec::{Data, UnitSpec, Units};
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use sandbox::{End, Outcome, Task};
+use simulator::{World, ended};
 use std::time::Duration;
-use world::{World, ended};
 
 const A_MINUTE: Duration = Duration::from_secs(60);
 
@@ -92,8 +90,8 @@ fn a_gateway_of_its_own_slot_computes_without_pauses() {
     for millis in [1, 50] {
         let mut world = World::seed(21);
         world.program = match millis {
-            1 => |task| (Duration::from_millis(1), world::echo(task).1),
-            _ => |task| (Duration::from_millis(50), world::echo(task).1),
+            1 => |task| (Duration::from_millis(1), simulator::echo(task).1),
+            _ => |task| (Duration::from_millis(50), simulator::echo(task).1),
         };
         world.add(Config { gateway: true, slots: 1, ..Config::default() });
         world.run_for(Duration::from_secs(1));
@@ -133,7 +131,7 @@ fn a_frozen_worker_is_noticed_within_ten_seconds() {
 
 #[test]
 fn late_results_of_a_lost_lease_are_counted_once() {
-    let mut world = World::seed(5).swarm(2, 2).with(|task| (Duration::from_secs(4), world::echo(task).1));
+    let mut world = World::seed(5).swarm(2, 2).with(|task| (Duration::from_secs(4), simulator::echo(task).1));
     let spec = world.sweep(0, 8);
     let job = world.submit(0, spec);
     world.run_until(A_MINUTE, "units are placed", |w| w.job(job).is_some_and(|j| j.placed == 8));
@@ -149,7 +147,8 @@ fn late_results_of_a_lost_lease_are_counted_once() {
 
 #[test]
 fn a_short_cut_loses_nothing() {
-    let mut world = World::seed(6).swarm(1, 2).with(|task| (Duration::from_millis(700), world::echo(task).1));
+    let mut world =
+        World::seed(6).swarm(1, 2).with(|task| (Duration::from_millis(700), simulator::echo(task).1));
     let spec = world.sweep(0, 20);
     let job = world.submit(0, spec);
     for _ in 0..5 {
@@ -266,7 +265,8 @@ fn a_failing_unit_is_tried_as_often_as_was_asked() {
 
 #[test]
 fn a_cancelled_job_stops_everywhere() {
-    let mut world = World::seed(13).swarm(2, 2).with(|task| (Duration::from_secs(1), world::echo(task).1));
+    let mut world =
+        World::seed(13).swarm(2, 2).with(|task| (Duration::from_secs(1), simulator::echo(task).1));
     let spec = world.sweep(0, 100);
     let job = world.submit(0, spec);
     world.run_until(A_MINUTE, "it runs", |w| w.job(job).is_some_and(|j| j.done > 3));
@@ -313,7 +313,8 @@ fn a_job_waits_with_a_reason_and_starts_when_somebody_comes() {
 
 #[test]
 fn a_node_that_drains_hands_its_units_on_at_once() {
-    let mut world = World::seed(16).swarm(2, 1).with(|task| (Duration::from_secs(2), world::echo(task).1));
+    let mut world =
+        World::seed(16).swarm(2, 1).with(|task| (Duration::from_secs(2), simulator::echo(task).1));
     let spec = world.sweep(0, 6);
     let job = world.submit(0, spec);
     world.run_until(A_MINUTE, "both work", |w| w.job(job).is_some_and(|j| j.placed >= 3));
@@ -328,7 +329,7 @@ fn a_node_that_drains_hands_its_units_on_at_once() {
 #[test]
 fn slots_can_be_changed_while_units_run() {
     let mut world =
-        World::seed(17).swarm(1, 1).with(|task| (Duration::from_millis(500), world::echo(task).1));
+        World::seed(17).swarm(1, 1).with(|task| (Duration::from_millis(500), simulator::echo(task).1));
     let spec = world.sweep(0, 40);
     let job = world.submit(0, spec);
     world.run_for(Duration::from_secs(2));

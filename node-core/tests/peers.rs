@@ -1,7 +1,5 @@
 //! Stories of peers that are strangers, out of date, or hostile.
 
-mod world;
-
 use bytes::Bytes;
 use node_core::discovery::Offer;
 use node_core::ids::{JobId, UnitId};
@@ -12,8 +10,8 @@ use node_core::wire::{self, MAX_FRAME, Message, VERSION};
 use node_core::work::message::{Message as Work, Report, ToOwner};
 use node_core::work::spec::{Data, UnitResult};
 use node_core::{Channel, Config, NodeEvent, NodeInput};
+use simulator::World;
 use std::time::Duration;
-use world::World;
 
 /// A gateway with one honest worker, and a stranger that is connected and says what it likes.
 fn with_stranger(seed: u64) -> (World, usize) {

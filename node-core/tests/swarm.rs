@@ -1,18 +1,17 @@
 //! Many seeds: faults drawn from the seed, first safety, then the faults stop and the work
 //! must end.
 
-mod world;
-
 use node_core::ids::JobId;
+use simulator::network::Latency;
+use simulator::{World, echo};
 use std::time::Duration;
-use world::{World, echo};
 
 /// One life of a small swarm, all of it drawn from the seed.
 fn live(seed: u64) {
     let mut world = World::seed(seed);
     let workers = 1 + world.rng.below(5) as usize;
     let slots = 1 + world.rng.below(4) as u32;
-    world.latency.1 = 2_000 + world.rng.below(200_000);
+    world.network.latency = Latency::Uniform(1_000, 2_000 + world.rng.below(200_000));
     // A seed leaves some kinds of fault out altogether, so that others are seen alone.
     let kinds: Vec<u64> = (0..7).filter(|_| world.rng.below(2) == 0).collect();
     world.program = |task| {
@@ -80,9 +79,8 @@ fn text(index: u32) -> node_core::work::spec::Data {
 fn mend(world: &mut World) {
     world.nodes[0].disk.full = false;
     for at in 0..world.nodes.len() {
-        if world.nodes[at].frozen {
+        if world.is_frozen(at) {
             // Inputs were lost while it was frozen, so it starts anew: a reloaded tab.
-            world.nodes[at].frozen = false;
             world.crash(at);
         }
         if world.nodes[at].node.is_none() {

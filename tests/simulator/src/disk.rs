@@ -6,19 +6,28 @@ use node_core::{BlobId, JobId, StorageReply, StorageRequest, Table, Token, Write
 use std::collections::BTreeMap;
 
 #[derive(Default)]
-pub(crate) struct Disk {
+pub struct Disk {
     tables: BTreeMap<(Table, Vec<u8>), Bytes>,
     blobs: BTreeMap<BlobId, Bytes>,
     partial: BTreeMap<BlobId, Vec<u8>>,
-    unsynced: BTreeMap<Token, Vec<Write>>,
+    /// Asked for and not answered yet.
+    unsynced: BTreeMap<Token, Unsynced>,
     /// No writes any more.
     pub full: bool,
+    /// Each answer takes so much longer, microseconds.
+    pub slow: u64,
     pub commits: u64,
+}
+
+enum Unsynced {
+    Rows(Vec<Write>),
+    /// Readable already, but gone if the machine stops now.
+    Blob(BlobId),
 }
 
 impl Disk {
     /// The answer to come, if there is one.
-    pub(crate) fn take(&mut self, request: StorageRequest) -> Option<StorageReply> {
+    pub fn take(&mut self, request: StorageRequest) -> Option<StorageReply> {
         let full = |token| Some(StorageReply::Failed { token, error: "no space left on device".into() });
         match request {
             StorageRequest::Commit { token, .. } if self.full => full(token),
@@ -27,7 +36,7 @@ impl Disk {
             }
             StorageRequest::Commit { token, writes } => {
                 self.commits += 1;
-                self.unsynced.insert(token, writes);
+                self.unsynced.insert(token, Unsynced::Rows(writes));
                 Some(StorageReply::Done { token })
             }
             StorageRequest::Scan { token, table, after, limit } => {
@@ -42,7 +51,7 @@ impl Disk {
             }
             StorageRequest::PutBlob { token, id, bytes } => {
                 assert_eq!(BlobId::of(&bytes), id, "a blob is named by its content");
-                self.blobs.insert(id, bytes);
+                self.write_blob(token, id, bytes);
                 Some(StorageReply::Done { token })
             }
             StorageRequest::AppendBlob { token, id, offset, bytes, last } => {
@@ -55,7 +64,7 @@ impl Disk {
                 if last {
                     let whole = self.partial.remove(&id).unwrap_or_default();
                     assert_eq!(BlobId::of(&whole), id, "pieces make the blob");
-                    self.blobs.insert(id, whole.into());
+                    self.write_blob(token, id, whole.into());
                 }
                 Some(StorageReply::Done { token })
             }
@@ -73,45 +82,74 @@ impl Disk {
         }
     }
 
-    /// The answer is about to be given: from now on it is true.
-    pub(crate) fn sync(&mut self, reply: StorageReply) -> StorageReply {
-        if let StorageReply::Done { token } = &reply {
-            for write in self.unsynced.remove(token).into_iter().flatten() {
-                match write.value {
-                    Some(value) => self.tables.insert((write.table, write.key), value),
-                    None => self.tables.remove(&(write.table, write.key)),
-                };
-            }
+    fn write_blob(&mut self, token: Token, id: BlobId, bytes: Bytes) {
+        if self.blobs.insert(id, bytes).is_none() {
+            self.unsynced.insert(token, Unsynced::Blob(id));
         }
-        reply
     }
 
-    pub(crate) fn forget_unsynced(&mut self) {
-        self.unsynced.clear();
+    /// The answer is about to be given: from now on it is true.
+    pub fn sync(&mut self, reply: &StorageReply) {
+        if let StorageReply::Done { token } = reply
+            && let Some(Unsynced::Rows(writes)) = self.unsynced.remove(token)
+        {
+            self.apply(writes);
+        }
+    }
+
+    fn apply(&mut self, writes: Vec<Write>) {
+        for write in writes {
+            match write.value {
+                Some(value) => self.tables.insert((write.table, write.key), value),
+                None => self.tables.remove(&(write.table, write.key)),
+            };
+        }
+    }
+
+    /// The machine stops: what was not answered is lost.
+    pub fn forget_unsynced(&mut self) {
+        for unsynced in std::mem::take(&mut self.unsynced).into_values() {
+            if let Unsynced::Blob(id) = unsynced {
+                self.blobs.remove(&id);
+            }
+        }
         self.partial.clear();
     }
 
-    pub(crate) fn put_blob(&mut self, id: BlobId, bytes: Bytes) {
+    /// Only the process stops: the machine writes what it was given.
+    pub fn flush(&mut self) {
+        for unsynced in std::mem::take(&mut self.unsynced).into_values() {
+            if let Unsynced::Rows(writes) = unsynced {
+                self.apply(writes);
+            }
+        }
+        self.partial.clear();
+    }
+
+    pub fn put_blob(&mut self, id: BlobId, bytes: Bytes) {
         self.blobs.insert(id, bytes);
     }
 
-    pub(crate) fn blob(&self, id: BlobId) -> Option<&Bytes> {
+    pub fn blob(&self, id: BlobId) -> Option<&Bytes> {
         self.blobs.get(&id)
     }
 
-    pub(crate) fn corrupt_blob(&mut self, id: BlobId) {
-        if let Some(blob) = self.blobs.get_mut(&id) {
+    /// Flips a bit of a blob, as a disk that has gone bad.
+    pub fn corrupt_blob(&mut self, id: BlobId) {
+        if let Some(blob) = self.blobs.get_mut(&id)
+            && !blob.is_empty()
+        {
             let mut bytes = blob.to_vec();
             bytes[0] ^= 1;
             *blob = bytes.into();
         }
     }
 
-    pub(crate) fn blobs(&self) -> impl Iterator<Item = (BlobId, u64)> + '_ {
+    pub fn blobs(&self) -> impl Iterator<Item = (BlobId, u64)> + '_ {
         self.blobs.iter().map(|(id, bytes)| (*id, bytes.len() as u64))
     }
 
-    pub(crate) fn results(&self, job: JobId) -> BTreeMap<u32, UnitResult> {
+    pub fn results(&self, job: JobId) -> BTreeMap<u32, UnitResult> {
         let its = |(table, key): &(Table, Vec<u8>)| *table == Table::Results && key.starts_with(&job.0);
         self.tables
             .iter()
@@ -121,5 +159,38 @@ impl Disk {
                 (index, rmp_serde::from_slice(value).expect("a result"))
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commit(disk: &mut Disk, token: u64) -> StorageReply {
+        let write =
+            Write { table: Table::Jobs, key: vec![token as u8], value: Some(Bytes::from_static(b"x")) };
+        disk.take(StorageRequest::Commit { token: Token(token), writes: vec![write] }).unwrap()
+    }
+
+    #[test]
+    fn a_crash_loses_what_was_not_answered_and_the_end_of_a_process_does_not() {
+        let mut disk = Disk::default();
+        let first = commit(&mut disk, 1);
+        disk.sync(&first);
+        commit(&mut disk, 2);
+        disk.forget_unsynced();
+        assert_eq!(disk.tables.len(), 1);
+        commit(&mut disk, 3);
+        disk.flush();
+        assert_eq!(disk.tables.len(), 2);
+        let bytes = Bytes::from_static(b"new");
+        let put = StorageRequest::PutBlob { token: Token(9), id: BlobId::of(&bytes), bytes };
+        disk.take(put.clone());
+        disk.forget_unsynced();
+        assert_eq!(disk.blobs().count(), 0);
+        let reply = disk.take(put).unwrap();
+        disk.sync(&reply);
+        disk.forget_unsynced();
+        assert_eq!(disk.blobs().count(), 1);
     }
 }

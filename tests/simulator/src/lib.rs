@@ -1,0 +1,22 @@
+//! The simulator: the third driver of `node-core`, beside the native node and the browser's.
+//!
+//! A [`World`] holds thousands of real [`node_core::Node`]s and a heap of what is to happen to
+//! them. One seed gives everything; no clock, no thread and no file is touched in here, so that
+//! stories run in WebAssembly too. The program beside it (`main.rs`) reads scenarios, runs seeds
+//! side by side and draws.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`world`] | the nodes, their links, and what happens next |
+//! | [`network`] | how long a frame takes and what befalls it |
+//! | [`disk`], [`engine`] | storage that forgets, engines that take their time |
+
+pub mod disk;
+pub mod engine;
+pub mod network;
+pub mod queue;
+pub mod rng;
+pub mod trace;
+pub mod world;
+
+pub use world::{World, echo, ended};

@@ -1,0 +1,3 @@
+//! The simulator's program: what the library must not touch, files, threads and the clock.
+
+fn main() {}

@@ -1,0 +1,165 @@
+//! The network between the nodes: how long a frame takes, and what can happen to it.
+
+use crate::rng::Rng;
+use node_core::Time;
+use std::collections::BTreeSet;
+
+/// How long a frame is under way, microseconds, before bandwidth.
+#[derive(Clone, Debug)]
+pub enum Latency {
+    Constant(u64),
+    /// Drawn for each frame.
+    Uniform(u64, u64),
+    /// By the regions of both ends, with so much more drawn for each frame.
+    Regions {
+        between: Vec<Vec<u64>>,
+        jitter: u64,
+    },
+}
+
+impl Latency {
+    pub fn draw(&self, from: u8, to: u8, rng: &mut Rng) -> u64 {
+        match self {
+            Latency::Constant(time) => *time,
+            Latency::Uniform(low, high) => rng.between(*low, *high),
+            Latency::Regions { between, jitter } => {
+                let row = between.get(usize::from(from)).and_then(|row| row.get(usize::from(to)));
+                row.copied().unwrap_or_default() + rng.below(jitter.saturating_add(1))
+            }
+        }
+    }
+}
+
+/// What happens to single frames. A real connection loses nothing but itself; the machines have
+/// to survive it all the same. The greeting of a connection is spared.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mischief {
+    /// Chance that a frame is lost.
+    pub loss: f64,
+    /// Chance that it comes a second time.
+    pub duplication: f64,
+    /// Chance that others may overtake it, and by how much it is late, microseconds.
+    pub reordering: f64,
+    pub late: u64,
+}
+
+impl Mischief {
+    pub fn is_none(&self) -> bool {
+        self.loss <= 0.0 && self.duplication <= 0.0 && self.reordering <= 0.0
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Network {
+    pub latency: Latency,
+    /// Of each node's line, in each direction, bits a second; 0 for no bound.
+    pub bandwidth: u64,
+    pub mischief: Mischief,
+    /// Kinds of frames that mischief befalls; all if none are named.
+    pub mischief_of: Vec<String>,
+    /// What a dialled connection costs before the first frame, in latencies of its own.
+    pub dial_hops: f64,
+    /// How long a node tries to reach one that does not answer.
+    pub dial_timeout: (u64, u64),
+    /// How long it takes until peers notice that a node died.
+    pub notice: (u64, u64),
+    /// The same of a node that is frozen, or behind a partition; `None` for never.
+    pub keepalive: Option<(u64, u64)>,
+    /// Frames from the first to the second are swallowed.
+    pub cuts: BTreeSet<(u32, u32)>,
+    /// Whether nodes are in different parts at all.
+    pub parted: bool,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Network {
+            latency: Latency::Uniform(1_000, 40_000),
+            bandwidth: 0,
+            mischief: Mischief::default(),
+            mischief_of: Vec::new(),
+            dial_hops: 1.0,
+            dial_timeout: (3_000_000, 3_000_000),
+            notice: (1_000, 1_000),
+            keepalive: None,
+            cuts: BTreeSet::new(),
+            parted: false,
+        }
+    }
+}
+
+/// A node's line to the network: when it is free again, in each direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Line {
+    pub up: Time,
+    pub down: Time,
+}
+
+impl Network {
+    /// Microseconds that a node's line is busy with so many bytes.
+    pub fn on_the_line(&self, bytes: usize) -> u64 {
+        if self.bandwidth == 0 {
+            return 0;
+        }
+        // What TCP, noise and yamux add: 40 + 18 + 12 bytes.
+        let bits = (bytes as u64 + OVERHEAD) * 8;
+        bits * 1_000_000 / self.bandwidth
+    }
+}
+
+/// Bytes that a frame costs on the line beside itself.
+pub const OVERHEAD: u64 = 70;
+
+/// What a frame carries, by the names in its encoding: the protocol and its message. Empty where
+/// there is none.
+pub fn kind_of(frame: &[u8]) -> (&str, &str) {
+    let body = frame.get(1..).unwrap_or_default();
+    let Some((protocol, rest)) = variant(body) else { return ("", "") };
+    (protocol, variant(rest).map_or("", |(message, _)| message))
+}
+
+/// The name of an enum's variant as MessagePack has it, and what follows.
+fn variant(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    // A variant with content is a map of one.
+    let bytes = bytes.strip_prefix(&[0x81]).unwrap_or(bytes);
+    let (&first, rest) = bytes.split_first()?;
+    let len = match first {
+        0xa0..=0xbf => usize::from(first & 0x1f),
+        _ => return None,
+    };
+    let (name, rest) = rest.split_at_checked(len)?;
+    Some((std::str::from_utf8(name).ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node_core::wire::{Message, encode};
+
+    #[test]
+    fn a_frame_says_what_it_carries() {
+        use node_core::overlay::neighbours::Message as Greeting;
+        let frame = |message| encode(&message).unwrap();
+        let rejected = frame(Message::Neighbours(Greeting::Rejected { reason: String::new() }));
+        assert_eq!(kind_of(&rejected), ("Neighbours", "Rejected"));
+        assert_eq!(kind_of(&frame(Message::Offer(Default::default()))), ("Offer", ""));
+        assert_eq!(kind_of(&[]), ("", ""));
+        assert_eq!(kind_of(&[1, 0x81, 0xbf]), ("", ""));
+    }
+
+    #[test]
+    fn a_home_line_takes_its_time() {
+        let line = Network { bandwidth: 1_000_000, ..Network::default() };
+        assert_eq!(line.on_the_line(55), 1_000);
+        assert_eq!(Network::default().on_the_line(1 << 20), 0);
+    }
+
+    #[test]
+    fn regions_are_as_far_apart_as_the_matrix_says() {
+        let latency = Latency::Regions { between: vec![vec![5, 90], vec![80, 7]], jitter: 2 };
+        let mut rng = Rng::new(3);
+        let mut draw = |from, to| latency.draw(from, to, &mut rng);
+        assert!((90..=92).contains(&draw(0, 1)) && (80..=82).contains(&draw(1, 0)));
+        assert!((7..=9).contains(&draw(1, 1)));
+    }
+}

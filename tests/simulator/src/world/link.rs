@@ -1,0 +1,249 @@
+//! Connections: made, dialled, broken, noticed; and the frames on them.
+
+use super::{Event, NEVER, Place, World};
+use crate::network::kind_of;
+use bytes::Bytes;
+use node_core::overlay::contact::Contact;
+use node_core::{Channel, NodeId, NodeInput, Time};
+use std::time::Duration;
+
+/// One end of a connection, kept by the node at this end.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    pub(super) peer: u32,
+    /// Which connection between the two it is.
+    pub(super) epoch: u32,
+    /// Broken, and this end has not noticed yet.
+    pub(super) dead: bool,
+    /// When the last frame of each channel arrives at the other end: none overtakes it.
+    last: [Time; 2],
+}
+
+impl Place {
+    /// Whether others can connect to it.
+    pub fn is_dialable(&self) -> bool {
+        self.config.port.is_some() && !self.unreachable
+    }
+
+    /// Its end of the link to a peer, dead or alive.
+    pub(super) fn link(&self, peer: u32) -> Option<&Link> {
+        let at = self.links.binary_search_by_key(&peer, |link| link.peer).ok()?;
+        self.links.get(at)
+    }
+
+    fn link_mut(&mut self, peer: u32) -> Option<&mut Link> {
+        let at = self.links.binary_search_by_key(&peer, |link| link.peer).ok()?;
+        self.links.get_mut(at)
+    }
+
+    fn set_link(&mut self, link: Link) {
+        match self.links.binary_search_by_key(&link.peer, |link| link.peer) {
+            Ok(at) => self.links[at] = link,
+            Err(at) => self.links.insert(at, link),
+        }
+    }
+
+    fn drop_link(&mut self, peer: u32) {
+        if let Ok(at) = self.links.binary_search_by_key(&peer, |link| link.peer) {
+            self.links.remove(at);
+        }
+    }
+}
+
+impl World {
+    /// Everybody that a node has a living connection to.
+    pub fn peers(&self, at: usize) -> Vec<usize> {
+        self.nodes[at].links.iter().filter(|link| !link.dead).map(|link| link.peer as usize).collect()
+    }
+
+    pub fn connected(&self, a: usize, b: usize) -> bool {
+        self.nodes[a].link(b as u32).is_some_and(|link| !link.dead)
+    }
+
+    /// Connects two nodes from outside; their greetings take their time.
+    pub fn connect(&mut self, a: usize, b: usize) {
+        self.join(a, b, false);
+    }
+
+    /// `greeted`: what they say first came along with the handshake.
+    fn join(&mut self, a: usize, b: usize, greeted: bool) {
+        if a == b || self.connected(a, b) || !self.lives(a) || !self.lives(b) {
+            return;
+        }
+        self.epoch += 1;
+        let epoch = self.epoch;
+        for (at, peer) in [(a, b), (b, a)] {
+            let peer = peer as u32;
+            // A new connection is how it notices the end of the old one.
+            if let Some(link) = self.nodes[at].link(peer).copied() {
+                self.gone(at as u32, self.nodes[at].life, peer, link.epoch);
+            }
+        }
+        for (at, peer) in [(a, b), (b, a)] {
+            let link = Link { peer: peer as u32, epoch, dead: false, last: [Time::ZERO; 2] };
+            self.nodes[at].set_link(link);
+        }
+        for (at, peer) in [(a, b), (b, a)] {
+            self.greeting = greeted.then_some(peer as u32);
+            let Place { id, ip, .. } = self.nodes[peer];
+            self.drive(at, NodeInput::Connected { peer: id, ip: Some(ip) });
+        }
+        self.greeting = None;
+    }
+
+    /// Breaks a connection; both sides hear of it a little later, frames under way are lost.
+    pub fn cut(&mut self, a: usize, b: usize) {
+        self.sever(a as u32, b as u32, |_| 1_000);
+    }
+
+    /// Breaks a connection. Each end that lives notices after the time given for it.
+    pub(super) fn sever(&mut self, a: u32, b: u32, mut notice: impl FnMut(&mut World) -> u64) {
+        for (at, peer) in [(a, b), (b, a)] {
+            let place = &mut self.nodes[at as usize];
+            if place.node.is_none() {
+                place.drop_link(peer);
+                continue;
+            }
+            let life = place.life;
+            let Some(link) = place.link_mut(peer).filter(|link| !link.dead) else { continue };
+            link.dead = true;
+            let epoch = link.epoch;
+            let time = notice(self);
+            self.after(time, Event::Gone { at, life, peer, epoch });
+        }
+    }
+
+    pub(super) fn cut_link(&mut self, a: u32, b: u32, epoch: u32, severed: bool) {
+        let current = self.nodes[a as usize].link(b).is_some_and(|link| link.epoch == epoch && !link.dead);
+        if current && (!severed || !self.answers(a, b) || !self.answers(b, a)) {
+            self.cut(a as usize, b as usize);
+        }
+    }
+
+    pub(super) fn gone(&mut self, at: u32, life: u32, peer: u32, epoch: u32) {
+        let place = &mut self.nodes[at as usize];
+        let current = place.link(peer).is_some_and(|link| link.epoch == epoch && link.dead);
+        if place.life == life && current {
+            place.drop_link(peer);
+            let peer = self.nodes[peer as usize].id;
+            self.drive(at as usize, NodeInput::Disconnected { peer, reason: "the link broke".into() });
+        }
+    }
+
+    /// The node itself closes a connection; what is queued for the peer goes first.
+    pub(super) fn close(&mut self, at: usize, peer: NodeId, reason: String) {
+        self.closed.push((at, peer, reason));
+        let Some(peer) = self.find(peer) else { return };
+        let Some(link) = self.nodes[at].link(peer as u32).filter(|link| !link.dead) else { return };
+        let (epoch, last) = (link.epoch, link.last[0].max(link.last[1]));
+        let delay = last.since(self.now).as_micros() as u64 + 1;
+        self.after(delay, Event::Cut { a: at as u32, b: peer as u32, epoch, severed: false });
+    }
+
+    /// Whether what one says can get to the other, and is heard there.
+    pub(super) fn answers(&self, from: u32, to: u32) -> bool {
+        let (a, b) = (&self.nodes[from as usize], &self.nodes[to as usize]);
+        b.node.is_some() && !b.frozen && a.part == b.part && !self.network.cuts.contains(&(from, to))
+    }
+
+    pub(super) fn dial(&mut self, at: usize, contact: Contact) {
+        let (from, life) = (at as u32, self.nodes[at].life);
+        match self.find(contact.id).filter(|to| *to != at) {
+            Some(to) => {
+                let (a, b) = (self.nodes[at].region, self.nodes[to].region);
+                let hop = self.network.latency.draw(a, b, &mut self.net_rng);
+                let time = (hop as f64 * self.network.dial_hops) as u64;
+                self.after(time, Event::Dialled { from, to: to as u32, life });
+            }
+            None => self.after(1_000, Event::Unreachable { from, life, peer: contact.id }),
+        }
+    }
+
+    pub(super) fn dialled(&mut self, from: u32, to: u32, life: u32) {
+        let place = &self.nodes[from as usize];
+        if place.life != life || place.node.is_none() {
+            return;
+        }
+        if self.nodes[to as usize].is_dialable() && self.answers(from, to) && self.answers(to, from) {
+            return self.join(from as usize, to as usize, true);
+        }
+        let (low, high) = self.network.dial_timeout;
+        let time = self.net_rng.between(low, high);
+        self.after(time, Event::Unreachable { from, life, peer: self.nodes[to as usize].id });
+    }
+
+    pub(super) fn unreachable(&mut self, from: u32, life: u32, peer: NodeId) {
+        if self.nodes[from as usize].life == life {
+            self.drive(from as usize, NodeInput::DialFailed { peer });
+        }
+    }
+
+    pub(super) fn send(&mut self, from: usize, to: NodeId, channel: Channel, bytes: Bytes) {
+        let Some(to) = self.find(to) else { return };
+        let (now, a, b) = (self.now, from as u32, to as u32);
+        let (here, there) = (self.nodes[from].region, self.nodes[to].region);
+        let parted = self.network.parted && self.nodes[from].part != self.nodes[to].part;
+        let place = &mut self.nodes[from];
+        let Some(link) = place.link(b).filter(|link| !link.dead).copied() else { return };
+        self.frames += 1;
+        self.bytes += bytes.len() as u64;
+        let mut start = now;
+        if self.network.bandwidth > 0 {
+            let took = Duration::from_micros(self.network.on_the_line(bytes.len()));
+            start = place.line.up.max(now) + took;
+            place.line.up = start;
+        }
+        if parted || (!self.network.cuts.is_empty() && self.network.cuts.contains(&(a, b))) {
+            return;
+        }
+        let mut copies = 1;
+        let mut late = None;
+        if !self.network.mischief.is_none() && self.befalls(&bytes) {
+            let mischief = self.network.mischief;
+            if self.net_rng.chance(mischief.loss) {
+                return;
+            }
+            if self.net_rng.chance(mischief.duplication) {
+                copies = 2;
+            }
+            if self.net_rng.chance(mischief.reordering) {
+                late = Some(Duration::from_micros(self.net_rng.below(mischief.late)));
+            }
+        }
+        for _ in 0..copies {
+            let delay = match self.greeting == Some(b) {
+                true => 0,
+                false => self.network.latency.draw(here, there, &mut self.net_rng),
+            };
+            let mut at = start + Duration::from_micros(delay);
+            match late {
+                Some(late) => at = at + late,
+                None => {
+                    let Some(link) = self.nodes[from].link_mut(b) else { return };
+                    let last = &mut link.last[channel as usize];
+                    at = at.max(*last);
+                    *last = at;
+                }
+            }
+            let bytes = bytes.clone();
+            let event = Event::Frame { to: b, from: a, epoch: link.epoch, channel, queued: false, bytes };
+            self.event_at(at, event);
+        }
+    }
+
+    fn befalls(&self, frame: &[u8]) -> bool {
+        let (protocol, _) = kind_of(frame);
+        let of = &self.network.mischief_of;
+        protocol != "Neighbours" && (of.is_empty() || of.iter().any(|name| name == protocol))
+    }
+
+    /// Forgets all links of a node that has died; the others notice in their time.
+    pub(super) fn drop_links(&mut self, at: usize) {
+        let links = std::mem::take(&mut self.nodes[at].links);
+        let (low, high) = self.network.notice;
+        for link in links {
+            self.sever(at as u32, link.peer, |world| world.net_rng.between(low, high));
+        }
+        self.nodes[at].wake = NEVER;
+    }
+}

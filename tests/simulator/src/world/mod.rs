@@ -1,0 +1,479 @@
+//! The world: nodes, links between them, and one heap of what happens next.
+//!
+//! A node is named by its index; its id carries the index in its first bytes, so that neither
+//! way needs a table. Everything that happens to a node is one call of [`node_core::Node::drive`],
+//! and every call goes into the trace.
+
+mod fault;
+mod link;
+mod slab;
+mod story;
+mod wishes;
+
+pub use link::Link;
+pub use story::{echo, ended};
+
+use crate::disk::Disk;
+use crate::engine::{Engine, MIPS, Program};
+use crate::network::{Line, Network};
+use crate::queue::{Queue, What};
+use crate::rng::Rng;
+use crate::trace::Trace;
+use bytes::Bytes;
+use node_core::overlay::contact::Ip;
+use node_core::{Channel, Command, Config, Node, NodeEvent, NodeId, NodeInput, Time};
+use slab::Slab;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use wishes::Wishes;
+
+pub struct World {
+    pub now: Time,
+    pub seed: u64,
+    /// For whoever tells the story. What the world draws itself comes from generators of its own.
+    pub rng: Rng,
+    net_rng: Rng,
+    node_rng: Rng,
+    queue: Queue,
+    slab: Slab<Event>,
+    pub nodes: Vec<Place>,
+    pub network: Network,
+    pub program: Program,
+    /// What the nodes told, as far as `keep` wants it.
+    pub told: Vec<(Time, usize, NodeEvent)>,
+    pub keep: fn(&NodeEvent) -> bool,
+    /// Who closed the connection to whom, and why.
+    pub closed: Vec<(usize, NodeId, String)>,
+    pub frames: u64,
+    pub bytes: u64,
+    /// Calls of a node.
+    pub events: u64,
+    trace: Trace,
+    wishes: Wishes,
+    /// What happened to frozen nodes meanwhile.
+    held: BTreeMap<u32, Vec<Event>>,
+    /// Counts links.
+    epoch: u32,
+    /// Frames to this node travel with the handshake.
+    greeting: Option<u32>,
+}
+
+/// A node and what surrounds it.
+pub struct Place {
+    pub id: NodeId,
+    pub node: Option<Node>,
+    pub config: Arc<Config>,
+    pub disk: Disk,
+    engine: Engine,
+    links: Vec<Link>,
+    line: Line,
+    /// The node's own deadline.
+    wake: Time,
+    /// The earliest wake-up in the heap; later ones are stale.
+    armed: Time,
+    /// Counts lives: what belonged to an earlier one is dropped.
+    life: u32,
+    /// Speed of its engine, million instructions a second.
+    pub mips: u32,
+    /// Where it is seen from.
+    pub ip: Ip,
+    /// Behind a wall: nobody can connect to it, whatever it says.
+    pub unreachable: bool,
+    pub region: u8,
+    /// Which part of a network that fell apart.
+    part: u8,
+    /// Neither hears nor acts, but does not know it: a laptop's lid, a stopped process.
+    frozen: bool,
+}
+
+enum Event {
+    /// `queued`: it has waited for the addressee's line already.
+    Frame {
+        to: u32,
+        from: u32,
+        epoch: u32,
+        channel: Channel,
+        queued: bool,
+        bytes: Bytes,
+    },
+    Input {
+        at: u32,
+        life: u32,
+        input: Box<NodeInput>,
+    },
+    /// A link breaks; `severed`: only if nothing has healed meanwhile.
+    Cut {
+        a: u32,
+        b: u32,
+        epoch: u32,
+        severed: bool,
+    },
+    /// A node notices that a link is gone.
+    Gone {
+        at: u32,
+        life: u32,
+        peer: u32,
+        epoch: u32,
+    },
+    /// A dialled connection stands, or not.
+    Dialled {
+        from: u32,
+        to: u32,
+        life: u32,
+    },
+    Unreachable {
+        from: u32,
+        life: u32,
+        peer: NodeId,
+    },
+}
+
+/// Never.
+const NEVER: Time = Time(u64::MAX);
+
+/// What became of the next thing in the heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It happened to a node, or turned out to be void.
+    Done,
+    /// What [`World::call_at`] asked for.
+    Call(u32),
+}
+
+impl World {
+    pub fn seed(seed: u64) -> World {
+        World {
+            now: Time::ZERO,
+            seed,
+            rng: Rng::fork(seed, 1),
+            net_rng: Rng::fork(seed, 2),
+            node_rng: Rng::fork(seed, 3),
+            queue: Queue::default(),
+            slab: Slab::default(),
+            nodes: Vec::new(),
+            network: Network::default(),
+            program: echo,
+            told: Vec::new(),
+            keep: |_| true,
+            closed: Vec::new(),
+            frames: 0,
+            bytes: 0,
+            events: 0,
+            trace: Trace::default(),
+            wishes: Wishes::default(),
+            held: BTreeMap::new(),
+            epoch: 0,
+            greeting: None,
+        }
+    }
+
+    /// The hash of everything that has happened so far.
+    pub fn trace_hash(&self) -> u64 {
+        self.trace.hash()
+    }
+
+    /// Events that lie ahead.
+    pub fn ahead(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Adds a node and starts it.
+    pub fn add(&mut self, config: Config) -> usize {
+        let at = self.place(Arc::new(config));
+        self.start(at);
+        at
+    }
+
+    /// Adds a place for a node that is started later.
+    pub fn place(&mut self, config: Arc<Config>) -> usize {
+        let at = self.nodes.len();
+        self.nodes.push(Place {
+            id: id_of(at),
+            node: None,
+            config,
+            disk: Disk::default(),
+            engine: Engine::default(),
+            links: Vec::new(),
+            line: Line::default(),
+            wake: NEVER,
+            armed: NEVER,
+            life: 0,
+            mips: MIPS,
+            ip: ip_of(at),
+            unreachable: false,
+            region: 0,
+            part: 0,
+            frozen: false,
+        });
+        at
+    }
+
+    /// (Re)starts a node with what its disk has kept.
+    pub fn start(&mut self, at: usize) {
+        let seed = self.node_rng.seed();
+        let place = &mut self.nodes[at];
+        place.life += 1;
+        place.engine = Engine::default();
+        (place.wake, place.armed, place.line) = (NEVER, NEVER, Line::default());
+        place.node = Some(Node::new(place.id, Config::clone(&place.config), seed, self.now));
+        let blobs: Vec<_> = place.disk.blobs().collect();
+        self.drive(at, NodeInput::WallClock(1_700_000_000_000 + self.now.0 / 1000));
+        if !blobs.is_empty() {
+            self.drive(at, NodeInput::Command(Command::BlobsStored(blobs)));
+        }
+    }
+
+    /// The node of that id, if this world has one.
+    pub fn find(&self, id: NodeId) -> Option<usize> {
+        let at = u32::from_be_bytes([id.0[0], id.0[1], id.0[2], id.0[3]]) as usize;
+        (self.nodes.get(at)?.id == id).then_some(at)
+    }
+
+    pub fn lives(&self, at: usize) -> bool {
+        self.nodes[at].node.is_some()
+    }
+
+    /// A node that is known to live.
+    pub fn node(&self, at: usize) -> &Node {
+        self.nodes[at].node.as_ref().expect("the node lives")
+    }
+
+    /// [`World::next`] gives `token` back at that time.
+    pub fn call_at(&mut self, at: Time, token: u32) {
+        self.queue.push(at.max(self.now), What::Call(token));
+    }
+
+    fn after(&mut self, micros: u64, event: Event) {
+        self.event_at(self.now + Duration::from_micros(micros), event);
+    }
+
+    fn event_at(&mut self, at: Time, event: Event) {
+        let entry = self.slab.insert(event);
+        self.queue.push(at, What::Slab(entry));
+    }
+
+    /// Gives one input to a node, and sees to everything it asks for.
+    pub fn drive(&mut self, at: usize, input: NodeInput) {
+        let place = &mut self.nodes[at];
+        let Some(node) = &mut place.node else { return };
+        self.events += 1;
+        self.trace.number(self.now.0);
+        match &input {
+            NodeInput::Received { from, channel, bytes } => {
+                self.trace.number((at as u64) << 32 | u64::from(index_in(*from)));
+                self.trace.number(*channel as u64 + 1);
+                self.trace.bytes(bytes);
+            }
+            NodeInput::Wake => self.trace.number((at as u64) << 32),
+            other => {
+                // Rare, and all of it is plain data.
+                self.trace.number((at as u64) << 32 | 1 << 24);
+                self.trace.bytes(format!("{other:?}").as_bytes());
+            }
+        }
+        let mut wishes = std::mem::take(&mut self.wishes);
+        node.drive(self.now, input, &mut wishes);
+        self.fulfil(at, &mut wishes);
+        self.wishes = wishes;
+    }
+
+    fn fulfil(&mut self, at: usize, wishes: &mut Wishes) {
+        let place = &mut self.nodes[at];
+        let life = place.life;
+        if let Some(wake) = wishes.wake.take() {
+            place.wake = wake.unwrap_or(NEVER);
+            self.arm(at);
+        }
+        for request in wishes.storage.drain(..) {
+            let delay = self.net_rng.between(200, 5_000) + self.nodes[at].disk.slow;
+            if let Some(reply) = self.nodes[at].disk.take(request) {
+                self.answer(at, life, delay, NodeInput::Storage(reply));
+            }
+        }
+        if !wishes.engine.is_empty() {
+            wishes.engine.drain(..).for_each(|request| self.nodes[at].engine.request(request));
+            self.run_engine(at);
+        }
+        for contact in wishes.dials.drain(..) {
+            self.dial(at, contact);
+        }
+        for (to, channel, bytes) in wishes.frames.drain(..) {
+            self.send(at, to, channel, bytes);
+        }
+        for (peer, reason) in wishes.close.drain(..) {
+            self.close(at, peer, reason);
+        }
+        let keep = self.keep;
+        let told = wishes.events.drain(..).filter(keep);
+        self.told.extend(told.map(|event| (self.now, at, event)));
+    }
+
+    fn answer(&mut self, at: usize, life: u32, delay: u64, input: NodeInput) {
+        self.after(delay, Event::Input { at: at as u32, life, input: Box::new(input) });
+    }
+
+    /// Puts the node's deadline into the heap if nothing earlier stands there for it.
+    fn arm(&mut self, at: usize) {
+        let place = &mut self.nodes[at];
+        if place.wake < place.armed {
+            place.armed = place.wake.max(self.now);
+            self.queue.push(place.armed, What::Wake(at as u32));
+        }
+    }
+
+    fn run_engine(&mut self, at: usize) {
+        let (now, program) = (self.now, self.program);
+        let Place { engine, disk, life, mips, .. } = &mut self.nodes[at];
+        let life = *life;
+        for (reply, end) in engine.start_next(now, disk, program, *mips) {
+            self.answer(at, life, end.since(now).as_micros() as u64, NodeInput::Engine(reply));
+        }
+    }
+
+    /// The next thing in the heap; `None` if it is empty.
+    #[allow(clippy::should_implement_trait)] // it is no iterator, the world changes in between
+    pub fn next(&mut self) -> Option<Step> {
+        let (time, what) = self.queue.pop()?;
+        self.now = time;
+        match what {
+            What::Wake(at) => self.wake(at as usize),
+            What::Slab(entry) => {
+                let event = self.slab.take(entry);
+                self.happen(event);
+            }
+            What::Call(token) => return Some(Step::Call(token)),
+        }
+        Some(Step::Done)
+    }
+
+    fn wake(&mut self, at: usize) {
+        let place = &mut self.nodes[at];
+        // Another wake-up came in before it.
+        if place.armed != self.now {
+            return;
+        }
+        place.armed = NEVER;
+        if place.frozen || place.node.is_none() {
+            return;
+        }
+        if place.wake <= self.now {
+            // The node tells its next deadline only if that is another.
+            place.wake = NEVER;
+            self.drive(at, NodeInput::Wake);
+        } else {
+            self.arm(at);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        if !self.held.is_empty()
+            && let Some(at) = event.addressee()
+            && let Some(held) = self.held.get_mut(&at)
+        {
+            return held.push(event);
+        }
+        match event {
+            Event::Frame { to, from, epoch, channel, queued, bytes } => {
+                let Some(link) = self.nodes[to as usize].link(from) else { return };
+                if link.epoch != epoch || link.dead {
+                    return;
+                }
+                if !queued && self.network.bandwidth > 0 {
+                    let took = self.network.on_the_line(bytes.len());
+                    let line = &mut self.nodes[to as usize].line;
+                    // It came in while it was sent; it waits only for what others sent.
+                    let done = (line.down + Duration::from_micros(took)).max(self.now);
+                    line.down = done;
+                    if done > self.now {
+                        let event = Event::Frame { to, from, epoch, channel, queued: true, bytes };
+                        return self.event_at(done, event);
+                    }
+                }
+                let from = self.nodes[from as usize].id;
+                self.drive(to as usize, NodeInput::Received { from, channel, bytes });
+            }
+            Event::Input { at, life, input } => {
+                let place = &mut self.nodes[at as usize];
+                if place.life != life || place.node.is_none() {
+                    return;
+                }
+                match &*input {
+                    NodeInput::Storage(reply) => place.disk.sync(reply),
+                    NodeInput::Engine(reply) => {
+                        if !place.engine.is_over(reply) {
+                            return;
+                        }
+                    }
+                    _ => {}
+                }
+                let engine = matches!(*input, NodeInput::Engine(_));
+                self.drive(at as usize, *input);
+                if engine {
+                    self.run_engine(at as usize);
+                }
+            }
+            Event::Cut { a, b, epoch, severed } => self.cut_link(a, b, epoch, severed),
+            Event::Gone { at, life, peer, epoch } => self.gone(at, life, peer, epoch),
+            Event::Dialled { from, to, life } => self.dialled(from, to, life),
+            Event::Unreachable { from, life, peer } => self.unreachable(from, life, peer),
+        }
+    }
+
+    /// One event; false if there is none.
+    pub fn step(&mut self) -> bool {
+        self.next().is_some()
+    }
+
+    pub fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.queue.next_at().is_some_and(|at| at <= end) {
+            self.step();
+        }
+        self.now = end;
+    }
+
+    /// Runs until `done`; fails the story if that takes longer than `patience` of its time.
+    pub fn run_until(&mut self, patience: Duration, what: &str, done: impl Fn(&World) -> bool) {
+        let end = self.now + patience;
+        while !done(self) {
+            assert!(self.step(), "seed {}: nothing happens any more, but not yet: {what}", self.seed);
+            assert!(
+                self.now <= end,
+                "seed {}: after {patience:?} still not: {what}\n{}",
+                self.seed,
+                self.report()
+            );
+        }
+    }
+}
+
+impl Event {
+    /// Whom it befalls, if it is a thing that a frozen node would miss.
+    fn addressee(&self) -> Option<u32> {
+        match self {
+            Event::Frame { to, .. } => Some(*to),
+            Event::Input { at, .. } | Event::Gone { at, .. } => Some(*at),
+            Event::Unreachable { from, .. } => Some(*from),
+            // Nobody answers the handshake; see `dialled`.
+            Event::Dialled { .. } | Event::Cut { .. } => None,
+        }
+    }
+}
+
+/// The id of the node at that index.
+fn id_of(at: usize) -> NodeId {
+    let mut id = [at as u8; 32];
+    id[..4].copy_from_slice(&(at as u32).to_be_bytes());
+    NodeId(id)
+}
+
+/// Where a node is that nothing else is said of: in 10.0.0.0/8, in the order of indexes.
+fn ip_of(at: usize) -> Ip {
+    Ip::from(IpAddr::from(((10 << 24) + at as u32).to_be_bytes()))
+}
+
+fn index_in(id: NodeId) -> u32 {
+    u32::from_be_bytes([id.0[0], id.0[1], id.0[2], id.0[3]])
+}
