@@ -86,6 +86,20 @@ fn slots_are_kept_busy_in_spite_of_the_wire() {
 }
 
 #[test]
+fn results_that_trickle_travel_together() {
+    let mut world = World::seed(22).with(|task| (Duration::from_millis(30), world::echo(task).1));
+    world = world.swarm(1, 1);
+    world.run_for(Duration::from_secs(1));
+    let before = world.frames;
+    let spec = world.sweep(0, 100);
+    let job = world.submit(0, spec);
+    world.run_until(A_MINUTE, "the job is done", |w| w.is_over(job));
+    world.assert_all_right(job, 100);
+    let frames = world.frames - before;
+    assert!(frames < 190, "{frames} frames for 100 units");
+}
+
+#[test]
 fn a_gateway_of_its_own_slot_computes_without_pauses() {
     for millis in [1, 50] {
         let mut world = World::seed(21);

@@ -105,6 +105,8 @@ pub enum Timer {
     Heartbeat(NodeId),
     /// A report was not acknowledged.
     Retry(NodeId),
+    /// Results have waited long enough for others to go with them.
+    Report(NodeId),
     /// An owner stayed away; its results are given up.
     Forget(NodeId),
     Changed,
@@ -184,6 +186,7 @@ impl Protocol for Runner {
             Input::Down(peer) => self.owner_down(peer, cx),
             Input::Timer(Timer::Heartbeat(owner)) => self.beat(owner, cx),
             Input::Timer(Timer::Retry(owner)) => self.report_again(owner, cx),
+            Input::Timer(Timer::Report(owner)) => self.report(owner, cx),
             Input::Timer(Timer::Forget(owner)) => self.forget(owner, cx),
             Input::Timer(Timer::Changed) => cx.emit(Event::Changed),
             Input::Timer(Timer::Rest) => self.rested(cx),

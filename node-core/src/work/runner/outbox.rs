@@ -13,6 +13,7 @@ use crate::work::message::{Report, ToOwner};
 use crate::work::spec::{BlobRef, Data, NamedData, UnitResult};
 use bytes::Bytes;
 use sandbox::{End, Outcome};
+use std::time::Duration;
 
 /// Bytes of results in one report. Our choice: half a frame, so that an estimate may be wrong.
 const REPORT_BYTES: usize = 512 << 10;
@@ -23,6 +24,13 @@ const INLINE_TOTAL: usize = 16 << 10;
 /// Files that one unit may leave. Our choice: their names fit half a frame at usual lengths.
 const FILES_MAX: usize = 2000;
 const NAMES_MAX: usize = 128 << 10;
+
+/// Between two reports to an owner while results trickle. Our choice: what a person watching
+/// does not notice.
+const PACE: Duration = Duration::from_millis(100);
+
+/// So many results are company enough.
+const COMPANY: usize = 16;
 
 impl Runner {
     pub(super) fn ended(&mut self, run: RunId, outcome: Outcome, cx: &mut Cx<'_, Self>) {
@@ -98,11 +106,19 @@ impl Runner {
     }
 
     /// Sends what has gathered, unless a report is under way.
-    fn report(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
+    pub(super) fn report(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
         let Some(ledger) = self.owners.get_mut(&owner) else { return };
         if !ledger.connected || ledger.in_flight > 0 || ledger.outbox.is_empty() {
             return;
         }
+        // While there is more to come, single results wait for company: each report costs its
+        // owner a write to the disk.
+        let all_ended = ledger.outbox.len() >= ledger.units as usize;
+        let due = ledger.reported + PACE;
+        if !all_ended && ledger.outbox.len() < COMPANY && cx.now < due {
+            return cx.set_timer_by(Timer::Report(owner), due.since(cx.now));
+        }
+        ledger.reported = cx.now;
         let mut size = 0;
         let fits = |report: &&Report| {
             size += size_of(report);

@@ -4,6 +4,7 @@ use super::{Runner, Timer, UnitState};
 use crate::discovery::Offer;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
+use crate::time::Time;
 use crate::work::message::{Lease, Report, ToOwner};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -33,6 +34,8 @@ pub(super) struct Ledger {
     pub(super) outbox: VecDeque<Report>,
     pub(super) in_flight: usize,
     pub(super) seq: u64,
+    /// When the last report was made up.
+    pub(super) reported: Time,
     beats: u32,
 }
 
