@@ -1,0 +1,180 @@
+//! What nodes of the tree say to each other, and what the node above hears of it.
+
+use super::placement::Placement;
+use super::range::Range;
+use crate::ids::NodeId;
+use crate::overlay::contact::{Contact, Key};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// Routed by key to the father at `level + 1`, or into the root group.
+    Join(Box<Join>),
+    /// To who joined: its new father, or the root group that it is in now.
+    Welcome(Box<Welcome>),
+    /// The root is not above the level of who asked with this ticket.
+    TooTall { ticket: u32 },
+    /// From father to child.
+    Tell(Box<Tell>),
+    /// From child to father, or from a member of the root group to its coordinator: still
+    /// here, this is what I know, and this many children are mine.
+    Refresh { epoch: u64, level: u8, count: u16 },
+    /// To who takes the sender for its father and is wrong. `into` has its branch now.
+    NotMine { into: Option<Contact> },
+    /// To who takes the sender for its child and is wrong, or soon will be: it knew this epoch.
+    Leave { epoch: u64 },
+    /// From an inner node that wants to go: its place is vacant as soon as another takes it.
+    Resign { epoch: u64 },
+    /// To a child that lies outside of its father's range; without `via`, to one whose father
+    /// gives up its place. It finds a new father by itself.
+    Move { via: Option<Contact>, epoch: u64 },
+    /// Between fathers side by side: the children next to the other.
+    Edge(Box<Edge>),
+    /// Wanted from this branch: a leaf with a key in the range to take a place at a level.
+    Yield(Box<Yield>),
+    /// Child to father: let the bound between me and `with` be this.
+    Shift { with: NodeId, bound: Key },
+    /// Child to father: let `into`, which is next to me, have my range.
+    Merge { into: NodeId },
+    /// Between fathers side by side: I have too few; give some of yours.
+    Thin { count: u16 },
+    /// From the coordinator of the root group to its members.
+    Root(Box<Record>),
+    /// From the coordinator to the member that is to be it from now on.
+    Abdicate(Box<Record>),
+    /// From a coordinator, routed up: is there another root?
+    Probe { root: Contact, level: u8, term: u64, nonce: u64 },
+    /// The answer of a root before which the asking one gives way.
+    Found { root: Contact, nonce: u64 },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Join {
+    pub who: Contact,
+    /// The level where it belongs: 0 unless it brings a branch.
+    pub level: u8,
+    /// The range that its branch had, or should get.
+    pub claim: Option<Range>,
+    /// It is a leaf that takes a place at `level` because of this node: one that splits, died
+    /// or leaves, or the coordinator of a root group that needs a root above.
+    pub for_: Option<NodeId>,
+    /// The answer carries it back.
+    pub ticket: u32,
+    pub hops: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    pub from: Contact,
+    pub ticket: u32,
+    pub level: u8,
+    pub epoch: u64,
+    /// The range of the one who joined; none for leaves.
+    pub range: Option<Range>,
+    pub root: Option<Record>,
+}
+
+/// What changed for a child since `base`; everything if that is 0.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tell {
+    pub epoch: u64,
+    pub base: u64,
+    /// Of the child's branch.
+    pub range: Option<Range>,
+    /// Brothers and cousins.
+    pub add: Vec<Contact>,
+    pub drop: Vec<NodeId>,
+    pub upper: Option<Upper>,
+}
+
+/// What lies above a group of siblings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upper {
+    /// The father's range: who lies in it at the level is a brother, who does not a cousin.
+    pub group: Range,
+    /// From the grandfather up to a member of the root group, nearest first.
+    pub ancestors: Vec<Contact>,
+    /// The father's neighbours at its level.
+    pub uncles: Vec<Contact>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edge {
+    pub from: Contact,
+    pub level: u8,
+    /// How many children it has.
+    pub count: u16,
+    /// Those nearest to the addressee, at most k.
+    pub kids: Vec<Contact>,
+    /// The sender does not have the addressee's.
+    pub want: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Yield {
+    pub level: u8,
+    pub claim: Range,
+    pub for_: NodeId,
+    /// Who gives the place.
+    pub to: Contact,
+}
+
+/// The root group as its coordinator wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub term: u64,
+    pub epoch: u64,
+    pub level: u8,
+    pub writer: NodeId,
+    /// The members with the lower bounds of their ranges, in order.
+    pub members: Vec<(Contact, Key)>,
+    /// The group gives way to this node: all of them join there.
+    pub crown: Option<Contact>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// Ask again to be let in.
+    Join,
+    /// Tell the children what changed.
+    Tell,
+    /// Tell the fathers beside this one.
+    Edges,
+    /// Tell the father that this child is still there.
+    Refresh,
+    /// Look at the size of one's group.
+    Balance,
+    /// Look for places whose holders are gone for good.
+    Vacancy,
+    /// The coordinator is gone.
+    Elect,
+    /// Look for another root.
+    Probe,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Take part, as `me`, by way of peers that are connected and may be in the tree. Without
+    /// any this node is the tree.
+    Join { me: Contact, via: Vec<NodeId> },
+    /// Hand over and go; ends with [`Event::Left`].
+    Leave,
+    /// Who can be asked when all references are lost.
+    Via(Vec<NodeId>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Something will be sent to this node: dial it if it is not connected.
+    Reach(Contact),
+    /// The tree has no connection with it any more.
+    Release(NodeId),
+    /// Where this node is now, told whole at every change.
+    Placed(Box<Placement>),
+    Left,
+    /// A peer did something a correct peer does not do.
+    Fault {
+        peer: NodeId,
+        fault: String,
+    },
+}

@@ -1,0 +1,265 @@
+//! Failures, and what was lost on the wire.
+//!
+//! Liveness is the connection's: a father hears that a child is gone and the other way round. A
+//! leaf is forgotten at once. The place of an inner node is kept a while: its orphans ask for it,
+//! and a leaf of theirs gets it, so that its branch stays whole.
+
+use super::message::{Message, Timer};
+use super::{Contact, Link, Tcx, Tree};
+use crate::ids::NodeId;
+use std::time::Duration;
+
+impl Tree {
+    pub(super) fn down(&mut self, peer: NodeId, cx: &mut Tcx<'_>) {
+        if self.father().is_some_and(|f| f.id == peer) {
+            self.orphaned(cx);
+        } else if self.asking.as_ref().is_some_and(|a| a.asked == Some(peer)) {
+            // The next one, at once.
+            let jitter = cx.rng.below(100);
+            cx.set_timer(Timer::Join, Duration::from_millis(jitter));
+        }
+        if self.kids.as_ref().is_some_and(|k| k.group.get(peer).is_some()) {
+            self.kid_down(peer, cx);
+        }
+        self.root_down(peer, cx);
+        if let Some(root) = self.root_mut() {
+            root.earlier.retain(|c| c.id != peer);
+        }
+    }
+
+    /// Without a father: the branch looks for another one by itself.
+    pub(super) fn orphaned(&mut self, cx: &mut Tcx<'_>) {
+        self.link = Link::None;
+        self.lost = cx.now;
+        self.changed = true;
+        if self.freed.is_some() {
+            return;
+        }
+        // One that is being asked already goes on.
+        if self.asking.as_ref().is_some_and(|a| a.for_.is_none() && a.level == self.level) {
+            return;
+        }
+        let jitter = cx.rng.below(300);
+        self.seek_after(Duration::from_millis(jitter), cx);
+    }
+
+    fn seek_after(&mut self, wait: Duration, cx: &mut Tcx<'_>) {
+        self.tickets = self.tickets.wrapping_add(1);
+        let claim = self.range.filter(|_| self.level > 0);
+        self.asking = Some(Box::new(super::Asking {
+            ticket: self.tickets,
+            level: self.level,
+            claim,
+            for_: None,
+            hint: None,
+            tries: 0,
+            asked: None,
+            too_tall: 0,
+        }));
+        cx.set_timer(Timer::Join, wait);
+    }
+
+    fn kid_down(&mut self, peer: NodeId, cx: &mut Tcx<'_>) {
+        let Some(kids) = &mut self.kids else { return };
+        if kids.group.leaves || self.freed.is_some() {
+            return self.drop_kid(peer, cx);
+        }
+        if let Some(kid) = kids.group.get_mut(peer)
+            && kid.missing.is_none()
+        {
+            kid.missing = Some(cx.now);
+            kid.asked = crate::time::Time::ZERO;
+        }
+        cx.set_timer_by(Timer::Vacancy, self.config.vacancy);
+    }
+
+    /// A child is not one any more.
+    pub(super) fn drop_kid(&mut self, peer: NodeId, cx: &mut Tcx<'_>) {
+        let Some(range) = self.range.or_else(|| self.freed.map(|_| self.no_range())) else { return };
+        let Some(kids) = &mut self.kids else { return };
+        if kids.group.remove(peer, &range).is_some() {
+            self.note_gone(peer, cx);
+            self.release(peer, cx);
+            if self.freed.is_some() {
+                self.balance(cx);
+            }
+            cx.set_timer_by(Timer::Balance, self.config.balance);
+        }
+    }
+
+    /// The empty range of who gave up its place.
+    pub(super) fn no_range(&self) -> super::Range {
+        super::Range { lo: self.key(), hi: Some(self.key()) }
+    }
+
+    /// Places that nobody asked for: whole branches died. Their neighbours take the ranges.
+    pub(super) fn vacancies(&mut self, cx: &mut Tcx<'_>) {
+        let (now, wait) = (cx.now, self.config.vacancy);
+        let mut again = false;
+        let mut gone = Vec::new();
+        if let Some(kids) = &self.kids {
+            for kid in kids.group.members.iter() {
+                let Some(since) = kid.missing else { continue };
+                // While somebody is on the way to the place it stays open.
+                if now.since(since) >= wait && now.since(kid.asked) >= wait / 2 {
+                    gone.push(kid.id());
+                } else {
+                    again = true;
+                }
+            }
+        }
+        for id in gone {
+            self.drop_kid(id, cx);
+        }
+        again |= self.root_vacancies(cx);
+        if again {
+            cx.set_timer(Timer::Vacancy, wait / 4);
+        }
+    }
+
+    /// The slow refresh: with jitter, so that a swarm that started together does not beat
+    /// together.
+    pub(super) fn arm_refresh(&mut self, cx: &mut Tcx<'_>) {
+        let period = self.config.refresh.as_micros() as u64;
+        let wait = period * 3 / 4 + cx.rng.below(period / 2 + 1);
+        cx.set_timer(Timer::Refresh, Duration::from_micros(wait));
+    }
+
+    pub(super) fn refresh(&mut self, cx: &mut Tcx<'_>) {
+        let epoch = match &self.link {
+            Link::Child { epoch, .. } => *epoch,
+            Link::Root(root) => root.group.epoch,
+            Link::None => 0,
+        };
+        self.refresh_now(epoch, cx);
+        let wait = self.config.refresh * 5 / 2;
+        let now = cx.now;
+        let mut silent = Vec::new();
+        if let Some(kids) = &mut self.kids {
+            for side in kids.left.iter_mut().chain(&mut kids.right) {
+                side.sent = 0;
+            }
+            for kid in kids.group.members.iter_mut().filter(|m| m.missing.is_none()) {
+                if now.since(kid.heard) > wait {
+                    // Perhaps it left and the message was lost: then it says so again.
+                    kid.heard = now;
+                    silent.push(kid.id());
+                }
+            }
+            cx.set_timer_by(Timer::Edges, self.config.edges);
+            cx.set_timer_by(Timer::Balance, self.config.balance);
+        }
+        for id in silent {
+            if let Some(kid) = self.kids.as_mut().and_then(|k| k.group.get_mut(id)) {
+                kid.told = 0;
+            }
+            cx.set_timer_by(Timer::Tell, self.config.tell);
+        }
+        self.arm_refresh(cx);
+    }
+
+    /// Tells the writer of this node's group what it knows; an epoch of 0 asks for everything.
+    pub(super) fn refresh_now(&mut self, epoch: u64, cx: &mut Tcx<'_>) {
+        let count = u16::try_from(self.kid_count()).unwrap_or(u16::MAX);
+        if let Some(writer) = self.writer().filter(|w| w.id != cx.me) {
+            self.send(writer, Message::Refresh { epoch, level: self.level, count }, cx);
+        }
+    }
+
+    pub(super) fn refreshed(&mut self, from: NodeId, epoch: u64, level: u8, _count: u16, cx: &mut Tcx<'_>) {
+        let now = cx.now;
+        if self.level == level + 1
+            && let Some(kids) = &mut self.kids
+            && let Some(kid) = kids.group.get_mut(from)
+        {
+            kid.heard = now;
+            kid.missing = None;
+            if epoch < kid.told {
+                kid.told = epoch;
+                kid.range_told = false;
+                kid.upper_told &= epoch > 0;
+                cx.set_timer_by(Timer::Tell, self.config.tell / 4);
+            }
+            if let Some(into) = self.freed {
+                cx.send(from, Message::Move { via: Some(into), epoch: kids.group.epoch });
+            }
+            return;
+        }
+        if self.level == level && self.root_refreshed(from, epoch, cx) {
+            return;
+        }
+        cx.send(from, Message::NotMine { into: None });
+    }
+
+    /// The writer of this node's group does not have it in there.
+    pub(super) fn not_mine(&mut self, from: NodeId, into: Option<Contact>, cx: &mut Tcx<'_>) {
+        let Some(writer) = self.writer() else { return };
+        if writer.id != from || from == cx.me {
+            return;
+        }
+        match into {
+            Some(into) if self.level > 0 && into.id != cx.me => self.give_up_place(into, cx),
+            _ => {
+                self.asking = None;
+                self.orphaned(cx);
+            }
+        }
+    }
+
+    /// A child says that this node is not its father.
+    pub(super) fn left_by(&mut self, from: NodeId, epoch: u64, cx: &mut Tcx<'_>) {
+        let known = self.kids.as_ref().and_then(|k| k.group.get(from)).map(|m| m.since);
+        if known.is_some_and(|since| epoch >= since) {
+            self.drop_kid(from, cx);
+        }
+        self.root_left_by(from, epoch, cx);
+    }
+
+    /// Children outside of the range look for another father.
+    pub(super) fn move_strangers(&mut self, cx: &mut Tcx<'_>) {
+        let range = match (self.freed, self.range) {
+            (Some(_), _) => self.no_range(),
+            (None, Some(range)) => range,
+            (None, None) => return,
+        };
+        let Some(kids) = &self.kids else { return };
+        let strangers: Vec<Contact> =
+            kids.group.members.iter().filter(|m| !range.contains(m.key())).map(|m| m.contact).collect();
+        let now = kids.group.epoch;
+        for kid in strangers {
+            let via = self.freed.or_else(|| self.toward(kid)).or_else(|| self.writer());
+            self.send(kid, Message::Move { via, epoch: now }, cx);
+        }
+    }
+
+    /// The node at this level that most likely has the key of a child that has to go.
+    fn toward(&self, kid: Contact) -> Option<Contact> {
+        let (left, right) = self.beside();
+        if kid.key() < self.key() {
+            let below = self.near.iter().rev().find(|c| c.key() <= kid.key());
+            return if self.root().is_some() { left } else { below.copied().or(left) };
+        }
+        let below = self.near.iter().rev().find(|c| c.key() <= kid.key() && c.key() > self.key());
+        if self.root().is_some() { right } else { below.copied().or(right) }
+    }
+
+    pub(super) fn moved(&mut self, from: NodeId, via: Option<Contact>, epoch: u64, cx: &mut Tcx<'_>) {
+        match &self.link {
+            Link::Child { father, .. } if father.id == from => match via {
+                None => {
+                    self.asking = None;
+                    self.orphaned(cx);
+                }
+                Some(via) => {
+                    let busy = self.asking.as_ref().is_some_and(|a| a.for_.is_some() || a.hint == Some(via));
+                    if !busy && via.id != cx.me {
+                        self.seek(self.level, None, Some(via), cx);
+                    }
+                }
+            },
+            // It has gone already; what said so was lost.
+            Link::Child { .. } | Link::Root(_) => cx.send(from, Message::Leave { epoch }),
+            Link::None => {}
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Groups above 2m (section 5.1).
+//!
+//! A half of the children gets a father of its own, a leaf *from that half*, so that its range
+//! has it. Modification: if a brother has room, the bound between the two is moved instead. It
+//! keeps groups fuller, which makes the tree lower, above all when nodes come in sorted order
+//! (a split of 2m + 1 leaves two groups of m behind, which nobody joins any more).
+
+use super::balance::Brother;
+use super::message::{Message, Yield};
+use super::{Key, Range, Tcx, Tree};
+use crate::ids::NodeId;
+
+impl Tree {
+    pub(super) fn too_many(&mut self, count: usize, cx: &mut Tcx<'_>) {
+        let m = self.config.m();
+        let room = 2 * m - (m / 2).max(1);
+        let mut brothers = self.brothers();
+        brothers.sort_by_key(|b| b.count);
+        for brother in brothers.into_iter().filter(|b| b.count <= room) {
+            let give = (count - brother.count) / 2;
+            if self.give(brother, give, count - 2 * m, cx) {
+                return;
+            }
+        }
+        self.split(cx);
+    }
+
+    /// Asks for a bound that gives `count` children, or as many as can be, but not below
+    /// `least`, to a brother. The node's own key must stay on its side.
+    pub(super) fn give(&self, to: Brother, count: usize, least: usize, cx: &mut Tcx<'_>) -> bool {
+        let (Some(kids), Some(range), key) = (&self.kids, self.range, self.key()) else { return false };
+        let members = kids.group.members.get(kids.group.inside(&range)).unwrap_or_default();
+        // Where the range of a child begins; that of a leaf is its key.
+        let begin = |i: usize| members.get(i).map(|m| if kids.group.leaves { m.key() } else { m.lo });
+        let (bound, given) = if to.left {
+            let most = members.iter().filter(|m| m.key() < key).count().min(count);
+            let fits =
+                |n: &usize| *n < members.len() && begin(*n).is_some_and(|b| kids.group.leaves || b <= key);
+            let Some(n) = (1..=most).rev().find(fits) else { return false };
+            (begin(n).map(|b| b.min(key)), n)
+        } else {
+            let most = members.iter().filter(|m| m.key() > key).count().min(count);
+            let fits = |n: &usize| *n < members.len() && begin(members.len() - n).is_some_and(|b| b > key);
+            let Some(n) = (1..=most).rev().find(fits) else { return false };
+            (begin(members.len() - n), n)
+        };
+        let Some(bound) = bound.filter(|_| given >= least.max(1)) else { return false };
+        self.ask_writer(Message::Shift { with: to.contact.id, bound }, cx);
+        true
+    }
+
+    /// The writer of two fathers side by side moves the bound between them.
+    pub(super) fn shift(&mut self, from: NodeId, with: NodeId, bound: Key, cx: &mut Tcx<'_>) {
+        let range = self.range;
+        if let (Some(kids), Some(range)) = (&mut self.kids, range)
+            && kids.group.get(from).is_some()
+        {
+            if kids.group.shift(from, with, bound, &range) {
+                let epoch = self.next_epoch(cx.now);
+                self.bounds_written(epoch, cx);
+            }
+            return;
+        }
+        if self.root().is_some_and(|r| r.writer == cx.me && r.group.get(from).is_some())
+            && let Some(root) = self.root_mut()
+            && root.group.shift(from, with, bound, &Range::ALL)
+        {
+            self.root_written(cx);
+        }
+    }
+
+    /// New bounds of children: those concerned hear of it at once.
+    pub(super) fn bounds_written(&mut self, epoch: u64, cx: &mut Tcx<'_>) {
+        if let Some(kids) = &mut self.kids {
+            kids.group.epoch = epoch;
+        }
+        self.tell_ranges(cx);
+        cx.set_timer_by(super::Timer::Tell, self.config.tell);
+    }
+
+    /// Looks for a father for one half: it asks the writer for its place by itself.
+    fn split(&mut self, cx: &mut Tcx<'_>) {
+        let (Some(range), key, Some(to)) = (self.range, self.key(), self.writer()) else { return };
+        let Some(kids) = &self.kids else { return };
+        let members = kids.group.members.get(kids.group.inside(&range)).unwrap_or_default();
+        let half = members.len() / 2;
+        let Some(middle) = members.get(half) else { return };
+        let bound = if kids.group.leaves { middle.key() } else { middle.lo };
+        let claim = if key < bound {
+            Range { lo: bound, hi: range.hi }
+        } else if kids.group.leaves {
+            // The new father is one of the lower half, which so needs one more.
+            let Some(next) = members.get(half + 1) else { return };
+            Range { lo: range.lo, hi: Some(next.key().min(key)) }
+        } else {
+            Range { lo: range.lo, hi: Some(bound) }
+        };
+        let wanted = Yield { level: self.level, claim, for_: cx.me, to };
+        if let Some(leaf) = self.yielding(&claim) {
+            self.send(leaf, Message::Yield(Box::new(wanted)), cx);
+        }
+    }
+}
+
+impl Tree {
+    /// The brother that is `contact`.
+    pub(super) fn brother(&self, id: NodeId) -> Option<Brother> {
+        self.brothers().into_iter().find(|b| b.contact.id == id)
+    }
+}

@@ -1,0 +1,332 @@
+//! What a father tells its children, and the fathers beside it.
+//!
+//! Children get what changed since they were told last: a newcomer everything, its brothers one
+//! contact. Changes are gathered for a moment, so that a burst of joins costs one message each.
+
+use super::message::{Edge, Message, Tell, Upper};
+use super::{Contact, Kids, Link, Range, Side, Tcx, Timer, Tree};
+use crate::ids::NodeId;
+
+/// Changes that are remembered; who missed more is told everything.
+const LOG_MAX: usize = 64;
+
+/// Ancestors and uncles that are believed; the tree of all IPv4 addresses has 32 levels at m = 2.
+const ABOVE_MAX: usize = 40;
+
+impl Tree {
+    /// A change of the group of children that they are to hear of.
+    pub(super) fn touched(&mut self, id: NodeId, epoch: u64, cx: &mut Tcx<'_>) {
+        let Some(kids) = &mut self.kids else { return };
+        kids.group.epoch = epoch;
+        kids.log.push((epoch, id));
+        if kids.log.len() > LOG_MAX {
+            let cut = kids.log.len() / 2;
+            kids.floor = kids.log.get(cut - 1).map_or(kids.floor, |(epoch, _)| *epoch);
+            kids.log.drain(..cut);
+        }
+        self.tell_ranges(cx);
+        cx.set_timer_by(Timer::Tell, self.config.tell);
+        cx.set_timer_by(Timer::Edges, self.config.edges);
+    }
+
+    pub(super) fn note_gone(&mut self, id: NodeId, cx: &mut Tcx<'_>) {
+        let epoch = self.next_epoch(cx.now);
+        if self.kids.is_some() {
+            self.touched(id, epoch, cx);
+        }
+        self.changed = true;
+    }
+
+    /// What is above the children has changed.
+    pub(super) fn upper_changed(&mut self, cx: &mut Tcx<'_>) {
+        if let Some(kids) = &mut self.kids {
+            kids.group.members.iter_mut().for_each(|m| m.upper_told = false);
+            cx.set_timer_by(Timer::Tell, self.config.tell);
+        }
+    }
+
+    /// Tells children whose ranges changed at once: until they know, they take in what is not
+    /// theirs any more.
+    pub(super) fn tell_ranges(&mut self, cx: &mut Tcx<'_>) {
+        let Some(kids) = &self.kids else { return };
+        if kids.group.leaves {
+            return;
+        }
+        let due: Vec<usize> = kids
+            .group
+            .members
+            .iter()
+            .enumerate()
+            .filter(|(_, m)| !m.range_told && m.told > 0)
+            .map(|(i, _)| i)
+            .collect();
+        for i in due {
+            self.tell_one(i, cx);
+        }
+    }
+
+    pub(super) fn tell(&mut self, cx: &mut Tcx<'_>) {
+        let count = self.kids.as_ref().map_or(0, |k| k.group.members.len());
+        for i in 0..count {
+            let due = self.kids.as_ref().is_some_and(|kids| {
+                kids.group.members.get(i).is_some_and(|m| {
+                    let news = m.told < kids.group.epoch || !m.upper_told || !m.range_told;
+                    news && m.missing.is_none()
+                })
+            });
+            if due {
+                self.tell_one(i, cx);
+            }
+        }
+    }
+
+    pub(super) fn upper_for_kids(&self) -> Upper {
+        let mut ancestors = Vec::new();
+        if let Some(father) = self.father() {
+            ancestors.push(father);
+            ancestors.extend(self.upper.ancestors.iter().take(ABOVE_MAX - 1));
+        }
+        let (left, right) = self.beside();
+        let mut uncles: Vec<Contact> = left.into_iter().chain(right).collect();
+        if uncles.len() < 2
+            && let Some(root) = self.root()
+        {
+            // At the ends of the root group the ones at the other end do.
+            let others = root.group.members.iter().map(|m| m.contact).rev();
+            let more = others.filter(|c| Some(c.id) != self.me.map(|m| m.id) && !uncles.contains(c)).take(1);
+            uncles.extend(more.collect::<Vec<_>>());
+        }
+        Upper { group: self.range.unwrap_or(Range::ALL), ancestors, uncles }
+    }
+
+    fn tell_one(&mut self, i: usize, cx: &mut Tcx<'_>) {
+        let above = self.upper_for_kids();
+        let Some(range) = self.range else { return };
+        let Some(kids) = &mut self.kids else { return };
+        let yours = kids.group.range_of(i, &range).filter(|_| !kids.group.leaves);
+        let epoch = kids.group.epoch;
+        let Some(member) = kids.group.members.get(i) else { return };
+        let to = member.contact;
+        let known = member.told >= kids.floor && member.told > 0;
+        let base = if known { member.told } else { 0 };
+        let (mut add, mut drop) = (Vec::new(), Vec::new());
+        if known {
+            let mut ids: Vec<NodeId> =
+                kids.log.iter().filter(|(at, _)| *at > base).map(|(_, id)| *id).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            for id in ids.into_iter().filter(|id| *id != to.id) {
+                match kids.contact(id) {
+                    Some(contact) => add.push(contact),
+                    None => drop.push(id),
+                }
+            }
+        } else {
+            add.extend(kids.contacts().filter(|c| c.id != to.id));
+        }
+        let upper = (!member.upper_told || !known).then_some(above);
+        if let Some(member) = kids.group.members.get_mut(i) {
+            member.told = epoch;
+            member.upper_told = true;
+            member.range_told = true;
+        }
+        self.send(to, Message::Tell(Box::new(Tell { epoch, base, range: yours, add, drop, upper })), cx);
+    }
+
+    pub(super) fn told(&mut self, from: NodeId, tell: Tell, cx: &mut Tcx<'_>) {
+        let (Link::Child { father, epoch }, key) = (&mut self.link, self.me.map(|me| me.key())) else {
+            // While it asks to be let in, the welcome may still be on its way.
+            if self.asking.is_none() {
+                cx.send(from, Message::Leave { epoch: tell.epoch });
+            }
+            return;
+        };
+        if father.id != from {
+            return cx.send(from, Message::Leave { epoch: tell.epoch });
+        }
+        if tell.base > *epoch && tell.base != 0 {
+            // Something before it was lost.
+            return self.refresh_now(0, cx);
+        }
+        if tell.epoch < *epoch {
+            return;
+        }
+        let most = self.config.members_max() + 2 * self.config.k();
+        let above = tell.upper.as_ref().map_or(0, |u| u.ancestors.len().max(u.uncles.len()));
+        if tell.add.len() > most || tell.drop.len() > LOG_MAX || above > ABOVE_MAX {
+            return self.fault(from, "told more than a group can have", cx);
+        }
+        if self.level > 0 && !tell.range.is_none_or(|r| key.is_some_and(|key| r.contains(key))) {
+            return self.fault(from, "gave a range that does not have this node's key", cx);
+        }
+        *epoch = tell.epoch;
+        let beside = self.beside();
+        if tell.base == 0 {
+            self.near.clear();
+        }
+        self.near.retain(|c| !tell.drop.contains(&c.id));
+        for contact in tell.add.into_iter().filter(|c| c.id != cx.me) {
+            match self.near.binary_search_by_key(&contact.key(), |c| c.key()) {
+                Ok(at) => self.near[at] = contact,
+                Err(at) if self.near.len() < most => self.near.insert(at, contact),
+                Err(_) => {}
+            }
+        }
+        self.near.shrink_to(self.near.len() + 4);
+        let mut news = false;
+        if let Some(upper) = tell.upper {
+            news = self.upper != upper;
+            self.changed |= self.upper.ancestors != upper.ancestors;
+            self.upper = upper;
+        }
+        if self.level > 0 && tell.range.is_some() {
+            self.set_range(tell.range, cx);
+        }
+        if beside != self.beside() {
+            self.beside_changed(cx);
+            news = true;
+        }
+        if news {
+            self.upper_changed(cx);
+        }
+    }
+
+    /// The range of this branch is another one: children outside of it have to go.
+    pub(super) fn set_range(&mut self, range: Option<Range>, cx: &mut Tcx<'_>) {
+        if self.level == 0 || range == self.range {
+            return;
+        }
+        let old = self.range.unwrap_or(Range { lo: self.key(), hi: Some(self.key()) });
+        self.range = range;
+        let Some(kids) = &mut self.kids else { return };
+        if let Some(range) = range {
+            kids.group.rebound(&old, &range);
+        }
+        kids.rest = cx.now;
+        self.tell_ranges(cx);
+        self.upper_changed(cx);
+        self.move_strangers(cx);
+        cx.set_timer_by(Timer::Balance, self.config.balance);
+    }
+
+    /// Those next to this node are others now, and its children's cousins with them.
+    pub(super) fn beside_changed(&mut self, cx: &mut Tcx<'_>) {
+        let (left, right) = self.beside();
+        let Some(kids) = &mut self.kids else { return };
+        // What the old ones told stays until the new ones have told theirs.
+        for (side, now) in [(&mut kids.left, left), (&mut kids.right, right)] {
+            match now {
+                Some(contact) if side.as_ref().is_none_or(|s| s.id != contact.id) => {
+                    let kids = side.take().map(|s| s.kids).unwrap_or_default();
+                    *side = Some(Side { id: contact.id, count: 0, kids, sent: 0, known: false });
+                }
+                _ => {}
+            }
+        }
+        let gone: Vec<Contact> = [(&mut kids.left, left), (&mut kids.right, right)]
+            .into_iter()
+            .filter(|(_, now)| now.is_none())
+            .flat_map(|(side, _)| side.take().map(|s| s.kids).unwrap_or_default())
+            .collect();
+        let epoch = self.next_epoch(cx.now);
+        for contact in gone {
+            self.touched(contact.id, epoch, cx);
+        }
+        cx.set_timer_by(Timer::Edges, self.config.edges / 8);
+    }
+
+    pub(super) fn tell_edges(&mut self, cx: &mut Tcx<'_>) {
+        let Some(me) = self.me else { return };
+        let (k, level) = (self.config.k(), self.level);
+        let (left, right) = self.beside();
+        let count = u16::try_from(self.kid_count()).unwrap_or(u16::MAX);
+        let Some(range) = self.range else { return };
+        let mut letters = Vec::new();
+        if let Some(kids) = &mut self.kids {
+            let inside = kids.group.inside(&range);
+            let members = kids.group.members.get(inside).unwrap_or_default();
+            let first: Vec<Contact> = members.iter().take(k).map(|m| m.contact).collect();
+            let last: Vec<Contact> =
+                members.iter().skip(members.len().saturating_sub(k)).map(|m| m.contact).collect();
+            for (side, to, mine) in [(&mut kids.left, left, first), (&mut kids.right, right, last)] {
+                let (Some(side), Some(to)) = (side, to) else { continue };
+                let digest = digest(&mine, count);
+                if side.id == to.id && (side.sent != digest || !side.known) {
+                    side.sent = digest;
+                    let want = !side.known;
+                    letters.push((to, Edge { from: me, level, count, kids: mine, want }));
+                }
+            }
+        }
+        let again = letters.iter().any(|(_, e)| e.want);
+        for (to, edge) in letters {
+            self.send(to, Message::Edge(Box::new(edge)), cx);
+        }
+        if again {
+            cx.set_timer_by(Timer::Edges, 2 * self.config.edges);
+        }
+    }
+
+    pub(super) fn edge(&mut self, from: NodeId, edge: Edge, cx: &mut Tcx<'_>) {
+        if edge.from.id != from {
+            return self.fault(from, "spoke as another node", cx);
+        }
+        if edge.kids.len() > self.config.k() || edge.kids.windows(2).any(|w| w[0].key() >= w[1].key()) {
+            return self.fault(from, "named cousins that are too many or out of order", cx);
+        }
+        let (left, right) = self.beside();
+        let key = self.key();
+        if edge.level != self.level || self.level == 0 {
+            return;
+        }
+        let Some(range) = self.range else { return };
+        let Some(kids) = &mut self.kids else { return };
+        let low = edge.from.key() < key;
+        let (side, beside) = if low { (&mut kids.left, left) } else { (&mut kids.right, right) };
+        if beside.is_none_or(|b| b.id != from) {
+            return;
+        }
+        let side =
+            side.get_or_insert_with(|| Side { id: from, count: 0, kids: Vec::new(), sent: 0, known: false });
+        if side.id != from {
+            return;
+        }
+        let mut theirs = edge.kids;
+        theirs.retain(|c| !range.contains(c.key()));
+        let old = std::mem::replace(&mut side.kids, theirs.clone());
+        side.count = edge.count;
+        side.known = true;
+        if edge.want {
+            side.sent = 0;
+            cx.set_timer_by(Timer::Edges, self.config.edges / 8);
+        }
+        let epoch = self.next_epoch(cx.now);
+        let changed =
+            old.iter().filter(|c| !theirs.contains(c)).chain(theirs.iter().filter(|c| !old.contains(c)));
+        let changed: Vec<NodeId> = changed.map(|c| c.id).collect();
+        for id in changed {
+            self.touched(id, epoch, cx);
+        }
+        cx.set_timer_by(Timer::Balance, self.config.balance);
+    }
+}
+
+impl Kids {
+    /// Children and cousins.
+    fn contacts(&self) -> impl Iterator<Item = Contact> {
+        let cousins = self.left.iter().chain(&self.right).flat_map(|s| s.kids.iter().copied());
+        self.group.members.iter().map(|m| m.contact).chain(cousins)
+    }
+
+    fn contact(&self, id: NodeId) -> Option<Contact> {
+        self.contacts().find(|c| c.id == id)
+    }
+}
+
+fn digest(contacts: &[Contact], count: u16) -> u64 {
+    contacts.iter().fold(u64::from(count) + 1, |sum, contact| {
+        let id = contact.id.0;
+        let word = u64::from_le_bytes(std::array::from_fn(|i| id[i]));
+        (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+    })
+}
