@@ -133,7 +133,7 @@ impl Connected {
         for (node, offer) in &able {
             let units = offer.free.min(offer.room).min(left);
             left -= units;
-            places.push(Place { node: *node, units });
+            places.push(Place { node: *node, contact: None, units });
         }
         if left > 0 && !able.is_empty() {
             let share = left.div_ceil(2 * able.len() as u32);
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn nobody_is_asked_for_more_memory_than_it_gives() {
         let mut finder = finder(&[(1, 4, 4)]);
-        let needs = Needs { memory_bytes: 2 << 30 };
+        let needs = Needs { memory_bytes: 2 << 30, ..Needs::default() };
         let (found, _) = finder.find(&Query { id: 1, units: 1, needs });
         assert!(found.places.is_empty());
         assert!(found.shortage.is_some_and(|s| s.contains("2048 MiB") && s.contains("1024 MiB")));

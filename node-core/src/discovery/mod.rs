@@ -5,8 +5,11 @@
 //! a finder works, so a job chooses one by a word ([`crate::work::spec::Find`]).
 
 pub mod connected;
+pub mod nearest;
 
 use crate::ids::NodeId;
+use crate::node::config::Platform;
+use crate::overlay::contact::Contact;
 use serde::{Deserialize, Serialize};
 
 /// *n* units' worth of slots that satisfy these needs.
@@ -19,9 +22,13 @@ pub struct Query {
 }
 
 /// What a unit asks of a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Needs {
     pub memory_bytes: u64,
+    /// The kind of engine; none: any will do.
+    pub platform: Option<Platform>,
+    /// Least speed, in the unit of a node's own power; 0: any.
+    pub power: u32,
 }
 
 /// The answer: fewer than asked for is a normal answer.
@@ -37,6 +44,9 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub node: NodeId,
+    /// Where to dial it. None: it is connected already. Another node's: reach it through that
+    /// one, its host.
+    pub contact: Option<Contact>,
     pub units: u32,
 }
 

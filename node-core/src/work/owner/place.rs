@@ -35,7 +35,8 @@ impl Owner {
             let query = self.next_ticket;
             self.next_ticket += 1;
             self.queries.insert(query, id);
-            cx.emit(Event::Find(Query { id: query, units, needs: Needs { memory_bytes } }));
+            let needs = Needs { memory_bytes, ..Needs::default() };
+            cx.emit(Event::Find(Query { id: query, units, needs }));
         }
     }
 

@@ -1,0 +1,510 @@
+//! What a node knows of the branch below it, and what others know of that (paper 000,
+//! section 4).
+//!
+//! A father keeps an [`Entry`] a child; a node keeps a [`Told`] of what its father, or each of
+//! its peers in the root group, believes of its branch. Both sides compute the same bounds from
+//! the last state told and the tasks given since, so nobody has to say what the other knows.
+
+use super::config::{NearestConfig, Policy};
+use crate::discovery::Needs;
+use crate::ids::NodeId;
+use crate::node::config::Platform;
+use crate::overlay::contact::Contact;
+use serde::{Deserialize, Serialize};
+
+/// Hops to a free slot where there is none.
+pub const NOWHERE: u8 = u8::MAX;
+
+/// A branch in a few bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Free slots, at least and at most. The same in the paper's way.
+    pub low: u32,
+    pub high: u32,
+    /// Declared slots.
+    pub slots: u32,
+    /// The fastest node with a free slot.
+    pub power: u32,
+    /// To the nearest free slot, from the branch's top; [`NOWHERE`] without one.
+    pub hops: u8,
+    /// The largest memory of a unit, as a power of two.
+    pub memory: u8,
+    /// A bit for each platform that is there.
+    pub kinds: u8,
+}
+
+impl State {
+    pub(super) fn of_node(free: u32, slots: u32, power: u32, memory: u64, platform: Platform) -> State {
+        State {
+            low: free,
+            high: free,
+            slots,
+            power: if free > 0 { power } else { 0 },
+            hops: if free > 0 { 0 } else { NOWHERE },
+            memory: memory.checked_ilog2().unwrap_or(0) as u8,
+            kinds: if slots > 0 { kind(platform) } else { 0 },
+        }
+    }
+
+    /// What is wrong with it, if no correct node can say it.
+    pub(super) fn impossible(&self) -> Option<String> {
+        if self.low > self.high {
+            return Some(format!("tells of at least {} and at most {} free slots", self.low, self.high));
+        }
+        if self.high > self.slots {
+            return Some(format!("tells of {} free slots of {}", self.high, self.slots));
+        }
+        if (self.high == 0) != (self.hops == NOWHERE) || self.memory > 63 {
+            return Some("tells of free slots that are nowhere".into());
+        }
+        None
+    }
+
+    /// Whether a node of this branch may meet the needs. Memory and power are told in steps, so
+    /// the upper end of the step counts.
+    fn may_meet(&self, needs: &Needs) -> bool {
+        let memory = needs.memory_bytes.checked_ilog2().unwrap_or(0) as u8;
+        self.memory >= memory
+            && needs.platform.is_none_or(|p| self.kinds & kind(p) != 0)
+            && (needs.power == 0 || step(self.power) >= step(needs.power))
+    }
+
+    fn join(&mut self, other: State) {
+        self.low = self.low.saturating_add(other.low);
+        self.high = self.high.saturating_add(other.high);
+        self.slots = self.slots.saturating_add(other.slots);
+        if other.high > 0 {
+            self.power = self.power.max(other.power);
+            self.hops = self.hops.min(other.hops.saturating_add(1).min(NOWHERE - 1));
+        }
+        self.memory = self.memory.max(other.memory);
+        self.kinds |= other.kinds;
+    }
+}
+
+fn kind(platform: Platform) -> u8 {
+    match platform {
+        Platform::Native => 1,
+        Platform::Browser => 2,
+    }
+}
+
+/// Power in half octaves.
+fn step(power: u32) -> u32 {
+    power.checked_ilog2().map_or(0, |log| 2 * log + 2 + (log > 0 && power >> (log - 1) & 1 == 1) as u32)
+}
+
+/// The largest power of two not above it.
+fn floor(free: u32) -> u32 {
+    free.checked_ilog2().map_or(0, |log| 1 << log)
+}
+
+/// How far a count may move before it is told, in the quiet way. Our choice: what a count of
+/// independent nodes wanders by chance, and nothing for the last few slots.
+fn slack(free: u32) -> u32 {
+    free.isqrt().saturating_sub(1)
+}
+
+/// Free slots, at least and at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bounds {
+    pub low: u32,
+    pub high: u32,
+}
+
+impl Bounds {
+    /// What the father of a branch takes for its free slots when it is told this.
+    fn of(state: &State, config: &NearestConfig) -> Bounds {
+        if config.changes.quiet {
+            let high = state.high.saturating_add(slack(state.high)).min(state.slots);
+            return Bounds { low: state.low - slack(state.low), high };
+        }
+        if config.changes.ranges {
+            // An announced power of two means all up to the next one.
+            let high = floor(state.high).saturating_mul(2).saturating_sub(1).min(state.slots);
+            return Bounds { low: floor(state.low).min(high), high };
+        }
+        let stored = match config.policy {
+            Policy::Conservative => floor(state.high),
+            Policy::Optimistic => state.high,
+        };
+        Bounds { low: stored, high: stored }
+    }
+
+    /// So many tasks were given to the branch since.
+    fn less(self, tasks: u32) -> Bounds {
+        Bounds { low: self.low.saturating_sub(tasks), high: self.high.saturating_sub(tasks) }
+    }
+
+    /// So many of them could not be met, though there are free slots.
+    fn back(self, tasks: u32, slots: u32) -> Bounds {
+        let plus = |free: u32| free.saturating_add(tasks).min(slots);
+        Bounds { low: plus(self.low), high: plus(self.high) }
+    }
+}
+
+/// A branch, as the node above it or beside it knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub contact: Contact,
+    pub state: State,
+    pub bounds: Bounds,
+    /// Tasks given to it, all in all.
+    given: u32,
+    /// `given` when it last repeated its state.
+    settled: u32,
+    /// Units that did not come to run there, halved with time; the branch is asked last.
+    pub refusals: u8,
+    /// A guest of this host: in no tree, and told by its host.
+    pub guest: bool,
+}
+
+impl Entry {
+    pub(super) fn new(contact: Contact) -> Entry {
+        Entry {
+            contact,
+            state: State { hops: NOWHERE, ..State::default() },
+            bounds: Bounds::default(),
+            given: 0,
+            settled: 0,
+            refusals: 0,
+            guest: false,
+        }
+    }
+
+    /// What it is to the branch above.
+    fn summary(&self) -> State {
+        State { low: self.bounds.low, high: self.bounds.high, ..self.state }
+    }
+
+    pub(super) fn may_meet(&self, needs: &Needs) -> bool {
+        self.bounds.high > 0 && self.state.may_meet(needs)
+    }
+
+    /// It said this, having received so many tasks.
+    pub(super) fn told(&mut self, state: State, got: u32, refresh: bool, config: &NearestConfig) {
+        if refresh {
+            // What was on the way at the last refresh, and still is, was lost.
+            let lost = self.settled.wrapping_sub(got);
+            if lost != 0 && lost < 1 << 31 {
+                self.given = got;
+            }
+            self.settled = self.given;
+        }
+        self.state = state;
+        self.bounds = Bounds::of(&state, config);
+        let on_the_way = self.given.wrapping_sub(got);
+        // More than half the circle is a count of another time.
+        if config.changes.quiet && on_the_way < 1 << 31 {
+            self.bounds = self.bounds.less(on_the_way);
+        }
+    }
+
+    /// It is as its host says, which has counted all tasks itself.
+    pub(super) fn say(&mut self, state: State, config: &NearestConfig) {
+        self.told(state, self.given, false, config);
+    }
+
+    /// It is not to be reached.
+    pub(super) fn lose(&mut self) {
+        self.bounds = Bounds::default();
+        self.state = State { low: 0, high: 0, power: 0, hops: NOWHERE, ..self.state };
+    }
+
+    /// Counts tasks that it is given; the total goes with them.
+    pub(super) fn give(&mut self, tasks: u32, config: &NearestConfig) -> u32 {
+        self.given = self.given.wrapping_add(tasks);
+        if config.changes.quiet {
+            self.bounds = self.bounds.less(tasks);
+        }
+        self.given
+    }
+
+    /// It sent back some of what it was given: unless that was for their needs, it has nothing
+    /// left.
+    pub(super) fn refused(&mut self, tasks: u32, for_needs: bool, config: &NearestConfig) {
+        if for_needs {
+            if config.changes.quiet {
+                self.bounds = self.bounds.back(tasks, self.state.slots);
+            }
+        } else {
+            self.bounds = Bounds::default();
+        }
+    }
+}
+
+/// What another node believes of this node's branch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    state: Option<State>,
+    bounds: Bounds,
+    /// Tasks received from it, all in all, by its own count.
+    got: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    None,
+    /// The declared slots, or what kind of nodes there are.
+    Later,
+    Now,
+}
+
+impl Told {
+    /// It gave tasks, and counts so many all in all.
+    pub(super) fn received(&mut self, given: u32, config: &NearestConfig) {
+        let new = given.wrapping_sub(self.got);
+        if new < 1 << 31 {
+            self.got = given;
+            if config.changes.quiet {
+                self.bounds = self.bounds.less(new);
+            }
+        }
+    }
+
+    /// It is told that so many of the tasks it gave come back.
+    pub(super) fn refuse(&mut self, tasks: u32, for_needs: bool, config: &NearestConfig) {
+        let Some(state) = &mut self.state else { return };
+        if for_needs {
+            if config.changes.quiet {
+                self.bounds = self.bounds.back(tasks, state.slots);
+            }
+        } else {
+            self.bounds = Bounds::default();
+            (state.low, state.high, state.power, state.hops) = (0, 0, 0, NOWHERE);
+        }
+    }
+
+    /// Whether the branch is no longer what the other believes.
+    pub(super) fn news(&self, now: &State, config: &NearestConfig) -> News {
+        let Some(told) = &self.state else { return News::Now };
+        let important = if config.changes.quiet {
+            let fresh = Bounds::of(now, config);
+            let (believed, real) = (self.bounds.high - self.bounds.low, fresh.high - fresh.low);
+            now.low < self.bounds.low
+                || now.high > self.bounds.high
+                || (now.high == 0 && self.bounds.high > 0)
+                || believed > 2 * real + now.low / 2 + 2
+                || (now.high > 0 && step(now.power) != step(told.power))
+        } else {
+            // The leading bit, the maximum and the minimum.
+            floor(now.high) != floor(told.high) || now.power != told.power || now.hops != told.hops
+        };
+        if important {
+            News::Now
+        } else if now.slots != told.slots || now.memory != told.memory || now.kinds != told.kinds {
+            News::Later
+        } else {
+            News::None
+        }
+    }
+
+    /// It is told `now`; the count goes with it.
+    pub(super) fn tell(&mut self, now: State, config: &NearestConfig) -> u32 {
+        self.state = Some(now);
+        self.bounds = Bounds::of(&now, config);
+        self.got
+    }
+
+    /// It may have missed what it was told.
+    pub(super) fn doubt(&mut self) {
+        self.state = None;
+    }
+}
+
+/// Another member of the root group.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    pub entry: Entry,
+    pub told: Told,
+}
+
+/// All that this node knows of others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Branch {
+    /// Children by key, then guests.
+    pub children: Vec<Entry>,
+    pub peers: Vec<Peer>,
+    /// What the father believes.
+    pub up: Told,
+}
+
+impl Branch {
+    /// The branch with its top, whose own state is given. Guests whose slots serve only the
+    /// host are no part of it.
+    pub(super) fn state(&self, own: State, config: &NearestConfig) -> State {
+        let mut sum = own;
+        for child in self.children.iter().filter(|c| !c.guest || config.relays) {
+            sum.join(child.summary());
+        }
+        sum
+    }
+
+    pub(super) fn child(&mut self, id: NodeId) -> Option<&mut Entry> {
+        self.children.iter_mut().find(|c| c.contact.id == id)
+    }
+
+    pub(super) fn peer(&mut self, id: NodeId) -> Option<&mut Peer> {
+        self.peers.iter_mut().find(|p| p.entry.contact.id == id)
+    }
+
+    /// Whoever this is, below or beside.
+    pub(super) fn entry(&mut self, id: NodeId) -> Option<&mut Entry> {
+        let peers = self.peers.iter_mut().map(|p| &mut p.entry);
+        self.children.iter_mut().chain(peers).find(|e| e.contact.id == id)
+    }
+
+    pub(super) fn is_child(&self, id: NodeId) -> bool {
+        self.children.iter().any(|c| c.contact.id == id)
+    }
+
+    pub(super) fn is_peer(&self, id: NodeId) -> bool {
+        self.peers.iter().any(|p| p.entry.contact.id == id)
+    }
+
+    /// Takes the new children and keeps what is known of those that stay. Returns the new.
+    pub(super) fn set_children(&mut self, contacts: &[Contact]) -> Vec<NodeId> {
+        let mut old = std::mem::take(&mut self.children);
+        let mut new = Vec::new();
+        self.children.reserve_exact(contacts.len());
+        for contact in contacts {
+            match old.iter().position(|e| e.contact.id == contact.id && !e.guest) {
+                Some(at) => {
+                    let mut entry = old.swap_remove(at);
+                    entry.contact = *contact;
+                    self.children.push(entry);
+                }
+                None => {
+                    self.children.push(Entry::new(*contact));
+                    new.push(contact.id);
+                }
+            }
+        }
+        old.retain(|e| e.guest && !contacts.iter().any(|c| c.id == e.contact.id));
+        self.children.extend(old);
+        new
+    }
+
+    pub(super) fn set_peers(&mut self, contacts: &[Contact]) {
+        let mut old = std::mem::take(&mut self.peers);
+        self.peers.reserve_exact(contacts.len());
+        for contact in contacts {
+            match old.iter().position(|p| p.entry.contact.id == contact.id) {
+                Some(at) => {
+                    let mut peer = old.swap_remove(at);
+                    peer.entry.contact = *contact;
+                    self.peers.push(peer);
+                }
+                None => self.peers.push(Peer { entry: Entry::new(*contact), told: Told::default() }),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Way;
+    use super::*;
+
+    fn state(free: u32, slots: u32) -> State {
+        State::of_node(free, slots, 2000, 1 << 30, Platform::Native)
+    }
+
+    #[test]
+    fn the_leading_bit_is_told_and_nothing_between() {
+        let config = NearestConfig::new(Way::Paper);
+        let news = |before: u32, after: u32| {
+            let mut told = Told::default();
+            told.tell(state(before, 64), &config);
+            told.news(&state(after, 64), &config)
+        };
+        for (before, after) in [(7, 8), (8, 7), (32, 31), (0, 1), (1, 0)] {
+            assert_eq!(news(before, after), News::Now, "{before} to {after}");
+        }
+        for (before, after) in [(23, 24), (8, 15), (63, 32), (2, 3)] {
+            assert_eq!(news(before, after), News::None, "{before} to {after}");
+        }
+    }
+
+    #[test]
+    fn maximum_and_minimum_are_told_at_once_in_the_papers_way() {
+        let config = NearestConfig::new(Way::Paper);
+        let mut told = Told::default();
+        told.tell(state(5, 64), &config);
+        let faster = State { power: 2001, ..state(5, 64) };
+        let farther = State { hops: 1, ..state(5, 64) };
+        assert_eq!(told.news(&faster, &config), News::Now);
+        assert_eq!(told.news(&farther, &config), News::Now);
+        assert_eq!(told.news(&state(5, 65), &config), News::Later);
+    }
+
+    #[test]
+    fn the_policies_store_what_the_paper_says() {
+        let stored = |policy| {
+            let config = NearestConfig { policy, ..NearestConfig::new(Way::Paper) };
+            let mut entry = Entry::new(Contact { ip: Key::FIRST.ip, id: Key::FIRST.id, port: 0 });
+            entry.told(state(23, 64), 0, false, &config);
+            entry.bounds
+        };
+        assert_eq!(stored(Policy::Conservative), Bounds { low: 16, high: 16 });
+        assert_eq!(stored(Policy::Optimistic), Bounds { low: 23, high: 23 });
+    }
+
+    #[test]
+    fn both_sides_believe_the_same_whatever_crosses_on_the_wire() {
+        let config = NearestConfig::new(Way::Ours);
+        let (mut entry, mut told) =
+            (Entry::new(Contact { ip: Key::FIRST.ip, id: Key::FIRST.id, port: 0 }), Told::default());
+        let got = told.tell(state(100, 128), &config);
+        entry.told(state(100, 128), got, false, &config);
+        let given = entry.give(10, &config);
+        // It tells before the ten have come to it.
+        let got = told.tell(state(60, 128), &config);
+        told.received(given, &config);
+        entry.told(state(60, 128), got, false, &config);
+        assert_eq!(entry.bounds, told.bounds);
+        told.refuse(3, true, &config);
+        entry.refused(3, true, &config);
+        assert_eq!(entry.bounds, told.bounds);
+        assert!(told.bounds.low < 53 && told.bounds.high > 53);
+    }
+
+    #[test]
+    fn a_branch_whose_slots_are_all_free_is_known_exactly() {
+        let config = NearestConfig::new(Way::Ours);
+        let mut branch = Branch::default();
+        for _ in 0..14 {
+            let mut entry = Entry::new(Contact { ip: Key::FIRST.ip, id: Key::FIRST.id, port: 0 });
+            entry.told(state(15, 15), 0, false, &config);
+            branch.children.push(entry);
+        }
+        let sum = branch.state(state(1, 1), &config);
+        assert_eq!((sum.high, sum.slots), (211, 211));
+        assert!(sum.low > 211 * 4 / 5);
+    }
+
+    #[test]
+    fn what_no_branch_can_hold_is_impossible() {
+        let wrong = [
+            State { high: 5, ..state(2, 4) },
+            State { low: 3, ..state(2, 4) },
+            State { hops: NOWHERE, ..state(2, 4) },
+            State { memory: 64, ..state(2, 4) },
+        ];
+        assert!(wrong.iter().all(|s| s.impossible().is_some()));
+        assert_eq!(state(4, 4).impossible(), None);
+        assert_eq!(state(0, 0).impossible(), None);
+    }
+
+    #[test]
+    fn needs_prune_by_the_upper_end_of_a_step() {
+        let branch = State { memory: 30, power: 2000, kinds: 1, ..state(1, 1) };
+        let needs = |memory_bytes, power| Needs { memory_bytes, power, platform: None };
+        assert!(branch.may_meet(&needs((1 << 31) - 1, 2100)));
+        assert!(!branch.may_meet(&needs(1 << 31, 0)));
+        assert!(!branch.may_meet(&needs(0, 3100)));
+        assert!(!branch.may_meet(&Needs { platform: Some(Platform::Browser), ..Needs::default() }));
+    }
+
+    use crate::overlay::contact::Key;
+}

@@ -1,0 +1,127 @@
+//! Where this node is, and who its guests are.
+
+use super::branch::{Entry, State};
+use super::{Above, Event, FORMER_MAX, Load, Message, Nearest, Timer};
+use crate::ids::NodeId;
+use crate::overlay::tree::Placement;
+use crate::protocol::Cx;
+
+/// Nodes that are shunned at a time, and for how long: our choice.
+const SHUNNED_MAX: usize = 32;
+const SHUNNED_FOR: std::time::Duration = std::time::Duration::from_secs(60);
+
+impl Nearest {
+    pub(super) fn placed(&mut self, placement: Placement, cx: &mut Cx<'_, Self>) {
+        let gone: Vec<NodeId> = (self.father.iter().map(|c| c.id))
+            .chain(self.branch.children.iter().map(|e| e.contact.id))
+            .chain(self.branch.peers.iter().map(|p| p.entry.contact.id))
+            .collect();
+        let new_father = self.father.map(|f| f.id) != placement.father.map(|f| f.id);
+        self.joined = placement.joined;
+        self.level = placement.level;
+        self.father = placement.father;
+        self.ancestors = placement.ancestors;
+        self.ancestors.truncate(super::message::LEVELS_MAX);
+        self.placed_at = cx.now;
+        let new = self.branch.set_children(&placement.children);
+        self.branch.set_peers(&placement.peers);
+        if new_father {
+            // Another father counts anew.
+            self.branch.up = Default::default();
+            self.above = Vec::new();
+        }
+        for id in gone {
+            if !self.is_father(id) && !self.branch.is_child(id) && !self.branch.is_peer(id) {
+                self.forget(id);
+            }
+        }
+        let slots = self.above_for_children();
+        for child in new {
+            // It may have told its state before this node knew it for its child.
+            cx.send(child, Message::Above(Above { slots: slots.clone(), tell: true }));
+        }
+        self.settle_soon(cx);
+        if (self.joined || self.father.is_some()) && !cx.timer_is_set(Timer::Refresh) {
+            self.next_refresh(cx);
+        }
+        cx.emit(Event::Changed);
+    }
+
+    fn forget(&mut self, id: NodeId) {
+        if !self.former.contains(&id) {
+            self.former.truncate(FORMER_MAX - 1);
+            self.former.push_front(id);
+        }
+    }
+
+    pub(super) fn guest(&mut self, guest: NodeId, load: Option<Load>, cx: &mut Cx<'_, Self>) {
+        cx.emit(Event::Changed);
+        let Some(load) = load else {
+            self.branch.children.retain(|e| !(e.guest && e.contact.id == guest));
+            return self.forget(guest);
+        };
+        let busy = load.busy.iter().fold(0u32, |n, (_, b)| n.saturating_add(*b));
+        let free = load.slots.saturating_sub(busy);
+        let state = State::of_node(free, load.slots, load.power, load.memory_bytes, load.platform);
+        let guests = self.branch.children.iter().filter(|e| e.guest).count();
+        let config = self.config;
+        match self.branch.child(guest) {
+            Some(entry) if entry.guest => entry.say(state, &config),
+            // A dialable node is no guest.
+            Some(_) => {}
+            None if guests >= config.guests => {
+                let fault = format!("is the guest that is too many: this host takes {}", config.guests);
+                cx.emit(Event::Fault { peer: guest, fault });
+            }
+            None => {
+                // Others reach it through this node.
+                let contact = self.contact(cx.me);
+                let mut entry = Entry::new(crate::overlay::contact::Contact { id: guest, ..contact });
+                entry.guest = true;
+                entry.say(state, &config);
+                self.branch.children.push(entry);
+            }
+        }
+    }
+
+    /// A node did not take its units: for a while it is not taken from an answer, and as a
+    /// branch it comes last.
+    pub(super) fn shun(&mut self, node: NodeId, cx: &mut Cx<'_, Self>) {
+        self.shunned.retain(|(n, until)| *n != node && *until > cx.now);
+        if self.shunned.len() < SHUNNED_MAX && node != cx.me {
+            self.shunned.push((node, cx.now + SHUNNED_FOR));
+        }
+        if let Some(entry) = self.branch.entry(node) {
+            entry.refusals = entry.refusals.saturating_add(1);
+        }
+    }
+
+    pub(super) fn is_shunned(&self, node: NodeId, cx: &Cx<'_, Self>) -> bool {
+        self.shunned.iter().any(|(n, until)| *n == node && *until > cx.now)
+    }
+
+    /// Connected again: what was said meanwhile may be lost.
+    pub(super) fn up(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
+        if self.is_father(peer) {
+            self.branch.up.doubt();
+        }
+        if let Some(peer) = self.branch.peer(peer) {
+            peer.told.doubt();
+        }
+        if self.branch.is_child(peer) {
+            let slots = self.above_for_children();
+            cx.send(peer, Message::Above(Above { slots, tell: true }));
+        }
+    }
+
+    /// It cannot be reached: nothing is free there, and what it was asked goes elsewhere.
+    pub(super) fn down(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
+        if let Some(entry) = self.branch.entry(peer) {
+            entry.lose();
+        }
+        if self.branch.child(peer).is_some_and(|e| e.guest) {
+            self.guest(peer, None, cx);
+        }
+        self.ask_others_than(peer, cx);
+    }
+}

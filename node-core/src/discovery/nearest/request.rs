@@ -1,0 +1,256 @@
+//! Discovery: a request comes in, and is spread over the branches (paper 000, section 3).
+
+use super::answer::{Out, Pending};
+use super::{Answer, Ask, Event, Gone, Message, Nearest, Packed, Refuse, Toward};
+use crate::discovery::Needs;
+use crate::ids::NodeId;
+use crate::overlay::contact::Contact;
+use crate::protocol::Cx;
+
+/// No correct request goes so far; our choice.
+const HOPS_MAX: u8 = 64;
+
+/// A part of a request for a branch.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub to: Contact,
+    pub tasks: u32,
+    pub across: bool,
+    pub guest: bool,
+}
+
+impl Nearest {
+    pub(super) fn ask(&mut self, from: NodeId, mut ask: Ask, cx: &mut Cx<'_, Self>) {
+        if !self.is_new(from, ask.id, ask.part) {
+            return;
+        }
+        let config = self.config;
+        let allowed = match ask.toward {
+            Toward::Down => self.is_father(from),
+            Toward::Across => self.is_at_the_top() && self.branch.is_peer(from),
+            // From below, or from far below straight. Back from a peer in single file.
+            Toward::Up => {
+                from == ask.origin.id
+                    || self.branch.is_child(from)
+                    || (!config.changes.gather && self.branch.is_peer(from))
+            }
+        };
+        match ask.toward {
+            Toward::Down if allowed => self.branch.up.received(ask.given, &config),
+            Toward::Across if allowed => {
+                if let Some(peer) = self.branch.peer(from) {
+                    peer.told.received(ask.given, &config);
+                }
+            }
+            _ => {}
+        }
+        if !allowed {
+            self.misplaced(from, "asks as a neighbour in the tree that it is not", cx);
+        }
+        if ask.tasks > ask.asked || ask.hops > HOPS_MAX {
+            let fault = format!("hands on {} tasks of {} over {} hops", ask.tasks, ask.asked, ask.hops);
+            cx.emit(Event::Fault { peer: from, fault });
+            ask.asked = ask.asked.max(ask.tasks);
+            ask.tasks = 0;
+        }
+        // A guest, or a node that does not know its address yet, speaks through its neighbour.
+        if ask.origin.port == 0
+            && ask.origin.id == from
+            && let Some(entry) = self.branch.child(from).filter(|e| !e.guest)
+        {
+            ask.origin = entry.contact;
+        }
+        let refused = !allowed || ask.hops > HOPS_MAX;
+        if !config.changes.gather {
+            return self.single(from, ask, refused, cx);
+        }
+        if config.changes.quiet && self.level == 0 && ask.toward == Toward::Down && allowed {
+            return self.take_as_leaf(from, &ask, cx);
+        }
+        let pending = Pending::of(from, &ask);
+        if refused || ask.tasks == 0 || self.pending.len() >= config.pending {
+            let (part, missing, hops) = (ask.part, ask.tasks, ask.hops.saturating_add(1));
+            let places = Packed::default();
+            return cx.send(from, Message::Answer(Answer { part, placed: 0, missing, hops, places }));
+        }
+        let key = self.next();
+        self.pending.insert(key, pending);
+        self.spread(key, ask.tasks, cx);
+        self.finish(key, cx);
+    }
+
+    /// Modification: a leaf that takes what its father gives says nothing, since the father
+    /// counted it and has answered for it. Only if it cannot take it, father and origin hear.
+    fn take_as_leaf(&mut self, father: NodeId, ask: &Ask, cx: &mut Cx<'_, Self>) {
+        let taken =
+            self.take(&ask.origin, ask.tasks, &ask.needs.unwrap_or_default(), ask.asked, ask.hops, cx);
+        let slots = ask.tasks - taken;
+        if slots > 0 {
+            let for_needs = ask.needs.is_some_and(|needs| !self.ledger.meets(&needs));
+            self.branch.up.refuse(slots, for_needs, &self.config);
+            cx.send(father, Message::Refuse(Refuse { slots, for_needs }));
+            if ask.origin.id != cx.me {
+                self.reach(&ask.origin, cx);
+            }
+            cx.send(ask.origin.id, Message::Gone(Gone { id: ask.id, node: cx.me, slots }));
+        }
+    }
+
+    /// Keeps own slots for a request; says how many.
+    pub(super) fn take(
+        &mut self,
+        origin: &Contact,
+        tasks: u32,
+        needs: &Needs,
+        asked: u32,
+        hops: u8,
+        cx: &mut Cx<'_, Self>,
+    ) -> u32 {
+        let until = cx.now + self.config.lease_for(asked);
+        let slots = self.ledger.reserve(origin.id, tasks, needs, until);
+        if slots > 0 {
+            cx.emit(Event::Reserved { for_owner: *origin, slots, until, hops });
+            cx.emit(Event::Changed);
+        }
+        slots
+    }
+
+    /// Finds places for so many tasks of a request in hand: own slots first, then the branches,
+    /// and the rest goes up.
+    pub(super) fn spread(&mut self, key: u32, tasks: u32, cx: &mut Cx<'_, Self>) {
+        let Some(mut pending) = self.pending.remove(&key) else { return };
+        let config = self.config;
+        let needs = pending.needs.unwrap_or_default();
+        let own = self.take(&pending.origin, tasks, &needs, pending.asked, pending.hops, cx);
+        if own > 0 {
+            pending.placed += own;
+            let contact = self.contact(cx.me);
+            pending.places.push(cx.me, &contact, own);
+        }
+        let hops = pending.farthest.saturating_add(1);
+        let across = pending.toward == Toward::Up;
+        let (parts, mut rest) =
+            self.share(tasks - own, &needs, pending.origin.id, across, &pending.exhausted);
+        for Part { to, tasks, across, guest } in parts {
+            let part = pending.next_part(key);
+            let given = self.branch.entry(to.id).map_or(0, |e| e.give(tasks, &config));
+            let toward = if across { Toward::Across } else { Toward::Down };
+            let ask = Ask { hops, ..pending.ask(part, tasks, given, toward) };
+            cx.send(to.id, Message::Ask(ask));
+            if config.changes.quiet && !across && (self.level == 1 || guest) {
+                // A leaf. It is this node's word that counts unless it refuses.
+                pending.placed += tasks;
+                let by = if guest { self.contact(cx.me) } else { to };
+                pending.places.push(to.id, &by, tasks);
+            } else {
+                pending.out.push(Out { to: to.id, part, tasks });
+            }
+        }
+        if rest > 0
+            && pending.toward == Toward::Up
+            && !pending.upped
+            && !self.is_dry(&pending, cx)
+            && let Some(to) = if pending.fell_back { self.father } else { self.above_for(rest) }
+        {
+            pending.upped = true;
+            let part = pending.next_part(key);
+            if self.father.is_none_or(|f| f.id != to.id) {
+                cx.emit(Event::Reach(to));
+            }
+            let ask = Ask { hops, ..pending.ask(part, rest, 0, Toward::Up) };
+            cx.send(to.id, Message::Ask(ask));
+            pending.out.push(Out { to: to.id, part, tasks: rest });
+            rest = 0;
+        }
+        pending.missing += rest;
+        if !pending.out.is_empty() && pending.giver != cx.me {
+            cx.set_timer_by(super::Timer::Pending(key), config.patience_at(pending.hops, pending.asked));
+        }
+        self.pending.insert(key, pending);
+    }
+
+    /// Divides tasks among the branches: the nearest and fastest first, to each what it has at
+    /// least; then, by ranges, what they may have beyond that. Returns what is left too.
+    pub(super) fn share(
+        &self,
+        tasks: u32,
+        needs: &Needs,
+        origin: NodeId,
+        across: bool,
+        except: &[NodeId],
+    ) -> (Vec<Part>, u32) {
+        let mut rest = tasks;
+        if rest == 0 {
+            return (Vec::new(), 0);
+        }
+        let relays = self.config.relays;
+        let children = self.branch.children.iter().filter(|c| !c.guest || relays || origin == self.id());
+        let peers = self.branch.peers.iter().filter(|_| across).map(|p| &p.entry);
+        let mut able: Vec<_> = (children.map(|e| (false, e)).chain(peers.map(|e| (true, e))))
+            .filter(|(_, e)| e.may_meet(needs) && !except.contains(&e.contact.id))
+            .collect();
+        // Priority as in the paper: hops, then power. What is farther in the tree is farther.
+        able.sort_by_key(|(across, e)| (e.refusals, *across, e.state.hops, std::cmp::Reverse(e.state.power)));
+        let mut parts: Vec<Part> = Vec::new();
+        let mut spare = 0u64;
+        for (across, entry) in &able {
+            let tasks = entry.bounds.low.min(rest);
+            rest -= tasks;
+            spare += u64::from(entry.bounds.high - entry.bounds.low);
+            parts.push(Part { to: entry.contact, tasks, across: *across, guest: entry.guest });
+        }
+        if rest > 0 && spare > 0 && self.config.changes.ranges {
+            // Modification: the surplus by the upper bounds. In proportion, since each branch is
+            // as likely to have some.
+            let surplus = u64::from(rest).min(spare);
+            let (mut width, mut granted) = (0u64, 0u64);
+            for (part, (_, entry)) in parts.iter_mut().zip(&able) {
+                width += u64::from(entry.bounds.high - entry.bounds.low);
+                let more = surplus * width / spare - granted;
+                granted += more;
+                part.tasks += more as u32;
+            }
+            rest -= granted as u32;
+        }
+        parts.retain(|p| p.tasks > 0);
+        (parts, rest)
+    }
+
+    fn id(&self) -> NodeId {
+        self.me.map_or(NodeId([0; 32]), |me| me.id)
+    }
+
+    /// Modification: the lowest node above whose branch has so many slots at all, and the
+    /// highest if none has. Else the father.
+    pub(super) fn above_for(&self, tasks: u32) -> Option<Contact> {
+        let father = self.father?;
+        if !self.config.changes.straight || self.above.len() < self.ancestors.len() + 1 {
+            return Some(father);
+        }
+        let mut branches = std::iter::once(&father).chain(&self.ancestors).zip(&self.above);
+        let lowest = branches.find(|(_, slots)| **slots >= tasks).map(|(contact, _)| *contact);
+        lowest.or(self.ancestors.last().copied()).or(Some(father))
+    }
+
+    /// Modification: what the tree above said it had not, it is not asked again at once.
+    fn is_dry(&self, pending: &Pending, cx: &Cx<'_, Self>) -> bool {
+        self.config.changes.quiet && cx.now < self.dry_until && !pending.fell_back
+    }
+
+    pub(super) fn found_dry(&mut self, cx: &Cx<'_, Self>) {
+        self.dry = (self.dry * 2).clamp(self.config.dry, self.config.dry_max);
+        self.dry_until = cx.now + self.dry;
+    }
+
+    pub(super) fn found_some(&mut self) {
+        self.dry = std::time::Duration::ZERO;
+        self.dry_until = crate::time::Time::ZERO;
+    }
+
+    /// Before something is sent to who is no neighbour in the tree.
+    pub(super) fn reach(&mut self, contact: &Contact, cx: &mut Cx<'_, Self>) {
+        if contact.port != 0 && contact.id != cx.me {
+            cx.emit(Event::Reach(*contact));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Availability: who is told what, and when (paper 000, section 4).
+
+use super::branch::{News, State};
+use super::message::LEVELS_MAX;
+use super::{Above, Event, Message, Nearest, Status, Timer};
+use crate::ids::NodeId;
+use crate::protocol::Cx;
+use std::time::Duration;
+
+impl Nearest {
+    /// This node's branch, itself included.
+    pub(super) fn state(&self) -> State {
+        self.branch.state(self.ledger.state(), &self.config)
+    }
+
+    /// Tells the father, or the peers in the root group, what has become important.
+    pub(super) fn tell(&mut self, cx: &mut Cx<'_, Self>) {
+        let (state, config) = (self.state(), self.config);
+        let mut later = false;
+        if let Some(father) = self.father {
+            match self.branch.up.news(&state, &config) {
+                News::Now => {
+                    let got = self.branch.up.tell(state, &config);
+                    cx.send(father.id, Message::Status(Status { state, got, refresh: false }));
+                }
+                News::Later => later = true,
+                News::None => {}
+            }
+        } else {
+            for peer in &mut self.branch.peers {
+                match peer.told.news(&state, &config) {
+                    News::Now => {
+                        let got = peer.told.tell(state, &config);
+                        let status = Status { state, got, refresh: false };
+                        cx.send(peer.entry.contact.id, Message::Status(status));
+                    }
+                    News::Later => later = true,
+                    News::None => {}
+                }
+            }
+        }
+        if later {
+            self.settle_soon(cx);
+        }
+    }
+
+    pub(super) fn settle_soon(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.father.is_some() || !self.branch.peers.is_empty() || !self.branch.children.is_empty() {
+            cx.set_timer_by(Timer::Settle, self.config.settle);
+        }
+    }
+
+    /// Tells what could wait.
+    pub(super) fn settle(&mut self, cx: &mut Cx<'_, Self>) {
+        let (state, config) = (self.state(), self.config);
+        let waits = |told: &super::branch::Told| told.news(&state, &config) != News::None;
+        if self.father.is_some() && waits(&self.branch.up) {
+            self.branch.up.doubt();
+        }
+        for peer in &mut self.branch.peers {
+            if waits(&peer.told) {
+                peer.told.doubt();
+            }
+        }
+        let slots = self.above_for_children();
+        if differ(&slots, &self.above_told) {
+            for child in self.branch.children.iter().filter(|c| !c.guest) {
+                cx.send(child.contact.id, Message::Above(Above { slots: slots.clone(), tell: false }));
+            }
+            self.above_told = slots;
+        }
+        cx.emit(Event::Changed);
+    }
+
+    pub(super) fn next_refresh(&mut self, cx: &mut Cx<'_, Self>) {
+        let micros = self.config.refresh.as_micros() as u64;
+        // Jitter: the whole tree shall not speak at once.
+        let after = micros / 2 + cx.rng.below(micros.max(1));
+        cx.set_timer(Timer::Refresh, Duration::from_micros(after));
+    }
+
+    /// Tells all again, against what was lost.
+    pub(super) fn refresh(&mut self, cx: &mut Cx<'_, Self>) {
+        if !self.joined && self.father.is_none() {
+            return;
+        }
+        self.next_refresh(cx);
+        let (state, config) = (self.state(), self.config);
+        if let Some(father) = self.father {
+            let got = self.branch.up.tell(state, &config);
+            cx.send(father.id, Message::Status(Status { state, got, refresh: true }));
+        } else {
+            for peer in &mut self.branch.peers {
+                let got = peer.told.tell(state, &config);
+                cx.send(peer.entry.contact.id, Message::Status(Status { state, got, refresh: true }));
+            }
+        }
+        for entry in &mut self.branch.children {
+            entry.refusals /= 2;
+        }
+    }
+
+    pub(super) fn status(&mut self, from: NodeId, status: Status, cx: &mut Cx<'_, Self>) {
+        let config = self.config;
+        let below = if self.branch.is_peer(from) { self.level } else { self.level.saturating_sub(1) };
+        let most = config.slots_of_branch(below);
+        let Some(entry) = self.branch.entry(from) else {
+            return self.misplaced(from, "tells of a branch that is none of this node's", cx);
+        };
+        let state = status.state;
+        let fault = state.impossible().or_else(|| {
+            (state.slots > most).then(|| format!("tells of {} slots; its branch holds {most}", state.slots))
+        });
+        if let Some(fault) = fault {
+            return cx.emit(Event::Fault { peer: from, fault });
+        }
+        let before = (entry.bounds, entry.state.slots);
+        entry.told(state, status.got, status.refresh, &config);
+        if (entry.bounds, entry.state.slots) != before {
+            cx.emit(Event::Changed);
+        }
+    }
+
+    /// Declared slots of this node's branch and of those above; the whole network last.
+    pub(super) fn above_for_children(&self) -> Vec<u32> {
+        if !self.config.changes.straight || self.branch.children.is_empty() {
+            return Vec::new();
+        }
+        let own = self.state().slots;
+        let mut slots = vec![own];
+        if self.is_at_the_top() {
+            slots.push(self.network());
+        } else {
+            slots.extend(&self.above);
+        }
+        // What is below cannot be larger than what is above; the two are told at different times.
+        let mut least = 0;
+        for n in &mut slots {
+            least = least.max(*n);
+            *n = least;
+        }
+        slots.truncate(LEVELS_MAX);
+        slots
+    }
+
+    /// Declared slots of the whole network, as far as known.
+    pub(super) fn network(&self) -> u32 {
+        let known =
+            self.branch.peers.iter().fold(self.state().slots, |n, p| n.saturating_add(p.entry.state.slots));
+        if self.is_at_the_top() { known } else { self.above.last().copied().unwrap_or(0).max(known) }
+    }
+
+    pub(super) fn hear_above(&mut self, from: NodeId, above: Above, cx: &mut Cx<'_, Self>) {
+        if !self.is_father(from) {
+            return self.misplaced(from, "speaks as a father, and is not this node's", cx);
+        }
+        if above.slots.len() > LEVELS_MAX || !above.slots.is_sorted() {
+            let fault = "tells of branches that are larger than what they are part of".into();
+            return cx.emit(Event::Fault { peer: from, fault });
+        }
+        if above.tell {
+            self.branch.up.doubt();
+        }
+        self.above = above.slots;
+        self.above.shrink_to_fit();
+        if differ(&self.above_for_children(), &self.above_told) {
+            self.settle_soon(cx);
+        }
+    }
+}
+
+/// Whether children should hear of it: by a quarter. It only chooses where a large request goes
+/// first, and who gets it sends it up if that was wrong.
+fn differ(now: &[u32], told: &[u32]) -> bool {
+    now.len() != told.len() || now.iter().zip(told).any(|(n, t)| n.abs_diff(*t) > t / 4)
+}
