@@ -155,12 +155,15 @@ fn fathers_and_children_agree(view: &TreeView, all: &Nodes<'_>, wrong: &mut Vec<
         if !view.range.is_some_and(|r| r.contains(child.key())) {
             wrong.push(format!("{}: the child {} lies outside of its range", name(view), child.id.short()));
         }
-        let mut others = view.children.iter().map(|(c, _)| *c).filter(|c| c.id != child.id);
-        if kid.epoch != view.children_epoch
-            || kid.siblings.len() + 1 != view.children.len()
-            || others.any(|c| !kid.siblings.contains(&c))
-        {
-            wrong.push(format!("{}: {} does not know its brothers", name(view), child.id.short()));
+        let others: Vec<_> = view.children.iter().map(|(c, _)| *c).filter(|c| c.id != child.id).collect();
+        if kid.siblings != others {
+            let (knows, of) = (kid.siblings.len(), others.len());
+            let epochs = format!("{} of {}", kid.epoch, view.children_epoch);
+            wrong.push(format!(
+                "{}: {} knows {knows} brothers, and not the {of} it has (epoch {epochs})",
+                name(view),
+                child.id.short()
+            ));
         }
         let mut above = vec![];
         above.extend(view.father);

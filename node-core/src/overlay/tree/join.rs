@@ -132,9 +132,8 @@ impl Tree {
             return;
         }
         let (now, most) = (cx.now, self.config.members_max());
-        let epoch = self.next_epoch(now);
         let Some(kids) = &mut self.kids else { return };
-        let member = Member::new(join.who, join.who.key(), epoch, now);
+        let member = Member::new(join.who, join.who.key(), 0, now);
         if let Some(for_) = join.for_ {
             // An answer that was lost is given again.
             if kids.group.get(join.who.id).is_none()
@@ -149,6 +148,7 @@ impl Tree {
             }
             kids.group.insert(member, join.claim, &range);
         }
+        let epoch = self.touched(join.who.id, cx);
         let Some(kids) = &mut self.kids else { return };
         let yours = kids.group.range_of_id(join.who.id, &range).filter(|_| join.level > 0);
         let Some(known) = kids.group.get_mut(join.who.id) else { return };
@@ -161,7 +161,6 @@ impl Tree {
         if known.contact.key() == join.who.key() {
             known.contact = join.who;
         }
-        self.touched(join.who.id, epoch, cx);
         self.welcome_to(&join, epoch, yours, cx);
         self.changed = true;
         self.look_at_size(cx);

@@ -29,7 +29,7 @@ impl Tree {
             if writer == cx.me {
                 self.bequeath(cx);
             } else {
-                cx.send(writer, Message::Leave { epoch });
+                cx.send(writer, Message::Leave { epoch, root: true });
             }
         }
         self.let_go(cx);

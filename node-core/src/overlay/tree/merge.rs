@@ -63,13 +63,11 @@ impl Tree {
         if self.root().is_some_and(|r| r.writer == cx.me && r.group.get(from).is_some())
             && let Some(root) = self.root_mut()
         {
+            // The coordinator keeps its own place: the other one is freed.
+            let (from, into) = if from == cx.me { (into, from) } else { (from, into) };
             let Some(to) = root.group.get(into).filter(|m| m.missing.is_none()).map(|m| m.contact) else {
                 return;
             };
-            // The coordinator first lets another be it.
-            if from == cx.me {
-                return self.abdicate(cx);
-            }
             if root.group.merge(from, into, &Range::ALL) {
                 self.root_written(cx);
                 cx.send(from, Message::NotMine { into: Some(to) });

@@ -21,8 +21,9 @@ pub enum Message {
     Refresh { epoch: u64, level: u8, count: u16 },
     /// To who takes the sender for its father and is wrong. `into` has its branch now.
     NotMine { into: Option<Contact> },
-    /// To who takes the sender for its child and is wrong, or soon will be: it knew this epoch.
-    Leave { epoch: u64 },
+    /// To who takes the sender for its child, or for a member of its root group, and is wrong, or
+    /// soon will be: it knew this epoch.
+    Leave { epoch: u64, root: bool },
     /// From an inner node that wants to go: its place is vacant as soon as another takes it.
     Resign { epoch: u64 },
     /// To a child that lies outside of its father's range; without `via`, to one whose father

@@ -98,6 +98,9 @@ enum Link {
     None,
     Child {
         father: Contact,
+        /// The epoch of its welcome.
+        since: u64,
+        /// The epoch that it told last; 0 for nothing.
         epoch: u64,
     },
     Root(Box<Root>),
@@ -240,7 +243,7 @@ impl Tree {
             Message::Tell(tell) => self.told(from, *tell, cx),
             Message::Refresh { epoch, level, count } => self.refreshed(from, epoch, level, count, cx),
             Message::NotMine { into } => self.not_mine(from, into, cx),
-            Message::Leave { epoch } => self.left_by(from, epoch, cx),
+            Message::Leave { epoch, root } => self.left_by(from, epoch, root, cx),
             Message::Resign { epoch } => self.resigned(from, epoch, cx),
             Message::Move { via, epoch } => self.moved(from, via, epoch, cx),
             Message::Edge(edge) => self.edge(from, *edge, cx),

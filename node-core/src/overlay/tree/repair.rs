@@ -207,12 +207,14 @@ impl Tree {
     }
 
     /// A child says that this node is not its father.
-    pub(super) fn left_by(&mut self, from: NodeId, epoch: u64, cx: &mut Tcx<'_>) {
+    pub(super) fn left_by(&mut self, from: NodeId, epoch: u64, root: bool, cx: &mut Tcx<'_>) {
+        if root {
+            return self.root_left_by(from, epoch, cx);
+        }
         let known = self.kids.as_ref().and_then(|k| k.group.get(from)).map(|m| m.since);
         if known.is_some_and(|since| epoch >= since) {
             self.drop_kid(from, cx);
         }
-        self.root_left_by(from, epoch, cx);
     }
 
     /// Children outside of the range look for another father.
@@ -258,7 +260,7 @@ impl Tree {
                 }
             },
             // It has gone already; what said so was lost.
-            Link::Child { .. } | Link::Root(_) => cx.send(from, Message::Leave { epoch }),
+            Link::Child { .. } | Link::Root(_) => cx.send(from, Message::Leave { epoch, root: false }),
             Link::None => {}
         }
     }

@@ -135,7 +135,7 @@ impl Tree {
                 self.enter_root(record, cx);
                 self.arm_refresh(cx);
             } else if record.level == self.level && self.placed() {
-                cx.send(from, Message::Leave { epoch: record.epoch });
+                cx.send(from, Message::Leave { epoch: record.epoch, root: true });
             }
             return;
         };

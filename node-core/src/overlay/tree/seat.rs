@@ -206,8 +206,8 @@ impl Tree {
 
     /// Leaves everything that it stands in.
     pub(super) fn let_go(&mut self, cx: &mut Tcx<'_>) {
-        if let Link::Child { father, epoch } = self.link {
-            cx.send(father.id, Message::Leave { epoch });
+        if let Link::Child { father, since, epoch } = self.link {
+            cx.send(father.id, Message::Leave { epoch: epoch.max(since), root: false });
             cx.emit(Event::Release(father.id));
         }
         self.link = Link::None;
@@ -237,9 +237,9 @@ impl Tree {
         let wanted = self.asking.as_ref().is_some_and(|a| a.ticket == ticket && a.level == level);
         if !wanted {
             match &mut self.link {
-                Link::Child { father, epoch: mine } if father.id == from => *mine = epoch.max(*mine),
+                Link::Child { father, since, .. } if father.id == from => *since = epoch.max(*since),
                 _ if root.is_some() => {}
-                _ => cx.send(from, Message::Leave { epoch }),
+                _ => cx.send(from, Message::Leave { epoch, root: false }),
             }
             return;
         }
@@ -255,7 +255,7 @@ impl Tree {
         if level < self.level {
             return;
         }
-        self.leave_behind(from, cx);
+        self.leave_behind(from, level, cx);
         self.asking = None;
         self.freed = None;
         if level > self.level || (level > 0 && self.kids.is_none()) {
@@ -279,7 +279,7 @@ impl Tree {
         match root {
             Some(record) => self.enter_root(record, cx),
             None => {
-                self.link = Link::Child { father, epoch };
+                self.link = Link::Child { father, since: epoch, epoch: 0 };
                 self.reach(father, cx);
                 self.set_range(range, cx);
                 self.upper_changed(cx);
@@ -293,10 +293,10 @@ impl Tree {
     }
 
     /// Tells those of the old place that this node has another now.
-    fn leave_behind(&mut self, new: NodeId, cx: &mut Tcx<'_>) {
+    fn leave_behind(&mut self, new: NodeId, level: u8, cx: &mut Tcx<'_>) {
         match std::mem::replace(&mut self.link, Link::None) {
-            Link::Child { father, epoch } if father.id != new => {
-                cx.send(father.id, Message::Leave { epoch });
+            Link::Child { father, since, epoch } if father.id != new || level != self.level => {
+                cx.send(father.id, Message::Leave { epoch: epoch.max(since), root: false });
                 self.release(father.id, cx);
             }
             Link::Root(root) => {
@@ -308,7 +308,7 @@ impl Tree {
                     }
                 }
                 if root.crown.is_none() && root.writer != cx.me {
-                    cx.send(root.writer, Message::Leave { epoch: root.group.epoch });
+                    cx.send(root.writer, Message::Leave { epoch: root.group.epoch, root: true });
                 }
                 self.upper = super::Upper { group: Range::ALL, ancestors: Vec::new(), uncles: Vec::new() };
             }

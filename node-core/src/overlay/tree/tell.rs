@@ -15,8 +15,9 @@ const ABOVE_MAX: usize = 40;
 
 impl Tree {
     /// A change of the group of children that they are to hear of.
-    pub(super) fn touched(&mut self, id: NodeId, epoch: u64, cx: &mut Tcx<'_>) {
-        let Some(kids) = &mut self.kids else { return };
+    pub(super) fn touched(&mut self, id: NodeId, cx: &mut Tcx<'_>) -> u64 {
+        let epoch = self.next_epoch(cx.now);
+        let Some(kids) = &mut self.kids else { return epoch };
         kids.group.epoch = epoch;
         kids.log.push((epoch, id));
         if kids.log.len() > LOG_MAX {
@@ -27,13 +28,11 @@ impl Tree {
         self.tell_ranges(cx);
         cx.set_timer_by(Timer::Tell, self.config.tell);
         cx.set_timer_by(Timer::Edges, self.config.edges);
+        epoch
     }
 
     pub(super) fn note_gone(&mut self, id: NodeId, cx: &mut Tcx<'_>) {
-        let epoch = self.next_epoch(cx.now);
-        if self.kids.is_some() {
-            self.touched(id, epoch, cx);
-        }
+        self.touched(id, cx);
         self.changed = true;
     }
 
@@ -134,15 +133,18 @@ impl Tree {
     }
 
     pub(super) fn told(&mut self, from: NodeId, tell: Tell, cx: &mut Tcx<'_>) {
-        let (Link::Child { father, epoch }, key) = (&mut self.link, self.me.map(|me| me.key())) else {
+        let (Link::Child { father, epoch, .. }, key) = (&mut self.link, self.me.map(|me| me.key())) else {
             // While it asks to be let in, the welcome may still be on its way.
             if self.asking.is_none() {
-                cx.send(from, Message::Leave { epoch: tell.epoch });
+                cx.send(from, Message::Leave { epoch: tell.epoch, root: false });
             }
             return;
         };
         if father.id != from {
-            return cx.send(from, Message::Leave { epoch: tell.epoch });
+            if self.asking.is_none() {
+                cx.send(from, Message::Leave { epoch: tell.epoch, root: false });
+            }
+            return;
         }
         if tell.base > *epoch && tell.base != 0 {
             // Something before it was lost.
@@ -228,9 +230,8 @@ impl Tree {
             .filter(|(_, now)| now.is_none())
             .flat_map(|(side, _)| side.take().map(|s| s.kids).unwrap_or_default())
             .collect();
-        let epoch = self.next_epoch(cx.now);
         for contact in gone {
-            self.touched(contact.id, epoch, cx);
+            self.touched(contact.id, cx);
         }
         cx.set_timer_by(Timer::Edges, self.config.edges / 8);
     }
@@ -279,7 +280,6 @@ impl Tree {
         if edge.level != self.level || self.level == 0 {
             return;
         }
-        let Some(range) = self.range else { return };
         let Some(kids) = &mut self.kids else { return };
         let low = edge.from.key() < key;
         let (side, beside) = if low { (&mut kids.left, left) } else { (&mut kids.right, right) };
@@ -291,8 +291,8 @@ impl Tree {
         if side.id != from {
             return;
         }
-        let mut theirs = edge.kids;
-        theirs.retain(|c| !range.contains(c.key()));
+        // Some may lie in this node's range still: they will be told apart by the time they matter.
+        let theirs = edge.kids;
         let old = std::mem::replace(&mut side.kids, theirs.clone());
         side.count = edge.count;
         side.known = true;
@@ -300,12 +300,11 @@ impl Tree {
             side.sent = 0;
             cx.set_timer_by(Timer::Edges, self.config.edges / 8);
         }
-        let epoch = self.next_epoch(cx.now);
         let changed =
             old.iter().filter(|c| !theirs.contains(c)).chain(theirs.iter().filter(|c| !old.contains(c)));
         let changed: Vec<NodeId> = changed.map(|c| c.id).collect();
         for id in changed {
-            self.touched(id, epoch, cx);
+            self.touched(id, cx);
         }
         cx.set_timer_by(Timer::Balance, self.config.balance);
     }

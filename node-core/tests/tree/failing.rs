@@ -1,0 +1,133 @@
+//! Nodes that die without a word.
+
+use crate::net::{Faults, Net, SECOND};
+
+/// So many of a thousand die at the same moment, the node that others join by never.
+fn massacre(net: &mut Net, of_thousand: u64) -> usize {
+    let mut dead = 0;
+    for i in net.alive().into_iter().skip(1) {
+        if net.rng.below(1000) < of_thousand {
+            net.kill(i);
+            dead += 1;
+        }
+    }
+    dead
+}
+
+fn at_level(net: &Net, level: u8) -> Vec<usize> {
+    net.alive().into_iter().filter(|i| net.view(*i).level == level).collect()
+}
+
+#[test]
+fn a_leaf_that_dies_is_forgotten() {
+    let mut net = Net::grown(1, 4, 120);
+    let leaf = at_level(&net, 0)[5];
+    net.kill(leaf);
+    net.settle(30 * SECOND);
+}
+
+#[test]
+fn the_place_of_an_inner_node_goes_to_a_leaf_of_its_branch() {
+    for seed in 0..3 {
+        let mut net = Net::grown(seed, 4, 300);
+        for level in [1, 2] {
+            let inner = at_level(&net, level)[1];
+            net.kill(inner);
+            let took = net.settle(40 * SECOND);
+            println!("seed {seed}: level {level} healed after {took:?}");
+        }
+    }
+}
+
+#[test]
+fn the_coordinator_of_the_root_group_can_die() {
+    for seed in 0..3 {
+        let mut net = Net::grown(seed, 4, 200);
+        let root = net.views().into_iter().find_map(|v| v.root).unwrap();
+        let coordinator =
+            (0..net.nodes.len()).find(|i| net.nodes[*i].contact.id == root.coordinator).unwrap();
+        net.kill(coordinator);
+        let took = net.settle(40 * SECOND);
+        println!("seed {seed}: {} members, healed after {took:?}", root.members.len());
+    }
+}
+
+#[test]
+fn a_lone_root_can_die() {
+    for seed in 0..10 {
+        let mut net = Net::grown(seed, 4, 11);
+        let roots = net.alive().into_iter().filter(|i| net.view(*i).root.is_some()).collect::<Vec<_>>();
+        for root in roots.into_iter().filter(|i| *i != 0) {
+            net.kill(root);
+        }
+        let took = net.settle(60 * SECOND);
+        println!("seed {seed}: healed after {took:?}");
+    }
+}
+
+#[test]
+fn a_tenth_of_all_nodes_dies_and_the_tree_is_whole_within_30_seconds() {
+    for seed in 0..6 {
+        let mut net = Net::grown(seed, 4, 400);
+        let dead = massacre(&mut net, 100);
+        let took = net.settle(30 * SECOND);
+        println!("seed {seed}: {dead} died, healed after {took:?}");
+    }
+}
+
+#[test]
+fn half_of_all_nodes_die_and_the_tree_is_whole_within_120_seconds() {
+    for seed in 0..6 {
+        let mut net = Net::grown(seed, 4, 400);
+        let dead = massacre(&mut net, 500);
+        let took = net.settle(120 * SECOND);
+        println!("seed {seed}: {dead} died, healed after {took:?}");
+    }
+}
+
+#[test]
+fn a_father_that_dies_in_the_middle_of_a_split_leaves_a_whole_tree() {
+    for step in 0..12 {
+        let mut net = Net::grown(9, 4, 60);
+        let father = at_level(&net, 1).into_iter().max_by_key(|i| net.view(*i).children.len()).unwrap();
+        let range = net.view(father).range.unwrap();
+        // Fill its group until it splits.
+        let base = net.view(father).children[0].0.ip.0;
+        let mut address = u32::from_be_bytes([base[12], base[13], base[14], base[15]]);
+        while net.view(father).children.len() <= 8 && net.view(father).range == Some(range) {
+            address += 3;
+            net.add(address);
+            net.run(SECOND / 2);
+        }
+        net.run(SECOND * step / 10);
+        if father != 0 {
+            net.kill(father);
+        }
+        let took = net.settle(60 * SECOND);
+        println!("after {step} tenths of a second: healed after {took:?}");
+    }
+}
+
+#[test]
+fn joins_and_deaths_under_loss_doubling_and_disorder_end_in_a_tree() {
+    for seed in 0..6 {
+        let mut net = Net::grown(seed, 4, 150);
+        net.faults = Faults { loss: 30, double: 30, disorder_ms: 400, ..Faults::default() };
+        for _ in 0..100 {
+            let address = net.rng.u64() as u32;
+            if net.rng.below(2) == 0 {
+                net.add(address);
+            } else {
+                let alive = net.alive();
+                let victim = alive[1 + net.rng.below(alive.len() as u64 - 1) as usize];
+                net.kill(victim);
+            }
+            net.run(SECOND / 2);
+            assert_eq!(net.check(false), Vec::<String>::new());
+        }
+        net.faults = Faults::default();
+        // What was lost for good is repaired by the slow refresh.
+        let took = net.settle(240 * SECOND);
+        println!("seed {seed}: healed after {took:?}");
+    }
+}

@@ -1,0 +1,5 @@
+//! The tree overlay as machines among themselves: whole networks of them, checked from outside.
+
+mod failing;
+mod growing;
+mod net;
