@@ -34,7 +34,10 @@ pub(super) struct Pending {
     serial: u8,
     /// Not to be asked again: where it came from, and who had not enough.
     pub exhausted: Vec<NodeId>,
-    pub upped: bool,
+    /// Nothing is left above either.
+    pub none_above: bool,
+    /// Waits to go up.
+    pub rest: u32,
     /// The node above that it went to could not be reached.
     pub fell_back: bool,
     /// The most hops that a part of it went, there and back.
@@ -47,6 +50,7 @@ pub(super) struct Out {
     pub to: NodeId,
     pub part: u32,
     pub tasks: u32,
+    pub up: bool,
 }
 
 impl Pending {
@@ -66,7 +70,8 @@ impl Pending {
             out: Vec::new(),
             serial: 0,
             exhausted: vec![giver],
-            upped: false,
+            none_above: false,
+            rest: 0,
             fell_back: false,
             farthest: ask.hops,
             places: Packed::default(),
@@ -94,7 +99,7 @@ impl Pending {
 
     pub(super) fn check(&self) {
         let out: u64 = self.out.iter().map(|o| u64::from(o.tasks)).sum();
-        let all = u64::from(self.placed) + u64::from(self.missing) + out;
+        let all = u64::from(self.placed) + u64::from(self.missing) + u64::from(self.rest) + out;
         assert_eq!(all, u64::from(self.tasks), "tasks of a request got lost or became more");
     }
 }
@@ -105,7 +110,11 @@ impl Nearest {
         // Late, or repeated.
         let Some(pending) = self.pending.get_mut(&key) else { return };
         let Some(at) = pending.out.iter().position(|o| o.to == from && o.part == answer.part) else {
-            if !pending.exhausted.contains(&from) {
+            let mut above = self.father.iter().chain(&self.ancestors);
+            let known = pending.exhausted.contains(&from)
+                || above.any(|c| c.id == from)
+                || self.branch.entry(from).is_some();
+            if !known {
                 self.misplaced(from, "answers what it was not asked", cx);
             }
             return;
@@ -121,10 +130,11 @@ impl Nearest {
             cx.emit(Event::Fault { peer: from, fault });
             answer = Answer { placed: 0, missing: out.tasks, places: Packed::default(), ..answer };
         }
+        pending.none_above |= out.up && answer.missing > 0;
         pending.placed += answer.placed;
         pending.farthest = pending.farthest.max(answer.hops);
         pending.places.append(&mut answer.places);
-        if !pending.exhausted.contains(&from) {
+        if answer.missing > 0 && !pending.exhausted.contains(&from) {
             pending.exhausted.push(from);
         }
         let (id, origin, needs) = (pending.id, pending.origin, pending.needs);
@@ -142,9 +152,7 @@ impl Nearest {
             None if answer.missing > 0 && needs.is_none() => self.found_dry(cx),
             None => self.found_some(),
         }
-        if answer.missing > 0 {
-            self.spread(key, answer.missing, cx);
-        }
+        self.spread(key, answer.missing, false, cx);
         self.finish(key, cx);
     }
 
@@ -193,6 +201,7 @@ impl Nearest {
     /// after their lease.
     pub(super) fn out_of_time(&mut self, key: u32, cx: &mut Cx<'_, Self>) {
         let Some(pending) = self.pending.get_mut(&key) else { return };
+        pending.missing += std::mem::take(&mut pending.rest);
         for out in std::mem::take(&mut pending.out) {
             pending.missing += out.tasks;
             // What it has, it tells with its next refresh.
@@ -224,12 +233,9 @@ impl Nearest {
             let was_above = !self.branch.is_child(peer) && !self.branch.is_peer(peer);
             if was_above && back > 0 && !pending.fell_back && father != Some(peer) {
                 // It was to go straight; now it goes the paper's way.
-                pending.upped = false;
                 pending.fell_back = true;
             }
-            if back > 0 {
-                self.spread(key, back, cx);
-            }
+            self.spread(key, back, false, cx);
             self.finish(key, cx);
         }
     }

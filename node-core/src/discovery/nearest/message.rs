@@ -68,6 +68,8 @@ pub enum Toward {
     Up,
     Across,
     Down,
+    /// Down to a leaf, which says nothing unless it refuses.
+    Take,
 }
 
 impl From<Toward> for u8 {
@@ -76,6 +78,7 @@ impl From<Toward> for u8 {
             Toward::Up => 0,
             Toward::Across => 1,
             Toward::Down => 2,
+            Toward::Take => 3,
         }
     }
 }
@@ -87,6 +90,7 @@ impl TryFrom<u8> for Toward {
             0 => Ok(Toward::Up),
             1 => Ok(Toward::Across),
             2 => Ok(Toward::Down),
+            3 => Ok(Toward::Take),
             _ => Err("a direction that there is not"),
         }
     }

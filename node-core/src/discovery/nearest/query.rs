@@ -92,7 +92,7 @@ impl Nearest {
             tries: 0,
         };
         self.queries.insert(id, asked);
-        cx.set_timer(Timer::Query(id), self.config.patience_at(0, query.units));
+        cx.set_timer(Timer::Query(id), self.config.patience_at(0, query.units, needs.is_some()));
         let straight = self.straight_for(query.units);
         if !self.config.changes.gather {
             match straight {
@@ -107,17 +107,16 @@ impl Nearest {
         let mut pending = Pending::of(cx.me, &ask);
         match straight {
             Some(to) => {
-                pending.upped = true;
                 let part = pending.next_part(key);
                 cx.emit(Event::Reach(to));
                 let ask = Ask { hops: 1, ..pending.ask(part, query.units, 0, Toward::Up) };
                 cx.send(to.id, Message::Ask(ask));
-                pending.out.push(Out { to: to.id, part, tasks: query.units });
+                pending.out.push(Out { to: to.id, part, tasks: query.units, up: true });
                 self.pending.insert(key, pending);
             }
             None => {
                 self.pending.insert(key, pending);
-                self.spread(key, query.units, cx);
+                self.spread(key, query.units, true, cx);
                 self.finish(key, cx);
             }
         }

@@ -1,6 +1,7 @@
 //! Discovery: a request comes in, and is spread over the branches (paper 000, section 3).
 
 use super::answer::{Out, Pending};
+use super::branch::Entry;
 use super::{Answer, Ask, Event, Gone, Message, Nearest, Packed, Refuse, Toward};
 use crate::discovery::Needs;
 use crate::ids::NodeId;
@@ -17,6 +18,7 @@ pub(super) struct Part {
     pub tasks: u32,
     pub across: bool,
     pub guest: bool,
+    pub leaf: bool,
 }
 
 impl Nearest {
@@ -26,7 +28,7 @@ impl Nearest {
         }
         let config = self.config;
         let allowed = match ask.toward {
-            Toward::Down => self.is_father(from),
+            Toward::Down | Toward::Take => self.is_father(from),
             Toward::Across => self.is_at_the_top() && self.branch.is_peer(from),
             // From below, or from far below straight. Back from a peer in single file.
             Toward::Up => {
@@ -36,7 +38,7 @@ impl Nearest {
             }
         };
         match ask.toward {
-            Toward::Down if allowed => self.branch.up.received(ask.given, &config),
+            Toward::Down | Toward::Take if allowed => self.branch.up.received(ask.given, &config),
             Toward::Across if allowed => {
                 if let Some(peer) = self.branch.peer(from) {
                     peer.told.received(ask.given, &config);
@@ -47,8 +49,8 @@ impl Nearest {
         if !allowed {
             self.misplaced(from, "asks as a neighbour in the tree that it is not", cx);
         }
-        if ask.tasks > ask.asked || ask.hops > HOPS_MAX {
-            let fault = format!("hands on {} tasks of {} over {} hops", ask.tasks, ask.asked, ask.hops);
+        if ask.tasks > ask.asked {
+            let fault = format!("hands on {} tasks of {}", ask.tasks, ask.asked);
             cx.emit(Event::Fault { peer: from, fault });
             ask.asked = ask.asked.max(ask.tasks);
             ask.tasks = 0;
@@ -61,11 +63,14 @@ impl Nearest {
             ask.origin = entry.contact;
         }
         let refused = !allowed || ask.hops > HOPS_MAX;
+        if ask.toward == Toward::Take {
+            if allowed {
+                self.take_as_leaf(from, &ask, cx);
+            }
+            return;
+        }
         if !config.changes.gather {
             return self.single(from, ask, refused, cx);
-        }
-        if config.changes.quiet && self.level == 0 && ask.toward == Toward::Down && allowed {
-            return self.take_as_leaf(from, &ask, cx);
         }
         let pending = Pending::of(from, &ask);
         if refused || ask.tasks == 0 || self.pending.len() >= config.pending {
@@ -75,7 +80,7 @@ impl Nearest {
         }
         let key = self.next();
         self.pending.insert(key, pending);
-        self.spread(key, ask.tasks, cx);
+        self.spread(key, ask.tasks, true, cx);
         self.finish(key, cx);
     }
 
@@ -117,7 +122,7 @@ impl Nearest {
 
     /// Finds places for so many tasks of a request in hand: own slots first, then the branches,
     /// and the rest goes up.
-    pub(super) fn spread(&mut self, key: u32, tasks: u32, cx: &mut Cx<'_, Self>) {
+    pub(super) fn spread(&mut self, key: u32, tasks: u32, first: bool, cx: &mut Cx<'_, Self>) {
         let Some(mut pending) = self.pending.remove(&key) else { return };
         let config = self.config;
         let needs = pending.needs.unwrap_or_default();
@@ -129,44 +134,58 @@ impl Nearest {
         }
         let hops = pending.farthest.saturating_add(1);
         let across = pending.toward == Toward::Up;
-        let (parts, mut rest) =
-            self.share(tasks - own, &needs, pending.origin.id, across, &pending.exhausted);
-        for Part { to, tasks, across, guest } in parts {
+        let (parts, rest) = self.share(tasks - own, &needs, pending.origin.id, across, &pending.exhausted);
+        for Part { to, tasks, across, guest, leaf } in parts {
             let part = pending.next_part(key);
             let given = self.branch.entry(to.id).map_or(0, |e| e.give(tasks, &config));
-            let toward = if across { Toward::Across } else { Toward::Down };
+            let toward = match (across, leaf) {
+                (true, _) => Toward::Across,
+                (false, true) if config.changes.quiet => Toward::Take,
+                (false, _) => Toward::Down,
+            };
             let ask = Ask { hops, ..pending.ask(part, tasks, given, toward) };
             cx.send(to.id, Message::Ask(ask));
-            if config.changes.quiet && !across && (self.level == 1 || guest) {
-                // A leaf. It is this node's word that counts unless it refuses.
+            if toward == Toward::Take {
+                // It is this node's word that counts unless it refuses.
                 pending.placed += tasks;
                 let by = if guest { self.contact(cx.me) } else { to };
                 pending.places.push(to.id, &by, tasks);
             } else {
-                pending.out.push(Out { to: to.id, part, tasks });
+                pending.out.push(Out { to: to.id, part, tasks, up: false });
             }
         }
-        if rest > 0
-            && pending.toward == Toward::Up
-            && !pending.upped
-            && !self.is_dry(&pending, cx)
-            && let Some(to) = if pending.fell_back { self.father } else { self.above_for(rest) }
-        {
-            pending.upped = true;
-            let part = pending.next_part(key);
-            if self.father.is_none_or(|f| f.id != to.id) {
-                cx.emit(Event::Reach(to));
-            }
-            let ask = Ask { hops, ..pending.ask(part, rest, 0, Toward::Up) };
-            cx.send(to.id, Message::Ask(ask));
-            pending.out.push(Out { to: to.id, part, tasks: rest });
-            rest = 0;
+        pending.rest += rest;
+        // What the branches cannot hold goes up at once. What they send back waits until all of
+        // them have spoken, so that it goes up as one.
+        if first || !pending.out.iter().any(|o| !o.up) {
+            self.spread_above(&mut pending, key, cx);
         }
-        pending.missing += rest;
         if !pending.out.is_empty() && pending.giver != cx.me {
-            cx.set_timer_by(super::Timer::Pending(key), config.patience_at(pending.hops, pending.asked));
+            cx.set_timer_by(
+                super::Timer::Pending(key),
+                config.patience_at(pending.hops, pending.asked, pending.needs.is_some()),
+            );
         }
         self.pending.insert(key, pending);
+    }
+
+    /// Sends up what is left, or counts it as missing.
+    fn spread_above(&mut self, pending: &mut Pending, key: u32, cx: &mut Cx<'_, Self>) {
+        let tasks = std::mem::take(&mut pending.rest);
+        let to = if pending.fell_back { self.father } else { self.above_for(tasks) };
+        let may = pending.toward == Toward::Up && !pending.none_above && !self.is_dry(pending, cx);
+        let Some(to) = to.filter(|_| may && tasks > 0) else {
+            pending.missing += tasks;
+            return;
+        };
+        if !self.is_father(to.id) {
+            cx.emit(Event::Reach(to));
+        }
+        let part = pending.next_part(key);
+        let hops = pending.farthest.saturating_add(1);
+        let ask = Ask { hops, ..pending.ask(part, tasks, 0, Toward::Up) };
+        cx.send(to.id, Message::Ask(ask));
+        pending.out.push(Out { to: to.id, part, tasks, up: true });
     }
 
     /// Divides tasks among the branches: the nearest and fastest first, to each what it has at
@@ -191,13 +210,16 @@ impl Nearest {
             .collect();
         // Priority as in the paper: hops, then power. What is farther in the tree is farther.
         able.sort_by_key(|(across, e)| (e.refusals, *across, e.state.hops, std::cmp::Reverse(e.state.power)));
+        // Nobody knows how many of the free slots are of a kind, so all are asked at a time.
+        let for_needs = self.config.changes.ranges && *needs != Needs::default();
         let mut parts: Vec<Part> = Vec::new();
         let mut spare = 0u64;
         for (across, entry) in &able {
-            let tasks = entry.bounds.low.min(rest);
+            let tasks = if for_needs { 0 } else { entry.bounds.low.min(rest) };
             rest -= tasks;
-            spare += u64::from(entry.bounds.high - entry.bounds.low);
-            parts.push(Part { to: entry.contact, tasks, across: *across, guest: entry.guest });
+            spare += u64::from(spare_of(entry, for_needs));
+            let (guest, leaf) = (entry.guest, entry.state.is_leaf());
+            parts.push(Part { to: entry.contact, tasks, across: *across, guest, leaf });
         }
         if rest > 0 && spare > 0 && self.config.changes.ranges {
             // Modification: the surplus by the upper bounds. In proportion, since each branch is
@@ -205,7 +227,7 @@ impl Nearest {
             let surplus = u64::from(rest).min(spare);
             let (mut width, mut granted) = (0u64, 0u64);
             for (part, (_, entry)) in parts.iter_mut().zip(&able) {
-                width += u64::from(entry.bounds.high - entry.bounds.low);
+                width += u64::from(spare_of(entry, for_needs));
                 let more = surplus * width / spare - granted;
                 granted += more;
                 part.tasks += more as u32;
@@ -253,4 +275,9 @@ impl Nearest {
             cx.emit(Event::Reach(*contact));
         }
     }
+}
+
+/// What a branch may be offered beyond its lower bound.
+fn spare_of(entry: &Entry, for_needs: bool) -> u32 {
+    entry.bounds.high - if for_needs { 0 } else { entry.bounds.low }
 }

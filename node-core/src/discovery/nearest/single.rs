@@ -52,7 +52,7 @@ impl Nearest {
             Toward::Up => self.above_for(rest).filter(|to| to.id != from),
             // The paper leaves open what becomes of a part that a branch cannot hold after all.
             // Its own way here: it is not found. With ranges: back to who gave it.
-            Toward::Across | Toward::Down if config.changes.ranges => {
+            Toward::Across | Toward::Down | Toward::Take if config.changes.ranges => {
                 let giver = (self.father.into_iter())
                     .chain(self.branch.peers.iter().map(|p| p.entry.contact))
                     .find(|c| c.id == from);
@@ -63,7 +63,7 @@ impl Nearest {
                 }
                 giver
             }
-            Toward::Across | Toward::Down => None,
+            Toward::Across | Toward::Down | Toward::Take => None,
         };
         let Some(to) = up else { return self.none_left(&Ask { tasks: rest, ..ask }, cx) };
         if !self.is_father(to.id) && !self.branch.is_peer(to.id) {
@@ -178,7 +178,7 @@ impl Nearest {
         let Some(asked) = self.queries.get_mut(&id) else { return };
         asked.tries += 1;
         let (tasks, needs) = (asked.open(), asked.needs);
-        cx.set_timer(Timer::Query(id), self.config.patience_at(0, tasks));
+        cx.set_timer(Timer::Query(id), self.config.patience_at(0, tasks, needs.is_some()));
         let origin = self.contact(cx.me);
         let part = self.next();
         let ask = Ask { id, part, origin, asked: tasks, tasks, given: 0, needs, hops: 0, toward: Toward::Up };
