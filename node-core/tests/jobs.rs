@@ -87,7 +87,7 @@ fn slots_are_kept_busy_in_spite_of_the_wire() {
 
 #[test]
 fn results_that_trickle_travel_together() {
-    let mut world = World::seed(22).with(|task| (Duration::from_millis(30), world::echo(task).1));
+    let mut world = World::seed(22).with(|task| (Duration::from_millis(30), simulator::echo(task).1));
     world = world.swarm(1, 1);
     world.run_for(Duration::from_secs(1));
     let before = world.frames;

@@ -8,9 +8,14 @@ use crate::ids::NodeId;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use std::collections::BTreeMap;
 
+/// Promises that wait for a connection. Our choice: as many as a tree gives in one answer.
+const PROMISES: usize = 16 << 10;
+
 #[derive(Debug, Default)]
 pub struct Connected {
     nodes: BTreeMap<NodeId, Entry>,
+    /// What another finder found at nodes that are still being dialled.
+    promised: BTreeMap<NodeId, Offer>,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +47,11 @@ pub enum Command {
         to: NodeId,
         offer: Offer,
     },
+    /// Another finder found room at a node, which may not be connected yet.
+    Promised {
+        node: NodeId,
+        offer: Offer,
+    },
     /// A node declined units: it has no room until it offers some again.
     Declined {
         node: NodeId,
@@ -50,7 +60,8 @@ pub enum Command {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    Found(Found),
+    /// The answer, and what is left of the query.
+    Found(Found, Option<Query>),
     /// Some node has room that it had not before.
     Room,
     /// What a node gives, or how much of it is free, is not what it was.
@@ -66,11 +77,16 @@ impl Protocol for Connected {
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
         match input {
             Input::Up(peer) => {
-                self.nodes.insert(peer, Entry::default());
+                let offer = self.promised.remove(&peer);
+                self.nodes.insert(peer, Entry { offer, placed: 0 });
+                if offer.is_some() {
+                    cx.emit(Event::Room);
+                }
             }
             // A node is its own neighbour for good.
             Input::Down(peer) if peer != cx.me => {
                 self.nodes.remove(&peer);
+                self.promised.remove(&peer);
             }
             Input::Message { from, message } => {
                 let Some(entry) = self.nodes.get_mut(&from) else { return };
@@ -89,9 +105,12 @@ impl Protocol for Connected {
                 if changed {
                     cx.emit(Event::Changed);
                 }
-                cx.emit(Event::Found(found));
+                let left = query.units - found.places.iter().map(|place| place.units).sum::<u32>();
+                let missing = (left > 0).then_some(Query { units: left, ..query });
+                cx.emit(Event::Found(found, missing));
             }
             Input::Command(Command::Offer { to, offer }) => cx.send(to, offer),
+            Input::Command(Command::Promised { node, offer }) => self.promised(node, offer, cx),
             Input::Command(Command::Declined { node }) => {
                 if let Some(offer) = self.nodes.get_mut(&node).and_then(|e| e.offer.as_mut()) {
                     offer.free = 0;
@@ -105,6 +124,22 @@ impl Protocol for Connected {
 }
 
 impl Connected {
+    fn promised(&mut self, node: NodeId, offer: Offer, cx: &mut Cx<'_, Self>) {
+        match self.nodes.get_mut(&node) {
+            Some(entry) => {
+                // It counts from now on, on top of what was given before.
+                let old = entry.offer.unwrap_or_default();
+                let offer = Offer { received: entry.placed, slots: offer.slots.max(old.slots), ..offer };
+                entry.offer = Some(offer);
+                cx.emit(Event::Changed);
+                cx.emit(Event::Room);
+            }
+            None if self.promised.len() < PROMISES => drop(self.promised.insert(node, offer)),
+            // It keeps the slots for as long as it said, and then gives them to others.
+            None => {}
+        }
+    }
+
     /// The last word of a node, less what is on its way there.
     pub fn offer_of(&self, node: NodeId) -> Option<Offer> {
         self.nodes.get(&node)?.now()
@@ -193,7 +228,7 @@ mod tests {
                 (node(n), Entry { offer: Some(offer), placed: 0 })
             })
             .collect();
-        Connected { nodes }
+        Connected { nodes, ..Connected::default() }
     }
 
     fn ask(finder: &mut Connected, units: u32) -> Vec<(u8, u32)> {

@@ -1,5 +1,7 @@
 //! What a driver decides about its node before it starts.
 
+use crate::discovery::nearest::NearestConfig;
+use crate::overlay::tree::TreeConfig;
 use std::time::Duration;
 
 /// What kind of process a node lives in; for people and for finders' needs.
@@ -20,6 +22,8 @@ pub struct Config {
     pub port: Option<u16>,
     /// Slots given at the start.
     pub slots: u32,
+    /// Speed of a slot, in millions of instructions a second; faster nodes are found first.
+    pub power: u32,
     /// Memory that one unit may have, bytes; units that ask for more go elsewhere.
     pub memory_bytes: u64,
     /// A gateway's: who joins has to show this word.
@@ -28,6 +32,9 @@ pub struct Config {
     pub invited_with: Option<String>,
     pub limits: Bounds,
     pub timing: Timing,
+    /// The shape of the tree: the same on all nodes of a swarm.
+    pub tree: TreeConfig,
+    pub nearest: NearestConfig,
 }
 
 impl Default for Config {
@@ -38,12 +45,16 @@ impl Default for Config {
             gateway: false,
             port: None,
             slots: 1,
+            // Paper 000, section 6: the mean of its network. Nobody measures it yet.
+            power: 2000,
             // Our choice: what a small server and a desktop browser can give to each slot.
             memory_bytes: 2 << 30,
             invite: None,
             invited_with: None,
             limits: Bounds::default(),
             timing: Timing::default(),
+            tree: TreeConfig::default(),
+            nearest: NearestConfig::default(),
         }
     }
 }

@@ -14,7 +14,14 @@ const FRAMES: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Dials {
-    waiting: BTreeMap<NodeId, Vec<(Channel, Bytes)>>,
+    waiting: BTreeMap<NodeId, Dial>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Dial {
+    pub(super) frames: Vec<(Channel, Bytes)>,
+    /// It is for something that will soon be over.
+    pub(super) spare: bool,
 }
 
 impl Dials {
@@ -23,24 +30,30 @@ impl Dials {
     }
 
     /// Whether there is room for one more.
-    pub(super) fn begin(&mut self, peer: NodeId) -> bool {
+    pub(super) fn begin(&mut self, peer: NodeId, spare: bool) -> bool {
         let room = self.waiting.len() < DIALS;
         if room {
-            self.waiting.insert(peer, Vec::new());
+            self.waiting.insert(peer, Dial { frames: Vec::new(), spare });
         }
         room
     }
 
+    pub(super) fn needed(&mut self, peer: NodeId) {
+        if let Some(dial) = self.waiting.get_mut(&peer) {
+            dial.spare = false;
+        }
+    }
+
     pub(super) fn keep(&mut self, peer: NodeId, channel: Channel, bytes: Bytes) {
-        if let Some(frames) = self.waiting.get_mut(&peer)
-            && frames.len() < FRAMES
+        if let Some(dial) = self.waiting.get_mut(&peer)
+            && dial.frames.len() < FRAMES
         {
-            frames.push((channel, bytes));
+            dial.frames.push((channel, bytes));
         }
     }
 
     /// It is connected, or will not be: what waited for it. None if it was not being dialled.
-    pub(super) fn end(&mut self, peer: NodeId) -> Option<Vec<(Channel, Bytes)>> {
+    pub(super) fn end(&mut self, peer: NodeId) -> Option<Dial> {
         self.waiting.remove(&peer)
     }
 }

@@ -1,5 +1,6 @@
 //! The node's edge: what drivers feed it, and what it asks of them.
 
+use crate::discovery::{Needs, Place};
 use crate::ids::{BlobId, JobId, NodeId};
 use crate::overlay::contact::{Contact, Ip};
 use crate::time::Time;
@@ -66,6 +67,19 @@ pub enum Command {
     },
     /// Give this many slots from now on; 0 pauses. Units above the number are handed back.
     SetSlots(u32),
+    /// Look for free slots without a job behind it: they are reserved for this node for a
+    /// while. Answered by [`NodeEvent::Found`] with the same number.
+    Find {
+        number: u64,
+        units: u32,
+        needs: Needs,
+    },
+    /// Count so many slots as busy for `owner`, though no unit holds them: experiments without
+    /// jobs. 0 frees them.
+    Occupy {
+        owner: NodeId,
+        slots: u32,
+    },
     /// Hand all units back and take none: before the process ends.
     Drain,
     /// These blobs are in the node's storage.
@@ -235,6 +249,17 @@ pub enum NodeEvent {
     Rejected {
         peer: NodeId,
         reason: String,
+    },
+    /// Slots of this node were found, and are kept for `owner` for a while.
+    Reserved {
+        owner: NodeId,
+        slots: u32,
+    },
+    /// The answer to [`Command::Find`]; fewer than asked for is a normal answer.
+    Found {
+        number: u64,
+        places: Vec<Place>,
+        shortage: Option<String>,
     },
     /// The node's own storage or engine failed; `what` says what to do next.
     Trouble {

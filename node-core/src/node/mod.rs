@@ -3,13 +3,17 @@
 pub mod config;
 mod dials;
 pub mod host;
+mod overlays;
 mod route;
 pub mod snapshot;
 mod views;
 
 use crate::discovery::connected::Connected;
+use crate::discovery::nearest::Nearest;
 use crate::ids::NodeId;
+use crate::overlay::contact::Contact;
 use crate::overlay::neighbours::{Hello, Neighbours};
+use crate::overlay::tree::Tree;
 use crate::protocol::{Machine, Rng};
 use crate::store::Store;
 use crate::time::Time;
@@ -20,6 +24,7 @@ use crate::work::runner::Runner;
 use config::Config;
 use host::{Host, NodeInput};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// A Manyhands node: all protocols, no I/O.
 ///
@@ -40,14 +45,22 @@ use std::collections::{BTreeMap, VecDeque};
 /// bug.
 pub struct Node {
     me: NodeId,
-    config: Config,
+    config: Arc<Config>,
     now: Time,
     started: bool,
     wake: Option<Time>,
     faults: BTreeMap<NodeId, u32>,
     dials: dials::Dials,
+    /// This node as others see it, once one has said so.
+    contact: Option<Contact>,
+    /// Searches in the tree for the owner.
+    asked: BTreeMap<u64, overlays::Search>,
+    /// Whether the tree was left for good.
+    left: bool,
     neighbours: Machine<Neighbours>,
     finder: Machine<Connected>,
+    tree: Machine<Tree>,
+    nearest: Machine<Nearest>,
     client: Machine<Client>,
     owner: Machine<Owner>,
     runner: Machine<Runner>,
@@ -56,7 +69,8 @@ pub struct Node {
 }
 
 impl Node {
-    pub fn new(me: NodeId, config: Config, seed: [u8; 32], now: Time) -> Node {
+    pub fn new(me: NodeId, config: impl Into<Arc<Config>>, seed: [u8; 32], now: Time) -> Node {
+        let config = config.into();
         let hello = Hello {
             name: config.name.clone(),
             platform: config.platform,
@@ -75,12 +89,17 @@ impl Node {
             wake: None,
             faults: BTreeMap::new(),
             dials: dials::Dials::default(),
+            contact: None,
+            asked: BTreeMap::new(),
+            left: false,
             neighbours: Machine::new(
                 me,
                 Neighbours::new(hello, config.invite.clone(), bounds.peers),
                 rng("neighbours"),
             ),
             finder: Machine::new(me, Connected::default(), rng("finder")),
+            tree: Machine::new(me, Tree::new(config.tree.clone()), rng("tree")),
+            nearest: Machine::new(me, Nearest::new(config.nearest), rng("nearest")),
             client: Machine::new(me, Client::new(timing.retry), rng("client")),
             owner: Machine::new(me, Owner::new(bounds.clone(), timing.clone()), rng("owner")),
             runner: Machine::new(
@@ -119,6 +138,8 @@ impl Node {
         [
             self.neighbours.deadline(),
             self.finder.deadline(),
+            self.tree.deadline(),
+            self.nearest.deadline(),
             self.client.deadline(),
             self.owner.deadline(),
             self.runner.deadline(),

@@ -6,10 +6,13 @@ use super::host::{
     Channel, Command, EngineReply, EngineRequest, Host, NodeEvent, NodeInput, StorageReply, StorageRequest,
     Table, Token,
 };
+use crate::discovery::Query;
 use crate::discovery::connected::{self, Connected};
+use crate::discovery::nearest::{self, Nearest};
 use crate::ids::NodeId;
 use crate::overlay::contact::Ip;
 use crate::overlay::neighbours::{self, Neighbours};
+use crate::overlay::tree::{self, Tree};
 use crate::protocol::{Effect, Input, InputOf};
 use crate::store::{self, Asker, Store, Ticket};
 use crate::wire::{self, Message};
@@ -29,6 +32,8 @@ const SCAN: u32 = 1000;
 pub(super) enum Step {
     Neighbours(InputOf<Neighbours>),
     Finder(InputOf<Connected>),
+    Tree(InputOf<Tree>),
+    Nearest(InputOf<Nearest>),
     Client(InputOf<Client>),
     Owner(InputOf<Owner>),
     Runner(InputOf<Runner>),
@@ -43,7 +48,7 @@ const OF_RESULTS_SCAN: u64 = 4 << 56;
 const TAG: u64 = 0xff << 56;
 
 impl Node {
-    fn push<M, T, C>(&mut self, to: fn(Input<M, T, C>) -> Step, command: C) {
+    pub(super) fn push<M, T, C>(&mut self, to: fn(Input<M, T, C>) -> Step, command: C) {
         self.steps.push_back(to(Input::Command(command)));
     }
 
@@ -86,18 +91,28 @@ impl Node {
                 }
                 Command::Cancel { job } => self.push(Step::Client, client::Command::Cancel { job }),
                 Command::SetSlots(slots) => self.push(Step::Runner, runner::Command::SetSlots(slots)),
-                Command::Drain => self.push(Step::Runner, runner::Command::Drain),
+                Command::Occupy { owner, slots } => {
+                    self.push(Step::Runner, runner::Command::Occupy { owner, slots });
+                }
+                Command::Find { number, units, needs } => self.find(number, Query { id: 0, units, needs }),
+                Command::Drain => {
+                    self.push(Step::Runner, runner::Command::Drain);
+                    self.push(Step::Tree, tree::Command::Leave);
+                }
                 Command::BlobsStored(blobs) => self.push(Step::Store, store::Command::Stored(blobs)),
             },
         }
     }
 
     fn connected(&mut self, peer: NodeId, ip: Option<Ip>, host: &mut impl Host) {
-        let waiting = self.dials.end(peer).unwrap_or_default();
+        let dial = self.dials.end(peer).unwrap_or_default();
         self.push(Step::Neighbours, neighbours::Command::Connected { peer, ip });
+        if dial.spare {
+            self.push(Step::Neighbours, neighbours::Command::Spare(peer, true));
+        }
         // The introduction goes first.
         self.drain(host);
-        for (channel, bytes) in waiting {
+        for (channel, bytes) in dial.frames {
             host.transmit(peer, channel, bytes);
         }
     }
@@ -106,6 +121,7 @@ impl Node {
     fn not_reached(&mut self, peer: NodeId) {
         if self.dials.end(peer).is_some() && !self.neighbours.state().is_connected(peer) {
             self.steps.push_back(Step::Finder(Input::Down(peer)));
+            self.lost(peer);
         }
     }
 
@@ -129,6 +145,8 @@ impl Node {
         self.steps.push_back(match message {
             Message::Neighbours(message) => Step::Neighbours(Input::Message { from, message }),
             Message::Offer(message) => Step::Finder(Input::Message { from, message }),
+            Message::Tree(message) => Step::Tree(Input::Message { from, message }),
+            Message::Nearest(message) => Step::Nearest(Input::Message { from, message }),
             Message::Store(message) => Step::Store(Input::Message { from, message }),
             Message::Work(message) => match &message {
                 work::Message::ToOwner(_) if self.config.gateway => {
@@ -143,7 +161,7 @@ impl Node {
         });
     }
 
-    fn fault(&mut self, peer: NodeId, fault: String, host: &mut impl Host) {
+    pub(super) fn fault(&mut self, peer: NodeId, fault: String, host: &mut impl Host) {
         let count = self.faults.entry(peer).or_default();
         *count += 1;
         if *count == FAULTS_MAX {
@@ -214,6 +232,22 @@ impl Node {
                         }
                     }
                 }
+                Step::Tree(input) => {
+                    for effect in self.tree.step(now, input) {
+                        match effect {
+                            Effect::Send { to, message } => self.send(to, Message::Tree(message), host),
+                            Effect::Emit(event) => self.of_tree(event, host),
+                        }
+                    }
+                }
+                Step::Nearest(input) => {
+                    for effect in self.nearest.step(now, input) {
+                        match effect {
+                            Effect::Send { to, message } => self.send(to, Message::Nearest(message), host),
+                            Effect::Emit(event) => self.of_nearest(event, host),
+                        }
+                    }
+                }
                 Step::Client(input) => {
                     for effect in self.client.step(now, input) {
                         match effect {
@@ -255,6 +289,8 @@ impl Node {
         let now = self.now;
         let step = (self.neighbours.due(now).map(|t| Step::Neighbours(Input::Timer(t))))
             .or_else(|| self.finder.due(now).map(|t| Step::Finder(Input::Timer(t))))
+            .or_else(|| self.tree.due(now).map(|t| Step::Tree(Input::Timer(t))))
+            .or_else(|| self.nearest.due(now).map(|t| Step::Nearest(Input::Timer(t))))
             .or_else(|| self.client.due(now).map(|t| Step::Client(Input::Timer(t))))
             .or_else(|| self.owner.due(now).map(|t| Step::Owner(Input::Timer(t))))
             .or_else(|| self.runner.due(now).map(|t| Step::Runner(Input::Timer(t))))
@@ -267,16 +303,18 @@ impl Node {
     fn of_neighbours(&mut self, event: neighbours::Event, host: &mut impl Host) {
         use neighbours::Event;
         match event {
-            Event::Up { peer, gateway, .. } => {
+            Event::Up { peer, gateway, seen } => {
                 self.steps.push_back(Step::Finder(Input::Up(peer)));
                 self.steps.push_back(Step::Owner(Input::Up(peer)));
                 if gateway {
                     self.push(Step::Runner, runner::Command::OwnerUp(peer));
                     self.push(Step::Client, client::Command::OwnerUp(peer));
                 }
+                self.met(peer, gateway, seen);
                 host.event(NodeEvent::NodesChanged);
             }
             Event::Down { peer } => {
+                self.lost(peer);
                 self.steps.extend([
                     Step::Store(Input::Down(peer)),
                     Step::Finder(Input::Down(peer)),
@@ -294,7 +332,7 @@ impl Node {
 
     fn of_finder(&mut self, event: connected::Event, host: &mut impl Host) {
         match event {
-            connected::Event::Found(found) => self.push(Step::Owner, owner::Command::Found(found)),
+            connected::Event::Found(found, missing) => self.of_connected(found, missing),
             connected::Event::Room => self.push(Step::Owner, owner::Command::Room),
             connected::Event::Changed => host.event(NodeEvent::NodesChanged),
         }
@@ -322,7 +360,10 @@ impl Node {
             }
             Event::Ready => host.event(NodeEvent::Ready),
             Event::Find(query) => self.push(Step::Finder, connected::Command::Find(query)),
-            Event::Declined { node } => self.push(Step::Finder, connected::Command::Declined { node }),
+            Event::Declined { node } => {
+                self.push(Step::Finder, connected::Command::Declined { node });
+                self.push(Step::Nearest, nearest::Command::Refused { node });
+            }
             Event::JobChanged(job) => host.event(NodeEvent::JobChanged { job }),
             Event::JobEnded(job) => host.event(NodeEvent::JobEnded { job }),
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
@@ -347,6 +388,7 @@ impl Node {
             Event::Kill { run } => host.engine(EngineRequest::Kill { run }),
             Event::Slots(slots) => host.engine(EngineRequest::Slots(slots)),
             Event::Offer { to, offer } => self.push(Step::Finder, connected::Command::Offer { to, offer }),
+            Event::Load { slots, busy } => self.of_load(slots, busy),
             Event::Changed => host.event(NodeEvent::WorkChanged),
             Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
         }

@@ -1,10 +1,10 @@
 //! Where a node is: in the order of addresses, and for whoever wants to dial it.
 
 use crate::ids::NodeId;
+use core::net::{IpAddr, Ipv6Addr};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
 
 /// An IP address, IPv4 in its IPv6 form (`::ffff:a.b.c.d`), so that both have one order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

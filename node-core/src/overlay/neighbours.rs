@@ -14,6 +14,10 @@ use std::time::Duration;
 /// How long a peer may take to introduce itself. Our choice: a slow phone's start-up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A connection that this node has no use for is closed after such a silence. Our choice: more
+/// than two of the tree's refreshes, by which the other side would show that it has one.
+const SPARE: Duration = Duration::from_secs(150);
+
 /// Longest name and invite shown to others, bytes.
 const TEXT_MAX: usize = 64;
 
@@ -59,11 +63,15 @@ struct Peer {
     hello: Option<Hello>,
     ip: Option<Ip>,
     heard: Time,
+    /// This node has no use for the connection.
+    spare: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     Patience(NodeId),
+    /// Look for connections that nobody uses.
+    Tidy,
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +83,8 @@ pub enum Command {
     Disconnected(NodeId),
     /// Anything came from it.
     Heard(NodeId),
+    /// Whether this node has a lasting use for the connection. Until told otherwise it has.
+    Spare(NodeId, bool),
 }
 
 #[derive(Clone, Debug)]
@@ -124,6 +134,15 @@ impl Protocol for Neighbours {
                     known.heard = cx.now;
                 }
             }
+            Input::Command(Command::Spare(peer, spare)) => {
+                if let Some(known) = self.peers.get_mut(&peer) {
+                    known.spare = spare;
+                    if spare {
+                        cx.set_timer_by(Timer::Tidy, SPARE);
+                    }
+                }
+            }
+            Input::Timer(Timer::Tidy) => self.tidy(cx),
             Input::Message { from, message: Message::Hello(hello) } => self.hello(from, hello, cx),
             Input::Message { from, message: Message::Rejected { mut reason } } => {
                 truncate(&mut reason, 500);
@@ -154,7 +173,7 @@ impl Neighbours {
                 cx,
             );
         }
-        self.peers.insert(peer, Peer { hello: None, ip, heard: cx.now });
+        self.peers.insert(peer, Peer { hello: None, ip, heard: cx.now, spare: false });
         cx.set_timer(Timer::Patience(peer), PATIENCE);
         cx.send(peer, Message::Hello(Hello { seen: ip, ..self.me.clone() }));
     }
@@ -180,6 +199,27 @@ impl Neighbours {
         let (gateway, seen) = (hello.gateway, hello.seen);
         peer.hello = Some(hello);
         cx.emit(Event::Up { peer: from, gateway, seen });
+    }
+
+    /// Closes what is spare and silent. Gateways keep what they have, and nodes their gateways.
+    fn tidy(&mut self, cx: &mut Cx<'_, Self>) {
+        let mut spare = false;
+        for (peer, known) in &self.peers {
+            if !known.spare || self.me.gateway || known.hello.as_ref().is_some_and(|hello| hello.gateway) {
+                continue;
+            }
+            if cx.now.since(known.heard) >= SPARE {
+                cx.emit(Event::Close {
+                    peer: *peer,
+                    reason: "neither side has a use for the connection".into(),
+                });
+            } else {
+                spare = true;
+            }
+        }
+        if spare {
+            cx.set_timer_by(Timer::Tidy, SPARE);
+        }
     }
 
     fn gone(&mut self, peer: NodeId, name: String) {

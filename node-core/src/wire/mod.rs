@@ -22,6 +22,8 @@ pub enum Message {
     Offer(discovery::Offer),
     Work(work::message::Message),
     Store(store::Message),
+    Tree(overlay::tree::Message),
+    Nearest(discovery::nearest::Message),
 }
 
 impl Message {
@@ -54,7 +56,8 @@ pub enum WireError {
 /// The frame of a message, or `None` if it would be longer than [`MAX_FRAME`]: our bug, since
 /// every machine keeps its messages below it.
 pub fn encode(message: &Message) -> Option<Bytes> {
-    let mut frame = vec![VERSION];
+    let mut frame = Vec::with_capacity(256);
+    frame.push(VERSION);
     rmp_serde::encode::write(&mut frame, message).ok()?;
     (frame.len() <= MAX_FRAME).then(|| Bytes::from(frame))
 }

@@ -10,7 +10,15 @@ const CORE: &str = "node-core/src/";
 const LEAVES: &[&str] = &["ids", "time"];
 
 /// Plain data that its owner's siblings talk about.
-const VOCABULARY: &[&str] = &["work::spec", "work::message", "node::config", "node::host", "node::snapshot"];
+const VOCABULARY: &[&str] = &[
+    "overlay::contact",
+    "overlay::tree::Placement",
+    "work::spec",
+    "work::message",
+    "node::config",
+    "node::host",
+    "node::snapshot",
+];
 
 /// Folders whose modules are machines or finders, each a world of its own. What stands directly in
 /// such a folder's `mod.rs` is the interface that all of them share.

@@ -3,6 +3,7 @@
 //!
 //! The node's slots have one truth, here. What finders announce is derived from it.
 
+mod engage;
 mod offer;
 mod outbox;
 mod owners;
@@ -46,6 +47,7 @@ pub struct Runner {
     next: u64,
     pace: offer::Pace,
     rest: rest::Rest,
+    engaged: engage::Engaged,
     totals: Totals,
 }
 
@@ -112,6 +114,8 @@ pub enum Timer {
     Changed,
     /// Units are tried here again.
     Rest,
+    /// An owner that found this node had time enough to use it.
+    Disengage(NodeId),
 }
 
 #[derive(Clone, Debug)]
@@ -120,6 +124,20 @@ pub enum Command {
     OwnerUp(NodeId),
     SetSlots(u32),
     Drain,
+    /// Slots that count as busy without a unit.
+    Occupy {
+        owner: NodeId,
+        slots: u32,
+    },
+    /// Whether others find this node by a finder of theirs. Only who found it is then told that
+    /// there is room.
+    Findable(bool),
+    /// An owner found `slots` free slots here, which are its until it has used them.
+    Reserved {
+        owner: NodeId,
+        slots: u32,
+        until: Time,
+    },
     /// Answers [`Event::Fetch`] and [`Event::Keep`].
     Answered {
         ticket: u64,
@@ -163,6 +181,11 @@ pub enum Event {
         to: NodeId,
         offer: Offer,
     },
+    /// Slots, and how many of them each owner keeps busy.
+    Load {
+        slots: u32,
+        busy: Vec<(NodeId, u32)>,
+    },
     Changed,
     Trouble(String),
 }
@@ -190,15 +213,22 @@ impl Protocol for Runner {
             Input::Timer(Timer::Forget(owner)) => self.forget(owner, cx),
             Input::Timer(Timer::Changed) => cx.emit(Event::Changed),
             Input::Timer(Timer::Rest) => self.rested(cx),
+            Input::Timer(Timer::Disengage(owner)) => self.disengage(owner, cx),
             Input::Command(Command::OwnerUp(owner)) => self.owner_up(owner, cx),
             Input::Command(Command::SetSlots(slots)) => self.set_slots(slots, cx),
             Input::Command(Command::Drain) => self.drain(cx),
+            Input::Command(Command::Occupy { owner, slots }) => self.engaged.occupy(owner, slots),
+            Input::Command(Command::Findable(findable)) => self.engaged.findable = findable,
+            Input::Command(Command::Reserved { owner, slots, until }) => {
+                self.reserved(owner, slots, until, cx)
+            }
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
             Input::Command(Command::Ended { run, outcome }) => self.ended(run, outcome, cx),
             Input::Command(Command::Broken { run, error }) => self.broken(run, error, cx),
         }
         self.dispatch(cx);
         self.offer(cx);
+        self.tell_load(cx);
     }
 
     fn check_invariants(&self) {
@@ -243,6 +273,7 @@ impl Runner {
             next: 1,
             pace: offer::Pace::default(),
             rest: rest::Rest::default(),
+            engaged: engage::Engaged::default(),
             totals: Totals::default(),
         }
     }

@@ -66,7 +66,13 @@ impl Runner {
         let room = target.saturating_sub(busy).min(self.bounds.held_units.saturating_sub(held));
         let free = slots.saturating_sub(busy);
         let memory_bytes = self.memory_bytes;
+        let engaged = &self.engaged;
         for (owner, ledger) in self.owners.iter_mut().filter(|(_, ledger)| ledger.connected) {
+            let room = if engaged.takes(*owner, cx.me, ledger.units) {
+                engaged.left_for(*owner, room, cx.now)
+            } else {
+                0
+            };
             let known = ledger.offered.map(|offer| {
                 let since = u32::try_from(ledger.received - offer.received).unwrap_or(u32::MAX);
                 (offer.slots, offer.room.saturating_sub(since), offer.free.saturating_sub(since))
@@ -79,6 +85,8 @@ impl Runner {
                         || (room < known_room && room == 0)
                         || room.saturating_sub(known_room) >= (target / 4).max(1)
                         || (free > known_free && known_room == 0 && room > 0)
+                        // Whom it does not work for hears only whether it is idle.
+                        || (room == 0 && (free == 0) != (known_free == 0))
                 }
             };
             if news {

@@ -1,0 +1,61 @@
+//! Jobs placed through the tree: the whole node, from the first join to the last result.
+
+use node_core::discovery::Needs;
+use node_core::overlay::tree::TreeConfig;
+use node_core::overlay::tree::check::check;
+use node_core::{Command, Config, NodeEvent, NodeInput};
+use simulator::World;
+use std::time::Duration;
+
+const A_MINUTE: Duration = Duration::from_secs(60);
+
+/// A gateway without slots, and dialable workers in a tree of small groups.
+fn tree_of(seed: u64, workers: usize) -> World {
+    let mut world = World::seed(seed);
+    let tree = TreeConfig { m: 2, k: 2, ..TreeConfig::default() };
+    world.add(Config { gateway: true, slots: 0, port: Some(4001), tree: tree.clone(), ..Config::default() });
+    for n in 0..workers {
+        let name = format!("worker {n}");
+        world.add(Config { slots: 1, port: Some(4001), name, tree: tree.clone(), ..Config::default() });
+        world.connect(0, n + 1);
+    }
+    world.run_for(A_MINUTE * 3);
+    assert_eq!(faults_of(&world), Vec::<String>::new(), "everybody is in the tree");
+    world
+}
+
+fn faults_of(world: &World) -> Vec<String> {
+    let alive = world.nodes.iter().filter_map(|place| place.node.as_ref());
+    let views: Vec<_> = alive.map(|node| node.tree()).collect();
+    let mut faults = check(&views, 2, 2, true);
+    faults.extend(views.iter().filter(|view| !view.joined).map(|view| format!("{:?} is outside", view.me)));
+    faults
+}
+
+#[test]
+fn a_job_is_placed_by_the_tree_and_outlives_an_inner_node() {
+    let mut world = tree_of(1, 30);
+    let inner = (1..=30).find(|at| world.node(*at).tree().level > 0).expect("there are levels");
+    let spec = world.sweep(0, 200);
+    let job = world.submit(0, spec);
+    world.run_until(A_MINUTE, "half of it is done", |w| w.job(job).is_some_and(|job| job.done > 100));
+    world.crash(inner);
+    world.run_until(A_MINUTE * 3, "the job is done", |w| w.is_over(job));
+    world.assert_all_right(job, 200);
+    assert!(world.job(job).unwrap().by_node.len() > 25, "found nearly everybody");
+    world.run_until(A_MINUTE * 3, "the tree is whole again", |w| faults_of(w).is_empty());
+}
+
+#[test]
+fn who_asks_for_slots_gets_all_there_are() {
+    let mut world = tree_of(2, 40);
+    world.run_for(A_MINUTE);
+    let needs = Needs::default();
+    world.drive(7, NodeInput::Command(Command::Find { number: 1, units: 100, needs }));
+    world.run_for(Duration::from_secs(20));
+    let found = world.told.iter().find_map(|(_, at, event)| match event {
+        NodeEvent::Found { number: 1, places, .. } if *at == 7 => Some(places.clone()),
+        _ => None,
+    });
+    assert_eq!(found.expect("there is an answer").iter().map(|place| place.units).sum::<u32>(), 40);
+}
