@@ -178,6 +178,11 @@ impl Tree {
         let epoch = self.next_epoch(now);
         let Link::Root(root) = &mut self.link else { return };
         let member = Member::new(join.who, join.who.key(), epoch, now);
+        let there = root.group.get(join.who.id).is_some_and(|m| m.missing.is_none());
+        if there && root.crown.is_some() {
+            // It was on its way to the crown, which is not ready.
+            return;
+        }
         if let Some(for_) = join.for_ {
             if root.group.get(join.who.id).is_none()
                 && !root.group.take_place(member, for_, join.claim, &Range::ALL)
@@ -197,7 +202,9 @@ impl Tree {
             known.heard = now;
             known.since = epoch;
         }
-        self.root_written(cx);
+        if !there {
+            self.root_written(cx);
+        }
         let Some(from) = self.me else { return };
         let welcome = Welcome {
             from,

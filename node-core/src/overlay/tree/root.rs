@@ -157,6 +157,11 @@ impl Tree {
                 .collect();
             cx.cancel_timer(Timer::Elect);
             let writer = record.writer;
+            // A place in this group is no longer looked for; one under its crown still is.
+            let here = |a: &super::Asking| a.for_.is_none() && (a.hint.is_none() || a.hint != record.crown);
+            if self.asking.as_deref().is_some_and(here) {
+                self.asking = None;
+            }
             self.enter_root(record, cx);
             for id in gone {
                 self.release(id, cx);
@@ -287,6 +292,8 @@ impl Tree {
         {
             self.root_written(cx);
             self.release(from, cx);
+            // Should it think otherwise by now, it hears of it at once.
+            cx.send(from, Message::NotMine { into: None });
         }
     }
 

@@ -307,7 +307,7 @@ impl Tree {
                         self.release(member.id(), cx);
                     }
                 }
-                if root.crown.is_none() && root.writer != cx.me {
+                if root.crown.is_none() && root.writer != cx.me && root.writer != new {
                     cx.send(root.writer, Message::Leave { epoch: root.group.epoch, root: true });
                 }
                 self.upper = super::Upper { group: Range::ALL, ancestors: Vec::new(), uncles: Vec::new() };

@@ -28,6 +28,11 @@ impl Tree {
         self.tell_ranges(cx);
         cx.set_timer_by(Timer::Tell, self.config.tell);
         cx.set_timer_by(Timer::Edges, self.config.edges);
+        // A lone root does not give way while its children come and go.
+        let stays = cx.now + self.config.settle;
+        if let Some(root) = self.root_mut() {
+            root.stays = root.stays.max(stays);
+        }
         epoch
     }
 
