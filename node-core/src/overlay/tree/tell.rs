@@ -158,7 +158,7 @@ impl Tree {
         if tell.epoch < *epoch {
             return;
         }
-        let most = self.config.members_max() + 2 * self.config.k();
+        let most = 2 * self.config.members_max() + 2 * self.config.k();
         let above = tell.upper.as_ref().map_or(0, |u| u.ancestors.len().max(u.uncles.len()));
         if tell.add.len() > most || tell.drop.len() > LOG_MAX || above > ABOVE_MAX {
             return self.fault(from, "told more than a group can have", cx);
@@ -171,13 +171,18 @@ impl Tree {
         if tell.base == 0 {
             self.near.clear();
         }
+        let mut incomplete = false;
         self.near.retain(|c| !tell.drop.contains(&c.id));
         for contact in tell.add.into_iter().filter(|c| c.id != cx.me) {
             match self.near.binary_search_by_key(&contact.key(), |c| c.key()) {
                 Ok(at) => self.near[at] = contact,
                 Err(at) if self.near.len() < most => self.near.insert(at, contact),
-                Err(_) => {}
+                // All of it again with the next one, when there are fewer.
+                Err(_) => incomplete = true,
             }
+        }
+        if let (true, Link::Child { epoch, .. }) = (incomplete, &mut self.link) {
+            *epoch = 0;
         }
         self.near.shrink_to(self.near.len() + 4);
         let mut news = false;
