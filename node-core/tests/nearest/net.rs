@@ -124,7 +124,7 @@ pub(crate) struct Net {
     pub kinds: BTreeMap<&'static str, u64>,
     pub asks: Vec<(Time, usize)>,
     queries: u64,
-    /// Units that come for what was found run so long.
+    /// Units come at once for what is kept, and run so long in the mean.
     pub work: Option<Duration>,
 }
 
@@ -357,24 +357,19 @@ impl Net {
     fn told(&mut self, at: usize, event: Event) {
         match event {
             Event::Found(found) => {
-                let owner = self.nodes[at].contact.id;
-                if let Some(lasts) = self.work {
-                    for place in &found.places {
-                        let node = index(place.node);
-                        let on_the_way = if node == at { Duration::ZERO } else { self.latency };
-                        for _ in 0..place.units {
-                            // Exponential, by its inverse.
-                            let u = (self.rng.below(1 << 30) + 1) as f64 / (1u64 << 30) as f64;
-                            let lasts = lasts.mul_f64(-u.ln());
-                            self.push(self.now + on_the_way, What::Start { at: node, owner, lasts });
-                        }
-                    }
-                }
                 self.found.push((self.now, at, found));
             }
             Event::Reserved { for_owner, slots, hops, .. } => {
                 let reserved = Reserved { at: self.now, node: at, owner: for_owner.id, slots, hops };
                 self.reserved.push(reserved);
+                if let Some(lasts) = self.work {
+                    for _ in 0..slots {
+                        // Exponential, by its inverse.
+                        let u = (self.rng.below(1 << 30) + 1) as f64 / (1u64 << 30) as f64;
+                        let what = What::Start { at, owner: for_owner.id, lasts: lasts.mul_f64(-u.ln()) };
+                        self.push(self.now, what);
+                    }
+                }
             }
             Event::Fault { peer, fault } => self.faulty.push((at, peer, fault)),
             Event::Reach(_) | Event::Changed => {}

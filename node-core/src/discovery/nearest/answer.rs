@@ -143,7 +143,7 @@ impl Nearest {
             let number = pending.next_part(key);
             self.places_to(id, number, &origin, places, cx);
         }
-        let config = self.config;
+        let config = self.config.clone();
         match self.branch.entry(from) {
             // Whoever refuses takes its branch for empty just so, and tells when that is wrong.
             Some(entry) if answer.missing > 0 => entry.refused(answer.missing, needs.is_some(), &config),
@@ -175,7 +175,7 @@ impl Nearest {
         }
         if pending.missing > 0 {
             let for_needs = pending.needs.is_some();
-            let config = self.config;
+            let config = self.config.clone();
             if self.is_father(pending.giver) {
                 self.branch.up.refuse(pending.missing, for_needs, &config);
             } else if let Some(peer) = self.branch.peer(pending.giver) {
@@ -242,7 +242,7 @@ impl Nearest {
 
     /// A leaf cannot take what it was given.
     pub(super) fn refused(&mut self, from: NodeId, refuse: Refuse, cx: &mut Cx<'_, Self>) {
-        let config = self.config;
+        let config = self.config.clone();
         match self.branch.child(from) {
             Some(entry) => entry.refused(refuse.slots, refuse.for_needs, &config),
             None => self.misplaced(from, "refuses as a child that it is not", cx),

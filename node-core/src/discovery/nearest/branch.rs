@@ -108,9 +108,9 @@ fn floor(free: u32) -> u32 {
 }
 
 /// How far a count may move before it is told, in the quiet way. Our choice: what a count of
-/// independent nodes wanders by chance, and nothing for the last few slots.
+/// independent nodes wanders by chance, a quarter at least, and nothing for the last few slots.
 fn slack(free: u32) -> u32 {
-    free.isqrt().saturating_sub(1)
+    free.isqrt().saturating_sub(1).max(free / 4)
 }
 
 /// Free slots, at least and at most.
@@ -123,7 +123,7 @@ pub(super) struct Bounds {
 impl Bounds {
     /// What the father of a branch takes for its free slots when it is told this.
     fn of(state: &State, config: &NearestConfig) -> Bounds {
-        if config.changes.quiet {
+        if config.quiet() {
             let high = state.high.saturating_add(slack(state.high)).min(state.slots);
             return Bounds { low: state.low - slack(state.low), high };
         }
@@ -203,7 +203,7 @@ impl Entry {
         self.bounds = Bounds::of(&state, config);
         let on_the_way = self.given.wrapping_sub(got);
         // More than half the circle is a count of another time.
-        if config.changes.quiet && on_the_way < 1 << 31 {
+        if config.quiet() && on_the_way < 1 << 31 {
             self.bounds = self.bounds.less(on_the_way);
         }
     }
@@ -222,7 +222,7 @@ impl Entry {
     /// Counts tasks that it is given; the total goes with them.
     pub(super) fn give(&mut self, tasks: u32, config: &NearestConfig) -> u32 {
         self.given = self.given.wrapping_add(tasks);
-        if config.changes.quiet {
+        if config.quiet() {
             self.bounds = self.bounds.less(tasks);
         }
         self.given
@@ -232,7 +232,7 @@ impl Entry {
     /// left.
     pub(super) fn refused(&mut self, tasks: u32, for_needs: bool, config: &NearestConfig) {
         if for_needs {
-            if config.changes.quiet {
+            if config.quiet() {
                 self.bounds = self.bounds.back(tasks, self.state.slots);
             }
         } else {
@@ -264,7 +264,7 @@ impl Told {
         let new = given.wrapping_sub(self.got);
         if new < 1 << 31 {
             self.got = given;
-            if config.changes.quiet {
+            if config.quiet() {
                 self.bounds = self.bounds.less(new);
             }
         }
@@ -274,7 +274,7 @@ impl Told {
     pub(super) fn refuse(&mut self, tasks: u32, for_needs: bool, config: &NearestConfig) {
         let Some(state) = &mut self.state else { return };
         if for_needs {
-            if config.changes.quiet {
+            if config.quiet() {
                 self.bounds = self.bounds.back(tasks, state.slots);
             }
         } else {
@@ -286,7 +286,7 @@ impl Told {
     /// Whether the branch is no longer what the other believes.
     pub(super) fn news(&self, now: &State, config: &NearestConfig) -> News {
         let Some(told) = &self.state else { return News::Now };
-        let important = if config.changes.quiet {
+        let important = if config.quiet() {
             let fresh = Bounds::of(now, config);
             let (believed, real) = (self.bounds.high - self.bounds.low, fresh.high - fresh.low);
             now.low < self.bounds.low
@@ -305,6 +305,12 @@ impl Told {
         } else {
             News::None
         }
+    }
+
+    /// Whether news cannot wait for a second: whoever has nothing left is asked in vain, and
+    /// what nobody knows of is not found. A leaf that uses its own slot may be done by then.
+    pub(super) fn is_urgent(&self, now: &State, is_leaf: bool) -> bool {
+        self.state.is_none() || (now.high > 0 && self.bounds.high == 0) || (!is_leaf && now.high == 0)
     }
 
     /// It is told `now`; the count goes with it.

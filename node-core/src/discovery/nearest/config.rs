@@ -73,6 +73,10 @@ pub struct NearestConfig {
     pub tries: u8,
     /// A changed number of declared slots is told so late: many nodes join at a time.
     pub settle: Duration,
+    /// Modification (`quiet`): a count that moves without reaching or leaving zero is told at
+    /// most so often, times the node's level. The paper tells at once what crosses a power of
+    /// two. Our choice: nearly no message in a second at the root.
+    pub pace: Duration,
     /// The whole state is told again so often, against what was lost. Paper: none; our choice.
     pub refresh: Duration,
     /// How long a tree that had nothing left is not asked again; doubles each time up to
@@ -108,6 +112,7 @@ impl NearestConfig {
             again: Duration::from_secs(2),
             tries: 3,
             settle: Duration::from_secs(5),
+            pace: Duration::from_secs(1),
             refresh: Duration::from_secs(60),
             dry: Duration::from_secs(1),
             dry_max: Duration::from_secs(8),
@@ -117,6 +122,11 @@ impl NearestConfig {
             guests: 64,
             relays: true,
         }
+    }
+
+    /// What is not said is known only to who counts what he gave, and what came back.
+    pub(super) fn quiet(&self) -> bool {
+        self.changes.quiet && self.changes.ranges && self.changes.gather
     }
 
     /// The most slots of a branch with so many levels below its top.

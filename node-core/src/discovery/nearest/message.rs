@@ -262,7 +262,7 @@ impl<'de> Deserialize<'de> for Packed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::IpAddr;
+    use core::net::IpAddr;
 
     fn contact(ip: &str, id: u8) -> Contact {
         Contact { ip: Ip::from(ip.parse::<IpAddr>().unwrap()), port: 4001, id: NodeId([id; 32]) }

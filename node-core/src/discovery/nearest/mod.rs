@@ -43,6 +43,7 @@ use ledger::Ledger;
 use query::Asked;
 use single::Unacked;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Requests that are known again when they are repeated. Our choice: more than come in the
@@ -54,7 +55,8 @@ const FORMER_MAX: usize = 32;
 
 #[derive(Debug)]
 pub struct Nearest {
-    config: NearestConfig,
+    /// Shared by all nodes of a process.
+    config: Arc<NearestConfig>,
     me: Option<Contact>,
     joined: bool,
     level: u8,
@@ -89,6 +91,8 @@ pub enum Timer {
     Lease,
     /// Changes that may wait are told.
     Settle,
+    /// The same for changes that may wait a little.
+    Pace,
     /// All is told again.
     Refresh,
     /// Whoever was given parts of this request had time enough.
@@ -154,7 +158,7 @@ impl Protocol for Nearest {
             Input::Up(peer) => self.up(peer, cx),
             Input::Down(peer) => self.down(peer, cx),
         }
-        self.tell(cx);
+        self.tell(false, cx);
         self.watch_leases(cx);
     }
 
@@ -167,11 +171,9 @@ impl Protocol for Nearest {
 }
 
 impl Nearest {
-    pub fn new(mut config: NearestConfig) -> Nearest {
-        // What is not said is known only to who counts what he gave, and what came back.
-        config.changes.quiet &= config.changes.ranges && config.changes.gather;
+    pub fn new(config: impl Into<Arc<NearestConfig>>) -> Nearest {
         Nearest {
-            config,
+            config: config.into(),
             me: None,
             joined: false,
             level: 0,
@@ -230,6 +232,7 @@ impl Nearest {
                 cx.emit(Event::Changed);
             }
             Timer::Settle => self.settle(cx),
+            Timer::Pace => self.tell(true, cx),
             Timer::Refresh => self.refresh(cx),
             Timer::Pending(key) => self.out_of_time(key, cx),
             Timer::Query(id) => self.query_is_late(id, cx),

@@ -64,7 +64,7 @@ impl Nearest {
         let free = load.slots.saturating_sub(busy);
         let state = State::of_node(free, load.slots, load.power, load.memory_bytes, load.platform);
         let guests = self.branch.children.iter().filter(|e| e.guest).count();
-        let config = self.config;
+        let config = self.config.clone();
         match self.branch.child(guest) {
             Some(entry) if entry.guest => entry.say(state, &config),
             // A dialable node is no guest.

@@ -26,7 +26,7 @@ impl Nearest {
         if !self.is_new(from, ask.id, ask.part) {
             return;
         }
-        let config = self.config;
+        let config = self.config.clone();
         let allowed = match ask.toward {
             Toward::Down | Toward::Take => self.is_father(from),
             Toward::Across => self.is_at_the_top() && self.branch.is_peer(from),
@@ -54,6 +54,13 @@ impl Nearest {
             cx.emit(Event::Fault { peer: from, fault });
             ask.asked = ask.asked.max(ask.tasks);
             ask.tasks = 0;
+        }
+        if config.quiet()
+            && ask.toward == Toward::Up
+            && ask.needs.is_none()
+            && let Some(entry) = self.branch.child(from)
+        {
+            entry.refused(ask.tasks, false, &config);
         }
         // A guest, or a node that does not know its address yet, speaks through its neighbour.
         if ask.origin.port == 0
@@ -124,7 +131,7 @@ impl Nearest {
     /// and the rest goes up.
     pub(super) fn spread(&mut self, key: u32, tasks: u32, first: bool, cx: &mut Cx<'_, Self>) {
         let Some(mut pending) = self.pending.remove(&key) else { return };
-        let config = self.config;
+        let config = self.config.clone();
         let needs = pending.needs.unwrap_or_default();
         let own = self.take(&pending.origin, tasks, &needs, pending.asked, pending.hops, cx);
         if own > 0 {
@@ -140,7 +147,7 @@ impl Nearest {
             let given = self.branch.entry(to.id).map_or(0, |e| e.give(tasks, &config));
             let toward = match (across, leaf) {
                 (true, _) => Toward::Across,
-                (false, true) if config.changes.quiet => Toward::Take,
+                (false, true) if config.quiet() => Toward::Take,
                 (false, _) => Toward::Down,
             };
             let ask = Ask { hops, ..pending.ask(part, tasks, given, toward) };
@@ -180,6 +187,10 @@ impl Nearest {
         };
         if !self.is_father(to.id) {
             cx.emit(Event::Reach(to));
+        }
+        if self.config.quiet() && pending.needs.is_none() && self.is_father(to.id) {
+            // Modification: who asks its father has nothing left itself, and need not say so.
+            self.branch.up.refuse(tasks, false, &self.config);
         }
         let part = pending.next_part(key);
         let hops = pending.farthest.saturating_add(1);
@@ -256,7 +267,7 @@ impl Nearest {
 
     /// Modification: what the tree above said it had not, it is not asked again at once.
     fn is_dry(&self, pending: &Pending, cx: &Cx<'_, Self>) -> bool {
-        self.config.changes.quiet && cx.now < self.dry_until && !pending.fell_back
+        self.config.quiet() && cx.now < self.dry_until && !pending.fell_back
     }
 
     pub(super) fn found_dry(&mut self, cx: &Cx<'_, Self>) {

@@ -23,7 +23,7 @@ impl Nearest {
         if refused || ask.tasks == 0 {
             return self.none_left(&ask, cx);
         }
-        let config = self.config;
+        let config = self.config.clone();
         let needs = ask.needs.unwrap_or_default();
         if ask.toward == Toward::Up
             && config.changes.ranges

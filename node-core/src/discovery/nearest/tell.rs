@@ -13,31 +13,28 @@ impl Nearest {
         self.branch.state(self.ledger.state(), &self.config)
     }
 
-    /// Tells the father, or the peers in the root group, what has become important.
-    pub(super) fn tell(&mut self, cx: &mut Cx<'_, Self>) {
-        let (state, config) = (self.state(), self.config);
-        let mut later = false;
-        if let Some(father) = self.father {
-            match self.branch.up.news(&state, &config) {
-                News::Now => {
-                    let got = self.branch.up.tell(state, &config);
-                    cx.send(father.id, Message::Status(Status { state, got, refresh: false }));
+    /// Tells the father, or the peers in the root group, what has become important; all of it,
+    /// or only what is urgent.
+    pub(super) fn tell(&mut self, all: bool, cx: &mut Cx<'_, Self>) {
+        let (state, config) = (self.state(), self.config.clone());
+        let (mut soon, mut later) = (false, false);
+        let is_leaf = self.level == 0 && state.is_leaf();
+        let up = self.father.map(|father| (father.id, &mut self.branch.up));
+        let beside = self.branch.peers.iter_mut().map(|p| (p.entry.contact.id, &mut p.told));
+        let beside = beside.filter(|_| self.father.is_none());
+        for (to, told) in up.into_iter().chain(beside) {
+            match told.news(&state, &config) {
+                News::Now if all || !config.quiet() || told.is_urgent(&state, is_leaf) => {
+                    let got = told.tell(state, &config);
+                    cx.send(to, Message::Status(Status { state, got, refresh: false }));
                 }
+                News::Now => soon = true,
                 News::Later => later = true,
                 News::None => {}
             }
-        } else {
-            for peer in &mut self.branch.peers {
-                match peer.told.news(&state, &config) {
-                    News::Now => {
-                        let got = peer.told.tell(state, &config);
-                        let status = Status { state, got, refresh: false };
-                        cx.send(peer.entry.contact.id, Message::Status(status));
-                    }
-                    News::Later => later = true,
-                    News::None => {}
-                }
-            }
+        }
+        if soon {
+            cx.set_timer_by(Timer::Pace, config.pace * u32::from(self.level.clamp(1, 8)));
         }
         if later {
             self.settle_soon(cx);
@@ -52,7 +49,7 @@ impl Nearest {
 
     /// Tells what could wait.
     pub(super) fn settle(&mut self, cx: &mut Cx<'_, Self>) {
-        let (state, config) = (self.state(), self.config);
+        let (state, config) = (self.state(), self.config.clone());
         let waits = |told: &super::branch::Told| told.news(&state, &config) != News::None;
         if self.father.is_some() && waits(&self.branch.up) {
             self.branch.up.doubt();
@@ -85,7 +82,7 @@ impl Nearest {
             return;
         }
         self.next_refresh(cx);
-        let (state, config) = (self.state(), self.config);
+        let (state, config) = (self.state(), self.config.clone());
         if let Some(father) = self.father {
             let got = self.branch.up.tell(state, &config);
             cx.send(father.id, Message::Status(Status { state, got, refresh: true }));
@@ -101,7 +98,7 @@ impl Nearest {
     }
 
     pub(super) fn status(&mut self, from: NodeId, status: Status, cx: &mut Cx<'_, Self>) {
-        let config = self.config;
+        let config = self.config.clone();
         let below = if self.branch.is_peer(from) { self.level } else { self.level.saturating_sub(1) };
         let most = config.slots_of_branch(below);
         let Some(entry) = self.branch.entry(from) else {
