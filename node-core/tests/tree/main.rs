@@ -2,4 +2,5 @@
 
 mod failing;
 mod growing;
+mod leaving;
 mod net;

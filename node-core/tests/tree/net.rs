@@ -263,6 +263,9 @@ impl Net {
     }
 
     fn one(&mut self) {
+        if std::env::var("TREE_ALL").is_ok() {
+            println!("{:?} {}", self.now, self.heap.len());
+        }
         let Some(Reverse(At(time, _, what))) = self.heap.pop() else { return };
         self.now = time;
         match what {
@@ -317,6 +320,10 @@ impl Net {
         let spy = std::env::var("TREE_SPY").is_ok_and(|who| self.nodes[i].contact.id.short() == who);
         if spy && !matches!(input, Input::Up(_) | Input::Timer(_)) {
             println!("{:>9} {input:?}", now.0 / 1000);
+        }
+        let Some(machine) = self.nodes[i].machine.as_mut() else { return };
+        if std::env::var("TREE_ALL").is_ok() {
+            println!("   {} {input:?}", self.nodes[i].contact.id.short());
         }
         let Some(machine) = self.nodes[i].machine.as_mut() else { return };
         let trace = self.trace.then(|| (summary(&machine.state().view()), format!("{input:?}")));

@@ -202,6 +202,9 @@ impl Tree {
             known.heard = now;
             known.since = epoch;
         }
+        if join.for_ == Some(cx.me) && self.root().is_some_and(|r| r.group.get(cx.me).is_none()) {
+            return self.succeeded(join, epoch, cx);
+        }
         if !there {
             self.root_written(cx);
         }
@@ -218,13 +221,28 @@ impl Tree {
         self.look_at_size(cx);
     }
 
+    /// A leaf took this coordinator's own place, and writes the root group from now on.
+    fn succeeded(&mut self, join: Join, epoch: u64, cx: &mut Tcx<'_>) {
+        let Some(from) = self.me else { return };
+        let Some(root) = self.root_mut() else { return };
+        root.term += 1;
+        root.writer = join.who.id;
+        root.group.epoch = epoch;
+        let root = self.to_record();
+        let welcome = Welcome { from, ticket: join.ticket, level: join.level, epoch, range: None, root };
+        self.send(join.who, Message::Welcome(Box::new(welcome)), cx);
+        self.give_up_place(join.who, cx);
+    }
+
     /// A leaf took a place. Who left it by its own wish is told that it may go.
     fn place_taken(&mut self, for_: NodeId, join: &Join, cx: &mut Tcx<'_>) {
         let kept = self.kids.as_ref().is_some_and(|k| k.group.get(for_).is_some())
             || self.root().is_some_and(|r| r.group.get(for_).is_some());
         if !kept {
             self.note_gone(for_, cx);
-            cx.send(for_, Message::NotMine { into: Some(join.who) });
+            if for_ != cx.me {
+                cx.send(for_, Message::NotMine { into: Some(join.who) });
+            }
             self.release(for_, cx);
         }
     }

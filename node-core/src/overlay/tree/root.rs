@@ -305,10 +305,10 @@ impl Tree {
         if root.writer == me
             && let Some(next) = next
         {
-            root.term += 1;
             let Some(to) = root.group.get(next).map(|m| m.contact) else { return };
             let Some(mut record) = self.to_record() else { return };
             record.writer = next;
+            record.term += 1;
             // As written by the next one itself: it checks, takes it over and tells the others.
             self.send(to, Message::Abdicate(Box::new(record)), cx);
         }

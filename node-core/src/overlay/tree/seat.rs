@@ -277,7 +277,13 @@ impl Tree {
         }
         self.changed = true;
         match root {
-            Some(record) => self.enter_root(record, cx),
+            Some(record) => {
+                let writes = record.writer == cx.me;
+                self.enter_root(record, cx);
+                if writes {
+                    self.root_written(cx);
+                }
+            }
             None => {
                 self.link = Link::Child { father, since: epoch, epoch: 0 };
                 self.reach(father, cx);
