@@ -5,6 +5,7 @@
 //! a finder works, so a job chooses one by a word ([`crate::work::spec::Find`]).
 
 pub mod connected;
+#[cfg(feature = "roles")]
 pub mod nearest;
 
 use crate::ids::NodeId;

@@ -1,7 +1,7 @@
 //! What a driver decides about its node before it starts.
 
-use crate::discovery::nearest::NearestConfig;
-use crate::overlay::tree::TreeConfig;
+#[cfg(feature = "roles")]
+use crate::{discovery::nearest::NearestConfig, overlay::tree::TreeConfig};
 use std::time::Duration;
 
 /// What kind of process a node lives in; for people and for finders' needs.
@@ -33,7 +33,9 @@ pub struct Config {
     pub limits: Bounds,
     pub timing: Timing,
     /// The shape of the tree: the same on all nodes of a swarm.
+    #[cfg(feature = "roles")]
     pub tree: TreeConfig,
+    #[cfg(feature = "roles")]
     pub nearest: NearestConfig,
 }
 
@@ -53,7 +55,9 @@ impl Default for Config {
             invited_with: None,
             limits: Bounds::default(),
             timing: Timing::default(),
+            #[cfg(feature = "roles")]
             tree: TreeConfig::default(),
+            #[cfg(feature = "roles")]
             nearest: NearestConfig::default(),
         }
     }

@@ -1,19 +1,22 @@
 //! The node: owns all machines and is driven from outside.
 
 pub mod config;
+// A page dials its gateway alone, and its driver does that.
+#[cfg_attr(not(feature = "roles"), allow(dead_code))]
 mod dials;
 pub mod host;
+#[cfg(feature = "roles")]
+mod overlays;
+#[cfg(not(feature = "roles"))]
+#[path = "guest.rs"]
 mod overlays;
 mod route;
 pub mod snapshot;
 mod views;
 
 use crate::discovery::connected::Connected;
-use crate::discovery::nearest::Nearest;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::overlay::neighbours::{Hello, Neighbours};
-use crate::overlay::tree::Tree;
 use crate::protocol::{Machine, Rng};
 use crate::store::Store;
 use crate::time::Time;
@@ -51,16 +54,9 @@ pub struct Node {
     wake: Option<Time>,
     faults: BTreeMap<NodeId, u32>,
     dials: dials::Dials,
-    /// This node as others see it, once one has said so.
-    contact: Option<Contact>,
-    /// Searches in the tree for the owner.
-    asked: BTreeMap<u64, overlays::Search>,
-    /// Whether the tree was left for good.
-    left: bool,
+    overlays: overlays::Overlays,
     neighbours: Machine<Neighbours>,
     finder: Machine<Connected>,
-    tree: Machine<Tree>,
-    nearest: Machine<Nearest>,
     client: Machine<Client>,
     owner: Machine<Owner>,
     runner: Machine<Runner>,
@@ -89,17 +85,13 @@ impl Node {
             wake: None,
             faults: BTreeMap::new(),
             dials: dials::Dials::default(),
-            contact: None,
-            asked: BTreeMap::new(),
-            left: false,
+            overlays: overlays::Overlays::new(me, &config, &seed),
             neighbours: Machine::new(
                 me,
                 Neighbours::new(hello, config.invite.clone(), bounds.peers),
                 rng("neighbours"),
             ),
             finder: Machine::new(me, Connected::default(), rng("finder")),
-            tree: Machine::new(me, Tree::new(config.tree.clone()), rng("tree")),
-            nearest: Machine::new(me, Nearest::new(config.nearest), rng("nearest")),
             client: Machine::new(me, Client::new(timing.retry), rng("client")),
             owner: Machine::new(me, Owner::new(bounds.clone(), timing.clone()), rng("owner")),
             runner: Machine::new(
@@ -138,8 +130,7 @@ impl Node {
         [
             self.neighbours.deadline(),
             self.finder.deadline(),
-            self.tree.deadline(),
-            self.nearest.deadline(),
+            self.overlays.deadline(),
             self.client.deadline(),
             self.owner.deadline(),
             self.runner.deadline(),

@@ -1,15 +1,20 @@
 //! The tree and the finder on it, among the other machines.
 
 use super::Node;
+use super::config::Config;
 use super::host::{Host, NodeEvent};
-use super::route::Step;
-use crate::discovery::nearest::{self, Load};
+use super::route;
+use crate::discovery::nearest::{self, BranchView, Load, Nearest};
 use crate::discovery::{Found, Offer, Query, connected};
 use crate::ids::NodeId;
 use crate::overlay::contact::{Contact, Ip};
-use crate::overlay::{neighbours, tree};
-use crate::protocol::Input;
+use crate::overlay::neighbours;
+use crate::overlay::tree::{self, Tree, TreeView};
+use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::time::Time;
+use crate::wire::Message;
 use crate::work::{owner, runner};
+use std::collections::BTreeMap;
 
 /// Queries of programs beside the node rather than of its owner.
 const OF_COMMAND: u64 = 1 << 63;
@@ -24,21 +29,113 @@ pub(super) struct Search {
     shortage: Option<String>,
 }
 
+/// The machines of a node that others can depend on.
+pub(super) struct Overlays {
+    tree: Machine<Tree>,
+    nearest: Machine<Nearest>,
+    /// This node as others see it, once one has said so.
+    contact: Option<Contact>,
+    /// Searches in the tree for the owner.
+    asked: BTreeMap<u64, Search>,
+    /// Whether the tree was left for good.
+    left: bool,
+}
+
+pub(super) enum Step {
+    Tree(InputOf<Tree>),
+    Nearest(InputOf<Nearest>),
+}
+
+impl Overlays {
+    pub(super) fn new(me: NodeId, config: &Config, seed: &[u8; 32]) -> Overlays {
+        let rng = |part| Rng::fork(seed, part);
+        Overlays {
+            tree: Machine::new(me, Tree::new(config.tree.clone()), rng("tree")),
+            nearest: Machine::new(me, Nearest::new(config.nearest), rng("nearest")),
+            contact: None,
+            asked: BTreeMap::new(),
+            left: false,
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        [self.tree.deadline(), self.nearest.deadline()].into_iter().flatten().min()
+    }
+
+    pub(super) fn due(&mut self, now: Time) -> Option<Step> {
+        let tree = self.tree.due(now).map(|t| Step::Tree(Input::Timer(t)));
+        tree.or_else(|| self.nearest.due(now).map(|t| Step::Nearest(Input::Timer(t))))
+    }
+
+    /// Whether nobody in the tree counts on this node any more.
+    pub(super) fn is_left(&self) -> bool {
+        self.left || !self.tree.state().view().joined
+    }
+}
+
 impl Node {
+    /// Where this node is in the tree, and whom it knows there.
+    pub fn tree(&self) -> TreeView {
+        self.overlays.tree.state().view()
+    }
+
+    /// Free slots here and in the branches that this node knows.
+    pub fn branch(&self) -> BranchView {
+        self.overlays.nearest.state().view()
+    }
+
+    fn to_tree(&mut self, command: tree::Command) {
+        self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Command(command))));
+    }
+
+    fn to_nearest(&mut self, command: nearest::Command) {
+        self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Command(command))));
+    }
+
+    pub(super) fn overlay(&mut self, step: Step, host: &mut impl Host) {
+        let now = self.now;
+        match step {
+            Step::Tree(input) => {
+                for effect in self.overlays.tree.step(now, input) {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, Message::Tree(message), host),
+                        Effect::Emit(event) => self.of_tree(event, host),
+                    }
+                }
+            }
+            Step::Nearest(input) => {
+                for effect in self.overlays.nearest.step(now, input) {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, Message::Nearest(message), host),
+                        Effect::Emit(event) => self.of_nearest(event, host),
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.to_tree(tree::Command::Leave);
+    }
+
+    pub(super) fn refused(&mut self, node: NodeId) {
+        self.to_nearest(nearest::Command::Refused { node });
+    }
+
     /// A peer has introduced itself; `seen` is where it sees this node.
     pub(super) fn met(&mut self, peer: NodeId, gateway: bool, seen: Option<Ip>) {
-        self.steps.push_back(Step::Tree(Input::Up(peer)));
-        self.steps.push_back(Step::Nearest(Input::Up(peer)));
-        if let (None, Some(ip), Some(port)) = (self.contact, seen, self.config.port) {
+        self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Up(peer))));
+        self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Up(peer))));
+        if let (None, Some(ip), Some(port)) = (self.overlays.contact, seen, self.config.port) {
             let me = Contact { ip, id: self.me, port };
-            self.contact = Some(me);
-            self.push(Step::Nearest, nearest::Command::Me(me));
+            self.overlays.contact = Some(me);
+            self.to_nearest(nearest::Command::Me(me));
             // A gateway that joined nobody is where a tree begins.
             let via = if self.config.gateway { Vec::new() } else { self.gateways() };
-            self.push(Step::Tree, tree::Command::Join { me, via });
+            self.to_tree(tree::Command::Join { me, via });
         } else if gateway && !self.config.gateway {
             let via = self.gateways();
-            self.push(Step::Tree, tree::Command::Via(via));
+            self.to_tree(tree::Command::Via(via));
         }
     }
 
@@ -47,8 +144,8 @@ impl Node {
     }
 
     pub(super) fn lost(&mut self, peer: NodeId) {
-        self.steps.push_back(Step::Tree(Input::Down(peer)));
-        self.steps.push_back(Step::Nearest(Input::Down(peer)));
+        self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Down(peer))));
+        self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Down(peer))));
     }
 
     /// Connects to a peer unless that is done or under way.
@@ -64,42 +161,45 @@ impl Node {
         }
     }
 
-    pub(super) fn of_tree(&mut self, event: tree::Event, host: &mut impl Host) {
+    fn of_tree(&mut self, event: tree::Event, host: &mut impl Host) {
         use tree::Event;
         match event {
             Event::Reach(contact) => {
                 self.dials.needed(contact.id);
-                self.push(Step::Neighbours, neighbours::Command::Spare(contact.id, false));
+                self.push(route::Step::Neighbours, neighbours::Command::Spare(contact.id, false));
                 self.reach(contact, false, host);
             }
             Event::Release(peer) => {
-                self.push(Step::Neighbours, neighbours::Command::Spare(peer, true));
+                self.push(route::Step::Neighbours, neighbours::Command::Spare(peer, true));
             }
             Event::Placed(placement) => {
                 // Some of them were connected for another reason before.
                 let around = placement.father.iter().chain(&placement.children).chain(&placement.peers);
                 for contact in around {
-                    self.push(Step::Neighbours, neighbours::Command::Spare(contact.id, false));
+                    self.push(route::Step::Neighbours, neighbours::Command::Spare(contact.id, false));
                 }
-                self.push(Step::Runner, runner::Command::Findable(placement.joined));
-                self.push(Step::Nearest, nearest::Command::Placed(*placement));
+                self.push(route::Step::Runner, runner::Command::Findable(placement.joined));
+                self.to_nearest(nearest::Command::Placed(*placement));
                 host.event(NodeEvent::NodesChanged);
             }
             Event::Left => {
-                self.left = true;
-                self.push(Step::Runner, runner::Command::Findable(false));
+                self.overlays.left = true;
+                self.push(route::Step::Runner, runner::Command::Findable(false));
             }
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
         }
     }
 
-    pub(super) fn of_nearest(&mut self, event: nearest::Event, host: &mut impl Host) {
+    fn of_nearest(&mut self, event: nearest::Event, host: &mut impl Host) {
         use nearest::Event;
         match event {
             Event::Reach(contact) => self.reach(contact, true, host),
             Event::Reserved { for_owner, slots, until, .. } => {
                 host.event(NodeEvent::Reserved { owner: for_owner.id, slots });
-                self.push(Step::Runner, runner::Command::Reserved { owner: for_owner.id, slots, until });
+                self.push(
+                    route::Step::Runner,
+                    runner::Command::Reserved { owner: for_owner.id, slots, until },
+                );
             }
             Event::Found(found) if found.query & OF_COMMAND != 0 => {
                 let number = found.query & !OF_COMMAND;
@@ -112,9 +212,9 @@ impl Node {
     }
 
     /// Asks for slots without a job behind it.
-    pub(super) fn find(&mut self, number: u64, query: Query) {
+    pub(super) fn find(&mut self, number: u64, query: Query, _: &mut impl Host) {
         let query = Query { id: number | OF_COMMAND, ..query };
-        self.push(Step::Nearest, nearest::Command::Find(query));
+        self.to_nearest(nearest::Command::Find(query));
     }
 
     /// What the nodes at hand have is an owner's at once. Only if it is not enough, the swarm is
@@ -123,24 +223,26 @@ impl Node {
         match missing {
             Some(query) if found.places.is_empty() => self.search(query, found.shortage),
             Some(query) => {
-                let already = self.asked.keys().any(|id| id & FOR_MORE != 0);
+                let already = self.overlays.asked.keys().any(|id| id & FOR_MORE != 0);
                 if !already {
                     self.search(Query { id: query.id | FOR_MORE, ..query }, None);
                 }
-                self.push(Step::Owner, owner::Command::Found(found));
+                self.push(route::Step::Owner, owner::Command::Found(found));
             }
-            None => self.push(Step::Owner, owner::Command::Found(found)),
+            None => self.push(route::Step::Owner, owner::Command::Found(found)),
         }
     }
 
     fn search(&mut self, query: Query, shortage: Option<String>) {
-        self.asked.insert(query.id, Search { memory_bytes: query.needs.memory_bytes, shortage });
-        self.push(Step::Nearest, nearest::Command::Find(query));
+        self.overlays.asked.insert(query.id, Search { memory_bytes: query.needs.memory_bytes, shortage });
+        self.to_nearest(nearest::Command::Find(query));
     }
 
     /// What was found is dialled, and offered to the owner as soon as it is connected.
     fn found(&mut self, found: Found, host: &mut impl Host) {
-        let Some(Search { memory_bytes, shortage }) = self.asked.remove(&found.query) else { return };
+        let Some(Search { memory_bytes, shortage }) = self.overlays.asked.remove(&found.query) else {
+            return;
+        };
         let shortage = shortage.filter(|_| found.places.is_empty());
         for place in &found.places {
             if let Some(contact) = place.contact.filter(|contact| contact.id == place.node) {
@@ -148,11 +250,14 @@ impl Node {
             }
             let offer =
                 Offer { slots: place.units, free: place.units, room: place.units, received: 0, memory_bytes };
-            self.push(Step::Finder, connected::Command::Promised { node: place.node, offer });
+            self.push(route::Step::Finder, connected::Command::Promised { node: place.node, offer });
         }
         if found.query & FOR_MORE == 0 {
             // The places become offers; the owner is told why there are not more.
-            self.push(Step::Owner, owner::Command::Found(Found { places: Vec::new(), shortage, ..found }));
+            self.push(
+                route::Step::Owner,
+                owner::Command::Found(Found { places: Vec::new(), shortage, ..found }),
+            );
         }
     }
 
@@ -164,6 +269,6 @@ impl Node {
             memory_bytes: self.config.memory_bytes,
             platform: self.config.platform,
         };
-        self.push(Step::Nearest, nearest::Command::Load(load));
+        self.to_nearest(nearest::Command::Load(load));
     }
 }

@@ -1,18 +1,16 @@
 //! Where the machines meet: what one of them wants of another passes through here, up as an
 //! event and down as a command.
 
-use super::Node;
 use super::host::{
     Channel, Command, EngineReply, EngineRequest, Host, NodeEvent, NodeInput, StorageReply, StorageRequest,
     Table, Token,
 };
+use super::{Node, overlays};
 use crate::discovery::Query;
 use crate::discovery::connected::{self, Connected};
-use crate::discovery::nearest::{self, Nearest};
 use crate::ids::NodeId;
 use crate::overlay::contact::Ip;
 use crate::overlay::neighbours::{self, Neighbours};
-use crate::overlay::tree::{self, Tree};
 use crate::protocol::{Effect, Input, InputOf};
 use crate::store::{self, Asker, Store, Ticket};
 use crate::wire::{self, Message};
@@ -32,8 +30,7 @@ const SCAN: u32 = 1000;
 pub(super) enum Step {
     Neighbours(InputOf<Neighbours>),
     Finder(InputOf<Connected>),
-    Tree(InputOf<Tree>),
-    Nearest(InputOf<Nearest>),
+    Overlay(overlays::Step),
     Client(InputOf<Client>),
     Owner(InputOf<Owner>),
     Runner(InputOf<Runner>),
@@ -94,10 +91,12 @@ impl Node {
                 Command::Occupy { owner, slots } => {
                     self.push(Step::Runner, runner::Command::Occupy { owner, slots });
                 }
-                Command::Find { number, units, needs } => self.find(number, Query { id: 0, units, needs }),
+                Command::Find { number, units, needs } => {
+                    self.find(number, Query { id: 0, units, needs }, host)
+                }
                 Command::Drain => {
                     self.push(Step::Runner, runner::Command::Drain);
-                    self.push(Step::Tree, tree::Command::Leave);
+                    self.leave();
                 }
                 Command::BlobsStored(blobs) => self.push(Step::Store, store::Command::Stored(blobs)),
             },
@@ -145,8 +144,12 @@ impl Node {
         self.steps.push_back(match message {
             Message::Neighbours(message) => Step::Neighbours(Input::Message { from, message }),
             Message::Offer(message) => Step::Finder(Input::Message { from, message }),
-            Message::Tree(message) => Step::Tree(Input::Message { from, message }),
-            Message::Nearest(message) => Step::Nearest(Input::Message { from, message }),
+            #[cfg(feature = "roles")]
+            Message::Tree(message) => Step::Overlay(overlays::Step::Tree(Input::Message { from, message })),
+            #[cfg(feature = "roles")]
+            Message::Nearest(message) => {
+                Step::Overlay(overlays::Step::Nearest(Input::Message { from, message }))
+            }
             Message::Store(message) => Step::Store(Input::Message { from, message }),
             Message::Work(message) => match &message {
                 work::Message::ToOwner(_) if self.config.gateway => {
@@ -232,22 +235,7 @@ impl Node {
                         }
                     }
                 }
-                Step::Tree(input) => {
-                    for effect in self.tree.step(now, input) {
-                        match effect {
-                            Effect::Send { to, message } => self.send(to, Message::Tree(message), host),
-                            Effect::Emit(event) => self.of_tree(event, host),
-                        }
-                    }
-                }
-                Step::Nearest(input) => {
-                    for effect in self.nearest.step(now, input) {
-                        match effect {
-                            Effect::Send { to, message } => self.send(to, Message::Nearest(message), host),
-                            Effect::Emit(event) => self.of_nearest(event, host),
-                        }
-                    }
-                }
+                Step::Overlay(step) => self.overlay(step, host),
                 Step::Client(input) => {
                     for effect in self.client.step(now, input) {
                         match effect {
@@ -289,8 +277,7 @@ impl Node {
         let now = self.now;
         let step = (self.neighbours.due(now).map(|t| Step::Neighbours(Input::Timer(t))))
             .or_else(|| self.finder.due(now).map(|t| Step::Finder(Input::Timer(t))))
-            .or_else(|| self.tree.due(now).map(|t| Step::Tree(Input::Timer(t))))
-            .or_else(|| self.nearest.due(now).map(|t| Step::Nearest(Input::Timer(t))))
+            .or_else(|| self.overlays.due(now).map(Step::Overlay))
             .or_else(|| self.client.due(now).map(|t| Step::Client(Input::Timer(t))))
             .or_else(|| self.owner.due(now).map(|t| Step::Owner(Input::Timer(t))))
             .or_else(|| self.runner.due(now).map(|t| Step::Runner(Input::Timer(t))))
@@ -362,7 +349,7 @@ impl Node {
             Event::Find(query) => self.push(Step::Finder, connected::Command::Find(query)),
             Event::Declined { node } => {
                 self.push(Step::Finder, connected::Command::Declined { node });
-                self.push(Step::Nearest, nearest::Command::Refused { node });
+                self.refused(node);
             }
             Event::JobChanged(job) => host.event(NodeEvent::JobChanged { job }),
             Event::JobEnded(job) => host.event(NodeEvent::JobEnded { job }),

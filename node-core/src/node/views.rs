@@ -2,9 +2,7 @@
 
 use super::Node;
 use super::snapshot::{JobView, NodeView, UnitView, WorkView};
-use crate::discovery::nearest::BranchView;
 use crate::ids::{JobId, NodeId};
-use crate::overlay::tree::TreeView;
 use crate::time::Time;
 use crate::work::spec::JobSpec;
 use std::collections::BTreeMap;
@@ -21,8 +19,7 @@ impl Node {
 
     /// Whether nothing is held for others any more, not even a result.
     pub fn is_drained(&self) -> bool {
-        let joined = self.tree.state().view().joined;
-        self.runner.state().is_empty() && (self.left || !joined)
+        self.runner.state().is_empty() && self.overlays.is_left()
     }
 
     /// This node, then its neighbours.
@@ -52,16 +49,6 @@ impl Node {
             view(id, &hello.name, hello.platform, hello.gateway, silent_us)
         }));
         all
-    }
-
-    /// Where this node is in the tree, and whom it knows there.
-    pub fn tree(&self) -> TreeView {
-        self.tree.state().view()
-    }
-
-    /// Free slots here and in the branches that this node knows.
-    pub fn branch(&self) -> BranchView {
-        self.nearest.state().view()
     }
 
     /// Names by which people know nodes: those that are here, and those that left.

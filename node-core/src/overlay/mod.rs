@@ -2,4 +2,5 @@
 
 pub mod contact;
 pub mod neighbours;
+#[cfg(feature = "roles")]
 pub mod tree;

@@ -22,7 +22,9 @@ pub enum Message {
     Offer(discovery::Offer),
     Work(work::message::Message),
     Store(store::Message),
+    #[cfg(feature = "roles")]
     Tree(overlay::tree::Message),
+    #[cfg(feature = "roles")]
     Nearest(discovery::nearest::Message),
 }
 
