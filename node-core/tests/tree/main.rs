@@ -3,4 +3,5 @@
 mod failing;
 mod growing;
 mod leaving;
+mod lying;
 mod net;

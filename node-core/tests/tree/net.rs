@@ -9,18 +9,18 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-pub const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// What goes wrong, in parts of a thousand; latency in milliseconds.
 #[derive(Clone, Copy)]
-pub struct Faults {
-    pub loss: u64,
-    pub double: u64,
+pub(crate) struct Faults {
+    pub(crate) loss: u64,
+    pub(crate) double: u64,
     /// Messages overtake each other by up to so much.
-    pub disorder_ms: u64,
+    pub(crate) disorder_ms: u64,
     /// Until a death is noticed, at most.
-    pub notice_ms: u64,
-    pub latency_ms: u64,
+    pub(crate) notice_ms: u64,
+    pub(crate) latency_ms: u64,
 }
 
 impl Default for Faults {
@@ -55,23 +55,23 @@ impl Ord for At {
     }
 }
 
-pub struct Node {
-    pub contact: Contact,
-    pub machine: Option<Machine<Tree>>,
+pub(crate) struct Node {
+    pub(crate) contact: Contact,
+    pub(crate) machine: Option<Machine<Tree>>,
     wake: Option<Time>,
 }
 
-pub struct Net {
-    pub nodes: Vec<Node>,
-    pub now: Time,
-    pub faults: Faults,
-    pub config: TreeConfig,
-    pub rng: Rng,
-    pub faulty: Vec<String>,
-    pub left: Vec<usize>,
-    pub messages: u64,
-    pub sent: BTreeMap<&'static str, u64>,
-    pub bytes: u64,
+pub(crate) struct Net {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) now: Time,
+    pub(crate) faults: Faults,
+    pub(crate) config: TreeConfig,
+    pub(crate) rng: Rng,
+    pub(crate) faulty: Vec<String>,
+    pub(crate) left: Vec<usize>,
+    pub(crate) messages: u64,
+    pub(crate) sent: BTreeMap<&'static str, u64>,
+    pub(crate) bytes: u64,
     ids: BTreeMap<NodeId, usize>,
     heap: BinaryHeap<Reverse<At>>,
     number: u64,
@@ -79,12 +79,12 @@ pub struct Net {
     dialling: BTreeMap<(usize, usize), Vec<Message>>,
     last: BTreeMap<(usize, usize), Time>,
     cut: Option<Vec<bool>>,
-    /// Prints what becomes of inner nodes.
-    pub trace: bool,
+    /// Counts bytes, too.
+    pub(crate) weigh: bool,
 }
 
 impl Net {
-    pub fn new(seed: u64, config: TreeConfig) -> Net {
+    pub(crate) fn new(seed: u64, config: TreeConfig) -> Net {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
         Net {
@@ -105,19 +105,19 @@ impl Net {
             dialling: BTreeMap::new(),
             last: BTreeMap::new(),
             cut: None,
-            trace: std::env::var("TREE_TRACE").is_ok(),
+            weigh: false,
         }
     }
 
     /// A tree of so many nodes with addresses in random order, a few joining at a time, quiet.
-    pub fn grown(seed: u64, m: u8, count: usize) -> Net {
+    pub(crate) fn grown(seed: u64, m: u8, count: usize) -> Net {
         let mut net = Net::new(seed, TreeConfig::of(m));
         net.grow(count);
         net.settle(60 * SECOND);
         net
     }
 
-    pub fn grow(&mut self, count: usize) {
+    pub(crate) fn grow(&mut self, count: usize) {
         for i in 0..count {
             let address = self.rng.u64() as u32;
             self.add(address);
@@ -127,7 +127,7 @@ impl Net {
     }
 
     /// One more node, which joins by way of the first that lives.
-    pub fn add(&mut self, address: u32) -> usize {
+    pub(crate) fn add(&mut self, address: u32) -> usize {
         let n = self.nodes.len();
         let mut id = [0; 32];
         let random = self.rng.u64().to_be_bytes();
@@ -145,24 +145,46 @@ impl Net {
         n
     }
 
-    pub fn alive(&self) -> Vec<usize> {
+    /// A node that takes no part in the tree.
+    pub(crate) fn stranger(&mut self) -> usize {
+        let one = self.add(0x0a00_0001);
+        self.nodes[one].machine = None;
+        self.run(60 * SECOND);
+        self.settle(60 * SECOND);
+        one
+    }
+
+    /// One message, as if that node had sent it.
+    pub(crate) fn say(&mut self, from: usize, to: usize, message: Message) {
+        let from = self.nodes[from].contact.id;
+        self.step(to, Input::Message { from, message });
+    }
+
+    pub(crate) fn alive(&self) -> Vec<usize> {
         (0..self.nodes.len()).filter(|i| self.nodes[*i].machine.is_some()).collect()
     }
 
-    pub fn views(&self) -> Vec<TreeView> {
+    pub(crate) fn views(&self) -> Vec<TreeView> {
         self.nodes.iter().filter_map(|n| Some(n.machine.as_ref()?.state().view())).collect()
     }
 
-    pub fn view(&self, i: usize) -> TreeView {
+    pub(crate) fn view(&self, i: usize) -> TreeView {
         self.nodes[i].machine.as_ref().expect("it lives").state().view()
     }
 
-    pub fn check(&self, strict: bool) -> Vec<String> {
+    /// Mean and maximum of the memory of a node at this level.
+    pub(crate) fn memory(&self, level: u8) -> (usize, usize) {
+        let all = self.nodes.iter().filter_map(|n| Some(n.machine.as_ref()?.state()));
+        let all: Vec<usize> = all.filter(|t| t.view().level == level).map(|t| t.memory()).collect();
+        (all.iter().sum::<usize>() / all.len().max(1), all.into_iter().max().unwrap_or(0))
+    }
+
+    pub(crate) fn check(&self, strict: bool) -> Vec<String> {
         check::check(&self.views(), self.config.m, self.config.k, strict)
     }
 
     /// The sizes of groups by level, and who is outside: for a person.
-    pub fn picture(&self) -> String {
+    pub(crate) fn picture(&self) -> String {
         let mut levels: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
         let mut outside = Vec::new();
         let mut root = Vec::new();
@@ -180,12 +202,12 @@ impl Net {
         format!("roots {root:?}, groups {levels:?}, outside {outside:?}")
     }
 
-    pub fn command(&mut self, i: usize, command: Command) {
+    pub(crate) fn command(&mut self, i: usize, command: Command) {
         self.step(i, Input::Command(command));
     }
 
     /// Dead without a word.
-    pub fn kill(&mut self, i: usize) {
+    pub(crate) fn kill(&mut self, i: usize) {
         self.nodes[i].machine = None;
         let peers: Vec<usize> = self.peers(i);
         for peer in peers {
@@ -194,14 +216,14 @@ impl Net {
     }
 
     /// The connection breaks and both ends hear of it.
-    pub fn cut_link(&mut self, a: usize, b: usize) {
+    pub(crate) fn cut_link(&mut self, a: usize, b: usize) {
         self.links.remove(&pair(a, b));
         self.notice(a, b);
         self.notice(b, a);
     }
 
     /// Nothing passes between the nodes marked and the others.
-    pub fn partition(&mut self, side: Option<Vec<bool>>) {
+    pub(crate) fn partition(&mut self, side: Option<Vec<bool>>) {
         self.cut = side;
         let Some(side) = self.cut.clone() else { return };
         let broken: Vec<(usize, usize)> =
@@ -228,7 +250,7 @@ impl Net {
         self.push(after, What::Input(at, Box::new(Input::Down(id))));
     }
 
-    pub fn run(&mut self, time: Duration) {
+    pub(crate) fn run(&mut self, time: Duration) {
         let end = self.now + time;
         while self.heap.peek().is_some_and(|Reverse(at)| at.0 <= end) {
             self.one();
@@ -237,21 +259,12 @@ impl Net {
     }
 
     /// Runs until the strict check holds, at most so long; says how long it took.
-    pub fn settle(&mut self, within: Duration) -> Duration {
+    pub(crate) fn settle(&mut self, within: Duration) -> Duration {
         let begun = self.now;
         let mut wrong = self.check(true);
         while !wrong.is_empty() {
             if self.now.since(begun) >= within {
                 let some = wrong[..wrong.len().min(20)].join("\n");
-                if std::env::var("TREE_DEBUG").is_ok() {
-                    for n in self.nodes.iter().filter_map(|n| n.machine.as_ref()) {
-                        let v = n.state().view();
-                        if !v.joined && v.level > 0 {
-                            println!("{:?} {:#?}", n.deadline(), n.state());
-                        }
-                    }
-                    println!("now {:?}", self.now);
-                }
                 panic!("{} wrong after {within:?}:\n{some}\n{}", wrong.len(), self.picture());
             }
             self.run(SECOND);
@@ -263,9 +276,6 @@ impl Net {
     }
 
     fn one(&mut self) {
-        if std::env::var("TREE_ALL").is_ok() {
-            println!("{:?} {}", self.now, self.heap.len());
-        }
         let Some(Reverse(At(time, _, what))) = self.heap.pop() else { return };
         self.now = time;
         match what {
@@ -317,26 +327,8 @@ impl Net {
 
     fn step(&mut self, i: usize, input: InputOf<Tree>) {
         let now = self.now;
-        let spy = std::env::var("TREE_SPY").is_ok_and(|who| self.nodes[i].contact.id.short() == who);
-        if spy && !matches!(input, Input::Up(_) | Input::Timer(_)) {
-            println!("{:>9} {input:?}", now.0 / 1000);
-        }
         let Some(machine) = self.nodes[i].machine.as_mut() else { return };
-        if std::env::var("TREE_ALL").is_ok() {
-            println!("   {} {input:?}", self.nodes[i].contact.id.short());
-        }
-        let Some(machine) = self.nodes[i].machine.as_mut() else { return };
-        let trace = self.trace.then(|| (summary(&machine.state().view()), format!("{input:?}")));
-        let effects = machine.step(now, input);
-        if let Some((before, input)) = trace {
-            let after = summary(&machine.state().view());
-            if before != after && (before.contains("level") || after.contains("level")) {
-                let who = self.nodes[i].contact.id.short();
-                let input: String = input.chars().take(260).collect();
-                println!("{:>9} {who} {before} -> {after}: {input}", now.0 / 1000);
-            }
-        }
-        for effect in effects {
+        for effect in machine.step(now, input) {
             match effect {
                 Effect::Send { to, message } => {
                     let Some(to) = self.ids.get(&to).copied() else { continue };
@@ -380,6 +372,9 @@ impl Net {
     fn send(&mut self, from: usize, to: usize, message: Message) {
         self.messages += 1;
         *self.sent.entry(kind(&message)).or_default() += 1;
+        if self.weigh {
+            self.bytes += rmp_serde::to_vec(&message).map_or(0, |bytes| bytes.len() as u64);
+        }
         if from != to && !self.links.contains(&pair(from, to)) {
             // Peers to ask are kept connected by the node above.
             self.dial(from, to);
@@ -416,15 +411,6 @@ impl Net {
             self.push(after, What::Input(to, Box::new(input)));
         }
     }
-}
-
-fn summary(view: &TreeView) -> String {
-    let father = view.father.map_or_else(|| "-".into(), |f| f.id.short());
-    let level = if view.level > 0 { format!("level {}", view.level) } else { "leaf".into() };
-    let root = view.root.as_ref().map_or_else(String::new, |r| {
-        format!(" root of {} by {} term {}", r.members.len(), r.coordinator.short(), r.term)
-    });
-    format!("[{level} under {father}{root}]")
 }
 
 fn pair(a: usize, b: usize) -> (usize, usize) {

@@ -79,7 +79,6 @@ pub struct Tree {
     /// Peers that are connected, in order.
     up: Vec<NodeId>,
     via: Vec<NodeId>,
-    tickets: u32,
     /// Grows with every group that this node ever writes.
     clock: u64,
     /// Since when there has been no father.
@@ -226,7 +225,6 @@ impl Tree {
             asking: None,
             up: Vec::new(),
             via: Vec::new(),
-            tickets: 0,
             clock: 0,
             lost: Time::ZERO,
             freed: None,

@@ -44,10 +44,10 @@ impl Tree {
     }
 
     fn seek_after(&mut self, wait: Duration, cx: &mut Tcx<'_>) {
-        self.tickets = self.tickets.wrapping_add(1);
+        let ticket = cx.rng.u64() as u32;
         let claim = self.range.filter(|_| self.level > 0);
         self.asking = Some(Box::new(super::Asking {
-            ticket: self.tickets,
+            ticket,
             level: self.level,
             claim,
             for_: None,
@@ -168,7 +168,7 @@ impl Tree {
 
     pub(super) fn refreshed(&mut self, from: NodeId, epoch: u64, level: u8, _count: u16, cx: &mut Tcx<'_>) {
         let now = cx.now;
-        if self.level == level + 1
+        if self.level.checked_sub(1) == Some(level)
             && let Some(kids) = &mut self.kids
             && let Some(kid) = kids.group.get_mut(from)
         {
@@ -177,7 +177,7 @@ impl Tree {
             if epoch < kid.told {
                 kid.told = epoch;
                 kid.range_told = false;
-                kid.upper_told &= epoch > 0;
+                kid.upper_told = false;
                 cx.set_timer_by(Timer::Tell, self.config.tell / 4);
             }
             if let Some(into) = self.freed {

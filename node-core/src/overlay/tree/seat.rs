@@ -50,8 +50,8 @@ impl Tree {
         hint: Option<Contact>,
         cx: &mut Tcx<'_>,
     ) {
-        self.tickets = self.tickets.wrapping_add(1);
-        let ticket = self.tickets;
+        // Random, so that nobody can answer who was not asked.
+        let ticket = cx.rng.u64() as u32;
         let asking = Asking { ticket, level, claim, for_, hint, tries: 0, asked: None, too_tall: 0 };
         self.asking = Some(Box::new(asking));
         self.ask_now(cx);
@@ -324,14 +324,17 @@ impl Tree {
 
     /// A leaf of this branch is wanted for a place above.
     pub(super) fn wanted(&mut self, from: NodeId, wanted: Yield, cx: &mut Tcx<'_>) {
-        if self.leaving || wanted.level <= self.level && self.level > 0 {
+        let allowed = match self.writer() {
+            Some(writer) => writer.id == from,
+            None => wanted.to.id == from,
+        };
+        if !allowed || self.leaving || wanted.level <= self.level {
             return;
         }
         if self.level == 0 {
-            let allowed = self.father().is_none_or(|f| f.id == from) || wanted.to.id == from;
             let fits = wanted.claim.contains(self.key()) && wanted.for_ != cx.me;
             let busy = self.asking.as_ref().is_some_and(|a| a.for_.is_some());
-            if allowed && fits && !busy && self.placed() | self.asking.is_some() {
+            if fits && !busy && self.placed() | self.asking.is_some() {
                 self.ask(wanted.level, Some(wanted.claim), Some(wanted.for_), Some(wanted.to), cx);
             }
             return;

@@ -43,7 +43,10 @@ impl Tree {
 
     /// What is above the children has changed.
     pub(super) fn upper_changed(&mut self, cx: &mut Tcx<'_>) {
+        // With an epoch of its own, so that the refresh finds out who missed it.
+        let epoch = self.next_epoch(cx.now);
         if let Some(kids) = &mut self.kids {
+            kids.group.epoch = epoch;
             kids.group.members.iter_mut().for_each(|m| m.upper_told = false);
             cx.set_timer_by(Timer::Tell, self.config.tell);
         }
@@ -184,7 +187,7 @@ impl Tree {
         if let (true, Link::Child { epoch, .. }) = (incomplete, &mut self.link) {
             *epoch = 0;
         }
-        self.near.shrink_to(self.near.len() + 4);
+        self.near.shrink_to_fit();
         let mut news = false;
         if let Some(upper) = tell.upper {
             news = self.upper != upper;
@@ -215,8 +218,8 @@ impl Tree {
             kids.group.rebound(&old, &range);
         }
         kids.rest = cx.now;
-        self.tell_ranges(cx);
         self.upper_changed(cx);
+        self.tell_ranges(cx);
         self.move_strangers(cx);
         cx.set_timer_by(Timer::Balance, self.config.balance);
     }

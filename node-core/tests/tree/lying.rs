@@ -1,0 +1,106 @@
+//! Nodes that say what is not so.
+
+use crate::net::{Net, SECOND};
+use node_core::overlay::contact::Key;
+use node_core::overlay::tree::{Edge, Join, Message, Range, Record, Tell, Upper, Welcome, Yield};
+
+/// Some message that `liar` has no right to send, about `other`.
+fn lie(net: &mut Net, liar: usize, other: usize) -> Message {
+    let (me, them) = (net.nodes[liar].contact, net.nodes[other].contact);
+    let epoch = match net.rng.below(3) {
+        0 => 0,
+        1 => net.now.0,
+        _ => u64::MAX,
+    };
+    let level = net.rng.below(256) as u8;
+    let empty = Range { lo: them.key(), hi: Some(Key::FIRST) };
+    let range = if net.rng.below(2) == 0 { Range::ALL } else { empty };
+    let upper = Upper { group: range, ancestors: vec![me; 50], uncles: vec![them; 50] };
+    match net.rng.below(16) {
+        0 => Message::Join(Box::new(Join {
+            who: them,
+            level,
+            claim: Some(range),
+            for_: None,
+            ticket: 1,
+            hops: 0,
+        })),
+        1 => Message::Welcome(Box::new(Welcome {
+            from: me,
+            ticket: 1,
+            level,
+            epoch,
+            range: Some(range),
+            root: None,
+        })),
+        2 => Message::TooTall { ticket: 1 },
+        3 => Message::Tell(Box::new(Tell {
+            epoch,
+            base: 0,
+            range: Some(range),
+            add: vec![them; 500],
+            drop: vec![me.id; 500],
+            upper: Some(upper),
+        })),
+        4 => Message::Refresh { epoch, level, count: 7 },
+        5 => Message::NotMine { into: Some(me) },
+        6 => Message::Leave { epoch, root: net.rng.below(2) == 0 },
+        7 => Message::Resign { epoch },
+        8 => Message::Move { via: Some(me), epoch },
+        9 => Message::Edge(Box::new(Edge { from: me, level, count: 9, kids: vec![them; 9], want: true })),
+        10 => Message::Yield(Box::new(Yield { level, claim: range, for_: them.id, to: me })),
+        11 => Message::Shift { with: them.id, bound: me.key() },
+        12 => Message::Merge { into: them.id },
+        13 => Message::Thin { count: 0 },
+        14 => Message::Abdicate(Box::new(Record {
+            term: u64::MAX,
+            epoch,
+            level,
+            writer: them.id,
+            members: vec![(me, Key::FIRST); 100],
+            crown: Some(me),
+        })),
+        _ => Message::Found { root: me, nonce: epoch },
+    }
+}
+
+#[test]
+fn what_a_stranger_says_changes_nothing() {
+    let mut net = Net::grown(3, 4, 150);
+    let stranger = net.stranger();
+    let before: Vec<_> = net.views();
+    for _ in 0..3000 {
+        let alive = net.alive();
+        let to = alive[net.rng.below(alive.len() as u64) as usize];
+        let about = alive[net.rng.below(alive.len() as u64) as usize];
+        let message = lie(&mut net, stranger, about);
+        net.say(stranger, to, message);
+        assert_eq!(net.check(false), Vec::<String>::new());
+    }
+    assert!(!net.faulty.is_empty(), "it is noticed");
+    net.run(SECOND);
+    assert_eq!(net.check(true), Vec::<String>::new());
+    let places = |views: &[node_core::overlay::tree::TreeView]| {
+        views.iter().map(|v| (v.me, v.level, v.father, v.range)).collect::<Vec<_>>()
+    };
+    assert_eq!(places(&before), places(&net.views()));
+}
+
+#[test]
+fn a_member_of_the_tree_that_lies_hurts_itself_at_most() {
+    let mut net = Net::grown(4, 4, 150);
+    for _ in 0..2000 {
+        let alive = net.alive();
+        let liar = alive[3];
+        let to = alive[net.rng.below(alive.len() as u64) as usize];
+        let about = alive[net.rng.below(alive.len() as u64) as usize];
+        let message = lie(&mut net, liar, about);
+        if to != liar {
+            net.say(liar, to, message);
+        }
+        net.run(SECOND / 50);
+        assert_eq!(net.check(false), Vec::<String>::new());
+    }
+    // It means well from here on.
+    net.settle(200 * SECOND);
+}
