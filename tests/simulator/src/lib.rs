@@ -10,12 +10,20 @@
 //! | [`world`] | the nodes, their links, and what happens next |
 //! | [`network`] | how long a frame takes and what befalls it |
 //! | [`disk`], [`engine`] | storage that forgets, engines that take their time |
+//! | [`scenario`] | what a run is about, as TOML |
+//! | [`experiment`] | runs of a scenario: growing a network, asking it, hurting it |
+//! | [`report`] | rows, tables, JSON, pictures, baselines |
 
 pub mod disk;
 pub mod engine;
+pub mod experiment;
+pub mod meter;
 pub mod network;
 pub mod queue;
+pub mod report;
 pub mod rng;
+pub mod scenario;
+pub mod swarm;
 pub mod trace;
 pub mod world;
 

@@ -30,10 +30,6 @@ impl World {
         self.sever_later(at as u32);
     }
 
-    pub fn is_frozen(&self, at: usize) -> bool {
-        self.nodes[at].frozen
-    }
-
     /// It goes on, and what came meanwhile comes at once.
     pub fn thaw(&mut self, at: usize) {
         self.nodes[at].frozen = false;

@@ -25,6 +25,10 @@ impl Place {
         self.config.port.is_some() && !self.unreachable
     }
 
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
     /// Its end of the link to a peer, dead or alive.
     pub(super) fn link(&self, peer: u32) -> Option<&Link> {
         let at = self.links.binary_search_by_key(&peer, |link| link.peer).ok()?;
@@ -187,6 +191,13 @@ impl World {
         let Some(link) = place.link(b).filter(|link| !link.dead).copied() else { return };
         self.frames += 1;
         self.bytes += bytes.len() as u64;
+        if let Some(meter) = &mut self.meter {
+            meter.count(from, &bytes);
+        }
+        if let Some(kinds) = &mut self.kinds {
+            let (protocol, message) = kind_of(&bytes);
+            *kinds.entry((protocol.into(), message.into())).or_default() += 1;
+        }
         let mut start = now;
         if self.network.bandwidth > 0 {
             let took = Duration::from_micros(self.network.on_the_line(bytes.len()));

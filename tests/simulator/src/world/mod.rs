@@ -15,6 +15,7 @@ pub use story::{echo, ended};
 
 use crate::disk::Disk;
 use crate::engine::{Engine, MIPS, Program};
+use crate::meter::Meter;
 use crate::network::{Line, Network};
 use crate::queue::{Queue, What};
 use crate::rng::Rng;
@@ -50,6 +51,10 @@ pub struct World {
     pub bytes: u64,
     /// Calls of a node.
     pub events: u64,
+    /// What each node handles, while somebody counts.
+    pub meter: Option<Meter>,
+    /// How many frames of which kind were sent, while somebody counts.
+    pub kinds: Option<BTreeMap<(String, String), u64>>,
     trace: Trace,
     wishes: Wishes,
     /// What happened to frozen nodes meanwhile.
@@ -161,6 +166,8 @@ impl World {
             frames: 0,
             bytes: 0,
             events: 0,
+            meter: None,
+            kinds: None,
             trace: Trace::default(),
             wishes: Wishes::default(),
             held: BTreeMap::new(),
@@ -172,6 +179,11 @@ impl World {
     /// The hash of everything that has happened so far.
     pub fn trace_hash(&self) -> u64 {
         self.trace.hash()
+    }
+
+    /// When the next thing happens.
+    pub fn next_at(&mut self) -> Option<Time> {
+        self.queue.next_at()
     }
 
     /// Events that lie ahead.
@@ -217,7 +229,7 @@ impl World {
         place.life += 1;
         place.engine = Engine::default();
         (place.wake, place.armed, place.line) = (NEVER, NEVER, Line::default());
-        place.node = Some(Node::new(place.id, Config::clone(&place.config), seed, self.now));
+        place.node = Some(Node::new(place.id, place.config.clone(), seed, self.now));
         let blobs: Vec<_> = place.disk.blobs().collect();
         self.drive(at, NodeInput::WallClock(1_700_000_000_000 + self.now.0 / 1000));
         if !blobs.is_empty() {
@@ -391,6 +403,9 @@ impl World {
                         return self.event_at(done, event);
                     }
                 }
+                if let Some(meter) = &mut self.meter {
+                    meter.count(to as usize, &bytes);
+                }
                 let from = self.nodes[from as usize].id;
                 self.drive(to as usize, NodeInput::Received { from, channel, bytes });
             }
@@ -401,11 +416,7 @@ impl World {
                 }
                 match &*input {
                     NodeInput::Storage(reply) => place.disk.sync(reply),
-                    NodeInput::Engine(reply) => {
-                        if !place.engine.is_over(reply) {
-                            return;
-                        }
-                    }
+                    NodeInput::Engine(reply) if !place.engine.is_over(reply) => return,
                     _ => {}
                 }
                 let engine = matches!(*input, NodeInput::Engine(_));
@@ -428,7 +439,7 @@ impl World {
 
     pub fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
-        while self.queue.next_at().is_some_and(|at| at <= end) {
+        while self.next_at().is_some_and(|at| at <= end) {
             self.step();
         }
         self.now = end;

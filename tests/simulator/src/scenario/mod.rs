@@ -1,0 +1,385 @@
+//! Scenarios: what a run is about, as TOML.
+//!
+//! Unknown keys and absurd values are errors that name the line. All times end in their unit;
+//! pairs are a range to draw from.
+
+mod values;
+
+pub use values::{Asked, Int, Range, Share, Time};
+
+use crate::network::{Latency, Mischief, Network};
+use crate::rng::Rng;
+use node_core::discovery::nearest::Way;
+use serde::Deserialize;
+use std::ops::Range as Span;
+use toml::Spanned;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// For people, printed above the table.
+    pub about: String,
+    #[serde(default = "one_seed")]
+    pub seeds: Vec<u64>,
+    pub nodes: Int<1, 4_000_000>,
+    #[serde(default)]
+    pub network: NetworkPart,
+    #[serde(default)]
+    pub tree: TreePart,
+    /// Kinds of nodes; one kind with one slot each if none are given.
+    #[serde(default)]
+    pub population: Vec<Kind>,
+    pub discovery: Option<Discovery>,
+    pub traffic: Option<Traffic>,
+    pub churn: Option<Churn>,
+}
+
+fn one_seed() -> Vec<u64> {
+    vec![1]
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkPart {
+    pub latency: LatencyPart,
+    /// Of each node's line; without it lines are wide.
+    pub bandwidth_kbps: Option<Int<1, 100_000_000>>,
+    pub mischief: Option<MischiefPart>,
+    /// What a new connection costs before it carries anything, in latencies.
+    pub dial_hops: Option<Int<0, 10>>,
+    pub dial_timeout_s: Option<Range>,
+    pub notice_s: Option<Range>,
+    pub keepalive_s: Option<Range>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum LatencyPart {
+    ConstantMs(Time),
+    UniformMs(Range),
+    /// One row a region, from it to each.
+    Regions {
+        ms: Spanned<Vec<Vec<Time>>>,
+        #[serde(default)]
+        jitter_ms: Option<Time>,
+    },
+}
+
+impl Default for LatencyPart {
+    fn default() -> Self {
+        LatencyPart::ConstantMs(Time(200.0))
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MischiefPart {
+    pub loss: Share,
+    pub duplication: Share,
+    pub reordering: Share,
+    pub late_ms: Time,
+    /// Protocols whose frames it befalls; all without it.
+    pub of: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TreePart {
+    pub m: Int<2, 64>,
+    /// m without it.
+    pub k: Option<Spanned<Int<1, 64>>>,
+    pub joins_per_s: Int<1, 1_000_000>,
+    pub order: Order,
+}
+
+impl Default for TreePart {
+    fn default() -> Self {
+        TreePart { m: Int(10), k: None, joins_per_s: Int(500), order: Order::Random }
+    }
+}
+
+/// In which order of addresses nodes join.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    #[default]
+    Random,
+    Ascending,
+    Descending,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kind {
+    /// Of all nodes; the shares are scaled to one.
+    pub share: Share,
+    #[serde(default = "one_slot")]
+    pub slots: Int<0, 8192>,
+    /// Speed of a slot; a range is drawn from for each node.
+    pub mips: Option<Range>,
+    #[serde(default)]
+    pub browser: bool,
+    /// Nobody can connect to it.
+    #[serde(default)]
+    pub hidden: bool,
+    /// Which row of the latencies.
+    #[serde(default)]
+    pub region: Int<0, 255>,
+    /// How long it stays, and stays away; it is always there without.
+    pub session: Option<Session>,
+}
+
+fn one_slot() -> Int<0, 8192> {
+    Int(1)
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Session {
+    pub median_min: Time,
+    /// Of the Weibull distribution; below 1 many are short and a few very long.
+    #[serde(default)]
+    pub shape: Option<Spanned<f64>>,
+    /// Median of the time between two sessions.
+    pub away_min: Time,
+    /// How many of them end with a word.
+    #[serde(default)]
+    pub polite: Share,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WayName {
+    Paper,
+    Ours,
+}
+
+impl WayName {
+    pub fn name(self) -> &'static str {
+        match self {
+            WayName::Paper => "paper",
+            WayName::Ours => "ours",
+        }
+    }
+
+    pub fn way(self) -> Way {
+        match self {
+            WayName::Paper => Way::Paper,
+            WayName::Ours => Way::Ours,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Discovery {
+    pub ways: Vec<WayName>,
+    /// Tasks of one request after the other; "all" for one a node.
+    pub asked: Vec<Asked>,
+    /// Requests of each size, each from another node; the worst counts.
+    #[serde(default = "one")]
+    pub repeat: Int<1, 1000>,
+    /// Between requests, so that every slot is free and known as such again.
+    #[serde(default = "rest")]
+    pub rest_s: Time,
+}
+
+fn one() -> Int<1, 1000> {
+    Int(1)
+}
+
+fn rest() -> Time {
+    Time(90.0)
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    pub ways: Vec<WayName>,
+    pub m: Vec<Int<2, 64>>,
+    pub activity: Vec<Activity>,
+    /// Before anything is counted.
+    pub warm_s: Time,
+    pub count_s: Int<1, 100_000>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Activity {
+    pub name: String,
+    /// Of each node, a second.
+    pub requests: Spanned<f64>,
+    pub tasks: Range,
+    /// How long a task keeps its slot.
+    pub task_s: Range,
+    /// The mean load of leaves that `--calibrate` looks for, messages a second.
+    pub leaf_mean: Option<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Churn {
+    pub fault: Vec<Fault>,
+    /// Tasks of each request, as a share of the nodes.
+    pub asked: Share,
+    #[serde(default = "ask_every")]
+    pub ask_every_s: Time,
+}
+
+fn ask_every() -> Time {
+    Time(30.0)
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    pub name: String,
+    /// How long the sessions of the population come and go.
+    pub sessions_min: Option<Time>,
+    /// So many die at once, without a word.
+    #[serde(default)]
+    pub die: Share,
+    /// So many stand still for so long.
+    #[serde(default)]
+    pub freeze: Share,
+    /// So many are cut off from the others for so long.
+    #[serde(default)]
+    pub part: Share,
+    #[serde(default)]
+    pub for_s: Time,
+    /// How long it may take until all is well.
+    pub within_s: Time,
+    /// Comings and goings one by one, as recorded elsewhere.
+    #[serde(default)]
+    pub trace: Vec<Event>,
+}
+
+/// One line of a trace.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    pub at_s: Time,
+    pub node: Int<0, 4_000_000>,
+    pub what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    Join,
+    Leave,
+    Crash,
+    Freeze,
+    Thaw,
+}
+
+impl Scenario {
+    /// Reads a scenario; the error names the line and says what is wrong there.
+    pub fn read(text: &str) -> Result<Scenario, String> {
+        let scenario: Scenario = toml::from_str(text).map_err(|error| error.to_string())?;
+        scenario.check(text)?;
+        Ok(scenario)
+    }
+
+    fn check(&self, text: &str) -> Result<(), String> {
+        let at = |span: Span<usize>| text[..span.start.min(text.len())].lines().count().max(1);
+        let parts = [self.discovery.is_some(), self.traffic.is_some(), self.churn.is_some()];
+        if parts.iter().filter(|part| **part).count() != 1 {
+            return Err("a scenario has one of [discovery], [traffic] and [churn]".into());
+        }
+        if self.seeds.is_empty() {
+            return Err("seeds: at least one is needed".into());
+        }
+        if let Some(k) = &self.tree.k {
+            let (line, k, m) = (at(k.span()), k.get_ref().0, self.tree.m.0);
+            if 2 * k < m || k > m {
+                return Err(format!("line {line}: k = {k}; it has to be between m/2 and m = {m}"));
+            }
+        }
+        if let LatencyPart::Regions { ms, .. } = &self.network.latency {
+            let (line, rows) = (at(ms.span()), ms.get_ref());
+            if rows.is_empty() || rows.iter().any(|row| row.len() != rows.len()) {
+                return Err(format!("line {line}: the latencies of regions are a square, one row a region"));
+            }
+            let regions = rows.len() as u64;
+            if let Some(kind) = self.population.iter().find(|kind| kind.region.0 >= regions) {
+                let region = kind.region.0;
+                return Err(format!(
+                    "line {line}: there are {regions} regions from 0, and nodes in {region}"
+                ));
+            }
+        }
+        for kind in &self.population {
+            if let Some(shape) = kind.session.as_ref().and_then(|session| session.shape.as_ref())
+                && !(0.1..=10.0).contains(shape.get_ref())
+            {
+                let (line, shape) = (at(shape.span()), shape.get_ref());
+                return Err(format!("line {line}: shape = {shape}; it has to be between 0.1 and 10"));
+            }
+        }
+        if !self.population.is_empty() && self.population.iter().all(|kind| kind.share.0 <= 0.0) {
+            return Err("population: all shares are 0".into());
+        }
+        for activity in self.traffic.iter().flat_map(|traffic| &traffic.activity) {
+            let (line, requests) = (at(activity.requests.span()), *activity.requests.get_ref());
+            if !(requests > 0.0 && requests <= 10_000.0) {
+                return Err(format!(
+                    "line {line}: requests = {requests}; it has to be above 0, at most 10000"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn k(&self) -> u8 {
+        self.tree.k.as_ref().map_or(self.tree.m.0, |k| k.get_ref().0) as u8
+    }
+
+    pub fn network(&self) -> Network {
+        let part = &self.network;
+        let defaults = Network::default();
+        let latency = match &part.latency {
+            LatencyPart::ConstantMs(time) => Latency::Constant(time.millis_as_micros()),
+            LatencyPart::UniformMs(range) => {
+                Latency::Uniform(range.low.millis_as_micros(), range.high.millis_as_micros())
+            }
+            LatencyPart::Regions { ms, jitter_ms } => Latency::Regions {
+                between: (ms.get_ref().iter())
+                    .map(|row| row.iter().map(Time::millis_as_micros).collect())
+                    .collect(),
+                jitter: jitter_ms.map_or(0, |jitter| jitter.millis_as_micros()),
+            },
+        };
+        let mischief = part.mischief.clone().unwrap_or_default();
+        Network {
+            latency,
+            bandwidth: part.bandwidth_kbps.map_or(0, |kbps| kbps.0 * 1000),
+            mischief: Mischief {
+                loss: mischief.loss.0,
+                duplication: mischief.duplication.0,
+                reordering: mischief.reordering.0,
+                late: mischief.late_ms.millis_as_micros(),
+            },
+            mischief_of: mischief.of,
+            dial_hops: part.dial_hops.map_or(defaults.dial_hops, |hops| hops.0 as f64),
+            dial_timeout: part.dial_timeout_s.map_or(defaults.dial_timeout, Range::seconds_as_micros),
+            notice: part.notice_s.map_or(defaults.notice, Range::seconds_as_micros),
+            keepalive: part.keepalive_s.map(Range::seconds_as_micros),
+            ..defaults
+        }
+    }
+
+    /// Which kind the next node is of.
+    pub fn draw_kind(&self, rng: &mut Rng) -> Option<usize> {
+        let all: f64 = self.population.iter().map(|kind| kind.share.0).sum();
+        let mut left = rng.unit() * all;
+        let found = self.population.iter().position(|kind| {
+            left -= kind.share.0;
+            left < 0.0
+        });
+        found.or(self.population.len().checked_sub(1))
+    }
+}
+
+#[cfg(test)]
+mod tests;
