@@ -145,7 +145,7 @@ fn status(state: State) -> Message {
 fn an_impossible_availability_is_a_fault_and_changes_nothing() {
     let (mut net, father, child) = quiet_net();
     let before = net.nodes[father].machine.state().view();
-    let good = State { low: 1, high: 1, slots: 1, power: 2000, hops: 0, memory: 31, kinds: 1 };
+    let good = State { low: 1, high: 1, slots: 1, power: 2000, hops: 0, memory: 31, kinds: 1, usual: 255 };
     let lies = [
         State { high: 2, ..good },
         State { low: 2, high: 1, ..good },
@@ -164,7 +164,18 @@ fn an_impossible_availability_is_a_fault_and_changes_nothing() {
 
 fn ask(from: usize, tasks: u32, toward: Toward) -> Message {
     let origin = contact(from);
-    Message::Ask(Ask { id: 1, part: 1, origin, asked: 10, tasks, given: tasks, needs: None, hops: 1, toward })
+    Message::Ask(Ask {
+        id: 1,
+        part: 1,
+        origin,
+        asked: 10,
+        tasks,
+        given: tasks,
+        needs: None,
+        hops: 1,
+        toward,
+        back: 0,
+    })
 }
 
 #[test]
@@ -188,6 +199,7 @@ fn requests_from_who_is_not_where_it_claims_to_be_take_nothing() {
         needs: None,
         hops: 1,
         toward: Toward::Up,
+        back: 0,
     });
     assert_eq!(say(&mut net, father, child, more).len(), 1, "more than was asked for");
     assert_eq!(net.reserved.len(), 0);

@@ -194,7 +194,8 @@ fn a_large_request_goes_straight_and_a_small_one_stays_near() {
 
 #[test]
 fn guests_count_in_their_hosts_branch_and_are_found_through_it() {
-    let mut net = ours(11, 100);
+    let config = NearestConfig { guests_hear: true, ..NearestConfig::new(Way::Ours) };
+    let mut net = Net::settled(11, 100, 4, 3, config);
     let host = net.leaf();
     // A node outside the tree.
     let guest = (0..100).rfind(|i| net.nodes[*i].level == 0).unwrap();

@@ -94,6 +94,7 @@ impl Pending {
             needs: self.needs,
             hops: self.hops,
             toward,
+            back: 0,
         }
     }
 

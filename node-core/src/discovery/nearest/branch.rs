@@ -10,6 +10,7 @@ use crate::discovery::Needs;
 use crate::ids::NodeId;
 use crate::node::config::Platform;
 use crate::overlay::contact::Contact;
+use crate::time::Time;
 use serde::{Deserialize, Serialize};
 
 /// Hops to a free slot where there is none.
@@ -31,7 +32,13 @@ pub struct State {
     pub memory: u8,
     /// A bit for each platform that is there, and one for branches that are more than a node.
     pub kinds: u8,
+    /// A leaf's: how long it is usually at work once it was taken, in eighths of a second;
+    /// [`UNUSUAL`] if that is long or not known.
+    pub usual: u8,
 }
+
+/// No usual time of work.
+pub const UNUSUAL: u8 = u8::MAX;
 
 impl State {
     pub(super) fn of_node(free: u32, slots: u32, power: u32, memory: u64, platform: Platform) -> State {
@@ -43,6 +50,7 @@ impl State {
             hops: if free > 0 { 0 } else { NOWHERE },
             memory: memory.checked_ilog2().unwrap_or(0) as u8,
             kinds: if slots > 0 { kind(platform) } else { 0 },
+            usual: UNUSUAL,
         }
     }
 
@@ -161,6 +169,8 @@ pub(super) struct Entry {
     given: u32,
     /// `given` when it last repeated its state.
     settled: u32,
+    /// So many slots count as free again at that time, unless it says otherwise before.
+    returns: Option<(Time, u32)>,
     /// Units that did not come to run there, halved with time; the branch is asked last.
     pub refusals: u8,
     /// A guest of this host: in no tree, and told by its host.
@@ -175,6 +185,7 @@ impl Entry {
             bounds: Bounds::default(),
             given: 0,
             settled: 0,
+            returns: None,
             refusals: 0,
             guest: false,
         }
@@ -202,6 +213,9 @@ impl Entry {
         self.state = state;
         self.bounds = Bounds::of(&state, config);
         let on_the_way = self.given.wrapping_sub(got);
+        if on_the_way == 0 {
+            self.returns = None;
+        }
         // More than half the circle is a count of another time.
         if config.quiet() && on_the_way < 1 << 31 {
             self.bounds = self.bounds.less(on_the_way);
@@ -216,6 +230,7 @@ impl Entry {
     /// It is not to be reached.
     pub(super) fn lose(&mut self) {
         self.bounds = Bounds::default();
+        self.returns = None;
         self.state = State { low: 0, high: 0, power: 0, hops: NOWHERE, ..self.state };
     }
 
@@ -228,9 +243,27 @@ impl Entry {
         self.given
     }
 
+    /// Modification: what it was given just now counts as free again after that time.
+    pub(super) fn presume(&mut self, at: Time, tasks: u32) {
+        let (before, more) = self.returns.unwrap_or((at, 0));
+        self.returns = Some((before.max(at), more.saturating_add(tasks)));
+    }
+
+    pub(super) fn returns_at(&self) -> Option<Time> {
+        self.returns.map(|(at, _)| at)
+    }
+
+    /// Counts as free what should be by now.
+    pub(super) fn come_back(&mut self, now: Time) {
+        if let Some((_, tasks)) = self.returns.take_if(|(at, _)| *at <= now) {
+            self.bounds = self.bounds.back(tasks, self.state.slots);
+        }
+    }
+
     /// It sent back some of what it was given: unless that was for their needs, it has nothing
     /// left.
     pub(super) fn refused(&mut self, tasks: u32, for_needs: bool, config: &NearestConfig) {
+        self.returns = None;
         if for_needs {
             if config.quiet() {
                 self.bounds = self.bounds.back(tasks, self.state.slots);
@@ -304,6 +337,19 @@ impl Told {
             News::Later
         } else {
             News::None
+        }
+    }
+
+    /// Whether the other will know without a word that so many more are free.
+    pub(super) fn will_know(&self, now: &State, returning: u32) -> bool {
+        let expected = self.bounds.high.saturating_add(returning);
+        self.state.is_some() && (self.bounds.high..=expected).contains(&now.high)
+    }
+
+    /// Slots that it gave tasks to count as free again.
+    pub(super) fn come_back(&mut self, tasks: u32) {
+        if let Some(state) = &self.state {
+            self.bounds = self.bounds.back(tasks, state.slots);
         }
     }
 

@@ -92,6 +92,9 @@ pub struct NearestConfig {
     pub slots_a_node: u32,
     /// Guests of a host.
     pub guests: usize,
+    /// Whether guests run this machine themselves, and hear of what they are given. Pages do not;
+    /// what nobody comes for then counts as free again after its lease.
+    pub guests_hear: bool,
     /// Whether slots of guests serve others than the host: it must relay what these say.
     pub relays: bool,
 }
@@ -120,6 +123,7 @@ impl NearestConfig {
             queries: 64,
             slots_a_node: 1 << 13,
             guests: 64,
+            guests_hear: false,
             relays: true,
         }
     }

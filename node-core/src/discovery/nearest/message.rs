@@ -115,6 +115,9 @@ pub struct Ask {
     /// From the origin to the addressee.
     pub hops: u8,
     pub toward: Toward,
+    /// To a leaf: after so many eighths of a second it counts as free again, and only has to say
+    /// if it is not. 0: it says when it is.
+    pub back: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -304,6 +307,7 @@ mod tests {
             needs: None,
             hops: 3,
             toward: Toward::Down,
+            back: 0,
         };
         let bytes = rmp_serde::to_vec(&Message::Ask(ask.clone())).unwrap();
         assert!(bytes.len() <= 90, "{}", bytes.len());

@@ -17,13 +17,14 @@ mod config;
 mod ledger;
 mod message;
 mod place;
+mod presume;
 mod query;
 mod request;
 mod single;
 mod tell;
 mod view;
 
-pub use branch::{NOWHERE, State};
+pub use branch::{NOWHERE, State, UNUSUAL};
 pub use config::{Changes, NearestConfig, Policy, Way};
 pub use ledger::Load;
 pub use message::{
@@ -83,6 +84,7 @@ pub struct Nearest {
     /// The tree had nothing left; until then it is not asked again.
     dry_until: Time,
     dry: Duration,
+    usual: presume::Usual,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,6 +95,8 @@ pub enum Timer {
     Settle,
     /// The same for changes that may wait a little.
     Pace,
+    /// What was taken counts as free again.
+    Returns,
     /// All is told again.
     Refresh,
     /// Whoever was given parts of this request had time enough.
@@ -158,6 +162,7 @@ impl Protocol for Nearest {
             Input::Up(peer) => self.up(peer, cx),
             Input::Down(peer) => self.down(peer, cx),
         }
+        self.watch_work(cx);
         self.tell(false, cx);
         self.watch_leases(cx);
     }
@@ -193,6 +198,7 @@ impl Nearest {
             shunned: Vec::new(),
             dry_until: Time::ZERO,
             dry: Duration::ZERO,
+            usual: presume::Usual::default(),
         }
     }
 
@@ -233,6 +239,7 @@ impl Nearest {
             }
             Timer::Settle => self.settle(cx),
             Timer::Pace => self.tell(true, cx),
+            Timer::Returns => self.return_slots(cx),
             Timer::Refresh => self.refresh(cx),
             Timer::Pending(key) => self.out_of_time(key, cx),
             Timer::Query(id) => self.query_is_late(id, cx),

@@ -78,6 +78,7 @@ impl Nearest {
             needs,
             hops: 0,
             toward: Toward::Up,
+            back: 0,
         };
         let asked = Asked {
             query: query.id,

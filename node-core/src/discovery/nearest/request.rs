@@ -97,7 +97,9 @@ impl Nearest {
         let taken =
             self.take(&ask.origin, ask.tasks, &ask.needs.unwrap_or_default(), ask.asked, ask.hops, cx);
         let slots = ask.tasks - taken;
-        if slots > 0 {
+        if slots == 0 {
+            self.will_return(taken, ask.back, cx);
+        } else {
             let for_needs = ask.needs.is_some_and(|needs| !self.ledger.meets(&needs));
             self.branch.up.refuse(slots, for_needs, &self.config);
             cx.send(father, Message::Refuse(Refuse { slots, for_needs }));
@@ -142,6 +144,7 @@ impl Nearest {
         let hops = pending.farthest.saturating_add(1);
         let across = pending.toward == Toward::Up;
         let (parts, rest) = self.share(tasks - own, &needs, pending.origin.id, across, &pending.exhausted);
+        let plenty = self.has_plenty();
         for Part { to, tasks, across, guest, leaf } in parts {
             let part = pending.next_part(key);
             let given = self.branch.entry(to.id).map_or(0, |e| e.give(tasks, &config));
@@ -150,9 +153,14 @@ impl Nearest {
                 (false, true) if config.quiet() => Toward::Take,
                 (false, _) => Toward::Down,
             };
-            let ask = Ask { hops, ..pending.ask(part, tasks, given, toward) };
-            cx.send(to.id, Message::Ask(ask));
-            if toward == Toward::Take {
+            let back = if toward == Toward::Take && plenty { self.presume(to.id, tasks, cx) } else { 0 };
+            let ask = Ask { hops, back, ..pending.ask(part, tasks, given, toward) };
+            if guest && !config.guests_hear {
+                self.keep_for_guest(to.id, tasks, pending.asked, cx);
+            } else {
+                cx.send(to.id, Message::Ask(ask));
+            }
+            if toward == Toward::Take || (guest && !config.guests_hear) {
                 // It is this node's word that counts unless it refuses.
                 pending.placed += tasks;
                 let by = if guest { self.contact(cx.me) } else { to };

@@ -181,7 +181,18 @@ impl Nearest {
         cx.set_timer(Timer::Query(id), self.config.patience_at(0, tasks, needs.is_some()));
         let origin = self.contact(cx.me);
         let part = self.next();
-        let ask = Ask { id, part, origin, asked: tasks, tasks, given: 0, needs, hops: 0, toward: Toward::Up };
+        let ask = Ask {
+            id,
+            part,
+            origin,
+            asked: tasks,
+            tasks,
+            given: 0,
+            needs,
+            hops: 0,
+            toward: Toward::Up,
+            back: 0,
+        };
         self.single(cx.me, ask, false, cx);
     }
 }

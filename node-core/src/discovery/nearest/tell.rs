@@ -10,7 +10,8 @@ use std::time::Duration;
 impl Nearest {
     /// This node's branch, itself included.
     pub(super) fn state(&self) -> State {
-        self.branch.state(self.ledger.state(), &self.config)
+        let state = self.branch.state(self.ledger.state(), &self.config);
+        State { usual: self.usual.told(), ..state }
     }
 
     /// Tells the father, or the peers in the root group, what has become important; all of it,
@@ -18,14 +19,19 @@ impl Nearest {
     pub(super) fn tell(&mut self, all: bool, cx: &mut Cx<'_, Self>) {
         let (state, config) = (self.state(), self.config.clone());
         let (mut soon, mut later) = (false, false);
+        let returning = self.usual.returning();
         let is_leaf = self.level == 0 && state.is_leaf();
         let up = self.father.map(|father| (father.id, &mut self.branch.up));
         let beside = self.branch.peers.iter_mut().map(|p| (p.entry.contact.id, &mut p.told));
         let beside = beside.filter(|_| self.father.is_none());
         for (to, told) in up.into_iter().chain(beside) {
+            if is_leaf && !all && returning > 0 && told.will_know(&state, returning) {
+                continue;
+            }
             match told.news(&state, &config) {
                 News::Now if all || !config.quiet() || told.is_urgent(&state, is_leaf) => {
                     let got = told.tell(state, &config);
+                    self.usual.said();
                     cx.send(to, Message::Status(Status { state, got, refresh: false }));
                 }
                 News::Now => soon = true,
@@ -85,6 +91,7 @@ impl Nearest {
         let (state, config) = (self.state(), self.config.clone());
         if let Some(father) = self.father {
             let got = self.branch.up.tell(state, &config);
+            self.usual.said();
             cx.send(father.id, Message::Status(Status { state, got, refresh: true }));
         } else {
             for peer in &mut self.branch.peers {
