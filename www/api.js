@@ -64,6 +64,7 @@ const json = async (path, options) => (await request(path, { accept: "applicatio
 
 export const network = (signal) => json("network", { signal });
 export const nodes = async (signal) => (await json("nodes", { signal })).nodes;
+export const tree = (signal) => json("tree", { signal });
 export const jobs = (limit, cursor, signal) => json(`jobs?${query({ limit, cursor })}`, { signal });
 export const job = (id, signal) => json(`jobs/${encodeURIComponent(id)}`, { signal });
 export const cancel = (id) => json(`jobs/${encodeURIComponent(id)}`, { method: "DELETE" });

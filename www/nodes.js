@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { copyButton, h, renew, setHidden, setText } from "./dom.js";
 import { count, plural, span } from "./format.js";
 import { empty } from "./progress.js";
+import { treePart } from "./tree.js";
 
 /** Silence that is worth a word; a lease ends after seven seconds of it. */
 const SILENT = 6;
@@ -24,9 +25,10 @@ export function nodesView() {
   const none = empty("Only the gateway is here",
     h("p", null, "A gateway keeps jobs and computes only with the slots that it was given. Ask others to join, or open a tab on the donate page yourself."),
     joining());
+  const tree = treePart();
   const element = h("div", { class: "page" },
     h("div", { class: "head" }, h("h1", null, "Nodes"), summary),
-    list, none);
+    list, none, tree.element);
 
   return {
     title: "Nodes",
@@ -43,6 +45,7 @@ export function nodesView() {
       setText(more, nodes.length > MOST ? `${count(nodes.length - MOST)} more are not shown. “manyhands nodes” lists all.` : "");
       setHidden(more, nodes.length <= MOST);
       renew(body, nodes.slice(0, MOST), (node) => node.id, nodeRow);
+      await tree.load(nodes, signal);
     },
   };
 }

@@ -101,8 +101,8 @@ export class Swarm {
     await this.#gateway(["--slots", "0", ...ports]);
   }
 
-  worker(name, slots = 1) {
-    return this.#up(["--join", this.url, "--name", name, "--slots", String(slots)], name);
+  worker(name, slots = 1, ...args) {
+    return this.#up(["--join", this.url, "--name", name, "--slots", String(slots), ...args], name);
   }
 
   async #up(args, folder) {
@@ -169,6 +169,12 @@ export class Swarm {
   /** Waits until the list of nodes is as it should be; gives the list. */
   nodes(enough) {
     const load = async ({ name }) => (name === "nodes" ? (await this.api("nodes")).nodes : undefined);
+    return this.#wait("events", load, enough);
+  }
+
+  /** Waits until the gateway's part of the tree is as it should be; gives it. */
+  tree(enough) {
+    const load = async ({ name }) => (name === "nodes" ? this.api("tree") : undefined);
     return this.#wait("events", load, enough);
   }
 

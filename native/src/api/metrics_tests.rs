@@ -28,6 +28,7 @@ fn node(platform: Platform) -> NodeView {
         name: String::new(),
         platform,
         gateway: false,
+        guest: false,
         me: false,
         slots: 4,
         free: 1,

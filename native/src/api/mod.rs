@@ -29,6 +29,7 @@ mod request;
 mod results;
 mod serve;
 mod time;
+mod tree;
 
 pub(crate) use guard::public_host;
 pub(crate) use serve::serve;
@@ -151,6 +152,7 @@ pub(crate) fn router(state: ApiState) -> Router {
     Router::new()
         .route("/api/v1/network", get(network::network))
         .route("/api/v1/nodes", get(network::nodes))
+        .route("/api/v1/tree", get(tree::tree))
         .route("/api/v1/openapi.json", get(openapi::document))
         .route("/metrics", get(metrics::scrape))
         .route("/healthz", get(network::health))

@@ -52,6 +52,8 @@ pub(super) struct NodeInfo {
     name: String,
     platform: PlatformName,
     gateway: bool,
+    /// It takes no connections: a page, or a node behind a wall. Its gateway is its host.
+    guest: bool,
     /// It is the gateway that answers.
     me: bool,
     /// Tasks that it runs at once.
@@ -86,6 +88,7 @@ impl From<NodeView> for NodeInfo {
                 Platform::Browser => PlatformName::Browser,
             },
             gateway: node.gateway,
+            guest: node.guest,
             me: node.me,
             slots: node.slots,
             free: node.free,
@@ -252,9 +255,13 @@ impl Names {
         Names(node.names())
     }
 
+    /// Empty if nobody of that id was here.
+    pub(super) fn get(&self, node: NodeId) -> String {
+        self.0.get(&node).cloned().unwrap_or_default()
+    }
+
     fn share(&self, (node, units, cpu_us): (NodeId, u64, u64)) -> NodeShare {
-        let name = self.0.get(&node).cloned().unwrap_or_default();
-        NodeShare { node, short: node.short(), name, units, cpu_s: seconds(cpu_us) }
+        NodeShare { node, short: node.short(), name: self.get(node), units, cpu_s: seconds(cpu_us) }
     }
 }
 
@@ -404,7 +411,7 @@ impl UnitOutcome {
 /// What stands in a path without being encoded (RFC 3986: unreserved, and `/`).
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-fn text<T: std::fmt::Display, S: Serializer>(id: &T, s: S) -> Result<S::Ok, S::Error> {
+pub(super) fn text<T: std::fmt::Display, S: Serializer>(id: &T, s: S) -> Result<S::Ok, S::Error> {
     s.collect_str(id)
 }
 

@@ -120,6 +120,10 @@ pub(crate) struct UpArgs {
     /// A host name under which people reach this gateway; may be repeated
     #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) public_host: Vec<String>,
+    /// Siblings in a group of the tree of nodes, at least; the same on all nodes of a swarm
+    /// [default: 10]
+    #[arg(long, value_name = "M")]
+    pub(crate) tree_degree: Option<u8>,
     /// Settings; flags and MANYHANDS_UP_… variables win over them [default: the user's, else
     /// /etc/manyhands/config.toml]
     #[arg(long, env = "MANYHANDS_CONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]

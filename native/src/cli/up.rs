@@ -99,6 +99,7 @@ fn settle(args: UpArgs, data: Option<PathBuf>) -> Result<UpConfig, Failure> {
         name: args.name,
         invite: args.invite,
         public_host: several(args.public_host),
+        tree_degree: args.tree_degree,
         data,
     };
     let variables = UpLayer::from_env(|name| std::env::var(name).ok()).map_err(Failure::usage)?;
@@ -148,6 +149,7 @@ impl Up {
                 slots: config.slots,
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),
+                tree: node_core::overlay::tree::TreeConfig::of(config.tree_degree),
                 ..node_core::Config::default()
             },
             listen: Some(listen_addresses(config)),

@@ -10,6 +10,8 @@ pub struct NodeView {
     pub name: String,
     pub platform: Platform,
     pub gateway: bool,
+    /// It takes no connections: a page, or a node behind a wall.
+    pub guest: bool,
     /// This very node.
     pub me: bool,
     pub slots: u32,

@@ -1,6 +1,7 @@
 //! The node as people see it.
 
 use super::Node;
+use super::config::Config;
 use super::snapshot::{JobView, NodeView, UnitView, WorkView};
 use crate::ids::{JobId, NodeId};
 use crate::time::Time;
@@ -24,7 +25,7 @@ impl Node {
 
     /// This node, then its neighbours.
     pub fn nodes(&self, now: Time) -> Vec<NodeView> {
-        let view = |id, name: &str, platform, gateway, silent_us| {
+        let view = |id, name: &str, platform, gateway, guest, silent_us| {
             let offer = self.finder.state().offer_of(id).unwrap_or_default();
             let (held, units_done, cpu_us) = self.owner.state().work_of(id);
             NodeView {
@@ -32,6 +33,7 @@ impl Node {
                 name: name.into(),
                 platform,
                 gateway,
+                guest,
                 me: id == self.me,
                 slots: offer.slots,
                 free: offer.free,
@@ -41,12 +43,13 @@ impl Node {
                 silent_us,
             }
         };
-        let mut me = view(self.me, &self.config.name, self.config.platform, self.config.gateway, 0);
+        let Config { name, platform, gateway, port, .. } = &*self.config;
+        let mut me = view(self.me, name, *platform, *gateway, port.is_none(), 0);
         me.slots = self.runner.state().slots();
         let mut all = vec![me];
         all.extend(self.neighbours.state().all().map(|(id, hello, heard)| {
             let silent_us = now.since(heard).as_micros() as u64;
-            view(id, &hello.name, hello.platform, hello.gateway, silent_us)
+            view(id, &hello.name, hello.platform, hello.gateway, hello.port.is_none(), silent_us)
         }));
         all
     }

@@ -1,0 +1,74 @@
+// The tree that finds idle nodes, as far as this gateway knows it: the branches beside it and
+// below it, each with what is free, and the guests that it hosts. No node knows all of it.
+
+import * as api from "./api.js";
+import { h, renew, setHidden, setText } from "./dom.js";
+import { count, plural } from "./format.js";
+
+export function treePart() {
+  const words = h("p", { class: "soft" });
+  const drawing = h("ul", { class: "tree" });
+  const element = h("section", { "aria-labelledby": "tree", hidden: true },
+    h("h2", { id: "tree" }, "Tree"),
+    h("div", { class: "card pad" }, words, drawing));
+
+  return {
+    element,
+    async load(nodes, signal) {
+      const tree = await api.tree(signal);
+      const guests = nodes.filter((node) => node.guest && !node.me);
+      setHidden(element, !tree.joined && guests.length === 0);
+      setText(words, says(tree));
+      renew(drawing, rows(tree, guests), (row) => row.id, treeRow);
+    },
+  };
+}
+
+function says(tree) {
+  if (!tree.joined) return "Nobody who can be dialled has joined yet. Guests are connected to this gateway alone.";
+  const whole = tree.network_slots ? `${plural(tree.network_slots, "slot")} in all. ` : "";
+  return `${whole}Requests for slots go along these lines. What is free is told in steps of powers of two, so it is a range.`;
+}
+
+/** From the top down: what is above, the group of the root or its own, what is below, guests. */
+function rows(tree, guests) {
+  const row = (depth, kind) => (node) => ({ ...node, depth, kind });
+  const above = [...tree.above].reverse().map((node, depth) => row(depth, "above")(node));
+  const level = above.length;
+  const me = { ...tree.me, ...tree.branch, depth: level, kind: "me" };
+  const slots = (node) => ({ ...node, free_at_least: node.free, free_at_most: node.free });
+  return [
+    ...above,
+    me,
+    ...tree.children.map(row(level + 1, "below")),
+    ...guests.map((node) => row(level + 1, "guest")(slots(node))),
+    ...tree.siblings.map(row(level, "beside")),
+    ...tree.peers.map(row(level, "beside")),
+  ];
+}
+
+const KINDS = { above: "above this gateway", me: "this gateway", below: "below", beside: "beside", guest: "guest" };
+
+function treeRow() {
+  const name = h("span", { class: "name" });
+  const kind = h("span", { class: "soft small" });
+  const sure = h("span", { class: "sure" });
+  const maybe = h("span", { class: "maybe" });
+  const meter = h("span", { class: "free-bar", "aria-hidden": "true" }, sure, maybe);
+  const words = h("span", { class: "number small" });
+  return {
+    element: h("li", null, h("span", { class: "who" }, name, kind), meter, words),
+    update(node) {
+      const [low, high] = [Math.min(node.free_at_least ?? 0, node.slots ?? 0), Math.min(node.free_at_most ?? 0, node.slots ?? 0)];
+      this.element.style.setProperty("--depth", node.depth);
+      this.element.dataset.kind = node.kind;
+      setText(name, node.name || node.short);
+      name.title = node.id;
+      setText(kind, KINDS[node.kind]);
+      setHidden(meter, !node.slots);
+      sure.style.width = `${(100 * low) / (node.slots || 1)}%`;
+      maybe.style.width = `${(100 * (high - low)) / (node.slots || 1)}%`;
+      setText(words, node.slots ? `${low === high ? count(low) : `${count(low)} to ${count(high)}`} of ${count(node.slots)} free` : node.slots === 0 ? "gives none" : "");
+    },
+  };
+}
