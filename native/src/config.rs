@@ -144,7 +144,9 @@ impl UpLayer {
         // Paper 000 measures 4 to 10 and is fastest with the last.
         let tree_degree = self.tree_degree.unwrap_or(10);
         if !(2..=64).contains(&tree_degree) {
-            return Err(format!("a tree of degree {tree_degree} cannot be built: give --tree-degree 2 to 64"));
+            return Err(format!(
+                "a tree of degree {tree_degree} cannot be built: give --tree-degree 2 to 64"
+            ));
         }
         let name = self.name.unwrap_or_else(host_name);
         if name.len() > MAX_NAME || name.chars().any(char::is_control) {

@@ -84,11 +84,11 @@ impl Node {
         self.overlays.nearest.state().view()
     }
 
-    fn to_tree(&mut self, command: tree::Command) {
+    fn tree_command(&mut self, command: tree::Command) {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Command(command))));
     }
 
-    fn to_nearest(&mut self, command: nearest::Command) {
+    fn nearest_command(&mut self, command: nearest::Command) {
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Command(command))));
     }
 
@@ -115,11 +115,11 @@ impl Node {
     }
 
     pub(super) fn leave(&mut self) {
-        self.to_tree(tree::Command::Leave);
+        self.tree_command(tree::Command::Leave);
     }
 
     pub(super) fn refused(&mut self, node: NodeId) {
-        self.to_nearest(nearest::Command::Refused { node });
+        self.nearest_command(nearest::Command::Refused { node });
     }
 
     /// A peer has introduced itself; `seen` is where it sees this node.
@@ -129,13 +129,13 @@ impl Node {
         if let (None, Some(ip), Some(port)) = (self.overlays.contact, seen, self.config.port) {
             let me = Contact { ip, id: self.me, port };
             self.overlays.contact = Some(me);
-            self.to_nearest(nearest::Command::Me(me));
+            self.nearest_command(nearest::Command::Me(me));
             // A gateway that joined nobody is where a tree begins.
             let via = if self.config.gateway { Vec::new() } else { self.gateways() };
-            self.to_tree(tree::Command::Join { me, via });
+            self.tree_command(tree::Command::Join { me, via });
         } else if gateway && !self.config.gateway {
             let via = self.gateways();
-            self.to_tree(tree::Command::Via(via));
+            self.tree_command(tree::Command::Via(via));
         }
     }
 
@@ -179,7 +179,7 @@ impl Node {
                     self.push(route::Step::Neighbours, neighbours::Command::Spare(contact.id, false));
                 }
                 self.push(route::Step::Runner, runner::Command::Findable(placement.joined));
-                self.to_nearest(nearest::Command::Placed(*placement));
+                self.nearest_command(nearest::Command::Placed(*placement));
                 host.event(NodeEvent::NodesChanged);
             }
             Event::Left => {
@@ -214,7 +214,7 @@ impl Node {
     /// Asks for slots without a job behind it.
     pub(super) fn find(&mut self, number: u64, query: Query, _: &mut impl Host) {
         let query = Query { id: number | OF_COMMAND, ..query };
-        self.to_nearest(nearest::Command::Find(query));
+        self.nearest_command(nearest::Command::Find(query));
     }
 
     /// What the nodes at hand have is an owner's at once. Only if it is not enough, the swarm is
@@ -235,7 +235,7 @@ impl Node {
 
     fn search(&mut self, query: Query, shortage: Option<String>) {
         self.overlays.asked.insert(query.id, Search { memory_bytes: query.needs.memory_bytes, shortage });
-        self.to_nearest(nearest::Command::Find(query));
+        self.nearest_command(nearest::Command::Find(query));
     }
 
     /// What was found is dialled, and offered to the owner as soon as it is connected.
@@ -269,6 +269,6 @@ impl Node {
             memory_bytes: self.config.memory_bytes,
             platform: self.config.platform,
         };
-        self.to_nearest(nearest::Command::Load(load));
+        self.nearest_command(nearest::Command::Load(load));
     }
 }
