@@ -131,3 +131,16 @@ fn joins_and_deaths_under_loss_doubling_and_disorder_end_in_a_tree() {
         println!("seed {seed}: healed after {took:?}");
     }
 }
+
+#[test]
+#[ignore = "takes minutes"]
+fn large_trees_survive_massacres_in_time() {
+    for seed in 0..4 {
+        let mut net = Net::grown(seed, 10, 5000);
+        for (of_thousand, within) in [(100, 30), (500, 120)] {
+            let dead = massacre(&mut net, of_thousand);
+            let took = net.settle(SECOND * within);
+            println!("seed {seed}: {dead} of {} died, healed after {took:?}", dead + net.alive().len());
+        }
+    }
+}

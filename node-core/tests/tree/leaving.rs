@@ -93,7 +93,17 @@ fn two_halves_that_lost_each_other_become_one_tree_again() {
 
 #[test]
 fn any_sequence_of_joins_leaves_deaths_and_broken_links_ends_in_a_tree() {
-    for seed in 100..112 {
+    any_sequence(100..112);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_thousand_sequences_end_in_trees() {
+    any_sequence(1000..2000);
+}
+
+fn any_sequence(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
         let mut net = Net::new(seed, TreeConfig::of(2 + (seed % 4) as u8));
         net.grow(20);
         for _ in 0..80 {

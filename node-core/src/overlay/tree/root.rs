@@ -269,11 +269,14 @@ impl Tree {
     pub(super) fn root_refreshed(&mut self, from: NodeId, epoch: u64, cx: &mut Tcx<'_>) -> bool {
         let now = cx.now;
         let Some(root) = self.root_mut() else { return false };
+        if root.writer != cx.me {
+            // It missed who writes now: it comes in again, and is told all.
+            return false;
+        }
         let Some(member) = root.group.get_mut(from) else { return false };
         member.heard = now;
         member.missing = None;
-        if root.writer == cx.me
-            && epoch != root.group.epoch
+        if epoch != root.group.epoch
             && let Some(record) = self.to_record()
         {
             cx.send(from, Message::Root(Box::new(record)));
