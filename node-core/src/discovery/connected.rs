@@ -64,8 +64,8 @@ pub enum Event {
     Found(Found, Option<Query>),
     /// Some node has room that it had not before.
     Room,
-    /// What a node gives, or how much of it is free, is not what it was.
-    Changed,
+    /// What nodes give, or how much of it is free, is not what it was.
+    Changed(Vec<NodeId>),
 }
 
 impl Protocol for Connected {
@@ -94,7 +94,7 @@ impl Protocol for Connected {
                 entry.offer = Some(message);
                 let now = entry.now();
                 if now.map(shown) != before.map(shown) {
-                    cx.emit(Event::Changed);
+                    cx.emit(Event::Changed(vec![from]));
                 }
                 if now.map(|o| o.room) > before.map(|o| o.room) {
                     cx.emit(Event::Room);
@@ -102,8 +102,8 @@ impl Protocol for Connected {
             }
             Input::Command(Command::Find(query)) => {
                 let (found, changed) = self.find(&query);
-                if changed {
-                    cx.emit(Event::Changed);
+                if !changed.is_empty() {
+                    cx.emit(Event::Changed(changed));
                 }
                 let left = query.units - found.places.iter().map(|place| place.units).sum::<u32>();
                 let missing = (left > 0).then_some(Query { units: left, ..query });
@@ -115,7 +115,7 @@ impl Protocol for Connected {
                 if let Some(offer) = self.nodes.get_mut(&node).and_then(|e| e.offer.as_mut()) {
                     offer.free = 0;
                     offer.room = 0;
-                    cx.emit(Event::Changed);
+                    cx.emit(Event::Changed(vec![node]));
                 }
             }
             Input::Down(_) | Input::Timer(()) => {}
@@ -131,7 +131,7 @@ impl Connected {
                 let old = entry.offer.unwrap_or_default();
                 let offer = Offer { received: entry.placed, slots: offer.slots.max(old.slots), ..offer };
                 entry.offer = Some(offer);
-                cx.emit(Event::Changed);
+                cx.emit(Event::Changed(vec![node]));
                 cx.emit(Event::Room);
             }
             None if self.promised.len() < PROMISES => drop(self.promised.insert(node, offer)),
@@ -147,9 +147,9 @@ impl Connected {
 
     /// Free slots first; the rest of the room only by a guided share, so that at a job's end
     /// no node sits on a queue while others are idle (our choice: half of what an equal
-    /// division would give each, as in guided self-scheduling). Says too whether free slots
+    /// division would give each, as in guided self-scheduling). Says too whose free slots
     /// were taken.
-    fn find(&mut self, query: &Query) -> (Found, bool) {
+    fn find(&mut self, query: &Query) -> (Found, Vec<NodeId>) {
         let mut able: Vec<(NodeId, Offer)> = Vec::new();
         let mut too_small = 0u64;
         for (node, entry) in &self.nodes {
@@ -178,7 +178,8 @@ impl Connected {
                 place.units += units;
             }
         }
-        let changed = able.iter().zip(&places).any(|((_, offer), place)| offer.free > 0 && place.units > 0);
+        let taken = able.iter().zip(&places).filter(|((_, offer), place)| offer.free > 0 && place.units > 0);
+        let changed = taken.map(|(_, place)| place.node).collect();
         places.retain(|p| p.units > 0);
         for place in &places {
             if let Some(entry) = self.nodes.get_mut(&place.node) {

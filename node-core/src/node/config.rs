@@ -58,7 +58,8 @@ impl Default for Config {
             #[cfg(feature = "roles")]
             tree: TreeConfig::default(),
             #[cfg(feature = "roles")]
-            nearest: NearestConfig::default(),
+            // Nothing relays to guests yet, so their slots serve their host alone.
+            nearest: NearestConfig { relays: false, ..NearestConfig::default() },
         }
     }
 }

@@ -55,5 +55,7 @@ impl Node {
         self.push(route::Step::Owner, owner::Command::Found(found));
     }
 
+    pub(super) fn hosted(&mut self, _: NodeId) {}
+
     pub(super) fn of_load(&mut self, _: u32, _: Vec<(NodeId, u32)>) {}
 }

@@ -144,6 +144,7 @@ impl Node {
     }
 
     pub(super) fn lost(&mut self, peer: NodeId) {
+        self.nearest_command(nearest::Command::Guest { guest: peer, load: None });
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Down(peer))));
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Down(peer))));
     }
@@ -259,6 +260,23 @@ impl Node {
                 owner::Command::Found(Found { places: Vec::new(), shortage, ..found }),
             );
         }
+    }
+
+    /// Counts the slots of a guest in this host's branch.
+    pub(super) fn hosted(&mut self, node: NodeId) {
+        let Some(hello) = self.neighbours.state().get(node) else { return };
+        if hello.port.is_some() || node == self.me {
+            return;
+        }
+        let platform = hello.platform;
+        let load = self.finder.state().offer_of(node).map(|offer| Load {
+            slots: offer.slots,
+            busy: vec![(self.me, offer.slots.saturating_sub(offer.free))],
+            power: self.config.power,
+            memory_bytes: offer.memory_bytes,
+            platform,
+        });
+        self.nearest_command(nearest::Command::Guest { guest: node, load });
     }
 
     pub(super) fn of_load(&mut self, slots: u32, busy: Vec<(NodeId, u32)>) {

@@ -321,7 +321,10 @@ impl Node {
         match event {
             connected::Event::Found(found, missing) => self.of_connected(found, missing),
             connected::Event::Room => self.push(Step::Owner, owner::Command::Room),
-            connected::Event::Changed => host.event(NodeEvent::NodesChanged),
+            connected::Event::Changed(nodes) => {
+                nodes.into_iter().for_each(|node| self.hosted(node));
+                host.event(NodeEvent::NodesChanged);
+            }
         }
     }
 
