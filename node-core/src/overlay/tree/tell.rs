@@ -253,6 +253,12 @@ impl Tree {
         let Some(me) = self.me else { return };
         let (k, level) = (self.config.k(), self.level);
         let (left, right) = self.beside();
+        let other = |side: &Option<Side>, now: Option<Contact>| {
+            side.as_ref().map(|s| s.id) != now.map(|contact| contact.id)
+        };
+        if self.kids.as_ref().is_some_and(|k| other(&k.left, left) || other(&k.right, right)) {
+            self.beside_changed(cx);
+        }
         let count = u16::try_from(self.kid_count()).unwrap_or(u16::MAX);
         let Some(range) = self.range else { return };
         let mut letters = Vec::new();
