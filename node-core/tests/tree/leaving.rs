@@ -104,7 +104,7 @@ fn a_thousand_sequences_end_in_trees() {
 
 fn any_sequence(seeds: std::ops::Range<u64>) {
     for seed in seeds {
-        let mut net = Net::new(seed, TreeConfig::of(2 + (seed % 4) as u8));
+        let mut net = Net::new(seed, TreeConfig::of(3 + (seed % 4) as u8));
         net.grow(20);
         for _ in 0..80 {
             let alive = net.alive();
