@@ -179,7 +179,7 @@ impl Tree {
             return self.send(writer, Message::Probe { root, level, term, nonce }, cx);
         }
         let (Some(me), Some(mine)) = (self.me, self.root()) else { return };
-        if mine.crown.is_some() || mine.group.get(root.id).is_some() {
+        if mine.crown.is_some() {
             return;
         }
         // The taller tree stays: it can take the branches of the other one in.
@@ -203,7 +203,7 @@ impl Tree {
     pub(super) fn found(&mut self, from: NodeId, other: Contact, nonce: u64, cx: &mut Tcx<'_>) {
         let Some(root) = self.root_mut() else { return };
         let asked = root.nonce != 0 && root.nonce == nonce && root.writer == cx.me;
-        if from != other.id || !asked || root.crown.is_some() || root.group.get(from).is_some() {
+        if from != other.id || !asked || root.crown.is_some() {
             return;
         }
         root.crown = Some(other);
