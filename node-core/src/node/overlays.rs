@@ -21,6 +21,9 @@ const OF_COMMAND: u64 = 1 << 63;
 /// A search for more than the nodes at hand gave; the owner was answered already.
 const FOR_MORE: u64 = 1 << 62;
 
+/// Peers to ask for the tree. Our choice: one of them will be in it.
+const VIA: usize = 8;
+
 /// A search under way.
 pub(super) struct Search {
     /// What each unit needs, bytes.
@@ -131,16 +134,22 @@ impl Node {
             self.overlays.contact = Some(me);
             self.nearest_command(nearest::Command::Me(me));
             // A gateway that joined nobody is where a tree begins.
-            let via = if self.config.gateway { Vec::new() } else { self.gateways() };
+            let via = if self.config.gateway { Vec::new() } else { self.via() };
             self.tree_command(tree::Command::Join { me, via });
-        } else if gateway && !self.config.gateway {
-            let via = self.gateways();
+        }
+        if gateway || self.config.gateway {
+            let via = self.via();
             self.tree_command(tree::Command::Via(via));
         }
     }
 
-    fn gateways(&self) -> Vec<NodeId> {
-        self.neighbours.state().all().filter(|(_, hello, _)| hello.gateway).map(|(id, ..)| id).collect()
+    /// Peers through which the tree can be found: a gateway, or, when this node is the gateway
+    /// and comes back after a while, those that are in the tree it has left behind.
+    fn via(&self) -> Vec<NodeId> {
+        let peers = self.neighbours.state().all();
+        let fit =
+            peers.filter(|(_, hello, _)| hello.port.is_some() && (hello.gateway || self.config.gateway));
+        fit.map(|(id, ..)| id).take(VIA).collect()
     }
 
     pub(super) fn lost(&mut self, peer: NodeId) {
