@@ -27,6 +27,9 @@ pub struct TreeConfig {
     /// How long a lone root stays below 2k children before it gives way. Our choice, so that a
     /// tree of about 2k does not flap.
     pub settle: Duration,
+    /// How long a root group waits to be taken in by the root that it gave way to. Our choice:
+    /// several repetitions of the request.
+    pub crown: Duration,
     /// How long orphans of a lone root look for a new one before the first crowns itself.
     pub heir: Duration,
     /// How long a branch without a father looks for one before it falls apart.
@@ -49,6 +52,7 @@ impl Default for TreeConfig {
             balance: Duration::from_secs(2),
             vacancy: Duration::from_secs(8),
             settle: Duration::from_secs(6),
+            crown: Duration::from_secs(12),
             heir: Duration::from_secs(6),
             dissolve: Duration::from_secs(25),
             alone: Duration::from_secs(90),

@@ -17,8 +17,11 @@ impl Tree {
     pub(super) fn balance_root(&mut self, cx: &mut Tcx<'_>) {
         let (k, count, level, now) = (self.config.k(), self.kid_count(), self.level, cx.now);
         let (Some(root), Some(to)) = (self.root(), self.me) else { return };
-        if root.writer != cx.me || root.crown.is_some() {
+        if root.writer != cx.me {
             return;
+        }
+        if root.crown.is_some() {
+            return self.doubt_crown(cx);
         }
         let members = root.group.members.len();
         if members > 2 * k {
@@ -49,6 +52,26 @@ impl Tree {
         }
     }
 
+    /// Who is to be the root above may never have become it, or has lost its place. Whoever is
+    /// still here goes on without it, and finds it as another root if it is one.
+    fn doubt_crown(&mut self, cx: &mut Tcx<'_>) {
+        let (now, patience) = (cx.now, self.config.crown);
+        let Some(root) = self.root_mut() else { return };
+        if root.stays == Time::ZERO {
+            root.stays = now + patience;
+        }
+        if now >= root.stays {
+            root.stays = Time::ZERO;
+            if let Some(crown) = root.crown.take() {
+                root.earlier.insert(0, crown);
+                root.earlier.truncate(EARLIER_MAX);
+            }
+            self.asking = None;
+            self.root_written(cx);
+        }
+        cx.set_timer_by(Timer::Balance, self.config.balance);
+    }
+
     /// A leaf comes to be the root above this root group.
     pub(super) fn crowned(&mut self, join: Join, cx: &mut Tcx<'_>) {
         let (k, level) = (self.config.k(), self.level);
@@ -63,6 +86,7 @@ impl Tree {
             root.group.remove(join.who.id, &Range::ALL);
         }
         root.crown = Some(join.who);
+        root.stays = Time::ZERO;
         let record = Record {
             term,
             epoch,
@@ -207,6 +231,7 @@ impl Tree {
             return;
         }
         root.crown = Some(other);
+        root.stays = Time::ZERO;
         root.nonce = 0;
         self.root_written(cx);
     }
