@@ -65,7 +65,7 @@ impl Life {
         let m = rng.between(2, 8);
         let k = rng.between(m.div_ceil(2), m);
         let nodes = match rng.below(4) {
-            0 => rng.between(1, 12),
+            0 => rng.between(2, 12),
             1 | 2 => rng.between(10, 80),
             _ => rng.between(60, 250),
         };
@@ -241,7 +241,11 @@ impl Life {
             stage.world.nodes.iter().filter_map(|p| p.node.as_ref()).map(|n| n.branch().free).sum();
         let all: u32 = stage.world.nodes.iter().map(|place| place.config.slots).sum();
         if free != all {
-            stage.note(format!("{free} slots are free of {all} when nobody works"));
+            let held = |at: usize| stage.world.nodes[at].node.as_ref().map(|node| node.branch());
+            let held = (0..stage.world.nodes.len()).filter_map(|at| Some((at, held(at)?)));
+            let held = held.filter(|(_, view)| view.free != view.slots || view.reserved > 0);
+            let held: Vec<String> = held.map(|(at, v)| format!("{at}: {} of {}", v.free, v.slots)).collect();
+            stage.note(format!("{free} slots are free of {all} when nobody works: {}", held.join(", ")));
         }
         let ours = stage.nearest.changes.ranges;
         let at = stage.some_leaf();

@@ -43,8 +43,10 @@ pub(super) fn calibrate(scenario: &Scenario, seed: u64, watch: &mut dyn Watch) -
         let Some(wanted) = activity.leaf_mean else { continue };
         let mut report = Report { seed, ..Report::default() };
         let mut stage = grown(scenario, WayName::Paper, scenario.tree.m.0 as u8, &mut report, watch);
-        let (mut low, mut high) = (0.001f64, 200.0f64);
-        for _ in 0..14 {
+        // Around the rate that stands there; ten halvings leave a two hundredth of its logarithm.
+        let rate = *activity.requests.get_ref();
+        let (mut low, mut high) = (rate / 8.0, rate * 8.0);
+        for _ in 0..10 {
             let rate = (low * high).sqrt();
             let load = measure(&mut stage, part, activity, rate);
             watch.say(&format!("{}: {rate:.4} requests: {load:?}", activity.name));

@@ -144,6 +144,11 @@ impl World {
         self.after(delay, Event::Cut { a: at as u32, b: peer as u32, epoch, severed: false });
     }
 
+    /// Whether two nodes could connect now.
+    pub fn reaches(&self, a: usize, b: usize) -> bool {
+        self.answers(a as u32, b as u32) && self.answers(b as u32, a as u32)
+    }
+
     /// Whether what one says can get to the other, and is heard there.
     pub(super) fn answers(&self, from: u32, to: u32) -> bool {
         let (a, b) = (&self.nodes[from as usize], &self.nodes[to as usize]);

@@ -1,0 +1,53 @@
+//! Every scenario gives what it gave: drift beyond the margins stated beside it fails.
+
+use simulator::experiment::{self, Quiet};
+use simulator::report::Baseline;
+use simulator::scenario::{Int, Scenario};
+use std::path::{Path, PathBuf};
+
+fn scenarios() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let files = std::fs::read_dir(folder).expect("there are scenarios");
+    let files = files.flatten().map(|file| file.path());
+    let mut all: Vec<PathBuf> =
+        files.filter(|path| path.to_string_lossy().ends_with(".baseline.toml")).collect();
+    all.sort();
+    all
+}
+
+fn compare(name: &str) {
+    let beside = scenarios().into_iter().find(|path| path.ends_with(format!("{name}.baseline.toml")));
+    let beside = beside.unwrap_or_else(|| panic!("{name} has a baseline beside it"));
+    let read = |path: &Path| std::fs::read_to_string(path).expect("it can be read");
+    let baseline = Baseline::read(&read(&beside)).expect("the baseline is in order");
+    let path = beside.with_file_name(format!("{name}.toml"));
+    let mut scenario = Scenario::read(&read(&path)).expect("the scenario is in order");
+    scenario.nodes = Int(baseline.nodes as u64);
+    let report = experiment::run(&scenario, baseline.seed, &mut Quiet);
+    let drift = baseline.compare(&report);
+    let how = "if that is meant, write it down: simulator tests/scenarios/NAME.toml --write-baseline";
+    assert!(drift.is_empty(), "{}\n{how}", drift.join("\n"));
+}
+
+#[test]
+fn discovery_is_as_it_was() {
+    compare("tree-discovery");
+}
+
+#[test]
+fn traffic_is_as_it_was() {
+    compare("tree-traffic");
+}
+
+#[test]
+fn recovery_is_as_it_was() {
+    compare("tree-churn");
+}
+
+#[test]
+fn every_scenario_has_a_baseline_that_is_compared() {
+    let names: Vec<String> = (scenarios().iter())
+        .filter_map(|path| Some(path.file_name()?.to_str()?.trim_end_matches(".baseline.toml").to_string()))
+        .collect();
+    assert_eq!(names, ["tree-churn", "tree-discovery", "tree-traffic"]);
+}
