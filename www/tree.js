@@ -40,7 +40,8 @@ function rows(tree, guests) {
   return [
     ...above,
     me,
-    ...tree.children.map(row(level + 1, "below")),
+    // Guests are counted as branches below; as what they are they come next.
+    ...tree.children.filter((node) => !guests.some((guest) => guest.id === node.id)).map(row(level + 1, "below")),
     ...guests.map((node) => row(level + 1, "guest")(slots(node))),
     ...tree.siblings.map(row(level, "beside")),
     ...tree.peers.map(row(level, "beside")),

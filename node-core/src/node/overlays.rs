@@ -137,19 +137,19 @@ impl Node {
             let via = if self.config.gateway { Vec::new() } else { self.via() };
             self.tree_command(tree::Command::Join { me, via });
         }
-        if gateway || self.config.gateway {
-            let via = self.via();
+        let via = self.via();
+        if gateway || self.config.gateway || via.len() == 1 {
             self.tree_command(tree::Command::Via(via));
         }
     }
 
-    /// Peers through which the tree can be found: a gateway, or, when this node is the gateway
-    /// and comes back after a while, those that are in the tree it has left behind.
+    /// Peers through which the tree can be found: gateways, or, when none is here or this node
+    /// is one and comes back after a while, others that can be in it.
     fn via(&self) -> Vec<NodeId> {
-        let peers = self.neighbours.state().all();
-        let fit =
-            peers.filter(|(_, hello, _)| hello.port.is_some() && (hello.gateway || self.config.gateway));
-        fit.map(|(id, ..)| id).take(VIA).collect()
+        let peers = || self.neighbours.state().all().filter(|(_, hello, _)| hello.port.is_some());
+        let gateways = peers().filter(|(_, hello, _)| hello.gateway && !self.config.gateway);
+        let via: Vec<NodeId> = gateways.map(|(id, ..)| id).take(VIA).collect();
+        if via.is_empty() { peers().map(|(id, ..)| id).take(VIA).collect() } else { via }
     }
 
     pub(super) fn lost(&mut self, peer: NodeId) {
