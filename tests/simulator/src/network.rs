@@ -3,6 +3,7 @@
 use crate::rng::Rng;
 use node_core::Time;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// How long a frame is under way, microseconds, before bandwidth.
 #[derive(Clone, Debug)]
@@ -87,6 +88,10 @@ impl Default for Network {
         }
     }
 }
+
+/// What waits for a line longer than this is lost, as in a full buffer. Our choice: a
+/// connection is given up after so long anyway.
+pub const BACKLOG: Duration = Duration::from_secs(10);
 
 /// A node's line to the network: when it is free again, in each direction.
 #[derive(Clone, Copy, Debug, Default)]

@@ -40,6 +40,12 @@ struct Asked {
 
 impl Play for Asked {
     fn told(&mut self, stage: &mut Stage, at: usize, event: NodeEvent) {
+        if let NodeEvent::Reserved { .. } = event
+            && let Some(view) = stage.world.nodes[at].node.as_ref().map(|node| node.branch())
+            && view.reserved > view.slots
+        {
+            self.wrong.push(format!("node {at} keeps {} slots of {}", view.reserved, view.slots));
+        }
         let NodeEvent::Found { number, places, .. } = event else { return };
         let Some(asked) = self.units.get(number as usize).copied() else {
             return self.wrong.push(format!("node {at} has the answer to a question of nobody"));

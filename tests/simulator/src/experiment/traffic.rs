@@ -1,10 +1,10 @@
 //! What nodes have to handle while the network is busy (paper 000, tables 1 and 2).
 
 use super::Watch;
-use super::stage::{Idle, Play, Stage};
+use super::stage::{Play, Stage};
 use crate::meter::Meter;
 use crate::report::{Report, Row};
-use crate::scenario::{Activity, Scenario, Traffic, WayName};
+use crate::scenario::{Activity, Range, Scenario, Traffic, WayName};
 use node_core::discovery::Needs;
 use node_core::discovery::nearest::NearestConfig;
 use node_core::{Command, NodeEvent, NodeId, NodeInput, Time};
@@ -17,8 +17,9 @@ pub(super) fn run(scenario: &Scenario, part: &Traffic, report: &mut Report, watc
     for m in &part.m {
         for way in &part.ways {
             let mut stage = grown(scenario, *way, m.0 as u8, report, watch);
+            let mut work = Work::default();
             for activity in &part.activity {
-                let loads = measure(&mut stage, part, activity, *activity.requests.get_ref());
+                let loads = measure(&mut stage, &mut work, part, activity, *activity.requests.get_ref());
                 watch.say(&format!("{} {} m = {}: {loads:?}", way.name(), activity.name, m.0));
                 for (place, load) in [("root", &loads.root), ("leaf", &loads.leaf)] {
                     report.rows.push(load.row(way.name(), &activity.name, m.0, loads.height, place));
@@ -45,10 +46,11 @@ pub(super) fn calibrate(scenario: &Scenario, seed: u64, watch: &mut dyn Watch) -
         let mut stage = grown(scenario, WayName::Paper, scenario.tree.m.0 as u8, &mut report, watch);
         // Around the rate that stands there; ten halvings leave a two hundredth of its logarithm.
         let rate = *activity.requests.get_ref();
+        let mut work = Work::default();
         let (mut low, mut high) = (rate / 8.0, rate * 8.0);
         for _ in 0..10 {
             let rate = (low * high).sqrt();
-            let load = measure(&mut stage, part, activity, rate);
+            let load = measure(&mut stage, &mut work, part, activity, rate);
             watch.say(&format!("{}: {rate:.4} requests: {load:?}", activity.name));
             if load.leaf.mean < wanted {
                 low = rate;
@@ -135,17 +137,17 @@ pub(super) struct Loads {
 }
 
 /// Lets the network work for a while, and counts.
-fn measure(stage: &mut Stage, part: &Traffic, activity: &Activity, requests: f64) -> Loads {
-    let mut work = Work::new(stage, activity, requests);
+fn measure(stage: &mut Stage, work: &mut Work, part: &Traffic, activity: &Activity, requests: f64) -> Loads {
+    work.begin(stage, activity, requests);
     let warm = Duration::from_micros(part.warm_s.seconds_as_micros());
-    stage.run_for(warm, &mut work);
+    stage.run_for(warm, work);
     let (mut root, mut leaf) = (Load::default(), Load::default());
     let (roots, leaves, height) = sorts(stage);
     (work.asked, work.found) = (0, 0);
     let mut busy = 0.0;
     for _ in 0..part.count_s.0 {
         stage.world.meter = Some(Meter::new(stage.world.nodes.len()));
-        stage.run_for(A_SECOND, &mut work);
+        stage.run_for(A_SECOND, work);
         let meter = stage.world.meter.take().unwrap_or_default();
         root.add(&meter, &roots);
         leaf.add(&meter, &leaves);
@@ -157,8 +159,7 @@ fn measure(stage: &mut Stage, part: &Traffic, activity: &Activity, requests: f64
     let (asked, found) = (work.asked, work.found);
     // All slots come free again before the next activity.
     work.rate = 0.0;
-    stage.run_for(Duration::from_secs(180), &mut work);
-    stage.run_for(A_SECOND, &mut Idle);
+    stage.run_for(Duration::from_secs(180), work);
     Loads { height, root, leaf, busy, asked, found }
 }
 
@@ -180,12 +181,13 @@ fn sorts(stage: &Stage) -> (Vec<u32>, Vec<u32>, u64) {
 }
 
 /// Requests from random nodes; as soon as slots are found they are at work (paper 000,
-/// section 6).
+/// section 6). One of these lasts as long as its network: what it began, it ends.
+#[derive(Default)]
 struct Work {
     /// Requests a second in the whole network.
     rate: f64,
-    tasks: crate::scenario::Range,
-    task_s: crate::scenario::Range,
+    /// Tasks of a request, and how long each takes.
+    of: Option<(Range, Range)>,
     query: u64,
     busy: u64,
     asked: u64,
@@ -203,21 +205,10 @@ const REQUEST: u32 = 0;
 const END: u32 = 1;
 
 impl Work {
-    fn new(stage: &mut Stage, activity: &Activity, requests: f64) -> Work {
-        let mut work = Work {
-            rate: requests * stage.world.nodes.len() as f64,
-            tasks: activity.tasks,
-            task_s: activity.task_s,
-            query: 0,
-            busy: 0,
-            asked: 0,
-            found: 0,
-            at_work: Vec::new(),
-            free: Vec::new(),
-            held: BTreeMap::new(),
-        };
-        work.next(stage);
-        work
+    fn begin(&mut self, stage: &mut Stage, activity: &Activity, requests: f64) {
+        self.rate = requests * stage.world.nodes.len() as f64;
+        self.of = Some((activity.tasks, activity.task_s));
+        self.next(stage);
     }
 
     /// Requests come as independent people's do.
@@ -258,7 +249,8 @@ impl Play for Work {
                     }
                 };
                 self.occupy(stage, at as u32, owner, i64::from(slots));
-                let time = Duration::from_micros(self.task_s.draw_seconds(&mut stage.rng));
+                let time = self.of.map_or(0, |(_, task)| task.draw_seconds(&mut stage.rng));
+                let time = Duration::from_micros(time);
                 let end: Time = stage.world.now + time;
                 stage.call_at(end, END + room);
             }
@@ -270,7 +262,10 @@ impl Play for Work {
     fn call(&mut self, stage: &mut Stage, token: u32) {
         if token == REQUEST {
             self.query += 1;
-            let units = self.tasks.draw(&mut stage.rng) as u32;
+            if self.rate <= 0.0 {
+                return;
+            }
+            let units = self.of.map_or(0, |(tasks, _)| tasks.draw(&mut stage.rng)) as u32;
             let at = stage.rng.below(stage.world.nodes.len() as u64) as usize;
             self.asked += u64::from(units);
             stage.world.drive(

@@ -1,7 +1,7 @@
 //! Connections: made, dialled, broken, noticed; and the frames on them.
 
 use super::{Event, NEVER, Place, World};
-use crate::network::kind_of;
+use crate::network::{BACKLOG, kind_of};
 use bytes::Bytes;
 use node_core::overlay::contact::Contact;
 use node_core::{Channel, NodeId, NodeInput, Time};
@@ -207,6 +207,10 @@ impl World {
         if self.network.bandwidth > 0 {
             let took = Duration::from_micros(self.network.on_the_line(bytes.len()));
             start = place.line.up.max(now) + took;
+            if start.since(now) > BACKLOG {
+                self.dropped += 1;
+                return;
+            }
             place.line.up = start;
         }
         if parted || (!self.network.cuts.is_empty() && self.network.cuts.contains(&(a, b))) {

@@ -16,7 +16,7 @@ pub use story::{echo, ended};
 use crate::disk::Disk;
 use crate::engine::{Engine, MIPS, Program};
 use crate::meter::Meter;
-use crate::network::{Line, Network};
+use crate::network::{BACKLOG, Line, Network};
 use crate::queue::{Queue, What};
 use crate::rng::Rng;
 use crate::trace::Trace;
@@ -49,6 +49,8 @@ pub struct World {
     pub closed: Vec<(usize, NodeId, String)>,
     pub frames: u64,
     pub bytes: u64,
+    /// Frames for which a line had no room.
+    pub dropped: u64,
     /// Calls of a node.
     pub events: u64,
     /// What each node handles, while somebody counts.
@@ -165,6 +167,7 @@ impl World {
             closed: Vec::new(),
             frames: 0,
             bytes: 0,
+            dropped: 0,
             events: 0,
             meter: None,
             kinds: None,
@@ -397,6 +400,10 @@ impl World {
                     let line = &mut self.nodes[to as usize].line;
                     // It came in while it was sent; it waits only for what others sent.
                     let done = (line.down + Duration::from_micros(took)).max(self.now);
+                    if done.since(self.now) > BACKLOG {
+                        self.dropped += 1;
+                        return;
+                    }
                     line.down = done;
                     if done > self.now {
                         let event = Event::Frame { to, from, epoch, channel, queued: true, bytes };
