@@ -87,6 +87,10 @@ impl Ledger {
                 self.held.push(Held { owner: *owner, busy, expected: 0, until: Time::ZERO });
             }
         }
+        if self.slots == 0 {
+            // Nothing can come any more.
+            self.held.iter_mut().for_each(|held| held.expected = 0);
+        }
         self.tidy();
     }
 

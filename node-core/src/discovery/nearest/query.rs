@@ -65,6 +65,9 @@ impl Nearest {
                 format!("{} searches are under way, the bound; it is tried again", self.config.queries);
             return cx.emit(nothing(Some(shortage)));
         }
+        // More than the whole network has only makes everybody wait longer. What is known of it
+        // is rounded and late, so with room to spare.
+        let query = Query { units: query.units.min(self.network().saturating_mul(4).max(1024)), ..query };
         let id = cx.rng.u64();
         let needs = (query.needs != Needs::default()).then_some(query.needs);
         let key = self.next();

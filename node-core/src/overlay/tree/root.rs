@@ -134,7 +134,8 @@ impl Tree {
                 self.link = Link::None;
                 self.enter_root(record, cx);
                 self.arm_refresh(cx);
-            } else if record.level == self.level && self.placed() {
+            } else if self.placed() && (record.level == self.level || !from_father && self.asking.is_none()) {
+                // A place that this node has left. Who asks for one may yet be welcomed to it.
                 cx.send(from, Message::Leave { epoch: record.epoch, root: true });
             }
             return;
@@ -145,6 +146,8 @@ impl Tree {
             return;
         }
         if record.level != self.level {
+            // A place that this node has left without the coordinator's knowing.
+            cx.send(from, Message::Leave { epoch: record.epoch, root: true });
             return;
         }
         if self.acceptable(&record) {
