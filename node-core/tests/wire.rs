@@ -1,11 +1,16 @@
 //! The bytes on the wire: golden, so that nobody changes them without meaning to.
 
 use bytes::Bytes;
+use node_core::discovery::Needs;
 use node_core::discovery::Offer;
+use node_core::discovery::nearest::{
+    self, Above, Ack, Answer, Ask, Gone, NotFound, Packed, Places, Refuse, State, Status, Taken, Toward,
+};
 use node_core::ids::{BlobId, JobId, NodeId, UnitId};
 use node_core::node::config::Platform;
-use node_core::overlay::contact::Ip;
+use node_core::overlay::contact::{Contact, Ip, Key};
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
+use node_core::overlay::tree::{self, Edge, Join, Range, Record, Tell, Upper, Welcome, Yield};
 use node_core::store::Message as Content;
 use node_core::wire::{Message, decode, encode};
 use node_core::work::message::{Batch, Message as Work, Report, ToClient, ToOwner, ToRunner, UnitGrant};
@@ -89,6 +94,85 @@ fn examples() -> Vec<Message> {
         Message::Store(Content::Chunk { id: BlobId([5; 32]), index: 0, bytes: Bytes::from_static(b"c") }),
         Message::Store(Content::Missing { id: BlobId([5; 32]) }),
     ]
+    .into_iter()
+    .chain(tree_examples())
+    .chain(nearest_examples())
+    .collect()
+}
+
+fn contact() -> Contact {
+    Contact { ip: Ip([3; 16]), id: NodeId([4; 32]), port: 5 }
+}
+
+fn tree_examples() -> Vec<Message> {
+    let (at, key) = (contact(), contact().key());
+    let range = Range { lo: Key::FIRST, hi: Some(key) };
+    let record =
+        Record { term: 1, epoch: 2, level: 3, writer: at.id, members: vec![(at, key)], crown: Some(at) };
+    let join = Join { who: at, level: 1, claim: Some(range), for_: Some(at.id), ticket: 2, hops: 3 };
+    let upper = Upper { group: range, ancestors: vec![at], uncles: vec![at] };
+    let tell =
+        Tell { epoch: 1, base: 2, range: Some(range), add: vec![at], drop: vec![at.id], upper: Some(upper) };
+    let welcome =
+        Welcome { from: at, ticket: 1, level: 2, epoch: 3, range: Some(range), root: Some(record.clone()) };
+    use tree::Message as M;
+    [
+        M::Join(Box::new(join)),
+        M::Welcome(Box::new(welcome)),
+        M::TooTall { ticket: 1 },
+        M::Tell(Box::new(tell)),
+        M::Refresh { epoch: 1, level: 2, count: 3 },
+        M::NotMine { into: Some(at) },
+        M::Leave { epoch: 1, root: true },
+        M::Resign { epoch: 1 },
+        M::Move { via: Some(at), epoch: 2 },
+        M::Edge(Box::new(Edge { from: at, level: 1, count: 2, kids: vec![at], want: true })),
+        M::Yield(Box::new(Yield { level: 1, claim: range, for_: at.id, to: at })),
+        M::Shift { with: at.id, bound: key },
+        M::Merge { into: at.id },
+        M::Thin { count: 1 },
+        M::Root(Box::new(record.clone())),
+        M::Abdicate(Box::new(record)),
+        M::Probe { root: at, level: 1, term: 2, nonce: 3 },
+        M::Found { root: at, nonce: 1 },
+    ]
+    .map(Message::Tree)
+    .into()
+}
+
+fn nearest_examples() -> Vec<Message> {
+    let at = contact();
+    let mut places = Packed::default();
+    places.push(at.id, &at, 7);
+    let state = State { low: 1, high: 2, slots: 3, power: 4, hops: 5, memory: 6, kinds: 7, usual: 8 };
+    let needs = Needs { memory_bytes: 1, platform: Some(Platform::Native), power: 2 };
+    let ask = Ask {
+        id: 1,
+        part: 2,
+        origin: at,
+        asked: 3,
+        tasks: 4,
+        given: 5,
+        needs: Some(needs),
+        hops: 6,
+        toward: Toward::Across,
+        back: 7,
+    };
+    use nearest::Message as M;
+    [
+        M::Status(Status { state, got: 9, refresh: true }),
+        M::Above(Above { slots: vec![1, 300], tell: true }),
+        M::Ask(ask),
+        M::Answer(Answer { part: 1, placed: 2, missing: 3, hops: 4, places: places.clone() }),
+        M::Refuse(Refuse { slots: 1, for_needs: true }),
+        M::Gone(Gone { id: 1, node: at.id, slots: 2 }),
+        M::Places(Places { id: 1, number: 2, places }),
+        M::Taken(Taken { id: 1, number: 2, taker: at, slots: 3, hops: 4 }),
+        M::Ack(Ack { number: 1, keep: true }),
+        M::NotFound(NotFound { id: 1, number: 2, tasks: 3 }),
+    ]
+    .map(Message::Nearest)
+    .into()
 }
 
 #[test]
