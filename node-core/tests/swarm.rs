@@ -79,7 +79,7 @@ fn text(index: u32) -> node_core::work::spec::Data {
 fn mend(world: &mut World) {
     world.nodes[0].disk.full = false;
     for at in 0..world.nodes.len() {
-        if world.is_frozen(at) {
+        if world.nodes[at].is_frozen() {
             // Inputs were lost while it was frozen, so it starts anew: a reloaded tab.
             world.crash(at);
         }

@@ -94,7 +94,6 @@ pub(crate) struct At {
 pub(crate) struct Reserved {
     pub at: Time,
     pub node: usize,
-    pub owner: NodeId,
     pub slots: u32,
     pub hops: u8,
 }
@@ -153,7 +152,7 @@ impl Net {
         let mut next = 0;
         let mut roots = Vec::new();
         while next < n {
-            if let Some(root) = branch(top, m, &mut next, n, &mut rng, &mut places) {
+            if let Some(root) = branch(top, m, &mut next, &mut rng, &mut places) {
                 roots.push(root);
             }
         }
@@ -360,7 +359,7 @@ impl Net {
                 self.found.push((self.now, at, found));
             }
             Event::Reserved { for_owner, slots, hops, .. } => {
-                let reserved = Reserved { at: self.now, node: at, owner: for_owner.id, slots, hops };
+                let reserved = Reserved { at: self.now, node: at, slots, hops };
                 self.reserved.push(reserved);
                 if let Some(lasts) = self.work {
                     for _ in 0..slots {
@@ -455,21 +454,13 @@ fn take(level: u8, next: &mut usize, places: &mut [Placement]) -> Option<usize> 
 }
 
 /// Makes a branch of the nodes that are left, in their order, its top first.
-fn branch(
-    level: u8,
-    m: u64,
-    next: &mut usize,
-    n: usize,
-    rng: &mut Rng,
-    places: &mut [Placement],
-) -> Option<usize> {
+fn branch(level: u8, m: u64, next: &mut usize, rng: &mut Rng, places: &mut [Placement]) -> Option<usize> {
     if level == 0 {
         return take(level, next, places);
     }
     let members = m + rng.below(m / 2) + rng.below(m / 2);
     let top = take(level, next, places)?;
-    let children: Vec<usize> =
-        (0..members).map_while(|_| branch(level - 1, m, next, n, rng, places)).collect();
+    let children: Vec<usize> = (0..members).map_while(|_| branch(level - 1, m, next, rng, places)).collect();
     places[top].children = children.into_iter().map(contact).collect();
     Some(top)
 }

@@ -45,7 +45,7 @@ fn a_tree_shrinks_to_nothing_level_by_level() {
     let mut all = net.alive();
     while let Some(i) = all.pop() {
         depart(&mut net, i);
-        if all.len() % 10 == 0 && !all.is_empty() {
+        if all.len().is_multiple_of(10) && !all.is_empty() {
             net.settle(90 * SECOND);
         }
     }
