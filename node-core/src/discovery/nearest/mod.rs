@@ -3,12 +3,12 @@
 //!
 //! The tree itself is another machine's; it tells where this node is by a
 //! [`Placement`]. On it run two protocols. *Availability*: every node knows how much is free in
-//! the branches below it, and tells its father what matters ([`branch`]). *Discovery*: a
+//! the branches below it, and tells its father what matters (`branch`). *Discovery*: a
 //! request for n tasks takes what a node has itself, spreads over its branches, and what is
-//! left goes up ([`request`], [`answer`]). Both follow the paper or are improved
-//! ([`Changes`]); what is a departure says "Modification".
+//! left goes up (`request`, `answer`). Both follow the paper or are improved
+//! (`Changes`); what is a departure says "Modification".
 //!
-//! Nothing depends on timing for safety: the slots are the [`ledger`]'s, and whoever asks for
+//! Nothing depends on timing for safety: the slots are the `ledger`'s, and whoever asks for
 //! one that is not free is refused, which corrects what led it there.
 
 mod answer;
