@@ -241,8 +241,9 @@ impl Life {
             let wrong = stage.check(true);
             stage.note_all(wrong, "400 s after the last fault");
         }
-        // Leases end, and what is free is told.
-        stage.run_for(Duration::from_secs(150), &mut self.asked);
+        // Leases end, and what is free is told. In the paper's way, which does not know how large
+        // the network is, a request for everything is repeated three times before it is given up.
+        stage.run_for(Duration::from_secs(600), &mut self.asked);
         let free: u32 =
             stage.world.nodes.iter().filter_map(|p| p.node.as_ref()).map(|n| n.branch().free).sum();
         let all: u32 = stage.world.nodes.iter().map(|place| place.config.slots).sum();

@@ -58,7 +58,7 @@ pub struct NearestConfig {
     /// a bad line.
     pub lease: Duration,
     /// Added to the lease for each task of the whole request: what a place in a list takes on
-    /// a line of 1 Mbps, twice.
+    /// a line of 1 Mbps with all that goes around it, three times.
     pub lease_a_task: Duration,
     /// The longest lease. Our choice: a request for a hundred thousand.
     pub lease_max: Duration,
@@ -109,7 +109,7 @@ impl NearestConfig {
                 Way::Ours => Changes::ALL,
             },
             lease: Duration::from_secs(5),
-            lease_a_task: Duration::from_micros(640),
+            lease_a_task: Duration::from_micros(1500),
             lease_max: Duration::from_secs(60),
             patience: Duration::from_secs(10),
             again: Duration::from_secs(2),
@@ -152,7 +152,7 @@ impl NearestConfig {
             wait = wait * 3 / 4;
         }
         // Lists travel to the origin alone, so only it has to wait for long ones.
-        if hops == 0 { wait + self.lease_a_task.saturating_mul(asked).min(self.lease_max * 10) } else { wait }
+        if hops == 0 { wait + self.lease_a_task.saturating_mul(asked).min(self.lease_max * 2) } else { wait }
     }
 }
 

@@ -65,9 +65,7 @@ impl Nearest {
                 format!("{} searches are under way, the bound; it is tried again", self.config.queries);
             return cx.emit(nothing(Some(shortage)));
         }
-        // More than the whole network has only makes everybody wait longer. What is known of it
-        // is rounded and late, so with room to spare.
-        let query = Query { units: query.units.min(self.network().saturating_mul(4).max(1024)), ..query };
+        let query = Query { units: query.units.min(self.most()), ..query };
         let id = cx.rng.u64();
         let needs = (query.needs != Needs::default()).then_some(query.needs);
         let key = self.next();
@@ -124,6 +122,14 @@ impl Nearest {
                 self.finish(key, cx);
             }
         }
+    }
+
+    /// How many slots a request can sensibly ask for: more than the whole network has only makes
+    /// everybody wait longer. What is known of it is rounded and late, so with room to spare; in
+    /// the paper's way it is not known, and our choice is a million.
+    fn most(&self) -> u32 {
+        let known = self.is_at_the_top() || !self.above.is_empty();
+        if known { self.network().saturating_mul(4).max(1024) } else { 1 << 20 }
     }
 
     /// Modification: where a request goes that the father's branch cannot hold. Not even own
