@@ -89,9 +89,9 @@ impl Default for Network {
     }
 }
 
-/// What waits for a line longer than this is lost, as in a full buffer. Our choice: a
-/// connection is given up after so long anyway.
-pub const BACKLOG: Duration = Duration::from_secs(10);
+/// What waits for a line longer than this is lost, as in a full buffer. Our choice: 15 MB at
+/// 1 Mbps, well below what a link keeps for a slow peer.
+pub const BACKLOG: Duration = Duration::from_secs(120);
 
 /// A node's line to the network: when it is free again, in each direction.
 #[derive(Clone, Copy, Debug, Default)]
