@@ -6,7 +6,7 @@ import { count, plural, span } from "./format.js";
 import { empty } from "./progress.js";
 import { treePart } from "./tree.js";
 
-/** Silence that is worth a word; a lease ends after seven seconds of it. */
+/** Silence of a node at work that is worth a word: a lease ends after seven seconds of it. Who has nothing to do says nothing. */
 const SILENT = 6;
 /** Rows of one page: a table of thousands is for the command line. Our choice. */
 const MOST = 500;
@@ -72,7 +72,7 @@ function nodeRow() {
       setText(done, count(node.units_done));
       setText(cpu, span(node.cpu_s));
       setText(heard, node.me ? "itself" : node.silent_s < 2 ? "just now" : `${node.silent_s < 60 ? `${Math.round(node.silent_s)} s` : span(node.silent_s)} ago`);
-      heard.classList.toggle("fault", !node.me && node.silent_s > SILENT);
+      heard.classList.toggle("fault", !node.me && node.held > 0 && node.silent_s > SILENT);
     },
   };
 }

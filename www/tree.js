@@ -26,7 +26,7 @@ export function treePart() {
 
 function says(tree) {
   if (!tree.joined) return "Nobody who can be dialled has joined yet. Guests are connected to this gateway alone.";
-  const whole = tree.network_slots ? `${plural(tree.network_slots, "slot")} in all. ` : "";
+  const whole = tree.network_slots ? `${plural(tree.network_slots, "slot")} in the tree. ` : "";
   return `${whole}Requests for slots go along these lines. What is free is told in steps of powers of two, so it is a range.`;
 }
 
