@@ -61,7 +61,9 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
     );
     let link = links.as_ref().map(|(link, _)| link.clone());
     let port = link.as_ref().and_then(|link| link.addresses().iter().find_map(crate::net::tcp_port));
-    let config = Config { port, ..parts.config };
+    let loopback_only =
+        link.as_ref().is_some_and(|link| link.addresses().iter().all(crate::net::is_loopback));
+    let config = Config { port, loopback_only, ..parts.config };
     let parts = Parts { id: parts.identity.node, config, seed, storage, engine, link: links };
     Ok(Assembly { node: driver::start(parts, inbox), link })
 }

@@ -59,3 +59,18 @@ fn who_asks_for_slots_gets_all_there_are() {
     });
     assert_eq!(found.expect("there is an answer").iter().map(|place| place.units).sum::<u32>(), 40);
 }
+
+#[test]
+fn a_node_that_only_its_own_machine_can_dial_is_a_guest_elsewhere_and_works() {
+    let mut world = World::seed(3);
+    world.add(Config { gateway: true, slots: 0, port: Some(4001), ..Config::default() });
+    world.add(Config { slots: 2, port: Some(4001), loopback_only: true, ..Config::default() });
+    world.connect(0, 1);
+    world.run_for(A_MINUTE);
+    assert!(!world.node(1).tree().joined, "nobody could dial it");
+    assert!(world.node(0).nodes(world.now).iter().any(|node| node.guest && node.slots == 2));
+    let spec = world.sweep(0, 20);
+    let job = world.submit(0, spec);
+    world.run_until(A_MINUTE, "the job is done", |w| w.is_over(job));
+    world.assert_all_right(job, 20);
+}

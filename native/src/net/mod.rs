@@ -53,6 +53,15 @@ pub(crate) fn address(contact: &Contact) -> Option<Multiaddr> {
     at.with(Protocol::Tcp(contact.port)).with_p2p(link::peer_id(&contact.id)?).ok()
 }
 
+/// Whether only this machine reaches the address.
+pub(crate) fn is_loopback(address: &Multiaddr) -> bool {
+    match address.iter().next() {
+        Some(Protocol::Ip4(ip)) => ip.is_loopback(),
+        Some(Protocol::Ip6(ip)) => ip.is_loopback(),
+        _ => false,
+    }
+}
+
 /// The port of an address that others dial by TCP alone.
 pub(crate) fn tcp_port(address: &Multiaddr) -> Option<u16> {
     let mut parts = address.iter().skip(1);

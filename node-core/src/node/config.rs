@@ -1,6 +1,8 @@
 //! What a driver decides about its node before it starts.
 
 #[cfg(feature = "roles")]
+use crate::overlay::contact::Ip;
+#[cfg(feature = "roles")]
 use crate::{discovery::nearest::NearestConfig, overlay::tree::TreeConfig};
 use std::time::Duration;
 
@@ -20,6 +22,8 @@ pub struct Config {
     pub gateway: bool,
     /// Where others can dial this node, TCP; none if it only dials.
     pub port: Option<u16>,
+    /// It listens on this machine's own address, so nobody else can dial it.
+    pub loopback_only: bool,
     /// Slots given at the start.
     pub slots: u32,
     /// Speed of a slot, in millions of instructions a second; faster nodes are found first.
@@ -39,6 +43,14 @@ pub struct Config {
     pub nearest: NearestConfig,
 }
 
+#[cfg(feature = "roles")]
+impl Config {
+    /// Where somebody at that address can dial this node.
+    pub(crate) fn port_for(&self, ip: Option<Ip>) -> Option<u16> {
+        self.port.filter(|_| !self.loopback_only || ip.is_some_and(Ip::is_loopback))
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Config {
@@ -46,6 +58,7 @@ impl Default for Config {
             platform: Platform::Native,
             gateway: false,
             port: None,
+            loopback_only: false,
             slots: 1,
             // Paper 000, section 6: the mean of its network. Nobody measures it yet.
             power: 2000,

@@ -88,7 +88,7 @@ impl Node {
             overlays: overlays::Overlays::new(me, &config, &seed),
             neighbours: Machine::new(
                 me,
-                Neighbours::new(hello, config.invite.clone(), bounds.peers),
+                Neighbours::new(hello, config.loopback_only, config.invite.clone(), bounds.peers),
                 rng("neighbours"),
             ),
             finder: Machine::new(me, Connected::default(), rng("finder")),

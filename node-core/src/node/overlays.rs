@@ -129,7 +129,7 @@ impl Node {
     pub(super) fn met(&mut self, peer: NodeId, gateway: bool, seen: Option<Ip>) {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Up(peer))));
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Up(peer))));
-        if let (None, Some(ip), Some(port)) = (self.overlays.contact, seen, self.config.port) {
+        if let (None, Some(ip), Some(port)) = (self.overlays.contact, seen, self.config.port_for(seen)) {
             let me = Contact { ip, id: self.me, port };
             self.overlays.contact = Some(me);
             self.nearest_command(nearest::Command::Me(me));

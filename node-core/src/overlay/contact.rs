@@ -25,6 +25,13 @@ impl From<Ip> for IpAddr {
     }
 }
 
+impl Ip {
+    /// Whether only the machine itself reaches it.
+    pub fn is_loopback(self) -> bool {
+        IpAddr::from(self).is_loopback()
+    }
+}
+
 impl fmt::Debug for Ip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", IpAddr::from(*self))

@@ -51,6 +51,8 @@ pub struct Hello {
 #[derive(Debug)]
 pub struct Neighbours {
     me: Hello,
+    /// Takes connections from this machine only.
+    loopback_only: bool,
     /// Who joins has to show this word.
     invite: Option<String>,
     peers_max: usize,
@@ -160,9 +162,9 @@ impl Protocol for Neighbours {
 }
 
 impl Neighbours {
-    pub fn new(mut me: Hello, invite: Option<String>, peers_max: usize) -> Neighbours {
+    pub fn new(mut me: Hello, loopback_only: bool, invite: Option<String>, peers_max: usize) -> Neighbours {
         truncate(&mut me.name, TEXT_MAX);
-        Neighbours { me, invite, peers_max, peers: BTreeMap::new(), gone: VecDeque::new() }
+        Neighbours { me, loopback_only, invite, peers_max, peers: BTreeMap::new(), gone: VecDeque::new() }
     }
 
     fn connected(&mut self, peer: NodeId, ip: Option<Ip>, cx: &mut Cx<'_, Self>) {
@@ -175,7 +177,9 @@ impl Neighbours {
         }
         self.peers.insert(peer, Peer { hello: None, ip, heard: cx.now, spare: false });
         cx.set_timer(Timer::Patience(peer), PATIENCE);
-        cx.send(peer, Message::Hello(Hello { seen: ip, ..self.me.clone() }));
+        let here = ip.is_some_and(Ip::is_loopback);
+        let port = self.me.port.filter(|_| !self.loopback_only || here);
+        cx.send(peer, Message::Hello(Hello { seen: ip, port, ..self.me.clone() }));
     }
 
     fn hello(&mut self, from: NodeId, mut hello: Hello, cx: &mut Cx<'_, Self>) {
