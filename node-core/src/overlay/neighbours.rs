@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// How long a peer may take to introduce itself. Our choice: a slow phone's start-up.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a peer may take to introduce itself. Our choice: a slow phone's start-up, or a home
+/// line that is full for most of a minute.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection that this node has no use for is closed after such a silence. Our choice: more
 /// than two of the tree's refreshes, by which the other side would show that it has one.
