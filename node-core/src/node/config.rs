@@ -1,8 +1,6 @@
 //! What a driver decides about its node before it starts.
 
 #[cfg(feature = "roles")]
-use crate::overlay::contact::Ip;
-#[cfg(feature = "roles")]
 use crate::{discovery::nearest::NearestConfig, overlay::tree::TreeConfig};
 use std::time::Duration;
 
@@ -41,14 +39,6 @@ pub struct Config {
     pub tree: TreeConfig,
     #[cfg(feature = "roles")]
     pub nearest: NearestConfig,
-}
-
-#[cfg(feature = "roles")]
-impl Config {
-    /// Where somebody at that address can dial this node.
-    pub(crate) fn port_for(&self, ip: Option<Ip>) -> Option<u16> {
-        self.port.filter(|_| !self.loopback_only || ip.is_some_and(Ip::is_loopback))
-    }
 }
 
 impl Default for Config {

@@ -7,7 +7,7 @@ use super::route;
 use crate::discovery::nearest::{self, BranchView, Load, Nearest};
 use crate::discovery::{Found, Offer, Query, connected};
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Ip};
+use crate::overlay::contact::{Contact, Ip, port_for};
 use crate::overlay::neighbours;
 use crate::overlay::tree::{self, Tree, TreeView};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
@@ -129,7 +129,8 @@ impl Node {
     pub(super) fn met(&mut self, peer: NodeId, gateway: bool, seen: Option<Ip>) {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Up(peer))));
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Up(peer))));
-        if let (None, Some(ip), Some(port)) = (self.overlays.contact, seen, self.config.port_for(seen)) {
+        let port = port_for(self.config.port, self.config.loopback_only, seen);
+        if let (None, Some(ip), Some(port)) = (self.overlays.contact, seen, port) {
             let me = Contact { ip, id: self.me, port };
             self.overlays.contact = Some(me);
             self.nearest_command(nearest::Command::Me(me));

@@ -38,6 +38,12 @@ impl fmt::Debug for Ip {
     }
 }
 
+/// Where somebody at `ip` can dial a node that listens on `port`, perhaps for its own machine
+/// only.
+pub fn port_for(port: Option<u16>, loopback_only: bool, ip: Option<Ip>) -> Option<u16> {
+    port.filter(|_| !loopback_only || ip.is_some_and(Ip::is_loopback))
+}
+
 /// A node's place in the order of addresses (paper 000, section 5); ties go by id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {

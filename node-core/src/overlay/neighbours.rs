@@ -4,7 +4,7 @@
 
 use crate::ids::NodeId;
 use crate::node::config::Platform;
-use crate::overlay::contact::{Contact, Ip};
+use crate::overlay::contact::{Ip, port_for};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,6 @@ pub struct Neighbours {
 #[derive(Debug)]
 struct Peer {
     hello: Option<Hello>,
-    ip: Option<Ip>,
     heard: Time,
     /// This node has no use for the connection.
     spare: bool,
@@ -176,10 +175,9 @@ impl Neighbours {
                 cx,
             );
         }
-        self.peers.insert(peer, Peer { hello: None, ip, heard: cx.now, spare: false });
+        self.peers.insert(peer, Peer { hello: None, heard: cx.now, spare: false });
         cx.set_timer(Timer::Patience(peer), PATIENCE);
-        let here = ip.is_some_and(Ip::is_loopback);
-        let port = self.me.port.filter(|_| !self.loopback_only || here);
+        let port = port_for(self.me.port, self.loopback_only, ip);
         cx.send(peer, Message::Hello(Hello { seen: ip, port, ..self.me.clone() }));
     }
 
@@ -252,12 +250,6 @@ impl Neighbours {
     /// Whether a connection stands, introduced or not.
     pub fn is_connected(&self, peer: NodeId) -> bool {
         self.peers.contains_key(&peer)
-    }
-
-    /// How to dial a peer that is connected, if it takes connections.
-    pub fn contact(&self, peer: NodeId) -> Option<Contact> {
-        let known = self.peers.get(&peer)?;
-        Some(Contact { id: peer, ip: known.ip?, port: known.hello.as_ref()?.port? })
     }
 
     pub fn all(&self) -> impl Iterator<Item = (NodeId, &Hello, Time)> {
