@@ -5,6 +5,7 @@ use node_core::overlay::tree::TreeConfig;
 use node_core::overlay::tree::check::check;
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use simulator::World;
+use simulator::network::Latency;
 use std::time::Duration;
 
 const A_MINUTE: Duration = Duration::from_secs(60);
@@ -44,6 +45,33 @@ fn a_job_is_placed_by_the_tree_and_outlives_an_inner_node() {
     world.assert_all_right(job, 200);
     assert!(world.job(job).unwrap().by_node.len() > 25, "found nearly everybody");
     world.run_until(A_MINUTE * 3, "the tree is whole again", |w| faults_of(w).is_empty());
+}
+
+/// Groups form while their members are being told of each other: whatever was dropped because it
+/// came a moment too early is said again long before the slow refresh.
+#[test]
+fn soon_after_the_last_join_the_gateway_knows_how_many_slots_there_are() {
+    for seed in 0..300 {
+        let mut world = World::seed(seed);
+        world.network.latency = Latency::Uniform(100, 3_000);
+        let tree = TreeConfig { m: 2, k: 2, ..TreeConfig::default() };
+        world.add(Config {
+            gateway: true,
+            slots: 0,
+            port: Some(4001),
+            tree: tree.clone(),
+            ..Config::default()
+        });
+        for n in 1..=12 {
+            let pause = world.rng.between(100, 700);
+            world.run_for(Duration::from_millis(pause));
+            let name = format!("worker {n}");
+            world.add(Config { slots: 1, port: Some(4001), name, tree: tree.clone(), ..Config::default() });
+            world.connect(0, n);
+        }
+        let known = |w: &World| w.node(0).branch().network_slots == 12;
+        world.run_until(Duration::from_secs(20), "it knows of all twelve", known);
+    }
 }
 
 #[test]

@@ -377,6 +377,8 @@ impl Told {
 pub(super) struct Peer {
     pub entry: Entry,
     pub told: Told,
+    /// It has told its state since it became one.
+    pub heard: bool,
 }
 
 /// All that this node knows of others.
@@ -455,7 +457,10 @@ impl Branch {
                     peer.entry.contact = *contact;
                     self.peers.push(peer);
                 }
-                None => self.peers.push(Peer { entry: Entry::new(*contact), told: Told::default() }),
+                None => {
+                    let entry = Entry::new(*contact);
+                    self.peers.push(Peer { entry, told: Told::default(), heard: false });
+                }
             }
         }
     }

@@ -65,14 +65,19 @@ impl Nearest {
                 peer.told.doubt();
             }
         }
-        let slots = self.above_for_children();
-        if differ(&slots, &self.above_told) {
-            for child in self.branch.children.iter().filter(|c| !c.guest) {
-                cx.send(child.contact.id, Message::Above(Above { slots: slots.clone(), tell: false }));
-            }
-            self.above_told = slots;
+        if differ(&self.above_for_children(), &self.above_told) {
+            self.tell_children(cx);
         }
         cx.emit(Event::Changed);
+    }
+
+    /// Tells the children how large the branches above them are.
+    fn tell_children(&mut self, cx: &mut Cx<'_, Self>) {
+        let slots = self.above_for_children();
+        for child in self.branch.children.iter().filter(|c| !c.guest) {
+            cx.send(child.contact.id, Message::Above(Above { slots: slots.clone(), tell: false }));
+        }
+        self.above_told = slots;
     }
 
     pub(super) fn next_refresh(&mut self, cx: &mut Cx<'_, Self>) {
@@ -102,6 +107,9 @@ impl Nearest {
         for entry in &mut self.branch.children {
             entry.refusals /= 2;
         }
+        if self.above_for_children() != self.above_told {
+            self.tell_children(cx);
+        }
     }
 
     pub(super) fn status(&mut self, from: NodeId, status: Status, cx: &mut Cx<'_, Self>) {
@@ -120,8 +128,18 @@ impl Nearest {
         }
         let before = (entry.bounds, entry.state.slots);
         entry.told(state, status.got, status.refresh, &config);
-        if (entry.bounds, entry.state.slots) != before {
+        let after = (entry.bounds, entry.state.slots);
+        if after != before {
             cx.emit(Event::Changed);
+        }
+        if after.1 != before.1 && differ(&self.above_for_children(), &self.above_told) {
+            self.settle_soon(cx);
+        }
+        if let Some(peer) = self.branch.peer(from)
+            && !std::mem::replace(&mut peer.heard, true)
+        {
+            // It did not know this node for a peer when it was told, and may have dropped that.
+            peer.told.doubt();
         }
     }
 
@@ -173,8 +191,8 @@ impl Nearest {
     }
 }
 
-/// Whether children should hear of it: by a quarter. It only chooses where a large request goes
-/// first, and who gets it sends it up if that was wrong.
+/// Whether children should hear of it soon: by a sixteenth. It only chooses where a large request
+/// goes first, and who gets it sends it up if that was wrong; the refresh makes it exact.
 fn differ(now: &[u32], told: &[u32]) -> bool {
-    now.len() != told.len() || now.iter().zip(told).any(|(n, t)| n.abs_diff(*t) > t / 4)
+    now.len() != told.len() || now.iter().zip(told).any(|(n, t)| n.abs_diff(*t) > t / 16)
 }
