@@ -42,6 +42,9 @@ impl Tree {
             kids.thin = None;
             kids.thinned = 0;
         }
+        if count <= 2 * m {
+            kids.asked = false;
+        }
         if count <= 2 * m && (count >= m || lone) || !placed {
             return false;
         }
@@ -79,6 +82,21 @@ impl Tree {
                 known.then_some(Brother { contact, count: usize::from(side.count), left })
             })
             .collect()
+    }
+
+    /// How many fathers next to this one have the same father.
+    pub(super) fn brothers_there(&self) -> usize {
+        let (left, right) = self.beside();
+        let group = if self.root().is_some() { Range::ALL } else { self.upper.group };
+        left.iter().chain(&right).filter(|c| group.contains(c.key())).count()
+    }
+
+    /// Asks how many children they have, who have not said so yet. False if that was done.
+    pub(super) fn ask_brothers(&mut self, cx: &mut Tcx<'_>) -> bool {
+        let Some(kids) = self.kids.as_mut().filter(|k| !k.asked) else { return false };
+        kids.asked = true;
+        cx.set_timer_by(Timer::Edges, self.config.edges / 8);
+        true
     }
 
     /// Its place was given up; once the children are gone it starts again as a leaf.

@@ -17,6 +17,7 @@ impl Tree {
     pub(super) fn balance_root(&mut self, cx: &mut Tcx<'_>) {
         let (k, count, level, now) = (self.config.k(), self.kid_count(), self.level, cx.now);
         let (Some(root), Some(to)) = (self.root(), self.me) else { return };
+        self.reach_peers(cx);
         if root.writer != cx.me {
             return;
         }
@@ -31,7 +32,7 @@ impl Tree {
                 let others = root.group.members.iter().filter(|m| m.id() != cx.me && m.missing.is_none());
                 others.map(|m| m.contact).nth(members / 2)
             } else {
-                self.yielding(&Range::ALL)
+                self.yielding(&Range::ALL, None)
             };
             if let Some(leaf) = leaf {
                 self.send(leaf, Message::Yield(Box::new(wanted)), cx);

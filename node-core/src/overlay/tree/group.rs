@@ -238,7 +238,7 @@ impl Group {
 }
 
 /// The key behind this one.
-fn after(key: Key) -> Key {
+pub(super) fn after(key: Key) -> Key {
     let mut next = key;
     for byte in next.id.0.iter_mut().rev().chain(next.ip.0.iter_mut().rev()) {
         let (sum, carry) = byte.overflowing_add(1);

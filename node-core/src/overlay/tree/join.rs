@@ -51,6 +51,8 @@ impl Tree {
         let Some(kids) = &self.kids else { return };
         let Some(kid) = kids.group.covering(key, &range) else { return };
         match kid.missing {
+            // Whoever had the place is a leaf again.
+            Some(_) if kid.id() == join.who.id => self.drop_kid(join.who.id, cx),
             Some(_) if self.level == join.level + 2 => {
                 let id = kid.id();
                 self.offer_place(id, &join, cx);
@@ -174,7 +176,11 @@ impl Tree {
 
     /// Takes a branch into the root group. Only its coordinator does.
     fn seat(&mut self, join: Join, cx: &mut Tcx<'_>) {
-        let (now, most) = (cx.now, self.config.members_max());
+        // Leaves that come before there is a father for them come again; each would be told of
+        // all others.
+        let most =
+            if self.level == 0 { 2 * self.config.k() + self.config.m() } else { self.config.members_max() };
+        let now = cx.now;
         let epoch = self.next_epoch(now);
         let Link::Root(root) = &mut self.link else { return };
         let member = Member::new(join.who, join.who.key(), epoch, now);
@@ -197,6 +203,7 @@ impl Tree {
             root.group.insert(member, join.claim, &Range::ALL);
         }
         let Link::Root(root) = &mut self.link else { return };
+        root.group.epoch = epoch;
         if let Some(known) = root.group.get_mut(join.who.id) {
             known.missing = None;
             known.heard = now;
@@ -206,7 +213,7 @@ impl Tree {
             return self.succeeded(join, epoch, cx);
         }
         if !there {
-            self.root_written(cx);
+            self.root_grew(cx);
         }
         let Some(from) = self.me else { return };
         let welcome = Welcome {

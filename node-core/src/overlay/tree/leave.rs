@@ -61,7 +61,7 @@ impl Tree {
         if self.root().is_some_and(|r| r.writer == cx.me) && !lone {
             return self.abdicate(cx);
         }
-        let leaf = self.range.and_then(|range| self.yielding(&range));
+        let leaf = self.range.and_then(|range| self.yielding(&range, None));
         let (Some(to), Some(claim), Some(leaf)) = (self.writer(), self.range, leaf) else {
             return self.go(cx);
         };

@@ -151,6 +151,8 @@ pub enum Timer {
     Elect,
     /// Look for another root.
     Probe,
+    /// Tell the root group who has come.
+    Record,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

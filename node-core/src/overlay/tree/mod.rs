@@ -133,6 +133,10 @@ struct Kids {
     rest: Time,
     thin: Option<Time>,
     thinned: u8,
+    /// When a father for a half was looked for last.
+    split: Time,
+    /// The brothers have been asked how many children they have, once for this trouble.
+    asked: bool,
 }
 
 /// What is known of the father beside this one.
@@ -266,6 +270,7 @@ impl Tree {
             Timer::Vacancy => self.vacancies(cx),
             Timer::Elect => self.elect(cx),
             Timer::Probe => self.probe(cx),
+            Timer::Record => self.root_written(cx),
         }
     }
 

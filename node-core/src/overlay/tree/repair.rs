@@ -155,6 +155,7 @@ impl Tree {
             }
             cx.set_timer_by(Timer::Tell, self.config.tell);
         }
+        self.root_refresh(wait, cx);
         self.arm_refresh(cx);
     }
 

@@ -44,8 +44,27 @@ impl Tree {
             && members.iter().any(|(c, _)| c.id == record.writer)
     }
 
+    /// Somebody has come. While leaves come one after the other to a root group of leaves, they
+    /// are told in one, or a slow line has nothing else to carry than how it grows.
+    pub(super) fn root_grew(&mut self, cx: &mut Tcx<'_>) {
+        let members = self.root().map_or(0, |r| r.group.members.len()) as u32;
+        if self.level > 0 || members <= 2 {
+            return self.root_written(cx);
+        }
+        let epoch = self.next_epoch(cx.now);
+        if let Some(root) = self.root_mut() {
+            root.group.epoch = epoch;
+        }
+        self.root_changed(cx);
+        cx.set_timer_by(Timer::Record, self.config.tell * members / 8);
+    }
+
     /// Tells all members what this coordinator has changed.
     pub(super) fn root_written(&mut self, cx: &mut Tcx<'_>) {
+        if self.root().is_none_or(|r| r.writer != cx.me) {
+            return;
+        }
+        cx.cancel_timer(Timer::Record);
         let epoch = self.next_epoch(cx.now);
         let Some(root) = self.root_mut() else { return };
         root.group.epoch = epoch;
@@ -69,12 +88,10 @@ impl Tree {
             self.upper_changed(cx);
         }
         cx.set_timer_by(Timer::Balance, self.config.balance);
+        self.reach_peers(cx);
         let Some(root) = self.root() else { return };
         let crown = root.crown;
         let coordinates = root.writer == cx.me;
-        for member in &root.group.members {
-            self.reach(member.contact, cx);
-        }
         if coordinates {
             cx.set_timer_by(Timer::Probe, self.config.probe / 2);
         }
@@ -134,7 +151,10 @@ impl Tree {
                 self.link = Link::None;
                 self.enter_root(record, cx);
                 self.arm_refresh(cx);
-            } else if self.placed() && (record.level == self.level || !from_father && self.asking.is_none()) {
+            } else if self.placed()
+                && (record.level == self.level
+                    || self.asking.as_ref().is_none_or(|a| a.level != record.level))
+            {
                 // A place that this node has left. Who asks for one may yet be welcomed to it.
                 cx.send(from, Message::Leave { epoch: record.epoch, root: true });
             }
@@ -207,8 +227,19 @@ impl Tree {
                 self.root_written(cx);
             }
             cx.set_timer_by(Timer::Vacancy, wait);
-        } else if root.writer == peer {
-            self.rank_myself(cx);
+        } else {
+            if root.writer == peer {
+                self.rank_myself(cx);
+            }
+            cx.set_timer_by(Timer::Balance, self.config.balance);
+        }
+    }
+
+    /// Members ask each other for slots. A connection that broke between two of them is no
+    /// business of the coordinator's.
+    pub(super) fn reach_peers(&self, cx: &mut Tcx<'_>) {
+        for member in self.root().into_iter().flat_map(|r| &r.group.members) {
+            self.reach(member.contact, cx);
         }
     }
 
@@ -217,7 +248,7 @@ impl Tree {
         let Some(root) = self.root() else { return };
         let others = root.group.members.iter().filter(|m| m.missing.is_none() && m.id() != root.writer);
         let rank = others.take_while(|m| m.id() != cx.me).count() as u32;
-        cx.set_timer(Timer::Elect, TAKE_OVER * (1 + 3 * rank));
+        cx.set_timer_by(Timer::Elect, TAKE_OVER * (1 + 3 * rank));
     }
 
     pub(super) fn elect(&mut self, cx: &mut Tcx<'_>) {
@@ -266,6 +297,22 @@ impl Tree {
             }
         }
         more
+    }
+
+    /// Members that have been silent for so long may have left, unheard: they are told again.
+    pub(super) fn root_refresh(&mut self, silent: Duration, cx: &mut Tcx<'_>) {
+        let Some(record) = self.to_record().filter(|r| r.writer == cx.me) else { return };
+        let Some(root) = self.root_mut() else { return };
+        let mut again = Vec::new();
+        for member in root.group.members.iter_mut().filter(|m| m.missing.is_none() && m.id() != cx.me) {
+            if cx.now.since(member.heard) > silent {
+                member.heard = cx.now;
+                again.push(member.contact);
+            }
+        }
+        for member in again {
+            self.send(member, Message::Root(Box::new(record.clone())), cx);
+        }
     }
 
     /// A member says what it knows. False if it is none.

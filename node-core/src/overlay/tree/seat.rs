@@ -272,6 +272,8 @@ impl Tree {
                 rest: Time::ZERO,
                 thin: None,
                 thinned: 0,
+                split: Time::ZERO,
+                asked: false,
             }));
             self.near.clear();
         }
@@ -324,11 +326,12 @@ impl Tree {
 
     /// A leaf of this branch is wanted for a place above.
     pub(super) fn wanted(&mut self, from: NodeId, wanted: Yield, cx: &mut Tcx<'_>) {
-        let allowed = match self.writer() {
+        let written = match self.writer() {
             Some(writer) => writer.id == from,
             None => wanted.to.id == from,
         };
-        if !allowed || self.leaving || wanted.level <= self.level {
+        let passed_on = !written && self.level == 1 && self.brother(from).is_some();
+        if !(written || passed_on) || self.leaving || wanted.level <= self.level {
             return;
         }
         if self.level == 0 {
@@ -339,17 +342,30 @@ impl Tree {
             }
             return;
         }
-        let Some(kid) = self.yielding(&wanted.claim) else { return };
+        if self.level == 1 && self.placed() && !passed_on && self.kid_count() <= self.config.m() {
+            // It cannot spare one, or it would be merged next and the place above not be needed.
+            let spares = |b: &super::balance::Brother| b.count > self.config.m();
+            let rich =
+                self.brothers().into_iter().filter(spares).filter(|b| wanted.claim.contains(b.contact.key()));
+            if let Some(rich) = rich.max_by_key(|b| b.count) {
+                return self.send(rich.contact, Message::Yield(Box::new(wanted)), cx);
+            }
+        }
+        let Some(kid) = self.yielding(&wanted.claim, None) else { return };
         self.send(kid, Message::Yield(Box::new(wanted)), cx);
     }
 
     /// The child whose branch gives a leaf with a key in the range: the one furthest from this
-    /// node, so that much of the range stays on one side of it and bounds can be moved there.
-    pub(super) fn yielding(&self, claim: &Range) -> Option<Contact> {
+    /// node, so that much of the range stays on one side of it and bounds can be moved there; or
+    /// one by the lot `any`.
+    pub(super) fn yielding(&self, claim: &Range, any: Option<u64>) -> Option<Contact> {
         let kids = self.kids.as_ref()?;
         let fit = kids.group.members.iter().filter(|m| m.missing.is_none() && claim.contains(m.key()));
         let key = self.key();
         let fit: Vec<Contact> = fit.map(|m| m.contact).collect();
+        if let Some(any) = any {
+            return fit.get((any % fit.len().max(1) as u64) as usize).copied();
+        }
         match (fit.first(), fit.last()) {
             (Some(first), Some(last)) => Some(if first.key() > key { *last } else { *first }),
             _ => None,

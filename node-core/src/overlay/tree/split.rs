@@ -6,15 +6,25 @@
 //! (a split of 2m + 1 leaves two groups of m behind, which nobody joins any more).
 
 use super::balance::Brother;
+use super::group::after;
 use super::message::{Message, Yield};
 use super::{Key, Range, Tcx, Tree};
 use crate::ids::NodeId;
+use crate::time::Time;
+use std::time::Duration;
+
+/// A half that is merged again within that time did not last. Our choice: a few times what a
+/// merge and a split take.
+const LASTS: Duration = Duration::from_secs(60);
 
 impl Tree {
     pub(super) fn too_many(&mut self, count: usize, cx: &mut Tcx<'_>) {
         let m = self.config.m();
         let room = 2 * m - (m / 2).max(1);
         let mut brothers = self.brothers();
+        if brothers.len() < self.brothers_there() && count <= 2 * m + m.div_ceil(2) && self.ask_brothers(cx) {
+            return;
+        }
         brothers.sort_by_key(|b| b.count);
         for brother in brothers.into_iter().filter(|b| b.count <= room) {
             let give = (count - brother.count) / 2;
@@ -83,9 +93,19 @@ impl Tree {
         let (Some(range), key, Some(to)) = (self.range, self.key(), self.writer()) else { return };
         let Some(kids) = &self.kids else { return };
         let members = kids.group.members.get(kids.group.inside(&range)).unwrap_or_default();
-        let half = members.len() / 2;
+        // If the last half did not last, that was for who came from where: not again so.
+        let again = kids.split > Time::ZERO && cx.now.since(kids.split) < LASTS;
+        let any = again.then(|| cx.rng.u64());
+        let m = self.config.m();
+        let half = match any {
+            Some(any) if members.len() > 2 * m => m + (any >> 32) as usize % (members.len() - 2 * m + 1),
+            _ => members.len() / 2,
+        };
         let Some(middle) = members.get(half) else { return };
         let bound = if kids.group.leaves { middle.key() } else { middle.lo };
+        // The bound may as well be just behind its own key, if the upper half begins there.
+        let behind = any.is_some_and(|any| any & 1 << 20 != 0) && !kids.group.leaves && key < middle.key();
+        let bound = if behind { bound.max(after(key)) } else { bound };
         let claim = if key < bound {
             Range { lo: bound, hi: range.hi }
         } else if kids.group.leaves {
@@ -96,8 +116,11 @@ impl Tree {
             Range { lo: range.lo, hi: Some(bound) }
         };
         let wanted = Yield { level: self.level, claim, for_: cx.me, to };
-        if let Some(leaf) = self.yielding(&claim) {
+        if let Some(leaf) = self.yielding(&claim, any) {
             self.send(leaf, Message::Yield(Box::new(wanted)), cx);
+        }
+        if let Some(kids) = &mut self.kids {
+            kids.split = cx.now;
         }
     }
 }

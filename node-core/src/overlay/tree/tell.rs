@@ -140,19 +140,20 @@ impl Tree {
         self.send(to, Message::Tell(Box::new(Tell { epoch, base, range: yours, add, drop, upper })), cx);
     }
 
+    /// Somebody takes itself for the father. When a place was asked for just now, the welcome may
+    /// still be on its way.
+    fn no_child_of(&self, from: NodeId, epoch: u64, cx: &mut Tcx<'_>) {
+        if self.asking.as_ref().is_none_or(|a| a.tries > 2) {
+            cx.send(from, Message::Leave { epoch, root: false });
+        }
+    }
+
     pub(super) fn told(&mut self, from: NodeId, tell: Tell, cx: &mut Tcx<'_>) {
         let (Link::Child { father, epoch, .. }, key) = (&mut self.link, self.me.map(|me| me.key())) else {
-            // While it asks to be let in, the welcome may still be on its way.
-            if self.asking.is_none() {
-                cx.send(from, Message::Leave { epoch: tell.epoch, root: false });
-            }
-            return;
+            return self.no_child_of(from, tell.epoch, cx);
         };
         if father.id != from {
-            if self.asking.is_none() {
-                cx.send(from, Message::Leave { epoch: tell.epoch, root: false });
-            }
-            return;
+            return self.no_child_of(from, tell.epoch, cx);
         }
         if tell.base > *epoch && tell.base != 0 {
             // Something before it was lost.
