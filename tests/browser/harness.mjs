@@ -210,20 +210,26 @@ export class Swarm {
   async *#events(path) {
     const closing = new AbortController();
     const headers = { Authorization: `Bearer ${this.gateway.token}`, Accept: "text/event-stream" };
-    const signal = AbortSignal.any([closing.signal, AbortSignal.timeout(PATIENCE)]);
+    // Not AbortSignal.timeout: combined with another signal it can be collected before it fires.
+    const patience = setTimeout(() => closing.abort(new DOMException("too late", "TimeoutError")), PATIENCE);
+    try {
+      yield* this.#eventsUntil(path, headers, closing.signal);
+    } finally {
+      clearTimeout(patience);
+      closing.abort();
+    }
+  }
+
+  async *#eventsUntil(path, headers, signal) {
     const answer = await fetch(`${this.url}/api/v1/${path}`, { headers, signal });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     let event = { name: "message", data: "" };
-    try {
-      for await (const line of lines(answer.body)) {
-        if (line === "") {
-          if (event.data) yield { name: event.name, data: JSON.parse(event.data) };
-          event = { name: "message", data: "" };
-        } else if (line.startsWith("event:")) event.name = line.slice(6).trim();
-        else if (line.startsWith("data:")) event.data += line.slice(5).trim();
-      }
-    } finally {
-      closing.abort();
+    for await (const line of lines(answer.body)) {
+      if (line === "") {
+        if (event.data) yield { name: event.name, data: JSON.parse(event.data) };
+        event = { name: "message", data: "" };
+      } else if (line.startsWith("event:")) event.name = line.slice(6).trim();
+      else if (line.startsWith("data:")) event.data += line.slice(5).trim();
     }
   }
 

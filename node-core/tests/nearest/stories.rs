@@ -229,3 +229,18 @@ fn guests_count_in_their_hosts_branch_and_are_found_through_it() {
     assert_eq!(net.answer(query).unwrap().places, [], "it is gone");
     assert_eq!(net.faulty, []);
 }
+
+/// Its father counts it anew, so what it is told of the branches above lacks itself at first.
+#[test]
+fn a_child_that_goes_and_comes_back_knows_the_whole_network_again() {
+    let mut net = ours(12, 100);
+    let father = (0..100).find(|i| net.nodes[*i].placement.father.is_none()).expect("there is a root");
+    let with = net.nodes[father].placement.clone();
+    let child = crate::net::index(with.children[0].id);
+    let mut without = with.clone();
+    without.children.retain(|c| crate::net::index(c.id) != child);
+    net.step(father, Input::Command(Command::Placed(without)));
+    net.step(father, Input::Command(Command::Placed(with)));
+    net.run_for(Duration::from_secs(20));
+    assert_eq!(net.nodes[child].machine.state().view().network_slots, 100);
+}

@@ -35,10 +35,9 @@ impl Nearest {
                 self.forget(id);
             }
         }
-        let slots = self.above_for_children();
         for child in new {
             // It may have told its state before this node knew it for its child.
-            cx.send(child, Message::Above(Above { slots: slots.clone(), tell: true }));
+            self.tell_child(child, cx);
         }
         self.settle_soon(cx);
         if (self.joined || self.father.is_some()) && !cx.timer_is_set(Timer::Refresh) {
@@ -109,9 +108,19 @@ impl Nearest {
             peer.told.doubt();
         }
         if self.branch.is_child(peer) {
-            let slots = self.above_for_children();
-            cx.send(peer, Message::Above(Above { slots, tell: true }));
+            self.tell_child(peer, cx);
+            self.settle_soon(cx);
         }
+    }
+
+    /// Tells one child what is above it, and asks for its state.
+    fn tell_child(&mut self, child: NodeId, cx: &mut Cx<'_, Self>) {
+        let slots = self.above_for_children();
+        if slots != self.above_told {
+            // The others heard something else; next time all hear the same.
+            self.above_told = Vec::new();
+        }
+        cx.send(child, Message::Above(Above { slots, tell: true }));
     }
 
     /// It cannot be reached: nothing is free there, and what it was asked goes elsewhere.
