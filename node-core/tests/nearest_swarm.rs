@@ -6,6 +6,7 @@ use node_core::overlay::tree::check::check;
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use simulator::World;
 use simulator::network::Latency;
+use std::sync::Arc;
 use std::time::Duration;
 
 const A_MINUTE: Duration = Duration::from_secs(60);
@@ -13,7 +14,7 @@ const A_MINUTE: Duration = Duration::from_secs(60);
 /// A gateway without slots, and dialable workers in a tree of small groups.
 fn tree_of(seed: u64, workers: usize) -> World {
     let mut world = World::seed(seed);
-    let tree = TreeConfig { m: 2, k: 2, ..TreeConfig::default() };
+    let tree = Arc::new(TreeConfig { m: 2, k: 2, ..TreeConfig::default() });
     world.add(Config { gateway: true, slots: 0, port: Some(4001), tree: tree.clone(), ..Config::default() });
     for n in 0..workers {
         let name = format!("worker {n}");
@@ -54,7 +55,7 @@ fn soon_after_the_last_join_the_gateway_knows_how_many_slots_there_are() {
     for seed in 0..300 {
         let mut world = World::seed(seed);
         world.network.latency = Latency::Uniform(100, 3_000);
-        let tree = TreeConfig { m: 2, k: 2, ..TreeConfig::default() };
+        let tree = Arc::new(TreeConfig { m: 2, k: 2, ..TreeConfig::default() });
         world.add(Config {
             gateway: true,
             slots: 0,

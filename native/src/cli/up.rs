@@ -149,7 +149,7 @@ impl Up {
                 slots: config.slots,
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),
-                tree: node_core::overlay::tree::TreeConfig::of(config.tree_degree),
+                tree: node_core::overlay::tree::TreeConfig::of(config.tree_degree).into(),
                 ..node_core::Config::default()
             },
             listen: Some(listen_addresses(config)),

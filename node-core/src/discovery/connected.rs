@@ -6,6 +6,7 @@
 use super::{Found, Offer, Place, Query};
 use crate::ids::NodeId;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use litemap::LiteMap;
 use std::collections::BTreeMap;
 
 /// Promises that wait for a connection. Our choice: as many as a tree gives in one answer.
@@ -13,7 +14,7 @@ const PROMISES: usize = 16 << 10;
 
 #[derive(Debug, Default)]
 pub struct Connected {
-    nodes: BTreeMap<NodeId, Entry>,
+    nodes: LiteMap<NodeId, Entry>,
     /// What another finder found at nodes that are still being dialled.
     promised: BTreeMap<NodeId, Offer>,
 }
@@ -47,10 +48,11 @@ pub enum Command {
         to: NodeId,
         offer: Offer,
     },
-    /// Another finder found room at a node, which may not be connected yet.
+    /// Another finder found room at a node; `here`: it is connected.
     Promised {
         node: NodeId,
         offer: Offer,
+        here: bool,
     },
     /// A node declined units: it has no room until it offers some again.
     Declined {
@@ -77,9 +79,10 @@ impl Protocol for Connected {
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
         match input {
             Input::Up(peer) => {
-                let offer = self.promised.remove(&peer);
-                self.nodes.insert(peer, Entry { offer, placed: 0 });
-                if offer.is_some() {
+                // Whoever offers nothing is not listed: most peers of most nodes.
+                self.nodes.remove(&peer);
+                if let Some(offer) = self.promised.remove(&peer) {
+                    self.nodes.insert(peer, Entry { offer: Some(offer), placed: 0 });
                     cx.emit(Event::Room);
                 }
             }
@@ -89,7 +92,7 @@ impl Protocol for Connected {
                 self.promised.remove(&peer);
             }
             Input::Message { from, message } => {
-                let Some(entry) = self.nodes.get_mut(&from) else { return };
+                let entry = self.nodes.entry(from).or_default();
                 let before = entry.now();
                 entry.offer = Some(message);
                 let now = entry.now();
@@ -110,7 +113,7 @@ impl Protocol for Connected {
                 cx.emit(Event::Found(found, missing));
             }
             Input::Command(Command::Offer { to, offer }) => cx.send(to, offer),
-            Input::Command(Command::Promised { node, offer }) => self.promised(node, offer, cx),
+            Input::Command(Command::Promised { node, offer, here }) => self.promised(node, offer, here, cx),
             Input::Command(Command::Declined { node }) => {
                 if let Some(offer) = self.nodes.get_mut(&node).and_then(|e| e.offer.as_mut()) {
                     offer.free = 0;
@@ -124,20 +127,19 @@ impl Protocol for Connected {
 }
 
 impl Connected {
-    fn promised(&mut self, node: NodeId, offer: Offer, cx: &mut Cx<'_, Self>) {
-        match self.nodes.get_mut(&node) {
-            Some(entry) => {
-                // It counts from now on, on top of what was given before.
-                let old = entry.offer.unwrap_or_default();
-                let offer = Offer { received: entry.placed, slots: offer.slots.max(old.slots), ..offer };
-                entry.offer = Some(offer);
-                cx.emit(Event::Changed(vec![node]));
-                cx.emit(Event::Room);
-            }
-            None if self.promised.len() < PROMISES => drop(self.promised.insert(node, offer)),
-            // It keeps the slots for as long as it said, and then gives them to others.
-            None => {}
+    fn promised(&mut self, node: NodeId, offer: Offer, here: bool, cx: &mut Cx<'_, Self>) {
+        if here {
+            let entry = self.nodes.entry(node).or_default();
+            // It counts from now on, on top of what was given before.
+            let old = entry.offer.unwrap_or_default();
+            let offer = Offer { received: entry.placed, slots: offer.slots.max(old.slots), ..offer };
+            entry.offer = Some(offer);
+            cx.emit(Event::Changed(vec![node]));
+            cx.emit(Event::Room);
+        } else if self.promised.len() < PROMISES {
+            self.promised.insert(node, offer);
         }
+        // Else it keeps the slots for as long as it said, and then gives them to others.
     }
 
     /// The last word of a node, less what is on its way there.

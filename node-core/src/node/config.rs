@@ -2,6 +2,8 @@
 
 #[cfg(feature = "roles")]
 use crate::{discovery::nearest::NearestConfig, overlay::tree::TreeConfig};
+#[cfg(feature = "roles")]
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What kind of process a node lives in; for people and for finders' needs.
@@ -36,9 +38,9 @@ pub struct Config {
     pub timing: Timing,
     /// The shape of the tree: the same on all nodes of a swarm.
     #[cfg(feature = "roles")]
-    pub tree: TreeConfig,
+    pub tree: Arc<TreeConfig>,
     #[cfg(feature = "roles")]
-    pub nearest: NearestConfig,
+    pub nearest: Arc<NearestConfig>,
 }
 
 impl Default for Config {
@@ -59,10 +61,10 @@ impl Default for Config {
             limits: Bounds::default(),
             timing: Timing::default(),
             #[cfg(feature = "roles")]
-            tree: TreeConfig::default(),
+            tree: Arc::default(),
             #[cfg(feature = "roles")]
             // Nothing relays to guests yet, so their slots serve their host alone.
-            nearest: NearestConfig { relays: false, ..NearestConfig::default() },
+            nearest: Arc::new(NearestConfig { relays: false, ..NearestConfig::default() }),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::host::Channel;
 use crate::ids::NodeId;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 
 /// Peers dialled at once. Our choice: a father greets its whole group, and a little more.
 const DIALS: usize = 256;
@@ -14,7 +14,7 @@ const FRAMES: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Dials {
-    waiting: BTreeMap<NodeId, Dial>,
+    waiting: LiteMap<NodeId, Dial>,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +54,11 @@ impl Dials {
 
     /// It is connected, or will not be: what waited for it. None if it was not being dialled.
     pub(super) fn end(&mut self, peer: NodeId) -> Option<Dial> {
-        self.waiting.remove(&peer)
+        let dial = self.waiting.remove(&peer);
+        if self.waiting.is_empty() {
+            // Room for a burst is not kept.
+            self.waiting = LiteMap::new();
+        }
+        dial
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Overlays;
 pub(super) enum Step {}
 
 impl Overlays {
-    pub(super) fn new(_: NodeId, _: &Config, _: &[u8; 32]) -> Overlays {
+    pub(super) fn new(_: &Config, _: &[u8; 32]) -> Overlays {
         Overlays
     }
 

@@ -85,21 +85,19 @@ impl Node {
             wake: None,
             faults: BTreeMap::new(),
             dials: dials::Dials::default(),
-            overlays: overlays::Overlays::new(me, &config, &seed),
+            overlays: overlays::Overlays::new(&config, &seed),
             neighbours: Machine::new(
-                me,
                 Neighbours::new(hello, config.loopback_only, config.invite.clone(), bounds.peers),
                 rng("neighbours"),
             ),
-            finder: Machine::new(me, Connected::default(), rng("finder")),
-            client: Machine::new(me, Client::new(timing.retry), rng("client")),
-            owner: Machine::new(me, Owner::new(bounds.clone(), timing.clone()), rng("owner")),
+            finder: Machine::new(Connected::default(), rng("finder")),
+            client: Machine::new(Client::new(timing.retry), rng("client")),
+            owner: Machine::new(Owner::new(bounds.clone(), timing.clone()), rng("owner")),
             runner: Machine::new(
-                me,
                 Runner::new(config.slots, config.memory_bytes, bounds.clone(), timing.clone()),
                 rng("runner"),
             ),
-            store: Machine::new(me, Store::new(cache, bounds.blob_bytes, timing.retry), rng("store")),
+            store: Machine::new(Store::new(cache, bounds.blob_bytes, timing.retry), rng("store")),
             steps: VecDeque::new(),
             config,
         }
@@ -119,6 +117,8 @@ impl Node {
         while self.fire_due() {
             self.drain(host);
         }
+        // Room for a burst is not kept: most nodes are quiet most of the time.
+        self.steps = VecDeque::new();
         let wake = self.deadline();
         if wake != self.wake {
             self.wake = wake;

@@ -50,11 +50,11 @@ pub(super) enum Step {
 }
 
 impl Overlays {
-    pub(super) fn new(me: NodeId, config: &Config, seed: &[u8; 32]) -> Overlays {
+    pub(super) fn new(config: &Config, seed: &[u8; 32]) -> Overlays {
         let rng = |part| Rng::fork(seed, part);
         Overlays {
-            tree: Machine::new(me, Tree::new(config.tree.clone()), rng("tree")),
-            nearest: Machine::new(me, Nearest::new(config.nearest), rng("nearest")),
+            tree: Machine::new(Tree::new(config.tree.clone()), rng("tree")),
+            nearest: Machine::new(Nearest::new(config.nearest.clone()), rng("nearest")),
             contact: None,
             asked: BTreeMap::new(),
             left: false,
@@ -99,7 +99,7 @@ impl Node {
         let now = self.now;
         match step {
             Step::Tree(input) => {
-                for effect in self.overlays.tree.step(now, input) {
+                for effect in self.overlays.tree.step(self.me, now, input) {
                     match effect {
                         Effect::Send { to, message } => self.send(to, Message::Tree(message), host),
                         Effect::Emit(event) => self.of_tree(event, host),
@@ -107,7 +107,7 @@ impl Node {
                 }
             }
             Step::Nearest(input) => {
-                for effect in self.overlays.nearest.step(now, input) {
+                for effect in self.overlays.nearest.step(self.me, now, input) {
                     match effect {
                         Effect::Send { to, message } => self.send(to, Message::Nearest(message), host),
                         Effect::Emit(event) => self.of_nearest(event, host),
@@ -261,7 +261,8 @@ impl Node {
             }
             let offer =
                 Offer { slots: place.units, free: place.units, room: place.units, received: 0, memory_bytes };
-            self.push(route::Step::Finder, connected::Command::Promised { node: place.node, offer });
+            let here = self.neighbours.state().knows(place.node);
+            self.push(route::Step::Finder, connected::Command::Promised { node: place.node, offer, here });
         }
         if found.query & FOR_MORE == 0 {
             // The places become offers; the owner is told why there are not more.

@@ -220,7 +220,7 @@ impl Node {
             let now = self.now;
             match step {
                 Step::Neighbours(input) => {
-                    for effect in self.neighbours.step(now, input) {
+                    for effect in self.neighbours.step(self.me, now, input) {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Neighbours(message), host),
                             Effect::Emit(event) => self.of_neighbours(event, host),
@@ -228,7 +228,7 @@ impl Node {
                     }
                 }
                 Step::Finder(input) => {
-                    for effect in self.finder.step(now, input) {
+                    for effect in self.finder.step(self.me, now, input) {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Offer(message), host),
                             Effect::Emit(event) => self.of_finder(event, host),
@@ -237,7 +237,7 @@ impl Node {
                 }
                 Step::Overlay(step) => self.overlay(step, host),
                 Step::Client(input) => {
-                    for effect in self.client.step(now, input) {
+                    for effect in self.client.step(self.me, now, input) {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Work(message), host),
                             Effect::Emit(event) => self.of_client(event, host),
@@ -245,7 +245,7 @@ impl Node {
                     }
                 }
                 Step::Owner(input) => {
-                    for effect in self.owner.step(now, input) {
+                    for effect in self.owner.step(self.me, now, input) {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Work(message), host),
                             Effect::Emit(event) => self.of_owner(event, host),
@@ -253,7 +253,7 @@ impl Node {
                     }
                 }
                 Step::Runner(input) => {
-                    for effect in self.runner.step(now, input) {
+                    for effect in self.runner.step(self.me, now, input) {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Work(message), host),
                             Effect::Emit(event) => self.of_runner(event, host),
@@ -261,7 +261,7 @@ impl Node {
                     }
                 }
                 Step::Store(input) => {
-                    for effect in self.store.step(now, input) {
+                    for effect in self.store.step(self.me, now, input) {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Store(message), host),
                             Effect::Emit(event) => self.of_store(event, host),

@@ -58,7 +58,7 @@ impl Node {
     pub fn names(&self) -> BTreeMap<NodeId, String> {
         let neighbours = self.neighbours.state();
         let gone = neighbours.names_of_the_gone();
-        let here = neighbours.all().map(|(id, hello, _)| (id, hello.name.as_str()));
+        let here = neighbours.all().map(|(id, hello, _)| (id, &*hello.name));
         let me = (self.me, self.config.name.as_str());
         gone.chain(here).chain([me]).map(|(id, name)| (id, name.to_owned())).collect()
     }

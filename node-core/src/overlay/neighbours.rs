@@ -7,8 +7,9 @@ use crate::node::config::Platform;
 use crate::overlay::contact::{Ip, port_for};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
+use litemap::LiteMap;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How long a peer may take to introduce itself. Our choice: a slow phone's start-up, or a home
@@ -57,13 +58,22 @@ pub struct Neighbours {
     /// Who joins has to show this word.
     invite: Option<String>,
     peers_max: usize,
-    peers: BTreeMap<NodeId, Peer>,
+    peers: LiteMap<NodeId, Peer>,
     gone: VecDeque<(NodeId, String)>,
+}
+
+/// What is kept of a peer's introduction.
+#[derive(Debug)]
+pub struct Known {
+    pub name: Box<str>,
+    pub platform: Platform,
+    pub gateway: bool,
+    pub port: Option<u16>,
 }
 
 #[derive(Debug)]
 struct Peer {
-    hello: Option<Hello>,
+    hello: Option<Known>,
     heard: Time,
     /// This node has no use for the connection.
     spare: bool,
@@ -127,7 +137,7 @@ impl Protocol for Neighbours {
             Input::Command(Command::Disconnected(peer)) => {
                 cx.cancel_timer(Timer::Patience(peer));
                 if let Some(hello) = self.peers.remove(&peer).and_then(|p| p.hello) {
-                    self.gone(peer, hello.name);
+                    self.gone(peer, hello.name.into());
                     cx.emit(Event::Down { peer });
                 }
             }
@@ -164,7 +174,7 @@ impl Protocol for Neighbours {
 impl Neighbours {
     pub fn new(mut me: Hello, loopback_only: bool, invite: Option<String>, peers_max: usize) -> Neighbours {
         truncate(&mut me.name, TEXT_MAX);
-        Neighbours { me, loopback_only, invite, peers_max, peers: BTreeMap::new(), gone: VecDeque::new() }
+        Neighbours { me, loopback_only, invite, peers_max, peers: LiteMap::new(), gone: VecDeque::new() }
     }
 
     fn connected(&mut self, peer: NodeId, ip: Option<Ip>, cx: &mut Cx<'_, Self>) {
@@ -197,10 +207,9 @@ impl Neighbours {
             return self.reject(from, reason.into(), cx);
         }
         truncate(&mut hello.name, TEXT_MAX);
-        hello.invite = None;
         cx.cancel_timer(Timer::Patience(from));
-        let (gateway, seen) = (hello.gateway, hello.seen);
-        peer.hello = Some(hello);
+        let Hello { name, platform, gateway, port, seen, .. } = hello;
+        peer.hello = Some(Known { name: name.into(), platform, gateway, port });
         cx.emit(Event::Up { peer: from, gateway, seen });
     }
 
@@ -243,7 +252,7 @@ impl Neighbours {
         self.get(peer).is_some()
     }
 
-    pub fn get(&self, peer: NodeId) -> Option<&Hello> {
+    pub fn get(&self, peer: NodeId) -> Option<&Known> {
         self.peers.get(&peer)?.hello.as_ref()
     }
 
@@ -252,7 +261,7 @@ impl Neighbours {
         self.peers.contains_key(&peer)
     }
 
-    pub fn all(&self) -> impl Iterator<Item = (NodeId, &Hello, Time)> {
+    pub fn all(&self) -> impl Iterator<Item = (NodeId, &Known, Time)> {
         self.peers.iter().filter_map(|(id, p)| Some((*id, p.hello.as_ref()?, p.heard)))
     }
 

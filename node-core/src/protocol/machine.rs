@@ -10,26 +10,24 @@ pub enum Effect<P: Protocol + ?Sized> {
 
 /// A protocol with its timers and its randomness.
 pub struct Machine<P: Protocol> {
-    me: NodeId,
     state: P,
     timers: Timers<P::Timer>,
     rng: Rng,
 }
 
 impl<P: Protocol> Machine<P> {
-    pub fn new(me: NodeId, state: P, rng: Rng) -> Self {
-        Machine { me, state, timers: Timers::default(), rng }
+    pub fn new(state: P, rng: Rng) -> Self {
+        Machine { state, timers: Timers::default(), rng }
     }
 
     pub fn state(&self) -> &P {
         &self.state
     }
 
-    /// Handles one input.
-    pub fn step(&mut self, now: Time, input: InputOf<P>) -> Vec<Effect<P>> {
+    /// Handles one input of the node `me`.
+    pub fn step(&mut self, me: NodeId, now: Time, input: InputOf<P>) -> Vec<Effect<P>> {
         let mut effects = Vec::new();
-        let mut cx =
-            Cx { now, me: self.me, rng: &mut self.rng, timers: &mut self.timers, effects: &mut effects };
+        let mut cx = Cx { now, me, rng: &mut self.rng, timers: &mut self.timers, effects: &mut effects };
         self.state.handle(input, &mut cx);
         if cfg!(debug_assertions) {
             self.state.check_invariants();

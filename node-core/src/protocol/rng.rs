@@ -1,26 +1,26 @@
-/// The node's randomness: blake3 in counter mode over a seed, so that a run can be repeated
+/// The node's randomness: blake3 of a counter, keyed with a seed, so that a run can be repeated
 /// from the seed alone on every platform.
 #[derive(Clone)]
 pub struct Rng {
-    stream: blake3::OutputReader,
+    key: [u8; 32],
+    drawn: u64,
 }
 
 impl Rng {
     pub fn from_seed(seed: [u8; 32]) -> Self {
-        Rng { stream: blake3::Hasher::new_keyed(&seed).finalize_xof() }
+        Rng { key: seed, drawn: 0 }
     }
 
     /// An independent generator for one part of the node.
     pub fn fork(seed: &[u8; 32], part: &str) -> Self {
-        let mut hasher = blake3::Hasher::new_keyed(seed);
-        hasher.update(part.as_bytes());
-        Rng { stream: hasher.finalize_xof() }
+        Rng::from_seed(*blake3::keyed_hash(seed, part.as_bytes()).as_bytes())
     }
 
     pub fn u64(&mut self) -> u64 {
-        let mut bytes = [0; 8];
-        self.stream.fill(&mut bytes);
-        u64::from_le_bytes(bytes)
+        let hash = blake3::keyed_hash(&self.key, &self.drawn.to_le_bytes());
+        self.drawn += 1;
+        let (first, _) = hash.as_bytes().split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+        u64::from_le_bytes(*first)
     }
 
     /// Uniform in `0..bound`; 0 for a bound of 0.
@@ -29,7 +29,6 @@ impl Rng {
         ((u128::from(self.u64()) * u128::from(bound)) >> 64) as u64
     }
 }
-
 impl std::fmt::Debug for Rng {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Rng")

@@ -61,7 +61,7 @@ pub fn encode(message: &Message) -> Option<Bytes> {
     let mut frame = Vec::with_capacity(256);
     frame.push(VERSION);
     rmp_serde::encode::write(&mut frame, message).ok()?;
-    (frame.len() <= MAX_FRAME).then(|| Bytes::from(frame))
+    (frame.len() <= MAX_FRAME).then(|| Bytes::from(frame.into_boxed_slice()))
 }
 
 /// The message in a frame from a peer.

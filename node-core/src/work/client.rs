@@ -4,7 +4,8 @@ use super::message::{Message, ToClient, ToOwner};
 use super::spec::JobSpec;
 use crate::ids::{JobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long a submission looks for an owner. Our choice: longer than a reconnection.
@@ -16,7 +17,7 @@ const PENDING_MAX: usize = 1000;
 #[derive(Debug)]
 pub struct Client {
     retry: Duration,
-    owners: BTreeSet<NodeId>,
+    owners: LiteMap<NodeId, ()>,
     pending: BTreeMap<JobId, Pending>,
     /// Jobs that an owner accepted, and the owner.
     accepted: BTreeMap<JobId, NodeId>,
@@ -57,7 +58,7 @@ impl Protocol for Client {
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
         match input {
             Input::Command(Command::OwnerUp(owner)) => {
-                self.owners.insert(owner);
+                self.owners.insert(owner, ());
                 let waiting: Vec<JobId> =
                     self.pending.iter().filter(|(_, p)| p.owner.is_none()).map(|(id, _)| *id).collect();
                 waiting.into_iter().for_each(|job| self.send(job, cx));
@@ -90,7 +91,7 @@ impl Protocol for Client {
 
 impl Client {
     pub fn new(retry: Duration) -> Client {
-        Client { retry, owners: BTreeSet::new(), pending: BTreeMap::new(), accepted: BTreeMap::new() }
+        Client { retry, owners: LiteMap::new(), pending: BTreeMap::new(), accepted: BTreeMap::new() }
     }
 
     fn submit(&mut self, job: JobId, spec: Box<JobSpec>, cx: &mut Cx<'_, Self>) {
@@ -107,8 +108,8 @@ impl Client {
     /// To the owner that has it, else to the first there is, oneself before others.
     fn send(&mut self, job: JobId, cx: &mut Cx<'_, Self>) {
         let Some(pending) = self.pending.get_mut(&job) else { return };
-        let me = self.owners.get(&cx.me);
-        let Some(owner) = pending.owner.or(me.or(self.owners.first()).copied()) else { return };
+        let me = self.owners.contains_key(&cx.me).then_some(cx.me);
+        let Some(owner) = pending.owner.or(me).or(self.owners.first().map(|(id, ())| *id)) else { return };
         pending.owner = Some(owner);
         let spec = pending.spec.clone();
         cx.send(owner, Message::ToOwner(ToOwner::Submit { job, spec }));

@@ -161,11 +161,7 @@ impl Net {
             down(root, None, &[], &mut places);
         }
         let nodes = places.into_iter().enumerate().map(|(i, placement)| At {
-            machine: Machine::new(
-                contact(i).id,
-                Nearest::new(config),
-                Rng::fork(&[seed as u8; 32], &i.to_string()),
-            ),
+            machine: Machine::new(Nearest::new(config), Rng::fork(&[seed as u8; 32], &i.to_string())),
             contact: contact(i),
             level: placement.level,
             placement,
@@ -308,7 +304,7 @@ impl Net {
         if self.nodes[at].dead {
             return;
         }
-        for effect in self.nodes[at].machine.step(self.now, input) {
+        for effect in self.nodes[at].machine.step(contact(at).id, self.now, input) {
             match effect {
                 Effect::Send { to, message } => self.send(at, index(to), message),
                 Effect::Emit(event) => self.told(at, event),

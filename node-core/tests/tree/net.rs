@@ -138,7 +138,7 @@ impl Net {
         let via: Vec<NodeId> = self.alive().into_iter().take(1).map(|i| self.nodes[i].contact.id).collect();
         let mut seed = [7; 32];
         seed[..8].copy_from_slice(&self.rng.u64().to_le_bytes());
-        let machine = Machine::new(contact.id, Tree::new(self.config.clone()), Rng::from_seed(seed));
+        let machine = Machine::new(Tree::new(self.config.clone()), Rng::from_seed(seed));
         self.ids.insert(contact.id, n);
         self.nodes.push(Node { contact, machine: Some(machine), wake: None });
         self.step(n, Input::Command(Command::Join { me: contact, via }));
@@ -327,8 +327,9 @@ impl Net {
 
     fn step(&mut self, i: usize, input: InputOf<Tree>) {
         let now = self.now;
+        let me = self.nodes[i].contact.id;
         let Some(machine) = self.nodes[i].machine.as_mut() else { return };
-        for effect in machine.step(now, input) {
+        for effect in machine.step(me, now, input) {
             match effect {
                 Effect::Send { to, message } => {
                     let Some(to) = self.ids.get(&to).copied() else { continue };

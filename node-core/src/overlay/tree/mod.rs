@@ -60,11 +60,12 @@ use crate::overlay::contact::{Contact, Key};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use group::Group;
+use std::sync::Arc;
 
 /// A node's part of the tree.
 #[derive(Debug)]
 pub struct Tree {
-    config: TreeConfig,
+    config: Arc<TreeConfig>,
     me: Option<Contact>,
     /// Levels below: 0 for a leaf.
     level: u8,
@@ -216,9 +217,9 @@ impl Protocol for Tree {
 }
 
 impl Tree {
-    pub fn new(config: TreeConfig) -> Tree {
+    pub fn new(config: impl Into<Arc<TreeConfig>>) -> Tree {
         Tree {
-            config,
+            config: config.into(),
             me: None,
             level: 0,
             link: Link::None,

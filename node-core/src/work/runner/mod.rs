@@ -20,6 +20,7 @@ use crate::time::Time;
 use crate::work::message::{Lease, Message, ToOwner, ToRunner};
 use crate::work::spec::{BlobRef, Template, UnitSpec};
 use bytes::Bytes;
+use litemap::LiteMap;
 use owners::Ledger;
 use sandbox::Outcome;
 use std::collections::{BTreeMap, VecDeque};
@@ -42,7 +43,7 @@ pub struct Runner {
     /// Units that can run, in the order in which they became able to.
     ready: VecDeque<UnitId>,
     runs: BTreeMap<RunId, UnitId>,
-    owners: BTreeMap<NodeId, Ledger>,
+    owners: LiteMap<NodeId, Box<Ledger>>,
     tickets: BTreeMap<u64, Ticket>,
     next: u64,
     pace: offer::Pace,
@@ -268,7 +269,7 @@ impl Runner {
             units: BTreeMap::new(),
             ready: VecDeque::new(),
             runs: BTreeMap::new(),
-            owners: BTreeMap::new(),
+            owners: LiteMap::new(),
             tickets: BTreeMap::new(),
             next: 1,
             pace: offer::Pace::default(),
