@@ -251,9 +251,11 @@ pub enum NodeEvent {
         reason: String,
     },
     /// Slots of this node were found, and are kept for `owner` for a while.
+    /// The request came over so many hops, there and back again included.
     Reserved {
         owner: NodeId,
         slots: u32,
+        hops: u8,
     },
     /// The answer to [`Command::Find`]; fewer than asked for is a normal answer.
     Found {

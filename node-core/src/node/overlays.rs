@@ -205,8 +205,8 @@ impl Node {
         use nearest::Event;
         match event {
             Event::Reach(contact) => self.reach(contact, true, host),
-            Event::Reserved { for_owner, slots, until, .. } => {
-                host.event(NodeEvent::Reserved { owner: for_owner.id, slots });
+            Event::Reserved { for_owner, slots, until, hops } => {
+                host.event(NodeEvent::Reserved { owner: for_owner.id, slots, hops });
                 self.push(
                     route::Step::Runner,
                     runner::Command::Reserved { owner: for_owner.id, slots, until },

@@ -53,9 +53,9 @@ impl Ask {
 impl Play for Ask {
     fn told(&mut self, stage: &mut Stage, at: usize, event: NodeEvent) {
         match event {
-            NodeEvent::Reserved { owner, .. } if stage.world.find(owner) == Some(self.origin) => {
+            NodeEvent::Reserved { owner, hops, .. } if stage.world.find(owner) == Some(self.origin) => {
                 self.last = Some(stage.world.now);
-                self.hops = self.hops.max(stage.hops_since(self.at));
+                self.hops = self.hops.max(hops);
             }
             NodeEvent::Found { number, places, .. } if at == self.origin && number == self.id => {
                 self.known = Some(stage.world.now);

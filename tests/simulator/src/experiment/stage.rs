@@ -2,7 +2,6 @@
 
 use super::Watch;
 use super::session::Sessions;
-use crate::network::Latency;
 use crate::report::Report;
 use crate::rng::Rng;
 use crate::scenario::{Kind, Order, Scenario, What};
@@ -348,13 +347,6 @@ impl Stage {
         // One number for all networks of the run.
         report.trace_hash = report.trace_hash.rotate_left(1) ^ self.world.trace_hash();
         report.violations.extend(self.violations);
-    }
-
-    /// How many hops of this network have had time since then.
-    pub fn hops_since(&self, at: Time) -> u8 {
-        let Latency::Constant(hop) = self.world.network.latency else { return 0 };
-        let hops = self.world.now.since(at).as_micros() as u64 / hop.max(1);
-        hops.min(255) as u8
     }
 
     /// A living node that is a leaf of the tree.
