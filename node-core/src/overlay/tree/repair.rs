@@ -9,6 +9,10 @@ use super::{Contact, Link, Tcx, Tree};
 use crate::ids::NodeId;
 use std::time::Duration;
 
+/// A place that so many times the usual wait did not fill is given up though it is asked for:
+/// those who ask may be unable to take it.
+pub(super) const LONG: u32 = 4;
+
 impl Tree {
     pub(super) fn down(&mut self, peer: NodeId, cx: &mut Tcx<'_>) {
         if self.father().is_some_and(|f| f.id == peer) {
@@ -100,8 +104,9 @@ impl Tree {
         if let Some(kids) = &self.kids {
             for kid in kids.group.members.iter() {
                 let Some(since) = kid.missing else { continue };
-                // While somebody is on the way to the place it stays open.
-                if now.since(since) >= wait && now.since(kid.asked) >= wait / 2 {
+                // While somebody is on the way to the place it stays open, but not for ever.
+                let asked = now.since(kid.asked) < wait / 2 && now.since(since) < LONG * wait;
+                if now.since(since) >= wait && !asked {
                     gone.push(kid.id());
                 } else {
                     again = true;

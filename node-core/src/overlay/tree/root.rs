@@ -283,7 +283,9 @@ impl Tree {
         }
         let lost = |m: &Member| m.missing.is_some();
         let due = |m: &Member| {
-            m.missing.is_some_and(|since| now.since(since) >= wait) && now.since(m.asked) >= wait / 2
+            let vacant = m.missing.map_or(Duration::ZERO, |since| now.since(since));
+            let asked = now.since(m.asked) < wait / 2 && vacant < super::repair::LONG * wait;
+            m.missing.is_some() && vacant >= wait && !asked
         };
         let gone: Vec<NodeId> = root.group.members.iter().filter(|m| due(m)).map(|m| m.id()).collect();
         let more = root.group.members.iter().any(|m| lost(m) && !due(m));
