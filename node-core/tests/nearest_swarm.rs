@@ -30,14 +30,15 @@ fn faults_of(world: &World) -> Vec<String> {
     let alive = world.nodes.iter().filter_map(|place| place.node.as_ref());
     let views: Vec<_> = alive.map(|node| node.tree()).collect();
     let mut faults = check(&views, 2, 2, true);
-    faults.extend(views.iter().filter(|view| !view.joined).map(|view| format!("{:?} is outside", view.me)));
+    faults
+        .extend(views.iter().filter(|view| !view.joined()).map(|view| format!("{:?} is outside", view.me())));
     faults
 }
 
 #[test]
 fn a_job_is_placed_by_the_tree_and_outlives_an_inner_node() {
     let mut world = tree_of(1, 30);
-    let inner = (1..=30).find(|at| world.node(*at).tree().level > 0).expect("there are levels");
+    let inner = (1..=30).find(|at| world.node(*at).tree().level() > 0).expect("there are levels");
     let spec = world.sweep(0, 200);
     let job = world.submit(0, spec);
     world.run_until(A_MINUTE, "half of it is done", |w| w.job(job).is_some_and(|job| job.done > 100));
@@ -96,7 +97,7 @@ fn a_node_that_only_its_own_machine_can_dial_is_a_guest_elsewhere_and_works() {
     world.add(Config { slots: 2, port: Some(4001), loopback_only: true, ..Config::default() });
     world.connect(0, 1);
     world.run_for(A_MINUTE);
-    assert!(!world.node(1).tree().joined, "nobody could dial it");
+    assert!(!world.node(1).tree().joined(), "nobody could dial it");
     assert!(world.node(0).nodes(world.now).iter().any(|node| node.guest && node.slots == 2));
     let spec = world.sweep(0, 20);
     let job = world.submit(0, spec);

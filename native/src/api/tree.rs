@@ -89,11 +89,15 @@ impl Tree {
             lines.iter().map(|line| Branch { top: named(line.node), free: free(line) }).collect()
         };
         Tree {
-            joined: view.joined,
-            level: view.level,
+            joined: view.joined(),
+            level: view.level(),
             me: named(node.id()),
-            above: view.father.iter().chain(&view.ancestors).map(of).collect(),
-            siblings: if view.root.is_some() { Vec::new() } else { view.siblings.iter().map(of).collect() },
+            above: view.father().iter().chain(view.ancestors()).map(of).collect(),
+            siblings: if view.root().is_some() {
+                Vec::new()
+            } else {
+                view.siblings().map(|c| named(c.id)).collect()
+            },
             peers: lines(&branch.peers),
             children: lines(&branch.children),
             branch: Free {

@@ -1,5 +1,6 @@
 //! The node: owns all machines and is driven from outside.
 
+mod alarms;
 pub mod config;
 // A page dials its gateway alone, and its driver does that.
 #[cfg_attr(not(feature = "roles"), allow(dead_code))]
@@ -52,6 +53,7 @@ pub struct Node {
     now: Time,
     started: bool,
     wake: Option<Time>,
+    alarms: alarms::Alarms,
     faults: BTreeMap<NodeId, u32>,
     dials: dials::Dials,
     overlays: overlays::Overlays,
@@ -83,6 +85,7 @@ impl Node {
             now,
             started: false,
             wake: None,
+            alarms: alarms::Alarms::default(),
             faults: BTreeMap::new(),
             dials: dials::Dials::default(),
             overlays: overlays::Overlays::new(&config, &seed),
@@ -119,26 +122,11 @@ impl Node {
         }
         // Room for a burst is not kept: most nodes are quiet most of the time.
         self.steps = VecDeque::new();
-        let wake = self.deadline();
+        let wake = self.alarms.earliest();
         if wake != self.wake {
             self.wake = wake;
             host.wake_at(wake);
         }
-    }
-
-    fn deadline(&self) -> Option<Time> {
-        [
-            self.neighbours.deadline(),
-            self.finder.deadline(),
-            self.overlays.deadline(),
-            self.client.deadline(),
-            self.owner.deadline(),
-            self.runner.deadline(),
-            self.store.deadline(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
     }
 
     /// Sends a message to a peer, or takes it in at once if it is for this node.

@@ -1,6 +1,7 @@
 //! The tree and the finder on it, among the other machines.
 
 use super::Node;
+use super::alarms::Part;
 use super::config::Config;
 use super::host::{Host, NodeEvent};
 use super::route;
@@ -72,13 +73,13 @@ impl Overlays {
 
     /// Whether nobody in the tree counts on this node any more.
     pub(super) fn is_left(&self) -> bool {
-        self.left || !self.tree.state().view().joined
+        self.left || !self.tree.state().view().joined()
     }
 }
 
 impl Node {
     /// Where this node is in the tree, and whom it knows there.
-    pub fn tree(&self) -> TreeView {
+    pub fn tree(&self) -> TreeView<'_> {
         self.overlays.tree.state().view()
     }
 
@@ -99,7 +100,9 @@ impl Node {
         let now = self.now;
         match step {
             Step::Tree(input) => {
-                for effect in self.overlays.tree.step(self.me, now, input) {
+                let effects = self.overlays.tree.step(self.me, now, input);
+                self.alarms.set(Part::Overlays, self.overlays.deadline());
+                for effect in effects {
                     match effect {
                         Effect::Send { to, message } => self.send(to, Message::Tree(message), host),
                         Effect::Emit(event) => self.of_tree(event, host),
@@ -107,7 +110,9 @@ impl Node {
                 }
             }
             Step::Nearest(input) => {
-                for effect in self.overlays.nearest.step(self.me, now, input) {
+                let effects = self.overlays.nearest.step(self.me, now, input);
+                self.alarms.set(Part::Overlays, self.overlays.deadline());
+                for effect in effects {
                     match effect {
                         Effect::Send { to, message } => self.send(to, Message::Nearest(message), host),
                         Effect::Emit(event) => self.of_nearest(event, host),
@@ -148,9 +153,14 @@ impl Node {
     /// is one and comes back after a while, others that can be in it.
     fn via(&self) -> Vec<NodeId> {
         let peers = || self.neighbours.state().all().filter(|(_, hello, _)| hello.port.is_some());
-        let gateways = peers().filter(|(_, hello, _)| hello.gateway && !self.config.gateway);
-        let via: Vec<NodeId> = gateways.map(|(id, ..)| id).take(VIA).collect();
-        if via.is_empty() { peers().map(|(id, ..)| id).take(VIA).collect() } else { via }
+        let some =
+            |peers: &mut dyn Iterator<Item = (NodeId, _, _)>| peers.take(VIA).map(|(id, ..)| id).collect();
+        // A gateway has too many peers to look at all of them whenever one comes.
+        let gateways: Vec<NodeId> = match self.config.gateway {
+            true => Vec::new(),
+            false => some(&mut peers().filter(|(_, hello, _)| hello.gateway)),
+        };
+        if gateways.is_empty() { some(&mut peers()) } else { gateways }
     }
 
     pub(super) fn lost(&mut self, peer: NodeId) {

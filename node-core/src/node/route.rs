@@ -1,6 +1,7 @@
 //! Where the machines meet: what one of them wants of another passes through here, up as an
 //! event and down as a command.
 
+use super::alarms::Part;
 use super::host::{
     Channel, Command, EngineReply, EngineRequest, Host, NodeEvent, NodeInput, StorageReply, StorageRequest,
     Table, Token,
@@ -220,7 +221,9 @@ impl Node {
             let now = self.now;
             match step {
                 Step::Neighbours(input) => {
-                    for effect in self.neighbours.step(self.me, now, input) {
+                    let effects = self.neighbours.step(self.me, now, input);
+                    self.alarms.set(Part::Neighbours, self.neighbours.deadline());
+                    for effect in effects {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Neighbours(message), host),
                             Effect::Emit(event) => self.of_neighbours(event, host),
@@ -228,7 +231,9 @@ impl Node {
                     }
                 }
                 Step::Finder(input) => {
-                    for effect in self.finder.step(self.me, now, input) {
+                    let effects = self.finder.step(self.me, now, input);
+                    self.alarms.set(Part::Finder, self.finder.deadline());
+                    for effect in effects {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Offer(message), host),
                             Effect::Emit(event) => self.of_finder(event, host),
@@ -237,7 +242,9 @@ impl Node {
                 }
                 Step::Overlay(step) => self.overlay(step, host),
                 Step::Client(input) => {
-                    for effect in self.client.step(self.me, now, input) {
+                    let effects = self.client.step(self.me, now, input);
+                    self.alarms.set(Part::Client, self.client.deadline());
+                    for effect in effects {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Work(message), host),
                             Effect::Emit(event) => self.of_client(event, host),
@@ -245,7 +252,9 @@ impl Node {
                     }
                 }
                 Step::Owner(input) => {
-                    for effect in self.owner.step(self.me, now, input) {
+                    let effects = self.owner.step(self.me, now, input);
+                    self.alarms.set(Part::Owner, self.owner.deadline());
+                    for effect in effects {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Work(message), host),
                             Effect::Emit(event) => self.of_owner(event, host),
@@ -253,7 +262,9 @@ impl Node {
                     }
                 }
                 Step::Runner(input) => {
-                    for effect in self.runner.step(self.me, now, input) {
+                    let effects = self.runner.step(self.me, now, input);
+                    self.alarms.set(Part::Runner, self.runner.deadline());
+                    for effect in effects {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Work(message), host),
                             Effect::Emit(event) => self.of_runner(event, host),
@@ -261,7 +272,9 @@ impl Node {
                     }
                 }
                 Step::Store(input) => {
-                    for effect in self.store.step(self.me, now, input) {
+                    let effects = self.store.step(self.me, now, input);
+                    self.alarms.set(Part::Store, self.store.deadline());
+                    for effect in effects {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Store(message), host),
                             Effect::Emit(event) => self.of_store(event, host),
@@ -275,13 +288,26 @@ impl Node {
     /// Takes one timer that is due to its machine.
     pub(super) fn fire_due(&mut self) -> bool {
         let now = self.now;
-        let step = (self.neighbours.due(now).map(|t| Step::Neighbours(Input::Timer(t))))
-            .or_else(|| self.finder.due(now).map(|t| Step::Finder(Input::Timer(t))))
-            .or_else(|| self.overlays.due(now).map(Step::Overlay))
-            .or_else(|| self.client.due(now).map(|t| Step::Client(Input::Timer(t))))
-            .or_else(|| self.owner.due(now).map(|t| Step::Owner(Input::Timer(t))))
-            .or_else(|| self.runner.due(now).map(|t| Step::Runner(Input::Timer(t))))
-            .or_else(|| self.store.due(now).map(|t| Step::Store(Input::Timer(t))));
+        let Some(part) = self.alarms.due(now) else { return false };
+        let step = match part {
+            Part::Neighbours => self.neighbours.due(now).map(|t| Step::Neighbours(Input::Timer(t))),
+            Part::Finder => self.finder.due(now).map(|t| Step::Finder(Input::Timer(t))),
+            Part::Overlays => self.overlays.due(now).map(Step::Overlay),
+            Part::Client => self.client.due(now).map(|t| Step::Client(Input::Timer(t))),
+            Part::Owner => self.owner.due(now).map(|t| Step::Owner(Input::Timer(t))),
+            Part::Runner => self.runner.due(now).map(|t| Step::Runner(Input::Timer(t))),
+            Part::Store => self.store.due(now).map(|t| Step::Store(Input::Timer(t))),
+        };
+        let deadline = match part {
+            Part::Neighbours => self.neighbours.deadline(),
+            Part::Finder => self.finder.deadline(),
+            Part::Overlays => self.overlays.deadline(),
+            Part::Client => self.client.deadline(),
+            Part::Owner => self.owner.deadline(),
+            Part::Runner => self.runner.deadline(),
+            Part::Store => self.store.deadline(),
+        };
+        self.alarms.set(part, deadline);
         let fired = step.is_some();
         self.steps.extend(step);
         fired

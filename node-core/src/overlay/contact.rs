@@ -4,11 +4,26 @@ use crate::ids::NodeId;
 use core::net::{IpAddr, Ipv6Addr};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::cmp::Ordering;
 use std::fmt;
 
 /// An IP address, IPv4 in its IPv6 form (`::ffff:a.b.c.d`), so that both have one order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ip(pub [u8; 16]);
+
+impl Ord for Ip {
+    #[inline]
+    fn cmp(&self, other: &Ip) -> Ordering {
+        u128::from_be_bytes(self.0).cmp(&u128::from_be_bytes(other.0))
+    }
+}
+
+impl PartialOrd for Ip {
+    #[inline]
+    fn partial_cmp(&self, other: &Ip) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl From<IpAddr> for Ip {
     fn from(ip: IpAddr) -> Ip {
@@ -117,12 +132,18 @@ as_bytes!(Contact, 50, |at| joined([&at.ip.0, &at.id.0, &at.port.to_be_bytes()])
 });
 
 fn joined<const N: usize>(parts: [&[u8]; 3]) -> [u8; N] {
-    let mut all = parts.into_iter().flatten();
-    std::array::from_fn(|_| all.next().copied().unwrap_or(0))
+    let mut all = [0; N];
+    let mut room = all.as_mut_slice();
+    for part in parts {
+        let Some((here, rest)) = room.split_at_mut_checked(part.len()) else { break };
+        here.copy_from_slice(part);
+        room = rest;
+    }
+    all
 }
 
 fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    std::array::from_fn(|i| bytes.get(at + i).copied().unwrap_or(0))
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or([0; N])
 }
 
 struct Fixed<const N: usize>;

@@ -15,7 +15,7 @@ fn massacre(net: &mut Net, of_thousand: u64) -> usize {
 }
 
 fn at_level(net: &Net, level: u8) -> Vec<usize> {
-    net.alive().into_iter().filter(|i| net.view(*i).level == level).collect()
+    net.alive().into_iter().filter(|i| net.view(*i).level() == level).collect()
 }
 
 #[test]
@@ -43,12 +43,13 @@ fn the_place_of_an_inner_node_goes_to_a_leaf_of_its_branch() {
 fn the_coordinator_of_the_root_group_can_die() {
     for seed in 0..3 {
         let mut net = Net::grown(seed, 4, 200);
-        let root = net.views().into_iter().find_map(|v| v.root).unwrap();
+        let root = net.views().into_iter().find_map(|v| v.root()).unwrap();
+        let members = root.members().count();
         let coordinator =
-            (0..net.nodes.len()).find(|i| net.nodes[*i].contact.id == root.coordinator).unwrap();
+            (0..net.nodes.len()).find(|i| net.nodes[*i].contact.id == root.coordinator()).unwrap();
         net.kill(coordinator);
         let took = net.settle(40 * SECOND);
-        println!("seed {seed}: {} members, healed after {took:?}", root.members.len());
+        println!("seed {seed}: {members} members, healed after {took:?}");
     }
 }
 
@@ -56,7 +57,7 @@ fn the_coordinator_of_the_root_group_can_die() {
 fn a_lone_root_can_die() {
     for seed in 0..10 {
         let mut net = Net::grown(seed, 4, 11);
-        let roots = net.alive().into_iter().filter(|i| net.view(*i).root.is_some()).collect::<Vec<_>>();
+        let roots = net.alive().into_iter().filter(|i| net.view(*i).root().is_some()).collect::<Vec<_>>();
         for root in roots.into_iter().filter(|i| *i != 0) {
             net.kill(root);
         }
@@ -89,12 +90,12 @@ fn half_of_all_nodes_die_and_the_tree_is_whole_within_120_seconds() {
 fn a_father_that_dies_in_the_middle_of_a_split_leaves_a_whole_tree() {
     for step in 0..12 {
         let mut net = Net::grown(9, 4, 60);
-        let father = at_level(&net, 1).into_iter().max_by_key(|i| net.view(*i).children.len()).unwrap();
-        let range = net.view(father).range.unwrap();
+        let father = at_level(&net, 1).into_iter().max_by_key(|i| net.view(*i).children().count()).unwrap();
+        let range = net.view(father).range().unwrap();
         // Fill its group until it splits.
-        let base = net.view(father).children[0].0.ip.0;
+        let base = net.view(father).children().next().unwrap().0.ip.0;
         let mut address = u32::from_be_bytes([base[12], base[13], base[14], base[15]]);
-        while net.view(father).children.len() <= 8 && net.view(father).range == Some(range) {
+        while net.view(father).children().count() <= 8 && net.view(father).range() == Some(range) {
             address += 3;
             net.add(address);
             net.run(SECOND / 2);

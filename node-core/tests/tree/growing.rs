@@ -4,7 +4,7 @@ use crate::net::{Net, SECOND};
 use node_core::overlay::tree::TreeConfig;
 
 fn height(net: &Net) -> usize {
-    net.views().iter().map(|v| usize::from(v.level) + 1).max().unwrap_or(0)
+    net.views().iter().map(|v| usize::from(v.level()) + 1).max().unwrap_or(0)
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn a_leaf_an_inner_node_and_a_root_can_leave() {
     for seed in 0..3 {
         let mut net = Net::grown(seed, 4, 200);
         for level in [0, 1, 2] {
-            let all: Vec<usize> = net.alive().into_iter().filter(|i| net.view(*i).level == level).collect();
+            let all: Vec<usize> = net.alive().into_iter().filter(|i| net.view(*i).level() == level).collect();
             let Some(one) = all.into_iter().find(|i| *i != 0) else { continue };
             depart(&mut net, one);
             let took = net.settle(60 * SECOND);
@@ -32,8 +32,8 @@ fn a_leaf_an_inner_node_and_a_root_can_leave() {
 fn the_coordinator_can_leave() {
     for (seed, count) in [(1, 5), (2, 10), (3, 200)] {
         let mut net = Net::grown(seed, 4, count);
-        let root = net.views().into_iter().find_map(|v| v.root).unwrap();
-        let one = (0..count).find(|i| net.nodes[*i].contact.id == root.coordinator).unwrap();
+        let root = net.views().into_iter().find_map(|v| v.root()).unwrap();
+        let one = (0..count).find(|i| net.nodes[*i].contact.id == root.coordinator()).unwrap();
         depart(&mut net, one);
         net.settle(60 * SECOND);
     }
@@ -59,13 +59,13 @@ fn a_root_group_grows_at_2k_and_a_lone_root_gives_way_below_2k() {
         let most = 2 * usize::from(k);
         net.grow(most);
         net.settle(60 * SECOND);
-        let height = |net: &Net| net.views().iter().map(|v| v.level).max().unwrap();
+        let height = |net: &Net| net.views().iter().map(|v| v.level()).max().unwrap();
         assert_eq!(height(&net), 0, "2k = {most} leaves are one root group");
         net.grow(1);
         net.settle(60 * SECOND);
         // A root above 2k leaves: it is one of the 2k + 1, so it has just enough.
         assert_eq!(height(&net), 1, "2k + 1 are one too many");
-        let leaf = net.alive().into_iter().rev().find(|i| net.view(*i).level == 0 && *i != 0).unwrap();
+        let leaf = net.alive().into_iter().rev().find(|i| net.view(*i).level() == 0 && *i != 0).unwrap();
         depart(&mut net, leaf);
         net.settle(90 * SECOND);
         assert_eq!(height(&net), 0, "2k - 1 children do not keep a root");
@@ -82,7 +82,7 @@ fn two_halves_that_lost_each_other_become_one_tree_again() {
         let roots = net
             .views()
             .iter()
-            .filter_map(|v| v.root.as_ref().map(|r| r.coordinator))
+            .filter_map(|v| v.root().map(|r| r.coordinator()))
             .collect::<std::collections::BTreeSet<_>>();
         assert!(roots.len() > 1, "each half has a root of its own");
         net.partition(None);

@@ -164,18 +164,18 @@ impl Net {
         (0..self.nodes.len()).filter(|i| self.nodes[*i].machine.is_some()).collect()
     }
 
-    pub(crate) fn views(&self) -> Vec<TreeView> {
+    pub(crate) fn views(&self) -> Vec<TreeView<'_>> {
         self.nodes.iter().filter_map(|n| Some(n.machine.as_ref()?.state().view())).collect()
     }
 
-    pub(crate) fn view(&self, i: usize) -> TreeView {
+    pub(crate) fn view(&self, i: usize) -> TreeView<'_> {
         self.nodes[i].machine.as_ref().expect("it lives").state().view()
     }
 
     /// Mean and maximum of the memory of a node at this level.
     pub(crate) fn memory(&self, level: u8) -> (usize, usize) {
         let all = self.nodes.iter().filter_map(|n| Some(n.machine.as_ref()?.state()));
-        let all: Vec<usize> = all.filter(|t| t.view().level == level).map(|t| t.memory()).collect();
+        let all: Vec<usize> = all.filter(|t| t.view().level() == level).map(|t| t.memory()).collect();
         (all.iter().sum::<usize>() / all.len().max(1), all.into_iter().max().unwrap_or(0))
     }
 
@@ -189,14 +189,14 @@ impl Net {
         let mut outside = Vec::new();
         let mut root = Vec::new();
         for view in self.views() {
-            if !view.joined {
-                outside.push((view.level, view.children.len()));
+            if !view.joined() {
+                outside.push((view.level(), view.children().count()));
             }
-            if let Some(record) = &view.root {
-                root.push((view.level, record.members.len(), record.term));
+            if let Some(record) = view.root() {
+                root.push((view.level(), record.members().count(), record.term()));
             }
-            if view.level > 0 {
-                levels.entry(view.level).or_default().push(view.children.len());
+            if view.level() > 0 {
+                levels.entry(view.level()).or_default().push(view.children().count());
             }
         }
         format!("roots {root:?}, groups {levels:?}, outside {outside:?}")

@@ -1,237 +1,303 @@
-//! Checks a whole network from the outside, on plain data.
+//! Checks a whole network from the outside.
 
 use super::{Range, TreeView};
 use crate::ids::NodeId;
+use crate::overlay::contact::Contact;
 use std::collections::BTreeMap;
 
-/// What is wrong with a tree, in words; nothing if all is well. Loose: what must hold at any
-/// time, whatever fails. Strict: what must hold once the network has been quiet for a while.
-pub fn check(views: &[TreeView], m: u8, k: u8, strict: bool) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let all = Nodes { by_id: views.iter().filter_map(|v| Some((v.me?.id, v))).collect() };
+/// Complaints that are kept: while a network of a million grows, all of it is wrong.
+const KEPT: usize = 1000;
+
+/// What is wrong with a tree, in words, the first thousand; nothing if all is well. Loose: what
+/// must hold at any time, whatever fails. Strict: what must hold once the network has been quiet
+/// for a while.
+pub fn check(views: &[TreeView<'_>], m: u8, k: u8, strict: bool) -> Vec<String> {
+    let mut wrong = Wrong::default();
+    let all = Nodes::of(views);
     for view in views {
-        group_is_in_order(view, &mut wrong);
-        nobody_is_its_own_ancestor(view, &all, &mut wrong);
+        group_is_in_order(*view, &mut wrong);
     }
+    nobody_is_its_own_ancestor(&all, &mut wrong);
     if strict {
         let (m, k) = (usize::from(m), usize::from(k));
-        roots_agree(views, &all, k, &mut wrong);
-        for view in views {
+        roots_agree(&all, k, &mut wrong);
+        for view in views.iter().copied() {
+            if wrong.is_full() {
+                return wrong.0;
+            }
             everyone_is_at_rest(view, &mut wrong);
             fathers_and_children_agree(view, &all, &mut wrong);
             sizes_are_right(view, m, k, &mut wrong);
         }
         references_are_right(views, k, &mut wrong);
-        everyone_is_reachable(views, &all, &mut wrong);
+        everyone_is_reachable(&all, &mut wrong);
     }
-    wrong
+    wrong.0
+}
+
+#[derive(Default)]
+struct Wrong(Vec<String>);
+
+impl Wrong {
+    fn push(&mut self, what: String) {
+        if !self.is_full() {
+            self.0.push(what);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.len() >= KEPT
+    }
 }
 
 struct Nodes<'a> {
-    by_id: BTreeMap<NodeId, &'a TreeView>,
+    views: &'a [TreeView<'a>],
+    /// Where each of them is in `views`, in order.
+    by_id: Vec<(NodeId, u32)>,
 }
 
-fn name(view: &TreeView) -> String {
-    view.me.map_or_else(|| "nobody".into(), |me| me.id.short())
-}
-
-fn group_is_in_order(view: &TreeView, wrong: &mut Vec<String>) {
-    let mut groups = vec![("children", view.range, &view.children)];
-    if let Some(root) = &view.root {
-        groups.push(("root group", Some(Range::ALL), &root.members));
+impl<'a> Nodes<'a> {
+    fn of(views: &'a [TreeView<'a>]) -> Nodes<'a> {
+        let ids = views.iter().zip(0..).filter_map(|(view, at)| Some((view.me()?.id, at)));
+        let mut by_id: Vec<(NodeId, u32)> = ids.collect();
+        by_id.sort_unstable();
+        Nodes { views, by_id }
     }
-    for (what, whole, members) in groups {
-        let who = name(view);
-        if members.windows(2).any(|w| w[0].0.key() >= w[1].0.key()) {
-            wrong.push(format!("{who}: its {what} are out of order"));
+
+    fn find(&self, id: NodeId) -> Option<usize> {
+        let at = self.by_id.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.by_id.get(at).map(|(_, at)| *at as usize)
+    }
+
+    fn get(&self, id: NodeId) -> Option<TreeView<'a>> {
+        self.views.get(self.find(id)?).copied()
+    }
+}
+
+fn name(view: TreeView<'_>) -> String {
+    view.me().map_or_else(|| "nobody".into(), |me| me.id.short())
+}
+
+fn group_is_in_order(view: TreeView<'_>, wrong: &mut Wrong) {
+    members_are_in_order(view, "children", view.range(), view.children(), wrong);
+    if let Some(root) = view.root() {
+        members_are_in_order(view, "root group", Some(Range::ALL), root.members(), wrong);
+    }
+}
+
+fn members_are_in_order(
+    view: TreeView<'_>,
+    what: &str,
+    whole: Option<Range>,
+    members: impl Iterator<Item = (Contact, Option<Range>)>,
+    wrong: &mut Wrong,
+) {
+    let mut complain = |text: String| wrong.push(format!("{}: {text}", name(view)));
+    let mut before: Option<Contact> = None;
+    let mut filled: Option<Range> = None;
+    for (member, range) in members {
+        if before.is_some_and(|before| before.key() >= member.key()) {
+            complain(format!("its {what} are out of order"));
         }
-        let ranges: Vec<(NodeId, Range)> =
-            members.iter().filter_map(|(c, range)| Some((c.id, (*range)?))).collect();
-        for (id, range) in &ranges {
-            let key = members.iter().find(|(c, _)| c.id == *id).map(|(c, _)| c.key());
-            if !key.is_some_and(|key| range.contains(key)) {
-                wrong.push(format!("{who}: {} of its {what} lies outside of its own range", id.short()));
+        before = Some(member);
+        let Some(range) = range else { continue };
+        if !range.contains(member.key()) {
+            complain(format!("{} of its {what} lies outside of its own range", member.id.short()));
+        }
+        if filled.is_some_and(|filled| filled.hi != Some(range.lo)) {
+            complain(format!("the ranges of its {what} do not join at {}", member.id.short()));
+        }
+        filled = Some(Range { lo: filled.map_or(range.lo, |filled| filled.lo), hi: range.hi });
+    }
+    if view.level() > 0 && filled.is_some() && filled != whole {
+        complain(format!("the ranges of its {what} do not fill its own"));
+    }
+}
+
+/// An edge counts if both ends agree upon it.
+fn nobody_is_its_own_ancestor(all: &Nodes<'_>, wrong: &mut Wrong) {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Way {
+        Unknown,
+        Up,
+        Ends,
+    }
+    let mut ways = vec![Way::Unknown; all.views.len()];
+    let mut path = Vec::new();
+    for start in 0..all.views.len() {
+        let mut at = Some(start);
+        while let Some(here) = at {
+            match ways[here] {
+                Way::Ends => break,
+                Way::Up => {
+                    wrong.push(format!("{}: is its own ancestor", name(all.views[here])));
+                    break;
+                }
+                Way::Unknown => {
+                    ways[here] = Way::Up;
+                    path.push(here);
+                    at = father_of(here, all);
+                }
             }
         }
-        for pair in ranges.windows(2) {
-            if pair[0].1.hi != Some(pair[1].1.lo) {
-                wrong.push(format!("{who}: the ranges of its {what} do not join at {}", pair[1].0.short()));
-            }
-        }
-        let ends = ranges.first().zip(ranges.last()).map(|(a, b)| Range { lo: a.1.lo, hi: b.1.hi });
-        if view.level > 0 && ends.is_some() && ends != whole {
-            wrong.push(format!("{who}: the ranges of its {what} do not fill its own"));
-        }
+        path.drain(..).for_each(|here| ways[here] = Way::Ends);
     }
 }
 
-/// An edge is one that both ends agree upon.
-fn father_of<'a>(view: &TreeView, all: &Nodes<'a>) -> Option<&'a TreeView> {
-    let father = all.by_id.get(&view.father?.id)?;
-    let me = view.me?.id;
-    father.children.iter().any(|(c, _)| c.id == me).then_some(*father)
+fn father_of(at: usize, all: &Nodes<'_>) -> Option<usize> {
+    let view = all.views[at];
+    let (father, me) = (all.find(view.father()?.id)?, view.me()?.id);
+    all.views[father].children().any(|(c, _)| c.id == me).then_some(father)
 }
 
-fn nobody_is_its_own_ancestor(view: &TreeView, all: &Nodes<'_>, wrong: &mut Vec<String>) {
-    let (mut at, mut steps) = (father_of(view, all), 0);
-    while let Some(father) = at {
-        if father.me == view.me || steps > 64 {
-            return wrong.push(format!("{}: is its own ancestor", name(view)));
-        }
-        steps += 1;
-        at = father_of(father, all);
-    }
-}
-
-fn roots_agree(views: &[TreeView], all: &Nodes<'_>, k: usize, wrong: &mut Vec<String>) {
-    let mut roots = views.iter().filter_map(|v| Some((v, v.root.as_ref()?)));
+fn roots_agree(all: &Nodes<'_>, k: usize, wrong: &mut Wrong) {
+    let mut roots = all.views.iter().filter_map(|v| Some((*v, v.root()?)));
     let Some((first, root)) = roots.next() else {
-        if !views.is_empty() {
+        if !all.views.is_empty() {
             wrong.push("there is no root".into());
         }
         return;
     };
     for (view, other) in roots {
-        if (other.coordinator, other.term, &other.members) != (root.coordinator, root.term, &root.members) {
+        let same = (other.coordinator(), other.term()) == (root.coordinator(), root.term());
+        if !same || !other.members().eq(root.members()) {
             wrong.push(format!("{} and {}: do not know the same root group", name(first), name(view)));
         }
-        if view.level != first.level {
+        if view.level() != first.level() {
             wrong.push(format!("{}: is in the root group at another level", name(view)));
         }
     }
-    if root.members.len() > 2 * k {
-        wrong.push(format!("the root group has {} members, above 2k", root.members.len()));
+    let count = root.members().count();
+    if count > 2 * k {
+        wrong.push(format!("the root group has {count} members, above 2k"));
     }
-    for (member, range) in &root.members {
-        let Some(view) = all.by_id.get(&member.id) else {
+    for (member, range) in root.members() {
+        let Some(view) = all.get(member.id) else {
             wrong.push(format!("the root group has {}, which is gone", member.id.short()));
             continue;
         };
-        if view.root.is_none() {
+        if view.root().is_none() {
             wrong.push(format!("{}: is in the root group and does not know", name(view)));
         }
-        if view.level > 0 && view.range != *range {
+        if view.level() > 0 && view.range() != range {
             wrong.push(format!("{}: knows another range than the root group's", name(view)));
         }
     }
 }
 
-fn everyone_is_at_rest(view: &TreeView, wrong: &mut Vec<String>) {
-    if !view.joined {
-        wrong.push(format!("{}: is outside of the tree, at level {}", name(view), view.level));
-    } else if !view.settled {
+fn everyone_is_at_rest(view: TreeView<'_>, wrong: &mut Wrong) {
+    if !view.joined() {
+        wrong.push(format!("{}: is outside of the tree, at level {}", name(view), view.level()));
+    } else if !view.settled() {
         wrong.push(format!("{}: is on its way elsewhere", name(view)));
     }
 }
 
-fn fathers_and_children_agree(view: &TreeView, all: &Nodes<'_>, wrong: &mut Vec<String>) {
-    let Some(me) = view.me else { return };
-    for (child, range) in &view.children {
-        let Some(kid) = all.by_id.get(&child.id) else {
+fn fathers_and_children_agree(view: TreeView<'_>, all: &Nodes<'_>, wrong: &mut Wrong) {
+    let Some(me) = view.me() else { return };
+    for (child, range) in view.children() {
+        let Some(kid) = all.get(child.id) else {
             wrong.push(format!("{}: has the child {}, which is gone", name(view), child.id.short()));
             continue;
         };
-        if kid.father.map(|f| f.id) != Some(me.id) {
+        if kid.father().map(|f| f.id) != Some(me.id) {
             wrong.push(format!(
                 "{}: has the child {}, which has another father",
                 name(view),
                 child.id.short()
             ));
         }
-        if kid.level + 1 != view.level {
+        if kid.level() + 1 != view.level() {
             wrong.push(format!(
                 "{}: level {} has the child {} at level {}",
                 name(view),
-                view.level,
+                view.level(),
                 child.id.short(),
-                kid.level
+                kid.level()
             ));
         }
-        if kid.level > 0 && kid.range != *range {
+        if kid.level() > 0 && kid.range() != range {
             wrong.push(format!("{}: {} knows another range than its father's", name(view), child.id.short()));
         }
-        if !view.range.is_some_and(|r| r.contains(child.key())) {
+        if !view.range().is_some_and(|r| r.contains(child.key())) {
             wrong.push(format!("{}: the child {} lies outside of its range", name(view), child.id.short()));
         }
-        let others: Vec<_> = view.children.iter().map(|(c, _)| *c).filter(|c| c.id != child.id).collect();
-        if kid.siblings != others {
-            let (knows, of) = (kid.siblings.len(), others.len());
-            let epochs = format!("{} of {}", kid.epoch, view.children_epoch);
+        let others = || view.children().map(|(c, _)| c).filter(|c| c.id != child.id);
+        if !kid.siblings().eq(others()) {
+            let (knows, of) = (kid.siblings().count(), others().count());
+            let epochs = format!("{} of {}", kid.epoch(), view.children_epoch());
             wrong.push(format!(
                 "{}: {} knows {knows} brothers, and not the {of} it has (epoch {epochs})",
                 name(view),
                 child.id.short()
             ));
         }
-        let mut above = vec![];
-        above.extend(view.father);
-        above.extend(&view.ancestors);
-        if kid.ancestors != above {
+        if !kid.ancestors().iter().eq(view.father().iter().chain(view.ancestors())) {
             wrong.push(format!("{}: {} does not know who is above", name(view), child.id.short()));
         }
     }
-    if let Some(father) = view.father {
-        let known = all.by_id.get(&father.id).is_some_and(|f| f.children.iter().any(|(c, _)| c.id == me.id));
+    if let Some(father) = view.father() {
+        let known = all.get(father.id).is_some_and(|f| f.children().any(|(c, _)| c.id == me.id));
         if !known {
             wrong.push(format!("{}: its father {} does not know it", name(view), father.id.short()));
         }
     }
-    if view.level > 0 && !view.range.is_some_and(|r| r.contains(me.key())) {
+    if view.level() > 0 && !view.range().is_some_and(|r| r.contains(me.key())) {
         wrong.push(format!("{}: lies outside of its own range", name(view)));
     }
-    for id in &view.missing {
+    for id in view.missing() {
         wrong.push(format!("{}: the place of {} is vacant", name(view), id.short()));
     }
 }
 
-fn sizes_are_right(view: &TreeView, m: usize, k: usize, wrong: &mut Vec<String>) {
-    if view.level == 0 || !view.joined {
+fn sizes_are_right(view: TreeView<'_>, m: usize, k: usize, wrong: &mut Wrong) {
+    if view.level() == 0 || !view.joined() {
         return;
     }
-    let count = view.children.len();
-    let lone = view.root.as_ref().is_some_and(|r| r.members.len() == 1);
+    let count = view.children().count();
+    let lone = view.root().is_some_and(|r| r.members().count() == 1);
     if lone && count < 2 * k {
         wrong.push(format!("{}: is a lone root with {count} children, below 2k", name(view)));
     }
     if count > 2 * m || count < m && !lone {
-        wrong.push(format!("{}: has {count} children at level {}, m = {m}", name(view), view.level));
+        wrong.push(format!("{}: has {count} children at level {}, m = {m}", name(view), view.level()));
     }
 }
 
-fn references_are_right(views: &[TreeView], k: usize, wrong: &mut Vec<String>) {
-    let mut levels: BTreeMap<u8, Vec<&TreeView>> = BTreeMap::new();
-    for view in views.iter().filter(|v| v.joined) {
-        levels.entry(view.level).or_default().push(view);
+fn references_are_right(views: &[TreeView<'_>], k: usize, wrong: &mut Wrong) {
+    let mut levels: BTreeMap<u8, Vec<(Contact, TreeView<'_>)>> = BTreeMap::new();
+    for view in views.iter().filter(|v| v.joined()) {
+        levels.entry(view.level()).or_default().extend(view.me().map(|me| (me, *view)));
     }
     for level in levels.values_mut() {
-        level.sort_by_key(|v| v.me.map(|me| me.key()));
-        let contacts: Vec<_> = level.iter().filter_map(|v| v.me).collect();
-        for (i, view) in level.iter().enumerate() {
-            let before: Vec<_> = contacts.iter().take(i).rev().take(k).copied().collect();
-            let after: Vec<_> = contacts.iter().skip(i + 1).take(k).copied().collect();
-            if view.predecessors != before {
-                wrong.push(format!("{}: does not know its predecessors at level {}", name(view), view.level));
+        level.sort_unstable_by_key(|(me, _)| me.key());
+        for (i, (_, view)) in level.iter().enumerate() {
+            let before = level[..i].iter().rev().take(k).map(|(me, _)| *me);
+            let after = level[i + 1..].iter().take(k).map(|(me, _)| *me);
+            let at = |which: &str| format!("{}: does not know its {which}", name(*view));
+            if !view.predecessors().eq(before) {
+                wrong.push(format!("{} at level {}", at("predecessors"), view.level()));
             }
-            if view.successors != after {
-                wrong.push(format!("{}: does not know its successors at level {}", name(view), view.level));
+            if !view.successors().eq(after) {
+                wrong.push(format!("{} at level {}", at("successors"), view.level()));
             }
         }
     }
 }
 
-fn everyone_is_reachable(views: &[TreeView], all: &Nodes<'_>, wrong: &mut Vec<String>) {
-    let mut seen: BTreeMap<NodeId, ()> = BTreeMap::new();
-    let mut next: Vec<&TreeView> = views.iter().filter(|v| v.root.is_some()).collect();
-    while let Some(view) = next.pop() {
-        let Some(me) = view.me else { continue };
-        if seen.insert(me.id, ()).is_some() {
-            wrong.push(format!("{}: is reached twice", name(view)));
+fn everyone_is_reachable(all: &Nodes<'_>, wrong: &mut Wrong) {
+    let mut seen = vec![false; all.views.len()];
+    let mut next: Vec<usize> = (0..all.views.len()).filter(|at| all.views[*at].root().is_some()).collect();
+    while let Some(at) = next.pop() {
+        if std::mem::replace(&mut seen[at], true) {
+            wrong.push(format!("{}: is reached twice", name(all.views[at])));
             continue;
         }
-        next.extend(view.children.iter().filter_map(|(c, _)| all.by_id.get(&c.id).copied()));
+        next.extend(all.views[at].children().filter_map(|(c, _)| all.find(c.id)));
     }
-    let lost = views.iter().filter(|v| v.me.is_some_and(|me| !seen.contains_key(&me.id)));
-    for view in lost {
-        wrong.push(format!("{}: is not reachable from the root", name(view)));
+    for (view, seen) in all.views.iter().zip(seen) {
+        if !seen && view.me().is_some() {
+            wrong.push(format!("{}: is not reachable from the root", name(*view)));
+        }
     }
 }

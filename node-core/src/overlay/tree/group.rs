@@ -82,6 +82,16 @@ impl Group {
         Some(Range { lo: self.members.get(i)?.lo, hi })
     }
 
+    /// The members, each with its range; none for leaves and for who lies outside.
+    pub(super) fn with_ranges(&self, range: Range) -> impl Iterator<Item = (Contact, Option<Range>)> + '_ {
+        let inside = if self.leaves { 0..0 } else { self.inside(&range) };
+        self.members.iter().enumerate().map(move |(i, member)| {
+            let next = self.members.get(i + 1).filter(|_| i + 1 < inside.end);
+            let hi = next.map_or(range.hi, |next| Some(next.lo));
+            (member.contact, inside.contains(&i).then_some(Range { lo: member.lo, hi }))
+        })
+    }
+
     pub(super) fn range_of_id(&self, id: NodeId, range: &Range) -> Option<Range> {
         self.range_of(self.members.iter().position(|m| m.id() == id)?, range)
     }

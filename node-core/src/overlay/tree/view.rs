@@ -1,109 +1,131 @@
-//! What a node knows of the tree, as plain data: for checkers and for people.
+//! What a node knows of the tree: for checkers and for people.
 
-use super::{Link, Placement, Range, Tree};
+use super::group::Member;
+use super::{Link, Placement, Range, Root, Tree};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TreeView {
+/// A look at a node's part of the tree. It copies nothing: checkers take a million at a time.
+#[derive(Clone, Copy)]
+pub struct TreeView<'a>(&'a Tree);
+
+/// The root group as one of its members knows it.
+#[derive(Clone, Copy)]
+pub struct RootView<'a>(&'a Root);
+
+impl<'a> TreeView<'a> {
     /// None before it was told to join.
-    pub me: Option<Contact>,
+    pub fn me(self) -> Option<Contact> {
+        self.0.me
+    }
+
     /// In the tree: it has a father or is in the root group.
-    pub joined: bool,
-    pub level: u8,
-    pub father: Option<Contact>,
+    pub fn joined(self) -> bool {
+        self.0.placed()
+    }
+
+    pub fn level(self) -> u8 {
+        self.0.level
+    }
+
+    pub fn father(self) -> Option<Contact> {
+        self.0.father()
+    }
+
     /// Of the group that it is in.
-    pub epoch: u64,
-    /// The range of its branch as its father wrote it; none for a leaf.
-    pub range: Option<Range>,
-    /// The other members of its group, in order.
-    pub siblings: Vec<Contact>,
-    /// At most k to each side at its level, the nearest first.
-    pub predecessors: Vec<Contact>,
-    pub successors: Vec<Contact>,
-    /// In order, each with its range; none for leaves and for those that have to move.
-    pub children: Vec<(Contact, Option<Range>)>,
-    /// Children whose connection is lost and whose place is kept.
-    pub missing: Vec<NodeId>,
-    /// Of the group of children.
-    pub children_epoch: u64,
-    /// For members of the root group.
-    pub root: Option<RootView>,
-    /// From the grandfather up.
-    pub ancestors: Vec<Contact>,
-    /// Nothing is asked for, moved or given up.
-    pub settled: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RootView {
-    pub coordinator: NodeId,
-    pub term: u64,
-    pub epoch: u64,
-    /// All of them, in order, with their ranges.
-    pub members: Vec<(Contact, Option<Range>)>,
-}
-
-impl Tree {
-    pub fn view(&self) -> TreeView {
-        let key = self.key();
-        let id = self.me.map(|me| me.id);
-        let (siblings, level): (Vec<Contact>, Vec<Contact>) = match self.root() {
-            Some(root) => {
-                let all = root.group.members.iter().map(|m| m.contact).filter(|c| Some(c.id) != id);
-                let all: Vec<Contact> = all.collect();
-                (all.clone(), all)
-            }
-            None => {
-                let brothers = self.near.iter().filter(|c| self.upper.group.contains(c.key()));
-                (brothers.copied().collect(), self.near.clone())
-            }
-        };
-        let k = self.config.k();
-        let at = level.partition_point(|c| c.key() < key);
-        TreeView {
-            me: self.me,
-            joined: self.placed(),
-            level: self.level,
-            father: self.father(),
-            epoch: match &self.link {
-                Link::None => 0,
-                Link::Child { epoch, .. } => *epoch,
-                Link::Root(root) => root.group.epoch,
-            },
-            range: self.range,
-            siblings,
-            predecessors: level.iter().take(at).rev().take(k).copied().collect(),
-            successors: level.iter().skip(at).take(k).copied().collect(),
-            children: self.children(),
-            missing: self
-                .kids
-                .iter()
-                .flat_map(|k| &k.group.members)
-                .filter(|m| m.missing.is_some())
-                .map(|m| m.id())
-                .collect(),
-            children_epoch: self.kids.as_ref().map_or(0, |k| k.group.epoch),
-            root: self.root().map(|root| RootView {
-                coordinator: root.writer,
-                term: root.term,
-                epoch: root.group.epoch,
-                members: (0..root.group.members.len())
-                    .filter_map(|i| {
-                        Some((root.group.members.get(i)?.contact, root.group.range_of(i, &Range::ALL)))
-                    })
-                    .collect(),
-            }),
-            ancestors: self.upper.ancestors.clone(),
-            settled: self.asking.is_none() && self.freed.is_none() && !self.leaving,
+    pub fn epoch(self) -> u64 {
+        match &self.0.link {
+            Link::None => 0,
+            Link::Child { epoch, .. } => *epoch,
+            Link::Root(root) => root.group.epoch,
         }
     }
 
-    fn children(&self) -> Vec<(Contact, Option<Range>)> {
-        let Some(kids) = &self.kids else { return Vec::new() };
-        let range = self.range.unwrap_or_else(|| self.no_range());
-        let of = |i: usize| kids.group.range_of(i, &range).filter(|_| !kids.group.leaves);
-        kids.group.members.iter().enumerate().map(|(i, m)| (m.contact, of(i))).collect()
+    /// The range of its branch as its father wrote it; none for a leaf.
+    pub fn range(self) -> Option<Range> {
+        self.0.range
+    }
+
+    /// The other members of its group, in order.
+    pub fn siblings(self) -> impl Iterator<Item = Contact> + 'a {
+        let group = match self.0.root() {
+            Some(_) => Range::ALL,
+            None => self.0.upper.group,
+        };
+        let me = self.0.key();
+        self.known().filter(move |c| group.contains(c.key()) && c.key() != me)
+    }
+
+    /// At most k before it at its level, the nearest first.
+    pub fn predecessors(self) -> impl Iterator<Item = Contact> + 'a {
+        let me = self.0.key();
+        self.known().rev().skip_while(move |c| c.key() >= me).take(self.0.config.k())
+    }
+
+    /// At most k behind it at its level, the nearest first.
+    pub fn successors(self) -> impl Iterator<Item = Contact> + 'a {
+        let me = self.0.key();
+        self.known().skip_while(move |c| c.key() <= me).take(self.0.config.k())
+    }
+
+    /// Whom it knows at its level, in order.
+    fn known(self) -> impl DoubleEndedIterator<Item = Contact> + 'a {
+        let root: &[Member] = self.0.root().map_or(&[], |root| &root.group.members);
+        let near: &[Contact] = if self.0.root().is_some() { &[] } else { &self.0.near };
+        root.iter().map(|m| m.contact).chain(near.iter().copied())
+    }
+
+    /// In order, each with its range; none for leaves and for those that have to move.
+    pub fn children(self) -> impl Iterator<Item = (Contact, Option<Range>)> + 'a {
+        let range = self.0.range.unwrap_or_else(|| self.0.no_range());
+        self.0.kids.iter().flat_map(move |kids| kids.group.with_ranges(range))
+    }
+
+    /// Children whose connection is lost and whose place is kept.
+    pub fn missing(self) -> impl Iterator<Item = NodeId> + 'a {
+        let members = self.0.kids.iter().flat_map(|kids| &kids.group.members);
+        members.filter(|m| m.missing.is_some()).map(|m| m.id())
+    }
+
+    /// Of the group of children.
+    pub fn children_epoch(self) -> u64 {
+        self.0.kids.as_ref().map_or(0, |kids| kids.group.epoch)
+    }
+
+    /// For members of the root group.
+    pub fn root(self) -> Option<RootView<'a>> {
+        self.0.root().map(RootView)
+    }
+
+    /// From the grandfather up.
+    pub fn ancestors(self) -> &'a [Contact] {
+        &self.0.upper.ancestors
+    }
+
+    /// Nothing is asked for, moved or given up.
+    pub fn settled(self) -> bool {
+        self.0.asking.is_none() && self.0.freed.is_none() && !self.0.leaving
+    }
+}
+
+impl<'a> RootView<'a> {
+    pub fn coordinator(self) -> NodeId {
+        self.0.writer
+    }
+
+    pub fn term(self) -> u64 {
+        self.0.term
+    }
+
+    /// All of them, in order, with their ranges.
+    pub fn members(self) -> impl Iterator<Item = (Contact, Option<Range>)> + 'a {
+        self.0.group.with_ranges(Range::ALL)
+    }
+}
+
+impl Tree {
+    pub fn view(&self) -> TreeView<'_> {
+        TreeView(self)
     }
 
     /// What discovery is told.

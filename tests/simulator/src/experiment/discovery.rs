@@ -10,7 +10,7 @@ use node_core::discovery::nearest::NearestConfig;
 use std::time::Duration;
 
 /// How long a request may take altogether.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(super) fn run(scenario: &Scenario, part: &Discovery, report: &mut Report, watch: &mut dyn Watch) {
     for way in &part.ways {

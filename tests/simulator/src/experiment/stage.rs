@@ -309,7 +309,7 @@ impl Stage {
     }
 
     /// What all living nodes of the tree know of it.
-    pub fn views(&self) -> Vec<TreeView> {
+    pub fn views(&self) -> Vec<TreeView<'_>> {
         let living = self.world.nodes.iter().filter(|place| place.is_dialable() && !place.is_frozen());
         living.filter_map(|place| place.node.as_ref()).map(|node| node.tree()).collect()
     }
@@ -321,21 +321,25 @@ impl Stage {
 
     /// Living nodes that should be in the tree and are not.
     pub fn outside(&self) -> usize {
-        self.views().iter().filter(|view| !view.joined).count()
+        self.views().iter().filter(|view| !view.joined()).count()
     }
 
     /// Runs until nothing is wrong any more: how long that took. The loose checks hold all along.
     pub fn settle(&mut self, within: Duration, play: &mut impl Play) -> Option<Duration> {
         let start = self.world.now;
         // Looking at a large network takes as long as some seconds of its life.
-        let pause = Duration::from_secs(if self.world.nodes.len() > 20_000 { 5 } else { 1 });
+        let pause = Duration::from_secs(match self.world.nodes.len() {
+            0..=20_000 => 1,
+            20_001..=200_000 => 5,
+            _ => 10,
+        });
         while self.world.now.since(start) <= within {
-            let views = self.views();
-            if check::check(&views, self.m, self.k, true).is_empty() {
+            // One look at each is enough as long as somebody is still on the way.
+            let rests = |view: &TreeView<'_>| view.joined() && view.settled();
+            if self.views().iter().all(rests) && self.check(true).is_empty() {
                 return Some(self.world.now.since(start));
             }
-            self.note_all(check::check(&views, self.m, self.k, false), "on the way");
-            drop(views);
+            self.note_all(self.check(false), "on the way");
             self.run_for(pause, play);
         }
         None
@@ -355,7 +359,7 @@ impl Stage {
         for _ in 0..1000 {
             let at = self.rng.below(nodes) as usize;
             let place = &self.world.nodes[at];
-            let leaf = |node: &node_core::Node| node.tree().joined && node.tree().level == 0;
+            let leaf = |node: &node_core::Node| node.tree().joined() && node.tree().level() == 0;
             if place.is_dialable() && !place.is_frozen() && place.node.as_ref().is_some_and(leaf) {
                 return at;
             }

@@ -282,6 +282,10 @@ impl World {
                 self.trace.bytes(bytes);
             }
             NodeInput::Wake => self.trace.number((at as u64) << 32),
+            NodeInput::Connected { peer, .. } => {
+                self.trace.number((at as u64) << 32 | 1 << 25);
+                self.trace.number(u64::from(index_in(*peer)));
+            }
             other => {
                 // Rare, and all of it is plain data.
                 self.trace.number((at as u64) << 32 | 1 << 24);
