@@ -60,7 +60,8 @@ pub struct Node {
     neighbours: Machine<Neighbours>,
     finder: Machine<Connected>,
     client: Machine<Client>,
-    owner: Machine<Owner>,
+    /// Gateways alone own jobs.
+    owner: Option<Box<Machine<Owner>>>,
     runner: Machine<Runner>,
     store: Machine<Store>,
     steps: VecDeque<route::Step>,
@@ -95,11 +96,8 @@ impl Node {
             ),
             finder: Machine::new(Connected::default(), rng("finder")),
             client: Machine::new(Client::new(timing.retry), rng("client")),
-            owner: Machine::new(Owner::new(bounds.clone(), timing.clone()), rng("owner")),
-            runner: Machine::new(
-                Runner::new(config.slots, config.memory_bytes, bounds.clone(), timing.clone()),
-                rng("runner"),
-            ),
+            owner: (config.gateway).then(|| Machine::new(Owner::new(config.clone()), rng("owner")).into()),
+            runner: Machine::new(Runner::new(config.clone()), rng("runner")),
             store: Machine::new(Store::new(cache, bounds.blob_bytes, timing.retry), rng("store")),
             steps: VecDeque::new(),
             config,

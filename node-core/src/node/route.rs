@@ -252,8 +252,9 @@ impl Node {
                     }
                 }
                 Step::Owner(input) => {
-                    let effects = self.owner.step(self.me, now, input);
-                    self.alarms.set(Part::Owner, self.owner.deadline());
+                    let Some(owner) = &mut self.owner else { continue };
+                    let effects = owner.step(self.me, now, input);
+                    self.alarms.set(Part::Owner, owner.deadline());
                     for effect in effects {
                         match effect {
                             Effect::Send { to, message } => self.send(to, Message::Work(message), host),
@@ -294,7 +295,7 @@ impl Node {
             Part::Finder => self.finder.due(now).map(|t| Step::Finder(Input::Timer(t))),
             Part::Overlays => self.overlays.due(now).map(Step::Overlay),
             Part::Client => self.client.due(now).map(|t| Step::Client(Input::Timer(t))),
-            Part::Owner => self.owner.due(now).map(|t| Step::Owner(Input::Timer(t))),
+            Part::Owner => self.owner.as_mut().and_then(|o| o.due(now)).map(|t| Step::Owner(Input::Timer(t))),
             Part::Runner => self.runner.due(now).map(|t| Step::Runner(Input::Timer(t))),
             Part::Store => self.store.due(now).map(|t| Step::Store(Input::Timer(t))),
         };
@@ -303,7 +304,7 @@ impl Node {
             Part::Finder => self.finder.deadline(),
             Part::Overlays => self.overlays.deadline(),
             Part::Client => self.client.deadline(),
-            Part::Owner => self.owner.deadline(),
+            Part::Owner => self.owner.as_ref().and_then(|owner| owner.deadline()),
             Part::Runner => self.runner.deadline(),
             Part::Store => self.store.deadline(),
         };

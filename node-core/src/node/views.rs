@@ -4,7 +4,9 @@ use super::Node;
 use super::config::Config;
 use super::snapshot::{JobView, NodeView, UnitView, WorkView};
 use crate::ids::{JobId, NodeId};
+use crate::protocol::Machine;
 use crate::time::Time;
+use crate::work::owner::Owner;
 use crate::work::spec::JobSpec;
 use std::collections::BTreeMap;
 
@@ -13,9 +15,13 @@ impl Node {
         self.me
     }
 
+    fn owner(&self) -> Option<&Owner> {
+        self.owner.as_deref().map(Machine::state)
+    }
+
     /// Whether everything kept from an earlier life has been read.
     pub fn is_ready(&self) -> bool {
-        !self.config.gateway || self.owner.state().is_ready()
+        self.owner().is_none_or(Owner::is_ready)
     }
 
     /// Whether nothing is held for others any more, not even a result.
@@ -27,7 +33,7 @@ impl Node {
     pub fn nodes(&self, now: Time) -> Vec<NodeView> {
         let view = |id, name: &str, platform, gateway, guest, silent_us| {
             let offer = self.finder.state().offer_of(id).unwrap_or_default();
-            let (held, units_done, cpu_us) = self.owner.state().work_of(id);
+            let (held, units_done, cpu_us) = self.owner().map(|owner| owner.work_of(id)).unwrap_or_default();
             NodeView {
                 id,
                 name: name.into(),
@@ -65,20 +71,20 @@ impl Node {
 
     /// Jobs that this node owns, newest first.
     pub fn jobs(&self) -> Vec<JobView> {
-        self.owner.state().jobs()
+        self.owner().map(Owner::jobs).unwrap_or_default()
     }
 
     pub fn job(&self, job: JobId) -> Option<JobView> {
-        self.owner.state().job(job)
+        self.owner()?.job(job)
     }
 
     pub fn job_spec(&self, job: JobId) -> Option<&JobSpec> {
-        self.owner.state().spec(job)
+        self.owner()?.spec(job)
     }
 
     /// Units `from..from + limit` of a job.
     pub fn units(&self, job: JobId, from: u32, limit: u32) -> Option<Vec<UnitView>> {
-        self.owner.state().units(job, from, limit)
+        self.owner()?.units(job, from, limit)
     }
 
     /// What this node computes for others.

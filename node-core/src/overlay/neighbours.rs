@@ -81,7 +81,8 @@ struct Peer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    Patience(NodeId),
+    /// Somebody may have taken too long to introduce itself.
+    Patience,
     /// Look for connections that nobody uses.
     Tidy,
 }
@@ -135,14 +136,14 @@ impl Protocol for Neighbours {
         match input {
             Input::Command(Command::Connected { peer, ip }) => self.connected(peer, ip, cx),
             Input::Command(Command::Disconnected(peer)) => {
-                cx.cancel_timer(Timer::Patience(peer));
                 if let Some(hello) = self.peers.remove(&peer).and_then(|p| p.hello) {
                     self.gone(peer, hello.name.into());
                     cx.emit(Event::Down { peer });
                 }
             }
             Input::Command(Command::Heard(peer)) => {
-                if let Some(known) = self.peers.get_mut(&peer) {
+                // Who has not introduced itself is as silent as before.
+                if let Some(known) = self.peers.get_mut(&peer).filter(|peer| peer.hello.is_some()) {
                     known.heard = cx.now;
                 }
             }
@@ -160,12 +161,7 @@ impl Protocol for Neighbours {
                 truncate(&mut reason, 500);
                 cx.emit(Event::Rejected { peer: from, reason });
             }
-            Input::Timer(Timer::Patience(peer)) => {
-                if self.peers.get(&peer).is_some_and(|p| p.hello.is_none()) {
-                    let reason = format!("it did not introduce itself within {} s", PATIENCE.as_secs());
-                    cx.emit(Event::Close { peer, reason });
-                }
-            }
+            Input::Timer(Timer::Patience) => self.lose_patience(cx),
             Input::Up(_) | Input::Down(_) => {}
         }
     }
@@ -186,7 +182,7 @@ impl Neighbours {
             );
         }
         self.peers.insert(peer, Peer { hello: None, heard: cx.now, spare: false });
-        cx.set_timer(Timer::Patience(peer), PATIENCE);
+        cx.set_timer_by(Timer::Patience, PATIENCE);
         let port = port_for(self.me.port, self.loopback_only, ip);
         cx.send(peer, Message::Hello(Hello { seen: ip, port, ..self.me.clone() }));
     }
@@ -207,10 +203,28 @@ impl Neighbours {
             return self.reject(from, reason.into(), cx);
         }
         truncate(&mut hello.name, TEXT_MAX);
-        cx.cancel_timer(Timer::Patience(from));
         let Hello { name, platform, gateway, port, seen, .. } = hello;
         peer.hello = Some(Known { name: name.into(), platform, gateway, port });
         cx.emit(Event::Up { peer: from, gateway, seen });
+    }
+
+    /// Closes the connections of those who do not say who they are.
+    fn lose_patience(&mut self, cx: &mut Cx<'_, Self>) {
+        let strangers = self.peers.iter().filter(|(_, peer)| peer.hello.is_none());
+        let mut next = None;
+        for (peer, stranger) in strangers {
+            let left = PATIENCE.saturating_sub(cx.now.since(stranger.heard));
+            if left.is_zero() {
+                let reason = format!("it did not introduce itself within {} s", PATIENCE.as_secs());
+                cx.emit(Event::Close { peer: *peer, reason });
+            } else {
+                next = Some(next.map_or(left, |next: Duration| next.min(left)));
+            }
+        }
+        if let Some(next) = next {
+            // A crowd of strangers is looked through once a second at most.
+            cx.set_timer(Timer::Patience, next.max(Duration::from_secs(1)));
+        }
     }
 
     /// Closes what is spare and silent. Gateways keep what they have, and nodes their gateways.

@@ -53,8 +53,10 @@ impl Mischief {
 #[derive(Clone, Debug)]
 pub struct Network {
     pub latency: Latency,
-    /// Of each node's line, in each direction, bits a second; 0 for no bound.
+    /// Of a node's line, in each direction, bits a second, if it has no own; 0 for no bound.
     pub bandwidth: u64,
+    /// No line has a bound for now.
+    pub wide: bool,
     pub mischief: Mischief,
     /// Kinds of frames that mischief befalls; all if none are named.
     pub mischief_of: Vec<String>,
@@ -77,6 +79,7 @@ impl Default for Network {
         Network {
             latency: Latency::Uniform(1_000, 40_000),
             bandwidth: 0,
+            wide: false,
             mischief: Mischief::default(),
             mischief_of: Vec::new(),
             dial_hops: 1.0,
@@ -101,14 +104,16 @@ pub struct Line {
 }
 
 impl Network {
-    /// Microseconds that a node's line is busy with so many bytes.
-    pub fn on_the_line(&self, bytes: usize) -> u64 {
-        if self.bandwidth == 0 {
+    /// Microseconds that a node's line is busy with so many bytes. `own` is the node's bandwidth,
+    /// 0 if it is as everybody's.
+    pub fn on_the_line(&self, own: u64, bytes: usize) -> u64 {
+        let bandwidth = if own > 0 { own } else { self.bandwidth };
+        if self.wide || bandwidth == 0 {
             return 0;
         }
         // What TCP, noise and yamux add: 40 + 18 + 12 bytes.
         let bits = (bytes as u64 + OVERHEAD) * 8;
-        bits * 1_000_000 / self.bandwidth
+        bits * 1_000_000 / bandwidth
     }
 }
 
@@ -155,8 +160,10 @@ mod tests {
     #[test]
     fn a_home_line_takes_its_time() {
         let line = Network { bandwidth: 1_000_000, ..Network::default() };
-        assert_eq!(line.on_the_line(55), 1_000);
-        assert_eq!(Network::default().on_the_line(1 << 20), 0);
+        assert_eq!(line.on_the_line(0, 55), 1_000);
+        assert_eq!(line.on_the_line(100_000_000, 55), 10, "a server's takes less");
+        assert_eq!(Network { wide: true, ..line }.on_the_line(0, 1 << 20), 0);
+        assert_eq!(Network::default().on_the_line(0, 1 << 20), 0);
     }
 
     #[test]

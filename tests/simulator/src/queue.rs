@@ -26,6 +26,9 @@ const FAR: u32 = 20;
 const END: u32 = 30;
 const BUCKETS: usize = 1 << 10;
 
+/// Buckets that are kept for their room.
+const SPARE: usize = 256;
+
 const TIME_BITS: u32 = 48;
 const NUMBER_BITS: u32 = 40;
 const WHAT_BITS: u32 = 40;
@@ -42,6 +45,8 @@ pub struct Queue {
     len: usize,
     near_len: usize,
     far_len: usize,
+    /// Empty buckets with room.
+    spare: Vec<Vec<u128>>,
 }
 
 impl Default for Queue {
@@ -56,6 +61,7 @@ impl Default for Queue {
             len: 0,
             near_len: 0,
             far_len: 0,
+            spare: Vec::new(),
         }
     }
 }
@@ -91,7 +97,11 @@ impl Queue {
         if bucket <= self.at {
             self.open.push(Reverse(key));
         } else if time >> FAR == self.at >> (FAR - NEAR) {
-            self.near[bucket as usize % BUCKETS].push(key);
+            let near = &mut self.near[bucket as usize % BUCKETS];
+            if near.capacity() == 0 {
+                *near = self.spare.pop().unwrap_or_default();
+            }
+            near.push(key);
             self.near_len += 1;
         } else if time >> END == self.at >> (END - NEAR) {
             self.far[(time >> FAR) as usize % BUCKETS].push(key);
@@ -133,8 +143,10 @@ impl Queue {
             let mut bucket = std::mem::take(&mut self.near[self.at as usize % BUCKETS]);
             self.near_len -= bucket.len();
             self.open.extend(bucket.drain(..).map(Reverse));
-            // Its room is used again.
-            self.near[self.at as usize % BUCKETS] = bucket;
+            // Its room is used again, by the next bucket that has none.
+            if bucket.capacity() > 0 && self.spare.len() < SPARE {
+                self.spare.push(bucket);
+            }
         }
     }
 
@@ -153,12 +165,12 @@ impl Queue {
 
     fn unpack_far(&mut self) {
         let slot = (self.at >> (FAR - NEAR)) as usize % BUCKETS;
-        let mut bucket = std::mem::take(&mut self.far[slot]);
+        // It is long until this one is used again: its room is given back.
+        let bucket = std::mem::take(&mut self.far[slot]);
         self.far_len -= bucket.len();
-        for key in bucket.drain(..) {
+        for key in bucket {
             self.place(time_of(key).0, key);
         }
-        self.far[slot] = bucket;
     }
 
     fn unpack_beyond(&mut self) {

@@ -183,6 +183,10 @@ impl Protocol for Tree {
             Input::Command(Command::Via(via)) => self.via = via,
             Input::Up(peer) => {
                 if let Err(at) = self.up.binary_search(&peer) {
+                    // A gateway has thousands, most nodes a handful.
+                    if self.up.len() < 64 {
+                        self.up.reserve_exact(1);
+                    }
                     self.up.insert(at, peer);
                 }
             }

@@ -85,6 +85,15 @@ impl Tree {
                 self.tell_one(i, cx);
             }
         }
+        self.forget_what_all_know();
+    }
+
+    fn forget_what_all_know(&mut self) {
+        let Some(kids) = &mut self.kids else { return };
+        let Some(known) = kids.group.members.iter().map(|m| m.told).min() else { return };
+        kids.log.retain(|(at, _)| *at > known);
+        kids.log.shrink_to_fit();
+        kids.floor = kids.floor.max(known);
     }
 
     pub(super) fn upper_for_kids(&self) -> Upper {

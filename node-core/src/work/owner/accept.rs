@@ -38,7 +38,7 @@ impl Owner {
         if let Err(reason) = self.check_spec(&spec) {
             return refuse(reason, cx);
         }
-        if self.jobs.len() >= self.bounds.jobs && !self.forget_oldest(cx) {
+        if self.jobs.len() >= self.config.limits.jobs && !self.forget_oldest(cx) {
             let reason = format!("the gateway has {} unfinished jobs, its bound; try later", self.jobs.len());
             return refuse(reason, cx);
         }
@@ -53,10 +53,10 @@ impl Owner {
         if units == 0 {
             return Err("the job has no units; give it at least one input".into());
         }
-        if units > self.bounds.units_per_job {
+        if units > self.config.limits.units_per_job {
             return Err(format!(
                 "the job has {units} units and a job may have {}; split it",
-                self.bounds.units_per_job
+                self.config.limits.units_per_job
             ));
         }
         let text = |what: &str, len: usize| {
@@ -82,10 +82,10 @@ impl Owner {
             }
         }
         for blob in blobs_of(spec) {
-            if blob.len > self.bounds.blob_bytes {
+            if blob.len > self.config.limits.blob_bytes {
                 return Err(format!(
                     "blob {} has {} bytes and a blob may have {}",
-                    blob.id, blob.len, self.bounds.blob_bytes
+                    blob.id, blob.len, self.config.limits.blob_bytes
                 ));
             }
         }

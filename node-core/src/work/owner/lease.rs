@@ -64,7 +64,7 @@ impl Owner {
     pub(super) fn lease_of(&mut self, runner: NodeId, cx: &mut Cx<'_, Self>) -> &mut Held {
         // Numbers grow across restarts of the owner as long as its wall clock does.
         let next = self.next_lease.max(self.wall_ms);
-        let patience = self.timing.lease;
+        let patience = self.config.timing.lease;
         self.leases.entry(runner).or_insert_with(|| {
             self.next_lease = next + 1;
             cx.set_timer(Timer::Lease(runner), patience);
@@ -89,7 +89,7 @@ impl Owner {
     pub(super) fn runner_down(&mut self, runner: NodeId, cx: &mut Cx<'_, Self>) {
         if let Some(held) = self.leases.get_mut(&runner) {
             held.reports.clear();
-            cx.set_timer(Timer::Lease(runner), self.timing.grace);
+            cx.set_timer(Timer::Lease(runner), self.config.timing.grace);
         }
     }
 
@@ -101,7 +101,7 @@ impl Owner {
         units: Option<Vec<(JobId, Vec<u32>)>>,
         cx: &mut Cx<'_, Self>,
     ) {
-        let patience = self.timing.lease;
+        let patience = self.config.timing.lease;
         let Some(held) = self.leases.get_mut(&from).filter(|held| held.lease == lease) else {
             return Self::to_runner(from, ToRunner::LeaseOver { lease }, cx);
         };

@@ -14,7 +14,7 @@ mod view;
 
 use crate::discovery::{Found, Query};
 use crate::ids::{JobId, NodeId};
-use crate::node::config::{Bounds, Timing};
+use crate::node::config::Config;
 use crate::node::host::Write;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::work::message::{Lease, Message, ToClient, ToOwner, ToRunner};
@@ -22,6 +22,7 @@ use crate::work::spec::BlobRef;
 use bytes::Bytes;
 use job::Job;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A unit that was lost with this many runners is held. Our choice: one more than an unlucky
@@ -40,8 +41,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub struct Owner {
-    bounds: Bounds,
-    timing: Timing,
+    config: Arc<Config>,
     wall_ms: u64,
     jobs: BTreeMap<JobId, Job>,
     /// Jobs with waiting units; the next search begins behind `last_served`.
@@ -179,10 +179,9 @@ impl Protocol for Owner {
 }
 
 impl Owner {
-    pub fn new(bounds: Bounds, timing: Timing) -> Owner {
+    pub fn new(config: Arc<Config>) -> Owner {
         Owner {
-            bounds,
-            timing,
+            config,
             wall_ms: 0,
             jobs: BTreeMap::new(),
             active: BTreeSet::new(),

@@ -13,7 +13,7 @@ mod view;
 
 use crate::discovery::Offer;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::node::config::{Bounds, Timing};
+use crate::node::config::Config;
 use crate::node::host::{EngineTask, RunId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
@@ -32,10 +32,7 @@ const CHANGES: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub struct Runner {
-    bounds: Bounds,
-    timing: Timing,
-    /// Memory that one unit may have, bytes.
-    memory_bytes: u64,
+    config: Arc<Config>,
     slots: u32,
     draining: bool,
     jobs: BTreeMap<JobId, Job>,
@@ -258,12 +255,10 @@ impl Protocol for Runner {
 }
 
 impl Runner {
-    pub fn new(slots: u32, memory_bytes: u64, bounds: Bounds, timing: Timing) -> Runner {
+    pub fn new(config: Arc<Config>) -> Runner {
         Runner {
-            bounds,
-            timing,
-            memory_bytes,
-            slots,
+            slots: config.slots,
+            config,
             draining: false,
             jobs: BTreeMap::new(),
             units: BTreeMap::new(),

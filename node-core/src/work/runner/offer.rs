@@ -63,9 +63,9 @@ impl Runner {
         let held = self.units.len() as u32;
         let busy = held - ended.min(held);
         let target = if slots == 0 { 0 } else { self.pace.queue(slots) };
-        let room = target.saturating_sub(busy).min(self.bounds.held_units.saturating_sub(held));
+        let room = target.saturating_sub(busy).min(self.config.limits.held_units.saturating_sub(held));
         let free = slots.saturating_sub(busy);
-        let memory_bytes = self.memory_bytes;
+        let memory_bytes = self.config.memory_bytes;
         let engaged = &self.engaged;
         for (owner, ledger) in self.owners.iter_mut().filter(|(_, ledger)| ledger.connected) {
             let room = if engaged.takes(*owner, cx.me, ledger.units) {

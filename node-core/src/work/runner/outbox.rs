@@ -133,7 +133,7 @@ impl Runner {
         let Some(ledger) = self.owners.get(&owner) else { return };
         let results = ledger.outbox.iter().take(ledger.in_flight).cloned().collect();
         Self::to_owner(owner, ToOwner::Report { seq: ledger.seq, results }, cx);
-        cx.set_timer(Timer::Retry(owner), self.timing.retry);
+        cx.set_timer(Timer::Retry(owner), self.config.timing.retry);
     }
 
     pub(super) fn report_again(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {

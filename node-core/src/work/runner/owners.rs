@@ -81,7 +81,7 @@ impl Runner {
             jobs.into_iter().collect()
         });
         Self::to_owner(owner, ToOwner::Heartbeat { lease, grants, units }, cx);
-        cx.set_timer(Timer::Heartbeat(owner), self.timing.heartbeat);
+        cx.set_timer(Timer::Heartbeat(owner), self.config.timing.heartbeat);
     }
 
     /// The owner has placed the lease's units elsewhere. What runs goes on: it may be the

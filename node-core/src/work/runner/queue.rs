@@ -26,12 +26,15 @@ impl Runner {
         ledger.grants += 1;
         ledger.received += batches.iter().map(|b| b.units.len() as u64).sum::<u64>();
         if ledger.units == 0 {
-            cx.set_timer(Timer::Heartbeat(owner), self.timing.heartbeat);
+            cx.set_timer(Timer::Heartbeat(owner), self.config.timing.heartbeat);
         }
         let mut declined = Vec::new();
         for batch in batches {
             let id = batch.job;
-            if self.slots == 0 || self.is_closed() || batch.template.limits.memory_bytes > self.memory_bytes {
+            if self.slots == 0
+                || self.is_closed()
+                || batch.template.limits.memory_bytes > self.config.memory_bytes
+            {
                 declined.extend(batch.units.iter().map(|u| UnitId { job: id, index: u.index }));
                 continue;
             }
@@ -53,7 +56,7 @@ impl Runner {
             }
             for grant in batch.units {
                 let unit = UnitId { job: id, index: grant.index };
-                if self.units.len() >= self.bounds.held_units as usize {
+                if self.units.len() >= self.config.limits.held_units as usize {
                     declined.push(unit);
                     continue;
                 }

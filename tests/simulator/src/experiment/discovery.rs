@@ -28,6 +28,9 @@ pub(super) fn run(scenario: &Scenario, part: &Discovery, report: &mut Report, wa
             for repeat in 0..part.repeat.0 {
                 stage.run_for(rest, &mut Idle);
                 let origin = stage.some_leaf();
+                if let Some(kbps) = part.origin_kbps {
+                    stage.world.nodes[origin].bandwidth = kbps.0 * 1000;
+                }
                 stage.world.meter = Some(Meter::new(nodes));
                 let mut ask = Ask::new(&mut stage, origin, repeat, asked);
                 ask.finish(&mut stage, PATIENCE);

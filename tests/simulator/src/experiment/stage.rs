@@ -143,6 +143,7 @@ impl Stage {
             place.ip = ip;
             place.region = of.map_or(0, |kind| kind.region.0 as u8);
             place.mips = mips.unwrap_or(place.mips);
+            place.bandwidth = of.and_then(|kind| kind.bandwidth_kbps).map_or(0, |kbps| kbps.0 * 1000);
             stage.kinds.push(kind.unwrap_or(0) as u8);
         }
         stage
@@ -160,7 +161,7 @@ impl Stage {
         let before = watch.resident();
         let mut stage = Stage::new(scenario, report.seed, nearest, m, k);
         // Nobody comes to a network by the thousands a minute, all through one home line.
-        let bandwidth = std::mem::take(&mut stage.world.network.bandwidth);
+        stage.world.network.wide = true;
         stage.grow(scenario.tree.joins_per_s.0);
         watch.say(&format!(
             "{} nodes, m = {m}: all started after {} s, {} events",
@@ -168,18 +169,16 @@ impl Stage {
             stage.world.now.0 / 1_000_000,
             stage.world.events
         ));
-        // What checkers need would count too.
-        stage.run_for(Duration::from_secs(10), &mut Idle);
+        let took = stage.settle(Duration::from_secs(600), &mut Idle);
         let bytes = watch.resident().saturating_sub(before) as f64 / stage.world.nodes.len() as f64;
         report.bytes_per_node = report.bytes_per_node.max(bytes);
-        let took = stage.settle(Duration::from_secs(600), &mut Idle);
         match took {
             Some(took) => {
                 watch.say(&format!("the tree stands, {} s later; {bytes:.0} bytes a node", took.as_secs()))
             }
             None => stage.note_all(stage.check(true), "the tree does not come to rest"),
         }
-        stage.world.network.bandwidth = bandwidth;
+        stage.world.network.wide = false;
         stage
     }
 

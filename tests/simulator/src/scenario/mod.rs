@@ -122,6 +122,8 @@ pub struct Kind {
     /// Nobody can connect to it.
     #[serde(default)]
     pub hidden: bool,
+    /// Of its lines, where that is not everybody's.
+    pub bandwidth_kbps: Option<Int<1, 100_000_000>>,
     /// Which row of the latencies.
     #[serde(default)]
     pub region: Int<0, 255>,
@@ -176,6 +178,8 @@ pub struct Discovery {
     pub ways: Vec<WayName>,
     /// Tasks of one request after the other; "all" for one a node.
     pub asked: Vec<Asked>,
+    /// The line of whoever asks, if it is a better one than everybody's.
+    pub origin_kbps: Option<Int<1, 100_000_000>>,
     /// Requests of each size, each from another node; the worst counts.
     #[serde(default = "one")]
     pub repeat: Int<1, 1000>,

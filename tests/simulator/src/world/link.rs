@@ -43,7 +43,13 @@ impl Place {
     fn set_link(&mut self, link: Link) {
         match self.links.binary_search_by_key(&link.peer, |link| link.peer) {
             Ok(at) => self.links[at] = link,
-            Err(at) => self.links.insert(at, link),
+            Err(at) => {
+                // Thousands at a gateway, a handful elsewhere.
+                if self.links.len() < 64 {
+                    self.links.reserve_exact(1);
+                }
+                self.links.insert(at, link);
+            }
         }
     }
 
@@ -204,9 +210,9 @@ impl World {
             *kinds.entry((protocol.into(), message.into())).or_default() += 1;
         }
         let mut start = now;
-        if self.network.bandwidth > 0 {
-            let took = Duration::from_micros(self.network.on_the_line(bytes.len()));
-            start = place.line.up.max(now) + took;
+        let took = self.network.on_the_line(place.bandwidth, bytes.len());
+        if took > 0 {
+            start = place.line.up.max(now) + Duration::from_micros(took);
             if start.since(now) > BACKLOG {
                 self.dropped += 1;
                 return;

@@ -89,6 +89,8 @@ pub struct Place {
     /// Behind a wall: nobody can connect to it, whatever it says.
     pub unreachable: bool,
     pub region: u8,
+    /// Of its own line, bits a second; 0 for what all have.
+    pub bandwidth: u64,
     /// Which part of a network that fell apart.
     part: u8,
     /// Neither hears nor acts, but does not know it: a laptop's lid, a stopped process.
@@ -219,6 +221,7 @@ impl World {
             ip: ip_of(at),
             unreachable: false,
             region: 0,
+            bandwidth: 0,
             part: 0,
             frozen: false,
         });
@@ -399,9 +402,10 @@ impl World {
                 if link.epoch != epoch || link.dead {
                     return;
                 }
-                if !queued && self.network.bandwidth > 0 {
-                    let took = self.network.on_the_line(bytes.len());
-                    let line = &mut self.nodes[to as usize].line;
+                let place = &mut self.nodes[to as usize];
+                let took = if queued { 0 } else { self.network.on_the_line(place.bandwidth, bytes.len()) };
+                if took > 0 {
+                    let line = &mut place.line;
                     // It came in while it was sent; it waits only for what others sent.
                     let done = (line.down + Duration::from_micros(took)).max(self.now);
                     if done.since(self.now) > BACKLOG {
