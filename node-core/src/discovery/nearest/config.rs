@@ -79,8 +79,9 @@ pub struct NearestConfig {
     pub pace: Duration,
     /// The whole state is told again so often, against what was lost. Paper: none; our choice.
     pub refresh: Duration,
-    /// How long a tree that had nothing left is not asked again; doubles each time up to
-    /// `dry_max`.
+    /// How long a father of leaves does not ask above again when that had nothing left; four times
+    /// as long each level, up to `dry_max`, and twice when it is so again. Our choice: near the
+    /// leaves slots come and go in that time, and at the root four times as many ask.
     pub dry: Duration,
     pub dry_max: Duration,
     /// Requests in hand at a time; more are refused. Our choice: 400 KB.
@@ -117,7 +118,7 @@ impl NearestConfig {
             settle: Duration::from_secs(5),
             pace: Duration::from_secs(1),
             refresh: Duration::from_secs(60),
-            dry: Duration::from_secs(1),
+            dry: Duration::from_millis(250),
             dry_max: Duration::from_secs(8),
             pending: 1024,
             queries: 64,
@@ -142,6 +143,11 @@ impl NearestConfig {
     /// How long a slot is kept for a request of this size.
     pub(super) fn lease_for(&self, asked: u32) -> Duration {
         (self.lease + self.lease_a_task.saturating_mul(asked)).min(self.lease_max)
+    }
+
+    /// How long a node of this level does not ask above again.
+    pub(super) fn dry_at(&self, level: u8) -> Duration {
+        (self.dry * (1 << (2 * level.clamp(1, 8) - 2))).min(self.dry_max)
     }
 
     /// How long whoever is `hops` from the origin waits for those behind it.
@@ -173,6 +179,13 @@ mod tests {
             let more = config.patience_at(hops, 1, false) - config.patience_at(hops + 1, 1, false);
             assert!(more > Duration::from_millis(400), "{hops}: {more:?}");
         }
+    }
+
+    #[test]
+    fn who_stands_higher_asks_above_in_vain_less_often() {
+        let config = NearestConfig::default();
+        let after = [0, 1, 2, 3, 8, u8::MAX].map(|level| config.dry_at(level).as_millis());
+        assert_eq!(after, [250, 250, 1000, 4000, 8000, 8000]);
     }
 
     #[test]

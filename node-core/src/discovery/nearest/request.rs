@@ -143,7 +143,8 @@ impl Nearest {
         }
         let hops = pending.farthest.saturating_add(1);
         let across = pending.toward == Toward::Up;
-        let (parts, rest) = self.share(tasks - own, &needs, pending.origin.id, across, &pending.exhausted);
+        let (parts, rest) =
+            self.share(tasks - own, &needs, pending.origin.id, across, &pending.exhausted, pending.id);
         let plenty = self.has_plenty();
         for Part { to, tasks, across, guest, leaf } in parts {
             let part = pending.next_part(key);
@@ -200,6 +201,10 @@ impl Nearest {
             // Modification: who asks its father has nothing left itself, and need not say so.
             self.branch.up.refuse(tasks, false, &self.config);
         }
+        if self.config.quiet() && self.level > 1 && !self.dry.is_zero() {
+            // Modification: one asks for all of a large branch whether there is something again.
+            self.dry_until = cx.now + self.config.dry_max;
+        }
         let part = pending.next_part(key);
         let hops = pending.farthest.saturating_add(1);
         let ask = Ask { hops, ..pending.ask(part, tasks, 0, Toward::Up) };
@@ -208,7 +213,8 @@ impl Nearest {
     }
 
     /// Divides tasks among the branches: the nearest and fastest first, to each what it has at
-    /// least; then, by ranges, what they may have beyond that. Returns what is left too.
+    /// least; then, by ranges, what they may have beyond that. Returns what is left too. Whose turn
+    /// it is first among equals follows from `turn`.
     pub(super) fn share(
         &self,
         tasks: u32,
@@ -216,6 +222,7 @@ impl Nearest {
         origin: NodeId,
         across: bool,
         except: &[NodeId],
+        turn: u64,
     ) -> (Vec<Part>, u32) {
         let mut rest = tasks;
         if rest == 0 {
@@ -243,18 +250,47 @@ impl Nearest {
         if rest > 0 && spare > 0 && self.config.changes.ranges {
             // Modification: the surplus by the upper bounds. In proportion, since each branch is
             // as likely to have some.
+            let chosen = self.chosen_for_surplus(&able, rest, for_needs, turn);
+            let spare = chosen.iter().fold(0, |sum, at| sum + u64::from(spare_of(able[*at].1, for_needs)));
             let surplus = u64::from(rest).min(spare);
             let (mut width, mut granted) = (0u64, 0u64);
-            for (part, (_, entry)) in parts.iter_mut().zip(&able) {
-                width += u64::from(spare_of(entry, for_needs));
+            for at in chosen {
+                width += u64::from(spare_of(able[at].1, for_needs));
                 let more = surplus * width / spare - granted;
                 granted += more;
-                part.tasks += more as u32;
+                parts[at].tasks += more as u32;
             }
             rest -= granted as u32;
         }
         parts.retain(|p| p.tasks > 0);
         (parts, rest)
+    }
+
+    /// Modification (`quiet`): a small surplus goes to few branches, not to each of them one by one.
+    /// As many are asked as may have twice of it, since a branch has half of what it may have; and
+    /// who asks begins somewhere, so that not all come to the same. A father's own branches first.
+    fn chosen_for_surplus(
+        &self,
+        able: &[(bool, &Entry)],
+        rest: u32,
+        for_needs: bool,
+        turn: u64,
+    ) -> Vec<usize> {
+        let mut order: Vec<usize> =
+            (0..able.len()).filter(|at| spare_of(able[*at].1, for_needs) > 0).collect();
+        if !self.config.quiet() || for_needs {
+            return order;
+        }
+        let start = turn.checked_rem(order.len() as u64).unwrap_or(0);
+        order.rotate_left(start as usize);
+        order.sort_by_key(|at| (able[*at].1.refusals, able[*at].0));
+        let mut sum = 0;
+        order.retain(|at| {
+            let wanted = sum < 2 * u64::from(rest);
+            sum += u64::from(spare_of(able[*at].1, false));
+            wanted
+        });
+        order
     }
 
     fn id(&self) -> NodeId {
@@ -279,7 +315,8 @@ impl Nearest {
     }
 
     pub(super) fn found_dry(&mut self, cx: &Cx<'_, Self>) {
-        self.dry = (self.dry * 2).clamp(self.config.dry, self.config.dry_max);
+        let least = self.config.dry_at(self.level);
+        self.dry = (self.dry * 2).clamp(least, least * 2);
         self.dry_until = cx.now + self.dry;
     }
 

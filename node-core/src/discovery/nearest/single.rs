@@ -38,7 +38,7 @@ impl Nearest {
         }
         let hops = ask.hops.saturating_add(1);
         let across = ask.toward == Toward::Up && self.is_at_the_top();
-        let (parts, rest) = self.share(ask.tasks - own, &needs, ask.origin.id, across, &[from]);
+        let (parts, rest) = self.share(ask.tasks - own, &needs, ask.origin.id, across, &[from], ask.id);
         for Part { to, tasks, across, .. } in parts {
             let given = self.branch.entry(to.id).map_or(0, |e| e.give(tasks, &config));
             let toward = if across { Toward::Across } else { Toward::Down };

@@ -20,16 +20,19 @@ impl Nearest {
         let (state, config) = (self.state(), self.config.clone());
         let (mut soon, mut later) = (false, false);
         let returning = self.usual.returning();
+        let level = self.level;
         let is_leaf = self.level == 0 && state.is_leaf();
-        let up = self.father.map(|father| (father.id, &mut self.branch.up));
-        let beside = self.branch.peers.iter_mut().map(|p| (p.entry.contact.id, &mut p.told));
+        let up = self.father.map(|father| (father.id, true, &mut self.branch.up));
+        let beside = self.branch.peers.iter_mut().map(|p| (p.entry.contact.id, false, &mut p.told));
         let beside = beside.filter(|_| self.father.is_none());
-        for (to, told) in up.into_iter().chain(beside) {
+        for (to, is_up, told) in up.into_iter().chain(beside) {
+            // Among the root group a word is one for each of them.
+            let near = level == 0 || (level == 1 && is_up);
             if is_leaf && !all && returning > 0 && told.will_know(&state, returning) {
                 continue;
             }
             match told.news(&state, &config) {
-                News::Now if all || !config.quiet() || told.is_urgent(&state, is_leaf) => {
+                News::Now if all || !config.quiet() || told.is_urgent(&state, is_leaf, near) => {
                     let got = told.tell(state, &config);
                     self.usual.said();
                     cx.send(to, Message::Status(Status { state, got, refresh: false }));
