@@ -144,7 +144,8 @@ fn nearest_examples() -> Vec<Message> {
     let at = contact();
     let mut places = Packed::default();
     places.push(at.id, &at, 7);
-    let state = State { low: 1, high: 2, slots: 3, power: 4, hops: 5, memory: 6, kinds: 7, usual: 8 };
+    let sizes = [1, 2, 0, 0, 0, 0, 0, 0];
+    let state = State { low: 1, high: 2, slots: 3, power: 4, hops: 5, memory: 6, sizes, kinds: 7, usual: 8 };
     let needs = Needs { memory_bytes: 1, platform: Some(Platform::Native), power: 2 };
     let ask = Ask {
         id: 1,

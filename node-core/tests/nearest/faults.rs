@@ -145,12 +145,15 @@ fn status(state: State) -> Message {
 fn an_impossible_availability_is_a_fault_and_changes_nothing() {
     let (mut net, father, child) = quiet_net();
     let before = net.nodes[father].machine.state().view();
-    let good = State { low: 1, high: 1, slots: 1, power: 2000, hops: 0, memory: 31, kinds: 1, usual: 255 };
+    let sizes = [0, 0, 0, 1, 0, 0, 0, 0];
+    let good =
+        State { low: 1, high: 1, slots: 1, power: 2000, hops: 0, memory: 31, sizes, kinds: 1, usual: 255 };
     let lies = [
         State { high: 2, ..good },
         State { low: 2, high: 1, ..good },
         State { low: u32::MAX, high: u32::MAX, slots: u32::MAX, ..good },
         State { hops: 255, ..good },
+        State { sizes: [1; 8], ..good },
     ];
     for lie in lies {
         assert_eq!(say(&mut net, father, child, status(lie)).len(), 1, "{lie:?}");

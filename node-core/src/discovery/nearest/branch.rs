@@ -30,6 +30,10 @@ pub struct State {
     pub hops: u8,
     /// The largest memory of a unit, as a power of two.
     pub memory: u8,
+    /// Modification: declared slots by the memory of their units: below 512 MiB, below 1 GiB and so
+    /// on by powers of two, 32 GiB and more last. Whoever looks for what is rare knows how much of
+    /// it a branch may have, and need not ask branch after branch.
+    pub sizes: [u32; SIZES],
     /// A bit for each platform that is there, and one for branches that are more than a node.
     pub kinds: u8,
     /// A leaf's: how long it is usually at work once it was taken, in eighths of a second;
@@ -37,11 +41,15 @@ pub struct State {
     pub usual: u8,
 }
 
+/// Classes of memory. Our choice: what donors have; a message has a byte or two for each.
+pub const SIZES: usize = 8;
+
 /// No usual time of work.
 pub const UNUSUAL: u8 = u8::MAX;
 
 impl State {
     pub(super) fn of_node(free: u32, slots: u32, power: u32, memory: u64, platform: Platform) -> State {
+        let class = size_class(memory);
         State {
             low: free,
             high: free,
@@ -49,6 +57,7 @@ impl State {
             power: if free > 0 { power } else { 0 },
             hops: if free > 0 { 0 } else { NOWHERE },
             memory: memory.checked_ilog2().unwrap_or(0) as u8,
+            sizes: std::array::from_fn(|i| if i == class { slots } else { 0 }),
             kinds: if slots > 0 { kind(platform) } else { 0 },
             usual: UNUSUAL,
         }
@@ -61,6 +70,10 @@ impl State {
         }
         if self.high > self.slots {
             return Some(format!("tells of {} free slots of {}", self.high, self.slots));
+        }
+        let sized = self.sizes.iter().fold(0u32, |sum, n| sum.saturating_add(*n));
+        if sized > self.slots {
+            return Some(format!("tells of the memory of {sized} slots of {}", self.slots));
         }
         if (self.high == 0) != (self.hops == NOWHERE) || self.memory > 63 {
             return Some("tells of free slots that are nowhere".into());
@@ -77,6 +90,11 @@ impl State {
             && (needs.power == 0 || step(self.power) >= step(needs.power))
     }
 
+    /// Declared slots with so much memory or, at the end of a step, a little less.
+    fn sized_for(&self, memory: u64) -> u32 {
+        self.sizes.iter().skip(size_class(memory)).fold(0, |sum, n| sum.saturating_add(*n))
+    }
+
     /// Just one node.
     pub(super) fn is_leaf(&self) -> bool {
         self.kinds & BRANCHED == 0
@@ -91,12 +109,19 @@ impl State {
             self.hops = self.hops.min(other.hops.saturating_add(1).min(NOWHERE - 1));
         }
         self.memory = self.memory.max(other.memory);
+        for (size, more) in self.sizes.iter_mut().zip(other.sizes) {
+            *size = size.saturating_add(more);
+        }
         self.kinds |= other.kinds | BRANCHED;
     }
 }
 
 /// In `kinds`: there is somebody below.
 const BRANCHED: u8 = 0x80;
+
+fn size_class(memory: u64) -> usize {
+    (memory.checked_ilog2().unwrap_or(0) as usize).saturating_sub(28).min(SIZES - 1)
+}
 
 fn kind(platform: Platform) -> u8 {
     match platform {
@@ -202,6 +227,11 @@ impl Entry {
 
     pub(super) fn may_meet(&self, needs: &Needs) -> bool {
         self.bounds.high > 0 && self.state.may_meet(needs)
+    }
+
+    /// So many of its free slots may meet them.
+    pub(super) fn most_for(&self, needs: &Needs) -> u32 {
+        self.bounds.high.min(self.state.sized_for(needs.memory_bytes))
     }
 
     /// It said this, having received so many tasks.
@@ -337,7 +367,11 @@ impl Told {
         };
         if important {
             News::Now
-        } else if now.slots != told.slots || now.memory != told.memory || now.kinds != told.kinds {
+        } else if now.slots != told.slots
+            || now.memory != told.memory
+            || now.sizes != told.sizes
+            || now.kinds != told.kinds
+        {
             News::Later
         } else {
             News::None
@@ -575,6 +609,8 @@ mod tests {
             State { low: 3, ..state(2, 4) },
             State { hops: NOWHERE, ..state(2, 4) },
             State { memory: 64, ..state(2, 4) },
+            State { sizes: [1, 4, 0, 0, 0, 0, 0, 0], ..state(2, 4) },
+            State { sizes: [u32::MAX; SIZES], ..state(2, 4) },
         ];
         assert!(wrong.iter().all(|s| s.impossible().is_some()));
         assert_eq!(state(4, 4).impossible(), None);
@@ -589,6 +625,16 @@ mod tests {
         assert!(!branch.may_meet(&needs(1 << 31, 0)));
         assert!(!branch.may_meet(&needs(0, 3100)));
         assert!(!branch.may_meet(&Needs { platform: Some(Platform::Browser), ..Needs::default() }));
+    }
+
+    #[test]
+    fn a_branch_tells_how_many_of_a_size_it_may_have() {
+        let sized = |slots, memory| State::of_node(slots, slots, 2000, memory, Platform::Native);
+        let mut sum = sized(5, 2 << 30);
+        sum.join(sized(3, 8 << 30));
+        let most = [1, 2 << 30, (4 << 30) - 1, 5 << 30, 8 << 30, 16 << 30].map(|n| sum.sized_for(n));
+        assert_eq!(most, [8, 8, 8, 3, 3, 0]);
+        assert_eq!(sized(1, u64::MAX).sized_for(1 << 40), 1);
     }
 
     use crate::overlay::contact::Key;

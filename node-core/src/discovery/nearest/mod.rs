@@ -24,7 +24,7 @@ mod single;
 mod tell;
 mod view;
 
-pub use branch::{NOWHERE, State, UNUSUAL};
+pub use branch::{NOWHERE, SIZES, State, UNUSUAL};
 pub use config::{Changes, NearestConfig, Policy, Way};
 pub use ledger::Load;
 pub use message::{

@@ -237,25 +237,25 @@ impl Nearest {
         // Priority as in the paper: hops, then power. What is farther in the tree is farther.
         able.sort_by_key(|(across, e)| (e.refusals, *across, e.state.hops, std::cmp::Reverse(e.state.power)));
         // Nobody knows how many of the free slots are of a kind, so all are asked at a time.
-        let for_needs = self.config.changes.ranges && *needs != Needs::default();
+        let of = (self.config.changes.ranges && *needs != Needs::default()).then_some(needs);
         let mut parts: Vec<Part> = Vec::new();
         let mut spare = 0u64;
         for (across, entry) in &able {
-            let tasks = if for_needs { 0 } else { entry.bounds.low.min(rest) };
+            let tasks = if of.is_some() { 0 } else { entry.bounds.low.min(rest) };
             rest -= tasks;
-            spare += u64::from(spare_of(entry, for_needs));
+            spare += u64::from(spare_of(entry, of));
             let (guest, leaf) = (entry.guest, entry.state.is_leaf());
             parts.push(Part { to: entry.contact, tasks, across: *across, guest, leaf });
         }
         if rest > 0 && spare > 0 && self.config.changes.ranges {
             // Modification: the surplus by the upper bounds. In proportion, since each branch is
             // as likely to have some.
-            let chosen = self.chosen_for_surplus(&able, rest, for_needs, turn);
-            let spare = chosen.iter().fold(0, |sum, at| sum + u64::from(spare_of(able[*at].1, for_needs)));
+            let chosen = self.chosen_for_surplus(&able, rest, of, turn);
+            let spare = chosen.iter().fold(0, |sum, at| sum + u64::from(spare_of(able[*at].1, of)));
             let surplus = u64::from(rest).min(spare);
             let (mut width, mut granted) = (0u64, 0u64);
             for at in chosen {
-                width += u64::from(spare_of(able[at].1, for_needs));
+                width += u64::from(spare_of(able[at].1, of));
                 let more = surplus * width / spare - granted;
                 granted += more;
                 parts[at].tasks += more as u32;
@@ -273,12 +273,11 @@ impl Nearest {
         &self,
         able: &[(bool, &Entry)],
         rest: u32,
-        for_needs: bool,
+        of: Option<&Needs>,
         turn: u64,
     ) -> Vec<usize> {
-        let mut order: Vec<usize> =
-            (0..able.len()).filter(|at| spare_of(able[*at].1, for_needs) > 0).collect();
-        if !self.config.quiet() || for_needs {
+        let mut order: Vec<usize> = (0..able.len()).filter(|at| spare_of(able[*at].1, of) > 0).collect();
+        if !self.config.quiet() || of.is_some() {
             return order;
         }
         let start = turn.checked_rem(order.len() as u64).unwrap_or(0);
@@ -287,7 +286,7 @@ impl Nearest {
         let mut sum = 0;
         order.retain(|at| {
             let wanted = sum < 2 * u64::from(rest);
-            sum += u64::from(spare_of(able[*at].1, false));
+            sum += u64::from(spare_of(able[*at].1, None));
             wanted
         });
         order
@@ -333,7 +332,10 @@ impl Nearest {
     }
 }
 
-/// What a branch may be offered beyond its lower bound.
-fn spare_of(entry: &Entry, for_needs: bool) -> u32 {
-    entry.bounds.high - if for_needs { 0 } else { entry.bounds.low }
+/// What a branch may be offered beyond its lower bound. Of what is of a kind it may have nothing.
+fn spare_of(entry: &Entry, needs: Option<&Needs>) -> u32 {
+    match needs {
+        Some(needs) => entry.most_for(needs),
+        None => entry.bounds.high - entry.bounds.low,
+    }
 }
