@@ -69,26 +69,25 @@ impl Tree {
         self.root().is_some_and(|r| r.group.members.len() == 1)
     }
 
-    /// The fathers next to this one that have the same father.
-    pub(super) fn brothers(&self) -> Vec<Brother> {
+    /// The fathers next to this one that have the same father, and whether each is to the left.
+    pub(super) fn brothers_there(&self) -> impl Iterator<Item = (Contact, bool)> {
         let (left, right) = self.beside();
-        let Some(kids) = &self.kids else { return Vec::new() };
         let group = if self.root().is_some() { Range::ALL } else { self.upper.group };
-        [(left, &kids.left, true), (right, &kids.right, false)]
-            .into_iter()
-            .filter_map(|(contact, side, left)| {
-                let (contact, side) = (contact?, side.as_ref()?);
-                let known = side.id == contact.id && side.known && group.contains(contact.key());
-                known.then_some(Brother { contact, count: usize::from(side.count), left })
-            })
-            .collect()
+        let both = [(left, true), (right, false)].into_iter();
+        both.filter_map(|(contact, left)| Some((contact?, left)))
+            .filter(move |(c, _)| group.contains(c.key()))
     }
 
-    /// How many fathers next to this one have the same father.
-    pub(super) fn brothers_there(&self) -> usize {
-        let (left, right) = self.beside();
-        let group = if self.root().is_some() { Range::ALL } else { self.upper.group };
-        left.iter().chain(&right).filter(|c| group.contains(c.key())).count()
+    /// Those of them that have said how many children they have.
+    pub(super) fn brothers(&self) -> Vec<Brother> {
+        let Some(kids) = &self.kids else { return Vec::new() };
+        self.brothers_there()
+            .filter_map(|(contact, left)| {
+                let side = if left { &kids.left } else { &kids.right };
+                let side = side.as_ref().filter(|s| s.id == contact.id && s.known)?;
+                Some(Brother { contact, count: usize::from(side.count), left })
+            })
+            .collect()
     }
 
     /// Asks how many children they have, who have not said so yet. False if that was done.

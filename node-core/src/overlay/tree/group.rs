@@ -5,6 +5,11 @@ use super::range::Range;
 use crate::ids::NodeId;
 use crate::overlay::contact::{Contact, Key};
 use crate::time::Time;
+use std::time::Duration;
+
+/// A place that so many times the usual wait did not fill is given up though it is asked for:
+/// those who ask may be unable to take it.
+const LONG: u32 = 4;
 
 #[derive(Clone, Debug)]
 pub(super) struct Member {
@@ -45,6 +50,14 @@ impl Member {
 
     pub(super) fn key(&self) -> Key {
         self.contact.key()
+    }
+
+    /// Whether its place has been vacant for so long that nobody waits for it any more. While
+    /// somebody is on the way there it stays open, but not for ever.
+    pub(super) fn given_up(&self, now: Time, wait: Duration) -> bool {
+        let Some(vacant) = self.missing.map(|since| now.since(since)) else { return false };
+        let asked = now.since(self.asked) < wait / 2 && vacant < LONG * wait;
+        vacant >= wait && !asked
     }
 }
 

@@ -275,7 +275,7 @@ impl Tree {
             Timer::Vacancy => self.vacancies(cx),
             Timer::Elect => self.elect(cx),
             Timer::Probe => self.probe(cx),
-            Timer::Record => self.root_written(cx),
+            Timer::Record => self.tell_root(cx),
         }
     }
 

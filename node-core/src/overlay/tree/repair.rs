@@ -4,14 +4,11 @@
 //! leaf is forgotten at once. The place of an inner node is kept a while: its orphans ask for it,
 //! and a leaf of theirs gets it, so that its branch stays whole.
 
+use super::group::Member;
 use super::message::{Message, Timer};
 use super::{Contact, Link, Tcx, Tree};
 use crate::ids::NodeId;
 use std::time::Duration;
-
-/// A place that so many times the usual wait did not fill is given up though it is asked for:
-/// those who ask may be unable to take it.
-pub(super) const LONG: u32 = 4;
 
 impl Tree {
     pub(super) fn down(&mut self, peer: NodeId, cx: &mut Tcx<'_>) {
@@ -99,25 +96,15 @@ impl Tree {
     /// Places that nobody asked for: whole branches died. Their neighbours take the ranges.
     pub(super) fn vacancies(&mut self, cx: &mut Tcx<'_>) {
         let (now, wait) = (cx.now, self.config.vacancy);
-        let mut again = false;
-        let mut gone = Vec::new();
-        if let Some(kids) = &self.kids {
-            for kid in kids.group.members.iter() {
-                let Some(since) = kid.missing else { continue };
-                // While somebody is on the way to the place it stays open, but not for ever.
-                let asked = now.since(kid.asked) < wait / 2 && now.since(since) < LONG * wait;
-                if now.since(since) >= wait && !asked {
-                    gone.push(kid.id());
-                } else {
-                    again = true;
-                }
-            }
-        }
+        let kids = self.kids.iter().flat_map(|k| &k.group.members);
+        let (gone, kept): (Vec<&Member>, Vec<&Member>) =
+            kids.filter(|m| m.missing.is_some()).partition(|m| m.given_up(now, wait));
+        let kept = !kept.is_empty();
+        let gone: Vec<NodeId> = gone.into_iter().map(|m| m.id()).collect();
         for id in gone {
             self.drop_kid(id, cx);
         }
-        again |= self.root_vacancies(cx);
-        if again {
+        if self.root_vacancies(cx) || kept {
             cx.set_timer(Timer::Vacancy, wait / 4);
         }
     }

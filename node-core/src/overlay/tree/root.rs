@@ -44,31 +44,30 @@ impl Tree {
             && members.iter().any(|(c, _)| c.id == record.writer)
     }
 
-    /// Somebody has come. While leaves come one after the other to a root group of leaves, they
-    /// are told in one, or a slow line has nothing else to carry than how it grows.
+    /// Somebody has come, as the record says already. While leaves come one after the other to a
+    /// root group of leaves, they are told in one, or a slow line has nothing else to carry than
+    /// how it grows.
     pub(super) fn root_grew(&mut self, cx: &mut Tcx<'_>) {
         let members = self.root().map_or(0, |r| r.group.members.len()) as u32;
         if self.level > 0 || members <= 2 {
-            return self.root_written(cx);
-        }
-        let epoch = self.next_epoch(cx.now);
-        if let Some(root) = self.root_mut() {
-            root.group.epoch = epoch;
+            return self.tell_root(cx);
         }
         self.root_changed(cx);
         cx.set_timer_by(Timer::Record, self.config.tell * members / 8);
     }
 
-    /// Tells all members what this coordinator has changed.
+    /// Numbers what this coordinator has changed, and tells all members.
     pub(super) fn root_written(&mut self, cx: &mut Tcx<'_>) {
-        if self.root().is_none_or(|r| r.writer != cx.me) {
-            return;
-        }
-        cx.cancel_timer(Timer::Record);
         let epoch = self.next_epoch(cx.now);
-        let Some(root) = self.root_mut() else { return };
-        root.group.epoch = epoch;
-        let Some(record) = self.to_record() else { return };
+        if let Some(root) = self.root_mut().filter(|r| r.writer == cx.me) {
+            root.group.epoch = epoch;
+            self.tell_root(cx);
+        }
+    }
+
+    pub(super) fn tell_root(&mut self, cx: &mut Tcx<'_>) {
+        cx.cancel_timer(Timer::Record);
+        let Some(record) = self.to_record().filter(|r| r.writer == cx.me) else { return };
         for (member, _) in &record.members {
             if member.id != cx.me {
                 self.send(*member, Message::Root(Box::new(record.clone())), cx);
@@ -281,14 +280,9 @@ impl Tree {
         if root.writer != cx.me {
             return false;
         }
-        let lost = |m: &Member| m.missing.is_some();
-        let due = |m: &Member| {
-            let vacant = m.missing.map_or(Duration::ZERO, |since| now.since(since));
-            let asked = now.since(m.asked) < wait / 2 && vacant < super::repair::LONG * wait;
-            m.missing.is_some() && vacant >= wait && !asked
-        };
-        let gone: Vec<NodeId> = root.group.members.iter().filter(|m| due(m)).map(|m| m.id()).collect();
-        let more = root.group.members.iter().any(|m| lost(m) && !due(m));
+        let members = &root.group.members;
+        let gone: Vec<NodeId> = members.iter().filter(|m| m.given_up(now, wait)).map(|m| m.id()).collect();
+        let more = members.iter().any(|m| m.missing.is_some() && !m.given_up(now, wait));
         for id in &gone {
             root.group.remove(*id, &Range::ALL);
         }

@@ -22,7 +22,10 @@ impl Tree {
         let m = self.config.m();
         let room = 2 * m - (m / 2).max(1);
         let mut brothers = self.brothers();
-        if brothers.len() < self.brothers_there() && count <= 2 * m + m.div_ceil(2) && self.ask_brothers(cx) {
+        if brothers.len() < self.brothers_there().count()
+            && count <= 2 * m + m.div_ceil(2)
+            && self.ask_brothers(cx)
+        {
             return;
         }
         brothers.sort_by_key(|b| b.count);
