@@ -9,11 +9,11 @@ pub struct TreeConfig {
     /// References to each side at the level; m/2 ≤ k ≤ m. Our choice: m, as many as survive
     /// half of all nodes dying.
     pub k: u8,
-    /// How long a father of leaves gathers changes before it tells its children. Our choice:
-    /// short beside the life of a node, long beside a burst of joins.
+    /// How long a father of leaves gathers changes before it tells its children, an eighth of it
+    /// after a pause. Our choice: short beside the life of a node, long beside a burst of joins.
     pub tell: Duration,
-    /// How long it gathers them before it tells the fathers beside it. Our choice: cousins are
-    /// needed for repair only.
+    /// How long it gathers them before it tells the fathers beside it, in the same way. Our
+    /// choice: cousins are needed for repair only.
     pub edges: Duration,
     /// Until a request is repeated, at first. Our choice: an up and a down of a deep tree.
     pub retry: Duration,

@@ -39,6 +39,8 @@ impl Tree {
                 }
             }
             Link::Root(_) => self.at_root(join, cx),
+            // Another one may know: whole neighbourhoods are outside when many died at once.
+            Link::None if from == join.who.id => cx.send(from, Message::NotMine { into: None }),
             Link::None => {}
         }
     }

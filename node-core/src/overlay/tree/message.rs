@@ -19,7 +19,8 @@ pub enum Message {
     /// From child to father, or from a member of the root group to its coordinator: still
     /// here, this is what I know, and this many children are mine.
     Refresh { epoch: u64, level: u8, count: u16 },
-    /// To who takes the sender for its father and is wrong. `into` has its branch now.
+    /// To who takes the sender for its father and is wrong, or asks it for a place while it has
+    /// none itself. `into` has its branch now.
     NotMine { into: Option<Contact> },
     /// To who takes the sender for its child, or for a member of its root group, and is wrong, or
     /// soon will be: it knew this epoch.

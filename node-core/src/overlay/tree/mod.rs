@@ -134,6 +134,9 @@ struct Kids {
     rest: Time,
     thin: Option<Time>,
     thinned: u8,
+    /// When the children, and the fathers beside this one, were told last.
+    told: Time,
+    edged: Time,
     /// When a father for a half was looked for last.
     split: Time,
     /// The brothers have been asked how many children they have, once for this trouble.
@@ -188,6 +191,7 @@ impl Protocol for Tree {
                         self.up.reserve_exact(1);
                     }
                     self.up.insert(at, peer);
+                    self.answers(peer, true, cx);
                 }
             }
             Input::Down(peer) => {

@@ -186,7 +186,7 @@ impl Tree {
 
     /// The writer of this node's group does not have it in there.
     pub(super) fn not_mine(&mut self, from: NodeId, into: Option<Contact>, cx: &mut Tcx<'_>) {
-        let Some(writer) = self.writer() else { return };
+        let Some(writer) = self.writer() else { return self.answers(from, false, cx) };
         if writer.id != from || from == cx.me {
             return;
         }

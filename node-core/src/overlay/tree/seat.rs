@@ -89,16 +89,35 @@ impl Tree {
             asking.asked = asked;
             asking.tries = tries + 1;
         }
+        let hope = asked.is_some_and(|id| self.is_up(id));
+        self.wait_for_answer(hope, cx);
+    }
+
+    /// Until the next one is asked: sooner if no answer is to be hoped for from this one.
+    fn wait_for_answer(&self, hope: bool, cx: &mut Tcx<'_>) {
+        let Some(asking) = &self.asking else { return };
         // Slower with every round, and never in step with others in the same trouble.
-        let factor = match tries {
-            0..=7 => 2,
-            8..=15 => 4,
+        let factor = match asking.tries {
+            0..=8 => 2,
+            9..=16 => 4,
             _ => 8,
         };
         let retry = self.config.retry.as_micros() as u64;
-        let wait = retry * factor / 2;
+        let mut wait = retry * factor / 2;
+        // An orphan is let in by any of those that it has asked, however late. Who is to take a
+        // certain place, or has one, gives up after a few tries, and must not be rash.
+        if !hope && !self.placed() && asking.for_.is_none() {
+            wait /= 4;
+        }
         let jitter = cx.rng.below(wait / 4 + 1);
         cx.set_timer(Timer::Join, Duration::from_micros(wait + jitter));
+    }
+
+    /// Who was asked has connected, and may well answer; or says that it is outside, too.
+    pub(super) fn answers(&self, peer: NodeId, hope: bool, cx: &mut Tcx<'_>) {
+        if self.asking.as_ref().is_some_and(|a| a.asked == Some(peer)) {
+            self.wait_for_answer(hope, cx);
+        }
     }
 
     /// Those who may know a place, in turn: the father while there is one, those above, those
@@ -272,6 +291,8 @@ impl Tree {
                 rest: Time::ZERO,
                 thin: None,
                 thinned: 0,
+                told: Time::ZERO,
+                edged: Time::ZERO,
                 split: Time::ZERO,
                 asked: false,
             }));

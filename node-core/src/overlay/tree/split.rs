@@ -88,7 +88,7 @@ impl Tree {
             kids.group.epoch = epoch;
         }
         self.tell_ranges(cx);
-        cx.set_timer_by(super::Timer::Tell, self.config.tell);
+        self.tell_soon(cx);
     }
 
     /// Looks for a father for one half: it asks the writer for its place by itself.

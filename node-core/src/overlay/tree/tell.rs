@@ -6,6 +6,8 @@
 use super::message::{Edge, Message, Tell, Upper};
 use super::{Contact, Kids, Link, Range, Side, Tcx, Timer, Tree};
 use crate::ids::NodeId;
+use crate::time::Time;
+use std::time::Duration;
 
 /// Changes that are remembered; who missed more is told everything.
 const LOG_MAX: usize = 64;
@@ -26,8 +28,9 @@ impl Tree {
             kids.log.drain(..cut);
         }
         self.tell_ranges(cx);
-        cx.set_timer_by(Timer::Tell, self.config.tell);
-        cx.set_timer_by(Timer::Edges, self.config.edges);
+        self.tell_soon(cx);
+        let edged = self.kids.as_ref().map_or(Time::ZERO, |k| k.edged);
+        cx.set_timer_by(Timer::Edges, gathering(self.config.edges, edged, cx.now));
         // A lone root does not give way while its children come and go.
         let stays = cx.now + self.config.settle;
         if let Some(root) = self.root_mut() {
@@ -48,8 +51,13 @@ impl Tree {
         if let Some(kids) = &mut self.kids {
             kids.group.epoch = epoch;
             kids.group.members.iter_mut().for_each(|m| m.upper_told = false);
-            cx.set_timer_by(Timer::Tell, self.config.tell);
+            self.tell_soon(cx);
         }
+    }
+
+    pub(super) fn tell_soon(&self, cx: &mut Tcx<'_>) {
+        let told = self.kids.as_ref().map_or(Time::ZERO, |k| k.told);
+        cx.set_timer_by(Timer::Tell, gathering(self.config.tell, told, cx.now));
     }
 
     /// Tells children whose ranges changed at once: until they know, they take in what is not
@@ -73,7 +81,9 @@ impl Tree {
     }
 
     pub(super) fn tell(&mut self, cx: &mut Tcx<'_>) {
-        let count = self.kids.as_ref().map_or(0, |k| k.group.members.len());
+        let Some(kids) = &mut self.kids else { return };
+        kids.told = cx.now;
+        let count = kids.group.members.len();
         for i in 0..count {
             let due = self.kids.as_ref().is_some_and(|kids| {
                 kids.group.members.get(i).is_some_and(|m| {
@@ -273,6 +283,7 @@ impl Tree {
         let Some(range) = self.range else { return };
         let mut letters = Vec::new();
         if let Some(kids) = &mut self.kids {
+            kids.edged = cx.now;
             let inside = kids.group.inside(&range);
             let members = kids.group.members.get(inside).unwrap_or_default();
             let first: Vec<Contact> = members.iter().take(k).map(|m| m.contact).collect();
@@ -349,6 +360,13 @@ impl Kids {
     fn contact(&self, id: NodeId) -> Option<Contact> {
         self.contacts().find(|c| c.id == id)
     }
+}
+
+/// How long changes are gathered before they are told. One that comes after a pause is told
+/// nearly at once, since repair goes from neighbour to neighbour and from level to level; a burst
+/// costs one message more.
+fn gathering(period: Duration, told: Time, now: Time) -> Duration {
+    period.saturating_sub(now.since(told)).max(period / 8)
 }
 
 fn digest(contacts: &[Contact], count: u16) -> u64 {
