@@ -122,6 +122,8 @@ impl Tree {
             earlier,
             // Its brothers have to find it before it may take itself for too small.
             stays: cx.now + 2 * self.config.dissolve,
+            claim: None,
+            heir: None,
         }));
         self.near = Vec::new();
         self.upper = super::Upper { group: Range::ALL, ancestors: Vec::new(), uncles: Vec::new() };

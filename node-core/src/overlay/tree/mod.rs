@@ -13,6 +13,7 @@
 //! | `split`, `merge` | groups above 2m and below m |
 //! | `repair` | failures, refresh, vacant places |
 //! | `root`, `crown` | the root group: its coordinator, new levels, collapse, two roots |
+//! | `claim` | who says that it is the coordinator while another one lives |
 //! | `leave` | going of one's own accord |
 //!
 //! # Who decides what
@@ -33,6 +34,7 @@
 
 mod balance;
 pub mod check;
+mod claim;
 mod config;
 mod crown;
 mod group;
@@ -119,6 +121,17 @@ struct Root {
     earlier: Vec<Contact>,
     /// Not before then does a lone root give way.
     stays: Time,
+    claim: Option<Box<Claim>>,
+    /// To whom this coordinator has abdicated.
+    heir: Option<NodeId>,
+}
+
+/// A record of who says that it is the coordinator, while another one seems to live.
+#[derive(Debug)]
+struct Claim {
+    record: Record,
+    /// Who stands by this coordinator.
+    votes: Vec<NodeId>,
 }
 
 /// The children of a node above the leaves.

@@ -190,6 +190,9 @@ impl Tree {
         if writer.id != from || from == cx.me {
             return;
         }
+        if let Some(claim) = self.root_mut().and_then(|r| r.claim.take()) {
+            return self.take_record(claim.record, cx);
+        }
         match into {
             Some(into) if self.level > 0 && into.id != cx.me => self.give_up_place(into, cx),
             _ => {

@@ -14,6 +14,9 @@ use crate::overlay::contact::Key;
 use crate::time::Time;
 use std::time::Duration;
 
+/// More terms than that have not passed unheard: there is at most one a second.
+pub(super) const TERMS_MAX: u64 = 1 << 20;
+
 /// Until the first in rank takes over. Our choice: a lost connection may come back at once.
 const TAKE_OVER: Duration = Duration::from_secs(1);
 
@@ -38,8 +41,11 @@ impl Tree {
         let bounded = record.level == 0
             || members.windows(2).all(|w| w[0].0.key() < w[1].1 && w[1].1 <= w[1].0.key())
                 && members.first().is_some_and(|(_, lo)| *lo == Key::FIRST);
+        // Whoever comes after it has to be able to count on.
+        let countable = record.term < u64::MAX / 2 && record.epoch < u64::MAX / 2;
         here && ordered
             && bounded
+            && countable
             && members.len() <= self.config.members_max()
             && members.iter().any(|(c, _)| c.id == record.writer)
     }
@@ -125,6 +131,8 @@ impl Tree {
             nonce: 0,
             earlier,
             stays: Time::ZERO,
+            claim: None,
+            heir: None,
         }));
         if record.level == 0 {
             self.range = None;
@@ -140,7 +148,7 @@ impl Tree {
     pub(super) fn record(&mut self, from: NodeId, record: Record, cx: &mut Tcx<'_>) {
         let from_father = self.father().is_some_and(|f| f.id == from);
         if record.writer != from && !from_father {
-            return self.fault(from, "wrote for another coordinator", cx);
+            return self.held(from, record, cx);
         }
         let Some(mine) = self.root() else {
             // The father was a lone root and gives way to its children, or an orphan is found.
@@ -162,13 +170,24 @@ impl Tree {
         // Of two with one term the lower id wins, and each writer's later word.
         let rank = (mine.term, std::cmp::Reverse(mine.writer), mine.group.epoch);
         if (record.term, std::cmp::Reverse(record.writer), record.epoch) <= rank {
-            return;
+            return self.stands_by(from);
         }
         if record.level != self.level {
             // A place that this node has left without the coordinator's knowing.
             cx.send(from, Message::Leave { epoch: record.epoch, root: true });
             return;
         }
+        if record.term > mine.term.saturating_add(TERMS_MAX) {
+            return self.fault(from, "counts terms that cannot have been", cx);
+        }
+        if !self.doubted(&record, cx) {
+            self.take_record(record, cx);
+        }
+    }
+
+    /// Follows a record that goes before this member's own.
+    pub(super) fn take_record(&mut self, record: Record, cx: &mut Tcx<'_>) {
+        let Some(mine) = self.root() else { return };
         if self.acceptable(&record) {
             let gone: Vec<NodeId> = mine
                 .group
@@ -228,7 +247,10 @@ impl Tree {
             cx.set_timer_by(Timer::Vacancy, wait);
         } else {
             if root.writer == peer {
-                self.rank_myself(cx);
+                match root.claim.take() {
+                    Some(claim) => self.take_record(claim.record, cx),
+                    None => self.rank_myself(cx),
+                }
             }
             cx.set_timer_by(Timer::Balance, self.config.balance);
         }
@@ -251,6 +273,9 @@ impl Tree {
     }
 
     pub(super) fn elect(&mut self, cx: &mut Tcx<'_>) {
+        if let Some(claim) = self.root_mut().and_then(|r| r.claim.take()) {
+            return self.decide(*claim, cx);
+        }
         let (now, me, level) = (cx.now, cx.me, self.level);
         let Some(writer) = self.root().map(|r| r.writer) else { return };
         if writer == me || self.is_up(writer) {
@@ -316,8 +341,14 @@ impl Tree {
         let now = cx.now;
         let Some(root) = self.root_mut() else { return false };
         if root.writer != cx.me {
-            // It missed who writes now: it comes in again, and is told all.
-            return false;
+            // It missed who writes now, or doubts it.
+            let later = root.group.get(from).is_some() && epoch < root.group.epoch;
+            let record = self.to_record().filter(|_| later);
+            let told = record.is_some();
+            if let Some(record) = record {
+                cx.send(from, Message::Root(Box::new(record)));
+            }
+            return told;
         }
         let Some(member) = root.group.get_mut(from) else { return false };
         member.heard = now;
@@ -355,6 +386,7 @@ impl Tree {
             && let Some(next) = next
         {
             let Some(to) = root.group.get(next).map(|m| m.contact) else { return };
+            root.heir = Some(next);
             let Some(mut record) = self.to_record() else { return };
             record.writer = next;
             record.term += 1;
