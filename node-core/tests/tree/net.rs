@@ -135,7 +135,8 @@ impl Net {
         id[24..].copy_from_slice(&(n as u64).to_be_bytes());
         let ip = Ip::from(std::net::IpAddr::from(address.to_be_bytes()));
         let contact = Contact { ip, id: NodeId(id), port: 4001 };
-        let via: Vec<NodeId> = self.alive().into_iter().take(1).map(|i| self.nodes[i].contact.id).collect();
+        let first = self.nodes.iter().find(|n| n.machine.is_some());
+        let via: Vec<NodeId> = first.map(|n| n.contact.id).into_iter().collect();
         let mut seed = [7; 32];
         seed[..8].copy_from_slice(&self.rng.u64().to_le_bytes());
         let machine = Machine::new(Tree::new(self.config.clone()), Rng::from_seed(seed));
