@@ -108,8 +108,8 @@ fn a_member_of_the_tree_that_lies_hurts_itself_at_most() {
 /// Says to all others of the root group that it is the coordinator now, and most are out.
 fn usurp(net: &mut Net, liar: usize, term: u64) {
     let me = net.nodes[liar].contact;
-    let (level, root) = net.views().into_iter().find_map(|v| Some((v.level, v.root?))).expect("a root");
-    let members: Vec<_> = root.members.iter().map(|(c, _)| *c).filter(|c| c.id != me.id).collect();
+    let (level, root) = net.views().into_iter().find_map(|v| Some((v.level(), v.root()?))).expect("a root");
+    let members: Vec<_> = root.members().map(|(c, _)| c).filter(|c| c.id != me.id).collect();
     for member in &members {
         let to = net.alive().into_iter().find(|i| net.nodes[*i].contact.id == member.id).expect("it lives");
         let mut kept = vec![me, *member];
@@ -131,19 +131,19 @@ fn usurp(net: &mut Net, liar: usize, term: u64) {
 fn nobody_becomes_coordinator_by_saying_so() {
     for seed in 0..4 {
         let mut net = Net::grown(seed, 4, 200);
-        let root = net.views().into_iter().find_map(|v| v.root).expect("a root");
-        assert!(root.members.len() > 2, "there is somebody to ask");
-        let other = root.members.iter().find(|(c, _)| c.id != root.coordinator).expect("another member");
+        let root = net.views().into_iter().find_map(|v| v.root()).expect("a root");
+        assert!(root.members().count() > 2, "there is somebody to ask");
+        let (coordinator, term) = (root.coordinator(), root.term());
+        let other = root.members().find(|(c, _)| c.id != coordinator).expect("another member");
         let member = net.alive().into_iter().find(|i| net.nodes[*i].contact.id == other.0.id).unwrap();
-        let leaf = net.alive().into_iter().find(|i| net.view(*i).level == 0).expect("a leaf");
-        for (liar, terms) in [(member, 1), (leaf, 3), (member, u64::MAX / 4), (member, u64::MAX - root.term)]
-        {
-            usurp(&mut net, liar, root.term + terms);
+        let leaf = net.alive().into_iter().find(|i| net.view(*i).level() == 0).expect("a leaf");
+        for (liar, terms) in [(member, 1), (leaf, 3), (member, u64::MAX / 4), (member, u64::MAX - term)] {
+            usurp(&mut net, liar, term + terms);
             for _ in 0..10 {
                 net.run(SECOND);
                 assert_eq!(net.check(false), Vec::<String>::new());
-                let now = net.views().into_iter().filter_map(|v| v.root);
-                assert!(now.into_iter().all(|r| r.coordinator == root.coordinator), "it stays who it is");
+                let now = net.views().into_iter().filter_map(|v| v.root());
+                assert!(now.into_iter().all(|r| r.coordinator() == coordinator), "it stays who it is");
             }
         }
         net.settle(30 * SECOND);

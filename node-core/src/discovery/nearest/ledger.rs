@@ -1,7 +1,7 @@
 //! The slot ledger: the one truth about a node's slots. What the tree is told is derived from
 //! it, and two requests never get the same slot.
 
-use super::branch::State;
+use super::state::State;
 use crate::discovery::Needs;
 use crate::ids::NodeId;
 use crate::node::config::Platform;

@@ -1,6 +1,6 @@
 //! What nodes of the tree say to each other about free slots.
 
-use super::branch::State;
+use super::state::State;
 use crate::discovery::Needs;
 use crate::ids::NodeId;
 use crate::overlay::contact::{Contact, Ip};

@@ -21,15 +21,16 @@ mod presume;
 mod query;
 mod request;
 mod single;
+mod state;
 mod tell;
 mod view;
 
-pub use branch::{NOWHERE, SIZES, State, UNUSUAL};
 pub use config::{Changes, NearestConfig, Policy, Way};
 pub use ledger::Load;
 pub use message::{
     Above, Ack, Answer, Ask, Gone, Message, NotFound, Packed, Places, Refuse, Status, Taken, Toward,
 };
+pub use state::{NOWHERE, SIZES, State, UNUSUAL};
 pub use view::{BranchLine, BranchView};
 
 use super::{Found, Query};

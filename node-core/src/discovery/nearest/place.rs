@@ -1,6 +1,7 @@
 //! Where this node is, and who its guests are.
 
-use super::branch::{Entry, State};
+use super::branch::Entry;
+use super::state::State;
 use super::{Above, Event, FORMER_MAX, Load, Message, Nearest, Timer};
 use crate::ids::NodeId;
 use crate::overlay::tree::Placement;

@@ -5,7 +5,7 @@
 //! as free again after twice that time, and says so when it gives it tasks; only a leaf that is
 //! still at work by then says a word. While few are free, the father wants to know at once.
 
-use super::branch::UNUSUAL;
+use super::state::UNUSUAL;
 use super::{Nearest, Timer};
 use crate::ids::NodeId;
 use crate::protocol::Cx;

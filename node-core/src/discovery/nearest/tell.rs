@@ -1,7 +1,8 @@
 //! Availability: who is told what, and when (paper 000, section 4).
 
-use super::branch::{News, State};
+use super::branch::News;
 use super::message::LEVELS_MAX;
+use super::state::State;
 use super::{Above, Event, Message, Nearest, Status, Timer};
 use crate::ids::NodeId;
 use crate::protocol::Cx;

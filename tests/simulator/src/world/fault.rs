@@ -37,6 +37,8 @@ impl World {
             self.after(0, event);
         }
         self.drive(at, NodeInput::Wake);
+        // A wake-up that came meanwhile was dropped, and the node tells its deadline only once.
+        self.arm(at);
     }
 
     /// The network falls apart: these nodes reach each other, and nobody else.
