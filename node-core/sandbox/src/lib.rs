@@ -18,6 +18,7 @@
 //! but their processor time.
 
 pub mod engine;
+pub mod instrument;
 pub mod memory;
 pub mod module;
 pub mod task;

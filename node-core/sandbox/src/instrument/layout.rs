@@ -1,0 +1,89 @@
+//! What the host finds in an instrumented module: names, numbers, and where frames lie.
+
+use wasmparser::ValType;
+
+/// All that the pass exports begins like this, and nothing of the program may.
+pub(super) const PREFIX: &str = "manyhands.";
+
+pub const STATE: &str = "manyhands.state";
+pub const FUEL: &str = "manyhands.fuel";
+pub const REFUEL: &str = "manyhands.refuel";
+pub const FRAMES: &str = "manyhands.frames";
+pub const DEPTH: &str = "manyhands.depth";
+
+/// The values of the global [`STATE`].
+pub mod state {
+    /// The program runs.
+    pub const RUN: i32 = 0;
+    /// It is being suspended: functions save themselves and return.
+    pub const UNWIND: i32 = 1;
+    /// It is being resumed: functions are called again and go to where they were.
+    pub const REWIND: i32 = 2;
+    /// After a trap: it called itself too deep.
+    pub const TOO_DEEP: i32 = 3;
+    /// After a trap: the frame area cannot hold a task that is suspended this deep.
+    pub const FRAMES_FULL: i32 = 4;
+}
+
+/// How to drive an instrumented module, and what to save of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The name that its memory is exported under.
+    pub memory: String,
+    /// Pages at the end of memory that the program does not see. Frames of a suspended task lie
+    /// there from the start on, as many bytes as the global [`FRAMES`] says; what lies beyond
+    /// them means nothing and is not part of a snapshot.
+    pub frame_pages: u32,
+    /// The program's mutable globals, all of which are part of a snapshot.
+    pub globals: Vec<GlobalSlot>,
+    /// The export of the start function, if the module has one: to be run, like any other
+    /// function, before the first.
+    pub start: Option<String>,
+}
+
+/// A mutable global of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GlobalSlot {
+    pub index: u32,
+    pub ty: ValType,
+    /// The name that the global is exported under.
+    pub export: String,
+    /// Exported functions that return and take the global's bits as one i64, or two for a
+    /// vector, low half first. JavaScript cannot read these types otherwise without loss.
+    pub bits: Option<Accessors>,
+}
+
+/// The names of two exported functions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accessors {
+    pub get: String,
+    pub set: String,
+}
+
+/// Indices of the globals that the pass adds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Globals {
+    pub(super) state: u32,
+    pub(super) fuel: u32,
+    pub(super) refuel: u32,
+    /// Bytes of frames.
+    pub(super) frames: u32,
+    pub(super) depth: u32,
+    /// Where the function goes on that is being resumed.
+    pub(super) resume: u32,
+}
+
+impl Globals {
+    pub(super) const COUNT: u32 = 6;
+
+    pub(super) fn after(count: u32) -> Globals {
+        Globals {
+            state: count,
+            fuel: count + 1,
+            refuel: count + 2,
+            frames: count + 3,
+            depth: count + 4,
+            resume: count + 5,
+        }
+    }
+}

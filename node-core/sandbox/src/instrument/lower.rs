@@ -1,0 +1,621 @@
+//! Reads a function: operators to [`Inst`]s.
+//!
+//! Two things happen on the way. Every resume point gets a landing, a label that ends just before
+//! it, and every block around a landing is hoisted: it will open at the start of its scope, so
+//! that the scope's dispatch can jump to the landing. And the operand stack is empty wherever the
+//! dispatch can come in: values that lie below a call, a loop or a hoisted block go to locals
+//! before and come back after it.
+
+use super::callgraph::CallGraph;
+use super::ir::{Body, CallSite, Entry, Inst, Label, Local, Scope};
+use super::operators;
+use super::refusal::Refusal;
+use super::shape::{Shape, shapes};
+use super::survey::{Survey, invalid};
+use super::types::BlockTypes;
+use std::collections::BTreeMap;
+use wasm_encoder::BlockType;
+use wasmparser::{
+    BrTable, FuncValidator, FunctionBody, Operator, ValType, ValidatorResources,
+};
+
+type Validator = FuncValidator<ValidatorResources>;
+
+/// Reads the body of function `index`. The validator, fresh, tells the types of operands.
+pub(super) fn lower(
+    survey: &Survey<'_>,
+    graph: &CallGraph,
+    types: &mut BlockTypes,
+    index: u32,
+    body: &FunctionBody<'_>,
+    validator: &mut Validator,
+) -> Result<Body, Refusal> {
+    let too_large = |what| Refusal::TooLarge { function: survey.place(index), what };
+    let Some(shapes) = shapes(body, graph)? else {
+        return Err(too_large("nests its blocks too deep"));
+    };
+    let mut lowering = Lowering {
+        survey,
+        graph,
+        types,
+        shapes,
+        opened: 0,
+        out: Body::default(),
+        frames: Vec::new(),
+        temporaries: BTreeMap::new(),
+        pending: 0,
+        dead: None,
+    };
+    let mut reader = body.get_binary_reader();
+    validator.read_locals(&mut reader).map_err(invalid)?;
+    lowering.begin(index, validator)?;
+    let mut reader = body.get_operators_reader().map_err(invalid)?;
+    while !reader.eof() {
+        let start = reader.original_position();
+        let op = reader.read().map_err(invalid)?;
+        let end = reader.original_position();
+        lowering.operator(&op, start as u32, end as u32, validator)?;
+        validator.op(start, &op).map_err(invalid)?;
+        if lowering.out.locals.len() > MOST_LOCALS {
+            return Err(too_large("has too many locals and operands that live across calls"));
+        }
+    }
+    Ok(lowering.out)
+}
+
+/// What engines take: https://webassembly.github.io/spec/js-api/#limits
+const MOST_LOCALS: usize = 50_000 - 8;
+
+struct Lowering<'s, 'a> {
+    survey: &'s Survey<'a>,
+    graph: &'s CallGraph,
+    types: &'s mut BlockTypes,
+    shapes: Vec<Shape>,
+    /// How many blocks were opened.
+    opened: usize,
+    out: Body,
+    frames: Vec<Frame>,
+    /// A local for each height and type of operands that had to leave the stack.
+    temporaries: BTreeMap<(u32, ValType), Local>,
+    /// Cost of the operators since the last [`Inst::Cost`].
+    pending: u32,
+    /// Within operators that nothing reaches, and how many blocks deep.
+    dead: Option<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Block,
+    Loop,
+    If,
+}
+
+/// A block that is open in the program.
+struct Frame {
+    kind: Kind,
+    /// It holds a point, so it opened at the start of its scope.
+    hoisted: bool,
+    label: Label,
+    /// Where a hoisted `if` goes that is not taken, until it ends.
+    else_label: Option<Label>,
+    scope: u32,
+    /// Operands below this height are not on the stack, but in locals.
+    base: u32,
+    /// Those that went there when this block began, lowest first.
+    below: Vec<Local>,
+    /// A loop's parameters.
+    params: Vec<Local>,
+    results: Vec<ValType>,
+}
+
+/// Operands that left the stack, lowest first.
+struct Spilled {
+    below: Vec<Local>,
+    top: Vec<Local>,
+}
+
+impl Lowering<'_, '_> {
+    fn begin(&mut self, index: u32, v: &Validator) -> Result<(), Refusal> {
+        let signature = self.survey.signature(index).ok_or_else(broken)?;
+        self.out.params = signature.params().len() as u32;
+        self.out.results = signature.results().to_vec();
+        for local in 0..v.len_locals() {
+            self.out.locals.push(v.get_local_type(local).ok_or_else(broken)?);
+        }
+        if self.graph.function(index).counts_depth {
+            self.out.depth = Some(self.out.local(ValType::I32));
+        }
+        let results = self.out.results.clone();
+        let ty = self.types.returning(&results);
+        let label = self.out.label(ty, results.clone());
+        self.out.scopes.push(Scope::default());
+        self.out.points = 1;
+        self.emit(Inst::Scope(0));
+        self.frames.push(Frame {
+            kind: Kind::Block,
+            hoisted: true,
+            label,
+            else_label: None,
+            scope: 0,
+            base: 0,
+            below: Vec::new(),
+            params: Vec::new(),
+            results,
+        });
+        Ok(())
+    }
+
+    fn operator(&mut self, op: &Operator<'_>, start: u32, end: u32, v: &Validator) -> Result<(), Refusal> {
+        if let Some(depth) = self.dead {
+            match op {
+                Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } => {
+                    self.opened += 1;
+                    self.dead = Some(depth + 1);
+                }
+                Operator::Else if depth == 0 => self.begin_else()?,
+                Operator::End => match depth.checked_sub(1) {
+                    None => self.end()?,
+                    depth => self.dead = depth,
+                },
+                _ => {}
+            }
+            return Ok(());
+        }
+        self.pending = self.pending.saturating_add(operators::cost(op));
+        match op {
+            Operator::LocalGet { local_index } => self.emit(Inst::Get(*local_index)),
+            Operator::LocalSet { local_index } => self.emit(Inst::Set(*local_index)),
+            Operator::LocalTee { local_index } => self.emit(Inst::Tee(*local_index)),
+            Operator::Block { blockty } => self.begin_block(*blockty, v)?,
+            Operator::Loop { blockty } => self.begin_loop(*blockty, v)?,
+            Operator::If { blockty } => self.begin_if(*blockty, v)?,
+            Operator::Else => self.begin_else()?,
+            Operator::End => self.end()?,
+            Operator::Br { relative_depth } => self.branch(*relative_depth)?,
+            Operator::BrIf { relative_depth } => self.branch_if(*relative_depth, v)?,
+            Operator::BrTable { targets } => self.branch_table(targets, v)?,
+            Operator::Return => self.branch(self.frames.len() as u32 - 1)?,
+            Operator::Unreachable => {
+                self.flush();
+                self.emit(Inst::Unreachable);
+                self.dead = Some(0);
+            }
+            Operator::Call { .. } | Operator::CallIndirect { .. } => self.call(op, start, end, v)?,
+            Operator::MemorySize { .. } => self.emit(Inst::MemorySize),
+            Operator::MemoryGrow { .. } => {
+                self.flush();
+                self.emit(Inst::MemoryGrow);
+            }
+            Operator::MemoryCopy { .. } | Operator::MemoryFill { .. } | Operator::MemoryInit { .. } => {
+                self.flush();
+                self.emit(Inst::Bulk { start, end });
+            }
+            Operator::Nop => {}
+            op if operators::is_constant(op) => self.emit(Inst::Push { start, end }),
+            _ => match self.out.insts.last_mut() {
+                Some(Inst::Raw { end: last, .. }) if *last == start => *last = end,
+                _ => self.emit(Inst::Raw { start, end }),
+            },
+        }
+        Ok(())
+    }
+
+    fn emit(&mut self, inst: Inst) {
+        self.out.insts.push(inst);
+    }
+
+    /// Before whatever is not run whenever what stands before it is.
+    fn flush(&mut self) {
+        if self.pending > 0 {
+            self.out.insts.push(Inst::Cost(self.pending));
+            self.pending = 0;
+        }
+    }
+
+    fn frame(&mut self) -> Result<&mut Frame, Refusal> {
+        self.frames.last_mut().ok_or_else(broken)
+    }
+
+    fn next_shape(&mut self) -> Shape {
+        self.opened += 1;
+        self.shapes.get(self.opened - 1).copied().unwrap_or_default()
+    }
+
+    /// Parameters and results of a block.
+    fn block_type(&self, ty: wasmparser::BlockType) -> Result<(Vec<ValType>, Vec<ValType>), Refusal> {
+        Ok(match ty {
+            wasmparser::BlockType::Empty => (Vec::new(), Vec::new()),
+            wasmparser::BlockType::Type(ty) => (Vec::new(), vec![ty]),
+            wasmparser::BlockType::FuncType(index) => {
+                let ty = self.survey.types.get(index as usize).ok_or_else(broken)?;
+                (ty.params().to_vec(), ty.results().to_vec())
+            }
+        })
+    }
+
+    fn temporary(&mut self, height: u32, ty: ValType) -> Local {
+        if let Some(local) = self.temporaries.get(&(height, ty)) {
+            return *local;
+        }
+        let local = self.out.local(ty);
+        self.temporaries.insert((height, ty), local);
+        local
+    }
+
+    /// Takes everything off the stack; `keep` operands at the top are told apart.
+    fn spill(&mut self, keep: usize, v: &Validator) -> Result<Spilled, Refusal> {
+        let base = self.frame()?.base;
+        let height = v.operand_stack_height();
+        let count = height.saturating_sub(base) as usize;
+        let mut locals = vec![0; count];
+        for depth in 0..count {
+            let ty = v.get_operand_type(depth).flatten().ok_or_else(broken)?;
+            let local = self.temporary(height - 1 - depth as u32, ty);
+            self.emit(Inst::Set(local));
+            locals[count - 1 - depth] = local;
+        }
+        let top = locals.split_off(count.checked_sub(keep).ok_or_else(broken)?);
+        Ok(Spilled { below: locals, top })
+    }
+
+    /// Takes everything off the stack but `keep` operands at the top.
+    fn spill_below(&mut self, keep: usize, v: &Validator) -> Result<Vec<Local>, Refusal> {
+        let base = self.frame()?.base;
+        if v.operand_stack_height().saturating_sub(base) as usize == keep {
+            return Ok(Vec::new());
+        }
+        let Spilled { below, top } = self.spill(keep, v)?;
+        self.gets(&top);
+        Ok(below)
+    }
+
+    /// Puts back what lay below operands of these types, which begin at this height.
+    fn unspill(&mut self, below: &[Local], height: u32, top: &[ValType]) {
+        if below.is_empty() {
+            return;
+        }
+        let locals: Vec<Local> =
+            top.iter().zip(height..).map(|(ty, height)| self.temporary(height, *ty)).collect();
+        self.sets(&locals);
+        self.gets(below);
+        self.gets(&locals);
+    }
+
+    fn gets(&mut self, locals: &[Local]) {
+        self.out.insts.extend(locals.iter().map(|local| Inst::Get(*local)));
+    }
+
+    fn sets(&mut self, locals: &[Local]) {
+        self.out.insts.extend(locals.iter().rev().map(|local| Inst::Set(*local)));
+    }
+
+    /// Ends a label that opened at the start of the scope.
+    fn close(&mut self, label: Label, scope: u32) {
+        self.flush();
+        self.emit(Inst::End(label));
+        if let Some(scope) = self.out.scopes.get_mut(scope as usize) {
+            scope.hoisted.push(label);
+        }
+    }
+
+    fn landing(&mut self, scope: u32) -> Label {
+        let label = self.out.label(BlockType::Empty, Vec::new());
+        self.close(label, scope);
+        label
+    }
+
+    fn begin_block(&mut self, ty: wasmparser::BlockType, v: &Validator) -> Result<(), Refusal> {
+        let shape = self.next_shape();
+        let (params, results) = self.block_type(ty)?;
+        let mut below = Vec::new();
+        let label = if shape.has_points {
+            below = self.spill_below(params.len(), v)?;
+            let ty = self.types.returning(&results);
+            self.out.label(ty, results.clone())
+        } else {
+            self.flush();
+            let label = self.out.label(BlockTypes::original(ty), results.clone());
+            self.emit(Inst::Block(label));
+            label
+        };
+        let scope = self.frame()?.scope;
+        self.frames.push(Frame {
+            kind: Kind::Block,
+            hoisted: shape.has_points,
+            label,
+            else_label: None,
+            scope,
+            base: v.operand_stack_height() - params.len() as u32,
+            below,
+            params: Vec::new(),
+            results,
+        });
+        Ok(())
+    }
+
+    fn begin_loop(&mut self, ty: wasmparser::BlockType, v: &Validator) -> Result<(), Refusal> {
+        self.next_shape();
+        let (params, results) = self.block_type(ty)?;
+        let base = v.operand_stack_height() - params.len() as u32;
+        // Of its own: a branch that is not taken may leave values in them.
+        let locals: Vec<Local> = params.iter().map(|ty| self.out.local(*ty)).collect();
+        self.sets(&locals);
+        let mut below = Vec::new();
+        let outer = self.frame()?;
+        let (parent, outer_base) = (outer.scope, outer.base);
+        for height in (outer_base..base).rev() {
+            let depth = (v.operand_stack_height() - 1 - height) as usize;
+            let ty = v.get_operand_type(depth).flatten().ok_or_else(broken)?;
+            let local = self.temporary(height, ty);
+            self.emit(Inst::Set(local));
+            below.insert(0, local);
+        }
+        let landing = self.landing(parent);
+        let ty = self.types.returning(&results);
+        let label = self.out.label(ty, Vec::new());
+        let scope = self.out.scopes.len() as u32;
+        self.out.scopes.push(Scope { point: self.out.points, ..Scope::default() });
+        self.out.points += 1;
+        if let Some(parent) = self.out.scopes.get_mut(parent as usize) {
+            parent.entries.push(Entry::Loop { scope, landing });
+        }
+        self.emit(Inst::Loop(label));
+        self.emit(Inst::Scope(scope));
+        self.gets(&locals);
+        self.frames.push(Frame {
+            kind: Kind::Loop,
+            hoisted: true,
+            label,
+            else_label: None,
+            scope,
+            base,
+            below,
+            params: locals,
+            results,
+        });
+        Ok(())
+    }
+
+    fn begin_if(&mut self, ty: wasmparser::BlockType, v: &Validator) -> Result<(), Refusal> {
+        let shape = self.next_shape();
+        let (params, results) = self.block_type(ty)?;
+        let scope = self.frame()?.scope;
+        let (mut below, mut else_label) = (Vec::new(), None);
+        let label;
+        if shape.has_points {
+            below = self.spill_below(params.len() + 1, v)?;
+            let ty = self.types.returning(&results);
+            label = self.out.label(ty, results.clone());
+            if shape.has_else || !params.is_empty() {
+                let ty = self.types.returning(&params);
+                else_label = Some(self.out.label(ty, params.clone()));
+            }
+            self.flush();
+            self.emit(Inst::Eqz);
+            self.emit(Inst::BrIf(else_label.unwrap_or(label)));
+        } else {
+            self.flush();
+            label = self.out.label(BlockTypes::original(ty), results.clone());
+            self.emit(Inst::If(label));
+        }
+        self.frames.push(Frame {
+            kind: Kind::If,
+            hoisted: shape.has_points,
+            label,
+            else_label,
+            scope,
+            base: v.operand_stack_height() - 1 - params.len() as u32,
+            below,
+            params: Vec::new(),
+            results,
+        });
+        Ok(())
+    }
+
+    fn begin_else(&mut self) -> Result<(), Refusal> {
+        self.flush();
+        let reached = self.dead.take().is_none();
+        let frame = self.frame()?;
+        let (label, scope) = (frame.label, frame.scope);
+        if !frame.hoisted {
+            self.emit(Inst::Else(label));
+        } else if let Some(else_label) = frame.else_label.take() {
+            if reached {
+                self.emit(Inst::Br(label));
+            }
+            self.close(else_label, scope);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Refusal> {
+        self.flush();
+        let reached = self.dead.take().is_none();
+        let frame = self.frames.pop().ok_or_else(broken)?;
+        if frame.kind == Kind::Loop {
+            let end_point = self.out.points;
+            if let Some(scope) = self.out.scopes.get_mut(frame.scope as usize) {
+                scope.end_point = end_point;
+            }
+            self.emit(Inst::End(frame.label));
+        } else if !frame.hoisted {
+            self.emit(Inst::End(frame.label));
+        } else {
+            if let Some(else_label) = frame.else_label {
+                if reached {
+                    self.emit(Inst::Br(frame.label));
+                }
+                self.close(else_label, frame.scope);
+            }
+            self.close(frame.label, frame.scope);
+        }
+        if self.frames.is_empty() {
+            self.out.scopes[0].end_point = self.out.points;
+        }
+        self.unspill(&frame.below, frame.base, &frame.results);
+        Ok(())
+    }
+
+    /// Where a branch goes, and the locals that it must set first.
+    fn target(&self, depth: u32) -> Result<(Label, Vec<Local>), Refusal> {
+        let i = self.frames.len().checked_sub(1 + depth as usize).ok_or_else(broken)?;
+        let frame = &self.frames[i];
+        Ok((frame.label, frame.params.clone()))
+    }
+
+    fn branch(&mut self, depth: u32) -> Result<(), Refusal> {
+        self.flush();
+        let (label, params) = self.target(depth)?;
+        self.sets(&params);
+        self.emit(Inst::Br(label));
+        self.dead = Some(0);
+        Ok(())
+    }
+
+    fn branch_if(&mut self, depth: u32, v: &Validator) -> Result<(), Refusal> {
+        self.flush();
+        let (label, params) = self.target(depth)?;
+        if !params.is_empty() {
+            let condition = self.temporary(v.operand_stack_height() - 1, ValType::I32);
+            self.emit(Inst::Set(condition));
+            self.sets(&params);
+            self.gets(&params);
+            self.emit(Inst::Get(condition));
+        }
+        self.emit(Inst::BrIf(label));
+        Ok(())
+    }
+
+    fn branch_table(&mut self, table: &BrTable<'_>, v: &Validator) -> Result<(), Refusal> {
+        self.flush();
+        let mut depths = Vec::with_capacity(table.len() as usize + 1);
+        for depth in table.targets() {
+            depths.push(depth.map_err(invalid)?);
+        }
+        depths.push(table.default());
+        // A loop takes its parameters from locals, so its targets go through a block that sets them.
+        let mut through: BTreeMap<u32, (Label, Label, Vec<Local>)> = BTreeMap::new();
+        let mut labels = Vec::with_capacity(depths.len());
+        let height = v.operand_stack_height();
+        for depth in depths {
+            let (label, params) = self.target(depth)?;
+            if params.is_empty() {
+                labels.push(label);
+            } else if let Some((through, ..)) = through.get(&depth) {
+                labels.push(*through);
+            } else {
+                let args: Vec<ValType> = params.iter().map(|local| self.out.locals[*local as usize]).collect();
+                let ty = self.types.returning(&args);
+                let block = self.out.label(ty, args);
+                through.insert(depth, (block, label, params));
+                labels.push(block);
+            }
+        }
+        let mut operands = Vec::new();
+        if let Some((_, _, params)) = through.values().next() {
+            let first = height - 1 - params.len() as u32;
+            let types: Vec<ValType> = params.iter().map(|local| self.out.locals[*local as usize]).collect();
+            operands = types.iter().zip(first..).map(|(ty, height)| self.temporary(height, *ty)).collect();
+            operands.push(self.temporary(height - 1, ValType::I32));
+            self.sets(&operands);
+        }
+        for (block, ..) in through.values().rev() {
+            self.emit(Inst::Block(*block));
+        }
+        self.gets(&operands);
+        let table = self.out.tables.len() as u32;
+        self.out.tables.push(labels.into());
+        self.emit(Inst::BrTable(table));
+        for (block, label, params) in through.values() {
+            self.emit(Inst::End(*block));
+            self.sets(params);
+            self.emit(Inst::Br(*label));
+        }
+        self.dead = Some(0);
+        Ok(())
+    }
+
+    fn call(&mut self, op: &Operator<'_>, start: u32, end: u32, v: &Validator) -> Result<(), Refusal> {
+        let callee = self.graph.callee(op).ok_or_else(broken)?;
+        if !callee.instrumented {
+            self.pending = self.pending.saturating_add(callee.cost);
+            if callee.calls_host {
+                let call = CallSite { start, end, syncs_fuel: true, ..CallSite::default() };
+                self.emit(Inst::Call(self.out.calls.len() as u32));
+                self.out.calls.push(call);
+            } else {
+                // Bytes to copy like any other operator's.
+                self.emit(Inst::Raw { start, end });
+            }
+            return Ok(());
+        }
+        let (ty, is_import) = match op {
+            Operator::Call { function_index } => {
+                (self.survey.signature(*function_index), *function_index < self.survey.imported())
+            }
+            Operator::CallIndirect { type_index, .. } => (self.survey.types.get(*type_index as usize), false),
+            _ => (None, false),
+        };
+        let ty = ty.ok_or_else(broken)?.clone();
+        let indirect = matches!(op, Operator::CallIndirect { .. });
+        let args = ty.params().len() + usize::from(indirect);
+        let frame = self.frame()?;
+        let (base, scope) = (frame.base, frame.scope);
+        let height = v.operand_stack_height();
+
+        // Arguments that are only pushed can be pushed after the landing.
+        let pushed = self.out.insts.len().checked_sub(args).map(|at| &self.out.insts[at..]);
+        let simple =
+            pushed.is_some_and(|p| p.iter().all(|inst| matches!(inst, Inst::Get(_) | Inst::Push { .. })));
+        let (below, arguments) = if simple {
+            let arguments = self.out.insts.split_off(self.out.insts.len() - args);
+            let mut below = Vec::new();
+            for height_below in (base..height - args as u32).rev() {
+                let depth = (height - 1 - height_below) as usize;
+                let ty = v.get_operand_type(depth).flatten().ok_or_else(broken)?;
+                let local = self.temporary(height_below, ty);
+                self.emit(Inst::Set(local));
+                below.push(local);
+            }
+            below.reverse();
+            (below, arguments)
+        } else {
+            let Spilled { below, top } = self.spill(args, v)?;
+            (below, top.into_iter().map(Inst::Get).collect())
+        };
+        // A function of the program remembers its own; a host function is asked again, and an
+        // indirect call must find the same function.
+        let needed = if is_import { &arguments[..] } else { &arguments[args - usize::from(indirect)..] };
+        let mut uses: Vec<Local> = needed
+            .iter()
+            .filter_map(|inst| if let Inst::Get(local) = inst { Some(*local) } else { None })
+            .collect();
+        if callee.counts_depth {
+            uses.extend(self.out.depth);
+        }
+        let landing = self.landing(scope);
+        let point = self.out.points;
+        self.out.points += 1;
+        if let Some(scope) = self.out.scopes.get_mut(scope as usize) {
+            scope.entries.push(Entry::Call { landing });
+        }
+        self.out.insts.extend(arguments);
+        self.emit(Inst::Call(self.out.calls.len() as u32));
+        self.out.calls.push(CallSite {
+            start,
+            end,
+            point: Some(point),
+            syncs_fuel: true,
+            sets_depth: callee.counts_depth,
+            uses,
+        });
+        let first = height - args as u32;
+        self.unspill(&below, first, ty.results());
+        Ok(())
+    }
+}
+
+/// After validation this cannot happen, but nothing that a program contains is a reason to panic.
+fn broken() -> Refusal {
+    Refusal::Invalid("its operands do not fit its operators".into())
+}

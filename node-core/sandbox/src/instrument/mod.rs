@@ -1,0 +1,188 @@
+//! The pass that makes any program suspendable: anywhere, and resumable in another engine.
+//!
+//! An instrumented module runs as the program does, but it counts fuel, and when the fuel is used
+//! up it suspends itself: every function that is running saves its locals as a frame behind the
+//! program's memory and returns. To resume, the same function is called again, in this instance
+//! or in a fresh one with the memory and the globals of this one put in, and every function goes
+//! to where it was.
+//!
+//! # How to drive it
+//! ```text
+//! fuel = slice; depth = 0; state = RUN
+//! result = call(function, arguments)
+//! while state == UNWIND:
+//!     // Fuel used in this slice: slice - fuel, exact and the same in every engine.
+//!     // Here the task can be snapshotted, moved or dropped.
+//!     state = REWIND; fuel = -1; refuel = slice
+//!     result = call(function, anything)
+//! ```
+//! A snapshot is the program's memory (all but the last [`Layout::frame_pages`] pages), the first
+//! [`layout::FRAMES`] bytes of those pages, that number, [`layout::DEPTH`], and
+//! [`Layout::globals`]. It must be put into a module that the same [`INSTRUMENT_VERSION`] made of
+//! the same program with the same options.
+//!
+//! A host function of [`Options::blocking`] that must wait sets the state to UNWIND and the fuel to
+//! -1 (having read what is left) and returns anything. When the task is resumed, it is called
+//! again, with the same arguments, sees the state REWIND, and sets the state to RUN and the fuel to
+//! the new slice before it returns. In every host call the global has the fuel that is left, and
+//! the host may lower it. After a trap it has what was left when it was last current: exactly that
+//! if the program asked for the trap, at a call or the function's entry otherwise.
+//!
+//! A trap leaves [`layout::state::TOO_DEEP`] or [`layout::state::FRAMES_FULL`] in the state if it
+//! was the pass that stopped the program.
+//!
+//! # What is where
+//! `survey` reads the module, `callgraph` decides which functions are instrumented. Such a function
+//! is read by `lower` into [`ir`], small loops are copied by `unroll`, `fuel` decides where it
+//! pays, `liveness` what is saved, and `emit` writes it, in the shape that is drawn there.
+//! `helpers` are functions added for all others to call, `write` puts the module together.
+//!
+//! # What is not kept
+//! Accesses within the last pages, just beyond the program's own memory, do not trap. A program that
+//! never does that (all that do not trap there) sees no difference.
+
+mod callgraph;
+mod emit;
+mod fuel;
+mod helpers;
+mod ir;
+pub mod layout;
+mod liveness;
+mod lower;
+mod operators;
+mod refusal;
+mod shape;
+mod survey;
+mod types;
+mod unroll;
+mod write;
+
+pub use layout::{Accessors, GlobalSlot, Layout};
+pub use refusal::{Place, Refusal};
+
+use callgraph::CallGraph;
+use emit::{Context, Stop};
+use helpers::Helpers;
+use layout::Globals;
+use survey::{Survey, invalid};
+use types::BlockTypes;
+use wasmparser::{FuncValidatorAllocations, Operator, Parser, ValidPayload, Validator};
+
+/// Part of the key of every cached module and of every snapshot: raise it when the pass changes.
+pub const INSTRUMENT_VERSION: u32 = 1;
+
+/// A 32-bit address space.
+const PAGES: u64 = 65_536;
+
+/// What a module is instrumented for. All of it is part of the key of a cached module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Room for the frames of a suspended task, pages of 64 KiB, 1 to 4096.
+    pub frame_pages: u32,
+    /// What the program's memory may grow to, pages of 64 KiB.
+    pub memory_max_pages: u32,
+    /// How deep functions may call themselves, in bytes of stack that the pass reckons for it.
+    /// Less than what any engine has, so that all stop at the same call.
+    pub stack_bytes: u32,
+    /// Imports (module and name) that may wait, and that a task can be suspended in.
+    pub blocking: Vec<(String, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            // Our choice: eight times what the stack below can hold.
+            frame_pages: 64,
+            memory_max_pages: PAGES as u32,
+            // Our choice: half of V8's default stack of a megabyte.
+            stack_bytes: 512 << 10,
+            blocking: Vec::new(),
+        }
+    }
+}
+
+/// A module that can be suspended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instrumented {
+    pub wasm: Vec<u8>,
+    pub layout: Layout,
+}
+
+/// Makes a module suspendable. The result depends on the bytes, the options and
+/// [`INSTRUMENT_VERSION`] only.
+pub fn instrument(wasm: &[u8], options: &Options) -> Result<Instrumented, Refusal> {
+    let options = Options { frame_pages: options.frame_pages.clamp(1, 4096), ..options.clone() };
+    let survey = Survey::of(wasm)?;
+    let graph = CallGraph::of(&survey, &options.blocking)?;
+    let globals = Globals::after(survey.globals.len() as u32);
+    let helpers = Helpers::after(survey.functions.len() as u32);
+    let mut types = BlockTypes::new(&survey.types);
+    let context = Context {
+        wasm,
+        globals,
+        helpers,
+        frame_pages: options.frame_pages,
+        stack_bytes: options.stack_bytes,
+    };
+    let bodies = functions(&survey, &graph, &mut types, &context)?;
+    let (wasm, layout) = write::write(wasm, &survey, &options, &globals, &helpers, types, bodies)?;
+    Ok(Instrumented { wasm, layout })
+}
+
+/// The body of every function that the module defines.
+fn functions(
+    survey: &Survey<'_>,
+    graph: &CallGraph,
+    types: &mut BlockTypes,
+    context: &Context<'_>,
+) -> Result<Vec<Vec<u8>>, Refusal> {
+    let mut validator = Validator::new_with_features(survey::SUPPORTED);
+    let mut allocations = FuncValidatorAllocations::default();
+    let mut bodies = Vec::with_capacity(survey.bodies.len());
+    for payload in Parser::new(0).parse_all(context.wasm) {
+        let payload = payload.map_err(invalid)?;
+        let ValidPayload::Func(function, body) = validator.payload(&payload).map_err(invalid)? else {
+            continue;
+        };
+        let index = function.index;
+        let callee = graph.function(index);
+        if !callee.instrumented {
+            bodies.push(plain(&body, context)?);
+            continue;
+        }
+        let mut function = function.into_validator(allocations);
+        let mut lowered = lower::lower(survey, graph, types, index, &body, &mut function)?;
+        allocations = function.into_allocations();
+        unroll::unroll(&mut lowered);
+        let place = || survey.place(index);
+        let Some(live) = liveness::live_at_points(&lowered) else {
+            let what = "has too many locals that live across too many calls";
+            return Err(Refusal::TooLarge { function: place(), what });
+        };
+        let body = emit::emit(context, &lowered, &live, callee.recursive).map_err(|stop| match stop {
+            Stop::LiveReference => Refusal::LiveReference { function: place() },
+            Stop::TooLarge => {
+                Refusal::TooLarge { function: place(), what: "becomes larger than engines take" }
+            }
+        })?;
+        bodies.push(body);
+    }
+    Ok(bodies)
+}
+
+/// A function that is not instrumented. It too sees the program's memory only.
+fn plain(body: &wasmparser::FunctionBody<'_>, context: &Context<'_>) -> Result<Vec<u8>, Refusal> {
+    let range = body.range();
+    let (mut out, mut copied) = (Vec::with_capacity(range.len()), range.start);
+    let mut reader = body.get_operators_reader().map_err(invalid)?;
+    while !reader.eof() {
+        if let Operator::MemorySize { .. } = reader.read().map_err(invalid)? {
+            let at = reader.original_position();
+            out.extend_from_slice(&context.wasm[copied..at]);
+            wasm_encoder::InstructionSink::new(&mut out).i32_const(context.frame_pages as i32).i32_sub();
+            copied = at;
+        }
+    }
+    out.extend_from_slice(&context.wasm[copied..range.end]);
+    Ok(out)
+}

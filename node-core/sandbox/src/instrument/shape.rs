@@ -1,0 +1,73 @@
+//! A first look at a function: which blocks hold a resume point, and must open early.
+
+use super::callgraph::CallGraph;
+use super::refusal::Refusal;
+use super::survey::invalid;
+use wasmparser::{FunctionBody, Operator};
+
+/// Blocks may nest so deep. Our choice: ten times what compilers produce, and no nesting makes
+/// the pass slow.
+const MOST_NESTED: usize = 2000;
+
+/// A `block`, `loop` or `if`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shape {
+    /// Whether a loop or a call that can be suspended lies within.
+    pub(super) has_points: bool,
+    pub(super) has_else: bool,
+}
+
+/// Every block of a function in the order in which they open; unreachable ones too, so that
+/// whoever reads the function again can count along.
+pub(super) fn shapes(body: &FunctionBody<'_>, graph: &CallGraph) -> Result<Option<Vec<Shape>>, Refusal> {
+    let mut shapes: Vec<Shape> = Vec::new();
+    let mut open: Vec<usize> = Vec::new();
+    // How many blocks deep the operators are that nothing reaches.
+    let mut dead: Option<usize> = None;
+    for op in body.get_operators_reader().map_err(invalid)? {
+        let op = op.map_err(invalid)?;
+        match &op {
+            Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } => {
+                if matches!(op, Operator::Loop { .. }) && dead.is_none() {
+                    mark(&mut shapes, &open);
+                }
+                if open.len() >= MOST_NESTED {
+                    return Ok(None);
+                }
+                open.push(shapes.len());
+                shapes.push(Shape::default());
+                dead = dead.map(|depth| depth + 1);
+            }
+            Operator::Else => {
+                if let Some(shape) = open.last().and_then(|&i| shapes.get_mut(i)) {
+                    shape.has_else = true;
+                }
+                dead = dead.filter(|depth| *depth > 0);
+            }
+            Operator::End => {
+                open.pop();
+                dead = dead.and_then(|depth| depth.checked_sub(1));
+            }
+            Operator::Br { .. } | Operator::BrTable { .. } | Operator::Return | Operator::Unreachable => {
+                dead = dead.or(Some(0));
+            }
+            Operator::Call { .. } | Operator::CallIndirect { .. } => {
+                if dead.is_none() && graph.callee(&op).is_some_and(|callee| callee.instrumented) {
+                    mark(&mut shapes, &open);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(Some(shapes))
+}
+
+/// Every open block holds a point. Stops at the first that is known to: so do all around it.
+fn mark(shapes: &mut [Shape], open: &[usize]) {
+    for &i in open.iter().rev() {
+        match shapes.get_mut(i) {
+            Some(shape) if !shape.has_points => shape.has_points = true,
+            _ => break,
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Puts the new module together: what the program has, as it is, with what the pass adds behind.
+
+use super::helpers::Helpers;
+use super::layout::{Accessors, DEPTH, FRAMES, FUEL, GlobalSlot, Globals, Layout, PREFIX, REFUEL, STATE};
+use super::refusal::Refusal;
+use super::survey::{Survey, invalid};
+use super::types::{BlockTypes, encode};
+use super::{Options, PAGES};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use wasm_encoder::{
+    CodeSection, ConstExpr, Encode, ExportKind, ExportSection, Function, FunctionSection, GlobalSection,
+    GlobalType, MemorySection, MemoryType, Module, RawSection, TypeSection,
+};
+use wasmparser::{Parser, Payload, ValType};
+
+mod id {
+    pub(super) const TYPE: u8 = 1;
+    pub(super) const IMPORT: u8 = 2;
+    pub(super) const FUNCTION: u8 = 3;
+    pub(super) const TABLE: u8 = 4;
+    pub(super) const GLOBAL: u8 = 6;
+    pub(super) const EXPORT: u8 = 7;
+    pub(super) const ELEMENT: u8 = 9;
+    pub(super) const CODE: u8 = 10;
+    pub(super) const DATA: u8 = 11;
+    pub(super) const DATA_COUNT: u8 = 12;
+}
+
+/// The sections of a module that are copied, by their number.
+struct Sections<'a> {
+    wasm: &'a [u8],
+    ranges: BTreeMap<u8, Range<usize>>,
+    names: Option<Range<usize>>,
+}
+
+impl<'a> Sections<'a> {
+    fn of(wasm: &'a [u8]) -> Result<Self, Refusal> {
+        let mut sections = Sections { wasm, ranges: BTreeMap::new(), names: None };
+        for payload in Parser::new(0).parse_all(wasm) {
+            match payload.map_err(invalid)? {
+                Payload::CustomSection(section) if section.name() == "name" => {
+                    sections.names = Some(section.range());
+                }
+                Payload::CustomSection(_) => {}
+                payload => {
+                    if let Some((id, range)) = payload.as_section() {
+                        sections.ranges.insert(id, range);
+                    }
+                }
+            }
+        }
+        Ok(sections)
+    }
+
+    /// A section as it is.
+    fn copy(&self, id: u8, module: &mut Module) {
+        if let Some(range) = self.ranges.get(&id) {
+            module.section(&RawSection { id, data: &self.wasm[range.clone()] });
+        }
+    }
+
+    /// A section with entries added, which come with their count in front.
+    fn extend(&self, id: u8, added: &[u8], module: &mut Module) -> Result<(), Refusal> {
+        let (count, entries) = self.entries(id)?;
+        let (more, added) = split_count(added)?;
+        let mut data = Vec::with_capacity(entries.len() + added.len() + 5);
+        (count + more).encode(&mut data);
+        data.extend_from_slice(entries);
+        data.extend_from_slice(added);
+        module.section(&RawSection { id, data: &data });
+        Ok(())
+    }
+
+    fn entries(&self, id: u8) -> Result<(u32, &'a [u8]), Refusal> {
+        match self.ranges.get(&id) {
+            Some(range) => split_count(&self.wasm[range.clone()]),
+            None => Ok((0, &[])),
+        }
+    }
+}
+
+fn split_count(section: &[u8]) -> Result<(u32, &[u8]), Refusal> {
+    let mut reader = wasmparser::BinaryReader::new(section, 0);
+    let count = reader.read_var_u32().map_err(invalid)?;
+    Ok((count, &section[reader.original_position()..]))
+}
+
+/// What a section encodes to, without its number and length.
+fn contents(section: &impl Encode) -> Result<Vec<u8>, Refusal> {
+    let mut bytes = Vec::new();
+    section.encode(&mut bytes);
+    // The length comes first.
+    Ok(split_count(&bytes)?.1.to_vec())
+}
+
+pub(super) fn write(
+    wasm: &[u8],
+    survey: &Survey<'_>,
+    options: &Options,
+    globals: &Globals,
+    helpers: &Helpers,
+    mut types: BlockTypes,
+    bodies: Vec<Vec<u8>>,
+) -> Result<(Vec<u8>, Layout), Refusal> {
+    let sections = Sections::of(wasm)?;
+    let mut module = Module::new();
+
+    let mut added = helpers.functions(globals, options.frame_pages, &mut types);
+    let mut exports = ExportSection::new();
+    for (name, index) in [
+        (STATE, globals.state),
+        (FUEL, globals.fuel),
+        (REFUEL, globals.refuel),
+        (FRAMES, globals.frames),
+        (DEPTH, globals.depth),
+    ] {
+        exports.export(name, ExportKind::Global, index);
+    }
+    let memory = survey.memory_export.map_or_else(|| format!("{PREFIX}memory"), str::to_string);
+    if survey.memory_export.is_none() {
+        exports.export(&memory, ExportKind::Memory, 0);
+    }
+    let start = survey.start.map(|function| {
+        let name = format!("{PREFIX}start");
+        exports.export(&name, ExportKind::Func, function);
+        name
+    });
+    let first_accessor = survey.functions.len() as u32 + added.len() as u32;
+    let (slots, accessors) = global_slots(survey, &mut types, &mut exports, first_accessor);
+    added.extend(accessors);
+
+    let mut new_types = TypeSection::new();
+    for ty in &types.added {
+        let encode = |types: &[ValType]| types.iter().map(|ty| encode(*ty)).collect::<Vec<_>>();
+        new_types.ty().function(encode(ty.params()), encode(ty.results()));
+    }
+    sections.extend(id::TYPE, &contents(&new_types)?, &mut module)?;
+    sections.copy(id::IMPORT, &mut module);
+    let mut functions = FunctionSection::new();
+    for (ty, _) in &added {
+        functions.function(*ty);
+    }
+    sections.extend(id::FUNCTION, &contents(&functions)?, &mut module)?;
+    sections.copy(id::TABLE, &mut module);
+    module.section(&memory_section(survey, options)?);
+    sections.extend(id::GLOBAL, &contents(&global_section())?, &mut module)?;
+    sections.extend(id::EXPORT, &contents(&exports)?, &mut module)?;
+    sections.copy(id::ELEMENT, &mut module);
+    sections.copy(id::DATA_COUNT, &mut module);
+    let mut code = CodeSection::new();
+    for body in &bodies {
+        code.raw(body);
+    }
+    for (_, function) in &added {
+        code.function(function);
+    }
+    module.section(&code);
+    debug_assert!(sections.ranges.contains_key(&id::CODE) || bodies.is_empty());
+    sections.copy(id::DATA, &mut module);
+    if let Some(names) = sections.names {
+        module.section(&RawSection { id: 0, data: &wasm[names] });
+    }
+    let layout = Layout { memory, frame_pages: options.frame_pages, globals: slots, start };
+    Ok((module.finish(), layout))
+}
+
+fn memory_section(survey: &Survey<'_>, options: &Options) -> Result<MemorySection, Refusal> {
+    let frames = u64::from(options.frame_pages);
+    let own = survey.memory.map_or(0, |memory| memory.initial);
+    // Without a memory of its own the program cannot grow one.
+    let limit = match &survey.memory {
+        Some(memory) => memory.maximum.unwrap_or(PAGES).min(options.memory_max_pages.into()),
+        None => 0,
+    };
+    let (minimum, maximum) = (own + frames, (limit + frames).min(PAGES));
+    if own > limit || minimum > maximum {
+        return Err(Refusal::NoRoom { pages: own, frame_pages: options.frame_pages });
+    }
+    let mut section = MemorySection::new();
+    section.memory(MemoryType {
+        minimum,
+        maximum: Some(maximum),
+        memory64: false,
+        shared: false,
+        page_size_log2: None,
+    });
+    Ok(section)
+}
+
+/// The globals of [`Globals`], in its order.
+fn global_section() -> GlobalSection {
+    use wasm_encoder::ValType::{I32, I64};
+    let mut section = GlobalSection::new();
+    for ty in [I32, I64, I64, I32, I32, I32] {
+        let zero = if ty == I64 { ConstExpr::i64_const(0) } else { ConstExpr::i32_const(0) };
+        section.global(GlobalType { val_type: ty, mutable: true, shared: false }, &zero);
+    }
+    debug_assert_eq!(section.len(), Globals::COUNT);
+    section
+}
+
+/// Exports every mutable global, and for those that JavaScript cannot read, functions that do.
+fn global_slots(
+    survey: &Survey<'_>,
+    types: &mut BlockTypes,
+    exports: &mut ExportSection,
+    first_function: u32,
+) -> (Vec<GlobalSlot>, Vec<(u32, Function)>) {
+    let (mut slots, mut functions) = (Vec::new(), Vec::new());
+    for (index, global) in survey.globals.iter().enumerate().filter(|(_, global)| global.mutable) {
+        let index = index as u32;
+        let export = format!("{PREFIX}global.{index}");
+        exports.export(&export, ExportKind::Global, index);
+        let ty = global.content_type;
+        let bits = accessors(index, ty).map(|(get, set)| {
+            let words: &[ValType] =
+                if ty == ValType::V128 { &[ValType::I64, ValType::I64] } else { &[ValType::I64] };
+            let names = Accessors { get: format!("{PREFIX}get.{index}"), set: format!("{PREFIX}set.{index}") };
+            let next = first_function + functions.len() as u32;
+            exports.export(&names.get, ExportKind::Func, next);
+            exports.export(&names.set, ExportKind::Func, next + 1);
+            functions.push((types.function(&[], words), get));
+            functions.push((types.function(words, &[]), set));
+            names
+        });
+        slots.push(GlobalSlot { index, ty, export, bits });
+    }
+    (slots, functions)
+}
+
+/// Functions that return and take a global's bits.
+fn accessors(index: u32, ty: ValType) -> Option<(Function, Function)> {
+    let (mut get, mut set) = (Function::new([]), Function::new([]));
+    let (mut g, mut s) = (get.instructions(), set.instructions());
+    match ty {
+        ValType::F32 => {
+            g.global_get(index).i32_reinterpret_f32().i64_extend_i32_u();
+            s.local_get(0).i32_wrap_i64().f32_reinterpret_i32();
+        }
+        ValType::F64 => {
+            g.global_get(index).i64_reinterpret_f64();
+            s.local_get(0).f64_reinterpret_i64();
+        }
+        ValType::V128 => {
+            g.global_get(index).i64x2_extract_lane(0).global_get(index).i64x2_extract_lane(1);
+            s.local_get(0).i64x2_splat().local_get(1).i64x2_replace_lane(1);
+        }
+        _ => return None,
+    }
+    g.end();
+    s.global_set(index).end();
+    Some((get, set))
+}

@@ -1,0 +1,6 @@
+//! Programs that are suspended everywhere, moved, and come to the same end.
+
+mod driver;
+mod random;
+mod refusals;
+mod stories;
