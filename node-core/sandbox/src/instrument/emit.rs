@@ -246,8 +246,7 @@ impl Emitter<'_> {
                 }
             }
             Inst::Unreachable => {
-                let (fuel, global) = (self.fuel, self.context.globals.fuel);
-                self.sink().local_get(fuel).global_set(global).unreachable();
+                self.sink().unreachable();
             }
             Inst::Call(call) => self.call(call),
         }

@@ -25,8 +25,7 @@
 //! -1 (having read what is left) and returns anything. When the task is resumed, it is called
 //! again, with the same arguments, sees the state REWIND, and sets the state to RUN and the fuel to
 //! the new slice before it returns. In every host call the global has the fuel that is left, and
-//! the host may lower it. After a trap it has what was left when it was last current: exactly that
-//! if the program asked for the trap, at a call or the function's entry otherwise.
+//! the host may lower it. After a trap it has what was left before the last call.
 //!
 //! A trap leaves [`layout::state::TOO_DEEP`] or [`layout::state::FRAMES_FULL`] in the state if it
 //! was the pass that stopped the program.

@@ -54,8 +54,10 @@ fn bytes(seed: u64) -> Vec<u8> {
 
 fn module(seed: u64) -> Option<Vec<u8>> {
     let mut config = config();
-    // Half of the modules without references: those are refused rather often.
-    config.reference_types_enabled = seed % 2 == 0;
+    // Modules that work on tables or drop segments are refused, and traps end a run early.
+    config.reference_types_enabled = seed % 8 == 0;
+    config.bulk_memory_enabled = seed % 4 == 0;
+    config.disallow_traps = seed % 3 != 0;
     let bytes = bytes(seed);
     let mut module = Module::new(config, &mut Unstructured::new(&bytes)).ok()?;
     module.ensure_termination(300).ok()?;
@@ -106,14 +108,13 @@ fn random_modules_do_what_they_did() {
                 }
                 assert_eq!(ran.done.end, whole.done.end, "seed {seed}, {name}, slices of {slice}");
                 assert!(ran.done == whole.done, "seed {seed}, {name}, slices of {slice}: other state");
-                // A trap that no instruction asks for takes the fuel of its function along.
-                let exact = whole.done.end.is_ok() || whole.done.end == Err("UnreachableCodeReached".into());
-                assert!(!exact || ran.fuel == whole.fuel, "seed {seed}, {name}, slices of {slice}: other fuel");
+                // A trap takes the fuel of its function along.
+                assert!(ran.fuel == whole.fuel || whole.done.end.is_err(), "seed {seed}, {name}, slices of {slice}: other fuel");
             }
         }
     }
     println!("{tried} modules, {refused} refused, {returned} returned, {suspended} suspends");
-    assert!(tried > modules() / 2 && refused < tried / 2 && returned > 0);
+    assert!(tried > modules() / 2 && refused < tried / 4 && returned > 0);
 }
 
 #[test]
