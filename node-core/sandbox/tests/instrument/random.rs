@@ -25,6 +25,8 @@ fn config() -> Config {
         max_tables: 2,
         max_table_elements: 40,
         max_tags: 0,
+        // The raw module knows no limit but its own.
+        memory_max_size_required: true,
         memory64_enabled: false,
         min_exports: 4,
         min_funcs: 3,
