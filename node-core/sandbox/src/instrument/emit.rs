@@ -28,6 +28,9 @@
 //! ```
 //! The fuel is in a local; the global is current in other functions that count it, in the host,
 //! and while the task is suspended.
+//!
+//! Cold paths call nothing while locals are needed: V8 has no registers that survive a call, so
+//! one that can be called in a loop costs every round, though it never is.
 
 use super::fuel::{Charges, charges};
 use super::helpers::{HEADER, Helpers};
@@ -47,6 +50,12 @@ pub(super) struct Context<'a> {
     pub(super) stack_bytes: u32,
 }
 
+/// A function as it stands in the code section.
+pub(super) struct Emitted {
+    pub(super) code: Vec<u8>,
+    pub(super) frame_size: u32,
+}
+
 /// Why a function cannot be written.
 pub(super) enum Stop {
     LiveReference,
@@ -64,7 +73,7 @@ pub(super) fn emit(
     body: &Body,
     live: &[Vec<Local>],
     recursive: bool,
-) -> Result<Vec<u8>, Stop> {
+) -> Result<Emitted, Stop> {
     let places = body.scopes.iter().map(|scope| u64::from(scope.end_point - scope.point)).sum::<u64>();
     if places > MOST_PLACES {
         return Err(Stop::TooLarge);
@@ -81,8 +90,7 @@ pub(super) fn emit(
         open: Vec::new(),
         depth_of: vec![0; body.labels.len()],
         fuel: first,
-        address: first + 1,
-        scratch: first + 2,
+        scratch: [first + 1, first + 2],
     };
     for (i, inst) in body.insts.iter().enumerate() {
         emitter.inst(i, *inst);
@@ -91,13 +99,13 @@ pub(super) fn emit(
         }
     }
     emitter.sink().local_get(first).global_set(context.globals.fuel).end();
-    let code = emitter.code;
+    let (code, frame_size) = (emitter.code, emitter.frame.size);
 
     let mut locals: Vec<_> = body.locals[body.params as usize..].iter().map(|ty| encode(*ty)).collect();
     locals.extend([wasm_encoder::ValType::I64, wasm_encoder::ValType::I32, wasm_encoder::ValType::I32]);
     let mut function = Function::new_with_locals_types(locals);
     function.raw(code);
-    Ok(function.into_raw_body())
+    Ok(Emitted { code: function.into_raw_body(), frame_size })
 }
 
 /// Where each local lies in the function's frames. All frames of a function have one size, so
@@ -148,8 +156,7 @@ struct Emitter<'a> {
     /// How many were open when a label opened.
     depth_of: Vec<usize>,
     fuel: Local,
-    address: Local,
-    scratch: Local,
+    scratch: [Local; 2],
 }
 
 impl Emitter<'_> {
@@ -203,7 +210,7 @@ impl Emitter<'_> {
             }
             Inst::MemoryGrow => self.memory_grow(),
             Inst::Bulk { start, end } => {
-                let (fuel, size) = (self.fuel, self.scratch);
+                let (fuel, size) = (self.fuel, self.scratch[0]);
                 self.sink().local_tee(size).local_get(fuel).local_get(size).i64_extend_i32_u();
                 self.sink().i64_const(operators::BULK_SHIFT).i64_shr_u().i64_sub().local_set(fuel);
                 self.raw(start, end);
@@ -284,7 +291,7 @@ impl Emitter<'_> {
         }
         // The values that the branch carries cannot be reached from within an `if`. Charged
         // before, and given back if it is not taken.
-        let condition = self.scratch;
+        let condition = self.scratch[0];
         self.sink().local_set(condition);
         self.charge(charge);
         let depth = self.depth(label);
@@ -294,7 +301,7 @@ impl Emitter<'_> {
 
     /// The program's memory ends where the frame area begins.
     fn memory_grow(&mut self) {
-        let (fuel, by, result) = (self.fuel, self.scratch, self.address);
+        let (fuel, [by, result]) = (self.fuel, self.scratch);
         let grow = self.context.helpers.grow;
         let mut sink = self.sink();
         sink.local_tee(by).call(grow).local_tee(result);
@@ -316,7 +323,7 @@ impl Emitter<'_> {
     }
 
     fn entry(&mut self) {
-        let Context { globals, helpers, stack_bytes, .. } = *self.context;
+        let Context { globals, stack_bytes, .. } = *self.context;
         let fuel = self.fuel;
         self.block(None);
         let run = self.open.len() - 1;
@@ -334,7 +341,8 @@ impl Emitter<'_> {
             self.sink().global_get(globals.depth).local_set(depth);
             if self.recursive {
                 self.sink().local_get(depth).i32_const(stack_bytes as i32).i32_gt_u();
-                self.sink().if_(BlockType::Empty).call(helpers.too_deep).end();
+                self.sink().if_(BlockType::Empty);
+                self.sink().i32_const(state::TOO_DEEP).global_set(globals.state).unreachable().end();
             }
         }
     }
@@ -357,53 +365,58 @@ impl Emitter<'_> {
         self.end();
     }
 
-    /// Suspends here: begins it, saves, returns.
+    /// Suspends here: saves, begins to unwind, returns.
     fn suspend(&mut self, point: u32) {
-        let (size, fuel, address) = (self.frame.size as i32, self.fuel, self.address);
-        let suspend = self.context.helpers.suspend;
-        self.sink().i32_const(size).i32_const(point as i32).local_get(fuel).call(suspend).local_set(address);
         self.save(point);
+        let (size, fuel, suspend) = (self.frame.size as i32, self.fuel, self.context.helpers.suspend);
+        self.sink().i32_const(size).i32_const(point as i32).local_get(fuel).call(suspend);
+        self.return_nothing();
     }
 
-    /// Stores what is live, and returns.
+    /// Stores what is live.
     fn save(&mut self, point: u32) {
-        let (body, live, address) = (self.body, self.live, self.address);
+        let (body, live, top) = (self.body, self.live, self.context.globals.top);
         for local in &live[point as usize] {
-            let offset = self.frame.offset(*local).into();
+            let place = place(HEADER + self.frame.offset(*local));
             let mut sink = self.sink();
-            sink.local_get(address).local_get(*local);
+            sink.global_get(top).local_get(*local);
             match body.locals[*local as usize] {
-                ValType::I32 => sink.i32_store(at(offset, 2)),
-                ValType::I64 => sink.i64_store(at(offset, 2)),
-                ValType::F32 => sink.f32_store(at(offset, 2)),
-                ValType::F64 => sink.f64_store(at(offset, 2)),
-                _ => sink.v128_store(at(offset, 2)),
+                ValType::I32 => sink.i32_store(place),
+                ValType::I64 => sink.i64_store(place),
+                ValType::F32 => sink.f32_store(place),
+                ValType::F64 => sink.f64_store(place),
+                _ => sink.v128_store(place),
             };
         }
-        for ty in &body.results {
+    }
+
+    fn return_nothing(&mut self) {
+        for ty in &self.body.results {
             zero(*ty, &mut self.code);
         }
         self.sink().return_();
     }
 
-    /// Loads whatever any point of this function saves.
+    /// Loads whatever any point of this function saves, and takes the frame.
     fn restore(&mut self) {
-        let (body, address, size) = (self.body, self.address, self.frame.size as i32);
-        let pop = self.context.helpers.pop;
-        self.sink().i32_const(size).call(pop).local_set(address);
+        let (body, size, address) = (self.body, self.frame.size as i32, self.scratch[0]);
+        let (top, pop) = (self.context.globals.top, self.context.helpers.pop);
+        self.sink().global_get(top).i32_const(size).i32_sub().local_set(address);
         for i in 0..self.frame.slots.len() {
             let (local, offset) = self.frame.slots[i];
+            let place = place(HEADER + offset);
             let mut sink = self.sink();
             sink.local_get(address);
             match body.locals[local as usize] {
-                ValType::I32 => sink.i32_load(at(offset.into(), 2)),
-                ValType::I64 => sink.i64_load(at(offset.into(), 2)),
-                ValType::F32 => sink.f32_load(at(offset.into(), 2)),
-                ValType::F64 => sink.f64_load(at(offset.into(), 2)),
-                _ => sink.v128_load(at(offset.into(), 2)),
+                ValType::I32 => sink.i32_load(place),
+                ValType::I64 => sink.i64_load(place),
+                ValType::F32 => sink.f32_load(place),
+                ValType::F64 => sink.f64_load(place),
+                _ => sink.v128_load(place),
             };
             sink.local_set(local);
         }
+        self.sink().i32_const(size).call(pop);
     }
 
     /// Jumps to where the frame was suspended, if that lies in this scope. Loops that were
@@ -465,9 +478,10 @@ impl Emitter<'_> {
         self.sink().unreachable();
     }
 
+    /// Resuming ends here.
     fn resumed(&mut self, more: i64) {
-        let (resumed, fuel) = (self.context.helpers.resumed, self.fuel);
-        self.sink().call(resumed);
+        let (Globals { state, refuel, .. }, fuel) = (self.context.globals, self.fuel);
+        self.sink().i32_const(state::RUN).global_set(state).global_get(refuel);
         if more != 0 {
             self.sink().i64_const(more).i64_add();
         }
@@ -477,7 +491,7 @@ impl Emitter<'_> {
     fn call(&mut self, call: u32) {
         let site = &self.body.calls[call as usize];
         let Context { globals, helpers, .. } = *self.context;
-        let (fuel, address, size) = (self.fuel, self.address, self.frame.size as i32);
+        let (fuel, size) = (self.fuel, self.frame.size as i32);
         if site.syncs_fuel {
             self.sink().local_get(fuel).global_set(globals.fuel);
         }
@@ -491,9 +505,10 @@ impl Emitter<'_> {
         }
         if let Some(point) = site.point {
             self.sink().local_get(fuel).i64_const(0).i64_lt_s().if_(BlockType::Empty);
-            self.sink().i32_const(size).i32_const(point as i32).call(helpers.unwinding);
-            self.sink().local_tee(address).if_(BlockType::Empty);
+            self.sink().global_get(globals.state).if_(BlockType::Empty);
             self.save(point);
+            self.sink().i32_const(size).i32_const(point as i32).call(helpers.push);
+            self.return_nothing();
             self.sink().end().end();
         }
     }
@@ -505,8 +520,8 @@ impl Emitter<'_> {
     }
 }
 
-fn at(offset: u64, align: u32) -> MemArg {
-    MemArg { offset, align, memory_index: 0 }
+fn place(offset: u32) -> MemArg {
+    MemArg { offset: offset.into(), align: 2, memory_index: 0 }
 }
 
 fn zero(ty: ValType, code: &mut Vec<u8>) {

@@ -8,7 +8,7 @@ pub(super) const PREFIX: &str = "manyhands.";
 pub const STATE: &str = "manyhands.state";
 pub const FUEL: &str = "manyhands.fuel";
 pub const REFUEL: &str = "manyhands.refuel";
-pub const FRAMES: &str = "manyhands.frames";
+pub const TOP: &str = "manyhands.top";
 pub const DEPTH: &str = "manyhands.depth";
 
 /// The values of the global [`STATE`].
@@ -31,8 +31,7 @@ pub struct Layout {
     /// The name that its memory is exported under.
     pub memory: String,
     /// Pages at the end of memory that the program does not see. Frames of a suspended task lie
-    /// there from the start on, as many bytes as the global [`FRAMES`] says; what lies beyond
-    /// them means nothing and is not part of a snapshot.
+    /// there from the start on, up to the address in the global [`TOP`]; beyond it all is zero.
     pub frame_pages: u32,
     /// The program's mutable globals, all of which are part of a snapshot.
     pub globals: Vec<GlobalSlot>,
@@ -66,8 +65,8 @@ pub(super) struct Globals {
     pub(super) state: u32,
     pub(super) fuel: u32,
     pub(super) refuel: u32,
-    /// Bytes of frames.
-    pub(super) frames: u32,
+    /// The address where the frames end.
+    pub(super) top: u32,
     pub(super) depth: u32,
     /// Where the function goes on that is being resumed.
     pub(super) resume: u32,
@@ -81,7 +80,7 @@ impl Globals {
             state: count,
             fuel: count + 1,
             refuel: count + 2,
-            frames: count + 3,
+            top: count + 3,
             depth: count + 4,
             resume: count + 5,
         }

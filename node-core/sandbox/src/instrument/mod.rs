@@ -16,9 +16,8 @@
 //!     state = REWIND; fuel = -1; refuel = slice
 //!     result = call(function, anything)
 //! ```
-//! A snapshot is the program's memory (all but the last [`Layout::frame_pages`] pages), the first
-//! [`layout::FRAMES`] bytes of those pages, that number, [`layout::DEPTH`], and
-//! [`Layout::globals`]. It must be put into a module that the same [`INSTRUMENT_VERSION`] made of
+//! A snapshot is the memory up to the address in [`layout::TOP`] (beyond it all is zero), that
+//! address, the memory's size, [`layout::DEPTH`], and [`Layout::globals`]. It must be put into a module that the same [`INSTRUMENT_VERSION`] made of
 //! the same program with the same options.
 //!
 //! A host function of [`Options::blocking`] that must wait sets the state to UNWIND and the fuel to
@@ -123,21 +122,28 @@ pub fn instrument(wasm: &[u8], options: &Options) -> Result<Instrumented, Refusa
         frame_pages: options.frame_pages,
         stack_bytes: options.stack_bytes,
     };
-    let bodies = functions(&survey, &graph, &mut types, &context)?;
-    let (wasm, layout) = write::write(wasm, &survey, &options, &globals, &helpers, types, bodies)?;
+    let functions = functions(&survey, &graph, &mut types, &context)?;
+    let (wasm, layout) = write::write(wasm, &survey, &options, &globals, &helpers, types, functions)?;
     Ok(Instrumented { wasm, layout })
 }
 
-/// The body of every function that the module defines.
+/// Every function that the module defines.
+struct Functions {
+    bodies: Vec<Vec<u8>>,
+    /// The size of the largest frame.
+    largest_frame: u32,
+}
+
 fn functions(
     survey: &Survey<'_>,
     graph: &CallGraph,
     types: &mut BlockTypes,
     context: &Context<'_>,
-) -> Result<Vec<Vec<u8>>, Refusal> {
+) -> Result<Functions, Refusal> {
     let mut validator = Validator::new_with_features(survey::SUPPORTED);
     let mut allocations = FuncValidatorAllocations::default();
     let mut bodies = Vec::with_capacity(survey.bodies.len());
+    let mut largest_frame = 0;
     for payload in Parser::new(0).parse_all(context.wasm) {
         let payload = payload.map_err(invalid)?;
         let ValidPayload::Func(function, body) = validator.payload(&payload).map_err(invalid)? else {
@@ -164,9 +170,10 @@ fn functions(
                 Refusal::TooLarge { function: place(), what: "becomes larger than engines take" }
             }
         })?;
-        bodies.push(body);
+        bodies.push(body.code);
+        largest_frame = largest_frame.max(body.frame_size);
     }
-    Ok(bodies)
+    Ok(Functions { bodies, largest_frame })
 }
 
 /// A function that is not instrumented. It too sees the program's memory only.

@@ -1,11 +1,11 @@
 //! Puts the new module together: what the program has, as it is, with what the pass adds behind.
 
 use super::helpers::Helpers;
-use super::layout::{Accessors, DEPTH, FRAMES, FUEL, GlobalSlot, Globals, Layout, PREFIX, REFUEL, STATE};
+use super::layout::{Accessors, DEPTH, FUEL, GlobalSlot, Globals, Layout, PREFIX, REFUEL, STATE, TOP};
 use super::refusal::Refusal;
 use super::survey::{Survey, invalid};
 use super::types::{BlockTypes, encode};
-use super::{Options, PAGES};
+use super::{Functions, Options, PAGES};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use wasm_encoder::{
@@ -101,18 +101,19 @@ pub(super) fn write(
     globals: &Globals,
     helpers: &Helpers,
     mut types: BlockTypes,
-    bodies: Vec<Vec<u8>>,
+    functions: Functions,
 ) -> Result<(Vec<u8>, Layout), Refusal> {
     let sections = Sections::of(wasm)?;
     let mut module = Module::new();
 
-    let mut added = helpers.functions(globals, options.frame_pages, &mut types);
+    let Functions { bodies, largest_frame } = functions;
+    let mut added = helpers.functions(globals, options.frame_pages, largest_frame, &mut types);
     let mut exports = ExportSection::new();
     for (name, index) in [
         (STATE, globals.state),
         (FUEL, globals.fuel),
         (REFUEL, globals.refuel),
-        (FRAMES, globals.frames),
+        (TOP, globals.top),
         (DEPTH, globals.depth),
     ] {
         exports.export(name, ExportKind::Global, index);
@@ -137,14 +138,14 @@ pub(super) fn write(
     }
     sections.extend(id::TYPE, &contents(&new_types)?, &mut module)?;
     sections.copy(id::IMPORT, &mut module);
-    let mut functions = FunctionSection::new();
+    let mut signatures = FunctionSection::new();
     for (ty, _) in &added {
-        functions.function(*ty);
+        signatures.function(*ty);
     }
-    sections.extend(id::FUNCTION, &contents(&functions)?, &mut module)?;
+    sections.extend(id::FUNCTION, &contents(&signatures)?, &mut module)?;
     sections.copy(id::TABLE, &mut module);
     module.section(&memory_section(survey, options)?);
-    sections.extend(id::GLOBAL, &contents(&global_section())?, &mut module)?;
+    sections.extend(id::GLOBAL, &contents(&global_section(survey))?, &mut module)?;
     sections.extend(id::EXPORT, &contents(&exports)?, &mut module)?;
     sections.copy(id::ELEMENT, &mut module);
     sections.copy(id::DATA_COUNT, &mut module);
@@ -189,12 +190,14 @@ fn memory_section(survey: &Survey<'_>, options: &Options) -> Result<MemorySectio
 }
 
 /// The globals of [`Globals`], in its order.
-fn global_section() -> GlobalSection {
+fn global_section(survey: &Survey<'_>) -> GlobalSection {
     use wasm_encoder::ValType::{I32, I64};
     let mut section = GlobalSection::new();
-    for ty in [I32, I64, I64, I32, I32, I32] {
-        let zero = if ty == I64 { ConstExpr::i64_const(0) } else { ConstExpr::i32_const(0) };
-        section.global(GlobalType { val_type: ty, mutable: true, shared: false }, &zero);
+    let top = survey.memory.map_or(0, |memory| memory.initial) << 16;
+    for (ty, value) in [(I32, 0), (I64, 0), (I64, 0), (I32, top), (I32, 0), (I32, 0)] {
+        let value =
+            if ty == I64 { ConstExpr::i64_const(0) } else { ConstExpr::i32_const(value as u32 as i32) };
+        section.global(GlobalType { val_type: ty, mutable: true, shared: false }, &value);
     }
     debug_assert_eq!(section.len(), Globals::COUNT);
     section

@@ -1,6 +1,6 @@
 //! A host for instrumented modules, and one for what they were made of, on an interpreter.
 
-use sandbox::instrument::layout::{DEPTH, FRAMES, FUEL, REFUEL, STATE, state};
+use sandbox::instrument::layout::{DEPTH, FUEL, REFUEL, STATE, TOP, state};
 use sandbox::instrument::{Instrumented, Options, instrument};
 use wasmi::{Caller, Config, Engine, Extern, Global, Instance, Linker, Memory, Module, Store, Val};
 
@@ -25,6 +25,8 @@ pub(crate) struct Ran {
     pub(crate) suspended: usize,
     /// The largest snapshot's frames, bytes.
     pub(crate) frames: i32,
+    /// Nothing lay behind any snapshot's frames.
+    pub(crate) clean: bool,
     /// The state that a trap left behind.
     pub(crate) state: i32,
 }
@@ -179,6 +181,8 @@ pub(crate) fn raw(program: &[u8], name: &str, args: &[Val]) -> Done {
 /// What a suspended task is.
 struct Snapshot {
     memory: Vec<u8>,
+    /// Behind the frames is nothing.
+    clean: bool,
     frames: Vec<u8>,
     depth: i32,
     globals: Vec<Val>,
@@ -224,9 +228,11 @@ impl<'m> Machine<'m> {
 
     fn snapshot(&self) -> Snapshot {
         let memory = self.program_memory();
-        let used = self.get(FRAMES).i32().unwrap() as usize;
-        let frames = self.memory().data(&self.store)[memory.len()..][..used].to_vec();
-        Snapshot { memory, frames, depth: self.get(DEPTH).i32().unwrap(), globals: self.globals() }
+        let top = self.get(TOP).i32().unwrap() as u32 as usize;
+        let data = self.memory().data(&self.store);
+        let clean = data[top..].iter().take(2000).all(|byte| *byte == 0);
+        let frames = data[memory.len()..top].to_vec();
+        Snapshot { memory, clean, frames, depth: self.get(DEPTH).i32().unwrap(), globals: self.globals() }
     }
 
     fn put_in(&mut self, snapshot: &Snapshot) {
@@ -235,11 +241,11 @@ impl<'m> Machine<'m> {
         let more = pages as u64 - memory.size(&self.store);
         memory.grow(&mut self.store, more).unwrap();
         let data = memory.data_mut(&mut self.store);
-        // Garbage where a snapshot says nothing: it must not matter.
-        data.fill(0xa5);
+        data.fill(0);
         data[..snapshot.memory.len()].copy_from_slice(&snapshot.memory);
         data[snapshot.memory.len()..][..snapshot.frames.len()].copy_from_slice(&snapshot.frames);
-        self.set(FRAMES, Val::I32(snapshot.frames.len() as i32));
+        let top = snapshot.memory.len() + snapshot.frames.len();
+        self.set(TOP, Val::I32(top as u32 as i32));
         self.set(DEPTH, Val::I32(snapshot.depth));
         for (slot, value) in self.made.layout.globals.iter().zip(&snapshot.globals) {
             self.set(&slot.export, value.clone());
@@ -258,6 +264,7 @@ pub(crate) fn sliced(made: &Instrumented, name: &str, args: &[Val], slice: i64, 
         fuel: 0,
         suspended: 0,
         frames: 0,
+        clean: true,
         state: 0,
     };
     let mut machine = match Machine::new(&engine, &module, made, host) {
@@ -285,7 +292,8 @@ pub(crate) fn sliced(made: &Instrumented, name: &str, args: &[Val], slice: i64, 
             }
             if ran.state == state::RUN {
                 ran.done.end = Ok(values.iter().map(bits).collect());
-                assert_eq!(machine.get(FRAMES).i32(), Some(0), "frames are left over");
+                let top = machine.get(TOP).i32().unwrap() as u32 as usize;
+                assert_eq!(top, machine.program_memory().len(), "frames are left over");
                 break;
             }
             assert_eq!(ran.state, state::UNWIND);
@@ -295,6 +303,7 @@ pub(crate) fn sliced(made: &Instrumented, name: &str, args: &[Val], slice: i64, 
             ran.suspended += 1;
             assert!(ran.suspended < MOST_SLICES, "it does not come to an end");
             let snapshot = machine.snapshot();
+            ran.clean &= snapshot.clean;
             ran.frames = ran.frames.max(snapshot.frames.len() as i32);
             let host = std::mem::take(machine.store.data_mut());
             machine = Machine::new(&engine, &module, made, host).unwrap();
@@ -338,6 +347,7 @@ pub(crate) fn check(text: &str, args: &[Val]) -> Ran {
         let ran = sliced(&made, "run", args, slice, 0);
         assert_eq!(ran.done, whole.done, "slices of {slice}: another result");
         assert_eq!(ran.fuel, whole.fuel, "slices of {slice}: other fuel");
+        assert!(ran.clean, "slices of {slice}: snapshots would differ");
         // The poll of its entry, at least.
         assert!(ran.suspended > 0 || slice > 5, "slices of {slice}: never suspended");
     }
