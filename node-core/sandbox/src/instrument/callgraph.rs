@@ -93,7 +93,8 @@ impl CallGraph {
             [one] => facts[*one].edges.contains(one),
             _ => true,
         };
-        let mut all = Callee { recursive, instrumented: recursive, counts_depth: recursive, ..Callee::default() };
+        let mut all =
+            Callee { recursive, instrumented: recursive, counts_depth: recursive, ..Callee::default() };
         for &node in component {
             all.instrumented |= facts[node].inherent;
             all.calls_host |= facts[node].host;

@@ -225,6 +225,13 @@ impl Emitter<'_> {
                 self.opened(Some(label));
             }
             Inst::Scope(scope) => self.scope(scope),
+            Inst::FastScope(scope) => self.fast_scope(scope),
+            Inst::SlowScope(scope) => self.slow_scope(scope),
+            Inst::Guard(label) => {
+                let (state, fuel, depth) = (self.context.globals.state, self.fuel, self.depth(label));
+                self.sink().local_get(fuel).i64_const(0).i64_ge_s().br_if(depth);
+                self.sink().global_get(state).i32_const(state::REWIND).i32_ne().br_if(depth);
+            }
             Inst::If(label) => {
                 let ty = self.body.labels[label as usize].ty;
                 self.sink().if_(ty);
@@ -318,8 +325,26 @@ impl Emitter<'_> {
         if scope == 0 {
             self.entry();
         } else {
-            self.poll(scope);
+            self.poll(scope, true);
         }
+    }
+
+    fn fast_scope(&mut self, scope: u32) {
+        let body = self.body;
+        for label in body.scopes[scope as usize].hoisted.iter().rev() {
+            if !body.labels[*label as usize].landing {
+                self.block(Some(*label));
+            }
+        }
+        self.poll(scope, false);
+    }
+
+    fn slow_scope(&mut self, scope: u32) {
+        // Where the dispatch stands, so that what it jumps over is within.
+        for label in self.body.scopes[scope as usize].hoisted.iter().rev() {
+            self.block(Some(*label));
+        }
+        self.dispatch(scope, None);
     }
 
     fn entry(&mut self) {
@@ -347,14 +372,14 @@ impl Emitter<'_> {
         }
     }
 
-    fn poll(&mut self, scope: u32) {
+    fn poll(&mut self, scope: u32, dispatches: bool) {
         let fuel = self.fuel;
         let cost = self.charges.polls[scope as usize];
         let own = &self.body.scopes[scope as usize];
         self.sink().local_get(fuel).i64_const(cost).i64_sub().local_tee(fuel);
         self.sink().i64_const(0).i64_lt_s().if_(BlockType::Empty);
         self.open.push(None);
-        if !own.entries.is_empty() {
+        if dispatches && !own.entries.is_empty() {
             let state = self.context.globals.state;
             self.sink().global_get(state).i32_const(state::REWIND).i32_eq().if_(BlockType::Empty);
             self.open.push(None);

@@ -8,7 +8,7 @@
 //! that, they get the rest back; ways that end in a trap neither pay nor count.
 //!
 //! Nothing is paid in advance where a poll comes, where a `br_table` leads (a switch pays in its
-//! cases), and where a branch out of a loop arrives.
+//! cases), and where ways out of a loop arrive.
 
 use super::ir::{Body, Inst, Label};
 use std::collections::BTreeMap;
@@ -44,7 +44,11 @@ impl Paid {
         match (self, other) {
             (Paid::Doomed, paid) | (paid, Paid::Doomed) => paid,
             (Paid::For { cost: a, leaves: x }, Paid::For { cost: b, leaves: y }) => {
-                if (x, a) <= (y, b) { self } else { other }
+                if (x, a) <= (y, b) {
+                    self
+                } else {
+                    other
+                }
             }
         }
     }
@@ -86,18 +90,18 @@ struct Seen {
 }
 
 pub(super) fn charges(body: &Body) -> Charges {
-    let unseen =
-        Seen { is_loop: false, settles: false, within: None, paid: NOTHING, at_else: None, end: 0 };
+    let unseen = Seen { is_loop: false, settles: false, within: None, paid: NOTHING, at_else: None, end: 0 };
     let mut labels = vec![unseen; body.labels.len()];
     find_settling(body, &mut labels);
     let mut charges = Charges { polls: vec![0; body.scopes.len()], ..Charges::default() };
     let mut loops: Vec<Label> = Vec::new();
+    let mut points: Vec<Option<i64>> = vec![None; body.points as usize];
     let mut now = NOTHING;
     for (i, inst) in body.insts.iter().enumerate().rev() {
         let arrive = |labels: &[Seen], to: Label| {
             let label = &labels[to as usize];
             match (label.is_loop, loops.last()) {
-                (true, Some(innermost)) if *innermost == to => NOTHING,
+                (_, Some(innermost)) if *innermost == to => NOTHING,
                 (true, _) => NOTHING.leaving(),
                 (false, innermost) if label.within == innermost.copied() => label.paid,
                 (false, _) => label.paid.leaving(),
@@ -110,7 +114,7 @@ pub(super) fn charges(body: &Body) -> Charges {
                 }
             }
             Inst::Unreachable => now = Paid::Doomed,
-            Inst::Br(to) => now = arrive(&labels, *to),
+            Inst::Br(to) | Inst::Guard(to) => now = arrive(&labels, *to),
             Inst::BrIf(to) => {
                 let taken = arrive(&labels, *to);
                 let chosen = taken.choose(now);
@@ -125,11 +129,17 @@ pub(super) fn charges(body: &Body) -> Charges {
             }
             Inst::End(label) if labels[*label as usize].is_loop => {
                 loops.push(*label);
-                now = now.leaving();
+                put(&mut charges.after, i, now.charge(now.settled()));
+                now = now.settled().leaving();
             }
             Inst::Loop(_) => {
                 loops.pop();
                 now = NOTHING;
+            }
+            // A round that stands before its loop must have paid what it does in the loop.
+            Inst::End(label) if body.labels[*label as usize].is_round => loops.push(*label),
+            Inst::SlowScope(_) => {
+                loops.pop();
             }
             Inst::End(label) => {
                 let label = &mut labels[*label as usize];
@@ -138,6 +148,8 @@ pub(super) fn charges(body: &Body) -> Charges {
                     now = now.settled();
                 }
                 (label.paid, label.at_else, label.end) = (now, None, i);
+                // Copies of a loop lie in different loops.
+                label.within = loops.last().copied();
             }
             Inst::Else(label) => {
                 let label = &mut labels[*label as usize];
@@ -158,15 +170,28 @@ pub(super) fn charges(body: &Body) -> Charges {
                 put(place, label.end, other.charge(chosen));
                 now = chosen;
             }
-            Inst::Scope(scope) => {
+            Inst::Scope(scope) | Inst::FastScope(scope) => {
                 if let Paid::For { cost, .. } = now {
                     charges.polls[*scope as usize] = cost;
+                }
+                check(&mut points, body.scopes[*scope as usize].point, now);
+            }
+            Inst::Call(call) => {
+                if let Some(point) = body.calls[*call as usize].point {
+                    check(&mut points, point, now);
                 }
             }
             _ => {}
         }
     }
     charges
+}
+
+/// All copies of a point have paid the same: a task is suspended in one and resumed in another.
+fn check(points: &mut [Option<i64>], point: u32, now: Paid) {
+    let Paid::For { cost, .. } = now else { return };
+    let before = points.get_mut(point as usize).and_then(|paid| paid.replace(cost));
+    debug_assert!(before.is_none_or(|before| before == cost), "point {point}: {before:?}, {cost}");
 }
 
 fn put(charges: &mut BTreeMap<usize, i64>, at: usize, charge: i64) {
@@ -184,12 +209,14 @@ fn find_settling(body: &Body, labels: &mut [Seen]) {
     let mut loops: Vec<Label> = Vec::new();
     for inst in body.insts.iter().rev() {
         match inst {
-            Inst::End(label) if labels[*label as usize].is_loop => loops.push(*label),
+            Inst::End(label) if labels[*label as usize].is_loop || body.labels[*label as usize].is_round => {
+                loops.push(*label);
+            }
             Inst::End(label) => labels[*label as usize].within = loops.last().copied(),
-            Inst::Loop(_) => {
+            Inst::Loop(_) | Inst::SlowScope(_) => {
                 loops.pop();
             }
-            Inst::Br(to) | Inst::BrIf(to) => {
+            Inst::Br(to) | Inst::BrIf(to) if loops.last() != Some(to) => {
                 let to = &mut labels[*to as usize];
                 to.settles |= to.within != loops.last().copied();
             }

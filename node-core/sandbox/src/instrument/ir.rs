@@ -12,9 +12,15 @@ pub(super) type Local = u32;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Inst {
     /// Operators that are copied: a range of the program's bytes.
-    Raw { start: u32, end: u32 },
+    Raw {
+        start: u32,
+        end: u32,
+    },
     /// The same, for one that only pushes a constant.
-    Push { start: u32, end: u32 },
+    Push {
+        start: u32,
+        end: u32,
+    },
     Get(Local),
     Set(Local),
     Tee(Local),
@@ -23,12 +29,21 @@ pub(super) enum Inst {
     MemorySize,
     MemoryGrow,
     /// An operator whose topmost operand says how many bytes it moves.
-    Bulk { start: u32, end: u32 },
+    Bulk {
+        start: u32,
+        end: u32,
+    },
     Eqz,
     Block(Label),
     Loop(Label),
     /// The start of a scope: its hoisted blocks open here, and it polls.
     Scope(u32),
+    /// The same without a way in from the dispatch, and without landings.
+    FastScope(u32),
+    /// The start of a copy that runs only to resume: dispatches, and does not poll.
+    SlowScope(u32),
+    /// Goes to the label unless the task is being resumed.
+    Guard(Label),
     If(Label),
     Else(Label),
     End(Label),
@@ -46,6 +61,10 @@ pub(super) enum Inst {
 pub(super) struct LabelInfo {
     pub(super) ty: BlockType,
     pub(super) args: Vec<ValType>,
+    /// It only shows a dispatch where to go.
+    pub(super) landing: bool,
+    /// It ends a round of a loop, copied before the loop.
+    pub(super) is_round: bool,
 }
 
 /// The function body, or a loop: what one dispatch can jump into.
@@ -105,8 +124,23 @@ pub(super) struct Body {
 
 impl Body {
     pub(super) fn label(&mut self, ty: BlockType, args: Vec<ValType>) -> Label {
-        self.labels.push(LabelInfo { ty, args });
+        self.labels.push(LabelInfo { ty, args, landing: false, is_round: false });
         self.labels.len() as Label - 1
+    }
+
+    /// The same instruction with branches to `to` instead of `from`.
+    pub(super) fn retarget(&mut self, inst: Inst, from: Label, to: Label) -> Inst {
+        let moved = |label: Label| if label == from { to } else { label };
+        match inst {
+            Inst::Br(label) => Inst::Br(moved(label)),
+            Inst::BrIf(label) => Inst::BrIf(moved(label)),
+            Inst::BrTable(table) if self.tables[table as usize].contains(&from) => {
+                let targets = self.tables[table as usize].iter().map(|label| moved(*label)).collect();
+                self.tables.push(targets);
+                Inst::BrTable(self.tables.len() as u32 - 1)
+            }
+            other => other,
+        }
     }
 
     pub(super) fn local(&mut self, ty: ValType) -> Local {

@@ -69,7 +69,7 @@ impl Walk<'_> {
                     self.spend(1)?;
                     live.fill(0);
                 }
-                Inst::Br(to) => {
+                Inst::Br(to) | Inst::Guard(to) => {
                     self.spend(1)?;
                     live.clone_from(&self.labels[*to as usize]);
                 }
@@ -114,7 +114,7 @@ impl Walk<'_> {
                         grew = true;
                     }
                 }
-                Inst::Scope(scope) => {
+                Inst::Scope(scope) | Inst::FastScope(scope) => {
                     let point = self.body.scopes[*scope as usize].point;
                     // A local that is not a parameter is still zero at the entry.
                     let most = if *scope == 0 { self.body.params } else { Local::MAX };

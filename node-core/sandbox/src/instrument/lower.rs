@@ -15,9 +15,7 @@ use super::survey::{Survey, invalid};
 use super::types::BlockTypes;
 use std::collections::BTreeMap;
 use wasm_encoder::BlockType;
-use wasmparser::{
-    BrTable, FuncValidator, FunctionBody, Operator, ValType, ValidatorResources,
-};
+use wasmparser::{BrTable, FuncValidator, FunctionBody, Operator, ValType, ValidatorResources};
 
 type Validator = FuncValidator<ValidatorResources>;
 
@@ -300,6 +298,7 @@ impl Lowering<'_, '_> {
 
     fn landing(&mut self, scope: u32) -> Label {
         let label = self.out.label(BlockType::Empty, Vec::new());
+        self.out.labels[label as usize].landing = true;
         self.close(label, scope);
         label
     }
@@ -504,7 +503,8 @@ impl Lowering<'_, '_> {
             } else if let Some((through, ..)) = through.get(&depth) {
                 labels.push(*through);
             } else {
-                let args: Vec<ValType> = params.iter().map(|local| self.out.locals[*local as usize]).collect();
+                let args: Vec<ValType> =
+                    params.iter().map(|local| self.out.locals[*local as usize]).collect();
                 let ty = self.types.returning(&args);
                 let block = self.out.label(ty, args);
                 through.insert(depth, (block, label, params));

@@ -31,9 +31,8 @@
 //!
 //! # What is where
 //! `survey` reads the module, `callgraph` decides which functions are instrumented. Such a function
-//! is read by `lower` into [`ir`], small loops are copied by `unroll`, `fuel` decides where it
-//! pays, `liveness` what is saved, and `emit` writes it, in the shape that is drawn there.
-//! `helpers` are functions added for all others to call, `write` puts the module together.
+//! is read by `lower` into [`ir`], `peel` and `unroll` copy loops, `fuel` decides where it pays,
+//! `liveness` what is saved, and `emit` writes it, in the shape that is drawn there. `helpers` are functions added for all others to call, `write` puts the module together.
 //!
 //! # What is not kept
 //! Accesses within the last pages, just beyond the program's own memory, do not trap. A program that
@@ -48,6 +47,7 @@ pub mod layout;
 mod liveness;
 mod lower;
 mod operators;
+mod peel;
 mod refusal;
 mod shape;
 mod survey;
@@ -158,6 +158,7 @@ fn functions(
         let mut function = function.into_validator(allocations);
         let mut lowered = lower::lower(survey, graph, types, index, &body, &mut function)?;
         allocations = function.into_allocations();
+        peel::peel(&mut lowered);
         unroll::unroll(&mut lowered);
         let place = || survey.place(index);
         let Some(live) = liveness::live_at_points(&lowered) else {

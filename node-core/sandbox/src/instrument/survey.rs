@@ -195,7 +195,8 @@ impl<'a> Survey<'a> {
                     for name in names {
                         // A damaged name section is no reason to refuse a program.
                         let Ok(Name::Function(map)) = name else { continue };
-                        self.names.extend(map.into_iter().flatten().map(|naming| (naming.index, naming.name)));
+                        self.names
+                            .extend(map.into_iter().flatten().map(|naming| (naming.index, naming.name)));
                     }
                 }
             }

@@ -28,7 +28,9 @@ pub(super) fn unroll(body: &mut Body) {
     let mut at = 0;
     while let Some(inst) = old.get(at) {
         let small = match (inst, old.get(at + 1)) {
-            (Inst::Loop(label), Some(Inst::Scope(scope))) => small(body, &old, at + 2, *label, *scope),
+            (Inst::Loop(label), Some(Inst::Scope(scope) | Inst::FastScope(scope))) => {
+                small(body, &old, at + 2, *label, *scope)
+            }
             _ => None,
         };
         let Some((label, end, copies)) = small else {
@@ -43,7 +45,7 @@ pub(super) fn unroll(body: &mut Body) {
         new.extend([Inst::Block(out), *inst, old[at + 1]]);
         for _ in 1..copies {
             new.push(Inst::Block(next));
-            copy(body, inside, label, next, &mut new);
+            new.extend(inside.iter().map(|inst| body.retarget(*inst, label, next)));
             new.extend([Inst::Br(out), Inst::End(next)]);
         }
         new.extend(inside);
@@ -77,20 +79,4 @@ fn small(body: &Body, insts: &[Inst], from: usize, label: Label, scope: u32) -> 
         }
     }
     None
-}
-
-fn copy(body: &mut Body, inside: &[Inst], label: Label, next: Label, new: &mut Vec<Inst>) {
-    let moved = |to: Label| if to == label { next } else { to };
-    for inst in inside {
-        new.push(match *inst {
-            Inst::Br(to) => Inst::Br(moved(to)),
-            Inst::BrIf(to) => Inst::BrIf(moved(to)),
-            Inst::BrTable(table) if body.tables[table as usize].contains(&label) => {
-                let targets = body.tables[table as usize].iter().map(|to| moved(*to)).collect();
-                body.tables.push(targets);
-                Inst::BrTable(body.tables.len() as u32 - 1)
-            }
-            other => other,
-        });
-    }
 }

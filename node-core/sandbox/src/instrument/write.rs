@@ -219,7 +219,8 @@ fn global_slots(
         let bits = accessors(index, ty).map(|(get, set)| {
             let words: &[ValType] =
                 if ty == ValType::V128 { &[ValType::I64, ValType::I64] } else { &[ValType::I64] };
-            let names = Accessors { get: format!("{PREFIX}get.{index}"), set: format!("{PREFIX}set.{index}") };
+            let names =
+                Accessors { get: format!("{PREFIX}get.{index}"), set: format!("{PREFIX}set.{index}") };
             let next = first_function + functions.len() as u32;
             exports.export(&names.get, ExportKind::Func, next);
             exports.export(&names.set, ExportKind::Func, next + 1);

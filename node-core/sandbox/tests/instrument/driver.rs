@@ -90,7 +90,8 @@ fn linker(engine: &Engine) -> Linker<Host> {
     linker
         .func_wrap("env", "wait", |mut caller: Caller<'_, Host>, value: i32| -> i32 {
             let export = |name| caller.get_export(name).and_then(Extern::into_global);
-            let (Some(state), Some(fuel), Some(refuel)) = (export(STATE), export(FUEL), export(REFUEL)) else {
+            let (Some(state), Some(fuel), Some(refuel)) = (export(STATE), export(FUEL), export(REFUEL))
+            else {
                 return value * 2;
             };
             if caller.data().waits > 0 {

@@ -111,7 +111,10 @@ fn random_modules_do_what_they_did() {
                 assert_eq!(ran.done.end, whole.done.end, "seed {seed}, {name}, slices of {slice}");
                 assert!(ran.done == whole.done, "seed {seed}, {name}, slices of {slice}: other state");
                 // A trap takes the fuel of its function along.
-                assert!(ran.fuel == whole.fuel || whole.done.end.is_err(), "seed {seed}, {name}, slices of {slice}: other fuel");
+                assert!(
+                    ran.fuel == whole.fuel || whole.done.end.is_err(),
+                    "seed {seed}, {name}, slices of {slice}: other fuel"
+                );
             }
         }
     }

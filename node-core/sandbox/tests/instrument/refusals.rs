@@ -86,9 +86,8 @@ fn a_function_that_would_grow_beyond_all_engines_is_refused_soon() {
     let locals = "(local i64)".repeat(3000);
     let calls = "(call $loops)".repeat(5000);
     let uses: String = (0..3000).map(|i| format!("(drop (local.get {i}))")).collect();
-    let text = format!(
-        "(module (func $loops (loop (br_if 0 (i32.const 0)))) (func $wide {locals} {calls} {uses}))"
-    );
+    let text =
+        format!("(module (func $loops (loop (br_if 0 (i32.const 0)))) (func $wide {locals} {calls} {uses}))");
     assert_says(&text, &["\"wide\"", "split it"]);
 }
 

@@ -124,7 +124,8 @@ fn a_function_pointer_is_remembered() {
 
 #[test]
 fn a_switch_pays_for_the_case_it_takes() {
-    let text = r#"(module (func (export "run") (param $which i32) (result i32) (local $i i32) (local $sum i32)
+    let text =
+        r#"(module (func (export "run") (param $which i32) (result i32) (local $i i32) (local $sum i32)
         (loop $again
             (block $next (block $long (block $middle (block $short
                 (br_table $short $middle $long (local.get $which)))
@@ -135,7 +136,7 @@ fn a_switch_pays_for_the_case_it_takes() {
                 LONG)
             (br_if $again (i32.lt_s (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 50))))
         (local.get $sum)))"#
-        .replace("LONG", &"(local.set $sum (i32.xor (local.get $sum) (i32.const 77)))".repeat(200));
+            .replace("LONG", &"(local.set $sum (i32.xor (local.get $sum) (i32.const 77)))".repeat(200));
     let fuel = |which| check(&text, &i32s(&[which])).fuel;
     let (short, middle, long) = (fuel(0), fuel(1), fuel(2));
     assert_eq!(middle - short, 2 * 50);
@@ -267,7 +268,10 @@ fn memory_ends_where_it_ended() {
             (i32.add (i32.mul (memory.grow (i32.const 4)) (i32.const 100)) (memory.grow (i32.const 3)))))"#;
     runs(text, &[], "i32 -98");
     // The host's limit counts as the program's own.
-    let text = text.replace("2 5", "2 500").replace("(i32.const 4)", "(i32.const 63)").replace("(i32.const 3)", "(i32.const 62)");
+    let text = text
+        .replace("2 5", "2 500")
+        .replace("(i32.const 4)", "(i32.const 63)")
+        .replace("(i32.const 3)", "(i32.const 62)");
     assert_eq!(sliced(&made(&wasm(&text)), "run", &[], 1, 0).done.end, Ok(vec!["i32 -98".into()]));
 }
 
@@ -420,7 +424,9 @@ fn the_host_sees_the_fuel_that_is_left() {
 #[test]
 fn work_without_loops_is_charged_and_suspended_too() {
     // Sixteen calls of sixteen calls of …: 16^4 times the innermost.
-    let mut text = String::from("(module (global $g (mut i32) (i32.const 0)) (func $f0 (global.set $g (i32.add (global.get $g) (i32.const 1))))");
+    let mut text = String::from(
+        "(module (global $g (mut i32) (i32.const 0)) (func $f0 (global.set $g (i32.add (global.get $g) (i32.const 1))))",
+    );
     for i in 1..=4 {
         text += &format!("(func $f{i} {})", format!("(call $f{})", i - 1).repeat(16));
     }
