@@ -51,10 +51,10 @@ pub(super) fn shapes(body: &FunctionBody<'_>, graph: &CallGraph) -> Result<Optio
             Operator::Br { .. } | Operator::BrTable { .. } | Operator::Return | Operator::Unreachable => {
                 dead = dead.or(Some(0));
             }
-            Operator::Call { .. } | Operator::CallIndirect { .. } => {
-                if dead.is_none() && graph.callee(&op).is_some_and(|callee| callee.instrumented) {
-                    mark(&mut shapes, &open);
-                }
+            Operator::Call { .. } | Operator::CallIndirect { .. }
+                if dead.is_none() && graph.callee(&op).is_some_and(|callee| callee.instrumented) =>
+            {
+                mark(&mut shapes, &open);
             }
             _ => {}
         }
