@@ -57,9 +57,9 @@ fn bytes(seed: u64) -> Vec<u8> {
 fn module(seed: u64) -> Option<Vec<u8>> {
     let mut config = config();
     // Modules that work on tables or drop segments are refused, and traps end a run early.
-    config.reference_types_enabled = seed % 8 == 0;
-    config.bulk_memory_enabled = seed % 4 == 0;
-    config.disallow_traps = seed % 3 != 0;
+    config.reference_types_enabled = seed.is_multiple_of(8);
+    config.bulk_memory_enabled = seed.is_multiple_of(4);
+    config.disallow_traps = !seed.is_multiple_of(3);
     let bytes = bytes(seed);
     let mut module = Module::new(config, &mut Unstructured::new(&bytes)).ok()?;
     module.ensure_termination(300).ok()?;
