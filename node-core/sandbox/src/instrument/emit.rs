@@ -62,7 +62,7 @@ pub(super) enum Stop {
     TooLarge,
 }
 
-/// What V8 takes: https://webassembly.github.io/spec/js-api/#limits
+/// What V8 takes: <https://webassembly.github.io/spec/js-api/#limits>
 const MOST_BYTES: usize = 7_654_321;
 /// Places of all dispatches of a function together; loops nested in loops repeat them.
 const MOST_PLACES: u64 = 1 << 20;

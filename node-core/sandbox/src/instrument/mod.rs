@@ -31,7 +31,7 @@
 //!
 //! # What is where
 //! `survey` reads the module, `callgraph` decides which functions are instrumented. Such a function
-//! is read by `lower` into [`ir`], `peel` and `unroll` copy loops, `fuel` decides where it pays,
+//! is read by `lower` into `ir`, `peel` and `unroll` copy loops, `fuel` decides where it pays,
 //! `liveness` what is saved, and `emit` writes it, in the shape that is drawn there. `helpers` are functions added for all others to call, `write` puts the module together.
 //!
 //! # What is not kept

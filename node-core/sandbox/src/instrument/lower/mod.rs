@@ -63,7 +63,7 @@ pub(super) fn lower(
     Ok(lowering.out)
 }
 
-/// What engines take: https://webassembly.github.io/spec/js-api/#limits
+/// What engines take: <https://webassembly.github.io/spec/js-api/#limits>
 const MOST_LOCALS: usize = 50_000 - 8;
 
 struct Lowering<'s, 'a> {
