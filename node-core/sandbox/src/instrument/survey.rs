@@ -3,11 +3,12 @@
 use super::layout::PREFIX;
 use super::operators;
 use super::refusal::{Place, Refusal};
+use crate::module::validate;
 use std::collections::{BTreeMap, BTreeSet};
 use wasmparser::{
     BinaryReaderError, CompositeInnerType, ConstExpr, ElementItems, ElementKind, ExternalKind, FuncType,
-    FuncValidatorAllocations, FunctionBody, GlobalType, KnownCustom, MemoryType, Name, Operator, Parser,
-    Payload, TableInit, TypeRef, ValType, ValidPayload, Validator, WasmFeatures,
+    FunctionBody, GlobalType, KnownCustom, MemoryType, Name, Operator, Parser, Payload, TableInit, TypeRef,
+    ValType, WasmFeatures,
 };
 
 /// What both engines run alike: WebAssembly 2.0.
@@ -240,17 +241,4 @@ fn construct(what: &str, advice: &'static str) -> Refusal {
 
 pub(super) fn invalid(error: BinaryReaderError) -> Refusal {
     Refusal::Invalid(error.to_string())
-}
-
-fn validate(wasm: &[u8], features: WasmFeatures) -> Result<(), BinaryReaderError> {
-    let mut validator = Validator::new_with_features(features);
-    let mut allocations = FuncValidatorAllocations::default();
-    for payload in Parser::new(0).parse_all(wasm) {
-        if let ValidPayload::Func(function, body) = validator.payload(&payload?)? {
-            let mut function = function.into_validator(allocations);
-            function.validate(&body)?;
-            allocations = function.into_allocations();
-        }
-    }
-    Ok(())
 }

@@ -12,6 +12,7 @@ pub use refusal::{BadImport, Refusal};
 
 use crate::task::Limits;
 use survey::Survey;
+pub(crate) use survey::validate;
 
 /// Part of the key of every cached compilation: raise it when [`prepare`] changes.
 pub const PREPARE_VERSION: u32 = 1;

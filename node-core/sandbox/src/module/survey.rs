@@ -201,7 +201,7 @@ fn offered(module: &str, name: &str, ty: Option<&FuncType>) -> Result<&'static s
     if fits { Ok(function.name) } else { Err(WhyNot::Signature) }
 }
 
-fn validate(program: &[u8], features: WasmFeatures) -> Result<(), BinaryReaderError> {
+pub(crate) fn validate(program: &[u8], features: WasmFeatures) -> Result<(), BinaryReaderError> {
     let mut validator = Validator::new_with_features(features);
     let mut allocations = FuncValidatorAllocations::default();
     for payload in Parser::new(0).parse_all(program) {
