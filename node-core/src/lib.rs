@@ -28,7 +28,7 @@ pub use ids::{BlobId, JobId, NodeId, UnitId};
 pub use node::Node;
 pub use node::config::{Config, Platform};
 pub use node::host::{
-    Channel, Command, EngineReply, EngineRequest, EngineTask, Host, NodeEvent, NodeInput, RunId,
-    StorageReply, StorageRequest, Table, Token, Write,
+    Channel, Command, EngineReply, EngineRequest, EngineTask, Host, NoSnapshot, NodeEvent, NodeInput, RunId,
+    SealKey, SnapshotRef, StorageReply, StorageRequest, Table, Taken, Token, Write,
 };
 pub use time::Time;

@@ -24,7 +24,7 @@ fn template() -> Template {
         environment: vec![("K".into(), "V".into())],
         stdin: Data::EMPTY,
         files: vec![NamedData { path: "a".into(), data: Data::Inline(Bytes::from_static(b"x")) }],
-        limits: Limits { memory_bytes: 1 << 20, output_bytes: 1000, time_us: 5 },
+        limits: Limits { memory_bytes: 1 << 20, output_bytes: 1000, time_us: 5, fuel: u64::MAX },
     }
 }
 

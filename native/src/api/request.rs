@@ -335,7 +335,7 @@ fn check_limits(memory: Option<u64>, output: Option<u64>, time: Option<f64>) -> 
             return Err(Problem::field("time_limit", message));
         }
     };
-    Ok(Limits { memory_bytes, output_bytes, time_us })
+    Ok(Limits { memory_bytes, output_bytes, time_us, fuel: u64::MAX })
 }
 
 fn check_count(field: &str, count: usize) -> Result<(), Problem> {

@@ -64,7 +64,7 @@ fn everything_that_can_be_said_arrives() {
     assert_eq!(spec.template.environment, [("A".into(), "1".into()), ("B".into(), "2".into())]);
     assert_eq!(spec.template.stdin, blob);
     assert_eq!(spec.template.files, [NamedData { path: "data/in.txt".into(), data: blob }]);
-    let limits = Limits { memory_bytes: 1 << 20, output_bytes: 0, time_us: 250_000 };
+    let limits = Limits { memory_bytes: 1 << 20, output_bytes: 0, time_us: 250_000, fuel: u64::MAX };
     assert_eq!(spec.template.limits, limits);
     assert_eq!((spec.priority, spec.max_retries), (-3, 2));
 }

@@ -38,20 +38,7 @@ pub(super) struct Setup {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) run: u64,
-    pub(super) program: BlobId,
-    pub(super) arguments: Vec<String>,
-    pub(super) environment: Vec<(String, String)>,
-    pub(super) stdin: Data,
-    pub(super) files: Vec<NamedData>,
-    pub(super) limits: Limits,
-    pub(super) seed: u64,
-}
-
-impl Order {
-    pub(super) fn new(run: u64, task: EngineTask) -> Self {
-        let EngineTask { program, arguments, environment, stdin, files, limits, seed } = task;
-        Order { run, program, arguments, environment, stdin, files, limits, seed }
-    }
+    pub(super) task: EngineTask,
 }
 
 /// From a slot to its node.

@@ -52,5 +52,5 @@ pub fn run_task<E: Engine>(engine: &mut E, module: &E::Module, task: &Task) -> O
         Halt::Trap(trap) => End::Trapped(trap.to_string()),
     };
     let left = host.finish();
-    Outcome { end, stdout: left.stdout, stderr: left.stderr, files: left.files, cpu_us }
+    Outcome { end, stdout: left.stdout, stderr: left.stderr, files: left.files, cpu_us, fuel: 0 }
 }

@@ -33,6 +33,8 @@ pub struct Limits {
     pub output_bytes: u64,
     /// Wall-clock time of the run, microseconds, measured by the engine's host.
     pub time_us: u64,
+    /// Fuel, counted from the task's first instruction on, wherever it ran.
+    pub fuel: u64,
 }
 
 impl Default for Limits {
@@ -44,6 +46,7 @@ impl Default for Limits {
             output_bytes: 64 << 20,
             // Our choice: nothing that is meant to be split should run longer at a stretch.
             time_us: 3_600_000_000,
+            fuel: u64::MAX,
         }
     }
 }
@@ -58,12 +61,14 @@ pub struct Outcome {
     pub files: Vec<File>,
     /// Processor time of the run, microseconds, as far as the engine can tell.
     pub cpu_us: u64,
+    /// Fuel that the task used from its first instruction on; 0 of a program that does not count.
+    pub fuel: u64,
 }
 
 impl Outcome {
     /// An end without output.
     pub fn of(end: End) -> Self {
-        Outcome { end, stdout: Bytes::new(), stderr: Bytes::new(), files: Vec::new(), cpu_us: 0 }
+        Outcome { end, stdout: Bytes::new(), stderr: Bytes::new(), files: Vec::new(), cpu_us: 0, fuel: 0 }
     }
 }
 
@@ -85,6 +90,7 @@ pub enum End {
 pub enum Limit {
     OutputBytes(u64),
     TimeUs(u64),
+    Fuel(u64),
 }
 
 impl End {
@@ -104,6 +110,9 @@ impl std::fmt::Display for End {
             }
             End::LimitReached(Limit::TimeUs(us)) => {
                 write!(f, "ended: ran longer than its limit of {} s (raise time_limit)", *us as f64 / 1e6)
+            }
+            End::LimitReached(Limit::Fuel(n)) => {
+                write!(f, "ended: used more than its limit of {n} units of fuel (raise fuel_limit)")
             }
             End::Refused(reason) => write!(f, "refused: {reason}"),
         }

@@ -4,9 +4,10 @@ use crate::discovery::{Needs, Place};
 use crate::ids::{BlobId, JobId, NodeId};
 use crate::overlay::contact::{Contact, Ip};
 use crate::time::Time;
-use crate::work::spec::{Data, JobSpec, NamedData};
+use crate::work::spec::{BlobRef, Data, JobSpec, NamedData};
 use bytes::Bytes;
 use sandbox::{Limits, Outcome};
+use serde::{Deserialize, Serialize};
 
 /// One of the two streams between a pair of peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -191,12 +192,17 @@ pub enum EngineRequest {
     Run { run: RunId, task: EngineTask },
     /// End it, queued or running. Answered by `Ended` only if it had already ended.
     Kill { run: RunId },
+    /// Take a snapshot, with `stop` of a run that then ends. Answered with one `Snapshot`, or
+    /// not at all if the run ended first.
+    Snapshot { run: RunId, stop: bool },
+    /// Give it no more fuel, or fuel again. A run that waits keeps its slot and its memory.
+    Pause { run: RunId, paused: bool },
     /// Run this many at once from now on; those above go on.
     Slots(u32),
 }
 
 /// A task whose content may still be in storage.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineTask {
     pub program: BlobId,
     pub arguments: Vec<String>,
@@ -205,6 +211,48 @@ pub struct EngineTask {
     pub files: Vec<NamedData>,
     pub limits: Limits,
     pub seed: u64,
+    /// The same bits in every engine, NaNs included, at a price in speed.
+    pub bit_exact: bool,
+    /// What its snapshots are sealed with: the unit's own, known to its owner and its runner.
+    pub key: SealKey,
+    /// Where it goes on; none: at its first instruction.
+    pub from: Option<SnapshotRef>,
+}
+
+/// A key that snapshots of one unit are sealed with. Not shown in logs.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealKey(pub [u8; 32]);
+
+impl std::fmt::Debug for SealKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SealKey(..)")
+    }
+}
+
+/// A snapshot in storage: sealed, and whole or relative to a base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotRef {
+    pub blob: BlobRef,
+    /// The whole snapshot that `blob` is relative to.
+    pub base: Option<BlobRef>,
+    /// The hash of the task's state: the same wherever and however it was taken.
+    pub root: [u8; 32],
+    /// Used from the first instruction on.
+    pub fuel: u64,
+}
+
+/// A snapshot fresh from the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Sealed.
+    pub bytes: Bytes,
+    /// The whole snapshot that these are relative to: the last one that this run gave, or the
+    /// one that it began from.
+    pub base: Option<BlobId>,
+    pub root: [u8; 32],
+    pub fuel: u64,
+    /// How long the task stood still for it, microseconds.
+    pub pause_us: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -214,6 +262,18 @@ pub enum EngineReply {
     /// The engine could not do its part (out of memory, a missing blob, a crash of its own):
     /// says nothing about the task, which can run elsewhere.
     Broken { run: RunId, error: String },
+    /// What was asked for, or why there is none; without one the run goes on. `stopped`: the run
+    /// is over and nothing else is said of it. A run that had not begun stops with `NotBegun`.
+    Snapshot { run: RunId, taken: Result<Taken, NoSnapshot>, stopped: bool },
+}
+
+/// Why there is no snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoSnapshot {
+    /// It has executed nothing, or nothing since it was resumed: what it began from is its state.
+    NotBegun,
+    /// This program cannot be suspended, or not now; in words.
+    Immobile(String),
 }
 
 /// What a node tells the world around it.

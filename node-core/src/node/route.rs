@@ -83,6 +83,7 @@ impl Node {
             NodeInput::Engine(EngineReply::Broken { run, error }) => {
                 self.push(Step::Runner, runner::Command::Broken { run, error });
             }
+            NodeInput::Engine(EngineReply::Snapshot { .. }) => {}
             NodeInput::Command(command) => match command {
                 Command::Submit { job, spec } => {
                     self.push(Step::Client, client::Command::Submit { job, spec: Box::new(spec) });

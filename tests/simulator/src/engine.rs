@@ -39,6 +39,7 @@ impl Engine {
                 self.queue.retain(|(queued, _)| *queued != run);
             }
             EngineRequest::Slots(slots) => self.slots = slots,
+            EngineRequest::Snapshot { .. } | EngineRequest::Pause { .. } => {}
         }
     }
 
@@ -68,7 +69,9 @@ impl Engine {
 
     /// Whether the run was still wanted.
     pub fn is_over(&mut self, reply: &EngineReply) -> bool {
-        let (EngineReply::Ended { run, .. } | EngineReply::Broken { run, .. }) = reply;
+        let (EngineReply::Ended { run, .. }
+        | EngineReply::Broken { run, .. }
+        | EngineReply::Snapshot { run, .. }) = reply;
         self.running.remove(run)
     }
 }
@@ -111,6 +114,9 @@ mod tests {
             files: vec![],
             limits: Default::default(),
             seed: 0,
+            bit_exact: false,
+            key: Default::default(),
+            from: None,
         };
         for run in 0..2 {
             engine.request(EngineRequest::Run { run: RunId(run), task: task(BlobId::of(&program)) });

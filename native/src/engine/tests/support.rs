@@ -119,6 +119,9 @@ impl World {
             files: Vec::new(),
             limits: Limits::default(),
             seed: 1,
+            bit_exact: false,
+            key: Default::default(),
+            from: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::node::host::{EngineTask, RunId};
+use crate::node::host::{EngineTask, RunId, SealKey};
 use crate::protocol::Cx;
 use crate::work::message::{Batch, Lease, ToOwner};
 use crate::work::spec::{BlobRef, Data, NamedData, Template, UnitSpec};
@@ -266,6 +266,9 @@ fn task_of(job: &Job, index: u32, spec: Option<&UnitSpec>) -> EngineTask {
         files,
         limits: template.limits,
         seed,
+        bit_exact: false,
+        key: SealKey::default(),
+        from: None,
     }
 }
 

@@ -132,6 +132,7 @@ impl Pool {
         match request {
             EngineRequest::Run { run, task } => self.enqueue(run, task, world),
             EngineRequest::Kill { run } => self.kill(now, run),
+            EngineRequest::Snapshot { .. } | EngineRequest::Pause { .. } => {}
             EngineRequest::Slots(n) => self.wanted = n.min(MAX_SLOTS) as usize,
         }
     }

@@ -91,6 +91,9 @@ impl Story {
             files: Vec::new(),
             limits: Limits { time_us: 10_000_000, ..Limits::default() },
             seed: 0,
+            bit_exact: false,
+            key: SealKey::default(),
+            from: None,
         };
         change(&mut task);
         self.request(EngineRequest::Run { run: RunId(run), task });
