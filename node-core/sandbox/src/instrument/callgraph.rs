@@ -1,32 +1,45 @@
-//! Which functions are instrumented, which recurse, and what calling the others costs.
+//! What each function needs: whether it can be suspended, whether it counts fuel, whether it
+//! counts how deep it is called, and what calling it costs.
 //!
-//! A function is instrumented if it has a loop, does work that depends on an operand, is part of
-//! a cycle of the call graph, waits for the host, is too much work to go unpolled, or calls a
-//! function that is. An indirect call counts as one of every function of its type that a table
-//! can hold. Callees are judged before callers, so one pass over the components is enough.
+//! - A function is *suspendable* if it has a loop, is part of a cycle of the call graph, waits for
+//!   the host, is too much work to go unpolled, or calls a suspendable one.
+//! - Of the others those *count* that do work which depends on an operand, that have much cheaper
+//!   ways than their most expensive one, or that call one that counts. Their work is charged as it
+//!   is done, but nothing in them is ever suspended.
+//! - What is left is *free*: its callers pay for its most expensive way.
+//!
+//! An indirect call counts as one of every function of its type that a table can hold. Callees are
+//! judged before callers, so one pass over the components is enough.
 
+use super::Options;
+use super::canonical;
+use super::depth;
 use super::operators;
 use super::refusal::Refusal;
 use super::survey::{Survey, invalid};
-use std::collections::BTreeSet;
-use wasmparser::{FunctionBody, Operator};
+use std::collections::{BTreeMap, BTreeSet};
+use wasmparser::{FuncType, FunctionBody, Operator, ValType};
 
 /// Work that a function may do unpolled.
-/// Our choice: some microseconds, and few functions are longer without a loop.
-const MOST_UNPOLLED: u64 = 400;
+/// Our choice: a microsecond; a function may call many that do.
+const MOST_UNPOLLED: u64 = 1000;
+/// The same for one that its callers pay for: no more is charged too much.
+const MOST_FREE: u64 = 60;
 
 /// What callers must know of a function, or of all that an indirect call may reach.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Callee {
-    /// It can be suspended.
-    pub(super) instrumented: bool,
-    /// It is part of a cycle.
-    pub(super) recursive: bool,
-    /// It is, or it calls what is.
-    pub(super) counts_depth: bool,
+    /// It takes the fuel as its last parameter, and returns it as its last result.
+    pub(super) counts: bool,
+    /// It can be suspended. Of the module's own functions, only those that count.
+    pub(super) suspends: bool,
+    /// It is a host function that may wait, or an indirect call may reach one.
+    pub(super) waits: bool,
+    /// What it adds to the depth: every cycle has one that does.
+    pub(super) depth: u32,
     /// It may call the host.
     pub(super) calls_host: bool,
-    /// If not instrumented: the most it can cost, beside the call itself.
+    /// If not suspendable: the most it can cost, beside the call itself.
     pub(super) cost: u32,
 }
 
@@ -38,7 +51,7 @@ pub(super) struct CallGraph {
 }
 
 impl CallGraph {
-    pub(super) fn of(survey: &Survey<'_>, blocking: &[(String, String)]) -> Result<CallGraph, Refusal> {
+    pub(super) fn of(survey: &Survey<'_>, options: &Options) -> Result<CallGraph, Refusal> {
         let functions = survey.functions.len();
         let mut graph = CallGraph {
             nodes: vec![Callee::default(); functions + survey.types.len()],
@@ -47,11 +60,11 @@ impl CallGraph {
         };
         let mut facts = Vec::with_capacity(graph.nodes.len());
         for (module, name) in &survey.imports {
-            let blocks = blocking.iter().any(|(m, n)| m == module && n == name);
-            facts.push(Facts { inherent: blocks, host: true, edges: Vec::new() });
+            let waits = options.blocking.iter().any(|(m, n)| m == module && n == name);
+            facts.push(Facts { suspends: waits, waits, host: true, ..Facts::default() });
         }
         for body in &survey.bodies {
-            facts.push(Facts::of(body, &graph)?);
+            facts.push(Facts::of(body, &graph, survey)?);
         }
         facts.resize_with(graph.nodes.len(), Facts::default);
         for &function in &survey.address_taken {
@@ -59,9 +72,11 @@ impl CallGraph {
             let node = graph.indirect_node(*ty);
             facts[node].edges.push(function as usize);
         }
+        graph.unite_lookalikes(&mut facts, survey);
         for component in components(&facts) {
             graph.judge(&component, &facts, survey)?;
         }
+        graph.count_in_tables(&facts, survey);
         Ok(graph)
     }
 
@@ -86,62 +101,136 @@ impl CallGraph {
         self.functions + self.same_type.get(ty as usize).map_or(0, |ty| *ty as usize)
     }
 
+    /// Free functions count too if all their callers do and indirect calls pass them fuel: without
+    /// a thunk between, engines can put them in their callers' place.
+    fn count_in_tables(&mut self, facts: &[Facts], survey: &Survey<'_>) {
+        let mut has_free_callers: BTreeSet<usize> = BTreeSet::new();
+        for (node, facts) in facts.iter().enumerate().take(self.functions) {
+            if !self.nodes[node].counts {
+                has_free_callers.extend(&facts.edges);
+            }
+        }
+        for &function in survey.address_taken.iter().filter(|function| **function >= survey.imported()) {
+            let Some(ty) = survey.functions.get(function as usize) else { continue };
+            if self.indirect(*ty).counts && !has_free_callers.contains(&(function as usize)) {
+                self.nodes[function as usize].counts = true;
+            }
+        }
+    }
+
+    /// A type with the fuel added may be one that the program has. Where an indirect call could
+    /// take functions of the one for the other, both get it, and stay apart.
+    fn unite_lookalikes(&self, facts: &mut [Facts], survey: &Survey<'_>) {
+        let mut used: Vec<bool> = facts.iter().map(|facts| !facts.edges.is_empty()).collect();
+        for &callee in facts.iter().flat_map(|facts| &facts.edges) {
+            used[callee] = true;
+        }
+        let mut index = BTreeMap::new();
+        for (i, ty) in survey.types.iter().enumerate() {
+            index.entry(ty).or_insert(i as u32);
+        }
+        for (ty, &i) in &index {
+            let Some(&other) = index.get(&counting_type(ty)) else { continue };
+            let (a, b) = (self.indirect_node(i), self.indirect_node(other));
+            if used[a] && used[b] {
+                facts[a].edges.push(b);
+                facts[b].edges.push(a);
+            }
+        }
+    }
+
     /// Of functions that call each other, all callees outside being judged.
     fn judge(&mut self, component: &[usize], facts: &[Facts], survey: &Survey<'_>) -> Result<(), Refusal> {
-        let own = |node: &usize| component.contains(node);
         let recursive = match component {
             [one] => facts[*one].edges.contains(one),
             _ => true,
         };
-        let mut all =
-            Callee { recursive, instrumented: recursive, counts_depth: recursive, ..Callee::default() };
+        let mut all = Callee { suspends: recursive, ..Callee::default() };
         for &node in component {
-            all.instrumented |= facts[node].inherent;
+            all.suspends |= facts[node].suspends;
+            all.counts |= facts[node].counts;
+            all.waits |= facts[node].waits;
             all.calls_host |= facts[node].host;
             // In a cycle every edge is either inside or leads to what was judged.
-            for callee in facts[node].edges.iter().filter(|edge| recursive || !own(edge)) {
+            for callee in &facts[node].edges {
                 let callee = &self.nodes[*callee];
-                all.instrumented |= callee.instrumented;
-                all.counts_depth |= callee.counts_depth;
+                all.suspends |= callee.suspends;
+                all.counts |= callee.counts;
+                // Only an indirect call passes its arguments on.
+                all.waits |= callee.waits && node >= self.functions;
                 all.calls_host |= callee.calls_host;
                 all.cost = all.cost.max(callee.cost);
             }
         }
-        if let ([node], false) = (component, all.instrumented) {
+        if let ([node], false) = (component, all.suspends) {
             let body = node.checked_sub(survey.imports.len()).and_then(|i| survey.bodies.get(i));
             if let Some(body) = body.filter(|_| *node < self.functions) {
                 let cost = worst_path(body, self)?;
-                all.instrumented = cost > MOST_UNPOLLED;
+                all.suspends = cost > MOST_UNPOLLED;
+                all.counts |= cost > MOST_FREE;
                 all.cost = cost.min(MOST_UNPOLLED) as u32;
             }
         }
+        // A host function keeps its type.
+        all.counts = (all.counts || all.suspends) && component[0] >= survey.imports.len();
         for &node in component {
             self.nodes[node] = all;
         }
+        if recursive {
+            let weights = |node: usize| self.weight(node, survey);
+            for (node, depth) in
+                depth::counting(component, |node| &facts[node].edges, self.functions, weights)
+            {
+                self.nodes[node].depth = depth;
+            }
+        }
         Ok(())
     }
+
+    /// What a call of a function takes of the engine's stack, as far as can be told without the
+    /// engine. Only that all engines count the same matters.
+    fn weight(&self, node: usize, survey: &Survey<'_>) -> u32 {
+        let body = node.checked_sub(survey.imports.len()).and_then(|i| survey.bodies.get(i));
+        let Some(body) = body.filter(|_| node < self.functions) else { return 0 };
+        let params = survey.signature(node as u32).map_or(0, |ty| ty.params().len() as u32);
+        let declared = body.get_locals_reader().into_iter().flatten().flatten();
+        let locals = declared.fold(params, |sum, (count, _)| sum.saturating_add(count));
+        locals.saturating_mul(8).saturating_add(80)
+    }
+}
+
+/// The type of a function that takes and returns fuel.
+pub(super) fn counting_type(ty: &FuncType) -> FuncType {
+    let with_fuel = |types: &[ValType]| types.iter().copied().chain([ValType::I64]).collect::<Vec<_>>();
+    FuncType::new(with_fuel(ty.params()), with_fuel(ty.results()))
 }
 
 /// What a function does by itself.
 #[derive(Default)]
 struct Facts {
-    /// Reason enough to instrument it.
-    inherent: bool,
+    /// Reason enough to suspend it.
+    suspends: bool,
+    /// Reason enough to count in it.
+    counts: bool,
+    waits: bool,
     host: bool,
     edges: Vec<usize>,
 }
 
 impl Facts {
-    fn of(body: &FunctionBody<'_>, graph: &CallGraph) -> Result<Facts, Refusal> {
+    fn of(body: &FunctionBody<'_>, graph: &CallGraph, survey: &Survey<'_>) -> Result<Facts, Refusal> {
         let mut edges = BTreeSet::new();
-        let mut inherent = false;
+        let mut facts = Facts::default();
         for op in body.get_operators_reader().map_err(invalid)? {
-            match op.map_err(invalid)? {
-                Operator::Loop { .. }
-                | Operator::MemoryGrow { .. }
+            let op = op.map_err(invalid)?;
+            // What observes floats is rewritten.
+            facts.counts |= survey.bit_exact && canonical::observes(&op, survey);
+            match op {
+                Operator::Loop { .. } => facts.suspends = true,
+                Operator::MemoryGrow { .. }
                 | Operator::MemoryCopy { .. }
                 | Operator::MemoryFill { .. }
-                | Operator::MemoryInit { .. } => inherent = true,
+                | Operator::MemoryInit { .. } => facts.counts = true,
                 Operator::Call { function_index } => {
                     edges.insert(function_index as usize);
                 }
@@ -151,7 +240,8 @@ impl Facts {
                 _ => {}
             }
         }
-        Ok(Facts { inherent, host: false, edges: edges.into_iter().collect() })
+        facts.edges = edges.into_iter().collect();
+        Ok(facts)
     }
 }
 

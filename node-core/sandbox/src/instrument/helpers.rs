@@ -11,10 +11,8 @@ pub(super) const HEADER: u32 = 8;
 /// Indices of the added functions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Helpers {
-    /// Size, point: completes the frame whose values lie behind the newest.
+    /// Size, point, fuel: suspends, and completes the frame whose values lie behind the newest.
     pub(super) push: u32,
-    /// Size, point, fuel: the same for the first, when suspending begins.
-    pub(super) suspend: u32,
     /// Size: takes the newest frame, whose values have been read.
     pub(super) pop: u32,
     /// `memory.grow`, with the frame area out of the program's sight.
@@ -22,8 +20,10 @@ pub(super) struct Helpers {
 }
 
 impl Helpers {
+    pub(super) const COUNT: u32 = 3;
+
     pub(super) fn after(count: u32) -> Helpers {
-        Helpers { push: count, suspend: count + 1, pop: count + 2, grow: count + 3 }
+        Helpers { push: count, pop: count + 1, grow: count + 2 }
     }
 
     /// Type and body of each, in the order of their indices. `largest`: no frame has more bytes.
@@ -36,19 +36,10 @@ impl Helpers {
     ) -> Vec<(u32, Function)> {
         use ValType::{I32, I64};
         vec![
-            (types.function(&[I32, I32], &[]), push(globals, largest)),
-            (types.function(&[I32, I32, I64], &[]), self.suspend(globals)),
+            (types.function(&[I32, I32, I64], &[]), push(globals, largest)),
             (types.function(&[I32], &[]), pop(globals, pages)),
             (types.function(&[I32], &[I32]), grow(globals, pages)),
         ]
-    }
-
-    fn suspend(&self, globals: &Globals) -> Function {
-        function(&[], |i| {
-            i.i32_const(state::UNWIND).global_set(globals.state);
-            i.local_get(2).global_set(globals.fuel);
-            i.local_get(0).local_get(1).call(self.push).end();
-        })
     }
 }
 
@@ -63,7 +54,10 @@ const WORD: MemArg = MemArg { offset: 0, align: 2, memory_index: 0 };
 fn push(globals: &Globals, largest: u32) -> Function {
     const SIZE: u32 = 0;
     const POINT: u32 = 1;
+    const FUEL: u32 = 2;
     function(&[], |i| {
+        i.i32_const(state::UNWIND).global_set(globals.state);
+        i.local_get(FUEL).global_set(globals.fuel);
         i.global_get(globals.top).local_get(POINT).i32_store(WORD);
         i.global_get(globals.top).local_get(SIZE).i32_add().global_set(globals.top);
         // There must be room for the next, whichever function it is of: values are stored unasked.

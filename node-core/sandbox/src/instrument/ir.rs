@@ -26,6 +26,18 @@ pub(super) enum Inst {
     Tee(Local),
     /// What the operators since the last of these cost.
     Cost(u32),
+    Const(i32),
+    GlobalGet(u32),
+    GlobalSet(u32),
+    /// A call that needs nothing.
+    PlainCall(u32),
+    /// Makes the topmost operand, a float of this type, canonical if it is a NaN.
+    Canonical(ValType),
+    /// Pushes a zero.
+    Zero(ValType),
+    Drop,
+    /// Pushes a reference to a function.
+    RefFunc(u32),
     MemorySize,
     MemoryGrow,
     /// An operator whose topmost operand says how many bytes it moves.
@@ -52,6 +64,8 @@ pub(super) enum Inst {
     /// Into [`Body::tables`].
     BrTable(u32),
     Unreachable,
+    /// Behind a call that was not expected to return: suspends at this point, or traps.
+    Doomed(u32),
     /// Into [`Body::calls`].
     Call(u32),
 }
@@ -94,12 +108,14 @@ pub(super) enum Entry {
 pub(super) struct CallSite {
     pub(super) start: u32,
     pub(super) end: u32,
+    /// Of a direct call.
+    pub(super) function: Option<u32>,
+    /// Of an indirect call that passes fuel: its type with the fuel, and its table.
+    pub(super) indirect: Option<(u32, u32)>,
+    /// The callee takes and returns the fuel. Otherwise a host function finds it in the global.
+    pub(super) passes_fuel: bool,
     /// Where it can be suspended.
     pub(super) point: Option<u32>,
-    /// Whether the callee, or a host function below it, reads and changes the fuel.
-    pub(super) syncs_fuel: bool,
-    /// Whether the callee counts its depth.
-    pub(super) sets_depth: bool,
     /// Locals that the call needs when it is made again.
     pub(super) uses: Vec<Local>,
 }
@@ -112,14 +128,18 @@ pub(super) struct Body {
     pub(super) scopes: Vec<Scope>,
     pub(super) calls: Vec<CallSite>,
     pub(super) tables: Vec<Box<[Label]>>,
-    /// Parameters first.
+    /// Parameters first, then those of [`Body::ADDED`].
     pub(super) locals: Vec<ValType>,
     pub(super) params: u32,
     pub(super) results: Vec<ValType>,
     /// How many points there are. Point 0 is the function's entry.
     pub(super) points: u32,
-    /// How deep this call lies, if it or what it calls recurses.
-    pub(super) depth: Option<Local>,
+    /// Whether it can be suspended. If not, it has no points but for the entry, and does not poll.
+    pub(super) suspends: bool,
+    /// What it adds to the depth.
+    pub(super) depth: u32,
+    /// With [`super::Options::bit_exact`]: an f32 and an f64 for moments.
+    pub(super) exact: Option<[Local; 2]>,
 }
 
 impl Body {
@@ -141,6 +161,16 @@ impl Body {
             }
             other => other,
         }
+    }
+
+    /// Locals that stand between the program's parameters and its other locals: the fuel, which is
+    /// the last parameter, the point on the way to being suspended, two for moments. What is used
+    /// often has a short number.
+    pub(super) const ADDED: u32 = 4;
+
+    /// The fuel comes behind the program's own parameters.
+    pub(super) fn fuel(&self) -> Local {
+        self.params
     }
 
     pub(super) fn local(&mut self, ty: ValType) -> Local {

@@ -1,5 +1,6 @@
 //! What the host finds in an instrumented module: names, numbers, and where frames lie.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wasmparser::ValType;
 
 /// All that the pass exports begins like this, and nothing of the program may.
@@ -26,7 +27,7 @@ pub mod state {
 }
 
 /// How to drive an instrumented module, and what to save of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// The name that its memory is exported under.
     pub memory: String,
@@ -41,9 +42,10 @@ pub struct Layout {
 }
 
 /// A mutable global of the program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GlobalSlot {
     pub index: u32,
+    #[serde(serialize_with = "put_type", deserialize_with = "get_type")]
     pub ty: ValType,
     /// The name that the global is exported under.
     pub export: String,
@@ -53,10 +55,36 @@ pub struct GlobalSlot {
 }
 
 /// The names of two exported functions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accessors {
     pub get: String,
     pub set: String,
+}
+
+impl GlobalSlot {
+    /// Its type as in a module's binary form: the types that a snapshot can hold, and no other.
+    pub fn code(ty: ValType) -> Option<u8> {
+        Some(match ty {
+            ValType::I32 => 0x7f,
+            ValType::I64 => 0x7e,
+            ValType::F32 => 0x7d,
+            ValType::F64 => 0x7c,
+            ValType::V128 => 0x7b,
+            ValType::Ref(_) => return None,
+        })
+    }
+}
+
+fn put_type<S: Serializer>(ty: &ValType, serializer: S) -> Result<S::Ok, S::Error> {
+    let code = GlobalSlot::code(*ty).ok_or(serde::ser::Error::custom("a reference cannot be moved"))?;
+    serializer.serialize_u8(code)
+}
+
+fn get_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ValType, D::Error> {
+    let code = u8::deserialize(deserializer)?;
+    let all = [ValType::I32, ValType::I64, ValType::F32, ValType::F64, ValType::V128];
+    let found = all.into_iter().find(|ty| GlobalSlot::code(*ty) == Some(code));
+    found.ok_or(serde::de::Error::custom("no type of a global that can be moved"))
 }
 
 /// Indices of the globals that the pass adds.

@@ -69,6 +69,11 @@ impl Walk<'_> {
                     self.spend(1)?;
                     live.fill(0);
                 }
+                Inst::Doomed(point) => {
+                    self.spend(1)?;
+                    live.fill(0);
+                    self.record(*point, &live, Local::MAX)?;
+                }
                 Inst::Br(to) | Inst::Guard(to) => {
                     self.spend(1)?;
                     live.clone_from(&self.labels[*to as usize]);

@@ -17,28 +17,34 @@
 //!     result = call(function, anything)
 //! ```
 //! A snapshot is the memory up to the address in [`layout::TOP`] (beyond it all is zero), that
-//! address, the memory's size, [`layout::DEPTH`], and [`Layout::globals`]. It must be put into a module that the same [`INSTRUMENT_VERSION`] made of
-//! the same program with the same options.
+//! address, the memory's size, [`layout::DEPTH`], and [`Layout::globals`]. It must be put into a
+//! module that the same [`INSTRUMENT_VERSION`] made of the same program with the same options.
 //!
 //! A host function of [`Options::blocking`] that must wait sets the state to UNWIND and the fuel to
 //! -1 (having read what is left) and returns anything. When the task is resumed, it is called
 //! again, with the same arguments, sees the state REWIND, and sets the state to RUN and the fuel to
 //! the new slice before it returns. In every host call the global has the fuel that is left, and
-//! the host may lower it. After a trap it has what was left before the last call.
+//! the host may lower it. After a trap it has what was left when the host was last called or the
+//! slice began, or what was left at the trap if it was the pass that stopped the program.
 //!
 //! A trap leaves [`layout::state::TOO_DEEP`] or [`layout::state::FRAMES_FULL`] in the state if it
 //! was the pass that stopped the program.
 //!
 //! # What is where
-//! `survey` reads the module, `callgraph` decides which functions are instrumented. Such a function
+//! `survey` reads the module, `callgraph` decides what each function needs. One that counts fuel
 //! is read by `lower` into `ir`, `peel` and `unroll` copy loops, `fuel` decides where it pays,
 //! `liveness` what is saved, and `emit` writes it, in the shape that is drawn there. `helpers` are functions added for all others to call, `write` puts the module together.
 //!
 //! # What is not kept
 //! Accesses within the last pages, just beyond the program's own memory, do not trap. A program that
-//! never does that (all that do not trap there) sees no difference.
+//! never does that (all that do not trap there) sees no difference. A function that the host takes
+//! from a table or gets as a reference may take and return one i64 more, the fuel; only what is
+//! exported by name is as it was.
 
+mod adapters;
 mod callgraph;
+mod canonical;
+mod depth;
 mod emit;
 mod fuel;
 mod helpers;
@@ -58,6 +64,7 @@ mod write;
 pub use layout::{Accessors, GlobalSlot, Layout};
 pub use refusal::{Place, Refusal};
 
+use adapters::Adapters;
 use callgraph::CallGraph;
 use emit::{Context, Stop};
 use helpers::Helpers;
@@ -65,9 +72,10 @@ use layout::Globals;
 use survey::{Survey, invalid};
 use types::BlockTypes;
 use wasmparser::{FuncValidatorAllocations, Operator, Parser, ValidPayload, Validator};
+use write::Parts;
 
 /// Part of the key of every cached module and of every snapshot: raise it when the pass changes.
-pub const INSTRUMENT_VERSION: u32 = 1;
+pub const INSTRUMENT_VERSION: u32 = 2;
 
 /// A 32-bit address space.
 const PAGES: u64 = 65_536;
@@ -82,6 +90,10 @@ pub struct Options {
     /// How deep functions may call themselves, in bytes of stack that the pass reckons for it.
     /// Less than what any engine has, so that all stop at the same call.
     pub stack_bytes: u32,
+    /// Every NaN that can be observed is the canonical one: engines, and tiers of one engine, make
+    /// different ones. A NaN whose bits the program chose may become canonical too where it has
+    /// been in a local. Vector arithmetic on floats is refused.
+    pub bit_exact: bool,
     /// Imports (module and name) that may wait, and that a task can be suspended in.
     pub blocking: Vec<(String, String)>,
 }
@@ -89,11 +101,12 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            // Our choice: eight times what the stack below can hold.
-            frame_pages: 64,
+            // Our choice: twice what the stack below can hold. In V8 a fresh memory costs by its size.
+            frame_pages: 16,
             memory_max_pages: PAGES as u32,
             // Our choice: half of V8's default stack of a megabyte.
             stack_bytes: 512 << 10,
+            bit_exact: false,
             blocking: Vec::new(),
         }
     }
@@ -110,20 +123,23 @@ pub struct Instrumented {
 /// [`INSTRUMENT_VERSION`] only.
 pub fn instrument(wasm: &[u8], options: &Options) -> Result<Instrumented, Refusal> {
     let options = Options { frame_pages: options.frame_pages.clamp(1, 4096), ..options.clone() };
-    let survey = Survey::of(wasm)?;
-    let graph = CallGraph::of(&survey, &options.blocking)?;
+    let survey = Survey::of(wasm, options.bit_exact)?;
+    let graph = CallGraph::of(&survey, &options)?;
     let globals = Globals::after(survey.globals.len() as u32);
     let helpers = Helpers::after(survey.functions.len() as u32);
     let mut types = BlockTypes::new(&survey.types);
+    let adapters = Adapters::of(&survey, &graph, survey.functions.len() as u32 + Helpers::COUNT);
     let context = Context {
         wasm,
+        adapters: &adapters,
         globals,
         helpers,
         frame_pages: options.frame_pages,
         stack_bytes: options.stack_bytes,
     };
     let functions = functions(&survey, &graph, &mut types, &context)?;
-    let (wasm, layout) = write::write(wasm, &survey, &options, &globals, &helpers, types, functions)?;
+    let parts = Parts { survey: &survey, graph: &graph, options: &options, context: &context, functions };
+    let (wasm, layout) = write::write(parts, types)?;
     Ok(Instrumented { wasm, layout })
 }
 
@@ -151,7 +167,7 @@ fn functions(
         };
         let index = function.index;
         let callee = graph.function(index);
-        if !callee.instrumented {
+        if !callee.counts {
             bodies.push(plain(&body, context)?);
             continue;
         }
@@ -165,7 +181,7 @@ fn functions(
             let what = "has too many locals that live across too many calls";
             return Err(Refusal::TooLarge { function: place(), what });
         };
-        let body = emit::emit(context, &lowered, &live, callee.recursive).map_err(|stop| match stop {
+        let body = emit::emit(context, &lowered, &live).map_err(|stop| match stop {
             Stop::LiveReference => Refusal::LiveReference { function: place() },
             Stop::TooLarge => {
                 Refusal::TooLarge { function: place(), what: "becomes larger than engines take" }
@@ -183,12 +199,23 @@ fn plain(body: &wasmparser::FunctionBody<'_>, context: &Context<'_>) -> Result<V
     let (mut out, mut copied) = (Vec::with_capacity(range.len()), range.start);
     let mut reader = body.get_operators_reader().map_err(invalid)?;
     while !reader.eof() {
-        if let Operator::MemorySize { .. } = reader.read().map_err(invalid)? {
-            let at = reader.original_position();
-            out.extend_from_slice(&context.wasm[copied..at]);
-            wasm_encoder::InstructionSink::new(&mut out).i32_const(context.frame_pages as i32).i32_sub();
-            copied = at;
+        let start = reader.original_position();
+        let op = reader.read().map_err(invalid)?;
+        let end = reader.original_position();
+        match op {
+            Operator::MemorySize { .. } => {
+                out.extend_from_slice(&context.wasm[copied..end]);
+                let mut sink = wasm_encoder::InstructionSink::new(&mut out);
+                sink.i32_const(context.frame_pages as i32).i32_sub();
+            }
+            Operator::RefFunc { function_index } => {
+                out.extend_from_slice(&context.wasm[copied..start]);
+                let taken = context.adapters.taken(function_index);
+                wasm_encoder::InstructionSink::new(&mut out).ref_func(taken);
+            }
+            _ => continue,
         }
+        copied = end;
     }
     out.extend_from_slice(&context.wasm[copied..range.end]);
     Ok(out)

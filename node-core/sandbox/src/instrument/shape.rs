@@ -3,7 +3,7 @@
 use super::callgraph::CallGraph;
 use super::refusal::Refusal;
 use super::survey::invalid;
-use wasmparser::{FunctionBody, Operator};
+use wasmparser::{FunctionBody, Operator, OperatorsReader};
 
 /// Blocks may nest so deep. Our choice: ten times what compilers produce, and no nesting makes
 /// the pass slow.
@@ -24,8 +24,9 @@ pub(super) fn shapes(body: &FunctionBody<'_>, graph: &CallGraph) -> Result<Optio
     let mut open: Vec<usize> = Vec::new();
     // How many blocks deep the operators are that nothing reaches.
     let mut dead: Option<usize> = None;
-    for op in body.get_operators_reader().map_err(invalid)? {
-        let op = op.map_err(invalid)?;
+    let mut reader = body.get_operators_reader().map_err(invalid)?;
+    while !reader.eof() {
+        let op = reader.read().map_err(invalid)?;
         match &op {
             Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } => {
                 if matches!(op, Operator::Loop { .. }) && dead.is_none() {
@@ -52,7 +53,9 @@ pub(super) fn shapes(body: &FunctionBody<'_>, graph: &CallGraph) -> Result<Optio
                 dead = dead.or(Some(0));
             }
             Operator::Call { .. } | Operator::CallIndirect { .. }
-                if dead.is_none() && graph.callee(&op).is_some_and(|callee| callee.instrumented) =>
+                if dead.is_none()
+                    && graph.callee(&op).is_some_and(|callee| callee.suspends)
+                    && doomed(&op, &reader, graph).is_none() =>
             {
                 mark(&mut shapes, &open);
             }
@@ -60,6 +63,17 @@ pub(super) fn shapes(body: &FunctionBody<'_>, graph: &CallGraph) -> Result<Optio
         }
     }
     Ok(Some(shapes))
+}
+
+/// The function that an operator calls and that never returns, as far as the program knows: such
+/// calls share a resume point at the function's end.
+pub(super) fn doomed(op: &Operator<'_>, after: &OperatorsReader<'_>, graph: &CallGraph) -> Option<u32> {
+    let Operator::Call { function_index } = op else { return None };
+    let callee = graph.function(*function_index);
+    let next = after.clone().read();
+    // A host function that waits must be asked again with the same arguments.
+    let doomed = callee.suspends && !callee.waits && matches!(next, Ok(Operator::Unreachable));
+    doomed.then_some(*function_index)
 }
 
 /// Every open block holds a point. Stops at the first that is known to: so do all around it.

@@ -1,5 +1,6 @@
 //! What a module has: one validated pass over it.
 
+use super::canonical;
 use super::layout::PREFIX;
 use super::operators;
 use super::refusal::{Place, Refusal};
@@ -43,18 +44,22 @@ pub(super) struct Survey<'a> {
     pub(super) globals: Vec<GlobalType>,
     /// Functions that a table can hold.
     pub(super) address_taken: BTreeSet<u32>,
+    /// Functions that are exported.
+    pub(super) exported: BTreeSet<u32>,
     pub(super) memory_export: Option<&'a str>,
     pub(super) start: Option<u32>,
+    /// [`super::Options::bit_exact`]
+    pub(super) bit_exact: bool,
     names: BTreeMap<u32, &'a str>,
 }
 
 impl<'a> Survey<'a> {
-    pub(super) fn of(wasm: &'a [u8]) -> Result<Survey<'a>, Refusal> {
+    pub(super) fn of(wasm: &'a [u8], bit_exact: bool) -> Result<Survey<'a>, Refusal> {
         let unsupported = validate(wasm, SUPPORTED).err();
         if let Some(error) = &unsupported {
             validate(wasm, KNOWN).map_err(|_| Refusal::Invalid(error.to_string()))?;
         }
-        let mut survey = Survey::default();
+        let mut survey = Survey { bit_exact, ..Survey::default() };
         for payload in Parser::new(0).parse_all(wasm) {
             survey.payload(payload.map_err(invalid)?)?;
         }
@@ -164,8 +169,14 @@ impl<'a> Survey<'a> {
                     if export.name.starts_with(PREFIX) {
                         return Err(Refusal::ReservedExport(export.name.chars().take(200).collect()));
                     }
-                    if export.kind == ExternalKind::Memory {
-                        self.memory_export.get_or_insert(export.name);
+                    match export.kind {
+                        ExternalKind::Memory => {
+                            self.memory_export.get_or_insert(export.name);
+                        }
+                        ExternalKind::Func => {
+                            self.exported.insert(export.index);
+                        }
+                        _ => {}
                     }
                 }
             }
@@ -224,7 +235,8 @@ impl<'a> Survey<'a> {
             if let Operator::RefFunc { function_index } = op {
                 self.address_taken.insert(function_index);
             }
-            if let Some(advice) = operators::refused(&op) {
+            let inexact = if self.bit_exact { canonical::refused(&op) } else { None };
+            if let Some(advice) = operators::refused(&op).or(inexact) {
                 let instruction = operators::name(&op);
                 return Err(Refusal::Instruction { instruction, function: self.place(function), advice });
             }

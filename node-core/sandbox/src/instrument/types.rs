@@ -1,5 +1,6 @@
 //! Types: the encoder's for the parser's, and block types that the program does not have.
 
+use super::callgraph::counting_type;
 use std::collections::BTreeMap;
 use wasm_encoder::BlockType;
 use wasmparser::{FuncType, ValType};
@@ -30,6 +31,12 @@ impl BlockTypes {
         self.added.push(ty.clone());
         self.index.insert(ty, index);
         index
+    }
+
+    /// The index of a type with the fuel added.
+    pub(super) fn counting(&mut self, ty: &FuncType) -> u32 {
+        let ty = counting_type(ty);
+        self.function(ty.params(), ty.results())
     }
 
     /// Of a block that takes nothing.

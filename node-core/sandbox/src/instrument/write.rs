@@ -1,23 +1,27 @@
 //! Puts the new module together: what the program has, as it is, with what the pass adds behind.
 
-use super::helpers::Helpers;
+use super::adapters::Adapters;
+use super::callgraph::CallGraph;
+use super::emit::Context;
 use super::layout::{Accessors, DEPTH, FUEL, GlobalSlot, Globals, Layout, PREFIX, REFUEL, STATE, TOP};
 use super::refusal::Refusal;
 use super::survey::{Survey, invalid};
 use super::types::{BlockTypes, encode};
 use super::{Functions, Options, PAGES};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::ops::Range;
+use wasm_encoder::reencode::{self, Reencode};
 use wasm_encoder::{
-    CodeSection, ConstExpr, Encode, ExportKind, ExportSection, Function, FunctionSection, GlobalSection,
-    GlobalType, MemorySection, MemoryType, Module, RawSection, TypeSection,
+    CodeSection, ConstExpr, ElementSection, Elements, Encode, ExportKind, ExportSection, Function,
+    FunctionSection, GlobalSection, GlobalType, MemorySection, MemoryType, Module, RawSection, TableSection,
+    TypeSection,
 };
-use wasmparser::{Parser, Payload, ValType};
+use wasmparser::{BinaryReader, Parser, Payload, SectionLimited, ValType};
 
 mod id {
     pub(super) const TYPE: u8 = 1;
     pub(super) const IMPORT: u8 = 2;
-    pub(super) const FUNCTION: u8 = 3;
     pub(super) const TABLE: u8 = 4;
     pub(super) const GLOBAL: u8 = 6;
     pub(super) const EXPORT: u8 = 7;
@@ -60,6 +64,11 @@ impl<'a> Sections<'a> {
         }
     }
 
+    fn reader(&self, id: u8) -> Option<BinaryReader<'a>> {
+        let range = self.ranges.get(&id)?;
+        Some(BinaryReader::new(&self.wasm[range.clone()], range.start))
+    }
+
     /// A section with entries added, which come with their count in front.
     fn extend(&self, id: u8, added: &[u8], module: &mut Module) -> Result<(), Refusal> {
         let (count, entries) = self.entries(id)?;
@@ -94,21 +103,56 @@ fn contents(section: &impl Encode) -> Result<Vec<u8>, Refusal> {
     Ok(split_count(&bytes)?.1.to_vec())
 }
 
-pub(super) fn write(
-    wasm: &[u8],
-    survey: &Survey<'_>,
-    options: &Options,
-    globals: &Globals,
-    helpers: &Helpers,
-    mut types: BlockTypes,
-    functions: Functions,
-) -> Result<(Vec<u8>, Layout), Refusal> {
+/// Functions as the host sees them.
+struct Exported<'a>(&'a Adapters);
+
+impl Reencode for Exported<'_> {
+    type Error = Infallible;
+
+    fn function_index(&mut self, function: u32) -> Result<u32, reencode::Error> {
+        Ok(self.0.exported(function))
+    }
+}
+
+/// Functions as tables hold them.
+struct Taken<'a>(&'a Adapters);
+
+impl Reencode for Taken<'_> {
+    type Error = Infallible;
+
+    fn function_index(&mut self, function: u32) -> Result<u32, reencode::Error> {
+        Ok(self.0.taken(function))
+    }
+}
+
+/// After validation this cannot happen.
+fn broken(error: reencode::Error) -> Refusal {
+    Refusal::Invalid(error.to_string())
+}
+
+/// What a new module is made of.
+pub(super) struct Parts<'p, 'a> {
+    pub(super) survey: &'p Survey<'a>,
+    pub(super) graph: &'p CallGraph,
+    pub(super) options: &'p Options,
+    pub(super) context: &'p Context<'a>,
+    pub(super) functions: Functions,
+}
+
+pub(super) fn write(parts: Parts<'_, '_>, mut types: BlockTypes) -> Result<(Vec<u8>, Layout), Refusal> {
+    let Parts { survey, graph, options, context, functions } = parts;
+    let Context { wasm, globals, helpers, adapters, .. } = context;
     let sections = Sections::of(wasm)?;
     let mut module = Module::new();
 
     let Functions { bodies, largest_frame } = functions;
     let mut added = helpers.functions(globals, options.frame_pages, largest_frame, &mut types);
+    added.extend(adapters.functions(survey, graph, globals, &mut types));
     let mut exports = ExportSection::new();
+    if let Some(reader) = sections.reader(id::EXPORT) {
+        let section = SectionLimited::new(reader).map_err(invalid)?;
+        Exported(adapters).parse_export_section(&mut exports, section).map_err(broken)?;
+    }
     for (name, index) in [
         (STATE, globals.state),
         (FUEL, globals.fuel),
@@ -124,13 +168,27 @@ pub(super) fn write(
     }
     let start = survey.start.map(|function| {
         let name = format!("{PREFIX}start");
-        exports.export(&name, ExportKind::Func, function);
+        exports.export(&name, ExportKind::Func, adapters.exported(function));
         name
     });
     let first_accessor = survey.functions.len() as u32 + added.len() as u32;
     let (slots, accessors) = global_slots(survey, &mut types, &mut exports, first_accessor);
     added.extend(accessors);
 
+    let mut signatures = FunctionSection::new();
+    for (ty, function) in survey.functions.iter().zip(0..).skip(survey.imports.len()) {
+        match survey.signature(function) {
+            Some(signature) if graph.function(function).counts => {
+                signatures.function(types.counting(signature));
+            }
+            _ => {
+                signatures.function(*ty);
+            }
+        }
+    }
+    for (ty, _) in &added {
+        signatures.function(*ty);
+    }
     let mut new_types = TypeSection::new();
     for ty in &types.added {
         let encode = |types: &[ValType]| types.iter().map(|ty| encode(*ty)).collect::<Vec<_>>();
@@ -138,16 +196,35 @@ pub(super) fn write(
     }
     sections.extend(id::TYPE, &contents(&new_types)?, &mut module)?;
     sections.copy(id::IMPORT, &mut module);
-    let mut signatures = FunctionSection::new();
-    for (ty, _) in &added {
-        signatures.function(*ty);
+    module.section(&signatures);
+    if let Some(reader) = sections.reader(id::TABLE) {
+        let mut tables = TableSection::new();
+        let section = SectionLimited::new(reader).map_err(invalid)?;
+        Taken(adapters).parse_table_section(&mut tables, section).map_err(broken)?;
+        module.section(&tables);
     }
-    sections.extend(id::FUNCTION, &contents(&signatures)?, &mut module)?;
-    sections.copy(id::TABLE, &mut module);
     module.section(&memory_section(survey, options)?);
-    sections.extend(id::GLOBAL, &contents(&global_section(survey))?, &mut module)?;
-    sections.extend(id::EXPORT, &contents(&exports)?, &mut module)?;
-    sections.copy(id::ELEMENT, &mut module);
+    let mut variables = GlobalSection::new();
+    if let Some(reader) = sections.reader(id::GLOBAL) {
+        let section = SectionLimited::new(reader).map_err(invalid)?;
+        Taken(adapters).parse_global_section(&mut variables, section).map_err(broken)?;
+    }
+    add_globals(survey, &mut variables);
+    module.section(&variables);
+    module.section(&exports);
+    let mut elements = ElementSection::new();
+    if let Some(reader) = sections.reader(id::ELEMENT) {
+        let section = SectionLimited::new(reader).map_err(invalid)?;
+        Taken(adapters).parse_element_section(&mut elements, section).map_err(broken)?;
+    }
+    // What an operator refers to must be declared, and may have been by its export.
+    let thunks: Vec<u32> = adapters.thunks().collect();
+    if !thunks.is_empty() {
+        elements.declared(Elements::Functions(thunks.into()));
+    }
+    if !elements.is_empty() {
+        module.section(&elements);
+    }
     sections.copy(id::DATA_COUNT, &mut module);
     let mut code = CodeSection::new();
     for body in &bodies {
@@ -190,17 +267,16 @@ fn memory_section(survey: &Survey<'_>, options: &Options) -> Result<MemorySectio
 }
 
 /// The globals of [`Globals`], in its order.
-fn global_section(survey: &Survey<'_>) -> GlobalSection {
+fn add_globals(survey: &Survey<'_>, section: &mut GlobalSection) {
     use wasm_encoder::ValType::{I32, I64};
-    let mut section = GlobalSection::new();
+    let own = section.len();
     let top = survey.memory.map_or(0, |memory| memory.initial) << 16;
     for (ty, value) in [(I32, 0), (I64, 0), (I64, 0), (I32, top), (I32, 0), (I32, 0)] {
         let value =
             if ty == I64 { ConstExpr::i64_const(0) } else { ConstExpr::i32_const(value as u32 as i32) };
         section.global(GlobalType { val_type: ty, mutable: true, shared: false }, &value);
     }
-    debug_assert_eq!(section.len(), Globals::COUNT);
-    section
+    debug_assert_eq!(section.len() - own, Globals::COUNT);
 }
 
 /// Exports every mutable global, and for those that JavaScript cannot read, functions that do.

@@ -1,6 +1,6 @@
 //! Programs in a few lines, one for each thing that can stand where a task is suspended.
 
-use crate::driver::{FOREVER, check, made, raw, sliced, wasm};
+use crate::driver::{FOREVER, check, check_short, made, raw, sliced, wasm};
 use sandbox::instrument::layout::state;
 use wasmi::Val;
 
@@ -283,7 +283,7 @@ fn bulk_operations_are_charged_by_their_size() {
             (memory.fill (i32.const 16) (i32.const 65) (local.get $n))
             (memory.copy (i32.const 20) (i32.const 0) (local.get $n))
             (i32.load (i32.const 24))))"#;
-    let fuel = |n| check(text, &i32s(&[n])).fuel;
+    let fuel = |n| check_short(text, &i32s(&[n])).fuel;
     assert_eq!(fuel(64_016) - fuel(16), 2 * 64_000 / 16);
 }
 
@@ -291,7 +291,7 @@ fn bulk_operations_are_charged_by_their_size() {
 fn growing_memory_is_charged_by_its_size() {
     let text = r#"(module (memory (export "memory") 1)
         (func (export "run") (param $n i32) (result i32) (memory.grow (local.get $n))))"#;
-    let fuel = |n| check(text, &i32s(&[n])).fuel;
+    let fuel = |n| check_short(text, &i32s(&[n])).fuel;
     assert_eq!(fuel(11) - fuel(1), 10 * 4096);
     assert_eq!(fuel(-1), fuel(0), "what fails costs nothing more");
 }

@@ -5,6 +5,7 @@ use crate::instrument::ir::{CallSite, Entry, Inst, Label, Local};
 use crate::instrument::refusal::Refusal;
 use crate::instrument::survey::invalid;
 use std::collections::BTreeMap;
+use wasm_encoder::BlockType;
 use wasmparser::{BrTable, Operator, ValType};
 
 impl Lowering<'_, '_> {
@@ -96,24 +97,33 @@ impl Lowering<'_, '_> {
         v: &Validator,
     ) -> Result<(), Refusal> {
         let callee = self.graph.callee(op).ok_or_else(broken)?;
-        if !callee.instrumented {
-            self.pending = self.pending.saturating_add(callee.cost);
-            if callee.calls_host {
-                let call = CallSite { start, end, syncs_fuel: true, ..CallSite::default() };
-                self.emit(Inst::Call(self.out.calls.len() as u32));
-                self.out.calls.push(call);
+        let indirect = match op {
+            Operator::CallIndirect { type_index, table_index } if callee.counts => {
+                let ty = self.survey.types.get(*type_index as usize).ok_or_else(broken)?;
+                Some((self.types.counting(ty), *table_index))
+            }
+            _ => None,
+        };
+        let function = if let Operator::Call { function_index } = op { Some(*function_index) } else { None };
+        let mut site =
+            CallSite { start, end, function, indirect, passes_fuel: callee.counts, ..CallSite::default() };
+        if !callee.suspends {
+            if !callee.counts {
+                self.pending = self.pending.saturating_add(callee.cost);
+            }
+            if callee.counts || callee.calls_host {
+                self.emit_call(site);
+            } else if let Operator::Call { function_index } = op {
+                self.emit(Inst::PlainCall(*function_index));
             } else {
-                // Bytes to copy like any other operator's.
                 self.emit(Inst::Raw { start, end });
             }
             return Ok(());
         }
-        let (ty, is_import) = match op {
-            Operator::Call { function_index } => {
-                (self.survey.signature(*function_index), *function_index < self.survey.imported())
-            }
-            Operator::CallIndirect { type_index, .. } => (self.survey.types.get(*type_index as usize), false),
-            _ => (None, false),
+        let ty = match op {
+            Operator::Call { function_index } => self.survey.signature(*function_index),
+            Operator::CallIndirect { type_index, .. } => self.survey.types.get(*type_index as usize),
+            _ => None,
         };
         let ty = ty.ok_or_else(broken)?.clone();
         let indirect = matches!(op, Operator::CallIndirect { .. });
@@ -124,8 +134,9 @@ impl Lowering<'_, '_> {
 
         // Arguments that are only pushed can be pushed after the landing.
         let pushed = self.out.insts.len().checked_sub(args).map(|at| &self.out.insts[at..]);
-        let simple =
-            pushed.is_some_and(|p| p.iter().all(|inst| matches!(inst, Inst::Get(_) | Inst::Push { .. })));
+        let simple = pushed.is_some_and(|p| {
+            p.iter().all(|inst| matches!(inst, Inst::Get(_) | Inst::Const(_) | Inst::Push { .. }))
+        });
         let (below, arguments) = if simple {
             let arguments = self.out.insts.split_off(self.out.insts.len() - args);
             let mut below = Vec::new();
@@ -144,32 +155,61 @@ impl Lowering<'_, '_> {
         };
         // A function of the program remembers its own; a host function is asked again, and an
         // indirect call must find the same function.
-        let needed = if is_import { &arguments[..] } else { &arguments[args - usize::from(indirect)..] };
-        let mut uses: Vec<Local> = needed
+        let needed = if callee.waits { &arguments[..] } else { &arguments[args - usize::from(indirect)..] };
+        site.uses = needed
             .iter()
             .filter_map(|inst| if let Inst::Get(local) = inst { Some(*local) } else { None })
             .collect();
-        if callee.counts_depth {
-            uses.extend(self.out.depth);
-        }
+        site.point = Some(self.point(scope));
+        self.out.insts.extend(arguments);
+        self.emit_call(site);
+        let first = height - args as u32;
+        self.unspill(&below, first, ty.results());
+        Ok(())
+    }
+
+    fn emit_call(&mut self, site: CallSite) {
+        self.emit(Inst::Call(self.out.calls.len() as u32));
+        self.out.calls.push(site);
+    }
+
+    /// A point that the scope's dispatch leads to: here.
+    fn point(&mut self, scope: u32) -> u32 {
         let landing = self.landing(scope);
         let point = self.out.points;
         self.out.points += 1;
         if let Some(scope) = self.out.scopes.get_mut(scope as usize) {
             scope.entries.push(Entry::Call { landing });
         }
-        self.out.insts.extend(arguments);
-        self.emit(Inst::Call(self.out.calls.len() as u32));
-        self.out.calls.push(CallSite {
-            start,
-            end,
-            point: Some(point),
-            syncs_fuel: true,
-            sets_depth: callee.counts_depth,
-            uses,
-        });
-        let first = height - args as u32;
-        self.unspill(&below, first, ty.results());
+        point
+    }
+
+    /// A call that does not return. No local is needed behind it, so all such calls of a function
+    /// are resumed in one place.
+    pub(super) fn doomed_call(&mut self, function: u32) {
+        self.flush();
+        self.emit_call(CallSite { function: Some(function), passes_fuel: true, ..CallSite::default() });
+        let label = match self.dooms.get(&function) {
+            Some(label) => *label,
+            None => self.out.label(BlockType::Empty, Vec::new()),
+        };
+        self.dooms.insert(function, label);
+        self.emit(Inst::Br(label));
+        self.dead = Some(0);
+    }
+
+    /// Where such calls are made again, and where they end.
+    pub(super) fn meet_doom(&mut self) -> Result<(), Refusal> {
+        for (function, label) in std::mem::take(&mut self.dooms) {
+            let point = self.point(0);
+            let ty = self.survey.signature(function).ok_or_else(broken)?;
+            // It remembers its own arguments.
+            self.out.insts.extend(ty.params().iter().map(|ty| Inst::Zero(*ty)));
+            self.emit_call(CallSite { function: Some(function), passes_fuel: true, ..CallSite::default() });
+            self.out.insts.extend(ty.results().iter().map(|_| Inst::Drop));
+            self.close(label, 0);
+            self.emit(Inst::Doomed(point));
+        }
         Ok(())
     }
 }

@@ -7,10 +7,11 @@
 //! before and come back after it.
 
 use crate::instrument::callgraph::CallGraph;
+use crate::instrument::canonical;
 use crate::instrument::ir::{Body, Entry, Inst, Label, Local, Scope};
 use crate::instrument::operators;
 use crate::instrument::refusal::Refusal;
-use crate::instrument::shape::{Shape, shapes};
+use crate::instrument::shape::{Shape, doomed, shapes};
 use crate::instrument::survey::{Survey, invalid};
 use crate::instrument::types::BlockTypes;
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ pub(super) fn lower(
         out: Body::default(),
         frames: Vec::new(),
         temporaries: BTreeMap::new(),
+        dooms: BTreeMap::new(),
+        top_is_exact: false,
         pending: 0,
         dead: None,
     };
@@ -54,7 +57,8 @@ pub(super) fn lower(
         let start = reader.original_position();
         let op = reader.read().map_err(invalid)?;
         let end = reader.original_position();
-        lowering.operator(&op, start as u32, end as u32, validator)?;
+        let doomed = doomed(&op, &reader, graph);
+        lowering.operator(&op, doomed, start as u32, end as u32, validator)?;
         validator.op(start, &op).map_err(invalid)?;
         if lowering.out.locals.len() > MOST_LOCALS {
             return Err(too_large("has too many locals and operands that live across calls"));
@@ -64,7 +68,7 @@ pub(super) fn lower(
 }
 
 /// What engines take: <https://webassembly.github.io/spec/js-api/#limits>
-const MOST_LOCALS: usize = 50_000 - 8;
+const MOST_LOCALS: usize = 50_000;
 
 struct Lowering<'s, 'a> {
     survey: &'s Survey<'a>,
@@ -77,6 +81,10 @@ struct Lowering<'s, 'a> {
     frames: Vec<Frame>,
     /// A local for each height and type of operands that had to leave the stack.
     temporaries: BTreeMap<(u32, ValType), Local>,
+    /// By callee: where calls that do not return meet.
+    dooms: BTreeMap<u32, Label>,
+    /// The bits of the topmost operand are known to be the same everywhere.
+    top_is_exact: bool,
     /// Cost of the operators since the last [`Inst::Cost`].
     pending: u32,
     /// Within operators that nothing reaches, and how many blocks deep.
@@ -122,8 +130,13 @@ impl Lowering<'_, '_> {
         for local in 0..v.len_locals() {
             self.out.locals.push(v.get_local_type(local).ok_or_else(broken)?);
         }
-        if self.graph.function(index).counts_depth {
-            self.out.depth = Some(self.out.local(ValType::I32));
+        let added = [ValType::I64, ValType::I32, ValType::I32, ValType::I32];
+        let fuel = self.out.fuel() as usize;
+        self.out.locals.splice(fuel..fuel, added);
+        let callee = self.graph.function(index);
+        (self.out.suspends, self.out.depth) = (callee.suspends, callee.depth);
+        if self.survey.bit_exact {
+            self.out.exact = Some([self.out.local(ValType::F32), self.out.local(ValType::F64)]);
         }
         let results = self.out.results.clone();
         let ty = self.types.returning(&results);
@@ -145,7 +158,19 @@ impl Lowering<'_, '_> {
         Ok(())
     }
 
-    fn operator(&mut self, op: &Operator<'_>, start: u32, end: u32, v: &Validator) -> Result<(), Refusal> {
+    /// A local of the program.
+    fn original(&self, local: Local) -> Local {
+        if local < self.out.params { local } else { local + Body::ADDED }
+    }
+
+    fn operator(
+        &mut self,
+        op: &Operator<'_>,
+        doomed: Option<u32>,
+        start: u32,
+        end: u32,
+        v: &Validator,
+    ) -> Result<(), Refusal> {
         if let Some(depth) = self.dead {
             match op {
                 Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } => {
@@ -162,10 +187,13 @@ impl Lowering<'_, '_> {
             return Ok(());
         }
         self.pending = self.pending.saturating_add(operators::cost(op));
+        if self.survey.bit_exact {
+            self.make_exact(op, v)?;
+        }
         match op {
-            Operator::LocalGet { local_index } => self.emit(Inst::Get(*local_index)),
-            Operator::LocalSet { local_index } => self.emit(Inst::Set(*local_index)),
-            Operator::LocalTee { local_index } => self.emit(Inst::Tee(*local_index)),
+            Operator::LocalGet { local_index } => self.emit(Inst::Get(self.original(*local_index))),
+            Operator::LocalSet { local_index } => self.emit(Inst::Set(self.original(*local_index))),
+            Operator::LocalTee { local_index } => self.emit(Inst::Tee(self.original(*local_index))),
             Operator::Block { blockty } => self.begin_block(*blockty, v)?,
             Operator::Loop { blockty } => self.begin_loop(*blockty, v)?,
             Operator::If { blockty } => self.begin_if(*blockty, v)?,
@@ -180,7 +208,11 @@ impl Lowering<'_, '_> {
                 self.emit(Inst::Unreachable);
                 self.dead = Some(0);
             }
-            Operator::Call { .. } | Operator::CallIndirect { .. } => self.call(op, start, end, v)?,
+            Operator::Call { .. } | Operator::CallIndirect { .. } => match doomed {
+                Some(function) => self.doomed_call(function),
+                None => self.call(op, start, end, v)?,
+            },
+            Operator::RefFunc { function_index } => self.emit(Inst::RefFunc(*function_index)),
             Operator::MemorySize { .. } => self.emit(Inst::MemorySize),
             Operator::MemoryGrow { .. } => {
                 self.flush();
@@ -191,12 +223,41 @@ impl Lowering<'_, '_> {
                 self.emit(Inst::Bulk { start, end });
             }
             Operator::Nop => {}
+            // Linkers leave room in numbers that they filled in.
+            Operator::I32Const { value } => self.emit(Inst::Const(*value)),
+            Operator::GlobalGet { global_index } => self.emit(Inst::GlobalGet(*global_index)),
+            Operator::GlobalSet { global_index } => self.emit(Inst::GlobalSet(*global_index)),
             op if operators::is_constant(op) => self.emit(Inst::Push { start, end }),
             _ => match self.out.insts.last_mut() {
                 Some(Inst::Raw { end: last, .. }) if *last == start => *last = end,
                 _ => self.emit(Inst::Raw { start, end }),
             },
         }
+        Ok(())
+    }
+
+    /// Before an operator that shows the bits of floats.
+    fn make_exact(&mut self, op: &Operator<'_>, v: &Validator) -> Result<(), Refusal> {
+        if let Some(ty) = canonical::observed(op, self.survey)
+            && !self.top_is_exact
+        {
+            self.emit(Inst::Canonical(ty));
+        }
+        if let (Operator::Call { function_index }, true) = (op, canonical::tells_floats(op, self.survey)) {
+            let survey = self.survey;
+            let ty = survey.signature(*function_index).ok_or_else(broken)?;
+            let first = v.operand_stack_height().saturating_sub(ty.params().len() as u32);
+            let arguments: Vec<Local> =
+                ty.params().iter().zip(first..).map(|(ty, height)| self.temporary(height, *ty)).collect();
+            self.sets(&arguments);
+            for (ty, local) in ty.params().iter().zip(arguments) {
+                self.emit(Inst::Get(local));
+                if canonical::has_floats(&[*ty]) {
+                    self.emit(Inst::Canonical(*ty));
+                }
+            }
+        }
+        self.top_is_exact = canonical::is_exact(op);
         Ok(())
     }
 
@@ -433,6 +494,12 @@ impl Lowering<'_, '_> {
         self.flush();
         let reached = self.dead.take().is_none();
         let frame = self.frames.pop().ok_or_else(broken)?;
+        if self.frames.is_empty() && !self.dooms.is_empty() {
+            if reached {
+                self.emit(Inst::Br(frame.label));
+            }
+            self.meet_doom()?;
+        }
         if frame.kind == Kind::Loop {
             let end_point = self.out.points;
             if let Some(scope) = self.out.scopes.get_mut(frame.scope as usize) {
