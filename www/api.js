@@ -69,6 +69,9 @@ export const jobs = (limit, cursor, signal) => json(`jobs?${query({ limit, curso
 export const job = (id, signal) => json(`jobs/${encodeURIComponent(id)}`, { signal });
 export const cancel = (id) => json(`jobs/${encodeURIComponent(id)}`, { method: "DELETE" });
 export const units = (id, from, limit, signal) => json(`jobs/${encodeURIComponent(id)}/units?${query({ from, limit })}`, { signal });
+const post = (path, body) => json(path, { method: "POST", body: JSON.stringify(body), more: { "Content-Type": "application/json" } });
+export const migrate = (id, index, to) => post(`jobs/${encodeURIComponent(id)}/units/${index}/migrate`, { to });
+export const pause = (id, index, paused) => post(`jobs/${encodeURIComponent(id)}/units/${index}/pause`, { paused });
 export const results = (id, from, limit, signal) => json(`jobs/${encodeURIComponent(id)}/results?${query({ from, limit })}`, { signal });
 
 /** The same key twice makes one job, so a repeated click or a lost answer does no harm. */

@@ -7,7 +7,7 @@ import { Session } from "./session.js";
 import { watchBattery } from "./battery.js";
 
 const byId = (id) => document.getElementById(id);
-const [stateLine, detailLine, trouble, slots, slotsWords] = ["state", "detail", "trouble", "slots", "slots-words"].map(byId);
+const [stateLine, detailLine, trouble, slots, slotsWords, share] = ["state", "detail", "trouble", "slots", "slots-words", "share"].map(byId);
 const [startButton, stopButton, inviteField, invite, name] = ["start", "stop", "invite-field", "invite", "name"].map(byId);
 
 /** Rows of units shown at once; the rest is counted. Our choice: what fits a phone. */
@@ -37,6 +37,7 @@ function setUp() {
     session.setSlots(Number(slots.value));
     show();
   });
+  share.addEventListener("change", () => session.setShare(Number(share.value)));
   byId("controls").addEventListener("submit", (event) => {
     event.preventDefault();
     start();
@@ -93,7 +94,8 @@ function otherGateway() {
 }
 
 function start() {
-  if (startButton.disabled) return;
+  // What is being handed on would be lost with its Worker.
+  if (startButton.disabled || session.phase === "stopping") return;
   if (network?.invite_required && !invite.value.trim()) {
     invite.setAttribute("aria-invalid", "true");
     invite.focus();
@@ -103,6 +105,7 @@ function start() {
   session.start({
     gateway: location.origin,
     slots: Number(slots.value),
+    share: Number(share.value),
     ...(name.value.trim() && { name: name.value.trim() }),
     ...(invite.value.trim() && { invite: invite.value.trim() }),
   });
@@ -145,9 +148,11 @@ function show() {
   setHidden(byId("restarted"), !restarted);
   setHidden(startButton, running && phase !== "rejected");
   setHidden(stopButton, !running);
-  setText(startButton, phase === "failed" || phase === "rejected" ? "Try again" : phase === "off" && session.hasRun ? "Start again" : "Start");
+  startButton.setAttribute("aria-disabled", String(phase === "stopping"));
+  setText(startButton, phase === "stopping" ? "One moment" : phase === "failed" || phase === "rejected" ? "Try again" : phase === "off" && session.hasRun ? "Start again" : "Start");
   setHidden(byId("options"), running);
   setHidden(byId("slots-hint"), running);
+  setHidden(byId("share-hint"), running);
   // Refused for its invitation, unless the gateway says that it asks for none.
   if (phase === "rejected" && network?.invite_required !== false) setHidden(inviteField, false);
   invite.disabled = running && phase !== "rejected";
@@ -177,7 +182,7 @@ function words() {
     case "rejected":
       return ["The gateway did not let this tab in", detail];
     case "stopping":
-      return ["Stopped", "Telling the gateway, so that unfinished units run elsewhere."];
+      return ["Stopping", "Handing your work on, so that it goes on elsewhere. This takes a moment."];
     case "restarting": {
       const left = Math.max(0, Math.ceil((failure.at - Date.now()) / 1000));
       return [`The node in this tab failed; restart ${failure.restart} of ${failure.of}`, `In ${left} s. What happened: ${failure.message}`];

@@ -5,14 +5,18 @@ const loaded = init();
 let node = null;
 
 const does = {
-  start({ gateway, slots, name, invite }) {
+  start({ gateway, slots, share, name, invite }) {
     node ??= new WebNode(gateway, slots, name, invite);
+    if (share) node.set_share(share);
   },
   slots({ n }) {
     node?.set_slots(n);
   },
-  stop() {
-    if (node) node.stop();
+  share({ percent }) {
+    node?.set_share(percent);
+  },
+  stop({ patience }) {
+    if (node) node.stop(patience);
     else postMessage({ type: "stopped" });
   },
 };

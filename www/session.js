@@ -9,6 +9,10 @@ const RECOVERED = 60_000;
 const FIRST_WORD = 60_000;
 /** How long a Worker may take to say good-bye; then it is ended all the same. */
 const GOODBYE = 300;
+/** Before that, to hand its work on: a task of 64 MiB is written down and sent in this time. */
+const HANDING_ON = 2500;
+/** The same when the page goes away: whatever the browser still lets it do. */
+const IN_A_HURRY = 300;
 
 const NO_WORK = { slots: 0, busy: 0, queued: 0, units_done: 0, units_failed: 0, cpu_us: 0, current: [], idle_reason: null };
 
@@ -57,7 +61,7 @@ export class Session extends EventTarget {
     };
   }
 
-  /** `{gateway, slots, name?, invite?}` as the Worker takes them. After a refusal, once more. */
+  /** `{gateway, slots, share?, name?, invite?}` as the Worker takes them. After a refusal, once more. */
   start(options) {
     if (this.running && this.phase !== "rejected") return;
     this.#end();
@@ -73,21 +77,31 @@ export class Session extends EventTarget {
     if (this.running) this.#worker?.postMessage({ type: "slots", n });
   }
 
+  /** Percent of the time that each slot may compute. */
+  setShare(percent) {
+    if (!this.#options) return;
+    this.#options.share = percent;
+    if (this.running) this.#worker?.postMessage({ type: "share", percent });
+  }
+
   stop() {
-    if (!this.running) return;
+    if (this.running) this.#stop(HANDING_ON);
+  }
+
+  /** The page goes away: little time is left. */
+  leave() {
+    if (this.running || this.phase === "stopping") this.#stop(IN_A_HURRY);
+  }
+
+  #stop(patience) {
     clearTimeout(this.#timer);
     this.failure = null;
     if (!this.#worker) return this.#set("off", "");
-    this.#worker.postMessage({ type: "stop" });
-    // Nothing of the tab computes any more once the Worker is ended; its units lose their
-    // lease then. Saying good-bye first lets them run elsewhere at once.
-    this.#timer = setTimeout(() => this.#ended(), GOODBYE);
+    this.#worker.postMessage({ type: "stop", patience });
+    // Nothing of the tab computes any more once the Worker is ended. What it has handed on by
+    // then goes on elsewhere; what not, begins there again, or where it was last kept.
+    this.#timer = setTimeout(() => this.#ended(), patience + GOODBYE);
     this.#set("stopping", "");
-  }
-
-  /** The page goes away: no time to wait for an answer. */
-  leave() {
-    this.stop();
   }
 
   #launch() {

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { h, renew, setHidden, setText } from "./dom.js";
 import { count, plural, shortNode } from "./format.js";
 import { UNIT_STATES, badge, isOver } from "./progress.js";
+import { journeyPart } from "./journey.js";
 import { resultDetail } from "./results.js";
 
 const PAGE = 50;
@@ -46,7 +47,8 @@ export function unitsPart(id, nudge) {
     if (asked !== `${filter.value}/${from}`) return;
     searched = { asked, at: performance.now() };
     following = found.next;
-    renew(table, found.units, (unit) => unit.index, (unit) => unitRow(id, unit, names));
+    renew(table, found.units, (unit) => unit.index, (unit) => unitRow(id, unit, names, nudge));
+    await offerNodes(found.units, signal);
     setHidden(table, found.units.length === 0);
     setText(nothing, found.units.length ? "" : none(filter.value, found.stopped, from));
     setHidden(nothing, found.units.length > 0);
@@ -64,6 +66,15 @@ export function unitsPart(id, nudge) {
   async function page(start, signal) {
     const { units, next: after } = await api.units(id, start, PAGE, signal);
     return { units, next: after ?? null };
+  }
+
+  /** Rows that are open offer the nodes that their unit could go to. */
+  async function offerNodes(units, signal) {
+    const open = units.map((unit) => table.knownRows?.get(unit.index)).filter((row) => row?.isOpen());
+    if (!open.length) return;
+    const nodes = await api.nodes(signal);
+    for (const node of nodes) if (node.name) names.set(node.id, node.name);
+    open.forEach((row) => row.offer(nodes));
   }
 
   /** The API lists by number; a state is looked for here, until a page is full. */
@@ -125,42 +136,54 @@ function place(found, job, state) {
   return state ? `${range}, those that are ${state}` : `${range} of ${plural(job.units.total, "unit")}`;
 }
 
-function unitRow(id, first, names) {
+function unitRow(id, first, names, nudge) {
   const number = h("th", { scope: "row", class: "number" });
   const state = badge(first.state);
   const reason = h("td", { class: "why", "data-label": "Why" });
   const runner = h("td", { class: "clip", "data-label": "Runner" });
   const attempts = h("td", { class: "right number", "data-label": "Placed" });
-  const toggle = h("button", { type: "button", class: "link-button small", "aria-expanded": "false" }, "Result");
+  const toggle = h("button", { type: "button", class: "link-button small", "aria-expanded": "false" }, "More");
   const cells = [number, h("td", { class: "state" }, state.element), reason, runner, attempts, h("td", { class: "right action" }, toggle)];
   // A body of its own: the row, and below it the result when it is open.
   const element = h("tbody", null, h("tr", null, cells));
   let detail = null;
+  let journey = null;
+  let last = first;
   toggle.addEventListener("click", () => {
     const opened = toggle.getAttribute("aria-expanded") !== "true";
     toggle.setAttribute("aria-expanded", String(opened));
     if (!opened) {
       detail?.remove();
       detail = null;
+      journey = null;
       return;
     }
-    const cell = h("td", { colspan: "6" });
-    detail = h("tr", { class: "detail" }, cell);
+    journey = journeyPart(id, first.index, names, nudge);
+    const result = h("div");
+    detail = h("tr", { class: "detail" }, h("td", { colspan: "6" }, journey.element, result));
     element.append(detail);
-    resultDetail(cell, id, first.index);
+    journey.show(last);
+    journey.offer([]);
+    nudge();
+    if (hasEnded(last)) resultDetail(result, id, first.index);
   });
   return {
     element,
+    isOpen: () => journey !== null,
+    offer: (nodes) => journey?.offer(nodes),
     update(unit) {
+      last = unit;
+      journey?.show(unit);
       setText(number, count(unit.index));
       state.update(unit.state);
       setText(reason, unit.reason || "");
       setText(runner, unit.runner ? names.get(unit.runner) || shortNode(unit.runner) : "none");
       runner.title = unit.runner ? `${names.get(unit.runner) ?? ""} ${unit.runner}`.trim() : "";
       setText(attempts, unit.attempts === 1 ? "once" : unit.attempts ? `${count(unit.attempts)} times` : "not yet");
-      const ended = ["done", "failed", "held"].includes(unit.state);
-      toggle.hidden = !ended;
-      toggle.setAttribute("aria-label", `Result of unit ${unit.index}`);
+      toggle.hidden = !hasEnded(unit) && unit.state !== "placed" && !unit.checkpoints;
+      toggle.setAttribute("aria-label", hasEnded(unit) ? `Journey and result of unit ${unit.index}` : `Journey of unit ${unit.index}`);
     },
   };
 }
+
+const hasEnded = (unit) => ["done", "failed", "held"].includes(unit.state);

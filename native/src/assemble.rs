@@ -19,6 +19,8 @@ pub(crate) struct NodeParts {
     /// The folder of compiled modules; nodes may share it.
     pub(crate) cache: PathBuf,
     pub(crate) config: Config,
+    /// Percent of a processor that each unit gets.
+    pub(crate) cpu_share: u8,
     /// Addresses to listen at; none for a node without peers.
     pub(crate) listen: Option<Vec<Multiaddr>>,
 }
@@ -56,6 +58,7 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
             blob_dir: storage.blob_dir(),
             cache_dir: parts.cache,
             slots: parts.config.slots,
+            cpu_share: parts.cpu_share,
         },
         inbox.engine(),
     );

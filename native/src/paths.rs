@@ -67,6 +67,11 @@ impl DataFolder {
         self.dir.join("token")
     }
 
+    /// The process of the node on this folder, while one runs.
+    pub(crate) fn pid(&self) -> PathBuf {
+        self.dir.join("node.pid")
+    }
+
     /// Says where the gateway on this folder answers, while one runs.
     pub(crate) fn gateway(&self) -> PathBuf {
         self.dir.join("gateway.json")

@@ -10,10 +10,12 @@
 //! | [`overlay`] | who knows whom |
 //! | [`discovery`] | who could run something |
 //! | [`work`] | jobs and units: client, owner, runner |
+//! | [`checkpoint`] | where snapshots of running units live |
 //! | [`store`] | content-addressed blobs |
 //! | [`wire`] | the envelope of every message |
 //! | [`node`] | all of them together |
 
+pub mod checkpoint;
 pub mod discovery;
 pub mod ids;
 pub mod node;

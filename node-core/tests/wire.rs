@@ -1,6 +1,7 @@
 //! The bytes on the wire: golden, so that nobody changes them without meaning to.
 
 use bytes::Bytes;
+use node_core::checkpoint::{Checkpoint, Journey, Made, Resume, Source, Span, Version};
 use node_core::discovery::Needs;
 use node_core::discovery::Offer;
 use node_core::discovery::nearest::{
@@ -13,8 +14,13 @@ use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::tree::{self, Edge, Join, Range, Record, Tell, Upper, Welcome, Yield};
 use node_core::store::Message as Content;
 use node_core::wire::{Message, decode, encode};
-use node_core::work::message::{Batch, Message as Work, Report, ToClient, ToOwner, ToRunner, UnitGrant};
-use node_core::work::spec::{BlobRef, Data, Find, JobSpec, NamedData, Template, UnitResult, UnitSpec, Units};
+use node_core::work::message::{
+    Batch, Keep, Message as Work, Report, ToClient, ToKeeper, ToOwner, ToRunner, UnitGrant,
+};
+use node_core::work::spec::{
+    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, Template, UnitResult, UnitSpec, Units,
+};
+use node_core::{SealKey, SnapshotRef};
 use sandbox::{End, Limits};
 
 fn template() -> Template {
@@ -25,6 +31,9 @@ fn template() -> Template {
         stdin: Data::EMPTY,
         files: vec![NamedData { path: "a".into(), data: Data::Inline(Bytes::from_static(b"x")) }],
         limits: Limits { memory_bytes: 1 << 20, output_bytes: 1000, time_us: 5, fuel: u64::MAX },
+        bit_exact: true,
+        checkpoint: CheckpointEvery(6),
+        on_loss: OnLoss::Wait(7),
     }
 }
 
@@ -39,6 +48,8 @@ fn examples() -> Vec<Message> {
         cpu_us: 12,
         runner: NodeId([4; 32]),
         attempts: 1,
+        fuel: 2,
+        journey: Some(Box::new(journey())),
     };
     let spec = JobSpec {
         name: "n".into(),
@@ -65,7 +76,10 @@ fn examples() -> Vec<Message> {
         owner(ToOwner::Submit { job, spec: Box::new(spec) }),
         owner(ToOwner::Cancel { job }),
         owner(ToOwner::Heartbeat { lease: 6, grants: 7, units: Some(vec![(job, vec![8])]) }),
-        owner(ToOwner::Report { seq: 9, results: vec![Report { unit: UnitId { job, index: 10 }, result }] }),
+        owner(ToOwner::Report {
+            seq: 9,
+            results: vec![Report { unit: UnitId { job, index: 10 }, began: 1, result }],
+        }),
         owner(ToOwner::Decline {
             lease: 11,
             units: vec![UnitId { job, index: 12 }],
@@ -79,7 +93,14 @@ fn examples() -> Vec<Message> {
                 name: "n".into(),
                 template: template(),
                 sweep_first: Some(14),
-                units: vec![UnitGrant { index: 15, attempt: 1, spec: Some(unit) }],
+                keepers: vec![source()],
+                units: vec![UnitGrant {
+                    index: 15,
+                    attempt: 1,
+                    spec: Some(unit),
+                    key: SealKey([200; 32]),
+                    resume: Some(Box::new(Resume { checkpoint: checkpoint(), sources: vec![source()] })),
+                }],
             }],
         }),
         runner(ToRunner::Ack { seq: 16 }),
@@ -95,9 +116,58 @@ fn examples() -> Vec<Message> {
         Message::Store(Content::Missing { id: BlobId([5; 32]) }),
     ]
     .into_iter()
+    .chain(checkpoint_examples())
     .chain(tree_examples())
     .chain(nearest_examples())
     .collect()
+}
+
+fn checkpoint() -> Checkpoint {
+    let blob = |n| BlobRef { id: BlobId([n; 32]), len: n.into() };
+    let snapshot = SnapshotRef { blob: blob(7), base: Some(blob(8)), root: [9; 32], fuel: 10 };
+    Checkpoint { version: Version { attempt: 11, number: 12 }, snapshot }
+}
+
+fn source() -> Source {
+    Source { node: NodeId([4; 32]), contact: Some(contact()) }
+}
+
+fn journey() -> Journey {
+    let span = Span { runner: NodeId([4; 32]), platform: Platform::Native, from: 1, to: 2 };
+    Journey { spans: vec![span], merged: false, checkpoints: 3, lost_fuel: 4 }
+}
+
+fn checkpoint_examples() -> Vec<Message> {
+    let job = JobId([2; 16]);
+    let unit = UnitId { job, index: 1 };
+    let Checkpoint { version, .. } = checkpoint();
+    let made = Made { unit, checkpoint: checkpoint(), began: 2, kept: vec![NodeId([4; 32])] };
+    let reason = || "r".to_string();
+    let owner = [
+        ToOwner::Checkpoints { made: vec![made.clone()] },
+        ToOwner::Suspended { lease: 3, attempt: 4, unit, made: Some(made.clone()) },
+        ToOwner::Immobile { unit, reason: reason() },
+        ToOwner::Resumed { unit },
+        ToOwner::Unusable { lease: 3, unit, version, reason: reason() },
+        ToOwner::Returned { units: vec![(unit, Some(made))] },
+        ToOwner::NeedKeepers { job, lost: vec![(NodeId([4; 32]), reason())] },
+        ToOwner::Kept { unit, version },
+        ToOwner::Holding { units: vec![unit] },
+    ];
+    let runner = [
+        ToRunner::Suspend { unit },
+        ToRunner::Pause { unit, paused: true },
+        ToRunner::Forget { units: vec![unit] },
+        ToRunner::Recorded { units: vec![(unit, version)] },
+        ToRunner::Keepers { job, keepers: vec![source()] },
+        ToRunner::Kept { unit, version },
+        ToRunner::Keeping { unit, version },
+        ToRunner::KeepRefused { unit, version, reason: reason() },
+    ];
+    let keep = Keep { unit, owner: NodeId([4; 32]), version, parts: checkpoint().parts(), relayed: false };
+    let keeper = [ToKeeper::Keep(keep), ToKeeper::Drop { units: vec![unit] }];
+    let all = owner.map(Work::ToOwner).into_iter().chain(runner.map(Work::ToRunner));
+    all.chain(keeper.map(Work::ToKeeper)).map(Message::Work).collect()
 }
 
 fn contact() -> Contact {

@@ -49,6 +49,9 @@ test("the slider gives more slots and takes them back while units run", async (t
   assert.deepEqual(swarm.troubles, []);
 });
 
+/** All Workers of a page have ended, or do so now: the browser says that a moment later. */
+const noWorkers = (page) => Promise.all(page.workers().map((worker) => worker.waitForEvent("close", { timeout: 10_000 })));
+
 test("Stop ends everything at once, and the units run elsewhere", async (t) => {
   const swarm = await Swarm.start(t);
   const page = await swarm.donor("ada", 1);
@@ -63,7 +66,47 @@ test("Stop ends everything at once, and the units run elsewhere", async (t) => {
 
   await swarm.worker("grace");
   assert.equal((await swarm.finished(job.id)).units.done, 40);
-  assert.deepEqual(page.workers(), []);
+  await noWorkers(page);
+  assert.deepEqual(swarm.troubles, []);
+});
+
+test("Stop hands on what runs, and it goes on elsewhere where it stood", async (t) => {
+  const swarm = await Swarm.start(t);
+  const page = await swarm.donor("ada", 1);
+  const program = await swarm.upload(guest("ballast"));
+  // No checkpoint before its end: what moves is what Stop made to move.
+  const job = await swarm.submit({ name: "one", program, arguments: ["4", "1500000"], checkpoint: 3600 });
+  await page.locator("#current .time").filter({ hasText: /^([3-9]\.\d|\d\d) s/ }).waitFor();
+  const grace = await swarm.worker("grace");
+  await swarm.nodes((nodes) => nodes.some((node) => node.name === "grace"));
+
+  await page.getByRole("button", { name: "Stop" }).click();
+  await shows(state(page), "Stopping");
+  await shows(state(page), "Stopped");
+  await noWorkers(page);
+
+  const ended = await swarm.finished(job.id);
+  assert.equal(ended.state, "done", ended.reason);
+  const [result] = await swarm.results(job.id);
+  assert.equal(result.runner, grace.node);
+  assert.deepEqual(result.journey.map((span) => span.platform), ["browser", "native"], JSON.stringify(result.journey));
+  assert.ok(result.journey[0].to > 0, "the tab's work is part of it");
+  assert.deepEqual(swarm.troubles, []);
+});
+
+test("a tab that gives a quarter of each core rests most of the time", async (t) => {
+  const swarm = await Swarm.start(t);
+  const page = await swarm.donor("ada", 1);
+  await page.getByLabel("How much of each core").selectOption("25");
+  await swarm.nodes((nodes) => nodes.length === 2);
+  const program = await swarm.upload(guest("ballast"));
+  const began = performance.now();
+  const job = await swarm.submit({ name: "one", program, arguments: ["1", "1200000"] });
+  assert.equal((await swarm.finished(job.id)).state, "done");
+  const took = (performance.now() - began) / 1000;
+  const [result] = await swarm.results(job.id);
+  assert.ok(result.cpu_s > 0.5, `too short to tell: ${result.cpu_s} s`);
+  assert.ok(result.cpu_s < took * 0.4, `it computed ${result.cpu_s} of ${took} s`);
   assert.deepEqual(swarm.troubles, []);
 });
 

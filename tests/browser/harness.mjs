@@ -166,6 +166,16 @@ export class Swarm {
     return this.follow(id, (job) => ["done", "failed", "cancelled"].includes(job.state));
   }
 
+  /** Follows one unit of a job until `enough(unit)`; gives it as it then was. */
+  unit(id, index, enough) {
+    return this.#wait(`jobs/${id}/events`, () => this.api(`jobs/${id}/units/${index}`), enough);
+  }
+
+  migrate(id, index, to) {
+    const headers = { "Content-Type": "application/json" };
+    return this.api(`jobs/${id}/units/${index}/migrate`, { method: "POST", body: JSON.stringify({ to }), headers });
+  }
+
   /** Waits until the list of nodes is as it should be; gives the list. */
   nodes(enough) {
     const load = async ({ name }) => (name === "nodes" ? (await this.api("nodes")).nodes : undefined);

@@ -3,7 +3,7 @@
 use super::ApiState;
 use super::jobs::check_ready;
 use super::problem::Problem;
-use node_core::ids::JobId;
+use node_core::ids::{JobId, NodeId};
 use std::fmt::Write;
 
 /// Fewer digits name too many jobs. Our choice.
@@ -34,6 +34,26 @@ pub(super) async fn find_job(state: &ApiState, text: &str) -> Result<JobId, Prob
             }
             Err(Problem::bad_request(detail))
         }
+    }
+}
+
+/// The connected node with this id, whole or shortened, or with this name.
+pub(super) async fn find_node(state: &ApiState, text: &str) -> Result<NodeId, Problem> {
+    let digits = text.strip_prefix("n-").unwrap_or(text).to_ascii_lowercase();
+    let is_id = digits.len() >= MIN_DIGITS && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    let wanted = text.to_owned();
+    let found = state.node.read(move |node, now| {
+        let fits = |id: NodeId, name: &str| name == wanted || is_id && id.to_string().starts_with(&digits);
+        let nodes = node.nodes(now).into_iter().filter(|node| fits(node.id, &node.name));
+        nodes.map(|node| node.id).collect::<Vec<_>>()
+    });
+    let shown: String = text.chars().take(80).collect();
+    match found.await?[..] {
+        [id] => Ok(id),
+        [] => Err(Problem::not_found(format!(
+            "no node {shown:?} is connected; GET /api/v1/nodes lists those that are"
+        ))),
+        _ => Err(Problem::bad_request(format!("{shown:?} could be any of several nodes; give its id"))),
     }
 }
 

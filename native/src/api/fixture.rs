@@ -46,6 +46,7 @@ impl Gateway {
             blob_dir: storage.blob_dir(),
             cache_dir: folder.path().join("cache"),
             slots: 0,
+            cpu_share: 100,
         };
         let engine = Engine::start(engine, inbox.engine());
         let key = libp2p::identity::ed25519::Keypair::generate().public();

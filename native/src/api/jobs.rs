@@ -142,7 +142,7 @@ pub(super) async fn read(state: &ApiState, id: JobId) -> Result<Job, Problem> {
     }
 }
 
-fn no_job(id: JobId) -> Problem {
+pub(super) fn no_job(id: JobId) -> Problem {
     Problem::not_found(format!("there is no job {id}; GET /api/v1/jobs lists all"))
 }
 

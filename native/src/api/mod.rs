@@ -20,6 +20,7 @@ mod guard;
 mod jobs;
 mod metrics;
 mod model;
+mod moving;
 mod network;
 mod openapi;
 mod pages;
@@ -141,6 +142,9 @@ pub(crate) fn router(state: ApiState) -> Router {
         .route("/api/v1/jobs", post(jobs::submit).get(jobs::list))
         .route("/api/v1/jobs/{id}", get(jobs::get).delete(jobs::cancel))
         .route("/api/v1/jobs/{id}/units", get(jobs::units))
+        .route("/api/v1/jobs/{id}/units/{index}", get(moving::unit))
+        .route("/api/v1/jobs/{id}/units/{index}/migrate", post(moving::migrate))
+        .route("/api/v1/jobs/{id}/units/{index}/pause", post(moving::pause))
         .route("/api/v1/jobs/{id}/results", get(results::list))
         .route("/api/v1/jobs/{id}/results/{index}/stdout", get(results::stdout))
         .route("/api/v1/jobs/{id}/results/{index}/stderr", get(results::stderr))

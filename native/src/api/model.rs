@@ -3,6 +3,7 @@
 use super::time::{rfc3339, seconds};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use node_core::checkpoint::Span;
 use node_core::ids::{BlobId, JobId, NodeId};
 use node_core::node::snapshot::{JobState, JobView, NodeView, UnitState, UnitView};
 use node_core::work::spec::{BlobRef, Data, NamedData, UnitResult};
@@ -77,16 +78,22 @@ pub(super) enum PlatformName {
     Browser,
 }
 
+impl From<Platform> for PlatformName {
+    fn from(platform: Platform) -> Self {
+        match platform {
+            Platform::Native => PlatformName::Native,
+            Platform::Browser => PlatformName::Browser,
+        }
+    }
+}
+
 impl From<NodeView> for NodeInfo {
     fn from(node: NodeView) -> Self {
         NodeInfo {
             id: node.id,
             short: node.id.short(),
             name: node.name,
-            platform: match node.platform {
-                Platform::Native => PlatformName::Native,
-                Platform::Browser => PlatformName::Browser,
-            },
+            platform: node.platform.into(),
             gateway: node.gateway,
             guest: node.guest,
             me: node.me,
@@ -285,6 +292,45 @@ pub(super) struct Unit {
     runner: Option<NodeId>,
     /// How often it was placed.
     attempts: u32,
+    /// It stands still on somebody's wish.
+    paused: bool,
+    /// Fuel that it is known to have used: of its newest checkpoint, or of its result.
+    fuel: u64,
+    /// Which nodes brought it there, in order; empty when one node did it all.
+    journey: Vec<JourneySpan>,
+    /// There were more nodes than `journey` names.
+    journey_is_cut: bool,
+    checkpoints: u32,
+    /// Where it would go on if its node was lost now; null: at its beginning.
+    checkpoint_fuel: Option<u64>,
+    /// Bytes of that checkpoint, without what it is relative to.
+    checkpoint_bytes: Option<u64>,
+    /// Ids of the nodes that keep that checkpoint.
+    #[schema(value_type = Vec<String>)]
+    #[serde(serialize_with = "texts")]
+    keepers: Vec<NodeId>,
+    /// Fuel that was used in vain, as far as it is known.
+    lost_fuel: u64,
+}
+
+/// What one node did of a unit.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct JourneySpan {
+    /// A node's id.
+    #[serde(serialize_with = "text")]
+    #[schema(value_type = String)]
+    runner: NodeId,
+    platform: PlatformName,
+    /// Fuel that had been used when it took the unit over.
+    from: u64,
+    /// And when it handed it on.
+    to: u64,
+}
+
+impl From<Span> for JourneySpan {
+    fn from(span: Span) -> Self {
+        JourneySpan { runner: span.runner, platform: span.platform.into(), from: span.from, to: span.to }
+    }
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -314,6 +360,15 @@ impl From<UnitView> for Unit {
             reason: unit.reason,
             runner: unit.runner,
             attempts: unit.attempts,
+            paused: unit.paused,
+            fuel: unit.fuel,
+            journey: unit.journey.into_iter().map(JourneySpan::from).collect(),
+            journey_is_cut: unit.merged,
+            checkpoints: unit.checkpoints,
+            checkpoint_fuel: unit.checkpoint_fuel,
+            checkpoint_bytes: unit.checkpoint_bytes,
+            keepers: unit.keepers,
+            lost_fuel: unit.lost_fuel,
         }
     }
 }
@@ -344,6 +399,11 @@ pub(super) struct UnitOutcome {
     #[schema(value_type = String)]
     runner: NodeId,
     cpu_s: f64,
+    /// Fuel that it used, the same on every node.
+    fuel: u64,
+    /// Which nodes computed it, in order; empty when `runner` did it all. A result is as trusted as
+    /// the least trusted of them.
+    journey: Vec<JourneySpan>,
     stdout: Output,
     stderr: Output,
     /// Files that the program made or changed.
@@ -394,6 +454,14 @@ impl UnitOutcome {
             attempts: result.attempts,
             runner: result.runner,
             cpu_s: seconds(result.cpu_us),
+            fuel: result.fuel,
+            journey: result
+                .journey
+                .iter()
+                .flat_map(|journey| &journey.spans)
+                .copied()
+                .map(JourneySpan::from)
+                .collect(),
             stdout: output("stdout", &result.stdout),
             stderr: output("stderr", &result.stderr),
             files: result.files.iter().map(file).collect(),
@@ -413,6 +481,10 @@ const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'
 
 pub(super) fn text<T: std::fmt::Display, S: Serializer>(id: &T, s: S) -> Result<S::Ok, S::Error> {
     s.collect_str(id)
+}
+
+fn texts<T: std::fmt::Display, S: Serializer>(ids: &[T], s: S) -> Result<S::Ok, S::Error> {
+    s.collect_seq(ids.iter().map(ToString::to_string))
 }
 
 fn text_or_null<T: std::fmt::Display, S: Serializer>(id: &Option<T>, s: S) -> Result<S::Ok, S::Error> {

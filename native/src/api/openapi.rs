@@ -1,6 +1,6 @@
 //! The API's own description, gathered from its handlers.
 
-use super::{blobs, events, jobs, metrics, network, results, tree};
+use super::{blobs, events, jobs, metrics, moving, network, results, tree};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::LazyLock;
@@ -26,6 +26,7 @@ use utoipa::{Modify, OpenApi};
     ),
     paths(
         jobs::submit, jobs::list, jobs::get, jobs::cancel, jobs::units,
+        moving::unit, moving::migrate, moving::pause,
         results::list, results::stdout, results::stderr, results::file,
         blobs::upload, blobs::download,
         events::job, events::all,

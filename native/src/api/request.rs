@@ -3,7 +3,9 @@
 use super::problem::Problem;
 use node_core::ids::BlobId;
 use node_core::node::config::Bounds;
-use node_core::work::spec::{BlobRef, Data, Find, JobSpec, NamedData, Template, UnitSpec, Units};
+use node_core::work::spec::{
+    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, Template, UnitSpec, Units,
+};
 use sandbox::Limits;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -27,6 +29,8 @@ const MIN_MEMORY: u64 = 64 << 10;
 const MAX_MEMORY: u64 = 4 << 30;
 /// Our choice: nothing sensible runs longer without being split.
 const MAX_TIME: Duration = Duration::from_secs(30 * 86_400);
+/// Seconds. Our choice: below it, a node does little else than write snapshots.
+const MIN_CHECKPOINT: f64 = 0.1;
 /// Our choice: a retry after the hundredth failure is a loop.
 const MAX_RETRIES: u32 = 100;
 /// Our choice: enough steps between jobs, and nobody can outbid everybody for good.
@@ -73,6 +77,28 @@ pub(super) struct JobRequest {
     priority: i32,
     #[serde(default)]
     find: FindName,
+    /// Fuel that each unit may use; one unit of it is about one instruction. No limit if absent.
+    fuel_limit: Option<u64>,
+    /// Seconds of a unit's work that may be lost with the node that runs it; 0 takes no checkpoints.
+    #[schema(default = 30)]
+    checkpoint: Option<f64>,
+    /// What becomes of units whose node goes silent.
+    #[serde(default)]
+    on_loss: OnLossRequest,
+    /// The same floats on every node, NaNs included, at a price in speed.
+    #[serde(default)]
+    bit_exact: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = OnLoss)]
+pub(super) enum OnLossRequest {
+    /// They go on elsewhere from their newest checkpoint.
+    #[default]
+    Recover,
+    /// They do so only after so many seconds, unless the node comes back.
+    Wait(f64),
 }
 
 /// Units numbered `first`, `first + 1`, …
@@ -151,6 +177,9 @@ impl JobRequest {
         let files = check_files("files", self.files, &mut paths, stored)?;
         let stdin = check_stdin("stdin", self.stdin, stored)?;
         let limits = check_limits(self.memory_limit, self.output_limit, self.time_limit)?;
+        let limits = Limits { fuel: check_fuel(self.fuel_limit)?, ..limits };
+        let checkpoint = check_checkpoint(self.checkpoint)?;
+        let on_loss = self.on_loss.check()?;
         let units = match (self.sweep, self.units) {
             (Some(_), Some(_)) => {
                 return Err(Problem::field("units", "a job has either `sweep` or `units`, not both"));
@@ -169,7 +198,17 @@ impl JobRequest {
         }
         Ok(JobSpec {
             name,
-            template: Template { program, arguments: self.arguments, environment, stdin, files, limits },
+            template: Template {
+                program,
+                arguments: self.arguments,
+                environment,
+                stdin,
+                files,
+                limits,
+                bit_exact: self.bit_exact,
+                checkpoint,
+                on_loss,
+            },
             units,
             priority: self.priority,
             max_retries: self.max_retries,
@@ -335,7 +374,48 @@ fn check_limits(memory: Option<u64>, output: Option<u64>, time: Option<f64>) -> 
             return Err(Problem::field("time_limit", message));
         }
     };
-    Ok(Limits { memory_bytes, output_bytes, time_us, fuel: u64::MAX })
+    Ok(Limits { memory_bytes, output_bytes, time_us, ..usual })
+}
+
+fn check_fuel(fuel: Option<u64>) -> Result<u64, Problem> {
+    match fuel {
+        Some(0) => Err(Problem::field("fuel_limit", "0 lets nothing run; give at least 1, or leave it out")),
+        fuel => Ok(fuel.unwrap_or(u64::MAX)),
+    }
+}
+
+fn check_checkpoint(seconds: Option<f64>) -> Result<CheckpointEvery, Problem> {
+    match seconds {
+        None => Ok(CheckpointEvery::default()),
+        Some(0.0) => Ok(CheckpointEvery::NEVER),
+        Some(s) if (MIN_CHECKPOINT..=MAX_TIME.as_secs_f64()).contains(&s) => {
+            Ok(CheckpointEvery((s * 1e6) as u64))
+        }
+        Some(s) => {
+            let most = MAX_TIME.as_secs();
+            let message = format!("{s} s are not possible; give {MIN_CHECKPOINT} to {most}, or 0 for none");
+            Err(Problem::field("checkpoint", message))
+        }
+    }
+}
+
+impl OnLossRequest {
+    fn check(self) -> Result<OnLoss, Problem> {
+        match self {
+            OnLossRequest::Recover => Ok(OnLoss::Recover),
+            // Also false for NaN.
+            OnLossRequest::Wait(s) if s > 0.0 && s <= MAX_TIME.as_secs_f64() => {
+                Ok(OnLoss::Wait((s * 1e6) as u64))
+            }
+            OnLossRequest::Wait(s) => {
+                let most = MAX_TIME.as_secs();
+                Err(Problem::field(
+                    "on_loss",
+                    format!("{s} s are not possible; give more than 0 and at most {most}"),
+                ))
+            }
+        }
+    }
 }
 
 fn check_count(field: &str, count: usize) -> Result<(), Problem> {

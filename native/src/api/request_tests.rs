@@ -50,12 +50,28 @@ fn the_smallest_job_is_one_unit_with_the_usual_limits() {
 }
 
 #[test]
+fn checkpoints_can_be_left_out_and_nonsense_about_them_is_refused() {
+    let spec = check(job(json!({"checkpoint": 0, "on_loss": "recover"}))).unwrap();
+    assert_eq!(spec.template.checkpoint, CheckpointEvery::NEVER);
+    assert_eq!(spec.template.on_loss, OnLoss::Recover);
+    for (field, value) in [
+        ("checkpoint", json!(0.01)),
+        ("checkpoint", json!(-1)),
+        ("on_loss", json!({"wait": 0})),
+        ("fuel_limit", json!(0)),
+    ] {
+        assert_eq!(refused(json!({field: value})).0, field);
+    }
+}
+
+#[test]
 fn everything_that_can_be_said_arrives() {
     let spec = check(job(json!({
         "name": "  seeds  ", "arguments": ["--seed", "{}"], "environment": {"B": "2", "A": "1"},
         "stdin": input().to_string(), "files": [{"path": "data/in.txt", "blob": input().to_string()}],
         "sweep": {"first": 5, "count": 3}, "memory_limit": 1048576, "output_limit": 0, "time_limit": 0.25,
         "max_retries": 2, "priority": -3, "find": "connected",
+        "fuel_limit": 5, "checkpoint": 2.5, "on_loss": {"wait": 600}, "bit_exact": true,
     })))
     .unwrap();
     let blob = Data::Blob(BlobRef { id: input(), len: 7 });
@@ -64,7 +80,10 @@ fn everything_that_can_be_said_arrives() {
     assert_eq!(spec.template.environment, [("A".into(), "1".into()), ("B".into(), "2".into())]);
     assert_eq!(spec.template.stdin, blob);
     assert_eq!(spec.template.files, [NamedData { path: "data/in.txt".into(), data: blob }]);
-    let limits = Limits { memory_bytes: 1 << 20, output_bytes: 0, time_us: 250_000, fuel: u64::MAX };
+    let limits = Limits { memory_bytes: 1 << 20, output_bytes: 0, time_us: 250_000, fuel: 5 };
+    let template = &spec.template;
+    assert_eq!(template.checkpoint, CheckpointEvery(2_500_000));
+    assert_eq!((template.on_loss, template.bit_exact), (OnLoss::Wait(600_000_000), true));
     assert_eq!(spec.template.limits, limits);
     assert_eq!((spec.priority, spec.max_retries), (-3, 2));
 }

@@ -25,7 +25,7 @@ async fn everything_documented_is_there_and_guarded_as_documented() {
     let gateway = Gateway::start().await;
     let document = gateway.get("/api/v1/openapi.json").await.json();
     let operations = operations(&document);
-    assert_eq!(operations.len(), 20);
+    assert_eq!(operations.len(), 23);
     for (method, path, guarded) in operations {
         let open = gateway.send(request(method.clone(), &path), Body::empty()).await;
         assert_eq!(open.status == 401, guarded, "{method} {path}: {}", open.status);
@@ -351,6 +351,9 @@ fn spec() -> node_core::work::spec::JobSpec {
             stdin: Data::EMPTY,
             files: Vec::new(),
             limits: sandbox::Limits::default(),
+            bit_exact: false,
+            checkpoint: Default::default(),
+            on_loss: Default::default(),
         },
         units: Units::ONE,
         priority: 0,

@@ -2,7 +2,7 @@
 //! it means in sum is decided where each command runs.
 
 use super::failure::EXIT_CODES;
-use super::quantity::{Size, Span};
+use super::quantity::{Every, OnLoss, Size, Span};
 use super::words::sorted;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Run a program once for each input, outputs in input order
     Map(Box<MapArgs>),
+    /// Make a program suspendable, as every node does before it runs it, and write that down
+    Instrument(InstrumentArgs),
     /// Submit the job that a TOML file describes
     Submit(SubmitArgs),
     /// List jobs, newest first
@@ -51,6 +53,16 @@ pub(crate) enum Command {
     Results(ResultsArgs),
     /// Cancel a job
     Cancel(CancelArgs),
+    /// Show one unit: where it stands, and how it came there
+    Unit(UnitArgs),
+    /// Move a running unit to another node
+    Migrate(MigrateArgs),
+    /// Let a unit stand still
+    Pause(UnitArgs),
+    /// Let a unit go on that stands still
+    Resume(UnitArgs),
+    /// End the node that runs on this machine, once it has handed its units on
+    Drain,
     /// List the nodes of the swarm
     Nodes(NodesArgs),
     /// Show it all at work: a gateway, two workers and a real job on this machine
@@ -96,6 +108,9 @@ pub(crate) struct UpArgs {
     /// A swarm to join: its gateway's URL, or a multiaddress with /p2p/; may be repeated
     #[arg(long, value_name = "URL|MULTIADDR")]
     pub(crate) join: Vec<String>,
+    /// Share of a processor that each unit gets, 1 to 100 percent [default: 100]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(crate) cpu_share: Option<u8>,
     /// Units to run at once; 0 gives none [default: all processors but one, at least one]
     #[arg(long, value_name = "N")]
     pub(crate) slots: Option<u32>,
@@ -152,6 +167,19 @@ pub(crate) struct LimitArgs {
     /// All that it writes: stdout, stderr and files [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) output_limit: Option<Size>,
+    /// Fuel that it may use, about an instruction a unit [default: no limit]
+    #[arg(long, value_name = "FUEL", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) fuel_limit: Option<u64>,
+    /// How much of its work may be lost with its node; `none` takes no checkpoints [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) checkpoint: Option<Every>,
+    /// When its node goes silent: `recover` it elsewhere, or `wait 10m` for the node first
+    /// [default: recover]
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) on_loss: Option<OnLoss>,
+    /// The same floats, NaNs included, on every node, at a price in speed
+    #[arg(long)]
+    pub(crate) bit_exact: bool,
     /// Run it again this often after it failed [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) max_retries: Option<u32>,
@@ -199,10 +227,30 @@ pub(crate) struct RunArgs {
     /// Where files that the program writes go [default: nowhere]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out_dir: Option<PathBuf>,
+    /// Run it in this process, suspend it each time it has used so much fuel, write it down, and
+    /// go on in a fresh instance: shows that a program can be moved anywhere
+    #[arg(long, value_name = "FUEL", help_heading = "Moving", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) suspend_every: Option<u64>,
+    /// With --suspend-every: change the compiler each time
+    #[arg(long, requires = "suspend_every", help_heading = "Moving")]
+    pub(crate) hop: bool,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) swarm: SwarmArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InstrumentArgs {
+    /// A WebAssembly program
+    #[arg(value_name = "IN.WASM", value_hint = ValueHint::FilePath)]
+    pub(crate) program: PathBuf,
+    /// Where the suspendable one goes
+    #[arg(short, long, value_name = "OUT.WASM", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// The same floats in every engine, at a price in speed
+    #[arg(long)]
+    pub(crate) bit_exact: bool,
 }
 
 #[derive(Debug, Args)]
@@ -306,6 +354,24 @@ pub(crate) struct CancelArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct UnitArgs {
+    /// JOB/INDEX: a job's id or its first digits, and the unit's number; JOB alone is its unit 0
+    #[arg(value_name = "UNIT")]
+    pub(crate) unit: String,
+    #[command(flatten)]
+    pub(crate) swarm: SwarmArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    #[command(flatten)]
+    pub(crate) unit: UnitArgs,
+    /// A node's id, its first digits or its name [default: any other node with room]
+    #[arg(long, value_name = "NODE")]
+    pub(crate) to: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct NodesArgs {
     #[command(flatten)]
     pub(crate) swarm: SwarmArgs,
@@ -366,6 +432,30 @@ pub(crate) enum BenchCommand {
     },
     /// From a click on the page to the first finished unit, and what the page weighs
     Page {
+        #[command(flatten)]
+        common: BenchCommon,
+    },
+    /// What the pass that makes programs suspendable costs, beside the programs as they are
+    Instrument {
+        /// In wasmer only, without a browser
+        #[arg(long)]
+        no_browser: bool,
+        /// Only these kernels
+        #[arg(long, value_name = "NAME")]
+        kernel: Vec<String>,
+        #[command(flatten)]
+        common: BenchCommon,
+    },
+    /// From the wish to move a task of 64 MiB to its first instruction on the other node
+    Migrate {
+        /// Between native nodes only
+        #[arg(long)]
+        no_browser: bool,
+        #[command(flatten)]
+        common: BenchCommon,
+    },
+    /// What checkpoints cost a run, and what they weigh
+    Checkpoint {
         #[command(flatten)]
         common: BenchCommon,
     },

@@ -50,6 +50,7 @@ impl Embedded {
                 slots: processors(),
                 ..node_core::Config::default()
             },
+            cpu_share: 100,
             listen: None,
         };
         let (assembly, url) = runtime.block_on(async {

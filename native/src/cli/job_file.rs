@@ -15,7 +15,7 @@ use super::client::types::Sweep;
 use super::failure::Failure;
 use super::map::units_of_inputs;
 use super::plan::{JobPlan, LimitsPlan, UnitsPlan};
-use super::quantity::{Size, Span};
+use super::quantity::{Every, OnLoss, Size, Span};
 use super::strict_toml::{Document, Key, Mistake, key};
 use super::task_path::task_path;
 use serde::Deserialize;
@@ -41,6 +41,10 @@ struct JobFile {
     output_limit: Option<Size>,
     max_retries: Option<u32>,
     priority: Option<i32>,
+    fuel_limit: Option<u64>,
+    checkpoint: Option<Every>,
+    on_loss: Option<OnLoss>,
+    bit_exact: Option<bool>,
     name: Option<String>,
     batch_name: Option<String>,
     find: Option<Find>,
@@ -92,6 +96,10 @@ const KEYS: &[Key] = &[
     key("output_limit"),
     key("max_retries"),
     key("priority"),
+    key("fuel_limit"),
+    key("checkpoint"),
+    key("on_loss"),
+    key("bit_exact"),
     key("name"),
     key("batch_name"),
     key("find"),
@@ -126,6 +134,10 @@ fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mistake> {
         time: file.time_limit,
         max_retries: file.max_retries,
         priority: file.priority,
+        fuel: file.fuel_limit,
+        checkpoint: file.checkpoint,
+        on_loss: file.on_loss,
+        bit_exact: file.bit_exact.unwrap_or_default(),
     };
     let usual = JobPlan::new(&program, file.arguments, &SceneArgs::default(), &LimitArgs::default());
     let mut plan = usual.map_err(|e| document.at_key("program", &e.message))?;

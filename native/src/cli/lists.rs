@@ -162,7 +162,7 @@ pub(crate) fn about(job: &Job, troubled: &[Unit]) -> String {
 }
 
 /// A node as the other lists name it.
-fn short_node(id: &str) -> String {
+pub(crate) fn short_node(id: &str) -> String {
     format!("n-{}", id.get(..8).unwrap_or(id))
 }
 
@@ -202,6 +202,7 @@ mod tests {
             reason: "trapped: unreachable".into(),
             runner: Some("cd".repeat(32)),
             attempts: 1,
+            ..Unit::default()
         };
         let text = about(&sample(), &[unit]);
         assert_eq!(
@@ -224,6 +225,7 @@ mod tests {
     #[test]
     fn nodes_line_up_and_long_names_are_clipped() {
         let node = |me: bool, name: &str| Node {
+            id: "ab".repeat(32),
             short: "n-abababab".into(),
             name: name.into(),
             platform: "browser".into(),

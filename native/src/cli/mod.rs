@@ -12,11 +12,13 @@ mod client;
 mod demo;
 mod embedded;
 pub(crate) mod failure;
+mod instrument;
 mod interrupt;
 mod job_file;
 mod join;
 mod lists;
 mod map;
+mod moving;
 mod outputs;
 mod plan;
 mod processes;
@@ -25,6 +27,7 @@ mod quantity;
 mod run;
 pub(crate) mod strict_toml;
 mod submit;
+mod suspended;
 mod swarm;
 mod table;
 mod task_path;
@@ -65,11 +68,17 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Up(args) => up::run(*args, cli.data),
         Command::Run(args) => run::run(*args, &folder()?),
         Command::Map(args) => map::run(*args, &folder()?),
+        Command::Instrument(args) => instrument::run(&args),
         Command::Submit(args) => submit::submit(args, &folder()?),
         Command::Jobs(args) => lists::jobs(args, &folder()?),
         Command::Job(args) => lists::job(args, &folder()?),
         Command::Results(args) => submit::results(args, &folder()?),
         Command::Cancel(args) => lists::cancel(args, &folder()?),
+        Command::Unit(args) => moving::unit(&args, &folder()?),
+        Command::Migrate(args) => moving::migrate(&args, &folder()?),
+        Command::Pause(args) => moving::pause(&args, true, &folder()?),
+        Command::Resume(args) => moving::pause(&args, false, &folder()?),
+        Command::Drain => moving::drain(&folder()?),
         Command::Nodes(args) => lists::nodes(args, &folder()?),
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(&args.what),

@@ -85,6 +85,16 @@ pub(crate) fn files(client: &Client, result: &UnitResult, dir: &Path) -> Result<
     Ok(())
 }
 
+/// Writes the files that a task which ran in this process wrote into `dir`.
+pub(crate) fn local_files(files: &[sandbox::File], dir: &Path) -> Result<(), Failure> {
+    for file in files.iter().filter(|file| stays_inside(&file.path)) {
+        let path = dir.join(&file.path);
+        make(path.parent().unwrap_or(dir))?;
+        std::fs::write(&path, &file.data).map_err(|e| unwritable(&path, &e))?;
+    }
+    Ok(())
+}
+
 /// Whether a path leads to a file below the folder that it is joined to.
 fn stays_inside(path: &str) -> bool {
     task_path(Path::new(path)).as_deref() == Ok(path)

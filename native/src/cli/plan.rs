@@ -1,11 +1,11 @@
 //! A job as a person meant it, with content that still lies here; and how it is sent.
 
 use super::args::{LimitArgs, SceneArgs};
-use super::client::types::{Job, NewFile, NewJob, NewUnit, Sweep};
+use super::client::types::{Job, NewFile, NewJob, NewOnLoss, NewUnit, Sweep};
 use super::client::{ApiError, Client, Content};
 use super::failure::Failure;
 use super::progress::Progress;
-use super::quantity::{Size, Span};
+use super::quantity::{Every, OnLoss, Size, Span};
 use super::task_path::task_path;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,11 @@ pub(crate) struct LimitsPlan {
     pub(crate) time: Option<Span>,
     pub(crate) max_retries: Option<u32>,
     pub(crate) priority: Option<i32>,
+    pub(crate) fuel: Option<u64>,
+    pub(crate) checkpoint: Option<Every>,
+    pub(crate) on_loss: Option<OnLoss>,
+    /// The same floats in every engine.
+    pub(crate) bit_exact: bool,
 }
 
 impl From<&LimitArgs> for LimitsPlan {
@@ -60,6 +65,10 @@ impl From<&LimitArgs> for LimitsPlan {
             time: args.time_limit,
             max_retries: args.max_retries,
             priority: args.priority,
+            fuel: args.fuel_limit,
+            checkpoint: args.checkpoint,
+            on_loss: args.on_loss,
+            bit_exact: args.bit_exact,
         }
     }
 }
@@ -190,6 +199,13 @@ impl JobPlan {
             max_retries: self.limits.max_retries,
             priority: self.limits.priority,
             find: self.find.map(str::to_owned),
+            fuel_limit: self.limits.fuel,
+            checkpoint: self.limits.checkpoint.map(|every| every.0.map_or(0.0, |every| every.as_secs_f64())),
+            on_loss: self.limits.on_loss.map(|on_loss| match on_loss {
+                OnLoss::Recover => NewOnLoss::Recover,
+                OnLoss::Wait(time) => NewOnLoss::Wait(time.as_secs_f64()),
+            }),
+            bit_exact: self.limits.bit_exact,
         };
         client.submit(&new).map_err(|e| match e {
             // The gateway knows the program by its hash only.

@@ -13,6 +13,41 @@ pub(crate) struct Size(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 
+/// How much of a unit's work may be lost; none: all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Every(pub(crate) Option<Duration>);
+
+impl FromStr for Every {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "0" | "none" => Ok(Every(None)),
+            text => text.parse::<Span>().map(|span| Every(Some(span.0))),
+        }
+    }
+}
+
+/// What becomes of units whose node goes silent: they are recovered elsewhere, or the node is
+/// waited for first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnLoss {
+    Recover,
+    Wait(Duration),
+}
+
+impl FromStr for OnLoss {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim().split_once(char::is_whitespace) {
+            None if text.trim() == "recover" => Ok(OnLoss::Recover),
+            Some(("wait", span)) => span.parse::<Span>().map(|span| OnLoss::Wait(span.0)),
+            _ => Err(format!("{text:?} is neither \"recover\" nor a wait such as \"wait 10m\"")),
+        }
+    }
+}
+
 impl FromStr for Size {
     type Err = String;
 
@@ -129,6 +164,21 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
+impl<'de> Deserialize<'de> for Every {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_any(Written(
+            "a duration as \"30s\" or in seconds, or \"none\"",
+            std::marker::PhantomData,
+        ))
+    }
+}
+
+impl<'de> Deserialize<'de> for OnLoss {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_any(Written("\"recover\" or \"wait 10m\"", std::marker::PhantomData))
+    }
+}
+
 /// Processor seconds and ages, for people.
 pub(crate) fn seconds(s: f64) -> String {
     match s {
@@ -183,5 +233,17 @@ mod tests {
     fn amounts_of_time_stay_short() {
         let shown: Vec<_> = [0.004, 1.25, 75.0, 600.0, 9000.0, 400_000.0].map(seconds).into();
         assert_eq!(shown, ["4 ms", "1.2 s", "75 s", "10 min", "2.5 h", "4.6 d"]);
+    }
+
+    #[test]
+    fn checkpoints_and_losses_are_written_in_words() {
+        assert_eq!("30s".parse(), Ok(Every(Some(Duration::from_secs(30)))));
+        assert_eq!(("none".parse(), "0".parse()), (Ok(Every(None)), Ok(Every(None))));
+        assert!("often".parse::<Every>().is_err());
+        assert_eq!("recover".parse(), Ok(OnLoss::Recover));
+        assert_eq!("wait 10m".parse(), Ok(OnLoss::Wait(Duration::from_secs(600))));
+        for bad in ["", "wait", "wait long", "recover 5m", "give up"] {
+            assert!(bad.parse::<OnLoss>().is_err(), "{bad}");
+        }
     }
 }

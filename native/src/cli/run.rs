@@ -7,6 +7,7 @@ use super::failure::{DONE, FAILED, Failure};
 use super::outputs;
 use super::plan::JobPlan;
 use super::progress::say;
+use super::suspended;
 use super::swarm::find_or_embed;
 use super::waiting::{Guard, OnInterrupt, warn_if_nobody_computes};
 use crate::paths::DataFolder;
@@ -19,6 +20,9 @@ pub(crate) fn run(args: RunArgs, folder: &DataFolder) -> Result<u8, Failure> {
     plan.check()?;
     if !args.no_stdin && !std::io::stdin().is_terminal() {
         plan.stdin = standard_input()?;
+    }
+    if let Some(fuel) = args.suspend_every {
+        return suspended::run(&plan, fuel, args.hop, args.out_dir.as_deref()).map(exit_code);
     }
     let swarm = find_or_embed(&args.swarm, folder)?;
     let client = &*swarm.client;

@@ -1,7 +1,7 @@
 //! `manyhands up`: a node that runs until it is told to end.
 
 use super::args::UpArgs;
-use super::beacon::{Beacon, Lit, local_url};
+use super::beacon::{Beacon, Lit, Noted, Pid, local_url};
 use super::client::random_hex;
 use super::failure::{DONE, Failure, INTERRUPTED};
 use super::interrupt::Ends;
@@ -23,8 +23,9 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// For units under way to be handed back. Our choice: a service manager waits longer.
-const DRAIN: Duration = Duration::from_secs(5);
+/// For units under way to be suspended and handed on. Our choice: the node itself gives up after
+/// half of it, and a service manager waits longer.
+const DRAIN: Duration = Duration::from_secs(8);
 
 pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
     let (fail_fast, ready_json, until_stdin) = (args.fail_fast, args.ready_json, args.until_stdin_closes);
@@ -56,7 +57,7 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
         let mut polite = true;
         tokio::select! {
             () = ends.next() => {
-                say("ending: handing work back (Ctrl-C again ends at once)");
+                say("ending: handing work on (Ctrl-C again ends at once)");
                 polite = false;
             }
             () = closed => {}
@@ -92,6 +93,7 @@ fn settle(args: UpArgs, data: Option<PathBuf>) -> Result<UpConfig, Failure> {
         gateway: args.gateway,
         join: several(args.join),
         slots: args.slots,
+        cpu_share: args.cpu_share,
         bind: args.bind,
         http_port: args.http_port,
         p2p_port: args.p2p_port,
@@ -121,6 +123,7 @@ fn read_config(path: &Path) -> Result<UpLayer, Failure> {
 struct Up {
     assembly: Assembly,
     http: Option<Http>,
+    _pid: Noted,
 }
 
 /// A gateway's other half.
@@ -152,9 +155,12 @@ impl Up {
                 tree: node_core::overlay::tree::TreeConfig::of(config.tree_degree).into(),
                 ..node_core::Config::default()
             },
+            cpu_share: config.cpu_share,
             listen: Some(listen_addresses(config)),
         };
         let assembly = assemble(parts).await?;
+        // Only now: the folder is this node's alone.
+        let pid = Pid::note(folder)?;
         let ready = assembly.node.ready().await;
         ready.map_err(|_| Failure::failed("the node ended while it read its records; the log says why"))?;
         let http = match config.gateway {
@@ -162,7 +168,7 @@ impl Up {
             false => None,
         };
         join(ways, &assembly, config.invite.is_some(), fail_fast).await?;
-        Ok(Up { assembly, http })
+        Ok(Up { assembly, http, _pid: pid })
     }
 
     fn ready_json(&self) -> serde_json::Value {
@@ -207,7 +213,9 @@ impl Up {
     /// Hands work back, answers what was asked, and closes.
     async fn end(self) {
         if !self.assembly.node.drain(DRAIN).await {
-            tracing::info!("some units could not be handed back in time; their owner places them anew");
+            tracing::info!(
+                "some units could not be handed on in time; they go on from their newest checkpoints"
+            );
         }
         if let Some(http) = self.http {
             drop(http.beacon);

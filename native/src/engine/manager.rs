@@ -6,7 +6,7 @@ use super::process::Process;
 use super::wire::{self, FromSlot, Order, Setup, ToSlot, VERSION};
 use super::{EngineOptions, Replies};
 use bytes::Bytes;
-use node_core::{EngineReply, EngineRequest, EngineTask, RunId};
+use node_core::{EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use sandbox::{End, Limit, Outcome};
@@ -32,6 +32,12 @@ const START: Duration = Duration::from_secs(30);
 /// Compiling a program may take this long. Our choice: the largest known ones take a minute.
 const PREPARE: Duration = Duration::from_secs(900);
 
+/// A task that was told to end has this long; then its process is ended. Our choice: several
+/// slices, and less than a person waits for a button.
+const ENDING: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 50 });
+
+// Most mails are runs; a box would only add a step.
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Mail {
     Request(EngineRequest),
     Stop,
@@ -101,13 +107,13 @@ impl Manager {
         arguments: Vec<OsString>,
         replies: Replies,
     ) -> io::Result<Manager> {
-        let EngineOptions { exe, blob_dir, cache_dir, slots } = options;
+        let EngineOptions { exe, blob_dir, cache_dir, slots, cpu_share } = options;
         let (woken, wake) = io::pipe()?;
         let bytes = |path: &Path| Bytes::copy_from_slice(path.as_os_str().as_bytes());
         let mut manager = Manager {
             exe,
             arguments,
-            setup: Setup { blob_dir: bytes(&blob_dir), cache_dir: bytes(&cache_dir) },
+            setup: Setup { blob_dir: bytes(&blob_dir), cache_dir: bytes(&cache_dir), cpu_share },
             replies,
             mailbox: Arc::new(Mailbox {
                 mail: Mutex::new(Waiting { mail: Vec::new(), asleep: false }),
@@ -188,10 +194,45 @@ impl Manager {
             EngineRequest::Run { run, task } => self.enqueue(run, task),
             EngineRequest::Kill { run } => {
                 self.queue.retain(|job| job.run != run.0);
-                let given = self.slots.iter_mut().flatten().flat_map(|working| &mut working.given.jobs);
-                given.filter(|job| job.run == run.0).for_each(|job| job.killed = true);
+                if let Some((working, at)) = self.holder(run) {
+                    let job = &mut working.given.jobs[at];
+                    job.killed = true;
+                    job.ending = Some(Instant::now());
+                    working.tell(&ToSlot::Kill(run.0));
+                }
+            }
+            EngineRequest::Snapshot { run, stop } => self.snapshot(run, stop),
+            EngineRequest::Pause { run, paused } => {
+                if let Some((working, at)) = self.holder(run) {
+                    working.pause(at, paused, Instant::now());
+                    working.tell(&ToSlot::Pause { run: run.0, paused });
+                } else if let Some(job) = self.queue.iter_mut().find(|job| job.run == run.0) {
+                    job.paused = paused.then(Instant::now);
+                }
             }
             EngineRequest::Slots(slots) => self.resize(slots),
+        }
+    }
+
+    /// The slot that was given this run, and where in its list it stands.
+    fn holder(&mut self, run: RunId) -> Option<(&mut Working, usize)> {
+        self.slots.iter_mut().flatten().find_map(|working| {
+            let at = working.given.jobs.iter().position(|job| job.run == run.0)?;
+            Some((working, at))
+        })
+    }
+
+    fn snapshot(&mut self, run: RunId, stop: bool) {
+        if let Some((working, at)) = self.holder(run) {
+            let job = &mut working.given.jobs[at];
+            job.asked = Some(stop || job.asked == Some(true));
+            working.tell(&ToSlot::Snapshot { run: run.0, stop });
+        } else if self.queue.iter().any(|job| job.run == run.0) {
+            if stop {
+                self.queue.retain(|job| job.run != run.0);
+            }
+            let taken = Err(NoSnapshot::NotBegun);
+            (self.replies)(EngineReply::Snapshot { run, taken, stopped: stop });
         }
     }
 
@@ -205,8 +246,8 @@ impl Manager {
     fn enqueue(&mut self, run: RunId, task: EngineTask) {
         let time_limit = Duration::from_micros(task.limits.time_us);
         let mut frame = Vec::with_capacity(256);
-        match wire::put(&mut frame, &ToSlot::Run(Order::new(run.0, task))) {
-            Ok(()) => self.queue.push_back(Job { run: run.0, frame, time_limit, killed: false }),
+        match wire::put(&mut frame, &ToSlot::Run(Order { run: run.0, task })) {
+            Ok(()) => self.queue.push_back(Job::new(run.0, frame, time_limit)),
             Err(error) => self.broken(run.0, error),
         }
     }
@@ -233,6 +274,9 @@ impl Manager {
             }
             if let Some(working) = &mut self.slots[at] {
                 working.process.queue(&job.frame);
+                if job.paused.is_some() {
+                    working.tell(&ToSlot::Pause { run: job.run, paused: true });
+                }
                 working.given.give(job, now);
             }
         }
@@ -274,11 +318,40 @@ impl Manager {
                     returned.extend(runs.into_iter().filter_map(|run| given.returned(run)));
                     continue;
                 }
+                FromSlot::Snapshot { run, taken, stopped: false } => {
+                    // The scribe may be slower than the end of its task.
+                    if let Some(job) = given.jobs.iter_mut().find(|job| job.run == run) {
+                        job.asked = None;
+                        if !job.killed {
+                            (self.replies)(EngineReply::Snapshot { run: RunId(run), taken, stopped: false });
+                        }
+                    }
+                    continue;
+                }
+                FromSlot::Snapshot { run, taken, stopped } => {
+                    EngineReply::Snapshot { run: RunId(run), taken, stopped }
+                }
+                FromSlot::Resumed(run) => {
+                    if given.jobs.iter().any(|job| job.run == run && !job.killed) {
+                        (self.replies)(EngineReply::Resumed { run: RunId(run) });
+                    }
+                    continue;
+                }
+                FromSlot::Killed(run) => {
+                    match given.answered(run, now) {
+                        Some(job) if !job.killed => (self.replies)(out_of_time(&job)),
+                        Some(_) => {}
+                        None => {
+                            fault = Some("ended what it was not given".into());
+                            break;
+                        }
+                    }
+                    continue;
+                }
                 FromSlot::Ended(run, outcome) => EngineReply::Ended { run: RunId(run), outcome },
                 FromSlot::Broken(run, error) => EngineReply::Broken { run: RunId(run), error },
             };
-            let (EngineReply::Ended { run, .. } | EngineReply::Broken { run, .. }) = &answer;
-            match given.answered(run.0, now) {
+            match given.answered(answer.run().0, now) {
                 Some(job) if !job.killed => (self.replies)(answer),
                 Some(_) => {}
                 None => {
@@ -303,7 +376,15 @@ impl Manager {
 
     /// Back to where they came from, in their order.
     fn requeue(&mut self, jobs: impl IntoIterator<Item = Job, IntoIter: DoubleEndedIterator>) {
-        for job in jobs.into_iter().rev().filter(|job| !job.killed) {
+        for mut job in jobs.into_iter().rev().filter(|job| !job.killed) {
+            job.ending = None;
+            if let Some(stop) = job.asked.take() {
+                let taken = Err(NoSnapshot::NotBegun);
+                (self.replies)(EngineReply::Snapshot { run: RunId(job.run), taken, stopped: stop });
+                if stop {
+                    continue;
+                }
+            }
             self.queue.push_front(job);
         }
     }
@@ -316,11 +397,17 @@ impl Manager {
         }
         let due = working.deadline().is_some_and(|deadline| deadline <= now);
         let fate = match working.given.jobs.front() {
-            Some(job) if job.killed => Fate::Killed,
+            Some(job) if job.killed && due => Fate::Killed,
             Some(job) if due => match working.given.doing {
                 Doing::Starting => Fate::Fault(format!("did not start within {} s", START.as_secs())),
                 Doing::Preparing => {
                     Fate::Fault(format!("compiled the program for more than {} s", PREPARE.as_secs()))
+                }
+                Doing::Running | Doing::Nothing if job.ending.is_none() => {
+                    // A task in slices ends when it is told to; its slot then goes on with the next.
+                    let run = job.run;
+                    working.given.jobs[0].ending = Some(now);
+                    return working.tell(&ToSlot::TimeUp(run));
                 }
                 Doing::Running | Doing::Nothing => Fate::OutOfTime(job.run),
             },
@@ -346,9 +433,7 @@ impl Manager {
                 if let Some(job) = jobs.pop_front_if(|job| job.run == run)
                     && !job.killed
                 {
-                    let limit = u64::try_from(job.time_limit.as_micros()).unwrap_or(u64::MAX);
-                    let outcome = Outcome::of(End::LimitReached(Limit::TimeUs(limit)));
-                    (self.replies)(EngineReply::Ended { run: RunId(run), outcome });
+                    (self.replies)(out_of_time(&job));
                 }
             }
             Some(Fate::Idle | Fate::Killed) => {}
@@ -383,11 +468,48 @@ impl Manager {
     }
 }
 
+fn out_of_time(job: &Job) -> EngineReply {
+    let limit = u64::try_from(job.time_limit.as_micros()).unwrap_or(u64::MAX);
+    let outcome = Outcome::of(End::LimitReached(Limit::TimeUs(limit)));
+    EngineReply::Ended { run: RunId(job.run), outcome }
+}
+
 impl Working {
+    fn tell(&mut self, message: &ToSlot) {
+        let mut frame = Vec::new();
+        // These are some bytes long.
+        if wire::put(&mut frame, message).is_ok() {
+            self.process.queue(&frame);
+        }
+    }
+
+    fn pause(&mut self, at: usize, paused: bool, now: Instant) {
+        let job = &mut self.given.jobs[at];
+        match (paused, job.paused) {
+            (true, None) => job.paused = Some(now),
+            (false, Some(since)) => {
+                job.paused = None;
+                if at == 0 && self.given.doing == Doing::Running {
+                    // If it began to run while it was paused, it stood still since then only.
+                    self.given.since += now.saturating_duration_since(since.max(self.given.since));
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// When this slot has to be looked at, if it says nothing until then.
     fn deadline(&self) -> Option<Instant> {
         if self.fate.is_some() {
             return None;
+        }
+        if let Some(job) = self.given.jobs.front() {
+            if let Some(ending) = job.ending {
+                return ending.checked_add(ENDING);
+            }
+            if job.paused.is_some() && self.given.doing == Doing::Running {
+                return None;
+            }
         }
         let allowed = match (self.given.doing, self.given.jobs.front()) {
             (Doing::Starting, _) => START,

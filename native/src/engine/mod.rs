@@ -40,6 +40,8 @@ pub(crate) struct EngineOptions {
     pub(crate) cache_dir: PathBuf,
     /// Tasks at once.
     pub(crate) slots: u32,
+    /// Share of a processor that each of them gets, percent.
+    pub(crate) cpu_share: u8,
 }
 
 type Replies = Arc<dyn Fn(EngineReply) + Send + Sync>;

@@ -22,6 +22,18 @@ pub(super) struct Job {
     pub(super) time_limit: Duration,
     /// Nobody waits for it any more.
     pub(super) killed: bool,
+    /// A snapshot was asked for while it was on its way: whether it then stops.
+    pub(super) asked: Option<bool>,
+    /// Since when it stands still, if it does: that is not its time.
+    pub(super) paused: Option<Instant>,
+    /// It was told to end then; if it does not, its process is.
+    pub(super) ending: Option<Instant>,
+}
+
+impl Job {
+    pub(super) fn new(run: u64, frame: Vec<u8>, time_limit: Duration) -> Job {
+        Job { run, frame, time_limit, killed: false, asked: None, paused: None, ending: None }
+    }
 }
 
 /// What a slot was given and has not answered, and how far it is.
@@ -123,7 +135,7 @@ mod tests {
     use super::*;
 
     fn job(run: u64) -> Job {
-        Job { run, frame: vec![0; 100], time_limit: Duration::from_secs(1), killed: false }
+        Job::new(run, vec![0; 100], Duration::from_secs(1))
     }
 
     fn working(now: Instant, runs: std::ops::Range<u64>) -> Given {

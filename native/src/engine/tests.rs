@@ -2,6 +2,7 @@
 
 mod crashes;
 mod limits;
+mod mobility;
 mod programs;
 mod sharing;
 mod support;

@@ -1,11 +1,9 @@
 //! What a node and its slots say to each other: MessagePack in frames, over pipes.
 
 use bytes::Bytes;
-use node_core::EngineTask;
-use node_core::ids::BlobId;
-use node_core::work::spec::{Data, NamedData};
+use node_core::{EngineTask, NoSnapshot, Taken};
 use rustix::io::Errno;
-use sandbox::{Limits, Outcome};
+use sandbox::Outcome;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd;
@@ -20,11 +18,26 @@ pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const MAX_NOISE: usize = 4096;
 
 /// From the node to a slot.
+// Most messages are runs; a box would only add a step.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToSlot {
     /// Comes first, once.
     Setup(Setup),
     Run(Order),
+    /// End this run; answered with `Killed`, unless it ended by itself before.
+    Kill(u64),
+    /// The same for one that ran too long; answered with `Ended`, if it has begun.
+    TimeUp(u64),
+    /// Answered with `Snapshot`, unless the run ended before.
+    Snapshot {
+        run: u64,
+        stop: bool,
+    },
+    Pause {
+        run: u64,
+        paused: bool,
+    },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,6 +45,8 @@ pub(super) struct Setup {
     /// Paths as bytes: not all are text.
     pub(super) blob_dir: Bytes,
     pub(super) cache_dir: Bytes,
+    /// Share of a processor that a task gets, percent, 1 to 100.
+    pub(super) cpu_share: u8,
 }
 
 /// One task to run.
@@ -54,6 +69,14 @@ pub(super) enum FromSlot {
     Running(u64),
     Ended(u64, Outcome),
     Broken(u64, String),
+    Killed(u64),
+    /// This run goes on from its snapshot.
+    Resumed(u64),
+    Snapshot {
+        run: u64,
+        taken: Result<Taken, NoSnapshot>,
+        stopped: bool,
+    },
     /// Orders handed back unbegun, because the one before them takes its time.
     Returned(Vec<u64>),
 }

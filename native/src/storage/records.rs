@@ -20,6 +20,7 @@ fn definition(table: Table) -> Definition {
     TableDefinition::new(match table {
         Table::Jobs => "jobs",
         Table::Results => "results",
+        Table::Checkpoints => "checkpoints",
     })
 }
 
@@ -53,13 +54,15 @@ impl Records {
         self.run("write to", |database| {
             let transaction = database.begin_write()?;
             {
-                // Both are opened, so that both exist for readers.
+                // All are opened, so that all exist for readers.
                 let mut jobs = transaction.open_table(definition(Table::Jobs))?;
                 let mut results = transaction.open_table(definition(Table::Results))?;
+                let mut checkpoints = transaction.open_table(definition(Table::Checkpoints))?;
                 for Write { table, key, value } in writes {
                     let table = match table {
                         Table::Jobs => &mut jobs,
                         Table::Results => &mut results,
+                        Table::Checkpoints => &mut checkpoints,
                     };
                     match value {
                         Some(value) => drop(table.insert(&key[..], &value[..])?),

@@ -4,6 +4,7 @@ mod bad_input;
 mod gateways;
 mod guests;
 mod mapping;
+mod moving;
 mod running;
 mod submitting;
 mod world;

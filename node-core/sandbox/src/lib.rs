@@ -21,11 +21,14 @@ pub mod engine;
 pub mod instrument;
 pub mod memory;
 pub mod module;
+mod running;
+pub mod snapshot;
 pub mod task;
 pub mod trap;
 pub mod wasi;
 
-pub use engine::{Engine, Run, run_task};
+pub use engine::{Control, Engine, Instance, Stop};
 pub use memory::{GuestMemory, OutOfBounds};
+pub use running::{NotStarted, Pace, Running, Slice, run_task};
 pub use task::{End, File, Limit, Limits, Outcome, Task};
 pub use trap::Trap;

@@ -15,6 +15,8 @@ pub enum Trap {
     IntegerOverflow,
     BadConversion,
     StackOverflow,
+    /// The frames of a suspended task do not fit the area for them.
+    FramesFull,
     /// What the engine said, when it is none of the above.
     Other(String),
 }
@@ -33,6 +35,9 @@ impl fmt::Display for Trap {
             Trap::IntegerOverflow => "overflowed in an integer division",
             Trap::BadConversion => "converted a float that fits no integer",
             Trap::StackOverflow => "exhausted the call stack (too deep a recursion)",
+            Trap::FramesFull => {
+                "was suspended so deep in a recursion that its calls do not fit the area where they are kept"
+            }
             Trap::Other(words) => words,
         })
     }

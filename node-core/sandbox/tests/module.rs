@@ -1,7 +1,7 @@
 //! Which programs are taken, what is written into them, and what people are told of the others.
 
 use sandbox::Limits;
-use sandbox::module::{PAGE, Refusal, inspect, prepare};
+use sandbox::module::{PAGE, Refusal, inspect, limited};
 
 fn wasm(text: &str) -> Vec<u8> {
     wat::parse_str(text).expect("the test's own module")
@@ -51,31 +51,31 @@ fn the_memory_limit_is_written_into_the_program() {
     for (own, limit, written) in
         [("1", 16, "1 16"), ("1 9", 16, "1 9"), ("1 99", 16, "1 16"), ("16", 16, "16 16")]
     {
-        let prepared = prepare(&command(own, ""), &limits(limit)).unwrap();
-        assert_eq!(prepared.bytes, command(written, ""), "memory {own} under a limit of {limit} pages");
+        let prepared = limited(&command(own, ""), &limits(limit)).unwrap();
+        assert_eq!(prepared, command(written, ""), "memory {own} under a limit of {limit} pages");
     }
 }
 
 #[test]
 fn a_limit_above_what_32_bits_address_is_no_problem() {
     let prepared =
-        prepare(&command("1", ""), &Limits { memory_bytes: u64::MAX, ..Limits::default() }).unwrap();
-    assert_eq!(prepared.bytes, command("1 65536", ""));
+        limited(&command("1", ""), &Limits { memory_bytes: u64::MAX, ..Limits::default() }).unwrap();
+    assert_eq!(prepared, command("1 65536", ""));
 }
 
 #[test]
 fn a_program_that_begins_above_the_limit_is_refused_with_both_numbers() {
-    let error = prepare(&command("17", ""), &limits(16)).unwrap_err();
+    let error = limited(&command("17", ""), &limits(16)).unwrap_err();
     assert_eq!(error, Refusal::MemoryOverLimit { needs: 17 * PAGE, limit: 16 * PAGE });
     assert_says(&error.to_string(), &["1114112", "1048576", "memory_limit"]);
 }
 
 #[test]
 fn tables_can_only_grow_to_their_share() {
-    let prepared = prepare(&command("1 1", "(table 3 funcref) (table 1 5 externref)"), &limits(16)).unwrap();
-    assert_eq!(prepared.bytes, command("1 1", "(table 3 524288 funcref) (table 1 5 externref)"));
-    let greedy = prepare(&command("1 1", "(table 3 4000000000 funcref)"), &limits(16)).unwrap();
-    assert_eq!(greedy.bytes, command("1 1", "(table 3 1048576 funcref)"));
+    let prepared = limited(&command("1 1", "(table 3 funcref) (table 1 5 externref)"), &limits(16)).unwrap();
+    assert_eq!(prepared, command("1 1", "(table 3 524288 funcref) (table 1 5 externref)"));
+    let greedy = limited(&command("1 1", "(table 3 4000000000 funcref)"), &limits(16)).unwrap();
+    assert_eq!(greedy, command("1 1", "(table 3 1048576 funcref)"));
     let huge = command("1", "(table 4000000000 funcref)");
     assert_says(&words(&huge), &["4000000000", "1048576"]);
 }
@@ -84,8 +84,8 @@ fn tables_can_only_grow_to_their_share() {
 fn everything_but_the_limits_stays_as_it_was() {
     let body = r#"(table 1 1 funcref) (global (mut i64) (i64.const 7)) (elem (i32.const 0) 0)
         (data (i32.const 8) "data") (data "passive") (func memory.size drop)"#;
-    let prepared = prepare(&command("1 1", body), &limits(16)).unwrap();
-    assert_eq!(prepared.bytes, command("1 1", body));
+    let prepared = limited(&command("1 1", body), &limits(16)).unwrap();
+    assert_eq!(prepared, command("1 1", body));
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn debug_information_goes_and_names_stay() {
     let plain = command("1 1", "(func $named)");
     let fat =
         command("1 1", r#"(func $named) (@custom ".debug_info" "much") (@custom "producers" "someone")"#);
-    let prepared = prepare(&fat, &limits(16)).unwrap();
-    assert_eq!(prepared.bytes, plain);
-    assert!(String::from_utf8_lossy(&prepared.bytes).contains("named"));
+    let prepared = limited(&fat, &limits(16)).unwrap();
+    assert_eq!(prepared, plain);
+    assert!(String::from_utf8_lossy(&prepared).contains("named"));
 }
 
 #[test]
@@ -115,11 +115,11 @@ fn a_start_function_is_called_by_the_command_when_memory_stands() {
             (func call 2 call 0)
             (export "_start" (func 3)))"#,
     );
-    let prepared = prepare(&with_start, &limits(16)).unwrap();
+    let prepared = limited(&with_start, &limits(16)).unwrap();
     let functions = |bytes: &[u8]| bytes.windows(6).any(|code| code == [0, 0x10, 2, 0x10, 0, 0x0b]);
     assert!(functions(&without), "the test looks for the right bytes");
-    assert!(functions(&prepared.bytes), "a function that calls the start function, then the command");
-    let again = prepare(&prepared.bytes, &limits(16)).unwrap();
+    assert!(functions(&prepared), "a function that calls the start function, then the command");
+    let again = limited(&prepared, &limits(16)).unwrap();
     assert_eq!(again, prepared, "and there is no start function left");
 }
 
@@ -243,8 +243,8 @@ fn no_change_of_bytes_makes_it_panic() {
             let mut program = program.clone();
             program[at] = change;
             // Whatever is still taken can be taken again once prepared.
-            if let Ok(prepared) = prepare(&program, &limits(64)) {
-                inspect(&prepared.bytes).expect("what was prepared is valid");
+            if let Ok(prepared) = limited(&program, &limits(64)) {
+                inspect(&prepared).expect("what was prepared is valid");
             }
         }
     }

@@ -54,6 +54,10 @@ pub enum Command {
         offer: Offer,
         here: bool,
     },
+    /// A unit was given to a node without asking here.
+    Placed {
+        node: NodeId,
+    },
     /// A node declined units: it has no room until it offers some again.
     Declined {
         node: NodeId,
@@ -114,6 +118,12 @@ impl Protocol for Connected {
             }
             Input::Command(Command::Offer { to, offer }) => cx.send(to, offer),
             Input::Command(Command::Promised { node, offer, here }) => self.promised(node, offer, here, cx),
+            Input::Command(Command::Placed { node }) => {
+                if let Some(entry) = self.nodes.get_mut(&node) {
+                    entry.placed += 1;
+                    cx.emit(Event::Changed(vec![node]));
+                }
+            }
             Input::Command(Command::Declined { node }) => {
                 if let Some(offer) = self.nodes.get_mut(&node).and_then(|e| e.offer.as_mut()) {
                     offer.free = 0;
@@ -145,6 +155,11 @@ impl Connected {
     /// The last word of a node, less what is on its way there.
     pub fn offer_of(&self, node: NodeId) -> Option<Offer> {
         self.nodes.get(&node)?.now()
+    }
+
+    /// What all nodes give that give anything.
+    pub fn offers(&self) -> impl Iterator<Item = (NodeId, Offer)> + '_ {
+        self.nodes.iter().filter_map(|(node, entry)| Some((*node, entry.now()?)))
     }
 
     /// Free slots first; the rest of the room only by a guided share, so that at a job's end

@@ -12,11 +12,22 @@ pub(super) enum Part {
     Client,
     Owner,
     Runner,
+    #[cfg(feature = "roles")]
+    Keeper,
     Store,
 }
 
-const PARTS: [Part; 7] =
-    [Part::Neighbours, Part::Finder, Part::Overlays, Part::Client, Part::Owner, Part::Runner, Part::Store];
+const PARTS: &[Part] = &[
+    Part::Neighbours,
+    Part::Finder,
+    Part::Overlays,
+    Part::Client,
+    Part::Owner,
+    Part::Runner,
+    #[cfg(feature = "roles")]
+    Part::Keeper,
+    Part::Store,
+];
 
 const NEVER: Time = Time(u64::MAX);
 
@@ -38,7 +49,7 @@ impl Alarms {
     /// The first machine that is due.
     pub(super) fn due(&self, now: Time) -> Option<Part> {
         let due = |(_, at): &(Part, Time)| *at <= now && *at != NEVER;
-        PARTS.into_iter().zip(self.0).find(due).map(|(part, _)| part)
+        PARTS.iter().copied().zip(self.0).find(due).map(|(part, _)| part)
     }
 
     pub(super) fn earliest(&self) -> Option<Time> {
@@ -65,7 +76,7 @@ mod tests {
 
     #[test]
     fn every_machine_has_its_place() {
-        for (at, part) in PARTS.into_iter().enumerate() {
+        for (at, part) in PARTS.iter().copied().enumerate() {
             assert_eq!(part as usize, at);
         }
     }

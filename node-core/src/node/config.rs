@@ -85,6 +85,14 @@ pub struct Bounds {
     pub cache_bytes: u64,
     /// Units that a runner holds. Our choice: a quarter second of the shortest tasks.
     pub held_units: u32,
+    /// Bytes of others' checkpoints that a node keeps. Our choice: what nobody misses on a disk
+    /// of today; 64 tasks of the usual memory limit, uncompressed.
+    pub kept_bytes: u64,
+    /// Of them, for one owner. Our choice: a second owner finds room.
+    pub kept_bytes_per_owner: u64,
+    /// Units whose checkpoints a node keeps. Our choice: 2 MB of state, and a list of them fits
+    /// half a frame.
+    pub kept_units: usize,
 }
 
 impl Default for Bounds {
@@ -96,6 +104,9 @@ impl Default for Bounds {
             blob_bytes: 1 << 30,
             cache_bytes: 2 << 30,
             held_units: 2_048,
+            kept_bytes: 16 << 30,
+            kept_bytes_per_owner: 12 << 30,
+            kept_units: 10_000,
         }
     }
 }
@@ -112,6 +123,9 @@ pub struct Timing {
     pub grace: Duration,
     /// Between repetitions of a request that was not answered.
     pub retry: Duration,
+    /// For suspending and handing on what runs, once a node is to go away. Half of what service
+    /// managers give a process (10 s), and a task of 64 MiB is suspended and sent in one.
+    pub drain: Duration,
 }
 
 impl Default for Timing {
@@ -121,6 +135,7 @@ impl Default for Timing {
             lease: Duration::from_secs(7),
             grace: Duration::from_secs(2),
             retry: Duration::from_secs(3),
+            drain: Duration::from_secs(5),
         }
     }
 }

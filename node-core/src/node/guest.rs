@@ -7,7 +7,7 @@ use super::host::{Host, NodeEvent};
 use super::route;
 use crate::discovery::{Found, Query};
 use crate::ids::NodeId;
-use crate::overlay::contact::Ip;
+use crate::overlay::contact::{Contact, Ip};
 use crate::time::Time;
 use crate::work::owner;
 
@@ -37,6 +37,9 @@ impl Node {
     pub(super) fn overlay(&mut self, step: Step, _: &mut impl Host) {
         match step {}
     }
+
+    /// A page dials nobody.
+    pub(super) fn reach(&mut self, _: Contact, _: bool, _: &mut impl Host) {}
 
     pub(super) fn leave(&mut self) {}
 

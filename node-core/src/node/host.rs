@@ -1,7 +1,7 @@
 //! The node's edge: what drivers feed it, and what it asks of them.
 
 use crate::discovery::{Needs, Place};
-use crate::ids::{BlobId, JobId, NodeId};
+use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::overlay::contact::{Contact, Ip};
 use crate::time::Time;
 use crate::work::spec::{BlobRef, Data, JobSpec, NamedData};
@@ -66,6 +66,17 @@ pub enum Command {
     Cancel {
         job: JobId,
     },
+    /// Move a running unit to that node, or to any that has room. Answered by
+    /// [`NodeEvent::Migrated`] or [`NodeEvent::MigrationFailed`]; in any case the unit goes on.
+    Migrate {
+        unit: UnitId,
+        to: Option<NodeId>,
+    },
+    /// Give a unit no more fuel, or fuel again.
+    PauseUnit {
+        unit: UnitId,
+        paused: bool,
+    },
     /// Give this many slots from now on; 0 pauses. Units above the number are handed back.
     SetSlots(u32),
     /// Look for free slots without a job behind it: they are reserved for this node for a
@@ -81,7 +92,7 @@ pub enum Command {
         owner: NodeId,
         slots: u32,
     },
-    /// Hand all units back and take none: before the process ends.
+    /// Suspend all units, hand them on and take none: before the process ends.
     Drain,
     /// These blobs are in the node's storage.
     BlobsStored(Vec<(BlobId, u64)>),
@@ -118,6 +129,8 @@ pub enum Table {
     Jobs,
     /// Job id, big-endian unit index → [`crate::work::spec::UnitResult`], MessagePack.
     Results,
+    /// Job id, big-endian unit index → where the unit stands, as its owner knows.
+    Checkpoints,
 }
 
 /// One change; `None` removes the key.
@@ -185,6 +198,8 @@ pub enum StorageReply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub u64);
 
+// Most of them are runs; a box would only add a step.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum EngineRequest {
     /// Run this. All blobs it names are in the node's storage. The engine runs as many at
@@ -242,7 +257,7 @@ pub struct SnapshotRef {
 }
 
 /// A snapshot fresh from the engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
     /// Sealed.
     pub bytes: Bytes,
@@ -262,13 +277,27 @@ pub enum EngineReply {
     /// The engine could not do its part (out of memory, a missing blob, a crash of its own):
     /// says nothing about the task, which can run elsewhere.
     Broken { run: RunId, error: String },
+    /// A run that goes on from a snapshot has its state, and executes.
+    Resumed { run: RunId },
     /// What was asked for, or why there is none; without one the run goes on. `stopped`: the run
     /// is over and nothing else is said of it. A run that had not begun stops with `NotBegun`.
     Snapshot { run: RunId, taken: Result<Taken, NoSnapshot>, stopped: bool },
 }
 
+impl EngineReply {
+    /// The run that it answers.
+    pub fn run(&self) -> RunId {
+        match self {
+            EngineReply::Ended { run, .. }
+            | EngineReply::Broken { run, .. }
+            | EngineReply::Resumed { run }
+            | EngineReply::Snapshot { run, .. } => *run,
+        }
+    }
+}
+
 /// Why there is no snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoSnapshot {
     /// It has executed nothing, or nothing since it was resumed: what it began from is its state.
     NotBegun,
@@ -295,6 +324,16 @@ pub enum NodeEvent {
     /// All units ended, or the job was cancelled.
     JobEnded {
         job: JobId,
+    },
+    /// The unit that was to move has what it needs on the other node.
+    Migrated {
+        unit: UnitId,
+        to: NodeId,
+    },
+    /// It has not moved where it should, and why; it goes on all the same.
+    MigrationFailed {
+        unit: UnitId,
+        why: String,
     },
     /// The set of connected nodes or what is known of them changed.
     NodesChanged,

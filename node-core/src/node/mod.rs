@@ -15,6 +15,8 @@ mod route;
 pub mod snapshot;
 mod views;
 
+#[cfg(feature = "roles")]
+use crate::checkpoint::keeper::Keeper;
 use crate::discovery::connected::Connected;
 use crate::ids::NodeId;
 use crate::overlay::neighbours::{Hello, Neighbours};
@@ -63,6 +65,9 @@ pub struct Node {
     /// Gateways alone own jobs.
     owner: Option<Box<Machine<Owner>>>,
     runner: Machine<Runner>,
+    /// Pages keep nothing for others.
+    #[cfg(feature = "roles")]
+    keeper: Machine<Keeper>,
     store: Machine<Store>,
     steps: VecDeque<route::Step>,
 }
@@ -98,6 +103,8 @@ impl Node {
             client: Machine::new(Client::new(timing.retry), rng("client")),
             owner: (config.gateway).then(|| Machine::new(Owner::new(config.clone()), rng("owner")).into()),
             runner: Machine::new(Runner::new(config.clone()), rng("runner")),
+            #[cfg(feature = "roles")]
+            keeper: Machine::new(Keeper::new(config.clone()), rng("keeper")),
             store: Machine::new(Store::new(cache, bounds.blob_bytes, timing.retry), rng("store")),
             steps: VecDeque::new(),
             config,

@@ -170,7 +170,7 @@ impl Node {
     }
 
     /// Connects to a peer unless that is done or under way.
-    fn reach(&mut self, contact: Contact, spare: bool, host: &mut impl Host) {
+    pub(super) fn reach(&mut self, contact: Contact, spare: bool, host: &mut impl Host) {
         let peer = contact.id;
         if peer == self.me || self.dials.is_under_way(peer) || self.neighbours.state().is_connected(peer) {
             return;

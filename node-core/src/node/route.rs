@@ -7,6 +7,8 @@ use super::host::{
     Table, Token,
 };
 use super::{Node, overlays};
+#[cfg(feature = "roles")]
+use crate::checkpoint::keeper::{self, Keeper};
 use crate::discovery::Query;
 use crate::discovery::connected::{self, Connected};
 use crate::ids::NodeId;
@@ -35,6 +37,8 @@ pub(super) enum Step {
     Client(InputOf<Client>),
     Owner(InputOf<Owner>),
     Runner(InputOf<Runner>),
+    #[cfg(feature = "roles")]
+    Keeper(InputOf<Keeper>),
     Store(InputOf<Store>),
 }
 
@@ -43,6 +47,7 @@ const OF_OWNER: u64 = 1 << 56;
 const OF_STORE: u64 = 2 << 56;
 const OF_JOBS_SCAN: u64 = 3 << 56;
 const OF_RESULTS_SCAN: u64 = 4 << 56;
+const OF_CHECKPOINTS_SCAN: u64 = 5 << 56;
 const TAG: u64 = 0xff << 56;
 
 impl Node {
@@ -54,14 +59,22 @@ impl Node {
         host.engine(EngineRequest::Slots(self.config.slots));
         self.steps.push_back(Step::Finder(Input::Up(self.me)));
         if self.config.gateway {
+            let (node, platform) = (self.me, self.config.platform);
+            self.push(Step::Owner, owner::Command::Met { node, platform, contact: None });
             self.push(Step::Runner, runner::Command::OwnerUp(self.me));
+            #[cfg(feature = "roles")]
+            self.push(Step::Keeper, keeper::Command::OwnerUp(self.me));
             self.push(Step::Client, client::Command::OwnerUp(self.me));
             self.scan(OF_JOBS_SCAN, None, host);
         }
     }
 
     fn scan(&self, of: u64, after: Option<Vec<u8>>, host: &mut impl Host) {
-        let table = if of == OF_JOBS_SCAN { Table::Jobs } else { Table::Results };
+        let table = match of {
+            OF_JOBS_SCAN => Table::Jobs,
+            OF_RESULTS_SCAN => Table::Results,
+            _ => Table::Checkpoints,
+        };
         host.storage(StorageRequest::Scan { token: Token(of), table, after, limit: SCAN });
     }
 
@@ -83,12 +96,28 @@ impl Node {
             NodeInput::Engine(EngineReply::Broken { run, error }) => {
                 self.push(Step::Runner, runner::Command::Broken { run, error });
             }
-            NodeInput::Engine(EngineReply::Snapshot { .. }) => {}
+            NodeInput::Engine(EngineReply::Resumed { run }) => {
+                self.push(Step::Runner, runner::Command::Resumed { run });
+            }
+            NodeInput::Engine(EngineReply::Snapshot { run, taken, stopped }) => {
+                self.push(Step::Runner, runner::Command::Snapshot { run, taken, stopped });
+            }
             NodeInput::Command(command) => match command {
                 Command::Submit { job, spec } => {
                     self.push(Step::Client, client::Command::Submit { job, spec: Box::new(spec) });
                 }
                 Command::Cancel { job } => self.push(Step::Client, client::Command::Cancel { job }),
+                Command::Migrate { unit, .. } | Command::PauseUnit { unit, .. } if self.owner.is_none() => {
+                    let why = "this node owns no jobs; ask the gateway that does".into();
+                    host.event(NodeEvent::MigrationFailed { unit, why });
+                }
+                Command::Migrate { unit, to } => {
+                    let others = self.finder.state().offers().collect();
+                    self.push(Step::Owner, owner::Command::Migrate { unit, to, others });
+                }
+                Command::PauseUnit { unit, paused } => {
+                    self.push(Step::Owner, owner::Command::Pause { unit, paused });
+                }
                 Command::SetSlots(slots) => self.push(Step::Runner, runner::Command::SetSlots(slots)),
                 Command::Occupy { owner, slots } => {
                     self.push(Step::Runner, runner::Command::Occupy { owner, slots });
@@ -121,7 +150,11 @@ impl Node {
     /// Nobody can be dialled twice at once, nor who is connected.
     fn not_reached(&mut self, peer: NodeId) {
         if self.dials.end(peer).is_some() && !self.neighbours.state().is_connected(peer) {
-            self.steps.push_back(Step::Finder(Input::Down(peer)));
+            self.steps.extend([
+                Step::Finder(Input::Down(peer)),
+                Step::Store(Input::Down(peer)),
+                Step::Runner(Input::Down(peer)),
+            ]);
             self.lost(peer);
         }
     }
@@ -162,6 +195,12 @@ impl Node {
                 }
                 work::Message::ToRunner(_) => Step::Runner(Input::Message { from, message }),
                 work::Message::ToClient(_) => Step::Client(Input::Message { from, message }),
+                #[cfg(feature = "roles")]
+                work::Message::ToKeeper(_) => Step::Keeper(Input::Message { from, message }),
+                #[cfg(not(feature = "roles"))]
+                work::Message::ToKeeper(_) => {
+                    return self.fault(from, "asked a node that keeps nothing".into(), host);
+                }
             },
         });
     }
@@ -189,9 +228,11 @@ impl Node {
             (OF_OWNER, result) => self.push(Step::Owner, owner::Command::Answered { ticket: number, result }),
             (OF_STORE, Ok(())) => self.push(Step::Store, store::Command::Done { number }),
             (OF_STORE, Err(error)) => self.push(Step::Store, store::Command::Failed { number, error }),
-            (OF_JOBS_SCAN | OF_RESULTS_SCAN, Err(error)) => host.event(NodeEvent::Trouble {
-                what: format!("the gateway's records cannot be read, and it takes no jobs: {error}"),
-            }),
+            (OF_JOBS_SCAN | OF_RESULTS_SCAN | OF_CHECKPOINTS_SCAN, Err(error)) => {
+                host.event(NodeEvent::Trouble {
+                    what: format!("the gateway's records cannot be read, and it takes no jobs: {error}"),
+                })
+            }
             _ => {}
         }
     }
@@ -199,7 +240,8 @@ impl Node {
     fn scanned(&mut self, of: u64, entries: Vec<(Vec<u8>, Bytes)>, host: &mut impl Host) {
         let command = match of {
             OF_JOBS_SCAN => owner::Command::RestoreJobs,
-            _ => owner::Command::RestoreResults,
+            OF_RESULTS_SCAN => owner::Command::RestoreResults,
+            _ => owner::Command::RestoreCheckpoints,
         };
         let last = entries.last().map(|(key, _)| key.clone()).filter(|_| entries.len() >= SCAN as usize);
         if !entries.is_empty() {
@@ -209,8 +251,10 @@ impl Node {
             Some(after) => self.scan(of, Some(after), host),
             None => {
                 self.push(Step::Owner, command(Vec::new()));
-                if of == OF_JOBS_SCAN {
-                    self.scan(OF_RESULTS_SCAN, None, host);
+                match of {
+                    OF_JOBS_SCAN => self.scan(OF_RESULTS_SCAN, None, host),
+                    OF_RESULTS_SCAN => self.scan(OF_CHECKPOINTS_SCAN, None, host),
+                    _ => {}
                 }
             }
         }
@@ -273,6 +317,17 @@ impl Node {
                         }
                     }
                 }
+                #[cfg(feature = "roles")]
+                Step::Keeper(input) => {
+                    let effects = self.keeper.step(self.me, now, input);
+                    self.alarms.set(Part::Keeper, self.keeper.deadline());
+                    for effect in effects {
+                        match effect {
+                            Effect::Send { to, message } => self.send(to, Message::Work(message), host),
+                            Effect::Emit(event) => self.of_keeper(event),
+                        }
+                    }
+                }
                 Step::Store(input) => {
                     let effects = self.store.step(self.me, now, input);
                     self.alarms.set(Part::Store, self.store.deadline());
@@ -298,6 +353,8 @@ impl Node {
             Part::Client => self.client.due(now).map(|t| Step::Client(Input::Timer(t))),
             Part::Owner => self.owner.as_mut().and_then(|o| o.due(now)).map(|t| Step::Owner(Input::Timer(t))),
             Part::Runner => self.runner.due(now).map(|t| Step::Runner(Input::Timer(t))),
+            #[cfg(feature = "roles")]
+            Part::Keeper => self.keeper.due(now).map(|t| Step::Keeper(Input::Timer(t))),
             Part::Store => self.store.due(now).map(|t| Step::Store(Input::Timer(t))),
         };
         let deadline = match part {
@@ -307,6 +364,8 @@ impl Node {
             Part::Client => self.client.deadline(),
             Part::Owner => self.owner.as_ref().and_then(|owner| owner.deadline()),
             Part::Runner => self.runner.deadline(),
+            #[cfg(feature = "roles")]
+            Part::Keeper => self.keeper.deadline(),
             Part::Store => self.store.deadline(),
         };
         self.alarms.set(part, deadline);
@@ -318,10 +377,16 @@ impl Node {
     fn of_neighbours(&mut self, event: neighbours::Event, host: &mut impl Host) {
         use neighbours::Event;
         match event {
-            Event::Up { peer, gateway, seen } => {
+            Event::Up { peer, gateway, seen, contact } => {
                 self.steps.push_back(Step::Finder(Input::Up(peer)));
+                let platform = self.neighbours.state().get(peer).map(|known| known.platform);
+                if let Some(platform) = platform.filter(|_| self.owner.is_some()) {
+                    self.push(Step::Owner, owner::Command::Met { node: peer, platform, contact });
+                }
                 self.steps.push_back(Step::Owner(Input::Up(peer)));
                 if gateway {
+                    #[cfg(feature = "roles")]
+                    self.push(Step::Keeper, keeper::Command::OwnerUp(peer));
                     self.push(Step::Runner, runner::Command::OwnerUp(peer));
                     self.push(Step::Client, client::Command::OwnerUp(peer));
                 }
@@ -336,6 +401,8 @@ impl Node {
                     Step::Owner(Input::Down(peer)),
                     Step::Runner(Input::Down(peer)),
                     Step::Client(Input::Down(peer)),
+                    #[cfg(feature = "roles")]
+                    Step::Keeper(Input::Down(peer)),
                 ]);
                 host.event(NodeEvent::NodesChanged);
             }
@@ -374,8 +441,19 @@ impl Node {
             }
             Event::Fetch { ticket, blobs, from } => {
                 let ticket = Ticket { of: Asker::Owner, number: ticket };
+                self.push(Step::Store, store::Command::Fetch { ticket, blobs, from: vec![from] });
+            }
+            Event::FetchSnapshot { ticket, blobs, from } => {
+                let ticket = Ticket { of: Asker::Relay, number: ticket };
                 self.push(Step::Store, store::Command::Fetch { ticket, blobs, from });
             }
+            Event::ReleaseSnapshot { ticket } => {
+                let ticket = Ticket { of: Asker::Relay, number: ticket };
+                self.push(Step::Store, store::Command::Release { ticket });
+            }
+            Event::Placed { node } => self.push(Step::Finder, connected::Command::Placed { node }),
+            Event::Migrated { unit, to } => host.event(NodeEvent::Migrated { unit, to }),
+            Event::MigrationFailed { unit, why } => host.event(NodeEvent::MigrationFailed { unit, why }),
             Event::Ready => host.event(NodeEvent::Ready),
             Event::Find(query) => self.push(Step::Finder, connected::Command::Find(query)),
             Event::Declined { node } => {
@@ -392,17 +470,37 @@ impl Node {
     fn of_runner(&mut self, event: runner::Event, host: &mut impl Host) {
         use runner::Event;
         let ticket = |number| Ticket { of: Asker::Runner, number };
+        let passing = |number| Ticket { of: Asker::Snapshots, number };
         match event {
             Event::Fetch { ticket: number, blobs, from } => {
+                let from = vec![from];
                 self.push(Step::Store, store::Command::Fetch { ticket: ticket(number), blobs, from });
             }
+            Event::FetchSnapshot { ticket: number, blobs, from } => {
+                for contact in from.iter().filter_map(|source| source.contact) {
+                    self.reach(contact, true, host);
+                }
+                let from = from.into_iter().map(|source| source.node).collect();
+                self.push(Step::Store, store::Command::Fetch { ticket: passing(number), blobs, from });
+            }
+            Event::KeepSnapshot { ticket: number, bytes } => {
+                let blobs = vec![bytes];
+                self.push(Step::Store, store::Command::Keep { ticket: passing(number), blobs });
+            }
+            Event::ReleaseSnapshot { ticket: number } => {
+                self.push(Step::Store, store::Command::Release { ticket: passing(number) });
+            }
+            Event::Check { blobs } => self.push(Step::Store, store::Command::Check { blobs }),
+            Event::Reach(contact) => self.reach(contact, true, host),
+            Event::Snapshot { run, stop } => host.engine(EngineRequest::Snapshot { run, stop }),
+            Event::Pause { run, paused } => host.engine(EngineRequest::Pause { run, paused }),
             Event::Keep { ticket: number, blobs } => {
                 self.push(Step::Store, store::Command::Keep { ticket: ticket(number), blobs });
             }
             Event::Release { ticket: number } => {
                 self.push(Step::Store, store::Command::Release { ticket: ticket(number) });
             }
-            Event::Run { run, task } => host.engine(EngineRequest::Run { run, task }),
+            Event::Run { run, task } => host.engine(EngineRequest::Run { run, task: *task }),
             Event::Kill { run } => host.engine(EngineRequest::Kill { run }),
             Event::Slots(slots) => host.engine(EngineRequest::Slots(slots)),
             Event::Offer { to, offer } => self.push(Step::Finder, connected::Command::Offer { to, offer }),
@@ -412,16 +510,36 @@ impl Node {
         }
     }
 
+    #[cfg(feature = "roles")]
+    fn of_keeper(&mut self, event: keeper::Event) {
+        let ticket = |number| Ticket { of: Asker::Keeper, number };
+        match event {
+            keeper::Event::Fetch { ticket: number, blobs, from } => {
+                let from = vec![from];
+                self.push(Step::Store, store::Command::Fetch { ticket: ticket(number), blobs, from });
+            }
+            keeper::Event::Release { ticket: number } => {
+                self.push(Step::Store, store::Command::Release { ticket: ticket(number) });
+            }
+        }
+    }
+
     fn of_store(&mut self, event: store::Event, host: &mut impl Host) {
         use store::Event;
         let token = |number| Token(OF_STORE | number);
         match event {
-            Event::Answered { ticket: Ticket { of: Asker::Owner, number }, result } => {
+            Event::Answered { ticket: Ticket { of: Asker::Owner | Asker::Relay, number }, result } => {
                 self.push(Step::Owner, owner::Command::Answered { ticket: number, result });
             }
-            Event::Answered { ticket: Ticket { of: Asker::Runner, number }, result } => {
+            Event::Answered { ticket: Ticket { of: Asker::Runner | Asker::Snapshots, number }, result } => {
                 self.push(Step::Runner, runner::Command::Answered { ticket: number, result });
             }
+            #[cfg(feature = "roles")]
+            Event::Answered { ticket: Ticket { of: Asker::Keeper, number }, result } => {
+                self.push(Step::Keeper, keeper::Command::Answered { ticket: number, result });
+            }
+            #[cfg(not(feature = "roles"))]
+            Event::Answered { ticket: Ticket { of: Asker::Keeper, .. }, .. } => {}
             Event::Put { number, id, bytes } => {
                 host.storage(StorageRequest::PutBlob { token: token(number), id, bytes });
             }

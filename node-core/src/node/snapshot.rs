@@ -1,6 +1,7 @@
 //! What people are shown: plain data, no protocol state.
 
 use super::config::Platform;
+use crate::checkpoint::Span;
 use crate::ids::{JobId, NodeId};
 
 /// A node as this one sees it.
@@ -91,6 +92,24 @@ pub struct UnitView {
     /// Who has it or had it last.
     pub runner: Option<NodeId>,
     pub attempts: u32,
+    /// It is given no fuel.
+    pub paused: bool,
+    /// Who produced its state, in order, as far as checkpoints and its result tell. Empty for a
+    /// unit that one runner did without.
+    pub journey: Vec<Span>,
+    /// There were more runners than `journey` names.
+    pub merged: bool,
+    pub checkpoints: u32,
+    /// Fuel that it is known to have used; more since.
+    pub fuel: u64,
+    /// Where it would go on if its runner was lost now.
+    pub checkpoint_fuel: Option<u64>,
+    /// What that weighs, without what it is relative to.
+    pub checkpoint_bytes: Option<u64>,
+    /// Who has that.
+    pub keepers: Vec<NodeId>,
+    /// Fuel that was used in vain, as far as it is known.
+    pub lost_fuel: u64,
 }
 
 /// What this node computes for others (the donate page).

@@ -29,6 +29,12 @@ impl Node {
         self.runner.state().is_empty() && self.overlays.is_left()
     }
 
+    /// Units of others whose checkpoints this node keeps, and bytes of them.
+    #[cfg(feature = "roles")]
+    pub fn kept(&self) -> (usize, u64) {
+        self.keeper.state().load()
+    }
+
     /// This node, then its neighbours.
     pub fn nodes(&self, now: Time) -> Vec<NodeView> {
         let view = |id, name: &str, platform, gateway, guest, silent_us| {

@@ -4,7 +4,7 @@
 
 use crate::ids::NodeId;
 use crate::node::config::Platform;
-use crate::overlay::contact::{Ip, port_for};
+use crate::overlay::contact::{Contact, Ip, port_for};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use litemap::LiteMap;
@@ -74,6 +74,8 @@ pub struct Known {
 #[derive(Debug)]
 struct Peer {
     hello: Option<Known>,
+    /// Where it is seen.
+    ip: Option<Ip>,
     heard: Time,
     /// This node has no use for the connection.
     spare: bool,
@@ -107,6 +109,8 @@ pub enum Event {
         gateway: bool,
         /// Where this node is seen from by the peer.
         seen: Option<Ip>,
+        /// Where others can dial it, if they can.
+        contact: Option<Contact>,
     },
     Down {
         peer: NodeId,
@@ -181,7 +185,7 @@ impl Neighbours {
                 cx,
             );
         }
-        self.peers.insert(peer, Peer { hello: None, heard: cx.now, spare: false });
+        self.peers.insert(peer, Peer { hello: None, ip, heard: cx.now, spare: false });
         cx.set_timer_by(Timer::Patience, PATIENCE);
         let port = port_for(self.me.port, self.loopback_only, ip);
         cx.send(peer, Message::Hello(Hello { seen: ip, port, ..self.me.clone() }));
@@ -205,7 +209,8 @@ impl Neighbours {
         truncate(&mut hello.name, TEXT_MAX);
         let Hello { name, platform, gateway, port, seen, .. } = hello;
         peer.hello = Some(Known { name: name.into(), platform, gateway, port });
-        cx.emit(Event::Up { peer: from, gateway, seen });
+        let contact = peer.ip.zip(port).map(|(ip, port)| Contact { ip, id: from, port });
+        cx.emit(Event::Up { peer: from, gateway, seen, contact });
     }
 
     /// Closes the connections of those who do not say who they are.

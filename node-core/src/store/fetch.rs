@@ -31,11 +31,13 @@ pub(super) struct Fetch {
     next: u32,
     early: BTreeMap<u32, Bytes>,
     tries: u32,
+    /// All who asked for it soon have no use for it.
+    passing: bool,
 }
 
 impl Fetch {
     /// It is being put into storage from here.
-    pub(super) fn local(len: u64) -> Fetch {
+    pub(super) fn local(len: u64, passing: bool) -> Fetch {
         Fetch {
             len,
             sources: Vec::new(),
@@ -45,7 +47,12 @@ impl Fetch {
             next: 0,
             early: BTreeMap::new(),
             tries: 0,
+            passing,
         }
+    }
+
+    pub(super) fn is_passing(&self) -> bool {
+        self.passing
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -62,7 +69,14 @@ impl Fetch {
 }
 
 impl Store {
-    pub(super) fn fetch(&mut self, ticket: Ticket, blobs: Vec<BlobRef>, from: NodeId, cx: &mut Cx<'_, Self>) {
+    pub(super) fn fetch(
+        &mut self,
+        ticket: Ticket,
+        blobs: Vec<BlobRef>,
+        from: &[NodeId],
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let others: Vec<NodeId> = from.iter().copied().filter(|source| *source != cx.me).collect();
         self.open(ticket, &blobs, cx);
         for blob in blobs {
             if self.here.get(&blob.id).is_some_and(|here| here.len != blob.len) {
@@ -75,14 +89,19 @@ impl Store {
             if blob.len > self.blob_bytes {
                 let reason = format!("it has {} bytes and a blob may have {}", blob.len, self.blob_bytes);
                 self.unavailable(blob.id, &reason, cx);
-            } else if from == cx.me && !self.fetches.contains_key(&blob.id) {
+            } else if others.is_empty() && !self.fetches.contains_key(&blob.id) {
                 self.unavailable(blob.id, "it is not in this node's storage; upload it first", cx);
             } else if let Some(fetch) = self.fetches.get_mut(&blob.id) {
-                if !fetch.sources.contains(&from) && from != cx.me {
-                    fetch.sources.push(from);
+                fetch.passing &= ticket.of.is_passing();
+                // What is being put into storage from here has no sources and needs none.
+                if !fetch.sources.is_empty() {
+                    let new = others.iter().filter(|source| !fetch.sources.contains(source));
+                    let new: Vec<NodeId> = new.copied().collect();
+                    fetch.sources.extend(new);
                 }
             } else {
-                let fetch = Fetch { sources: vec![from], ..Fetch::local(blob.len) };
+                let fetch =
+                    Fetch { sources: others.clone(), ..Fetch::local(blob.len, ticket.of.is_passing()) };
                 self.fetches.insert(blob.id, fetch);
                 self.ask(blob.id, cx);
             }

@@ -4,6 +4,7 @@
 //! A blob comes in chunks, each checked as it arrives ([`tree`]), in order, a few under way
 //! at a time. The bytes themselves lie in the driver's storage.
 
+mod check;
 mod fetch;
 mod message;
 mod serve;
@@ -32,6 +33,7 @@ pub struct Store {
     tickets: BTreeMap<Ticket, Wanted>,
     fetches: BTreeMap<BlobId, fetch::Fetch>,
     serving: serve::Serving,
+    checks: check::Checks,
     pending: BTreeMap<u64, Pending>,
     next: u64,
 }
@@ -47,6 +49,19 @@ pub struct Ticket {
 pub enum Asker {
     Owner,
     Runner,
+    /// A runner for the snapshots of its units, a keeper for those of others, and an owner for
+    /// those that it passes on.
+    Snapshots,
+    Keeper,
+    Relay,
+}
+
+impl Asker {
+    /// Whether what it asks for is of no use to anybody once it is done, so that even a gateway
+    /// forgets it.
+    fn is_passing(self) -> bool {
+        matches!(self, Asker::Snapshots | Asker::Keeper | Asker::Relay)
+    }
 }
 
 #[derive(Debug)]
@@ -55,6 +70,8 @@ struct Here {
     /// Tickets that need it.
     pins: u32,
     used: u64,
+    /// Nobody has asked for it but those who soon have no use for it.
+    passing: bool,
 }
 
 #[derive(Debug)]
@@ -72,6 +89,7 @@ enum Pending {
     Append(BlobId),
     ReadChunk(serve::Read),
     ReadForTree { blob: BlobId, index: u32 },
+    ReadForCheck(BlobId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,12 +99,12 @@ pub enum Timer {
 
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Have these here, from that node if need be, and keep them until the ticket is
+    /// Have these here, from one of those nodes if need be, and keep them until the ticket is
     /// released. Answered once by [`Event::Answered`].
     Fetch {
         ticket: Ticket,
         blobs: Vec<BlobRef>,
-        from: NodeId,
+        from: Vec<NodeId>,
     },
     /// Keep these, likewise.
     Keep {
@@ -95,6 +113,11 @@ pub enum Command {
     },
     Release {
         ticket: Ticket,
+    },
+    /// Somebody could do nothing with these: look whether they are what their names say. If not,
+    /// they are not here.
+    Check {
+        blobs: Vec<BlobId>,
     },
     /// The driver has put these into storage, or found them there.
     Stored(Vec<(BlobId, u64)>),
@@ -144,9 +167,10 @@ impl Protocol for Store {
             }
             Input::Up(_) => {}
             Input::Command(command) => match command {
-                Command::Fetch { ticket, blobs, from } => self.fetch(ticket, blobs, from, cx),
+                Command::Fetch { ticket, blobs, from } => self.fetch(ticket, blobs, &from, cx),
                 Command::Keep { ticket, blobs } => self.keep(ticket, blobs, cx),
                 Command::Release { ticket } => self.release(ticket, cx),
+                Command::Check { blobs } => blobs.into_iter().for_each(|id| self.check(id, cx)),
                 Command::Stored(blobs) => {
                     for (id, len) in blobs {
                         self.arrived(id, len, cx);
@@ -180,6 +204,7 @@ impl Store {
             tickets: BTreeMap::new(),
             fetches: BTreeMap::new(),
             serving: serve::Serving::default(),
+            checks: check::Checks::default(),
             pending: BTreeMap::new(),
             next: 1,
         }
@@ -201,7 +226,8 @@ impl Store {
             if !self.here.contains_key(&blob.id) && !under_way {
                 let number = self.number(Pending::Put(blob.id));
                 // `done` has to know the length when it hears of it.
-                self.fetches.entry(blob.id).or_insert_with(|| fetch::Fetch::local(blob.len));
+                let passing = ticket.of.is_passing();
+                self.fetches.entry(blob.id).or_insert_with(|| fetch::Fetch::local(blob.len, passing));
                 cx.emit(Event::Put { number, id: blob.id, bytes });
             }
         }
@@ -217,6 +243,7 @@ impl Store {
                 Some(here) => {
                     here.pins += 1;
                     here.used = self.clock;
+                    here.passing &= ticket.of.is_passing();
                 }
                 None => missing += 1,
             }
@@ -229,7 +256,7 @@ impl Store {
 
     /// A blob is whole and in storage.
     fn arrived(&mut self, id: BlobId, len: u64, cx: &mut Cx<'_, Self>) {
-        self.fetches.remove(&id);
+        let unwanted = self.fetches.remove(&id).is_some_and(|fetch| fetch.is_passing());
         cx.cancel_timer(Timer::Retry(id));
         if self.here.contains_key(&id) {
             return;
@@ -237,15 +264,22 @@ impl Store {
         self.clock += 1;
         self.total += len;
         let mut pins = 0;
+        let mut passing = true;
         for (ticket, wanted) in self.tickets.iter_mut().filter(|(_, w)| w.blobs.contains(&id)) {
             pins += 1;
+            passing &= ticket.of.is_passing();
             wanted.missing = wanted.missing.saturating_sub(1);
             if wanted.missing == 0 && !wanted.answered {
                 wanted.answered = true;
                 cx.emit(Event::Answered { ticket: *ticket, result: Ok(()) });
             }
         }
-        self.here.insert(id, Here { len, pins, used: self.clock });
+        let passing = if pins > 0 { passing } else { unwanted };
+        self.here.insert(id, Here { len, pins, used: self.clock, passing });
+        if pins == 0 && passing {
+            // Who asked for it does not want it any more.
+            self.drop_blob(id, cx);
+        }
         self.evict(cx);
     }
 
@@ -267,9 +301,11 @@ impl Store {
 
     fn release(&mut self, ticket: Ticket, cx: &mut Cx<'_, Self>) {
         let Some(wanted) = self.tickets.remove(&ticket) else { return };
-        for id in &wanted.blobs {
-            if let Some(here) = self.here.get_mut(id) {
-                here.pins = here.pins.saturating_sub(1);
+        for id in wanted.blobs {
+            let Some(here) = self.here.get_mut(&id) else { continue };
+            here.pins = here.pins.saturating_sub(1);
+            if here.pins == 0 && here.passing {
+                self.drop_blob(id, cx);
             }
         }
         self.evict(cx);
@@ -280,10 +316,15 @@ impl Store {
         let Some(bound) = self.cache_bytes else { return };
         while self.total > bound {
             let oldest = self.here.iter().filter(|(_, h)| h.pins == 0).min_by_key(|(id, h)| (h.used, **id));
-            let Some((id, len)) = oldest.map(|(id, here)| (*id, here.len)) else { return };
-            self.here.remove(&id);
+            let Some(id) = oldest.map(|(id, _)| *id) else { return };
+            self.drop_blob(id, cx);
+        }
+    }
+
+    fn drop_blob(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
+        if let Some(here) = self.here.remove(&id) {
             self.serving.forget_tree(id);
-            self.total -= len;
+            self.total -= here.len;
             cx.emit(Event::Drop { id });
         }
     }
@@ -296,7 +337,7 @@ impl Store {
                 }
             }
             Some(Pending::Append(id)) => self.chunk_stored(id, cx),
-            Some(Pending::ReadChunk(_) | Pending::ReadForTree { .. }) | None => {}
+            Some(Pending::ReadChunk(_) | Pending::ReadForTree { .. } | Pending::ReadForCheck(_)) | None => {}
         }
     }
 
@@ -304,6 +345,7 @@ impl Store {
         match self.pending.remove(&number) {
             Some(Pending::ReadChunk(read)) => self.chunk_read(read, bytes, cx),
             Some(Pending::ReadForTree { blob, index }) => self.tree_read(blob, index, &bytes, cx),
+            Some(Pending::ReadForCheck(blob)) => self.check_read(blob, &bytes, cx),
             Some(Pending::Put(_) | Pending::Append(_)) | None => {}
         }
     }
@@ -314,6 +356,7 @@ impl Store {
             Some(Pending::Append(id)) => self.unavailable(id, error, cx),
             Some(Pending::ReadChunk(read)) => self.chunk_unreadable(read, cx),
             Some(Pending::ReadForTree { blob, .. }) => self.tree_unreadable(blob, cx),
+            Some(Pending::ReadForCheck(blob)) => self.check_failed(blob, cx),
             None => {}
         }
     }

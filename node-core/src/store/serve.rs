@@ -85,6 +85,7 @@ impl Store {
     pub(super) fn chunk_unreadable(&mut self, read: Read, cx: &mut Cx<'_, Self>) {
         self.serving.read_done(read.to);
         self.lost(read.id);
+        self.unavailable(read.id, "its copy here cannot be read", cx);
         cx.send(read.to, Message::Missing { id: read.id });
     }
 
@@ -134,6 +135,7 @@ impl Store {
     pub(super) fn tree_unreadable(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
         let tree = self.serving.trees.remove(&id).unwrap_or_default();
         self.lost(id);
+        self.unavailable(id, "its copy here cannot be read", cx);
         for peer in tree.waiting {
             cx.send(peer, Message::Missing { id });
         }

@@ -1,7 +1,9 @@
-//! What client, owner and runner say to each other.
+//! What client, owner, runner and keeper say to each other.
 
-use super::spec::{JobSpec, Template, UnitResult, UnitSpec};
-use crate::ids::{JobId, UnitId};
+use super::spec::{BlobRef, JobSpec, Template, UnitResult, UnitSpec};
+use crate::checkpoint::{Made, Resume, Source, Version};
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::node::host::SealKey;
 use serde::{Deserialize, Serialize};
 
 /// Names a period in which a runner holds units of an owner. A larger one replaces it.
@@ -12,6 +14,7 @@ pub enum Message {
     ToOwner(ToOwner),
     ToRunner(ToRunner),
     ToClient(ToClient),
+    ToKeeper(ToKeeper),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,11 +32,36 @@ pub enum ToOwner {
     /// Units that the runner will not run, with the reason for people; `tried`: it would have,
     /// but could not.
     Decline { lease: Lease, units: Vec<UnitId>, reason: String, tried: bool },
+    /// Checkpoints that keepers have. Repeated until recorded.
+    Checkpoints { made: Vec<Made> },
+    /// The unit does not run here any more: it was asked to stop, or the node goes away. `made`
+    /// lies here until the owner says that it can be forgotten; none: it had not begun, or it goes
+    /// on from what is recorded. `attempt` is the grant's: a repetition may cross the next.
+    Suspended { lease: Lease, attempt: u32, unit: UnitId, made: Option<Made> },
+    /// The unit cannot be suspended and runs on.
+    Immobile { unit: UnitId, reason: String },
+    /// What the unit goes on from is here.
+    Resumed { unit: UnitId },
+    /// It executes again.
+    GoesOn { unit: UnitId },
+    /// The unit cannot go on from this checkpoint; it is not the unit's fault.
+    Unusable { lease: Lease, unit: UnitId, version: Version, reason: String },
+    /// Units of a lease that was lost, with their newest checkpoints: are they still wanted here?
+    Returned { units: Vec<(UnitId, Option<Made>)> },
+    /// These keepers of the job's units here do not answer or refuse, with the reasons; fewer than
+    /// there should be are left.
+    NeedKeepers { job: JobId, lost: Vec<(NodeId, String)> },
+    /// From a keeper, to what the owner itself asked it to keep.
+    Kept { unit: UnitId, version: Version },
+    /// From a keeper, now and then: what it keeps, so that it can be told what has ended.
+    Holding { units: Vec<UnitId> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub unit: UnitId,
+    /// The fuel that the unit had used where this runner took it over.
+    pub began: u64,
     pub result: UnitResult,
 }
 
@@ -55,6 +83,64 @@ pub enum ToRunner {
     Revoke {
         job: JobId,
     },
+    /// Stop this unit and say where it stands; answered by `Suspended` or `Immobile`, or by its
+    /// result.
+    Suspend {
+        unit: UnitId,
+    },
+    /// Give it no more fuel, or fuel again.
+    Pause {
+        unit: UnitId,
+        paused: bool,
+    },
+    /// These units are in good hands elsewhere, or have ended.
+    Forget {
+        units: Vec<UnitId>,
+    },
+    /// These checkpoints are written down.
+    Recorded {
+        units: Vec<(UnitId, Version)>,
+    },
+    /// Who keeps the checkpoints of the job's units from now on.
+    Keepers {
+        job: JobId,
+        keepers: Vec<Source>,
+    },
+    /// From a keeper: it has the checkpoint.
+    Kept {
+        unit: UnitId,
+        version: Version,
+    },
+    /// From a keeper that was asked again: it is getting it.
+    Keeping {
+        unit: UnitId,
+        version: Version,
+    },
+    /// From a keeper: it will not have it.
+    KeepRefused {
+        unit: UnitId,
+        version: Version,
+        reason: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToKeeper {
+    /// Get the parts of this checkpoint from the sender and keep them for the unit's owner.
+    /// Repeating it is harmless.
+    Keep(Keep),
+    /// From the owner: these units need no checkpoints any more.
+    Drop { units: Vec<UnitId> },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keep {
+    pub unit: UnitId,
+    pub owner: NodeId,
+    pub version: Version,
+    pub parts: Vec<BlobRef>,
+    /// The owner passes it on for a runner that nobody else can reach, and wants the answer.
+    pub relayed: bool,
 }
 
 /// Units of one job.
@@ -66,6 +152,8 @@ pub struct Batch {
     pub template: Template,
     /// `{}` is this plus the unit's index, if the job is a sweep.
     pub sweep_first: Option<u64>,
+    /// Who keeps the checkpoints of these units.
+    pub keepers: Vec<Source>,
     pub units: Vec<UnitGrant>,
 }
 
@@ -75,6 +163,10 @@ pub struct UnitGrant {
     /// Counted from 1.
     pub attempt: u32,
     pub spec: Option<UnitSpec>,
+    /// What its snapshots are sealed with.
+    pub key: SealKey,
+    /// Where it goes on; none: at its first instruction.
+    pub resume: Option<Box<Resume>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

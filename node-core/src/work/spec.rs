@@ -1,5 +1,6 @@
 //! What a submitter asks for, and what comes back.
 
+use crate::checkpoint::Journey;
 use crate::ids::{BlobId, NodeId};
 use bytes::Bytes;
 use sandbox::{End, Limits};
@@ -79,6 +80,43 @@ pub struct Template {
     pub stdin: Data,
     pub files: Vec<NamedData>,
     pub limits: Limits,
+    /// The same bits in every engine, NaNs included, at a price in speed.
+    #[serde(default)]
+    pub bit_exact: bool,
+    #[serde(default)]
+    pub checkpoint: CheckpointEvery,
+    #[serde(default)]
+    pub on_loss: OnLoss,
+}
+
+/// How much of a unit's work may be lost with its runner, microseconds; 0: all of it, no checkpoint
+/// is taken. A costly snapshot makes it longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CheckpointEvery(pub u64);
+
+impl CheckpointEvery {
+    pub const NEVER: CheckpointEvery = CheckpointEvery(0);
+
+    pub fn duration(self) -> Option<std::time::Duration> {
+        (self != Self::NEVER).then(|| std::time::Duration::from_micros(self.0))
+    }
+}
+
+impl Default for CheckpointEvery {
+    /// Our choice (the issue's): what a person does not mind to wait for again.
+    fn default() -> Self {
+        CheckpointEvery(30_000_000)
+    }
+}
+
+/// What becomes of a unit whose runner has gone silent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnLoss {
+    /// It goes on elsewhere, from its newest checkpoint.
+    #[default]
+    Recover,
+    /// So only after this time, microseconds, unless the runner comes back.
+    Wait(u64),
 }
 
 /// The units of a job.
@@ -131,4 +169,10 @@ pub struct UnitResult {
     pub runner: NodeId,
     /// How often the unit was placed before it ended.
     pub attempts: u32,
+    /// Used from its first instruction on, wherever it ran; 0 of a program that does not count.
+    #[serde(default)]
+    pub fuel: u64,
+    /// The way that it took, if it had checkpoints or moved; else its runner did it all.
+    #[serde(default)]
+    pub journey: Option<Box<Journey>>,
 }

@@ -145,8 +145,18 @@ impl Disk {
         }
     }
 
+    /// Forgets a blob that was safe, as a keeper that never had it.
+    pub fn lose_blob(&mut self, id: BlobId) {
+        self.blobs.remove(&id);
+    }
+
     pub fn blobs(&self) -> impl Iterator<Item = (BlobId, u64)> + '_ {
         self.blobs.iter().map(|(id, bytes)| (*id, bytes.len() as u64))
+    }
+
+    /// How many entries a table has.
+    pub fn rows(&self, table: Table) -> usize {
+        self.tables.keys().filter(|(of, _)| *of == table).count()
     }
 
     pub fn results(&self, job: JobId) -> BTreeMap<u32, UnitResult> {

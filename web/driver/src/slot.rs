@@ -1,10 +1,60 @@
 //! What the node's Worker and a slot's Worker say to each other, as MessagePack.
 //!
-//! Modules travel beside it as `WebAssembly.Module`, which is shared, not copied. A slot
-//! answers tasks in the order in which it got them, so answers carry no names.
+//! Modules travel beside it as `WebAssembly.Module`, which is shared, not copied, and sealed
+//! snapshots as arrays that are given away. A slot answers tasks in the order in which it got
+//! them, so answers carry no names; what is said of one of them in between names its run.
 
+use bytes::Bytes;
+use node_core::{BlobId, NoSnapshot, RunId, SealKey, Taken};
+use sandbox::instrument::Layout;
+use sandbox::snapshot::{Origin, Root};
 use sandbox::{Outcome, Task};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+/// What a program is prepared for: all of it is part of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Form {
+    pub program: BlobId,
+    pub memory_bytes: u64,
+    pub bit_exact: bool,
+}
+
+impl Form {
+    /// Where its snapshots come from.
+    pub fn origin(&self) -> Origin {
+        Origin { program: self.program.0, memory_limit: self.memory_bytes, bit_exact: self.bit_exact }
+    }
+}
+
+/// What goes with a compiled module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    pub form: Form,
+    /// How it is suspended, or why it cannot be.
+    pub layout: Result<Layout, String>,
+}
+
+/// A task for a slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    pub run: u64,
+    pub task: Task,
+    pub key: SealKey,
+    pub from: Option<From>,
+}
+
+/// Where a task goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct From {
+    /// Sealed.
+    pub bytes: Bytes,
+    /// The whole snapshot that `bytes` are relative to, sealed too.
+    pub base: Option<Bytes>,
+    /// The name of whichever of the two is whole.
+    pub whole: BlobId,
+    pub root: Root,
+}
 
 /// What became of one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,21 +63,69 @@ pub enum Answer {
     /// The browser could not do its part (no memory, a bug of ours): says nothing about the
     /// task.
     Broken(String),
+    /// What it should go on from is no snapshot of it: no other Worker would do better.
+    Unusable(String),
+}
+
+/// The answer to a request for a snapshot, but for its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Shot {
+    Taken { base: Option<BlobId>, root: Root, fuel: u64, pause_us: u64 },
+    NotBegun,
+    Immobile(String),
+}
+
+impl Shot {
+    /// With the sealed bytes that came along.
+    pub fn with(self, bytes: Bytes) -> Result<Taken, NoSnapshot> {
+        match self {
+            Shot::Taken { base, root, fuel, pause_us } => Ok(Taken { bytes, base, root, fuel, pause_us }),
+            Shot::NotBegun => Err(NoSnapshot::NotBegun),
+            Shot::Immobile(why) => Err(NoSnapshot::Immobile(why)),
+        }
+    }
+}
+
+/// What is asked of a slot about one of its runs. It finds no slot that has answered the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Answered by a snapshot; with `stop` the run is over then.
+    Snapshot { stop: bool },
+    /// Give it no more fuel, or fuel again. What has not begun is given back.
+    Pause(bool),
+    /// Drop it: it is said to be gone.
+    Kill,
+    /// It ran too long; answered as any end.
+    TimeUp,
+}
+
+/// Names of runs are numbers in JavaScript.
+pub fn number_of(run: RunId) -> f64 {
+    run.0 as f64
 }
 
 /// Tasks for one program.
-pub fn encode_tasks(tasks: &[Task]) -> Result<Vec<u8>, String> {
-    rmp_serde::to_vec(tasks).map_err(|e| format!("the tasks could not be written as MessagePack: {e}"))
+pub fn encode_tasks(tasks: &[Job]) -> Result<Vec<u8>, String> {
+    encode("the tasks", tasks)
 }
 
-pub fn decode_tasks(bytes: &[u8]) -> Result<Vec<Task>, String> {
-    rmp_serde::from_slice(bytes).map_err(|e| format!("the slot was sent tasks that it cannot read: {e}"))
+pub fn decode_tasks(bytes: &[u8]) -> Result<Vec<Job>, String> {
+    decode("the slot was sent tasks", bytes)
 }
 
 pub fn encode_answers(answers: &[Answer]) -> Result<Vec<u8>, String> {
-    rmp_serde::to_vec(answers).map_err(|e| format!("the outcomes could not be written as MessagePack: {e}"))
+    encode("the outcomes", answers)
 }
 
 pub fn decode_answers(bytes: &[u8]) -> Result<Vec<Answer>, String> {
-    rmp_serde::from_slice(bytes).map_err(|e| format!("the slot sent outcomes that cannot be read: {e}"))
+    decode("the slot sent outcomes", bytes)
+}
+
+/// For what is said once: a form, what goes with a module, a snapshot's answer.
+pub fn encode<T: Serialize + ?Sized>(what: &str, value: &T) -> Result<Vec<u8>, String> {
+    rmp_serde::to_vec(value).map_err(|e| format!("{what} could not be written as MessagePack: {e}"))
+}
+
+pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, String> {
+    rmp_serde::from_slice(bytes).map_err(|e| format!("{what} that cannot be read: {e}"))
 }

@@ -11,7 +11,7 @@ use gloo_timers::future::TimeoutFuture;
 use libp2p::identity::Keypair;
 use libp2p::swarm;
 use link::{Events, LinkEvent, LinkOptions};
-use node_core::node::config::Bounds;
+use node_core::node::config::{Bounds, Timing};
 use node_core::{Command, Config, Node, NodeEvent, NodeInput, Platform, Time};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -39,8 +39,15 @@ const PROGRESS: Duration = Duration::from_secs(1);
 /// What went wrong stands on the page this long, unless something else does.
 const TROUBLE_SHOWN: Duration = Duration::from_secs(30);
 
-/// Good-byes and last results have this long. The page waits 300 ms.
+/// Good-byes and last results have this long once nothing is left to hand on. The page waits
+/// 300 ms longer than it said.
 const GOODBYE: Duration = Duration::from_millis(200);
+
+/// For suspending and handing on. What is left then is given back, while the page still waits.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Longest time for handing work on. Our choice: a person who pressed Stop waits for it.
+const MAX_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Options {
     pub(crate) gateway: String,
@@ -52,7 +59,10 @@ pub(crate) struct Options {
 /// What reaches the node's task beside links and Workers.
 pub(crate) enum Input {
     Slots(u32),
-    Stop,
+    /// Percent of the time that slots may compute.
+    Share(u32),
+    /// Hand everything on and end, after this time at the latest.
+    Stop(Duration),
     /// The gateway's addresses.
     Asked(Result<Vec<String>, String>),
 }
@@ -72,6 +82,7 @@ pub(crate) fn start(options: Options) -> Result<mpsc::UnboundedSender<Input>, St
         slots: options.slots.min(MAX_SLOTS),
         memory_bytes: UNIT_MEMORY,
         invited_with: options.invite,
+        timing: Timing { drain: DRAIN, ..Timing::default() },
         limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, ..Bounds::default() },
         ..Config::default()
     };
@@ -87,6 +98,7 @@ pub(crate) fn start(options: Options) -> Result<mpsc::UnboundedSender<Input>, St
         throttle: Throttle::default(),
         told: now,
         trouble: None,
+        leaves: None,
         inputs: inputs.clone(),
     };
     spawn_local(driver.run(events, heard, received));
@@ -103,6 +115,8 @@ struct Driver {
     told: Time,
     /// What went wrong last with units in this tab.
     trouble: Option<(Time, String)>,
+    /// It takes no more work, and ends when it has none, or then.
+    leaves: Option<Time>,
     inputs: mpsc::UnboundedSender<Input>,
 }
 
@@ -119,6 +133,9 @@ impl Driver {
         let mut alarm = Alarm::default();
         loop {
             self.wake();
+            if self.is_through() {
+                return self.end(events).await;
+            }
             alarm.set(browser::now(), self.deadline());
             let mut rings = poll_fn(|cx| alarm.poll(cx)).fuse();
             select_biased! {
@@ -127,12 +144,14 @@ impl Driver {
                         self.drive(NodeInput::Command(Command::SetSlots(n.min(MAX_SLOTS))));
                         self.throttle.touch();
                     }
+                    Some(Input::Share(percent)) => self.host.set_share(percent),
                     Some(Input::Asked(answer)) => {
                         let answer = answer.map(|addresses| canonical(&addresses));
                         let step = self.join.asked(browser::now(), browser::random_u32(), answer);
                         self.step(step);
                     }
-                    Some(Input::Stop) | None => return self.stop(events).await,
+                    Some(Input::Stop(patience)) => self.leave(patience.min(MAX_PATIENCE)),
+                    None => return self.end(events).await,
                 },
                 said = heard.next() => {
                     let mut next = said;
@@ -159,7 +178,8 @@ impl Driver {
 
     fn deadline(&self) -> Option<Time> {
         let progress = self.host.is_busy().then(|| self.told + PROGRESS);
-        let all = [self.host.deadline(), self.join.deadline(), self.throttle.deadline(), progress];
+        let all =
+            [self.host.deadline(), self.join.deadline(), self.throttle.deadline(), progress, self.leaves];
         all.into_iter().flatten().min()
     }
 
@@ -285,10 +305,25 @@ impl Driver {
         }
     }
 
-    /// Ends tasks at once, then hands the units back so that others run them.
-    async fn stop(mut self, mut events: Events) {
+    /// Hands everything on. Tasks compute until they are suspended.
+    fn leave(&mut self, patience: Duration) {
+        let until = browser::now() + patience;
+        if self.leaves.is_none() {
+            self.drive(NodeInput::Command(Command::Drain));
+        }
+        self.leaves = Some(self.leaves.map_or(until, |leaves| leaves.min(until)));
+    }
+
+    /// Whether it is to leave, and nothing is left here that could still be handed on.
+    fn is_through(&self) -> bool {
+        let Some(until) = self.leaves else { return false };
+        let now = browser::now();
+        now >= until || self.node.is_drained() || self.node.work(now).gateways.is_empty()
+    }
+
+    /// Ends whatever still runs, and says good-bye.
+    async fn end(mut self, mut events: Events) {
         self.host.end_workers();
-        self.drive(NodeInput::Command(Command::Drain));
         for gateway in self.node.work(browser::now()).gateways {
             self.host.link.disconnect(gateway, "its person stopped it");
         }

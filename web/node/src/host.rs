@@ -5,11 +5,12 @@ use bytes::Bytes;
 use link::Link;
 use node_core::overlay::contact::Contact;
 use node_core::{
-    BlobId, Channel, EngineReply, EngineRequest, Host, NodeEvent, NodeId, NodeInput, StorageRequest, Time,
+    BlobId, Channel, EngineReply, EngineRequest, Host, NodeEvent, NodeId, NodeInput, RunId, StorageRequest,
+    Time,
 };
-use sandbox::Task;
 use std::collections::VecDeque;
 use web_driver::pool::{ModuleId, Pool, SlotId, World};
+use web_driver::slot::{Form, Job, Order};
 use web_driver::storage::Storage;
 
 pub(crate) struct WebHost {
@@ -66,6 +67,11 @@ impl WebHost {
 
     pub(crate) fn deadline(&self) -> Option<Time> {
         [self.wake, self.pool.deadline()].into_iter().flatten().min()
+    }
+
+    /// Lets tasks compute this many percent of the time.
+    pub(crate) fn set_share(&mut self, percent: u32) {
+        self.pool.set_share(percent, &mut self.shell);
     }
 
     /// Whether tasks run or wait to.
@@ -125,14 +131,20 @@ impl World for Shell {
     fn terminate(&mut self, slot: SlotId) {
         self.workers.terminate(slot);
     }
-    fn prepare(&mut self, slot: SlotId, module: ModuleId, program: Bytes, memory_bytes: u64) {
-        self.workers.prepare(slot, module, &program, memory_bytes);
+    fn prepare(&mut self, slot: SlotId, module: ModuleId, program: Bytes, form: &Form) {
+        self.workers.prepare(slot, module, &program, form);
     }
     fn teach(&mut self, slot: SlotId, module: ModuleId) {
         self.workers.teach(slot, module);
     }
-    fn run(&mut self, slot: SlotId, module: ModuleId, tasks: &[Task]) {
+    fn run(&mut self, slot: SlotId, module: ModuleId, tasks: &[Job]) {
         self.workers.run(slot, module, tasks);
+    }
+    fn order(&mut self, slot: SlotId, run: RunId, order: Order) {
+        self.workers.order(slot, run, order);
+    }
+    fn share(&mut self, slot: SlotId, percent: u32) {
+        self.workers.share(slot, percent);
     }
     fn forget(&mut self, module: ModuleId, slots: &[SlotId]) {
         self.workers.forget(module, slots);

@@ -21,6 +21,7 @@ mod workers;
 
 use driver::{Input, Options};
 use futures::channel::mpsc;
+use std::time::Duration;
 use wasm_bindgen::prelude::*;
 
 /// Runs when the module is loaded.
@@ -60,8 +61,14 @@ impl WebNode {
         drop(self.inputs.unbounded_send(Input::Slots(n)));
     }
 
-    /// Ends all tasks, tells the gateway, and posts `stopped`.
-    pub fn stop(&self) {
-        drop(self.inputs.unbounded_send(Input::Stop));
+    /// Lets tasks compute this many percent of the time from now on.
+    pub fn set_share(&self, percent: u32) {
+        drop(self.inputs.unbounded_send(Input::Share(percent)));
+    }
+
+    /// Suspends all tasks and hands them on, for so many milliseconds at most; then tells the
+    /// gateway, and posts `stopped`.
+    pub fn stop(&self, patience_ms: u32) {
+        drop(self.inputs.unbounded_send(Input::Stop(Duration::from_millis(patience_ms.into()))));
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::browser::object;
 use crate::socket::{address_of, open, url_of};
-use crate::workers::read;
+use crate::workers::{Compiled, read};
 use js_sys::{Uint8Array, WebAssembly};
 use sandbox::{End, Outcome};
 use wasm_bindgen::JsValue;
@@ -57,8 +57,8 @@ fn what_a_slot_says_is_understood() {
 
     let empty = WebAssembly::Module::new(&Uint8Array::from(&b"\0asm\x01\0\0\0"[..])).expect("a module");
     let (said, compiled) = read(&object(&[prepared, module, ("compiled", &empty)]));
-    assert!(matches!(said, Said::Prepared { module: ModuleId(7), result: Ok(()) }));
-    assert!(matches!(compiled, Some((ModuleId(7), _))));
+    assert!(matches!(said, Said::Prepared { module: ModuleId(7), result: Ok(None) }));
+    assert!(matches!(compiled, Some(Compiled { id: ModuleId(7), .. })));
 }
 
 #[wasm_bindgen_test]

@@ -4,11 +4,11 @@ use crate::browser::{object, on, text};
 use bytes::Bytes;
 use futures::channel::mpsc;
 use js_sys::{Array, Reflect, Uint8Array, WebAssembly};
-use sandbox::Task;
+use node_core::RunId;
 use std::collections::BTreeMap;
 use wasm_bindgen::prelude::*;
 use web_driver::pool::{ModuleId, Said, SlotId, Unfit};
-use web_driver::slot;
+use web_driver::slot::{self, Form, Job, Order, Shot};
 use web_sys::{ErrorEvent, MessageEvent, WorkerOptions, WorkerType};
 
 const SCRIPT: &str = "/task-worker.js";
@@ -17,7 +17,15 @@ const SCRIPT: &str = "/task-worker.js";
 pub(crate) struct Heard {
     pub(crate) slot: SlotId,
     pub(crate) said: Said,
-    compiled: Option<(ModuleId, WebAssembly::Module)>,
+    compiled: Option<Compiled>,
+}
+
+/// A module that a slot prepared, and what the others have to know of it.
+#[derive(Clone)]
+pub(crate) struct Compiled {
+    pub(crate) id: ModuleId,
+    pub(crate) module: WebAssembly::Module,
+    about: Uint8Array,
 }
 
 struct Worker {
@@ -28,7 +36,7 @@ struct Worker {
 
 pub(crate) struct Workers {
     workers: BTreeMap<SlotId, Worker>,
-    modules: BTreeMap<ModuleId, WebAssembly::Module>,
+    modules: BTreeMap<ModuleId, Compiled>,
     heard: mpsc::UnboundedSender<Heard>,
 }
 
@@ -41,8 +49,8 @@ impl Workers {
 
     /// Keeps the module that came along.
     pub(crate) fn take_in(&mut self, heard: Heard) -> (SlotId, Said) {
-        if let Some((id, module)) = heard.compiled {
-            self.modules.insert(id, module);
+        if let Some(compiled) = heard.compiled {
+            self.modules.insert(compiled.id, compiled);
         }
         (heard.slot, heard.said)
     }
@@ -64,7 +72,11 @@ impl Workers {
         self.workers.clear();
     }
 
-    pub(crate) fn prepare(&mut self, slot: SlotId, module: ModuleId, program: &Bytes, memory_bytes: u64) {
+    pub(crate) fn prepare(&mut self, slot: SlotId, module: ModuleId, program: &Bytes, form: &Form) {
+        let form = match slot::encode("a form", form) {
+            Ok(form) => Uint8Array::from(&form[..]),
+            Err(e) => return self.fail(slot, e),
+        };
         let bytes = Uint8Array::from(&program[..]);
         self.post(
             slot,
@@ -72,7 +84,7 @@ impl Workers {
                 ("type", &"prepare".into()),
                 ("module", &module.0.into()),
                 ("program", &bytes),
-                ("memory", &JsValue::from_f64(memory_bytes as f64)),
+                ("form", &form),
             ],
             Some(&bytes),
         );
@@ -80,11 +92,15 @@ impl Workers {
 
     pub(crate) fn teach(&mut self, slot: SlotId, module: ModuleId) {
         match self.modules.get(&module).cloned() {
-            Some(compiled) => self.post(
-                slot,
-                &[("type", &"learn".into()), ("module", &module.0.into()), ("compiled", &compiled)],
-                None,
-            ),
+            Some(Compiled { module: compiled, about, .. }) => {
+                let message: &[(&str, &JsValue)] = &[
+                    ("type", &"learn".into()),
+                    ("module", &module.0.into()),
+                    ("compiled", &compiled),
+                    ("about", &about),
+                ];
+                self.post(slot, message, None);
+            }
             None => self.fail(slot, format!("module {} is gone", module.0)),
         }
     }
@@ -96,7 +112,7 @@ impl Workers {
         }
     }
 
-    pub(crate) fn run(&mut self, slot: SlotId, module: ModuleId, tasks: &[Task]) {
+    pub(crate) fn run(&mut self, slot: SlotId, module: ModuleId, tasks: &[Job]) {
         match slot::encode_tasks(tasks) {
             Ok(bytes) => {
                 let tasks = Uint8Array::from(&bytes[..]);
@@ -106,6 +122,24 @@ impl Workers {
             }
             Err(e) => self.fail(slot, e),
         }
+    }
+
+    pub(crate) fn order(&mut self, slot: SlotId, run: RunId, order: Order) {
+        let run = JsValue::from_f64(slot::number_of(run));
+        let run: (&str, &JsValue) = ("run", &run);
+        match order {
+            Order::Snapshot { stop } => {
+                self.post(slot, &[("type", &"snapshot".into()), run, ("stop", &stop.into())], None);
+            }
+            Order::Pause(true) => self.post(slot, &[("type", &"pause".into()), run], None),
+            Order::Pause(false) => self.post(slot, &[("type", &"resume".into()), run], None),
+            Order::Kill => self.post(slot, &[("type", &"kill".into()), run], None),
+            Order::TimeUp => self.post(slot, &[("type", &"time_up".into()), run], None),
+        }
+    }
+
+    pub(crate) fn share(&mut self, slot: SlotId, percent: u32) {
+        self.post(slot, &[("type", &"share".into()), ("percent", &percent.into())], None);
     }
 
     /// `moved` is given away with the message instead of being copied.
@@ -160,30 +194,45 @@ impl Drop for Worker {
 }
 
 /// A message of `www/task-worker.js`.
-pub(crate) fn read(message: &JsValue) -> (Said, Option<(ModuleId, WebAssembly::Module)>) {
+pub(crate) fn read(message: &JsValue) -> (Said, Option<Compiled>) {
     let get = |key: &str| Reflect::get(message, &key.into()).unwrap_or(JsValue::UNDEFINED);
     let words = |key: &str| get(key).as_string();
+    let bytes = |key: &str| get(key).dyn_into::<Uint8Array>().map(|a| a.to_vec()).unwrap_or_default();
     let said = match words("type").as_deref() {
         Some("ready") => Said::Ready,
         Some("spent") => Said::Spent,
-        Some("answers") => {
-            let bytes = get("answers").dyn_into::<Uint8Array>().map(|a| a.to_vec()).unwrap_or_default();
-            match slot::decode_answers(&bytes) {
-                Ok(answers) => Said::Answers(answers),
-                Err(e) => Said::Failed(e),
-            }
-        }
+        Some("answers") => match slot::decode_answers(&bytes("answers")) {
+            Ok(answers) => Said::Answers(answers),
+            Err(e) => Said::Failed(e),
+        },
         Some("prepared") => {
-            let module = ModuleId(get("module").as_f64().unwrap_or(-1.0) as u32);
+            let id = ModuleId(get("module").as_f64().unwrap_or(-1.0) as u32);
             let result = match (get("compiled").dyn_into::<WebAssembly::Module>(), words("refused")) {
-                (Ok(compiled), _) => {
-                    return (Said::Prepared { module, result: Ok(()) }, Some((module, compiled)));
+                (Ok(module), _) => {
+                    let about = get("about").dyn_into().unwrap_or_else(|_| Uint8Array::new_with_length(0));
+                    let said = Said::Prepared { module: id, result: Ok(words("immobile")) };
+                    return (said, Some(Compiled { id, module, about }));
                 }
                 (_, Some(reason)) => Unfit::Refused(reason),
                 (_, None) => Unfit::Broken(words("broken").unwrap_or_else(|| "it gave no reason".into())),
             };
-            Said::Prepared { module, result: Err(result) }
+            Said::Prepared { module: id, result: Err(result) }
         }
+        Some("snapshot") => match slot::decode::<Shot>("the slot sent a snapshot", &bytes("shot")) {
+            Ok(shot) => {
+                let run = RunId(get("run").as_f64().unwrap_or(-1.0) as u64);
+                let stopped = get("stopped").is_truthy();
+                Said::Snapshot { run, taken: shot.with(bytes("sealed").into()), stopped }
+            }
+            Err(e) => Said::Failed(e),
+        },
+        Some("resumed") => Said::Resumed(RunId(get("run").as_f64().unwrap_or(-1.0) as u64)),
+        Some("gone") => match get("runs").dyn_into::<Array>() {
+            Ok(runs) => {
+                Said::Gone(runs.iter().filter_map(|run| run.as_f64()).map(|run| RunId(run as u64)).collect())
+            }
+            Err(_) => Said::Failed("it does not say which runs are gone".into()),
+        },
         Some("failed") => Said::Failed(words("error").unwrap_or_else(|| "it gave no reason".into())),
         _ => Said::Failed(format!("it said something unknown: {message:?}")),
     };

@@ -19,11 +19,10 @@ const MAX_PARAMS: usize = 16;
 /// What the host says when the task must not run on; error numbers are positive.
 const HALT: i32 = -1;
 
-/// The task that is running: there is one at a time.
-pub(crate) struct Running {
+/// What a task's calls reach. One task is called at a time, others may be suspended.
+pub(crate) struct Called {
     pub(crate) host: Host,
-    /// None until the instance stands.
-    pub(crate) memory: Option<TaskMemory>,
+    pub(crate) memory: TaskMemory,
     /// Why the host ended it.
     pub(crate) halt: Option<Halt>,
 }
@@ -32,27 +31,26 @@ thread_local! {
     static ARGUMENTS: [Cell<u64>; MAX_PARAMS] = const { [const { Cell::new(0) }; MAX_PARAMS] };
     /// Taken out while a host call is under way: if one never returns, because the stack or the
     /// host itself broke, it stays empty and the engine knows.
-    pub(crate) static RUNNING: Cell<Option<Box<Running>>> = const { Cell::new(None) };
+    pub(crate) static CALLED: Cell<Option<Box<Called>>> = const { Cell::new(None) };
 }
 
 /// Called by the bridge module.
 extern "C" fn host_call(number: u32) -> i32 {
-    let Some(mut running) = RUNNING.take() else { return HALT };
-    let answer = running.call(number);
-    RUNNING.set(Some(running));
+    // A start function calls before the task stands: it traps.
+    let Some(mut called) = CALLED.take() else { return HALT };
+    let answer = called.call(number);
+    CALLED.set(Some(called));
     answer
 }
 
-impl Running {
+impl Called {
     fn call(&mut self, number: u32) -> i32 {
-        let (Some(function), Some(memory)) = (FUNCTIONS.get(number as usize), &mut self.memory) else {
-            return HALT;
-        };
-        memory.refresh();
+        let Some(function) = FUNCTIONS.get(number as usize) else { return HALT };
+        self.memory.refresh();
         let mut arguments = [0; MAX_PARAMS];
         let arguments = &mut arguments[..function.params.len().min(MAX_PARAMS)];
         ARGUMENTS.with(|passed| arguments.iter_mut().zip(passed).for_each(|(a, p)| *a = p.get()));
-        match self.host.call(function, arguments, memory) {
+        match self.host.call(function, arguments, &mut self.memory) {
             Ok(errno) => errno as i32,
             Err(halt) => {
                 self.halt = Some(halt);

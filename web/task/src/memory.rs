@@ -4,9 +4,14 @@ use js_sys::{DataView, Uint8Array, WebAssembly};
 use sandbox::{GuestMemory, OutOfBounds};
 use wasm_bindgen::{JsCast, JsValue};
 
-/// Views of a memory that may grow between two host calls, but not during one.
+/// A memory that may grow between two host calls, but not during one.
 pub(crate) struct TaskMemory {
     memory: WebAssembly::Memory,
+    /// None until something is asked: a task that asks nothing is spared their making.
+    views: Option<Views>,
+}
+
+struct Views {
     buffer: JsValue,
     bytes: Uint8Array,
     words: DataView,
@@ -15,24 +20,32 @@ pub(crate) struct TaskMemory {
 
 impl TaskMemory {
     pub(crate) fn new(memory: WebAssembly::Memory) -> Self {
-        let buffer = memory.buffer();
-        let bytes = Uint8Array::new(&buffer);
-        let words = DataView::new(buffer.unchecked_ref(), 0, bytes.length() as usize);
-        // The length of 4 GiB does not fit a u32; no array is that long in any browser yet.
-        let size = bytes.length().into();
-        TaskMemory { memory, buffer, bytes, words, size }
+        TaskMemory { memory, views: None }
     }
 
     /// To be called at the beginning of a host call. Growing detaches the old buffer, whose
     /// views then have length zero.
     pub(crate) fn refresh(&mut self) {
-        if self.bytes.length() == 0 {
-            *self = TaskMemory::new(self.memory.clone());
+        if self.views.as_ref().is_none_or(|views| views.bytes.length() == 0) {
+            self.views = Some(Views::of(&self.memory));
         }
     }
 
-    fn check(&self, at: u32, len: usize) -> Result<(), OutOfBounds> {
-        if u64::from(at) + len as u64 <= self.size { Ok(()) } else { Err(OutOfBounds) }
+    /// The views, if such a range is there.
+    fn checked(&self, at: u32, len: usize) -> Result<&Views, OutOfBounds> {
+        let views = self.views.as_ref().ok_or(OutOfBounds)?;
+        if u64::from(at) + len as u64 <= views.size { Ok(views) } else { Err(OutOfBounds) }
+    }
+}
+
+impl Views {
+    fn of(memory: &WebAssembly::Memory) -> Views {
+        let buffer = memory.buffer();
+        let bytes = Uint8Array::new(&buffer);
+        let words = DataView::new(buffer.unchecked_ref(), 0, bytes.length() as usize);
+        // The length of 4 GiB does not fit a u32; no array is that long in any browser yet.
+        let size = bytes.length().into();
+        Views { buffer, bytes, words, size }
     }
 
     fn view(&self, at: u32, len: usize) -> Uint8Array {
@@ -51,33 +64,33 @@ impl TaskMemory {
 /// Pointers, lengths and counts, which most accesses are, go without a view of their own.
 impl GuestMemory for TaskMemory {
     fn size(&self) -> u64 {
-        self.size
+        self.views.as_ref().map_or(0, |views| views.size)
     }
 
     fn read(&self, at: u32, into: &mut [u8]) -> Result<(), OutOfBounds> {
-        self.check(at, into.len())?;
+        let views = self.checked(at, into.len())?;
         match into.len() {
             0 => {}
-            4 => into.copy_from_slice(&self.word(at)),
+            4 => into.copy_from_slice(&views.word(at)),
             8 => {
-                into[..4].copy_from_slice(&self.word(at));
-                into[4..].copy_from_slice(&self.word(at + 4));
+                into[..4].copy_from_slice(&views.word(at));
+                into[4..].copy_from_slice(&views.word(at + 4));
             }
-            len => self.view(at, len).copy_to(into),
+            len => views.view(at, len).copy_to(into),
         }
         Ok(())
     }
 
     fn write(&mut self, at: u32, from: &[u8]) -> Result<(), OutOfBounds> {
-        self.check(at, from.len())?;
+        let views = self.checked(at, from.len())?;
         match *from {
             [] => {}
-            [a, b, c, d] => self.put_word(at, [a, b, c, d]),
+            [a, b, c, d] => views.put_word(at, [a, b, c, d]),
             [a, b, c, d, e, f, g, h] => {
-                self.put_word(at, [a, b, c, d]);
-                self.put_word(at + 4, [e, f, g, h]);
+                views.put_word(at, [a, b, c, d]);
+                views.put_word(at + 4, [e, f, g, h]);
             }
-            _ => self.view(at, from.len()).copy_from(from),
+            _ => views.view(at, from.len()).copy_from(from),
         }
         Ok(())
     }

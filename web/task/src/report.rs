@@ -8,38 +8,31 @@ const PATIENCE_MS: f64 = 2.0;
 /// Bytes of output that one message gathers.
 const FULL_BYTES: usize = 1 << 20;
 
-pub(crate) struct Reporter<'a, S> {
-    send: S,
+#[derive(Default)]
+pub(crate) struct Reporter {
     answers: Vec<Answer>,
     bytes: usize,
-    /// When the slot last reported, in this batch or an earlier one.
-    sent_ms: &'a mut f64,
+    /// When something was last taken, milliseconds.
+    taken_ms: f64,
 }
 
-impl<'a, E, S: FnMut(&[Answer]) -> Result<(), E>> Reporter<'a, S> {
-    pub(crate) fn new(sent_ms: &'a mut f64, send: S) -> Self {
-        Reporter { send, answers: Vec::new(), bytes: 0, sent_ms }
-    }
-
-    pub(crate) fn add(&mut self, now_ms: f64, answer: Answer) -> Result<(), E> {
+impl Reporter {
+    /// Whether it is time to take what there is.
+    pub(crate) fn add(&mut self, now_ms: f64, answer: Answer) -> bool {
         if let Answer::Ended(outcome) = &answer {
             self.bytes += outcome.stdout.len() + outcome.stderr.len();
             self.bytes += outcome.files.iter().map(|f| f.path.len() + f.data.len()).sum::<usize>();
         }
         self.answers.push(answer);
-        if now_ms - *self.sent_ms >= PATIENCE_MS || self.bytes >= FULL_BYTES {
-            *self.sent_ms = now_ms;
-            self.flush()?;
+        if now_ms - self.taken_ms < PATIENCE_MS && self.bytes < FULL_BYTES {
+            return false;
         }
-        Ok(())
+        self.taken_ms = now_ms;
+        true
     }
 
-    pub(crate) fn flush(&mut self) -> Result<(), E> {
-        if !self.answers.is_empty() {
-            (self.send)(&self.answers)?;
-            self.answers.clear();
-            self.bytes = 0;
-        }
-        Ok(())
+    pub(crate) fn take(&mut self) -> Vec<Answer> {
+        self.bytes = 0;
+        std::mem::take(&mut self.answers)
     }
 }

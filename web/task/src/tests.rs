@@ -1,15 +1,15 @@
 //! Tasks in a real engine: in node, and in a Worker of a real browser.
 
-use crate::Slot;
+mod moving;
+mod speed;
+mod world;
+
 use js_sys::{Function, Reflect, Uint8Array};
 use sandbox::{End, Limit, Limits, Outcome, Task};
-use std::cell::RefCell;
-use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_test::*;
-use web_driver::slot::{self, Answer};
-
-const MEMORY: f64 = (1 << 20) as f64;
+use web_driver::slot::{self, Answer, Job};
+use world::{Said, World, form, job};
 
 /// A module with one page of memory and these functions; `_start` has no other body.
 fn program(imports: &str, start: &str) -> Vec<u8> {
@@ -38,31 +38,23 @@ fn print(at: u32, len: u32) -> String {
 
 const FD_WRITE: &str = "i32 i32 i32 i32";
 
-fn slot_with(program: &[u8]) -> Slot {
-    let mut slot = Slot::new().expect("a slot");
-    let prepared = slot.prepare(1, program.to_vec(), MEMORY).expect("an answer");
-    let compiled = Reflect::get(&prepared, &"compiled".into()).expect("an object");
-    assert!(!compiled.is_undefined(), "{prepared:?}");
-    slot
-}
-
-fn run_all(slot: &mut Slot, tasks: &[Task]) -> (Vec<Answer>, usize, bool) {
-    let seen = Rc::new(RefCell::new((Vec::new(), 0)));
-    let sink = seen.clone();
-    let report = Closure::<dyn FnMut(Uint8Array)>::new(move |bytes: Uint8Array| {
-        let mut seen = sink.borrow_mut();
-        seen.0.extend(slot::decode_answers(&bytes.to_vec()).expect("readable answers"));
-        seen.1 += 1;
+fn run_all(world: &mut World, tasks: &[Task]) -> (Vec<Answer>, usize) {
+    let tasks: Vec<Job> = tasks.iter().map(|task| job(0, task.clone())).collect();
+    world.slot.run(1, &slot::encode_tasks(&tasks).expect("writable tasks")).expect("a queue");
+    world.go_on();
+    let said = world.take();
+    let messages = said.len();
+    let answers = said.into_iter().flat_map(|said| match said {
+        Said::Answers(answers) => answers,
+        // If the stack ended in the host.
+        Said::Spent => Vec::new(),
+        other => panic!("{other:?}"),
     });
-    let tasks = slot::encode_tasks(tasks).expect("writable tasks");
-    let fit = slot.run(1, &tasks, report.as_ref().unchecked_ref::<Function>()).expect("a run");
-    let (answers, messages) = seen.take();
-    (answers, messages, fit)
+    (answers.collect(), messages)
 }
 
 fn run(program: &[u8], task: Task) -> Outcome {
-    let (mut answers, _, fit) = run_all(&mut slot_with(program), &[task]);
-    assert!(fit, "the slot is still good");
+    let (mut answers, _) = run_all(&mut World::with(program), &[task]);
     match answers.pop() {
         Some(Answer::Ended(outcome)) => outcome,
         other => panic!("{other:?}"),
@@ -113,11 +105,11 @@ fn memory_that_grew_between_two_calls_is_seen() {
     let start = format!(
         "{} (drop (memory.grow (i32.const 3)))
          (i32.store8 (i32.const 200000) (i32.const 66)) {}
-         ;; beyond the end: an error number, no output
+         ;; beyond the end, and what is there for frames: an error number, no output
          {} (if (i32.ne (memory.grow (i32.const 100)) (i32.const -1)) (then unreachable))",
         print(100, 1),
         print(200_000, 1),
-        print(262_140, 100)
+        print(262_140 + (64 << 16), 100)
     );
     let start = format!("(i32.store8 (i32.const 100) (i32.const 65)) {start}");
     let outcome = run(&program(&imports, &start), Task::default());
@@ -167,7 +159,7 @@ fn recursion_into_the_host_ends_the_task_and_not_the_node() {
     // Whether the stack ends in the task or in the host is a matter of luck; both must do.
     let imports = import("fd_write", FD_WRITE);
     let deep = program(&imports, &format!("{} (call $start)", print(0, 1)));
-    let (answers, _, _) = run_all(&mut slot_with(&deep), &[Task::default()]);
+    let (answers, _) = run_all(&mut World::with(&deep), &[Task::default()]);
     match &answers[..] {
         [Answer::Ended(Outcome { end: End::Trapped(reason), .. })] => assert!(reason.contains("call stack")),
         [Answer::Ended(Outcome { end: End::LimitReached(_), .. })] => {}
@@ -186,7 +178,7 @@ fn two_runs_of_a_task_share_nothing() {
     );
     let module = program(&imports, &start);
     let task = |seed| Task { seed, ..Task::default() };
-    let (answers, _, _) = run_all(&mut slot_with(&module), &[task(1), task(1), task(2)]);
+    let (answers, _) = run_all(&mut World::with(&module), &[task(1), task(1), task(2)]);
     let out: Vec<Vec<u8>> = answers
         .iter()
         .map(|a| match a {
@@ -201,13 +193,13 @@ fn two_runs_of_a_task_share_nothing() {
 
 #[wasm_bindgen_test]
 fn what_cannot_run_is_refused_in_words() {
-    let mut slot = Slot::new().expect("a slot");
+    let mut world = World::new();
     for (bytes, words) in [
         (b"\x7fELF....".to_vec(), "ELF"),
         (wat::parse_str("(module (import \"env\" \"print\" (func)) (memory (export \"memory\") 1) (func (export \"_start\")))").unwrap(), "env"),
         (wat::parse_str("(module (memory (export \"memory\") 100) (func (export \"_start\")))").unwrap(), "memory"),
     ] {
-        let answer = slot.prepare(9, bytes, MEMORY).expect("an answer");
+        let answer = world.slot.prepare(9, bytes, &form()).expect("an answer");
         let refused = Reflect::get(&answer, &"refused".into()).expect("an object");
         let refused = refused.as_string().unwrap_or_else(|| panic!("{answer:?}"));
         assert!(refused.contains(words), "{refused}");
@@ -218,11 +210,10 @@ fn what_cannot_run_is_refused_in_words() {
 fn many_short_tasks_answer_in_order_and_share_messages() {
     let imports = import("args_get", "i32 i32") + &import("fd_write", FD_WRITE);
     let start = format!("(drop (call $args_get (i32.const 64) (i32.const 128))) {}", print(133, 4));
-    let mut slot = slot_with(&program(&imports, &start));
+    let mut world = World::with(&program(&imports, &start));
     let tasks: Vec<Task> =
         (0..2000).map(|i| Task { arguments: vec![format!("{i:04}")], ..Task::default() }).collect();
-    let (answers, messages, fit) = run_all(&mut slot, &tasks);
-    assert!(fit);
+    let (answers, messages) = run_all(&mut world, &tasks);
     for (i, answer) in answers.iter().enumerate() {
         match answer {
             Answer::Ended(o) => assert_eq!(o.stdout, format!("{i:04}").as_bytes(), "{:?}", o.end),
@@ -233,34 +224,41 @@ fn many_short_tasks_answer_in_order_and_share_messages() {
     assert!(messages < 1000, "{messages} messages");
 }
 
-/// What a unit costs beyond the engine's own work. Printed, and held to the bound that was
-/// promised with a factor for a busy machine.
+/// What a unit costs beyond the engine's own work, which is an instance of what was made of the
+/// program. Printed, and held to the bound that was promised with a factor for a busy machine.
 #[wasm_bindgen_test]
 fn an_empty_unit_costs_less_than_a_tenth_of_a_millisecond_beyond_its_instance() {
+    use crate::engine::now_ms;
     use js_sys::{Object, WebAssembly};
     const N: u32 = 2000;
-    let empty = program("", "");
-    let mut slot = slot_with(&empty);
-    let tasks = vec![Task::default(); N as usize];
-    let mut best = (f64::MAX, f64::MAX);
-    for _ in 0..5 {
-        let began = crate::engine::now_ms();
-        let (answers, _, _) = run_all(&mut slot, &tasks);
-        assert_eq!(answers.len(), N as usize);
-        let ours = crate::engine::now_ms() - began;
-
-        let module = WebAssembly::Module::new(&Uint8Array::from(&empty[..])).expect("a module");
+    fn bare(module: &WebAssembly::Module) -> f64 {
         let imports = Object::new();
-        let began = crate::engine::now_ms();
+        let began = now_ms();
         for _ in 0..N {
-            let instance = WebAssembly::Instance::new(&module, &imports).expect("an instance");
+            let instance = WebAssembly::Instance::new(module, &imports).expect("an instance");
             let start = Reflect::get(&instance.exports(), &"_start".into()).expect("an export");
             start.unchecked_ref::<Function>().call0(&JsValue::UNDEFINED).expect("a run");
         }
-        let bare = crate::engine::now_ms() - began;
-        best = (best.0.min(ours), best.1.min(bare));
+        now_ms() - began
     }
-    let (ours, bare) = (best.0 * 1000.0 / f64::from(N), best.1 * 1000.0 / f64::from(N));
-    console_log!("an empty unit: {ours:.1} µs, of which the bare instance {bare:.1} µs");
-    assert!(ours - bare < 200.0, "{ours} µs against {bare} µs");
+    let empty = program("", "");
+    let mut world = World::with(&empty);
+    let tasks = vec![Task::default(); N as usize];
+    let raw = WebAssembly::Module::new(&Uint8Array::from(&empty[..])).expect("a module");
+    let (made, _) = world.compiled.clone().expect("a module");
+    let mut best = [f64::MAX; 3];
+    for _ in 0..5 {
+        let began = now_ms();
+        let (answers, _) = run_all(&mut world, &tasks);
+        assert_eq!(answers.len(), N as usize);
+        for (best, now) in best.iter_mut().zip([now_ms() - began, bare(&made), bare(&raw)]) {
+            *best = best.min(now * 1000.0 / f64::from(N));
+        }
+    }
+    let [ours, bare, raw] = best;
+    console_log!(
+        "an empty unit: {ours:.1} µs, of which the bare instance {bare:.1} µs; not instrumented {raw:.1} µs"
+    );
+    let bound = if cfg!(debug_assertions) { 600.0 } else { 200.0 };
+    assert!(ours - bare < bound, "{ours} µs against {bare} µs");
 }

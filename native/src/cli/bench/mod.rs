@@ -4,8 +4,11 @@
 //! processes from outside, repeats and reports medians.
 
 mod browser;
+mod checkpoint;
 mod idle;
+mod instrument;
 mod kernel;
+mod migrate;
 mod null;
 mod page;
 mod process;
@@ -26,6 +29,11 @@ pub(super) fn run(what: &BenchCommand) -> Result<u8, Failure> {
         BenchCommand::Null { browser: true, units, common } => null::browser(*units, common),
         BenchCommand::Kernel { units, common } => kernel::run(*units, common),
         BenchCommand::Page { common } => page::run(common),
+        BenchCommand::Instrument { no_browser, kernel, common } => {
+            instrument::run(!no_browser, kernel, common)
+        }
+        BenchCommand::Migrate { no_browser, common } => migrate::run(!no_browser, common),
+        BenchCommand::Checkpoint { common } => checkpoint::run(common),
         BenchCommand::Idle { during, common } => idle::run(during.map(|span| span.0), common),
     }
 }

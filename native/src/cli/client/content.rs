@@ -35,6 +35,13 @@ impl Content {
         Ok(file.map(|file| Content::Spooled(Arc::new(file))))
     }
 
+    /// All of it.
+    pub(crate) fn read(&self) -> Result<Vec<u8>, ApiError> {
+        let mut bytes = Vec::new();
+        self.open()?.read_to_end(&mut bytes).map_err(|e| self.unreadable(&e))?;
+        Ok(bytes)
+    }
+
     fn name(&self) -> String {
         match self {
             Content::Path(path) => path.display().to_string(),

@@ -10,7 +10,7 @@ use super::failure::Failure;
 use serde::de::DeserializeOwned;
 use std::sync::RwLock;
 use std::time::{Duration, Instant};
-use types::{Job, Jobs, Network, NewJob, Nodes, Problem, Results, Units};
+use types::{Job, Jobs, Network, NewJob, Nodes, Problem, Results, Unit, Units};
 use ureq::http::{Response, StatusCode, Uri};
 use ureq::{Agent, Body};
 
@@ -168,6 +168,39 @@ impl Client {
 
     pub(crate) fn results(&self, id: &str, from: u32, limit: u32) -> Result<(Results, String), ApiError> {
         self.both(&format!("/api/v1/jobs/{}/results?from={from}&limit={limit}", escape(id)))
+    }
+
+    pub(crate) fn migrate(&self, id: &str, index: u32, to: Option<&str>) -> Result<(Unit, String), ApiError> {
+        let path = format!("/api/v1/jobs/{}/units/{index}/migrate", escape(id));
+        self.post(&path, &serde_json::json!({ "to": to }))
+    }
+
+    pub(crate) fn pause(&self, id: &str, index: u32, paused: bool) -> Result<(Unit, String), ApiError> {
+        let path = format!("/api/v1/jobs/{}/units/{index}/pause", escape(id));
+        self.post(&path, &serde_json::json!({ "paused": paused }))
+    }
+
+    pub(crate) fn unit(&self, id: &str, index: u32) -> Result<Unit, ApiError> {
+        self.unit_and_text(id, index).map(|(unit, _)| unit)
+    }
+
+    pub(crate) fn unit_and_text(&self, id: &str, index: u32) -> Result<(Unit, String), ApiError> {
+        self.both(&format!("/api/v1/jobs/{}/units/{index}", escape(id)))
+    }
+
+    /// Sends something that may be sent again.
+    fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<(T, String), ApiError> {
+        let body = body.to_string();
+        let text = self.patiently(|at| {
+            let request =
+                self.agent.post(format!("{}{path}", at.url)).header("content-type", "application/json");
+            self.read_text(at, authorized(request, at).send(body.as_bytes()))
+        })?;
+        Ok((self.parse(&text)?, text))
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {

@@ -20,6 +20,8 @@ pub(crate) struct Nodes {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Node {
+    #[serde(default)]
+    pub(crate) id: String,
     pub(crate) short: String,
     #[serde(default)]
     pub(crate) name: String,
@@ -77,6 +79,23 @@ pub(crate) struct NewJob {
     pub(crate) priority: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) find: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fuel_limit: Option<u64>,
+    /// Seconds; 0 for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) checkpoint: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) on_loss: Option<NewOnLoss>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) bit_exact: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NewOnLoss {
+    Recover,
+    /// Seconds.
+    Wait(f64),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -188,7 +207,7 @@ pub(crate) struct Units {
     pub(crate) next: Option<u32>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct Unit {
     pub(crate) index: u32,
     pub(crate) state: String,
@@ -198,6 +217,31 @@ pub(crate) struct Unit {
     pub(crate) runner: Option<String>,
     #[serde(default)]
     pub(crate) attempts: u32,
+    #[serde(default)]
+    pub(crate) paused: bool,
+    #[serde(default)]
+    pub(crate) fuel: u64,
+    #[serde(default)]
+    pub(crate) lost_fuel: u64,
+    #[serde(default)]
+    pub(crate) checkpoint_fuel: Option<u64>,
+    #[serde(default)]
+    pub(crate) journey: Vec<Stop>,
+    #[serde(default)]
+    pub(crate) checkpoints: u32,
+    #[serde(default)]
+    pub(crate) checkpoint_bytes: Option<u64>,
+    #[serde(default)]
+    pub(crate) keepers: Vec<String>,
+}
+
+/// What one node did of a unit.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Stop {
+    pub(crate) runner: String,
+    pub(crate) platform: String,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
 }
 
 #[derive(Debug, Deserialize)]

@@ -6,22 +6,25 @@
 
 use super::wasm::Compiled;
 use node_core::ids::BlobId;
+use sandbox::instrument::Layout;
 use sandbox::module::PREPARE_VERSION;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use wasmer::Module;
 
 /// Raise it when the files or the way to make them change.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The release of wasmer whose machine code this is; `Cargo.toml` pins it.
 const WASMER: &str = "7.1.0";
 
-/// Begins each file; the hash of the rest follows.
-const MAGIC: &[u8; 16] = b"manyhands code 1";
+/// Begins each file; the hash of the rest follows, then the length of how the program is
+/// suspended, that, and the machine code.
+const MAGIC: &[u8; 16] = b"manyhands code 2";
 const HEADER: usize = MAGIC.len() + blake3::OUT_LEN;
 
 /// Bytes of all files. Our choice: some hundred programs, or a dozen very large ones.
@@ -40,10 +43,11 @@ pub(super) struct Cache {
 pub(super) struct Key(blake3::Hash);
 
 impl Key {
-    pub(super) fn new(program: BlobId, pages: u64, engine: &wasmer::Engine) -> Self {
+    pub(super) fn new(program: BlobId, pages: u64, bit_exact: bool, engine: &wasmer::Engine) -> Self {
         let mut hash = blake3::Hasher::new();
         hash.update(&program.0);
         hash.update(&pages.to_le_bytes());
+        hash.update(&[bit_exact.into()]);
         hash.update(&PREPARE_VERSION.to_le_bytes());
         hash.update(&FORMAT.to_le_bytes());
         hash.update(WASMER.as_bytes());
@@ -77,10 +81,10 @@ impl Cache {
         }
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
-        let loaded = open(&bytes).and_then(|code| {
+        let loaded = open(&bytes).and_then(|(layout, code)| {
             // SAFETY: the hash says that these are the bytes which `store` wrote, and the folder
             // belongs to this user alone, who could as well replace this program.
-            unsafe { Module::deserialize(engine, code) }.ok().and_then(|m| Compiled::new(m).ok())
+            unsafe { Module::deserialize(engine, code) }.ok().and_then(|m| Compiled::new(m, layout).ok())
         });
         match &loaded {
             // So that the least recently used go first.
@@ -119,11 +123,18 @@ impl Cache {
 
     fn try_store(&self, key: &Key, compiled: &Compiled) -> io::Result<()> {
         let code = compiled.module.serialize().map_err(io::Error::other)?;
+        let layout = compiled.layout.as_deref();
+        let layout = rmp_serde::to_vec(&layout).map_err(io::Error::other)?;
+        let len = (layout.len() as u32).to_le_bytes();
+        let mut hash = blake3::Hasher::new();
+        hash.update(&len).update(&layout).update(&code);
         // Written beside and then renamed: a reader sees all of it or nothing. It is not
         // synced, since the hash notices what a power cut does to it.
         let mut file = tempfile::Builder::new().prefix("new-").tempfile_in(&self.dir)?;
         file.write_all(MAGIC)?;
-        file.write_all(blake3::hash(&code).as_bytes())?;
+        file.write_all(hash.finalize().as_bytes())?;
+        file.write_all(&len)?;
+        file.write_all(&layout)?;
         file.write_all(&code)?;
         file.persist(self.path(key))?;
         Ok(())
@@ -162,11 +173,20 @@ impl Cache {
     }
 }
 
+/// How a program is suspended, or why it cannot be; and its machine code.
+type Content<'a> = (Result<Arc<Layout>, String>, &'a [u8]);
+
 /// The content of a file whose hash is right.
-fn open(file: &[u8]) -> Option<&[u8]> {
-    let (header, code) = file.split_at_checked(HEADER)?;
+fn open(file: &[u8]) -> Option<Content<'_>> {
+    let (header, content) = file.split_at_checked(HEADER)?;
     let hash = header.strip_prefix(MAGIC)?;
-    (blake3::hash(code).as_bytes() == hash).then_some(code)
+    if blake3::hash(content).as_bytes() != hash {
+        return None;
+    }
+    let (len, rest) = content.split_first_chunk::<4>()?;
+    let (layout, code) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+    let layout: Result<Layout, String> = rmp_serde::from_slice(layout).ok()?;
+    Some((layout.map(Arc::new), code))
 }
 
 /// Makes sure that the folder is there and that nobody else can put files into it.

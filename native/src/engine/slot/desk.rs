@@ -1,11 +1,13 @@
 //! Where orders come in and outcomes go out.
 
 use super::super::wire::{self, Frames, FromSlot, GREETING, Order, Pipe, Setup, ToSlot, VERSION};
+use node_core::NoSnapshot;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,15 +36,38 @@ pub(super) struct Desk {
     /// Tells the clerk that there is work.
     work: Condvar,
     outgoing: Mutex<Outgoing>,
+    /// Something is asked of the task that runs: looked at between any two slices.
+    asked: AtomicBool,
+    /// Tells the runner the same while it sleeps.
+    ask: Condvar,
+}
+
+/// What the node wants of the task that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    Kill,
+    TimeUp,
+    Snapshot { stop: bool },
+    Pause(bool),
 }
 
 struct Intake {
     frames: Frames,
     orders: VecDeque<Order>,
-    /// Since when the runner is at its task, if it is at one.
-    current: Option<Instant>,
+    /// What the runner is at.
+    current: Option<Current>,
+    asks: VecDeque<Ask>,
+    /// Orders that stand still as soon as they have begun.
+    paused: BTreeSet<u64>,
     /// Whether the runner has anything to do.
     busy: bool,
+}
+
+struct Current {
+    run: u64,
+    since: Instant,
+    /// Why it cannot be suspended, if it cannot: then it is not asked for anything.
+    immobile: Option<String>,
 }
 
 struct Outgoing {
@@ -68,6 +93,8 @@ impl Desk {
             frames: Frames::without_greeting(),
             orders: VecDeque::new(),
             current: None,
+            asks: VecDeque::new(),
+            paused: BTreeSet::new(),
             busy: false,
         };
         let outgoing = Outgoing { buffer: GREETING.to_vec(), since: None };
@@ -75,6 +102,8 @@ impl Desk {
             intake: Mutex::new(intake),
             work: Condvar::new(),
             outgoing: Mutex::new(outgoing),
+            asked: AtomicBool::new(false),
+            ask: Condvar::new(),
         });
         desk.note(&FromSlot::Ready { version: VERSION.into() });
         let clerk = desk.clone();
@@ -101,7 +130,7 @@ impl Desk {
     pub(super) fn next_order(&self) -> Option<Order> {
         let mut intake = locked(&self.intake);
         if intake.orders.is_empty() {
-            intake.take_in();
+            self.take_in(&mut intake);
         }
         while intake.orders.is_empty() {
             intake.busy = false;
@@ -109,14 +138,58 @@ impl Desk {
             self.flush();
             wait(None);
             intake = locked(&self.intake);
-            intake.take_in();
+            self.take_in(&mut intake);
         }
         let order = intake.orders.pop_front();
-        intake.current = order.as_ref().map(|_| Instant::now());
+        intake.asks.clear();
+        let paused = order.as_ref().is_some_and(|order| intake.paused.remove(&order.run));
+        intake.asks.extend(paused.then_some(Ask::Pause(true)));
+        self.asked.store(paused, Ordering::Relaxed);
+        intake.current =
+            order.as_ref().map(|order| Current { run: order.run, since: Instant::now(), immobile: None });
         if !std::mem::replace(&mut intake.busy, true) {
             self.work.notify_one();
         }
         order
+    }
+
+    /// The task at hand cannot be suspended: whatever is asked of it is answered without it.
+    pub(super) fn immobile(&self, why: &str) {
+        let mut intake = locked(&self.intake);
+        if let Some(current) = &mut intake.current {
+            current.immobile = Some(why.into());
+            let run = current.run;
+            let asks = std::mem::take(&mut intake.asks);
+            asks.into_iter().for_each(|ask| self.answer_immobile(run, why, ask));
+        }
+    }
+
+    fn answer_immobile(&self, run: u64, why: &str, ask: Ask) {
+        if let Ask::Snapshot { .. } = ask {
+            let taken = Err(NoSnapshot::Immobile(why.into()));
+            self.note(&FromSlot::Snapshot { run, taken, stopped: false });
+        }
+    }
+
+    /// What is asked of the task at hand, if anything.
+    pub(super) fn asked(&self) -> Option<Ask> {
+        if !self.asked.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut intake = locked(&self.intake);
+        let ask = intake.asks.pop_front();
+        self.asked.store(!intake.asks.is_empty(), Ordering::Relaxed);
+        ask
+    }
+
+    /// Until something is asked, or the time is over.
+    pub(super) fn sleep(&self, timeout: Option<Duration>) {
+        let intake = locked(&self.intake);
+        let quiet = |intake: &mut Intake| intake.asks.is_empty();
+        match timeout {
+            Some(timeout) => drop(self.ask.wait_timeout_while(intake, timeout, quiet)),
+            None => drop(self.ask.wait_while(intake, quiet)),
+        }
     }
 
     /// Sends a message now, behind everything that was written down before.
@@ -162,7 +235,7 @@ impl Desk {
                 }
             }
             intake = locked(&self.intake);
-            while intake.current.is_some_and(|since| since.elapsed() >= LONG) {
+            while intake.current.as_ref().is_some_and(|current| current.since.elapsed() >= LONG) {
                 intake = self.wait_out(intake);
             }
         }
@@ -170,7 +243,7 @@ impl Desk {
 
     /// While the runner is at a long task, nothing that comes in can be run here.
     fn wait_out<'a>(&'a self, mut intake: MutexGuard<'a, Intake>) -> MutexGuard<'a, Intake> {
-        intake.take_in();
+        self.take_in(&mut intake);
         let back: Vec<u64> = intake.orders.drain(..).map(|order| order.run).collect();
         drop(intake);
         if !back.is_empty() {
@@ -187,12 +260,30 @@ impl Intake {
         self.frames.fill(io::stdin(), READ).unwrap_or_else(|_| leave())
     }
 
+    fn holds(&self, run: u64) -> bool {
+        self.current.as_ref().is_some_and(|current| current.run == run)
+    }
+
+    /// Takes an order back that has not begun.
+    fn take_back(&mut self, run: u64) -> bool {
+        let at = self.orders.iter().position(|order| order.run == run);
+        at.and_then(|at| self.orders.remove(at)).is_some()
+    }
+}
+
+impl Desk {
     /// Takes what is in the pipe. Ends the process when the node is gone.
-    fn take_in(&mut self) {
-        let pipe = self.fill();
+    fn take_in(&self, intake: &mut Intake) {
+        let pipe = intake.fill();
         loop {
-            match self.frames.next() {
-                Ok(Some(ToSlot::Run(order))) => self.orders.push_back(order),
+            match intake.frames.next() {
+                Ok(Some(ToSlot::Run(order))) => intake.orders.push_back(order),
+                Ok(Some(ToSlot::TimeUp(run))) => self.take_ask(intake, run, Ask::TimeUp),
+                Ok(Some(ToSlot::Kill(run))) => self.take_ask(intake, run, Ask::Kill),
+                Ok(Some(ToSlot::Snapshot { run, stop })) => {
+                    self.take_ask(intake, run, Ask::Snapshot { stop })
+                }
+                Ok(Some(ToSlot::Pause { run, paused })) => self.take_ask(intake, run, Ask::Pause(paused)),
                 Ok(Some(ToSlot::Setup(_))) => {}
                 Ok(None) => break,
                 Err(error) => {
@@ -203,6 +294,32 @@ impl Intake {
         }
         if pipe == Pipe::Closed {
             leave()
+        }
+    }
+
+    fn take_ask(&self, intake: &mut Intake, run: u64, ask: Ask) {
+        if intake.holds(run) {
+            match intake.current.as_ref().and_then(|current| current.immobile.as_deref()) {
+                Some(why) => self.answer_immobile(run, why, ask),
+                None => {
+                    intake.asks.push_back(ask);
+                    self.asked.store(true, Ordering::Relaxed);
+                    self.ask.notify_one();
+                }
+            }
+            return;
+        }
+        // It waits here, or it was answered or handed back before this came.
+        let stops = matches!(ask, Ask::Kill | Ask::TimeUp | Ask::Snapshot { stop: true });
+        let waits = if stops { intake.take_back(run) } else { intake.orders.iter().any(|o| o.run == run) };
+        match ask {
+            Ask::Kill | Ask::TimeUp if waits => self.note(&FromSlot::Killed(run)),
+            Ask::Snapshot { stop } if waits => {
+                self.note(&FromSlot::Snapshot { run, taken: Err(NoSnapshot::NotBegun), stopped: stop });
+            }
+            Ask::Pause(true) if waits => drop(intake.paused.insert(run)),
+            Ask::Pause(false) => drop(intake.paused.remove(&run)),
+            _ => {}
         }
     }
 }

@@ -20,11 +20,12 @@ pub(super) struct Modules {
     kept: Vec<(Known, Result<Compiled, String>)>,
 }
 
-/// What tells compilations of one build apart: the program and its memory limit in pages.
+/// What tells compilations of one build apart: the program, its memory limit in pages, its floats.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Known {
     program: BlobId,
     pages: u64,
+    bit_exact: bool,
 }
 
 /// Why there is nothing to run.
@@ -46,11 +47,12 @@ impl Modules {
         &mut self,
         program: BlobId,
         limits: &Limits,
+        bit_exact: bool,
         engine: &mut WasmerEngine,
         blobs: &Blobs,
         preparing: &dyn Fn(bool),
     ) -> Result<&Compiled, NoModule> {
-        let known = Known { program, pages: limits.memory_bytes / PAGE };
+        let known = Known { program, pages: limits.memory_bytes / PAGE, bit_exact };
         let at = match self.kept.iter().position(|(k, _)| *k == known) {
             Some(at) => at,
             None => {
@@ -83,7 +85,7 @@ impl Modules {
         engine: &mut WasmerEngine,
         blobs: &Blobs,
     ) -> Result<Result<Compiled, String>, String> {
-        let key = Key::new(known.program, known.pages, engine.inner());
+        let key = Key::new(known.program, known.pages, known.bit_exact, engine.inner());
         if let Some(compiled) = self.cache.load(&key, engine.inner()) {
             return Ok(Ok(compiled));
         }
@@ -93,7 +95,7 @@ impl Modules {
             return Ok(Ok(compiled));
         }
         let bytes = blobs.read(known.program)?;
-        let prepared = match prepare(&bytes, limits) {
+        let prepared = match prepare(&bytes, limits, known.bit_exact) {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };

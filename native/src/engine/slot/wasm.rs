@@ -1,35 +1,56 @@
 //! wasmer behind the sandbox's `Engine`.
 
 use rustix::time::{ClockId, clock_gettime};
+use sandbox::instrument::{GlobalSlot, Layout};
 use sandbox::module::Prepared;
 use sandbox::wasi::{self, Errno, Function, Halt, Host, Param};
-use sandbox::{Engine, Run, Trap};
+use sandbox::{Control, Engine, OutOfBounds, Stop, Trap};
+use std::sync::Arc;
+use wasmer::sys::{Cranelift, EngineBuilder, Singlepass};
 use wasmer::{
-    Extern, Function as Import, FunctionEnv, FunctionEnvMut, Instance, InstantiationError, Memory, Module,
-    RuntimeError, Store,
+    Extern, Function as Import, FunctionEnv, FunctionEnvMut, Global, Instance, InstantiationError, Memory,
+    Module, RuntimeError, Store, Value,
 };
 use wasmer_types::TrapCode;
 
-pub(super) struct WasmerEngine {
+pub(crate) struct WasmerEngine {
     engine: wasmer::Engine,
-    /// Why the last run says nothing about its task.
-    broken: Option<String>,
     /// How many programs it compiled.
     #[cfg(test)]
     pub(super) compiled: u32,
 }
 
+/// Who makes machine code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compiler {
+    /// Fast code; what nodes run.
+    Cranelift,
+    /// Compiles at once and runs slower; here so that tasks hop between compilers in tests.
+    Singlepass,
+}
+
 /// A compiled program and what it is linked to, in its order.
-pub(super) struct Compiled {
+pub(crate) struct Compiled {
     pub(super) module: Module,
     imports: Vec<&'static Function>,
+    pub(crate) layout: Result<Arc<Layout>, String>,
 }
 
 /// What the host functions of a running instance share.
 struct World {
-    host: Option<Host>,
+    host: Host,
     /// None until the instance stands.
     memory: Option<Memory>,
+}
+
+/// A task in wasmer.
+pub(crate) struct WasmerInstance {
+    store: Store,
+    env: FunctionEnv<World>,
+    instance: Instance,
+    memory: Memory,
+    /// In the order of [`Control::ALL`]; none if the program was not instrumented.
+    controls: Vec<Global>,
 }
 
 /// Carries a [`Halt`] out through the program's frames.
@@ -38,11 +59,13 @@ struct World {
 struct Halted(Halt);
 
 impl WasmerEngine {
-    pub(super) fn new() -> Self {
-        let cranelift = wasmer::sys::Cranelift::default();
+    pub(crate) fn new(compiler: Compiler) -> Self {
+        let engine = match compiler {
+            Compiler::Cranelift => EngineBuilder::new(Cranelift::default()),
+            Compiler::Singlepass => EngineBuilder::new(Singlepass::default()),
+        };
         WasmerEngine {
-            engine: wasmer::sys::EngineBuilder::new(cranelift).into(),
-            broken: None,
+            engine: engine.into(),
             #[cfg(test)]
             compiled: 0,
         }
@@ -52,56 +75,24 @@ impl WasmerEngine {
     pub(super) fn inner(&self) -> &wasmer::Engine {
         &self.engine
     }
-
-    /// What the last run failed of, if not of its task.
-    pub(super) fn take_broken(&mut self) -> Option<String> {
-        self.broken.take()
-    }
-
-    fn instantiate(
-        store: &mut Store,
-        env: &FunctionEnv<World>,
-        compiled: &Compiled,
-    ) -> Result<wasmer::TypedFunction<(), ()>, Stopped> {
-        let externs: Vec<Extern> = compiled
-            .imports
-            .iter()
-            .map(|function| link(store, env, function).map(Extern::Function))
-            .collect::<Result<_, _>>()?;
-        let instance = Instance::new_by_index(store, &compiled.module, &externs)?;
-        let memory = instance.exports.get_memory("memory").map_err(|e| Stopped::Broken(e.to_string()))?;
-        env.as_mut(store).memory = Some(memory.clone());
-        instance.exports.get_typed_function(store, "_start").map_err(|e| Stopped::Broken(e.to_string()))
-    }
 }
 
-/// Why a run did not return from `_start`.
-enum Stopped {
-    Halt(Halt),
-    /// Says nothing about the task.
-    Broken(String),
-}
-
-impl From<RuntimeError> for Stopped {
-    fn from(error: RuntimeError) -> Self {
-        match error.downcast::<Halted>() {
-            Ok(Halted(halt)) => Stopped::Halt(halt),
-            Err(error) => {
-                let message = error.message();
-                Stopped::Halt(Halt::Trap(error.to_trap().map_or(Trap::Other(message), words)))
-            }
+fn ended(error: RuntimeError) -> Stop {
+    match error.downcast::<Halted>() {
+        Ok(Halted(halt)) => Stop::Halt(halt),
+        Err(error) => {
+            let message = error.message();
+            Stop::Halt(Halt::Trap(error.to_trap().map_or(Trap::Other(message), words)))
         }
     }
 }
 
-impl From<InstantiationError> for Stopped {
-    fn from(error: InstantiationError) -> Self {
-        match error {
-            // A data segment that lies outside of memory traps before the first instruction.
-            InstantiationError::Start(error) => error.into(),
-            InstantiationError::Link(wasmer::LinkError::Trap(error)) => error.into(),
-            other => Stopped::Broken(format!("an instance could not be made: {other}")),
-        }
+fn not_made(error: InstantiationError) -> Stop {
+    match error {
+        // A data segment that lies outside of memory traps before the first instruction.
+        InstantiationError::Start(error) => ended(error),
+        InstantiationError::Link(wasmer::LinkError::Trap(error)) => ended(error),
+        other => Stop::Broken(format!("an instance could not be made: {other}")),
     }
 }
 
@@ -121,19 +112,20 @@ fn words(code: TrapCode) -> Trap {
 }
 
 impl Compiled {
-    /// `module` must have been made from what `sandbox::module::prepare` returned.
-    pub(super) fn new(module: Module) -> Result<Self, String> {
+    /// `module` must have been made from what `sandbox::module::prepare` returned with `layout`.
+    pub(super) fn new(module: Module, layout: Result<Arc<Layout>, String>) -> Result<Self, String> {
         let imports = module.imports().map(|import| {
             let function = wasi::function(import.name()).filter(|_| import.module() == wasi::MODULE);
             function.ok_or_else(|| format!("{}.{} is not offered", import.module(), import.name()))
         });
         let imports = imports.collect::<Result<_, _>>()?;
-        Ok(Compiled { module, imports })
+        Ok(Compiled { module, imports, layout })
     }
 }
 
 impl Engine for WasmerEngine {
     type Module = Compiled;
+    type Instance = WasmerInstance;
 
     fn compile(&mut self, prepared: &Prepared) -> Result<Compiled, String> {
         #[cfg(test)]
@@ -141,36 +133,110 @@ impl Engine for WasmerEngine {
             self.compiled += 1;
         }
         let module = Module::new(&self.engine, &prepared.bytes);
-        module.map_err(|e| format!("wasmer cannot compile the program: {e}")).and_then(Compiled::new)
+        let module = module.map_err(|e| format!("wasmer cannot compile the program: {e}"))?;
+        Compiled::new(module, prepared.layout.clone())
     }
 
-    fn run(&mut self, compiled: &Compiled, host: Host) -> Run {
-        let began = cpu_us();
+    fn instantiate(&mut self, compiled: &Compiled, host: Host) -> Result<WasmerInstance, Stop> {
         let mut store = Store::new(self.engine.clone());
-        let env = FunctionEnv::new(&mut store, World { host: Some(host), memory: None });
-        let ended = Self::instantiate(&mut store, &env, compiled)
-            .and_then(|start| start.call(&mut store).map_err(Stopped::from));
-        let host = env.as_mut(&mut store).host.take();
-        // Freeing the instance is part of what it cost.
-        drop(store);
-        let cpu_us = cpu_us().saturating_sub(began);
-        let host = match host {
-            Some(host) => host,
-            None => Host::new(&Default::default()).unwrap_or_else(|e| unreachable!("an empty task: {e}")),
-        };
-        match ended {
-            Ok(()) => Run::returned(host, cpu_us),
-            Err(Stopped::Halt(halt)) => Run { host, halt, cpu_us },
-            Err(Stopped::Broken(why)) => {
-                self.broken = Some(why.clone());
-                Run::trapped(host, Trap::Other(why), cpu_us)
+        let env = FunctionEnv::new(&mut store, World { host, memory: None });
+        let imports = compiled.imports.iter();
+        let externs = imports.map(|function| link(&mut store, &env, function).map(Extern::Function));
+        let externs: Vec<Extern> = externs.collect::<Result<_, _>>()?;
+        let instance = Instance::new_by_index(&mut store, &compiled.module, &externs).map_err(not_made)?;
+        let broken = |error: wasmer::ExportError| Stop::Broken(error.to_string());
+        let memory = instance.exports.get_memory("memory").map_err(broken)?.clone();
+        env.as_mut(&mut store).memory = Some(memory.clone());
+        let mut controls = Vec::new();
+        if compiled.layout.is_ok() {
+            for control in Control::ALL {
+                controls.push(instance.exports.get_global(control.export()).map_err(broken)?.clone());
             }
         }
+        Ok(WasmerInstance { store, env, instance, memory, controls })
+    }
+}
+
+impl sandbox::Instance for WasmerInstance {
+    fn host(&mut self) -> &mut Host {
+        &mut self.env.as_mut(&mut self.store).host
+    }
+
+    fn into_host(mut self) -> Host {
+        let nobody = Host::new(&Default::default()).unwrap_or_else(|e| unreachable!("an empty task: {e}"));
+        std::mem::replace(self.host(), nobody)
+    }
+
+    fn call(&mut self, export: &str) -> Result<(), Stop> {
+        let function = self.instance.exports.get_typed_function::<(), ()>(&self.store, export);
+        let function = function.map_err(|error| Stop::Broken(error.to_string()))?;
+        function.call(&mut self.store).map_err(ended)
+    }
+
+    fn control(&mut self, control: Control) -> i64 {
+        match self.controls.get(control as usize).map(|global| global.get(&mut self.store)) {
+            Some(Value::I32(value)) => value.into(),
+            Some(Value::I64(value)) => value,
+            _ => 0,
+        }
+    }
+
+    fn set_control(&mut self, control: Control, value: i64) {
+        let value = if control.is_wide() { Value::I64(value) } else { Value::I32(value as i32) };
+        // It is there, mutable, and of this type: the pass made it.
+        if let Some(global) = self.controls.get(control as usize) {
+            let _ = global.set(&mut self.store, value);
+        }
+    }
+
+    fn global(&mut self, slot: &GlobalSlot) -> u128 {
+        let Ok(global) = self.instance.exports.get_global(&slot.export) else { return 0 };
+        match global.get(&mut self.store) {
+            Value::I32(value) => (value as u32).into(),
+            Value::I64(value) => (value as u64).into(),
+            Value::F32(value) => value.to_bits().into(),
+            Value::F64(value) => value.to_bits().into(),
+            Value::V128(value) => value,
+            _ => 0,
+        }
+    }
+
+    fn set_global(&mut self, slot: &GlobalSlot, bits: u128) {
+        let Ok(global) = self.instance.exports.get_global(&slot.export) else { return };
+        let value = match global.ty(&self.store).ty {
+            wasmer::Type::I32 => Value::I32(bits as i32),
+            wasmer::Type::I64 => Value::I64(bits as i64),
+            wasmer::Type::F32 => Value::F32(f32::from_bits(bits as u32)),
+            wasmer::Type::F64 => Value::F64(f64::from_bits(bits as u64)),
+            _ => Value::V128(bits),
+        };
+        let _ = global.set(&mut self.store, value);
+    }
+
+    fn memory_bytes(&mut self) -> u64 {
+        self.memory.view(&self.store).data_size()
+    }
+
+    fn grow_memory(&mut self, pages: u32) -> Result<(), String> {
+        self.memory.grow(&mut self.store, pages).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn read_memory(&mut self, bytes: u64, visit: &mut dyn FnMut(u64, &[u8])) {
+        let view = self.memory.view(&self.store);
+        // SAFETY: the memory is not shared, its program does not run now, and the slice ends with
+        // the call.
+        let memory = unsafe { view.data_unchecked() };
+        let len = (bytes.min(memory.len() as u64) as usize).next_multiple_of(4096);
+        visit(0, &memory[..len.min(memory.len())]);
+    }
+
+    fn write_memory(&mut self, at: u64, bytes: &[u8]) -> Result<(), OutOfBounds> {
+        self.memory.view(&self.store).write(at, bytes).map_err(|_| OutOfBounds)
     }
 }
 
 /// Processor time of this thread, microseconds.
-fn cpu_us() -> u64 {
+pub(crate) fn cpu_us() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1000
 }
@@ -182,19 +248,17 @@ fn call(
     args: &[u64],
 ) -> Result<u32, Halted> {
     let (world, store) = ctx.data_and_store_mut();
-    let (Some(host), Some(memory)) = (&mut world.host, &world.memory) else {
-        return Ok(Errno::Fault as u32);
-    };
+    let Some(memory) = &world.memory else { return Ok(Errno::Fault as u32) };
     let view = memory.view(&store);
     // SAFETY: the memory is not shared (`prepare` refuses that), its program waits for this
     // call on this thread, and the slice ends with the call, before the memory can grow.
     let mut memory = unsafe { view.data_unchecked_mut() };
-    host.call(function, args, &mut memory).map_err(Halted)
+    world.host.call(function, args, &mut memory).map_err(Halted)
 }
 
 /// A function of the host as an import of the program, with its exact signature: calls then
 /// pass their arguments in registers.
-fn link(store: &mut Store, env: &FunctionEnv<World>, function: &'static Function) -> Result<Import, Stopped> {
+fn link(store: &mut Store, env: &FunctionEnv<World>, function: &'static Function) -> Result<Import, Stop> {
     macro_rules! import {
         ($($arg:ident : $ty:ident),*) => {
             Import::new_typed_with_env(
@@ -236,7 +300,7 @@ fn link(store: &mut Store, env: &FunctionEnv<World>, function: &'static Function
             import!(a: u32, b: u32, c: u32, d: u32, e: u32, f: u64, g: u64, h: u32, i: u32)
         }
         // The test below fails before anybody meets this.
-        other => return Err(Stopped::Broken(format!("no bridge for {} with {other:?}", function.name))),
+        other => return Err(Stop::Broken(format!("no bridge for {} with {other:?}", function.name))),
     })
 }
 
@@ -246,9 +310,10 @@ mod tests {
 
     #[test]
     fn every_function_of_preview_1_can_be_linked() {
-        let engine = WasmerEngine::new();
+        let engine = WasmerEngine::new(Compiler::Cranelift);
         let mut store = Store::new(engine.engine.clone());
-        let env = FunctionEnv::new(&mut store, World { host: None, memory: None });
+        let host = Host::new(&Default::default()).unwrap();
+        let env = FunctionEnv::new(&mut store, World { host, memory: None });
         for function in wasi::FUNCTIONS {
             let Ok(import) = link(&mut store, &env, function) else { panic!("{} is missing", function.name) };
             let ty = import.ty(&store);

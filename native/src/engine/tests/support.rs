@@ -3,7 +3,7 @@
 use super::super::{Engine, EngineOptions};
 use node_core::ids::BlobId;
 use node_core::work::spec::{BlobRef, Data};
-use node_core::{EngineReply, EngineRequest, EngineTask, RunId};
+use node_core::{EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId, Taken};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags};
 use sandbox::{End, Limits, Outcome};
@@ -68,7 +68,7 @@ impl World {
         let (send, replies) = mpsc::channel();
         let blob_dir = folder.path().join("blobs");
         let cache_dir = folder.path().join("cache");
-        let options = EngineOptions { exe, blob_dir, cache_dir, slots };
+        let options = EngineOptions { exe, blob_dir, cache_dir, slots, cpu_share: 100 };
         let reply = move |reply| {
             let _ = send.send(reply);
         };
@@ -102,6 +102,8 @@ impl World {
             r#"(module
                 (import "wasi_snapshot_preview1" "fd_write"
                     (func $write (param i32 i32 i32 i32) (result i32)))
+                (import "wasi_snapshot_preview1" "args_sizes_get"
+                    (func $sizes (param i32 i32) (result i32)))
                 (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
                 (memory (export "memory") 1)
                 {more}
@@ -150,9 +152,18 @@ impl World {
         if let Some(early) = self.early.pop_first() {
             return early;
         }
-        let reply = self.replies.recv_timeout(PATIENCE).expect("an answer");
-        let (EngineReply::Ended { run, .. } | EngineReply::Broken { run, .. }) = &reply;
-        (run.0, reply)
+        let reply = self.next();
+        (reply.run().0, reply)
+    }
+
+    /// The next answer; that a run goes on is none.
+    fn next(&mut self) -> EngineReply {
+        loop {
+            let reply = self.replies.recv_timeout(PATIENCE).expect("an answer");
+            if !matches!(reply, EngineReply::Resumed { .. }) {
+                return reply;
+            }
+        }
     }
 
     fn reply(&mut self, run: u64) -> EngineReply {
@@ -160,12 +171,12 @@ impl World {
             return reply;
         }
         loop {
-            let reply = self.replies.recv_timeout(PATIENCE).expect("an answer");
-            let (EngineReply::Ended { run: other, .. } | EngineReply::Broken { run: other, .. }) = &reply;
-            if other.0 == run {
+            let reply = self.next();
+            let other = reply.run().0;
+            if other == run {
                 return reply;
             }
-            assert!(self.early.insert(other.0, reply).is_none(), "a second answer");
+            assert!(self.early.insert(other, reply).is_none(), "a second answer");
         }
     }
 
@@ -173,15 +184,44 @@ impl World {
     pub(super) fn outcome(&mut self, run: u64) -> Outcome {
         match self.reply(run) {
             EngineReply::Ended { outcome, .. } => outcome,
-            EngineReply::Broken { error, .. } => panic!("run {run} broke: {error}"),
+            other => panic!("run {run}: {other:?}"),
         }
+    }
+
+    /// Asks for a snapshot and waits for it.
+    #[track_caller]
+    pub(super) fn snapshot(&mut self, run: u64, stop: bool) -> Result<Taken, NoSnapshot> {
+        self.engine.request(EngineRequest::Snapshot { run: RunId(run), stop });
+        match self.reply(run) {
+            EngineReply::Snapshot { taken, stopped, .. } => {
+                assert_eq!(stopped, stop && !matches!(taken, Err(NoSnapshot::Immobile(_))));
+                taken
+            }
+            other => panic!("run {run}: {other:?}"),
+        }
+    }
+
+    /// Until the run has begun: only then is there something to take.
+    #[track_caller]
+    pub(super) fn first_snapshot(&mut self, run: u64) -> Taken {
+        loop {
+            match self.snapshot(run, false) {
+                Ok(taken) => return taken,
+                Err(NoSnapshot::NotBegun) => std::thread::yield_now(),
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+
+    pub(super) fn pause(&self, run: u64, paused: bool) {
+        self.engine.request(EngineRequest::Pause { run: RunId(run), paused });
     }
 
     #[track_caller]
     pub(super) fn broken(&mut self, run: u64) -> String {
         match self.reply(run) {
             EngineReply::Broken { error, .. } => error,
-            EngineReply::Ended { outcome, .. } => panic!("run {run} ended: {}", outcome.end),
+            other => panic!("run {run}: {other:?}"),
         }
     }
 

@@ -61,6 +61,8 @@ fn results_are_given_by_job_and_index() {
         cpu_us: 5,
         runner: NodeId([1; 32]),
         attempts: 1,
+        fuel: 7,
+        journey: None,
     };
     let stored = |job, index| {
         write(Table::Results, &result_key(job, index), &rmp_serde::to_vec(&result(index)).unwrap())

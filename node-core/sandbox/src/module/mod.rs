@@ -10,12 +10,15 @@ mod survey;
 
 pub use refusal::{BadImport, Refusal};
 
+use crate::instrument::{self, INSTRUMENT_VERSION, Layout};
 use crate::task::Limits;
+use std::sync::Arc;
 use survey::Survey;
 pub(crate) use survey::validate;
 
 /// Part of the key of every cached compilation: raise it when [`prepare`] changes.
-pub const PREPARE_VERSION: u32 = 1;
+/// The pass that makes programs suspendable counts too.
+pub const PREPARE_VERSION: u32 = 2 << 16 | INSTRUMENT_VERSION;
 
 /// Bytes of a page of linear memory.
 pub const PAGE: u64 = 65_536;
@@ -35,6 +38,8 @@ pub struct Program {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared {
     pub bytes: Vec<u8>,
+    /// How it is suspended; or why it cannot be, in words. It runs all the same, where it is.
+    pub layout: Result<Arc<Layout>, String>,
 }
 
 /// Checks a program as [`prepare`] does, but for the limits.
@@ -48,8 +53,8 @@ pub fn inspect(program: &[u8]) -> Result<Program, Refusal> {
 }
 
 /// Checks a program and writes the job's memory limit into it. The result depends on the
-/// program, the memory limit and [`PREPARE_VERSION`] only.
-pub fn prepare(program: &[u8], limits: &Limits) -> Result<Prepared, Refusal> {
+/// program and the memory limit only.
+pub fn limited(program: &[u8], limits: &Limits) -> Result<Vec<u8>, Refusal> {
     let survey = Survey::of(program)?;
     // A 32-bit address space ends at 65536 pages, whatever the limit says.
     let pages = (limits.memory_bytes / PAGE).min(65_536);
@@ -57,5 +62,20 @@ pub fn prepare(program: &[u8], limits: &Limits) -> Result<Prepared, Refusal> {
         let needs = survey.memory.initial * PAGE;
         return Err(Refusal::MemoryOverLimit { needs, limit: limits.memory_bytes });
     }
-    Ok(Prepared { bytes: rewrite::rewrite(program, &survey, pages)? })
+    rewrite::rewrite(program, &survey, pages)
+}
+
+/// Checks and limits a program, and makes it suspendable if it can be. The result depends on the
+/// program, the memory limit, `bit_exact` and [`PREPARE_VERSION`] only.
+pub fn prepare(program: &[u8], limits: &Limits, bit_exact: bool) -> Result<Prepared, Refusal> {
+    let bytes = limited(program, limits)?;
+    Ok(
+        match instrument::instrument(
+            &bytes,
+            &instrument::Options { bit_exact, ..instrument::Options::default() },
+        ) {
+            Ok(made) => Prepared { bytes: made.wasm, layout: Ok(Arc::new(made.layout)) },
+            Err(refusal) => Prepared { bytes, layout: Err(refusal.to_string()) },
+        },
+    )
 }

@@ -1,7 +1,7 @@
 //! The table of open descriptors.
 
 use super::errno::{Done, Errno};
-use super::fs::{Ino, ROOT};
+use super::fs::{Ino, ROOT, Tree};
 use super::output::Stream;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -76,6 +76,24 @@ impl Default for Fds {
 }
 
 impl Fds {
+    /// Whether every descriptor of a table out of a snapshot is on something that is there.
+    pub(super) fn check(&self, tree: &Tree) -> Result<(), &'static str> {
+        if self.0.len() > MAX_OPEN {
+            return Err("it has more files open than a task may have");
+        }
+        let right = |descriptor: &Descriptor| match descriptor.target {
+            Target::Stdin { .. } | Target::Stream(_) => true,
+            Target::File { ino, .. } => tree.content(ino).is_ok(),
+            Target::Dir { ino, .. } => tree.is_dir(ino),
+        };
+        if self.0.values().all(right) { Ok(()) } else { Err("it has files open that it does not have") }
+    }
+
+    /// What of the file system is open, once for each descriptor.
+    pub(super) fn inos(&self) -> impl Iterator<Item = Ino> + '_ {
+        self.0.values().filter_map(Descriptor::ino)
+    }
+
     pub(super) fn get(&self, fd: u32) -> Done<&Descriptor> {
         self.0.get(&fd).ok_or(Errno::BadF.into())
     }

@@ -18,11 +18,13 @@ mod output;
 mod path_calls;
 mod poll;
 mod process;
+mod state;
 mod strings;
 
 pub use errno::Errno;
 pub use functions::{FUNCTIONS, Function, MODULE, Param, function};
 pub use process::PROGRAM_NAME;
+pub use state::BadState;
 
 use crate::memory::GuestMemory;
 use crate::task::{File, Limit, Task};
@@ -34,7 +36,6 @@ use fs::Tree;
 use moment::Clock;
 use output::Output;
 use process::Random;
-use serde::{Deserialize, Serialize};
 use strings::Strings;
 
 /// Why a task does not go on.
@@ -61,7 +62,7 @@ pub enum BadTask {
 }
 
 /// Everything a running task has besides its memory.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Host {
     arguments: Strings,
     environment: Strings,

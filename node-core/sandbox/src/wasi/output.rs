@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Output {
     stdout: BytesMut,
     stderr: BytesMut,
+    #[serde(skip)]
     limit: u64,
     /// Bytes in both streams and in all files that are no longer as they came.
+    #[serde(skip)]
     used: u64,
 }
 
@@ -60,6 +62,13 @@ impl Output {
         }
         self.used += fits as u64;
         if (fits as u64) < len { Err(self.full()) } else { Ok(()) }
+    }
+
+    /// Sets the account right after a snapshot: `files` is what files hold of it.
+    pub(super) fn account(&mut self, limit: u64, files: u64) -> Result<(), &'static str> {
+        self.limit = limit;
+        self.used = (self.stdout.len() as u64 + self.stderr.len() as u64).saturating_add(files);
+        if self.used <= limit { Ok(()) } else { Err("it wrote more than its limit") }
     }
 
     pub(super) fn len(&self, stream: Stream) -> u64 {

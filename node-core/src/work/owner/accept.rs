@@ -43,7 +43,11 @@ impl Owner {
             return refuse(reason, cx);
         }
         let blobs: Vec<BlobRef> = blobs_of(&spec).into_iter().collect();
-        self.jobs.insert(id, Job::new(spec, client, self.wall_ms));
+        let mut secret = [0; 32];
+        for word in secret.chunks_exact_mut(8) {
+            word.copy_from_slice(&cx.rng.u64().to_le_bytes());
+        }
+        self.jobs.insert(id, Job::new(spec, client, self.wall_ms, secret));
         let ticket = self.ticket(Pending::JobBlobs(id));
         cx.emit(Event::Fetch { ticket, blobs, from: client });
     }
@@ -96,8 +100,12 @@ impl Owner {
         let Some(job) = self.jobs.get(&id).filter(|j| j.phase == Phase::Accepting) else { return };
         match result {
             Ok(()) => {
-                let record =
-                    JobRecord { spec: job.spec.clone(), client: job.client, submitted_ms: job.submitted_ms };
+                let record = JobRecord {
+                    spec: job.spec.clone(),
+                    client: job.client,
+                    submitted_ms: job.submitted_ms,
+                    secret: job.secret,
+                };
                 let ticket = self.ticket(Pending::JobRecord(id));
                 cx.emit(Event::Commit { ticket, writes: vec![record::job_write(id, &record)] });
             }
@@ -137,7 +145,8 @@ impl Owner {
             write.value = None;
             write
         };
-        let record = JobRecord { spec: job.spec.clone(), client: job.client, submitted_ms: 0 };
+        let record =
+            JobRecord { spec: job.spec.clone(), client: job.client, submitted_ms: 0, secret: [0; 32] };
         let mut writes = vec![
             drop_key(record::job_write(id, &record)),
             drop_key(record::end_write(id, &EndRecord { cancelled: false, ended_ms: 0 })),
@@ -177,6 +186,7 @@ impl Owner {
         cx.emit(Event::Commit { ticket, writes: vec![write] });
         self.active.remove(&id);
         self.changed.remove(&id);
+        self.drop_records(id, cx);
         for (runner, held) in &mut self.leases {
             if held.remove_job(id) {
                 Self::to_runner(*runner, ToRunner::Revoke { job: id }, cx);
@@ -190,7 +200,7 @@ impl Owner {
         for (key, value) in entries {
             let known = match record::job_key(&key) {
                 Some((id, false)) => rmp_serde::from_slice(&value).is_ok_and(|record: JobRecord| {
-                    let mut job = Job::new(record.spec, record.client, record.submitted_ms);
+                    let mut job = Job::new(record.spec, record.client, record.submitted_ms, record.secret);
                     job.phase = Phase::Active;
                     self.jobs.insert(id, job);
                     true
@@ -223,6 +233,14 @@ impl Owner {
                 ))),
             }
         }
+    }
+
+    pub(super) fn restore_checkpoints(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
+        for (key, value) in &entries {
+            if let Some(unit) = record::result_key(key) {
+                self.restore_record(unit, value, cx);
+            }
+        }
         if !entries.is_empty() {
             return;
         }
@@ -238,6 +256,7 @@ impl Owner {
                 self.touch(id, cx);
             }
         }
+        self.flush_records(cx);
         self.look(cx);
     }
 }

@@ -1,11 +1,18 @@
 //! A job as its owner keeps it in memory: the spec, and a few bytes a unit.
 
+use super::record::UnitRecord;
+use crate::checkpoint::{Journey, Resume};
 use crate::ids::NodeId;
-use crate::work::spec::{JobSpec, UnitResult};
+use crate::node::host::SealKey;
+use crate::work::message::UnitGrant;
+use crate::work::spec::{JobSpec, UnitResult, Units};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reasons of failed units kept in memory for lists; all are in the results on disk.
 const REASONS_KEPT: usize = 1000;
+
+/// Journeys of ended units kept in memory for lists, likewise.
+const JOURNEYS_KEPT: usize = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotState {
@@ -16,6 +23,8 @@ pub(super) enum SlotState {
     Done,
     Failed,
     Held,
+    /// Its runner, or who keeps its checkpoint, is waited for.
+    Away,
 }
 
 impl SlotState {
@@ -53,6 +62,8 @@ pub(super) enum Phase {
 pub(super) struct Job {
     pub(super) spec: JobSpec,
     pub(super) client: NodeId,
+    /// What the keys of its units are derived from.
+    pub(super) secret: [u8; 32],
     pub(super) submitted_ms: u64,
     pub(super) ended_ms: Option<u64>,
     pub(super) phase: Phase,
@@ -65,6 +76,7 @@ pub(super) struct Job {
     pub(super) done: u32,
     pub(super) failed: u32,
     pub(super) held: u32,
+    pub(super) away: u32,
     pub(super) duplicates: u64,
     pub(super) lost_placements: u64,
     pub(super) cpu_us: u64,
@@ -74,17 +86,23 @@ pub(super) struct Job {
     pub(super) shortage: Option<String>,
     /// A query is out.
     pub(super) asking: bool,
+    /// Units of which there is a checkpoint.
+    pub(super) records: BTreeMap<u32, Box<UnitRecord>>,
+    /// The ways of units that have ended and went some.
+    pub(super) journeys: BTreeMap<u32, Box<Journey>>,
+    pub(super) paused: BTreeSet<u32>,
     runners: Vec<NodeId>,
     runner_index: BTreeMap<NodeId, u32>,
 }
 
 impl Job {
-    pub(super) fn new(spec: JobSpec, client: NodeId, submitted_ms: u64) -> Job {
+    pub(super) fn new(spec: JobSpec, client: NodeId, submitted_ms: u64, secret: [u8; 32]) -> Job {
         let slot = Slot { state: SlotState::Waiting, failures: 0, losses: 0, attempts: 0, runner: NOBODY };
         let slots = vec![slot; spec.units.count() as usize];
         Job {
             spec,
             client,
+            secret,
             submitted_ms,
             ended_ms: None,
             phase: Phase::Accepting,
@@ -96,6 +114,7 @@ impl Job {
             done: 0,
             failed: 0,
             held: 0,
+            away: 0,
             duplicates: 0,
             lost_placements: 0,
             cpu_us: 0,
@@ -103,6 +122,9 @@ impl Job {
             reasons: BTreeMap::new(),
             shortage: None,
             asking: false,
+            records: BTreeMap::new(),
+            journeys: BTreeMap::new(),
+            paused: BTreeSet::new(),
             runners: Vec::new(),
             runner_index: BTreeMap::new(),
         }
@@ -121,7 +143,7 @@ impl Job {
     }
 
     pub(super) fn waiting(&self) -> u32 {
-        self.units() - self.placed - self.storing - self.done - self.failed - self.held
+        self.units() - self.placed - self.storing - self.done - self.failed - self.held - self.away
     }
 
     pub(super) fn all_ended(&self) -> bool {
@@ -140,6 +162,7 @@ impl Job {
             SlotState::Done => &mut self.done,
             SlotState::Failed => &mut self.failed,
             SlotState::Held => &mut self.held,
+            SlotState::Away => &mut self.away,
         })
     }
 
@@ -171,6 +194,12 @@ impl Job {
                 self.fresh - 1
             }
         };
+        self.place_at(index, runner);
+        Some(index)
+    }
+
+    /// This unit, which waits, given to `runner`.
+    pub(super) fn place_at(&mut self, index: u32, runner: NodeId) {
         let next = self.runners.len() as u32;
         let by = *self.runner_index.entry(runner).or_insert(next);
         if by == next {
@@ -180,7 +209,49 @@ impl Job {
         let slot = &mut self.slots[index as usize];
         slot.attempts += 1;
         slot.runner = by;
-        Some(index)
+    }
+
+    /// A unit that is placed, or waits, is not looked a place for now.
+    pub(super) fn set_away(&mut self, index: u32) {
+        if self.slot(index).is_some_and(|s| matches!(s.state, SlotState::Placed | SlotState::Waiting)) {
+            self.set(index, SlotState::Away);
+        }
+    }
+
+    /// It is waited for no longer.
+    pub(super) fn end_away(&mut self, index: u32) {
+        if self.slot(index).is_some_and(|s| s.state == SlotState::Away) {
+            self.set(index, SlotState::Waiting);
+        }
+    }
+
+    /// It has come further than ever: what was lost with it before says nothing against it.
+    pub(super) fn progressed(&mut self, index: u32) {
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            slot.losses = 0;
+        }
+    }
+
+    /// Placements of an earlier life count on, so that no two checkpoints have the same name.
+    pub(super) fn attempted(&mut self, index: u32, attempts: u32) {
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            slot.attempts = slot.attempts.max(attempts);
+        }
+    }
+
+    /// The unit as it is given to a runner.
+    pub(super) fn unit_grant(&self, index: u32, resume: Option<Box<Resume>>) -> UnitGrant {
+        let spec = match &self.spec.units {
+            Units::Sweep { .. } => None,
+            Units::List(list) => list.get(index as usize).cloned(),
+        };
+        let attempt = self.slot(index).map_or(1, |slot| slot.attempts);
+        UnitGrant { index, attempt, spec, key: self.key(index), resume }
+    }
+
+    /// What snapshots of the unit are sealed with.
+    pub(super) fn key(&self, index: u32) -> SealKey {
+        SealKey(*blake3::keyed_hash(&self.secret, &index.to_be_bytes()).as_bytes())
     }
 
     /// A placed unit will not end where it is. `lost`: something happened to its runner, in
@@ -232,6 +303,9 @@ impl Job {
         if !good {
             self.note(index, result.end.to_string());
         }
+        if let Some(journey) = result.journey.as_ref().filter(|_| self.journeys.len() < JOURNEYS_KEPT) {
+            self.journeys.insert(index, journey.clone());
+        }
     }
 
     /// From the disk, at start: the unit had ended before.
@@ -249,11 +323,11 @@ impl Job {
     }
 
     pub(super) fn check(&self) {
-        let mut counted = [0u32; 6];
+        let mut counted = [0u32; 7];
         for slot in &self.slots {
             counted[slot.state as usize] += 1;
         }
-        let kept = [self.waiting(), self.placed, self.storing, self.done, self.failed, self.held];
+        let kept = [self.waiting(), self.placed, self.storing, self.done, self.failed, self.held, self.away];
         assert_eq!(counted, kept, "counters follow the units' states");
     }
 }

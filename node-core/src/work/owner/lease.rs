@@ -1,13 +1,14 @@
 //! Leases: one a runner. Silence ends it, and its units are placed elsewhere.
 
-use super::{Event, Owner, Timer};
+use super::{Event, Owner, SlotState, Timer};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::work::message::{Lease, ToRunner};
+use crate::work::spec::OnLoss;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Characters of a runner's reason that are kept.
-const REASON_MAX: usize = 300;
+pub(super) const REASON_MAX: usize = 300;
 
 /// What one runner holds.
 #[derive(Debug)]
@@ -30,6 +31,18 @@ impl Held {
 
     pub(super) fn count(&self) -> u32 {
         self.count
+    }
+
+    pub(super) fn lease(&self) -> Lease {
+        self.lease
+    }
+
+    pub(super) fn has(&self, unit: UnitId) -> bool {
+        self.units.get(&unit.job).is_some_and(|units| units.contains(&unit.index))
+    }
+
+    pub(super) fn has_job(&self, job: JobId) -> bool {
+        self.units.contains_key(&job)
     }
 
     pub(super) fn add(&mut self, unit: UnitId) {
@@ -142,6 +155,9 @@ impl Owner {
                 job.shortage = Some(why.clone());
             }
         }
+        for unit in &units {
+            self.fail_move(*unit, &format!("{why}; it goes on where there is room"), cx);
+        }
         // A unit that breaks every engine it meets is held in the end.
         self.units_back(from, &units, tried.then_some(&why), cx);
     }
@@ -155,10 +171,21 @@ impl Owner {
         }
         Self::to_runner(runner, ToRunner::LeaseOver { lease: held.lease }, cx);
         let why = format!("{} {why}", runner.short());
+        for unit in &units {
+            self.count_lost(*unit, cx);
+            self.resuming_over(*unit, cx);
+            self.fail_move(*unit, &format!("{why}; it goes on from its newest checkpoint"), cx);
+        }
         let jobs: BTreeSet<JobId> = units.iter().map(|unit| unit.job).collect();
         for unit in units {
             if let Some(job) = self.jobs.get_mut(&unit.job) {
                 job.put_back(unit.index, Some(&why), super::MAX_LOSSES);
+                if let OnLoss::Wait(us) = job.spec.template.on_loss {
+                    let waits = job.slot(unit.index).is_some_and(|slot| slot.state == SlotState::Waiting);
+                    if waits {
+                        self.wait_for(unit, std::time::Duration::from_micros(us), cx);
+                    }
+                }
             }
         }
         for id in jobs {
@@ -171,7 +198,14 @@ impl Owner {
     }
 
     /// Takes units from a living runner's lease and lets them wait again.
-    fn units_back(&mut self, runner: NodeId, units: &[UnitId], lost: Option<&str>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn units_back(
+        &mut self,
+        runner: NodeId,
+        units: &[UnitId],
+        lost: Option<&str>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        units.iter().for_each(|unit| self.resuming_over(*unit, cx));
         let Some(held) = self.leases.get_mut(&runner) else { return };
         let mut jobs = BTreeSet::new();
         for unit in units {

@@ -5,22 +5,27 @@
 //! Leases and heartbeats are one a runner, not one a unit.
 
 mod accept;
+mod checkpoint;
 mod job;
+mod keepers;
 mod lease;
+mod moving;
 mod place;
 mod record;
 mod results;
 mod view;
 
-use crate::discovery::{Found, Query};
-use crate::ids::{JobId, NodeId};
-use crate::node::config::Config;
+use crate::checkpoint::Version;
+use crate::discovery::{Found, Offer, Query};
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::node::config::{Config, Platform};
 use crate::node::host::Write;
+use crate::overlay::contact::Contact;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::work::message::{Lease, Message, ToClient, ToOwner, ToRunner};
+use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
 use crate::work::spec::BlobRef;
 use bytes::Bytes;
-use job::Job;
+use job::{Job, SlotState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +60,19 @@ pub struct Owner {
     changed: BTreeSet<JobId>,
     /// All that was kept from an earlier life has been read.
     ready: bool,
+    /// Who is connected, this node included.
+    nodes: BTreeMap<NodeId, Peer>,
+    keepers: keepers::Keepers,
+    records: checkpoint::Records,
+    moves: moving::Moves,
+}
+
+/// A connected node.
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    platform: Platform,
+    /// Where others can dial it.
+    contact: Option<Contact>,
 }
 
 /// Something that waits for the store or for storage.
@@ -66,6 +84,10 @@ enum Pending {
     /// Results whose blobs are being fetched from their runner.
     ResultBlobs(results::Arrived),
     Results(results::Arrived),
+    /// Records of checkpoints, and whom to tell.
+    Records(Vec<(UnitId, NodeId, Version)>, Vec<UnitId>),
+    /// A checkpoint on its way through here to a runner that can reach nobody else.
+    Relay(UnitId, NodeId),
     /// An end record; nobody waits for it, and a restart finds the end again by counting.
     End,
 }
@@ -75,14 +97,38 @@ pub enum Timer {
     Lease(NodeId),
     Progress,
     Look,
+    /// Units whose runner was waited for are placed elsewhere.
+    Away,
+    /// Records that could not be written are written again.
+    Records,
+    /// A unit that was to move has not.
+    Moves,
 }
 
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Entries of the jobs table, in key order.
     RestoreJobs(Vec<(Vec<u8>, Bytes)>),
-    /// Entries of the results table, after all jobs; an empty list ends it.
+    /// Entries of the results table, after all jobs.
     RestoreResults(Vec<(Vec<u8>, Bytes)>),
+    /// Entries of the checkpoints table, after all results; an empty list ends it.
+    RestoreCheckpoints(Vec<(Vec<u8>, Bytes)>),
+    /// A node has introduced itself.
+    Met {
+        node: NodeId,
+        platform: Platform,
+        contact: Option<Contact>,
+    },
+    /// `others`: what connected nodes give.
+    Migrate {
+        unit: UnitId,
+        to: Option<NodeId>,
+        others: Vec<(NodeId, Offer)>,
+    },
+    Pause {
+        unit: UnitId,
+        paused: bool,
+    },
     /// Answers [`Event::Commit`] and [`Event::Fetch`].
     Answered {
         ticket: u64,
@@ -107,6 +153,27 @@ pub enum Event {
         ticket: u64,
         blobs: Vec<BlobRef>,
         from: NodeId,
+    },
+    /// The same with a checkpoint, from whoever of them has it.
+    FetchSnapshot {
+        ticket: u64,
+        blobs: Vec<BlobRef>,
+        from: Vec<NodeId>,
+    },
+    ReleaseSnapshot {
+        ticket: u64,
+    },
+    /// A unit was given to a node that no finder found for it.
+    Placed {
+        node: NodeId,
+    },
+    Migrated {
+        unit: UnitId,
+        to: NodeId,
+    },
+    MigrationFailed {
+        unit: UnitId,
+        why: String,
     },
     Find(Query),
     Declined {
@@ -137,11 +204,34 @@ impl Protocol for Owner {
                 ToOwner::Decline { lease, units, reason, tried } => {
                     self.declined(from, lease, units, (&reason, tried), cx);
                 }
+                ToOwner::Checkpoints { made } => self.checkpoints(from, made, cx),
+                ToOwner::Suspended { lease, attempt, unit, made } => {
+                    self.suspended(from, (lease, attempt), unit, made, cx);
+                }
+                ToOwner::Immobile { unit, reason } => self.immobile(from, unit, &reason, cx),
+                ToOwner::Resumed { unit } => self.resumed(from, unit, cx),
+                ToOwner::GoesOn { unit } => self.goes_on(from, unit, cx),
+                ToOwner::Unusable { lease, unit, version, reason } => {
+                    self.unusable(from, lease, unit, (version, &reason), cx);
+                }
+                ToOwner::Returned { units } => self.returned(from, units, cx),
+                ToOwner::NeedKeepers { job, lost } => self.need_keepers(from, job, &lost, cx),
+                ToOwner::Kept { unit, version } => self.kept(from, unit, version, cx),
+                ToOwner::Holding { units } => self.holding(from, units, cx),
             },
             // The route gives an owner nothing else.
             Input::Message { .. } => {}
-            Input::Up(peer) => self.runner_up(peer),
-            Input::Down(peer) => self.runner_down(peer, cx),
+            Input::Up(peer) => {
+                self.runner_up(peer);
+                self.holder_up(peer, cx);
+            }
+            Input::Down(peer) => {
+                self.nodes.remove(&peer);
+                self.runner_down(peer, cx);
+            }
+            Input::Timer(Timer::Away) => self.end_away(cx),
+            Input::Timer(Timer::Records) => self.flush_records(cx),
+            Input::Timer(Timer::Moves) => self.moves_late(cx),
             Input::Timer(Timer::Lease(runner)) => self.lease_lost(runner, "went silent", cx),
             Input::Timer(Timer::Progress) => self.tell_progress(cx),
             Input::Timer(Timer::Look) | Input::Command(Command::Room) => self.look(cx),
@@ -149,6 +239,12 @@ impl Protocol for Owner {
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
             Input::Command(Command::RestoreJobs(entries)) => self.restore_jobs(entries, cx),
             Input::Command(Command::RestoreResults(entries)) => self.restore_results(entries, cx),
+            Input::Command(Command::RestoreCheckpoints(entries)) => self.restore_checkpoints(entries, cx),
+            Input::Command(Command::Met { node, platform, contact }) => {
+                self.nodes.insert(node, Peer { platform, contact });
+            }
+            Input::Command(Command::Migrate { unit, to, others }) => self.migrate(unit, to, &others, cx),
+            Input::Command(Command::Pause { unit, paused }) => self.pause(unit, paused, cx),
             Input::Command(Command::WallClock(ms)) => self.wall_ms = ms,
         }
     }
@@ -159,6 +255,9 @@ impl Protocol for Owner {
             for unit in held.units() {
                 *placed.entry(unit.job).or_default() += 1;
             }
+        }
+        for unit in self.moves.relayed() {
+            *placed.entry(unit.job).or_default() += 1;
         }
         for (id, job) in &self.jobs {
             // Thorough checks on small jobs, cheap ones always: tests stay linear.
@@ -193,6 +292,10 @@ impl Owner {
             queries: BTreeMap::new(),
             changed: BTreeSet::new(),
             ready: false,
+            nodes: BTreeMap::new(),
+            keepers: keepers::Keepers::default(),
+            records: checkpoint::Records::default(),
+            moves: moving::Moves::default(),
         }
     }
 
@@ -214,6 +317,8 @@ impl Owner {
             Some(Pending::JobRecord(job)) => self.record_written(job, result, cx),
             Some(Pending::ResultBlobs(arrived)) => self.result_blobs(arrived, result, cx),
             Some(Pending::Results(arrived)) => self.results_written(arrived, result, cx),
+            Some(Pending::Records(told, units)) => self.records_written(told, units, result, cx),
+            Some(Pending::Relay(unit, runner)) => self.relay_here(unit, runner, ticket, result, cx),
             Some(Pending::End) => {
                 if let Err(error) = result {
                     cx.emit(Event::Trouble(format!("the end of a job could not be written: {error}")));
@@ -246,6 +351,10 @@ impl Owner {
         if let Some(job) = self.jobs.get(&job) {
             cx.send(job.client, Message::ToClient(message));
         }
+    }
+
+    fn to_keeper(keeper: NodeId, message: ToKeeper, cx: &mut Cx<'_, Self>) {
+        cx.send(keeper, Message::ToKeeper(message));
     }
 
     fn to_runner(runner: NodeId, message: ToRunner, cx: &mut Cx<'_, Self>) {

@@ -5,7 +5,7 @@ use crate::discovery::{Found, Needs, Query};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::work::message::{Batch, ToRunner, UnitGrant};
-use crate::work::spec::{Data, Template, UnitSpec, Units};
+use crate::work::spec::{Data, Template, Units};
 
 /// Bytes of units in one grant. Our choice: half a frame, so that an estimate may be wrong.
 const GRANT_BYTES: usize = 512 << 10;
@@ -66,35 +66,58 @@ impl Owner {
             let mut size = size_of(&job.spec.template);
             let mut granted = Vec::new();
             while units > 0 && size < GRANT_BYTES {
-                let Some(index) = job.place_next(runner) else { break };
-                units -= 1;
-                let spec = match &job.spec.units {
-                    Units::Sweep { .. } => None,
-                    Units::List(list) => list.get(index as usize).cloned(),
+                let Some(index) = self.jobs.get_mut(&id).and_then(|job| job.place_next(runner)) else {
+                    break;
                 };
-                size += 12 + spec.as_ref().map_or(0, size_of_unit);
-                let attempt = job.slot(index).map_or(1, |s| s.attempts);
-                granted.push(UnitGrant { index, attempt, spec });
+                // One that has to wait for its checkpoint leaves its place to the next.
+                if let Some(grant) = self.begin(UnitId { job: id, index }, runner, cx) {
+                    units -= 1;
+                    size += size_of_unit(&grant);
+                    granted.push(grant);
+                }
             }
             if granted.is_empty() {
                 return;
             }
-            let batch = Batch {
-                job: id,
-                name: job.spec.name.clone(),
-                template: job.spec.template.clone(),
-                sweep_first: match job.spec.units {
-                    Units::Sweep { first, .. } => Some(first),
-                    Units::List(_) => None,
-                },
-                units: granted,
-            };
-            let held = self.lease_of(runner, cx);
-            for unit in &batch.units {
-                held.add(UnitId { job: id, index: unit.index });
-            }
-            let lease = held.granted();
-            Self::to_runner(runner, ToRunner::Grant { lease, batches: vec![batch] }, cx);
+            self.send_grant(runner, id, granted, cx);
+        }
+    }
+
+    /// Tells the runner of units that are placed there.
+    pub(super) fn send_grant(
+        &mut self,
+        runner: NodeId,
+        id: JobId,
+        units: Vec<UnitGrant>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let keepers = match self.jobs.get(&id).and_then(|job| job.spec.template.checkpoint.duration()) {
+            Some(_) => self.keepers_for(id, runner, cx),
+            None => Vec::new(),
+        };
+        let Some(job) = self.jobs.get(&id) else { return };
+        let paused: Vec<u32> =
+            units.iter().map(|unit| unit.index).filter(|index| job.paused.contains(index)).collect();
+        let batch = Batch {
+            job: id,
+            name: job.spec.name.clone(),
+            template: job.spec.template.clone(),
+            sweep_first: match job.spec.units {
+                Units::Sweep { first, .. } => Some(first),
+                Units::List(_) => None,
+            },
+            keepers,
+            units,
+        };
+        let held = self.lease_of(runner, cx);
+        for unit in &batch.units {
+            held.add(UnitId { job: id, index: unit.index });
+        }
+        let lease = held.granted();
+        Self::to_runner(runner, ToRunner::Grant { lease, batches: vec![batch] }, cx);
+        for index in paused {
+            let unit = UnitId { job: id, index };
+            Self::to_runner(runner, ToRunner::Pause { unit, paused: true }, cx);
         }
     }
 }
@@ -106,11 +129,17 @@ fn size_of(template: &Template) -> usize {
     256 + strings + environment + files + size_of_data(&template.stdin)
 }
 
-fn size_of_unit(unit: &UnitSpec) -> usize {
+fn size_of_unit(grant: &UnitGrant) -> usize {
+    // Names and sizes of two blobs and their sources, if it goes on from somewhere.
+    let resume = grant.resume.as_ref().map_or(0, |resume| 300 + 120 * resume.sources.len());
+    let Some(unit) = &grant.spec else { return KEY + resume };
     let arguments: usize = unit.arguments.iter().flatten().map(|s| s.len() + 5).sum();
     let files: usize = unit.files.iter().map(|f| f.path.len() + size_of_data(&f.data)).sum();
-    arguments + files + unit.stdin.as_ref().map_or(0, size_of_data)
+    KEY + resume + arguments + files + unit.stdin.as_ref().map_or(0, size_of_data)
 }
+
+/// A unit's key, number and attempt, encoded.
+const KEY: usize = 80;
 
 /// Encoded size, generously.
 fn size_of_data(data: &Data) -> usize {

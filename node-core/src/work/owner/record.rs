@@ -2,9 +2,12 @@
 //!
 //! Table `Jobs`: job id → [`JobRecord`]; job id and `e` → [`EndRecord`], so that ending a job
 //! does not write its units again. Table `Results`: job id and big-endian index → the result.
+//! Table `Checkpoints`: the same key → [`UnitRecord`], while the unit has a checkpoint.
 
+use crate::checkpoint::{Checkpoint, Journey};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::node::host::{Table, Write};
+use crate::time::Time;
 use crate::work::spec::{JobSpec, UnitResult};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -14,6 +17,37 @@ pub(super) struct JobRecord {
     pub(super) spec: JobSpec,
     pub(super) client: NodeId,
     pub(super) submitted_ms: u64,
+    /// What the keys of the units' checkpoints are derived from.
+    pub(super) secret: [u8; 32],
+}
+
+/// Where a unit stands: its newest checkpoint, and the one before it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct UnitRecord {
+    pub(super) newest: Option<Held>,
+    pub(super) older: Option<Held>,
+    pub(super) journey: Journey,
+    pub(super) attempts: u32,
+    /// When the newest was noted.
+    #[serde(skip)]
+    pub(super) at: Time,
+    /// Fuel a second, of late.
+    #[serde(skip)]
+    pub(super) rate: u64,
+    /// Since when nobody is here who keeps any of it.
+    #[serde(skip)]
+    pub(super) missing: Option<Time>,
+}
+
+/// A checkpoint and who has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Held {
+    pub(super) checkpoint: Checkpoint,
+    /// Who made it.
+    pub(super) runner: NodeId,
+    pub(super) holders: Vec<NodeId>,
+    /// Runners that could not go on from it.
+    pub(super) doubts: u8,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,6 +72,10 @@ pub(super) fn end_write(job: JobId, record: &EndRecord) -> Write {
 
 pub(super) fn result_write(unit: UnitId, result: &UnitResult) -> Write {
     Write { table: Table::Results, key: result_id(unit.job, unit.index), value: Some(encode(result)) }
+}
+
+pub(super) fn unit_write(unit: UnitId, record: Option<&UnitRecord>) -> Write {
+    Write { table: Table::Checkpoints, key: result_id(unit.job, unit.index), value: record.map(encode) }
 }
 
 pub(super) fn result_id(job: JobId, index: u32) -> Vec<u8> {

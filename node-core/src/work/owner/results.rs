@@ -3,7 +3,9 @@
 use super::job::SlotState;
 use super::record;
 use super::{Event, Owner, Pending, Timer};
+use crate::checkpoint::Journey;
 use crate::ids::{JobId, NodeId, UnitId};
+use crate::node::config::Platform;
 use crate::protocol::Cx;
 use crate::work::message::{Report, ToRunner};
 use crate::work::spec::{BlobRef, UnitResult};
@@ -51,13 +53,15 @@ impl Owner {
                     continue;
                 }
                 // Late, from a lost lease: as good as any. Whoever has it now is too late.
-                SlotState::Waiting | SlotState::Held | SlotState::Placed => {}
+                SlotState::Waiting | SlotState::Held | SlotState::Placed | SlotState::Away => {}
             }
             if !report.result.end.is_success() && u32::from(slot.failures) < job.spec.max_retries {
                 self.drop_placement(report.unit);
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.retry(index);
                 }
+                // From where it was, it would only fail again.
+                self.drop_record(report.unit, cx);
                 self.touch(id, cx);
                 continue;
             }
@@ -65,6 +69,7 @@ impl Owner {
             self.drop_placement(report.unit);
             report.result.runner = from;
             report.result.attempts = slot.attempts;
+            report.result.journey = self.journey_of(&report);
             results.push(report);
             self.touch(id, cx);
         }
@@ -79,6 +84,19 @@ impl Owner {
             let ticket = self.ticket(Pending::ResultBlobs(arrived));
             cx.emit(Event::Fetch { ticket, blobs: blobs.into_iter().collect(), from });
         }
+    }
+
+    /// The way to this result, unless its runner did it all.
+    fn journey_of(&self, report: &Report) -> Option<Box<Journey>> {
+        let record = self.record(report.unit);
+        if record.is_none() && report.began == 0 {
+            return None;
+        }
+        let UnitResult { runner, fuel, .. } = report.result;
+        let mut journey = record.map(|record| record.journey.clone()).unwrap_or_default();
+        let platform = self.nodes.get(&runner).map_or(Platform::Native, |peer| peer.platform);
+        journey.ran(runner, platform, report.began, fuel);
+        Some(Box::new(journey))
     }
 
     /// Takes the unit out of whichever lease it is under.
@@ -129,6 +147,8 @@ impl Owner {
             };
             job.end(report.unit.index, &report.result);
             jobs.insert(report.unit.job);
+            self.drop_record(report.unit, cx);
+            self.fail_move(report.unit, "it ended before it could be moved", cx);
         }
         for id in jobs {
             self.touch(id, cx);

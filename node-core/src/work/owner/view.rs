@@ -61,7 +61,7 @@ fn view(id: JobId, job: &Job) -> JobView {
         state: state(job),
         reason: reason(job),
         units: job.units(),
-        waiting: if over { 0 } else { job.waiting() },
+        waiting: if over { 0 } else { job.waiting() + job.away },
         placed: if over { 0 } else { job.placed + job.storing },
         done: job.done,
         failed: job.failed,
@@ -89,7 +89,10 @@ fn reason(job: &Job) -> String {
         JobState::Done if job.units() == 1 => "its one unit ended well".into(),
         JobState::Done => format!("all {} units ended well", job.units()),
         JobState::Running => {
-            let mut text = format!("{} units are placed", job.placed + job.storing);
+            let mut text = match job.placed + job.storing {
+                1 => "1 unit is placed".to_owned(),
+                placed => format!("{placed} units are placed"),
+            };
             if let Some(shortage) = job.shortage.as_ref().filter(|_| job.waiting() > 0) {
                 text += &format!(", {} wait: {shortage}", job.waiting());
             }
@@ -102,6 +105,10 @@ fn reason(job: &Job) -> String {
             job.shortage.clone().unwrap_or_else(|| "it has just come in; a place is looked for".into())
         }
     }
+}
+
+fn newest_is_missing(job: &Job, index: u32) -> bool {
+    job.records.get(&index).is_some_and(|record| record.missing.is_some())
 }
 
 fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
@@ -124,6 +131,13 @@ fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
             UnitState::Held,
             job.reasons.get(&index).cloned().unwrap_or_else(|| "held after repeated losses".into()),
         ),
+        SlotState::Away => (
+            UnitState::Waiting,
+            match newest_is_missing(job, index) {
+                true => "nodes that keep its checkpoint are away; they are waited for".into(),
+                false => format!("{} went silent; it is waited for", who()),
+            },
+        ),
         SlotState::Waiting if slot.losses > 0 => {
             (UnitState::Waiting, format!("lost with {}; a new place is looked for", who()))
         }
@@ -134,5 +148,24 @@ fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
             (UnitState::Waiting, job.shortage.clone().unwrap_or_else(|| "a place is looked for".into()))
         }
     };
-    Some(UnitView { index, state, reason, runner, attempts: slot.attempts })
+    let record = job.records.get(&index);
+    let newest = record.and_then(|record| record.newest.as_ref());
+    let journey = record.map(|record| &record.journey).or(job.journeys.get(&index).map(|journey| &**journey));
+    let fuel = journey.and_then(|journey| journey.spans.last()).map_or(0, |span| span.to);
+    Some(UnitView {
+        index,
+        state,
+        reason,
+        runner,
+        attempts: slot.attempts,
+        paused: job.paused.contains(&index) && !slot.state.has_ended(),
+        journey: journey.map(|journey| journey.spans.clone()).unwrap_or_default(),
+        merged: journey.is_some_and(|journey| journey.merged),
+        checkpoints: journey.map_or(0, |journey| journey.checkpoints),
+        fuel,
+        checkpoint_fuel: newest.map(|held| held.checkpoint.snapshot.fuel),
+        checkpoint_bytes: newest.map(|held| held.checkpoint.snapshot.blob.len),
+        keepers: newest.map(|held| held.holders.clone()).unwrap_or_default(),
+        lost_fuel: journey.map_or(0, |journey| journey.lost_fuel),
+    })
 }

@@ -70,7 +70,7 @@ impl Runner {
         let slots = if self.is_closed() { 0 } else { self.slots };
         let mut busy = Vec::new();
         for (owner, ledger) in &self.owners {
-            let units = ledger.units.saturating_sub(ledger.outbox.len() as u32).min(slots);
+            let units = ledger.busy().min(slots);
             if units > 0 {
                 busy.push((*owner, units));
             }

@@ -3,7 +3,9 @@
 //!
 //! The node's slots have one truth, here. What finders announce is derived from it.
 
+mod checkpoint;
 mod engage;
+mod moving;
 mod offer;
 mod outbox;
 mod owners;
@@ -11,13 +13,15 @@ mod queue;
 mod rest;
 mod view;
 
+use crate::checkpoint::{Resume, Source};
 use crate::discovery::Offer;
-use crate::ids::{JobId, NodeId, UnitId};
+use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::node::config::Config;
-use crate::node::host::{EngineTask, RunId};
+use crate::node::host::{EngineTask, NoSnapshot, RunId, SealKey, Taken};
+use crate::overlay::contact::Contact;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
-use crate::work::message::{Lease, Message, ToOwner, ToRunner};
+use crate::work::message::{Lease, Message, ToKeeper, ToOwner, ToRunner};
 use crate::work::spec::{BlobRef, Template, UnitSpec};
 use bytes::Bytes;
 use litemap::LiteMap;
@@ -55,6 +59,8 @@ struct Job {
     name: String,
     template: Arc<Template>,
     sweep_first: Option<u64>,
+    /// Who keeps its units' checkpoints.
+    keepers: Vec<Source>,
     /// Its blobs: asked for under this ticket, and whether they are here.
     ticket: u64,
     here: bool,
@@ -69,7 +75,20 @@ struct Unit {
     spec: Option<UnitSpec>,
     /// The ticket of its own blobs, if it has any.
     ticket: Option<u64>,
+    key: SealKey,
+    paused: bool,
+    /// Where it began here, if not at its first instruction, and the ticket of that.
+    resume: Option<(Box<Resume>, u64)>,
+    /// What was taken of it here; most units end before that.
+    progress: Option<Box<checkpoint::Progress>>,
     state: UnitState,
+}
+
+impl Unit {
+    /// The fuel that it had used where this runner took it over.
+    fn began(&self) -> u64 {
+        self.resume.as_ref().map_or(0, |(resume, _)| resume.checkpoint.snapshot.fuel)
+    }
 }
 
 #[derive(Debug)]
@@ -81,6 +100,8 @@ enum UnitState {
         run: RunId,
         since: Time,
     },
+    /// Stopped: where it stands lies here until the owner has it in good hands.
+    Suspended,
     /// Ended here; its result waits in the outbox for the owner's acknowledgement.
     Ended,
 }
@@ -89,6 +110,10 @@ enum UnitState {
 enum Ticket {
     Job(JobId),
     Unit(UnitId),
+    /// What it goes on from.
+    Resume(UnitId),
+    /// A snapshot of it, being stored.
+    Snapshot(UnitId, Box<checkpoint::Fresh>),
     /// Outputs of a unit, being stored before the result is reported.
     Outputs(UnitId, Box<crate::work::spec::UnitResult>),
 }
@@ -114,6 +139,12 @@ pub enum Timer {
     Rest,
     /// An owner that found this node had time enough to use it.
     Disengage(NodeId),
+    /// A running unit may be due for a checkpoint.
+    Snapshots,
+    /// Keepers did not answer.
+    Keepers,
+    /// What is not handed on by now is given back.
+    Drained,
 }
 
 #[derive(Clone, Debug)]
@@ -149,10 +180,20 @@ pub enum Command {
         run: RunId,
         error: String,
     },
+    /// It goes on from what it was given.
+    Resumed {
+        run: RunId,
+    },
+    Snapshot {
+        run: RunId,
+        taken: Result<Taken, NoSnapshot>,
+        stopped: bool,
+    },
 }
 
 #[derive(Clone, Debug)]
 pub enum Event {
+    /// Bring these blobs here and keep them until the ticket is released; likewise the others.
     Fetch {
         ticket: u64,
         blobs: Vec<BlobRef>,
@@ -169,11 +210,38 @@ pub enum Event {
     },
     Run {
         run: RunId,
-        task: EngineTask,
+        task: Box<EngineTask>,
     },
     Kill {
         run: RunId,
     },
+    Snapshot {
+        run: RunId,
+        stop: bool,
+    },
+    Pause {
+        run: RunId,
+        paused: bool,
+    },
+    /// A checkpoint's parts, from whoever has them.
+    FetchSnapshot {
+        ticket: u64,
+        blobs: Vec<BlobRef>,
+        from: Vec<Source>,
+    },
+    KeepSnapshot {
+        ticket: u64,
+        bytes: Bytes,
+    },
+    ReleaseSnapshot {
+        ticket: u64,
+    },
+    /// Nothing could be done with these; are they what they should be?
+    Check {
+        blobs: Vec<BlobId>,
+    },
+    /// A keeper that this node has something to say to.
+    Reach(Contact),
     Slots(u32),
     Offer {
         to: NodeId,
@@ -201,10 +269,26 @@ impl Protocol for Runner {
                 ToRunner::Ack { seq } => self.acknowledged(from, seq, cx),
                 ToRunner::LeaseOver { lease } => self.lease_over(from, lease, cx),
                 ToRunner::Revoke { job } => self.revoked(from, job, cx),
+                ToRunner::Suspend { unit } => self.suspend_for(from, unit, cx),
+                ToRunner::Pause { unit, paused } => self.pause(from, unit, paused, cx),
+                ToRunner::Forget { units } => self.forget_units(from, &units, cx),
+                ToRunner::Recorded { units } => self.recorded(from, &units),
+                ToRunner::Keepers { job, keepers } => self.keepers(from, job, keepers, cx),
+                ToRunner::Kept { unit, version } => self.kept(from, unit, version, cx),
+                ToRunner::Keeping { unit, version } => self.keeping(from, unit, version),
+                ToRunner::KeepRefused { unit, version, reason } => {
+                    self.keep_refused(from, unit, version, &reason, cx);
+                }
             },
             // The route gives a runner nothing else.
             Input::Message { .. } | Input::Up(_) => {}
-            Input::Down(peer) => self.owner_down(peer, cx),
+            Input::Down(peer) => {
+                self.owner_down(peer, cx);
+                self.keeper_down(peer, cx);
+            }
+            Input::Timer(Timer::Snapshots) => self.look_for_due(cx),
+            Input::Timer(Timer::Keepers) => self.ask_keepers_again(cx),
+            Input::Timer(Timer::Drained) => self.drained(cx),
             Input::Timer(Timer::Heartbeat(owner)) => self.beat(owner, cx),
             Input::Timer(Timer::Retry(owner)) => self.report_again(owner, cx),
             Input::Timer(Timer::Report(owner)) => self.report(owner, cx),
@@ -223,6 +307,10 @@ impl Protocol for Runner {
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
             Input::Command(Command::Ended { run, outcome }) => self.ended(run, outcome, cx),
             Input::Command(Command::Broken { run, error }) => self.broken(run, error, cx),
+            Input::Command(Command::Resumed { run }) => self.goes_on(run, cx),
+            Input::Command(Command::Snapshot { run, taken, stopped }) => {
+                self.snapshot(run, taken, stopped, cx);
+            }
         }
         self.dispatch(cx);
         self.offer(cx);
@@ -233,7 +321,9 @@ impl Protocol for Runner {
         let mut by_owner: BTreeMap<NodeId, u32> = BTreeMap::new();
         let mut by_job: BTreeMap<JobId, u32> = BTreeMap::new();
         let mut running = 0;
+        let mut suspended = 0;
         for (id, unit) in &self.units {
+            suspended += u32::from(matches!(unit.state, UnitState::Suspended));
             *by_owner.entry(unit.owner).or_default() += 1;
             *by_job.entry(id.job).or_default() += 1;
             if let UnitState::Running { run, .. } = unit.state {
@@ -242,6 +332,8 @@ impl Protocol for Runner {
             }
         }
         assert_eq!(running, self.runs.len(), "every run has its unit");
+        let counted = self.owners.values().map(|ledger| ledger.suspended).sum::<u32>();
+        assert_eq!(suspended, counted, "units that are suspended are counted");
         for (id, job) in &self.jobs {
             assert_eq!(by_job.get(id).copied().unwrap_or(0), job.units, "a job counts its units");
         }
@@ -283,6 +375,10 @@ impl Runner {
 
     fn to_owner(owner: NodeId, message: ToOwner, cx: &mut Cx<'_, Self>) {
         cx.send(owner, Message::ToOwner(message));
+    }
+
+    fn to_keeper(keeper: NodeId, message: ToKeeper, cx: &mut Cx<'_, Self>) {
+        cx.send(keeper, Message::ToKeeper(message));
     }
 
     fn changed(cx: &mut Cx<'_, Self>) {

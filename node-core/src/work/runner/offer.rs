@@ -59,7 +59,8 @@ impl Runner {
     /// Tells each owner what this node would take now, if that is news.
     pub(super) fn offer(&mut self, cx: &mut Cx<'_, Self>) {
         let slots = if self.is_closed() { 0 } else { self.slots };
-        let ended: u32 = self.owners.values().map(|ledger| ledger.outbox.len() as u32).sum();
+        let idle = |ledger: &super::owners::Ledger| ledger.suspended + ledger.outbox.len() as u32;
+        let ended: u32 = self.owners.values().map(|ledger| idle(ledger)).sum();
         let held = self.units.len() as u32;
         let busy = held - ended.min(held);
         let target = if slots == 0 { 0 } else { self.pace.queue(slots) };

@@ -68,6 +68,9 @@ impl Runner {
     pub(super) fn broken(&mut self, run: RunId, error: String, cx: &mut Cx<'_, Self>) {
         let Some(id) = self.runs.get(&run).copied() else { return };
         cx.emit(Event::Trouble(format!("unit {id} could not be run here: {error}")));
+        if self.unusable(id, &error, cx) {
+            return;
+        }
         self.give_back(vec![id], &error, true, cx);
         self.failed_here(&error, cx);
     }
@@ -98,9 +101,9 @@ impl Runner {
     }
 
     fn post(&mut self, unit: UnitId, result: UnitResult, cx: &mut Cx<'_, Self>) {
-        let Some(owner) = self.units.get(&unit).map(|u| u.owner) else { return };
+        let Some((owner, began)) = self.units.get(&unit).map(|u| (u.owner, u.began())) else { return };
         if let Some(ledger) = self.owners.get_mut(&owner) {
-            ledger.outbox.push_back(Report { unit, result });
+            ledger.outbox.push_back(Report { unit, began, result });
         }
         self.report(owner, cx);
     }
@@ -187,6 +190,8 @@ fn pack(outcome: Outcome, runner: NodeId, attempts: u32) -> (UnitResult, Vec<Byt
         cpu_us: outcome.cpu_us,
         runner,
         attempts,
+        fuel: outcome.fuel,
+        journey: None,
     };
     (result, blobs)
 }

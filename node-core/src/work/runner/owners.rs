@@ -29,6 +29,8 @@ pub(super) struct Ledger {
     pub(super) offered: Option<Offer>,
     /// Of its units, how many are here, ended ones included.
     pub(super) units: u32,
+    /// Of those, stopped and waiting to be forgotten: they take no slot.
+    pub(super) suspended: u32,
     /// Finished units that are not acknowledged; the first `in_flight` of them are under way
     /// as report `seq`.
     pub(super) outbox: VecDeque<Report>,
@@ -37,6 +39,13 @@ pub(super) struct Ledger {
     /// When the last report was made up.
     pub(super) reported: Time,
     beats: u32,
+}
+
+impl Ledger {
+    /// Units that want a slot.
+    pub(super) fn busy(&self) -> u32 {
+        self.units.saturating_sub(self.suspended + self.outbox.len() as u32)
+    }
 }
 
 impl Runner {
@@ -81,11 +90,12 @@ impl Runner {
             jobs.into_iter().collect()
         });
         Self::to_owner(owner, ToOwner::Heartbeat { lease, grants, units }, cx);
+        self.tell_unrecorded(owner, cx);
         cx.set_timer(Timer::Heartbeat(owner), self.config.timing.heartbeat);
     }
 
-    /// The owner has placed the lease's units elsewhere. What runs goes on: it may be the
-    /// first to finish. What has ended is reported.
+    /// The owner has placed the lease's units elsewhere, or will. What runs goes on until the owner
+    /// has said where it is wanted. What has ended is reported.
     pub(super) fn lease_over(&mut self, owner: NodeId, lease: Lease, cx: &mut Cx<'_, Self>) {
         let over: Vec<UnitId> = self
             .units
@@ -95,6 +105,7 @@ impl Runner {
             .map(|(id, _)| *id)
             .collect();
         over.into_iter().for_each(|id| self.remove(id, cx));
+        self.ask_after(owner, lease, cx);
     }
 
     pub(super) fn forget(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {

@@ -1,10 +1,11 @@
 //! Units come in, get their blobs, and go to the engine in order.
 
 use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState};
+use crate::checkpoint::KEEPERS;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::node::host::{EngineTask, RunId, SealKey};
+use crate::node::host::{EngineTask, RunId};
 use crate::protocol::Cx;
-use crate::work::message::{Batch, Lease, ToOwner};
+use crate::work::message::{Batch, Lease, ToOwner, UnitGrant};
 use crate::work::spec::{BlobRef, Data, NamedData, Template, UnitSpec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,10 +43,13 @@ impl Runner {
                 name: batch.name,
                 template: Arc::new(batch.template),
                 sweep_first: batch.sweep_first,
+                keepers: Vec::new(),
                 ticket: 0,
                 here: false,
                 units: 0,
             });
+            job.keepers = batch.keepers;
+            job.keepers.truncate(KEEPERS);
             if job.ticket == 0 {
                 let blobs = blobs_of_template(&job.template);
                 let ticket = self.ticket(Ticket::Job(id));
@@ -60,12 +64,15 @@ impl Runner {
                     declined.push(unit);
                     continue;
                 }
-                if let Some(known) = self.units.get_mut(&unit) {
-                    // Given again, after a lease that was lost: the work goes on under the new.
-                    known.lease = lease;
+                if self.is_ahead(unit, &grant) {
+                    self.take_anew(owner, lease, unit, grant, cx);
                     continue;
                 }
-                self.take(owner, lease, unit, grant.attempt, grant.spec, cx);
+                if self.units.contains_key(&unit) {
+                    self.given_again(unit, lease, grant, cx);
+                    continue;
+                }
+                self.take(owner, lease, unit, grant, cx);
             }
             if self.jobs.get(&id).is_some_and(|job| job.units == 0) {
                 self.drop_job(id, cx);
@@ -83,23 +90,38 @@ impl Runner {
         Self::changed(cx);
     }
 
-    fn take(
+    pub(super) fn take(
         &mut self,
         owner: NodeId,
         lease: Lease,
         id: UnitId,
-        attempt: u32,
-        spec: Option<UnitSpec>,
+        grant: UnitGrant,
         cx: &mut Cx<'_, Self>,
     ) {
+        let UnitGrant { attempt, spec, key, resume, .. } = grant;
         let blobs = spec.as_ref().map(blobs_of_unit).unwrap_or_default();
         let ticket = (!blobs.is_empty()).then(|| self.ticket(Ticket::Unit(id)));
-        self.units.insert(id, Unit { owner, lease, attempt, spec, ticket, state: UnitState::Fetching });
+        let unit = Unit {
+            owner,
+            lease,
+            attempt,
+            spec,
+            ticket,
+            key,
+            paused: false,
+            resume: None,
+            progress: None,
+            state: UnitState::Fetching,
+        };
+        self.units.insert(id, unit);
         if let Some(job) = self.jobs.get_mut(&id.job) {
             job.units += 1;
         }
         if let Some(ledger) = self.owners.get_mut(&owner) {
             ledger.units += 1;
+        }
+        if let Some(resume) = resume {
+            self.fetch_resume(id, resume, cx);
         }
         match ticket {
             Some(ticket) => cx.emit(Event::Fetch { ticket, blobs, from: owner }),
@@ -108,11 +130,12 @@ impl Runner {
     }
 
     /// Queues the unit if all it needs is here.
-    fn make_ready(&mut self, id: UnitId) {
+    pub(super) fn make_ready(&mut self, id: UnitId) {
         let job_here = self.jobs.get(&id.job).is_some_and(|job| job.here);
         let Some(unit) = self.units.get_mut(&id) else { return };
         let own_here = unit.ticket.is_none_or(|ticket| !self.tickets.contains_key(&ticket));
-        if job_here && own_here && matches!(unit.state, UnitState::Fetching) {
+        let resume_here = unit.resume.as_ref().is_none_or(|(_, ticket)| !self.tickets.contains_key(ticket));
+        if job_here && own_here && resume_here && matches!(unit.state, UnitState::Fetching) {
             unit.state = UnitState::Ready;
             self.ready.push_back(id);
         }
@@ -135,11 +158,13 @@ impl Runner {
             (Ticket::Unit(id), Err(error)) => {
                 self.give_back(vec![id], &format!("it could not get the unit's input: {error}"), true, cx);
             }
+            (Ticket::Resume(id), result) => self.resume_came(id, ticket, result, cx),
+            (Ticket::Snapshot(id, fresh), stored) => self.snapshot_kept(id, *fresh, ticket, stored, cx),
             (Ticket::Outputs(id, result), stored) => self.outputs_kept(id, *result, stored, ticket, cx),
         }
     }
 
-    fn units_of(&self, job: JobId) -> impl Iterator<Item = UnitId> + '_ {
+    pub(super) fn units_of(&self, job: JobId) -> impl Iterator<Item = UnitId> + '_ {
         let range = UnitId { job, index: 0 }..=UnitId { job, index: u32::MAX };
         self.units.range(range).map(|(id, _)| *id)
     }
@@ -149,7 +174,7 @@ impl Runner {
         let mut by_lease: std::collections::BTreeMap<(NodeId, Lease), Vec<UnitId>> = Default::default();
         for id in ids {
             let Some(unit) = self.units.get(&id) else { continue };
-            if matches!(unit.state, UnitState::Ended) {
+            if matches!(unit.state, UnitState::Ended | UnitState::Suspended) {
                 continue;
             }
             by_lease.entry((unit.owner, unit.lease)).or_default().push(id);
@@ -169,14 +194,16 @@ impl Runner {
                 cx.emit(Event::Kill { run });
             }
             UnitState::Ready => self.ready.retain(|ready| *ready != id),
-            UnitState::Fetching | UnitState::Ended => {}
+            UnitState::Fetching | UnitState::Suspended | UnitState::Ended => {}
         }
+        self.release_snapshots(unit.resume, unit.progress, cx);
         if let Some(ticket) = unit.ticket {
             self.tickets.remove(&ticket);
             cx.emit(Event::Release { ticket });
         }
         if let Some(ledger) = self.owners.get_mut(&unit.owner) {
             ledger.units -= 1;
+            ledger.suspended -= u32::from(matches!(unit.state, UnitState::Suspended));
         }
         if let Some(job) = self.jobs.get_mut(&id.job) {
             job.units -= 1;
@@ -220,13 +247,6 @@ impl Runner {
         }
     }
 
-    /// Gives everything back and takes no more. Results stay until they are acknowledged.
-    pub(super) fn drain(&mut self, cx: &mut Cx<'_, Self>) {
-        self.draining = true;
-        let all = self.units.keys().copied().collect();
-        self.give_back(all, "it is going away", false, cx);
-    }
-
     /// Keeps the engine supplied.
     pub(super) fn dispatch(&mut self, cx: &mut Cx<'_, Self>) {
         while self.runs.len() < self.pace.engine_depth(self.slots) {
@@ -236,14 +256,21 @@ impl Runner {
             let (Some(unit), Some(job)) = (self.units.get_mut(&id), self.jobs.get(&id.job)) else { continue };
             unit.state = UnitState::Running { run, since: cx.now };
             self.runs.insert(run, id);
-            let task = task_of(job, id.index, unit.spec.as_ref());
+            let task = Box::new(task_of(job, id.index, unit));
+            let (paused, every) = (unit.paused, job.template.checkpoint.duration());
             cx.emit(Event::Run { run, task });
+            if paused {
+                cx.emit(Event::Pause { run, paused });
+            }
+            if let Some(every) = every {
+                Self::due_after(every, cx);
+            }
         }
     }
 }
 
-fn task_of(job: &Job, index: u32, spec: Option<&UnitSpec>) -> EngineTask {
-    let template = &*job.template;
+fn task_of(job: &Job, index: u32, unit: &Unit) -> EngineTask {
+    let (template, spec) = (&*job.template, unit.spec.as_ref());
     let own = spec.and_then(|s| s.arguments.as_ref());
     let arguments = match (own, job.sweep_first) {
         (Some(own), _) => own.clone(),
@@ -266,9 +293,9 @@ fn task_of(job: &Job, index: u32, spec: Option<&UnitSpec>) -> EngineTask {
         files,
         limits: template.limits,
         seed,
-        bit_exact: false,
-        key: SealKey::default(),
-        from: None,
+        bit_exact: template.bit_exact,
+        key: unit.key,
+        from: unit.resume.as_ref().map(|(resume, _)| resume.checkpoint.snapshot),
     }
 }
 

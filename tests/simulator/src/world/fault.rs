@@ -18,6 +18,8 @@ impl World {
 
     fn end(&mut self, at: usize) {
         self.nodes[at].node = None;
+        self.nodes[at].engine.end(self.now);
+        self.account(at);
         self.nodes[at].frozen = false;
         self.held.remove(&(at as u32));
         self.drop_links(at);

@@ -14,7 +14,7 @@ pub use link::Link;
 pub use story::{echo, ended};
 
 use crate::disk::Disk;
-use crate::engine::{Engine, MIPS, Program};
+use crate::engine::{Engine, MIPS, Program, Ran};
 use crate::meter::Meter;
 use crate::network::{BACKLOG, Line, Network};
 use crate::queue::{Queue, What};
@@ -22,7 +22,9 @@ use crate::rng::Rng;
 use crate::trace::Trace;
 use bytes::Bytes;
 use node_core::overlay::contact::Ip;
-use node_core::{Channel, Command, Config, Node, NodeEvent, NodeId, NodeInput, Time};
+use node_core::{
+    Channel, Command, Config, EngineReply, Node, NodeEvent, NodeId, NodeInput, StorageReply, Time,
+};
 use slab::Slab;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -47,6 +49,8 @@ pub struct World {
     pub keep: fn(&NodeEvent) -> bool,
     /// Who closed the connection to whom, and why.
     pub closed: Vec<(usize, NodeId, String)>,
+    /// What engines did.
+    pub ran: Vec<(Time, usize, Ran)>,
     pub frames: u64,
     pub bytes: u64,
     /// Frames for which a line had no room.
@@ -73,7 +77,7 @@ pub struct Place {
     pub node: Option<Node>,
     pub config: Arc<Config>,
     pub disk: Disk,
-    engine: Engine,
+    pub engine: Engine,
     links: Vec<Link>,
     line: Line,
     /// The node's own deadline.
@@ -167,6 +171,7 @@ impl World {
             told: Vec::new(),
             keep: |_| true,
             closed: Vec::new(),
+            ran: Vec::new(),
             frames: 0,
             bytes: 0,
             dropped: 0,
@@ -233,7 +238,8 @@ impl World {
         let seed = self.node_rng.seed();
         let place = &mut self.nodes[at];
         place.life += 1;
-        place.engine = Engine::default();
+        let snapshot_bytes = std::mem::take(&mut place.engine).snapshot_bytes;
+        place.engine.snapshot_bytes = snapshot_bytes;
         (place.wake, place.armed, place.line) = (NEVER, NEVER, Line::default());
         place.node = Some(Node::new(place.id, place.config.clone(), seed, self.now));
         let blobs: Vec<_> = place.disk.blobs().collect();
@@ -289,6 +295,17 @@ impl World {
                 self.trace.number((at as u64) << 32 | 1 << 25);
                 self.trace.number(u64::from(index_in(*peer)));
             }
+            // As text these would be four times as long.
+            NodeInput::Storage(StorageReply::Blob { token, bytes }) => {
+                self.trace.number((at as u64) << 32 | 1 << 26);
+                self.trace.number(token.0);
+                self.trace.bytes(bytes);
+            }
+            NodeInput::Engine(EngineReply::Snapshot { run, taken: Ok(taken), stopped }) => {
+                self.trace.number((at as u64) << 32 | 1 << 27 | u64::from(*stopped));
+                self.trace.number(run.0);
+                self.trace.bytes(&taken.bytes);
+            }
             other => {
                 // Rare, and all of it is plain data.
                 self.trace.number((at as u64) << 32 | 1 << 24);
@@ -315,7 +332,10 @@ impl World {
             }
         }
         if !wishes.engine.is_empty() {
-            wishes.engine.drain(..).for_each(|request| self.nodes[at].engine.request(request));
+            for request in wishes.engine.drain(..) {
+                let replies = self.nodes[at].engine.request(self.now, request);
+                self.engine_answers(at, life, replies);
+            }
             self.run_engine(at);
         }
         for contact in wishes.dials.drain(..) {
@@ -349,9 +369,21 @@ impl World {
         let (now, program) = (self.now, self.program);
         let Place { engine, disk, life, mips, .. } = &mut self.nodes[at];
         let life = *life;
-        for (reply, end) in engine.start_next(now, disk, program, *mips) {
-            self.answer(at, life, end.since(now).as_micros() as u64, NodeInput::Engine(reply));
+        let replies = engine.start_next(now, disk, program, *mips);
+        self.engine_answers(at, life, replies);
+    }
+
+    fn engine_answers(&mut self, at: usize, life: u32, replies: Vec<(EngineReply, Time)>) {
+        for (reply, end) in replies {
+            self.answer(at, life, end.since(self.now).as_micros() as u64, NodeInput::Engine(reply));
         }
+        self.account(at);
+    }
+
+    /// Takes what an engine did into the accounts.
+    fn account(&mut self, at: usize) {
+        let log = std::mem::take(&mut self.nodes[at].engine.log);
+        self.ran.extend(log.into_iter().map(|ran| (self.now, at, ran)));
     }
 
     /// The next thing in the heap; `None` if it is empty.
@@ -431,10 +463,11 @@ impl World {
                 }
                 match &*input {
                     NodeInput::Storage(reply) => place.disk.sync(reply),
-                    NodeInput::Engine(reply) if !place.engine.is_over(reply) => return,
+                    NodeInput::Engine(reply) if !place.engine.is_over(self.now, reply) => return,
                     _ => {}
                 }
                 let engine = matches!(*input, NodeInput::Engine(_));
+                self.account(at as usize);
                 self.drive(at as usize, *input);
                 if engine {
                     self.run_engine(at as usize);

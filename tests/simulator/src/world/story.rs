@@ -5,7 +5,9 @@ use crate::engine::Program;
 use bytes::Bytes;
 use node_core::node::config::Platform;
 use node_core::node::snapshot::JobView;
-use node_core::work::spec::{BlobRef, Data, Find, JobSpec, Template, UnitResult, Units};
+use node_core::work::spec::{
+    BlobRef, CheckpointEvery, Data, Find, JobSpec, OnLoss, Template, UnitResult, Units,
+};
 use node_core::{BlobId, Command, Config, JobId, NodeEvent, NodeInput, Time};
 use sandbox::{Limits, Outcome, Task};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +61,9 @@ impl World {
                 stdin: Data::EMPTY,
                 files: vec![],
                 limits: Limits::default(),
+                bit_exact: false,
+                checkpoint: CheckpointEvery::default(),
+                on_loss: OnLoss::default(),
             },
             units: Units::Sweep { first: 0, count },
             priority: 0,

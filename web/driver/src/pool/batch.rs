@@ -7,8 +7,10 @@
 use super::modules::{Module, ModuleId, State};
 use super::slots::Phase;
 use super::{Pool, Slot, SlotId, World};
-use node_core::work::spec::{Data, NamedData};
-use node_core::{EngineReply, EngineTask, RunId, Time};
+use crate::slot::{From, Job};
+use bytes::Bytes;
+use node_core::work::spec::{BlobRef, Data, NamedData};
+use node_core::{EngineReply, EngineTask, RunId, SnapshotRef, Time};
 use sandbox::{File, Task};
 
 /// A slot is kept busy for this long ahead. Ours: a hundred times a message's way, and far
@@ -40,7 +42,9 @@ impl Pool {
             .iter()
             .take(self.wanted)
             .filter_map(|(id, slot)| match &slot.phase {
-                Phase::Running(held) => Some((held.len(), *id)),
+                Phase::Running(held) if !held.iter().any(|run| self.is_paused(run)) => {
+                    Some((held.len(), *id))
+                }
                 _ => None,
             })
             .collect();
@@ -61,15 +65,16 @@ impl Pool {
             return false;
         };
         let Some(entry) = self.modules.get_mut(module) else { return false };
-        match world.blob(&entry.program) {
+        match world.blob(&entry.form.program) {
             Some(program) => {
                 entry.state = State::Preparing;
                 slot.phase = Phase::Preparing(module);
                 slot.since = now;
-                world.prepare(*id, module, program, entry.memory_bytes);
+                world.prepare(*id, module, program, &entry.form);
             }
             None => {
-                let error = format!("the program {} is not in this node's storage", entry.program.short());
+                let error =
+                    format!("the program {} is not in this node's storage", entry.form.program.short());
                 for run in self.modules.drain(module) {
                     self.runs.remove(&run);
                     world.reply(EngineReply::Broken { run, error: error.clone() });
@@ -95,7 +100,7 @@ impl Pool {
     }
 
     fn send(&mut self, now: Time, id: SlotId, module: ModuleId, room: usize, world: &mut impl World) {
-        let mut tasks: Vec<Task> = Vec::with_capacity(room);
+        let mut tasks: Vec<Job> = Vec::with_capacity(room);
         let mut runs = Vec::with_capacity(room);
         let mut bytes = 0;
         while tasks.len() < room && bytes < MAX_BATCH_BYTES {
@@ -109,10 +114,10 @@ impl Pool {
                 break;
             }
             self.modules.pop(module);
-            match resolve(&entry.task, world) {
-                Ok(task) => {
-                    bytes += task.stdin.len() + task.files.iter().map(|f| f.data.len()).sum::<usize>();
-                    tasks.push(task);
+            match resolve(run, &entry.task, world) {
+                Ok(job) => {
+                    bytes += size(&job);
+                    tasks.push(job);
                     runs.push(run);
                 }
                 Err(error) => {
@@ -134,6 +139,11 @@ impl Pool {
             *since = now;
         }
         held.extend(&runs);
+        for run in &runs {
+            if let Some(run) = self.runs.get_mut(run) {
+                run.slot = Some(id);
+            }
+        }
         if knows.insert(module) {
             world.teach(id, module);
         }
@@ -144,23 +154,43 @@ impl Pool {
     }
 }
 
+fn size(job: &Job) -> usize {
+    let files: usize = job.task.files.iter().map(|f| f.data.len()).sum();
+    let from =
+        job.from.as_ref().map_or(0, |from| from.bytes.len() + from.base.as_ref().map_or(0, Bytes::len));
+    job.task.stdin.len() + files + from
+}
+
 /// The task with all its content in hand.
-fn resolve(task: &EngineTask, world: &impl World) -> Result<Task, String> {
+fn resolve(run: RunId, task: &EngineTask, world: &impl World) -> Result<Job, String> {
+    let stored = |blob: &BlobRef, what: &str| {
+        let missing = || format!("{what} ({}) is not in this node's storage", blob.id.short());
+        world.blob(&blob.id).ok_or_else(missing)
+    };
     let fetch = |data: &Data, what: &str| match data {
         Data::Inline(bytes) => Ok(bytes.clone()),
-        Data::Blob(blob) => world
-            .blob(&blob.id)
-            .ok_or_else(|| format!("{what} ({}) is not in this node's storage", blob.id.short())),
+        Data::Blob(blob) => stored(blob, what),
     };
     let file = |file: &NamedData| {
         Ok(File { path: file.path.clone(), data: fetch(&file.data, &format!("the file {}", file.path))? })
     };
-    Ok(Task {
+    // What begins like this the owner blames on the checkpoint, and not on this node.
+    let from = |from: &SnapshotRef| -> Result<From, String> {
+        Ok(From {
+            bytes: stored(&from.blob, "its snapshot")?,
+            base: from.base.as_ref().map(|base| stored(base, "its snapshot's base")).transpose()?,
+            whole: from.base.unwrap_or(from.blob).id,
+            root: from.root,
+        })
+    };
+    let content = Task {
         arguments: task.arguments.clone(),
         environment: task.environment.clone(),
         stdin: fetch(&task.stdin, "the standard input")?,
         files: task.files.iter().map(file).collect::<Result<_, String>>()?,
         limits: task.limits,
         seed: task.seed,
-    })
+    };
+    let from = task.from.as_ref().map(from).transpose()?;
+    Ok(Job { run: run.0, task: content, key: task.key, from })
 }

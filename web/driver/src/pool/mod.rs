@@ -1,28 +1,37 @@
 //! The engine of a browser node, without the browser: which Worker runs which task.
 //!
 //! A slot is a Worker. It is told compiled modules once and then tasks, several at a time
-//! when they are short, and answers them in order. It cannot be interrupted: what must end is
-//! ended by terminating the Worker, and whatever else it held runs again in another.
+//! when they are short, and answers them in order. Most tasks run in slices, and in between
+//! their Worker listens to orders. A program that cannot be suspended keeps it busy to its end:
+//! that is ended by terminating the Worker, as is one that does not obey in time, and whatever
+//! else it held runs again in another.
 //!
-//! Contract: every `Run` is answered exactly once unless it is killed; `Kill` is never
-//! answered. Feed [`Pool::request`], [`Pool::said`] and, at [`Pool::deadline`] or at any
+//! Contract: every `Run` is answered exactly once unless it is killed, the snapshot that ends a
+//! run being its answer; `Kill` is never answered. Each `Snapshot` is answered once if its run
+//! does not end first; should its Worker break, the run is where it began again, and that is the
+//! answer. A paused run keeps its Worker if it has begun, and waits for none if it has not. Feed [`Pool::request`], [`Pool::said`] and, at [`Pool::deadline`] or at any
 //! other time, [`Pool::wake`]; then, once for all that came together so that tasks travel
 //! together too, [`Pool::settle`]. While tasks run there is a deadline each second: a longer
 //! gap means that the page was frozen or the machine slept, and is no task's time. Memory is bounded by [`MAX_RUNS`] and [`MAX_MODULES`].
 
 mod batch;
+#[cfg(test)]
+mod chaos_tests;
 mod modules;
+#[cfg(test)]
+mod moving_tests;
+mod orders;
 mod slots;
 #[cfg(test)]
 mod tests;
 
-use crate::slot::Answer;
+use crate::slot::{Answer, Form, Job, Order};
 use bytes::Bytes;
 use modules::{Modules, State};
-use node_core::{BlobId, EngineReply, EngineRequest, EngineTask, RunId, Time};
-use sandbox::{End, Outcome, Task};
+use node_core::{BlobId, EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId, Taken, Time};
+use sandbox::{End, Outcome};
 use slots::{Phase, Slot};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 pub use modules::{MAX_MODULES, ModuleId};
@@ -46,11 +55,15 @@ pub trait World {
     /// Ends it in whatever it does.
     fn terminate(&mut self, slot: SlotId);
     /// Has a slot check and compile a program; answered by [`Said::Prepared`].
-    fn prepare(&mut self, slot: SlotId, module: ModuleId, program: Bytes, memory_bytes: u64);
+    fn prepare(&mut self, slot: SlotId, module: ModuleId, program: Bytes, form: &Form);
     /// Gives a slot a module that was prepared (by whichever slot).
     fn teach(&mut self, slot: SlotId, module: ModuleId);
     /// Queues tasks in a slot; answered by [`Said::Answers`], in order, in any portions.
-    fn run(&mut self, slot: SlotId, module: ModuleId, tasks: &[Task]);
+    fn run(&mut self, slot: SlotId, module: ModuleId, tasks: &[Job]);
+    /// Asks something of a slot about a run that it was given.
+    fn order(&mut self, slot: SlotId, run: RunId, order: Order);
+    /// Lets a slot compute this many percent of the time.
+    fn share(&mut self, slot: SlotId, percent: u32);
     /// Nobody will ask for this module again; `slots` know it.
     fn forget(&mut self, module: ModuleId, slots: &[SlotId]);
     fn reply(&mut self, reply: EngineReply);
@@ -60,12 +73,24 @@ pub trait World {
 #[derive(Clone, Debug)]
 pub enum Said {
     Ready,
-    /// The module is compiled, or is not one that can run here.
+    /// The module is compiled, and why its tasks cannot be suspended, if they cannot; or it is
+    /// not one that can run here.
     Prepared {
         module: ModuleId,
-        result: Result<(), Unfit>,
+        result: Result<Option<String>, Unfit>,
     },
     Answers(Vec<Answer>),
+    /// The answer to [`Order::Snapshot`]; `stopped`: the slot no longer has it.
+    Snapshot {
+        run: RunId,
+        taken: Result<Taken, NoSnapshot>,
+        stopped: bool,
+    },
+    /// It goes on from the snapshot that came with it.
+    Resumed(RunId),
+    /// The slot no longer has these runs, and gave no answer to them: they were killed, or had
+    /// not begun when one before them was paused.
+    Gone(Vec<RunId>),
     /// It is no longer fit for use and has answered what it could.
     Spent,
     /// It broke, and why.
@@ -93,15 +118,27 @@ struct Run {
     crashes: u8,
     /// Nobody wants it: its Worker is terminated at this time unless it is through by then.
     killed: Option<Time>,
+    /// The slot that has it.
+    slot: Option<SlotId>,
+    /// Since then. One that no slot has is in no queue either.
+    paused: Option<Time>,
+    /// Snapshots that its slot was asked for, each with whether to stop then.
+    asked: VecDeque<bool>,
+    /// It was told that its time is up: its Worker is terminated at this time.
+    over: Option<Time>,
 }
 
 /// Workers that broke under one run before it is given back.
 const MAX_CRASHES: u8 = 2;
 
-/// A killed run is left this long: most end by themselves, and a new Worker costs as much.
+/// A killed run that cannot be suspended is left this long: most end by themselves, and a new
+/// Worker costs as much.
 const KILL_GRACE: Duration = Duration::from_millis(50);
 
-#[derive(Default)]
+/// What runs in slices obeys within two of them; a Worker that is silent for so long writes down
+/// a large snapshot, or is stuck between two polls.
+const ORDER_GRACE: Duration = Duration::from_millis(500);
+
 pub struct Pool {
     wanted: usize,
     slots: BTreeMap<SlotId, Slot>,
@@ -117,6 +154,26 @@ pub struct Pool {
     spawn_after: Time,
     /// When the pool last looked at the clock.
     seen: Time,
+    /// Percent of the time that slots may compute.
+    share: u32,
+}
+
+impl Default for Pool {
+    fn default() -> Pool {
+        Pool {
+            wanted: 0,
+            slots: BTreeMap::new(),
+            modules: Modules::default(),
+            runs: BTreeMap::new(),
+            next_slot: 0,
+            next_order: 0,
+            failures: 0,
+            failure: String::new(),
+            spawn_after: Time::ZERO,
+            seen: Time::ZERO,
+            share: 100,
+        }
+    }
 }
 
 /// How often it looks while Workers have something to do.
@@ -131,8 +188,9 @@ impl Pool {
         self.look(now);
         match request {
             EngineRequest::Run { run, task } => self.enqueue(run, task, world),
-            EngineRequest::Kill { run } => self.kill(now, run),
-            EngineRequest::Snapshot { .. } | EngineRequest::Pause { .. } => {}
+            EngineRequest::Kill { run } => self.kill(now, run, world),
+            EngineRequest::Snapshot { run, stop } => self.snapshot(run, stop, world),
+            EngineRequest::Pause { run, paused } => self.pause(now, run, paused, world),
             EngineRequest::Slots(n) => self.wanted = n.min(MAX_SLOTS) as usize,
         }
     }
@@ -151,6 +209,14 @@ impl Pool {
             }
             Said::Prepared { module, result } => self.prepared(now, id, module, result),
             Said::Answers(answers) => self.answered(now, id, answers, world),
+            Said::Snapshot { run, taken, stopped } => self.snapped(now, id, run, taken, stopped, world),
+            // A late word on a run that somebody killed is none.
+            Said::Resumed(run) => {
+                if self.runs.get(&run).is_some_and(|entry| entry.slot == Some(id) && entry.killed.is_none()) {
+                    world.reply(EngineReply::Resumed { run });
+                }
+            }
+            Said::Gone(runs) => runs.into_iter().for_each(|run| self.gone(now, id, run, world)),
             Said::Spent => self.replace(id, world),
             Said::Failed(error) => self.failed(now, id, &error, world),
         }
@@ -202,7 +268,9 @@ impl Pool {
             world.reply(EngineReply::Broken { run, error });
             return;
         }
-        let (module, dropped) = self.modules.intern(task.program, task.limits.memory_bytes);
+        let form =
+            Form { program: task.program, memory_bytes: task.limits.memory_bytes, bit_exact: task.bit_exact };
+        let (module, dropped) = self.modules.intern(form);
         for module in dropped {
             let knowers =
                 self.slots.iter_mut().filter_map(|(id, slot)| slot.knows.remove(&module).then_some(*id));
@@ -212,19 +280,22 @@ impl Pool {
         let order = self.next_order;
         self.next_order += 1;
         self.modules.queue(module, order, run);
-        self.runs.insert(run, Run { task, module, order, alone: false, crashes: 0, killed: None });
+        let entry = Run {
+            task,
+            module,
+            order,
+            alone: false,
+            crashes: 0,
+            killed: None,
+            slot: None,
+            paused: None,
+            asked: VecDeque::new(),
+            over: None,
+        };
+        self.runs.insert(run, entry);
     }
 
-    fn kill(&mut self, now: Time, run: RunId) {
-        let Some(entry) = self.runs.get_mut(&run) else { return };
-        if self.modules.unqueue(entry.module, entry.order, run) {
-            self.runs.remove(&run);
-        } else {
-            entry.killed.get_or_insert(now + KILL_GRACE);
-        }
-    }
-
-    fn prepared(&mut self, now: Time, id: SlotId, module: ModuleId, result: Result<(), Unfit>) {
+    fn prepared(&mut self, now: Time, id: SlotId, module: ModuleId, result: Result<Option<String>, Unfit>) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         if !matches!(slot.phase, Phase::Preparing(m) if m == module) {
             return;
@@ -232,10 +303,13 @@ impl Pool {
         slot.phase = Phase::idle();
         slot.since = now;
         match result {
-            Ok(()) => {
+            Ok(immobile) => {
                 // It compiled the module, so it has it.
                 slot.knows.insert(module);
                 self.modules.set(module, State::Ready);
+                if let Some(module) = self.modules.get_mut(module) {
+                    module.immobile = immobile;
+                }
             }
             Err(why) => self.modules.set(module, State::Unfit(why)),
         }
@@ -270,6 +344,10 @@ impl Pool {
                 _ if killed => {
                     self.runs.remove(&run);
                 }
+                Answer::Unusable(error) => {
+                    self.runs.remove(&run);
+                    world.reply(EngineReply::Broken { run, error });
+                }
                 Answer::Ended(outcome) => {
                     self.modules.took(module, outcome.cpu_us);
                     self.runs.remove(&run);
@@ -285,13 +363,11 @@ impl Pool {
         let Some(entry) = self.runs.get_mut(&run) else { return };
         entry.crashes += 1;
         entry.alone = true;
-        if entry.killed.is_some() {
-            self.runs.remove(&run);
-        } else if entry.crashes >= MAX_CRASHES {
+        if entry.crashes >= MAX_CRASHES && entry.killed.is_none() {
             self.runs.remove(&run);
             world.reply(EngineReply::Broken { run, error: error.to_owned() });
         } else {
-            self.modules.queue(entry.module, entry.order, run);
+            self.back(run, world);
         }
     }
 

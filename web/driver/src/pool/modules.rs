@@ -1,10 +1,11 @@
 //! Programs that were asked for, what is known of each, and which runs wait for it.
 
 use super::Unfit;
-use node_core::{BlobId, RunId};
+use crate::slot::Form;
+use node_core::RunId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A program prepared for one memory limit.
+/// A program in one [`Form`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ModuleId(pub u32);
 
@@ -21,15 +22,16 @@ pub(super) enum State {
 }
 
 pub(super) struct Module {
-    pub(super) program: BlobId,
-    pub(super) memory_bytes: u64,
+    pub(super) form: Form,
     pub(super) state: State,
+    /// Why its tasks cannot be suspended, if so; known once it is ready.
+    pub(super) immobile: Option<String>,
     /// Mean duration of its runs, microseconds; 0 until one has ended.
     pub(super) mean_us: u64,
     /// Workers that broke while they prepared it.
     pub(super) crashes: u8,
     queue: BTreeSet<(u64, RunId)>,
-    /// Runs in slots.
+    /// Runs in slots, and paused ones that are in none.
     pub(super) in_flight: usize,
     used: u64,
 }
@@ -37,7 +39,7 @@ pub(super) struct Module {
 #[derive(Default)]
 pub(super) struct Modules {
     by_id: BTreeMap<ModuleId, Module>,
-    ids: BTreeMap<(BlobId, u64), ModuleId>,
+    ids: BTreeMap<Form, ModuleId>,
     next: u32,
     uses: u64,
     waiting: usize,
@@ -54,9 +56,9 @@ impl Modules {
 
     /// The module for a program, new if it was not asked for lately, and what was dropped to
     /// make room for it.
-    pub(super) fn intern(&mut self, program: BlobId, memory_bytes: u64) -> (ModuleId, Vec<ModuleId>) {
+    pub(super) fn intern(&mut self, form: Form) -> (ModuleId, Vec<ModuleId>) {
         self.uses += 1;
-        if let Some(id) = self.ids.get(&(program, memory_bytes)) {
+        if let Some(id) = self.ids.get(&form) {
             if let Some(module) = self.by_id.get_mut(id) {
                 module.used = self.uses;
             }
@@ -70,19 +72,19 @@ impl Modules {
             });
             let Some(oldest) = idle.min_by_key(|(_, m)| m.used).map(|(id, _)| *id) else { break };
             if let Some(module) = self.by_id.remove(&oldest) {
-                self.ids.remove(&(module.program, module.memory_bytes));
+                self.ids.remove(&module.form);
             }
             dropped.push(oldest);
         }
         let id = ModuleId(self.next);
         self.next += 1;
-        self.ids.insert((program, memory_bytes), id);
+        self.ids.insert(form, id);
         self.by_id.insert(
             id,
             Module {
-                program,
-                memory_bytes,
+                form,
                 state: State::New,
+                immobile: None,
                 mean_us: 0,
                 crashes: 0,
                 queue: BTreeSet::new(),

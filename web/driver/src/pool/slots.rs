@@ -1,7 +1,8 @@
 //! Workers: starting them, ending them, and telling who is to blame when one is stuck.
 
 use super::modules::{ModuleId, State};
-use super::{Pool, SlotId, World};
+use super::{ORDER_GRACE, Pool, Run, SlotId, World};
+use crate::slot::Order;
 use node_core::{EngineReply, RunId, Time};
 use sandbox::{End, Limit, Outcome};
 use std::collections::{BTreeSet, VecDeque};
@@ -28,6 +29,14 @@ impl Phase {
 }
 
 impl Slot {
+    /// The run that it is at, as far as it has told.
+    pub(super) fn first(&self) -> Option<RunId> {
+        match &self.phase {
+            Phase::Running(held) => held.front().copied(),
+            _ => None,
+        }
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         matches!(&self.phase, Phase::Running(held) if held.is_empty())
     }
@@ -53,14 +62,22 @@ impl Pool {
             Phase::Starting => Some(slot.since + START_LIMIT),
             Phase::Preparing(_) => Some(slot.since + PREPARE_LIMIT),
             Phase::Running(held) => {
-                let held = held.iter().filter_map(|run| self.runs.get(run));
-                held.flat_map(|run| {
-                    let limit = slot.since + Duration::from_micros(run.task.limits.time_us);
-                    [Some(limit), run.killed].into_iter().flatten()
-                })
-                .min()
+                let held = held.iter().filter_map(|id| Some((id, self.runs.get(id)?)));
+                held.flat_map(|(id, run)| [self.time_up(slot, *id, run), run.killed].into_iter().flatten())
+                    .min()
             }
         }
+    }
+
+    /// When a run has had its time.
+    fn time_up(&self, slot: &Slot, id: RunId, run: &Run) -> Option<Time> {
+        // A slot that listens tells at once when it is at the next run.
+        let listens = self.immobile(&id).is_none();
+        if run.paused.is_some() || listens && slot.first() != Some(id) {
+            return None;
+        }
+        let limit = run.task.limits.time_us.saturating_mul(100) / u64::from(self.share);
+        Some(run.over.unwrap_or(slot.since + Duration::from_micros(limit)))
     }
 
     /// Brings the number of Workers to what is wanted, and work to those that have room.
@@ -78,6 +95,9 @@ impl Pool {
             self.next_slot = self.next_slot.wrapping_add(1);
             self.slots.insert(id, Slot { phase: Phase::Starting, since: now, knows: BTreeSet::new() });
             world.spawn(id);
+            if self.share < 100 {
+                world.share(id, self.share);
+            }
         }
         let hopeless = self.failures >= MAX_FAILURES;
         if hopeless && self.slots.values().all(|slot| matches!(slot.phase, Phase::Starting)) {
@@ -99,6 +119,12 @@ impl Pool {
         if held.iter().any(|run| self.runs.get(run).is_some_and(|r| r.killed.is_some_and(|at| at <= now))) {
             return self.replace(id, world);
         }
+        if let Some(run) = slot.first().filter(|run| self.immobile(run).is_none())
+            && let Some(entry) = self.runs.get_mut(&run).filter(|entry| entry.over.is_none())
+        {
+            entry.over = Some(now + ORDER_GRACE);
+            return world.order(id, run, Order::TimeUp);
+        }
         if let [run] = held.iter().copied().collect::<Vec<_>>()[..] {
             let ran = now.since(slot.since);
             self.end(id, world);
@@ -112,7 +138,7 @@ impl Pool {
         }
         // Any of them may be the one: those before it ended and could not say so yet.
         for run in self.end(id, world) {
-            self.again(run, true);
+            self.again(run, true, world);
         }
     }
 
@@ -149,7 +175,7 @@ impl Pool {
                     }
                     self.crashed(run, error, world);
                 } else {
-                    held.into_iter().for_each(|run| self.again(run, true));
+                    held.into_iter().for_each(|run| self.again(run, true, world));
                 }
             }
         }
@@ -158,7 +184,7 @@ impl Pool {
     /// Ends a slot through no fault of what it holds.
     pub(super) fn replace(&mut self, id: SlotId, world: &mut impl World) {
         for run in self.end(id, world) {
-            self.again(run, false);
+            self.again(run, false, world);
         }
     }
 
@@ -177,19 +203,15 @@ impl Pool {
     }
 
     /// Queues a run again that was in a slot.
-    fn again(&mut self, run: RunId, alone: bool) {
+    fn again(&mut self, run: RunId, alone: bool, world: &mut impl World) {
         let Some(entry) = self.runs.get_mut(&run) else { return };
         entry.alone |= alone;
-        let (module, order, killed) = (entry.module, entry.order, entry.killed.is_some());
+        let module = entry.module;
         self.left(module);
-        if killed {
-            self.runs.remove(&run);
-        } else {
-            self.modules.queue(module, order, run);
-        }
+        self.back(run, world);
     }
 
-    /// A run of this module is no longer in a slot.
+    /// A run of this module is no longer in a slot, or no longer paused.
     pub(super) fn left(&mut self, module: ModuleId) {
         if let Some(module) = self.modules.get_mut(module) {
             module.in_flight = module.in_flight.saturating_sub(1);

@@ -1,17 +1,18 @@
 //! Stories of a pool and Workers that do as they are told, or do not.
 
 use super::*;
+use node_core::SealKey;
 use node_core::work::spec::{BlobRef, Data};
 use sandbox::{Limit, Limits};
 
 /// The Workers, and everything that was asked of them.
 #[derive(Default)]
-struct Fake {
-    blobs: BTreeMap<BlobId, Bytes>,
-    log: Vec<String>,
+pub(super) struct Fake {
+    pub(super) blobs: BTreeMap<BlobId, Bytes>,
+    pub(super) log: Vec<String>,
     /// Tasks in each living Worker, by their first argument.
     workers: BTreeMap<SlotId, Vec<String>>,
-    replies: Vec<(u64, String)>,
+    pub(super) replies: Vec<(u64, String)>,
 }
 
 impl World for Fake {
@@ -26,15 +27,22 @@ impl World for Fake {
         self.log.push(format!("end {}", slot.0));
         assert!(self.workers.remove(&slot).is_some(), "a Worker is ended once");
     }
-    fn prepare(&mut self, slot: SlotId, module: ModuleId, _: Bytes, _: u64) {
+    fn prepare(&mut self, slot: SlotId, module: ModuleId, _: Bytes, _: &Form) {
         self.log.push(format!("prepare {} in {}", module.0, slot.0));
     }
     fn teach(&mut self, slot: SlotId, module: ModuleId) {
         self.log.push(format!("teach {} to {}", module.0, slot.0));
     }
-    fn run(&mut self, slot: SlotId, _: ModuleId, tasks: &[Task]) {
+    fn run(&mut self, slot: SlotId, _: ModuleId, tasks: &[Job]) {
         let held = self.workers.get_mut(&slot).expect("a living Worker");
-        held.extend(tasks.iter().map(|t| t.arguments[0].clone()));
+        held.extend(tasks.iter().map(|job| job.task.arguments[0].clone()));
+    }
+    fn order(&mut self, slot: SlotId, run: RunId, order: Order) {
+        assert!(self.workers.contains_key(&slot), "a living Worker");
+        self.log.push(format!("{order:?} {} in {}", run.0, slot.0));
+    }
+    fn share(&mut self, slot: SlotId, percent: u32) {
+        self.log.push(format!("{percent} % for {}", slot.0));
     }
     fn forget(&mut self, module: ModuleId, slots: &[SlotId]) {
         self.log.push(format!("forget {} in {:?}", module.0, slots.iter().map(|s| s.0).collect::<Vec<_>>()));
@@ -43,24 +51,36 @@ impl World for Fake {
         self.replies.push(match reply {
             EngineReply::Ended { run, outcome } => (run.0, outcome.end.to_string()),
             EngineReply::Broken { run, error } => (run.0, format!("broken: {error}")),
+            EngineReply::Resumed { run } => (run.0, "goes on".into()),
+            EngineReply::Snapshot { run, taken, stopped } => {
+                let taken = taken.map(|taken| taken.fuel);
+                (run.0, format!("{taken:?}{}", if stopped { ", stopped" } else { "" }))
+            }
         });
     }
 }
 
-/// A pool whose clock and Workers the story moves.
-struct Story {
-    pool: Pool,
-    world: Fake,
-    now: Time,
+impl Fake {
+    pub(super) fn drop_run(&mut self, slot: u32, run: u64) {
+        let held = self.workers.get_mut(&SlotId(slot)).expect("a living Worker");
+        held.retain(|held| *held != run.to_string());
+    }
 }
 
-fn program(n: u8) -> BlobId {
+/// A pool whose clock and Workers the story moves.
+pub(super) struct Story {
+    pub(super) pool: Pool,
+    pub(super) world: Fake,
+    pub(super) now: Time,
+}
+
+pub(super) fn program(n: u8) -> BlobId {
     BlobId([n; 32])
 }
 
 impl Story {
     /// `slots` Workers, ready, and programs 1 to 20 in storage.
-    fn new(slots: u32) -> Story {
+    pub(super) fn new(slots: u32) -> Story {
         let mut story = Story { pool: Pool::default(), world: Fake::default(), now: Time::ZERO };
         for n in 1..=20 {
             story.world.blobs.insert(program(n), Bytes::from_static(b"wasm"));
@@ -73,16 +93,16 @@ impl Story {
         story
     }
 
-    fn request(&mut self, request: EngineRequest) {
+    pub(super) fn request(&mut self, request: EngineRequest) {
         self.pool.request(self.now, request, &mut self.world);
         self.pool.settle(self.now, &mut self.world);
     }
 
-    fn slots(&mut self, n: u32) {
+    pub(super) fn slots(&mut self, n: u32) {
         self.request(EngineRequest::Slots(n));
     }
 
-    fn run_with(&mut self, run: u64, n: u8, change: impl FnOnce(&mut EngineTask)) {
+    pub(super) fn run_with(&mut self, run: u64, n: u8, change: impl FnOnce(&mut EngineTask)) {
         let mut task = EngineTask {
             program: program(n),
             arguments: vec![run.to_string()],
@@ -99,32 +119,61 @@ impl Story {
         self.request(EngineRequest::Run { run: RunId(run), task });
     }
 
-    fn run(&mut self, runs: impl IntoIterator<Item = u64>) {
+    pub(super) fn run(&mut self, runs: impl IntoIterator<Item = u64>) {
         runs.into_iter().for_each(|run| self.run_with(run, 1, |_| ()));
     }
 
-    fn kill(&mut self, run: u64) {
+    pub(super) fn kill(&mut self, run: u64) {
         self.request(EngineRequest::Kill { run: RunId(run) });
     }
 
-    fn say(&mut self, slot: u32, said: Said) {
+    pub(super) fn snapshot(&mut self, run: u64, stop: bool) {
+        self.request(EngineRequest::Snapshot { run: RunId(run), stop });
+    }
+
+    pub(super) fn pause(&mut self, run: u64, paused: bool) {
+        self.request(EngineRequest::Pause { run: RunId(run), paused });
+    }
+
+    /// The Worker gives a snapshot.
+    pub(super) fn taken(&mut self, slot: u32, run: u64, fuel: u64, stopped: bool) {
+        if stopped {
+            self.world.drop_run(slot, run);
+        }
+        let taken = Ok(Taken { bytes: Bytes::new(), base: None, root: [0; 32], fuel, pause_us: 1 });
+        self.say(slot, Said::Snapshot { run: RunId(run), taken, stopped });
+    }
+
+    /// The Worker dropped runs.
+    pub(super) fn gone(&mut self, slot: u32, runs: &[u64]) {
+        runs.iter().for_each(|run| self.world.drop_run(slot, *run));
+        self.say(slot, Said::Gone(runs.iter().copied().map(RunId).collect()));
+    }
+
+    pub(super) fn say(&mut self, slot: u32, said: Said) {
         self.pool.said(self.now, SlotId(slot), said, &mut self.world);
         self.pool.settle(self.now, &mut self.world);
     }
 
-    fn prepared(&mut self, slot: u32, module: u32) {
-        self.say(slot, Said::Prepared { module: ModuleId(module), result: Ok(()) });
+    /// The Worker has compiled a program that cannot be suspended.
+    pub(super) fn prepared(&mut self, slot: u32, module: u32) {
+        self.say(slot, Said::Prepared { module: ModuleId(module), result: Ok(Some("it is old".into())) });
+    }
+
+    /// The Worker has compiled a program that can be.
+    pub(super) fn mobile(&mut self, slot: u32, module: u32) {
+        self.say(slot, Said::Prepared { module: ModuleId(module), result: Ok(None) });
     }
 
     /// The Worker answers its first `n` tasks, each of which took `us`.
-    fn answer(&mut self, slot: u32, n: usize, us: u64) {
+    pub(super) fn answer(&mut self, slot: u32, n: usize, us: u64) {
         self.world.workers.get_mut(&SlotId(slot)).expect("a living Worker").drain(..n);
         let answer = Answer::Ended(Outcome { cpu_us: us, ..Outcome::of(End::Exited(0)) });
         self.say(slot, Said::Answers(vec![answer; n]));
     }
 
     /// Time passes, and the pool is woken when it wants to be.
-    fn after(&mut self, time: Duration) {
+    pub(super) fn after(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
             self.now = self.pool.deadline().unwrap_or(end).clamp(self.now + Duration::from_micros(1), end);
@@ -133,22 +182,22 @@ impl Story {
     }
 
     /// Time passes, and nobody runs in it.
-    fn asleep(&mut self, time: Duration) {
+    pub(super) fn asleep(&mut self, time: Duration) {
         self.now = self.now + time;
         self.wake();
     }
 
-    fn wake(&mut self) {
+    pub(super) fn wake(&mut self) {
         self.pool.wake(self.now, &mut self.world);
         self.pool.settle(self.now, &mut self.world);
     }
 
-    fn held(&self, slot: u32) -> Vec<&str> {
+    pub(super) fn held(&self, slot: u32) -> Vec<&str> {
         self.world.workers[&SlotId(slot)].iter().map(String::as_str).collect()
     }
 
     /// Every Worker answers everything until nothing is left.
-    fn finish(&mut self, us: u64) {
+    pub(super) fn finish(&mut self, us: u64) {
         while !self.pool.is_empty() {
             let ids: Vec<(u32, usize)> = self.world.workers.iter().map(|(id, h)| (id.0, h.len())).collect();
             assert!(ids.iter().any(|(_, n)| *n > 0), "the pool holds runs and no Worker has any");
@@ -286,7 +335,7 @@ fn a_killed_run_that_waits_is_gone_and_a_running_one_takes_its_worker_along() {
     s.kill(99);
     assert_eq!(s.pool.deadline(), Some(Time(50_000)));
     s.after(Duration::from_millis(50));
-    assert_eq!(s.world.log[1..], ["end 0", "spawn 1"]);
+    assert_eq!(s.world.log[1..], ["Kill 1 in 0", "end 0", "spawn 1"]);
     s.say(1, Said::Ready);
     assert_eq!(s.held(1), ["3"]);
     s.finish(10);
@@ -301,7 +350,7 @@ fn a_killed_run_that_ends_in_time_costs_no_worker() {
     s.kill(1);
     s.answer(0, 1, 10);
     s.after(Duration::from_secs(1));
-    assert_eq!(s.world.log, ["prepare 0 in 0"]);
+    assert_eq!(s.world.log, ["prepare 0 in 0", "Kill 1 in 0"]);
     assert!(s.world.replies.is_empty() && s.pool.is_empty());
 }
 

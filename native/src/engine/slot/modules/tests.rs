@@ -1,5 +1,6 @@
 //! What is compiled, and what is only loaded.
 
+use super::super::wasm::Compiler;
 use super::*;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -34,13 +35,13 @@ impl Folder {
     /// What a fresh slot does with the program: how often it says that it prepares, and how
     /// many programs it compiles.
     fn slot(&self, limits: &Limits) -> (u32, u32) {
-        let mut engine = WasmerEngine::new();
+        let mut engine = WasmerEngine::new(Compiler::Cranelift);
         let mut modules = Modules::new(self.cache());
         let blobs = Blobs::new(self.dir.path().join("blobs"));
         let noted = std::cell::Cell::new(0);
         let note = |begins| noted.set(noted.get() + u32::from(begins));
         for _ in 0..3 {
-            assert!(modules.get(self.program, limits, &mut engine, &blobs, &note).is_ok());
+            assert!(modules.get(self.program, limits, false, &mut engine, &blobs, &note).is_ok());
         }
         (noted.get(), engine.compiled)
     }
@@ -130,13 +131,13 @@ fn the_cache_is_for_the_user_alone() {
 #[test]
 fn a_refusal_is_remembered() {
     let folder = Folder::of("(module)");
-    let mut engine = WasmerEngine::new();
+    let mut engine = WasmerEngine::new(Compiler::Cranelift);
     let mut modules = Modules::new(folder.cache());
     let blobs = Blobs::new(folder.dir.path().join("blobs"));
     let noted = std::cell::Cell::new(0);
     let note = |begins| noted.set(noted.get() + u32::from(begins));
     for _ in 0..3 {
-        match modules.get(folder.program, &Limits::default(), &mut engine, &blobs, &note) {
+        match modules.get(folder.program, &Limits::default(), false, &mut engine, &blobs, &note) {
             Err(NoModule::Refused(why)) => assert!(why.contains("_start"), "{why}"),
             _ => panic!("it should be refused"),
         }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in super::super) enum Content {
     /// As it came; costs the task nothing.
-    Given(Bytes),
+    Given(#[serde(skip)] Bytes),
     /// Written by the task; all of it counts as output.
     Own(BytesMut),
 }

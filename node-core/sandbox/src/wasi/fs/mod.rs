@@ -2,6 +2,7 @@
 
 mod content;
 mod path;
+mod state;
 
 pub(super) use content::Content;
 pub(super) use path::Place;
@@ -36,7 +37,8 @@ struct Node {
     kind: Kind,
     /// Where it hangs; `None` for `/` and for what was removed while open.
     home: Option<Home>,
-    /// Descriptors on it.
+    /// Descriptors on it; counted anew when a snapshot is read.
+    #[serde(skip)]
     opened: u32,
     times: Times,
 }

@@ -1,0 +1,154 @@
+//! `bench migrate`: a task of 64 MiB that no compression shortens goes from node to node.
+//!
+//! A move is measured where people wait for it: from the request to the gateway until it answers
+//! that the task goes on. Its base lies with the keepers, as with every task that has run for
+//! longer than its checkpoint interval; here the node that it moves to is one of them.
+
+use super::browser::Browser;
+use super::{home, median, report, rounded, sweep};
+use crate::cli::args::BenchCommon;
+use crate::cli::client::Client;
+use crate::cli::client::types::Unit;
+use crate::cli::failure::Failure;
+use crate::cli::processes::LocalSwarm;
+use crate::cli::progress::say;
+use crate::cli::quantity::Every;
+use std::time::{Duration, Instant};
+
+const RUNS: u32 = 11;
+const MIB: &str = "64";
+/// Rounds that last longer than any of this.
+const FOR_EVER: &str = "4000000000";
+/// A unit has to settle on a node before it moves again.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+pub(super) fn run(browser: bool, common: &BenchCommon) -> Result<u8, Failure> {
+    let runs = common.runs.unwrap_or(RUNS);
+    let home = home()?;
+    let swarm = LocalSwarm::start(home.path(), 0, 2, 1)?;
+    let client = swarm.client();
+    let job = begin(&client)?;
+    settle(&client, &job, None)?;
+    let (native, bytes) = moves(&client, &job, &[&worker(&client, 1)?, &worker(&client, 2)?], runs, common)?;
+    let mut figures = vec![("native_native_ms", rounded(median(native), 1))];
+    if browser {
+        let mut chromium = Browser::launch(home.path())?;
+        let tab = chromium.open_donate_page(&swarm.gateway.url)?;
+        chromium.evaluate(
+            &tab,
+            "document.querySelector('#slots').value = 1; document.querySelector('#start').click()",
+        )?;
+        let tab = in_a_tab(&client)?;
+        let one = worker(&client, 1)?;
+        if settle(&client, &job, None)?.runner.as_deref() != Some(&one) {
+            migrate(&client, &job, &one)?;
+        }
+        let mut into = Vec::new();
+        for run in 1..=runs {
+            settle(&client, &job, Some(&one))?;
+            into.push(migrate(&client, &job, &tab)?.as_secs_f64() * 1e3);
+            settle(&client, &job, Some(&tab))?;
+            let back = migrate(&client, &job, &one)?;
+            note(
+                common,
+                run,
+                &format!("{:.0} ms into the tab, {} ms back", into[into.len() - 1], back.as_millis()),
+            );
+        }
+        figures.push(("native_browser_ms", rounded(median(into), 1)));
+    }
+    figures.push(("bytes_with_base", rounded(median(bytes), 0)));
+    figures.push(("moves", runs.into()));
+    client.cancel(&job)?;
+    report(&figures, common)
+}
+
+fn begin(client: &Client) -> Result<String, Failure> {
+    let mut plan = sweep("ballast", &[MIB, FOR_EVER], 0, 1)?;
+    plan.limits.checkpoint = Some(Every(Some(Duration::from_secs(2))));
+    plan.limits.time = Some(crate::cli::quantity::Span(Duration::from_secs(86_400)));
+    Ok(plan.submit(client)?.0.id)
+}
+
+/// Milliseconds of each move, and the bytes that a move carries beyond the base.
+fn moves(
+    client: &Client,
+    job: &str,
+    between: &[&str; 2],
+    runs: u32,
+    common: &BenchCommon,
+) -> Result<(Vec<f64>, Vec<f64>), Failure> {
+    let (mut times, mut bytes) = (Vec::new(), Vec::new());
+    let mut here = settle(client, job, None)?.runner.unwrap_or_default();
+    for run in 1..=runs {
+        let to = between.iter().find(|node| **node != here).copied().unwrap_or(between[0]);
+        let took = migrate(client, job, to)?;
+        times.push(took.as_secs_f64() * 1e3);
+        here = to.to_owned();
+        let settled = settle(client, job, Some(to))?;
+        bytes.extend(settled.checkpoint_bytes.map(|bytes| bytes as f64));
+        note(
+            common,
+            run,
+            &format!("{:.0} ms, {} bytes", times[times.len() - 1], bytes.last().unwrap_or(&0.0)),
+        );
+    }
+    Ok((times, bytes))
+}
+
+fn note(common: &BenchCommon, run: u32, words: &str) {
+    if !common.json {
+        say(&format!("move {run}: {words}"));
+    }
+}
+
+fn migrate(client: &Client, job: &str, to: &str) -> Result<Duration, Failure> {
+    let began = Instant::now();
+    client.migrate(job, 0, Some(to))?;
+    Ok(began.elapsed())
+}
+
+/// Waits until the unit has a checkpoint of where it runs now, with its keepers.
+fn settle(client: &Client, job: &str, at: Option<&str>) -> Result<Unit, Failure> {
+    let mut seen = None;
+    until("the unit did not settle", || {
+        let unit = client.unit(job, 0)?;
+        let there = at.is_none_or(|at| unit.runner.as_deref() == Some(at));
+        let first = *seen.get_or_insert(unit.checkpoints);
+        // One that began after it had come here.
+        let fresh = unit.checkpoints > first + 1 || at.is_none() && unit.checkpoints > 0;
+        Ok((there && fresh && !unit.keepers.is_empty()).then_some(unit))
+    })
+}
+
+/// The id of a worker by its number.
+fn worker(client: &Client, number: u32) -> Result<String, Failure> {
+    node(client, |node| node.name == format!("worker-{number}"))
+}
+
+fn in_a_tab(client: &Client) -> Result<String, Failure> {
+    node(client, |node| node.platform == "browser" && node.slots > 0)
+}
+
+fn node(
+    client: &Client,
+    wanted: impl Fn(&crate::cli::client::types::Node) -> bool,
+) -> Result<String, Failure> {
+    until("a node did not come", || {
+        Ok(client.nodes()?.nodes.into_iter().find(|node| wanted(node)).map(|node| node.id))
+    })
+}
+
+fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>, Failure>) -> Result<T, Failure> {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(Failure::failed(format!("{what} within {} s", PATIENCE.as_secs())));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}

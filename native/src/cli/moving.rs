@@ -1,0 +1,146 @@
+//! Single units: `unit` shows one; `migrate`, `pause`, `resume` and `drain` move them on purpose.
+
+use super::args::{Format, MigrateArgs, UnitArgs};
+use super::beacon::Pid;
+use super::client::types::Unit;
+use super::failure::{DONE, Failure};
+use super::lists::short_node;
+use super::progress::say;
+use super::run::print;
+use super::swarm::find;
+use super::table::{Table, printable};
+use crate::paths::DataFolder;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+/// `drain` waits so long for the node to end. Our choice: what the node itself takes at most, and
+/// half a minute for a machine under load.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn unit(args: &UnitArgs, folder: &DataFolder) -> Result<u8, Failure> {
+    let client = find(&args.swarm, folder)?;
+    let (job, index) = place(&args.unit)?;
+    let (unit, text) = client.unit_and_text(job, index)?;
+    match args.swarm.output {
+        Format::Json => print(format!("{}\n", text.trim_end()).as_bytes())?,
+        Format::Table => print(about(&unit).as_bytes())?,
+    }
+    Ok(DONE)
+}
+
+/// Everything about one unit.
+fn about(unit: &Unit) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, value: &str| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{name:<11} {}", printable(value));
+    };
+    let reason = if unit.reason.is_empty() { String::new() } else { format!(": {}", unit.reason) };
+    let paused = if unit.paused { ", paused" } else { "" };
+    line("unit", &unit.index.to_string());
+    line("state", &format!("{}{paused}{reason}", unit.state));
+    line("node", &unit.runner.as_deref().map_or("none".into(), short_node));
+    line("fuel", &unit.fuel.to_string());
+    let newest = match unit.checkpoint_fuel {
+        Some(fuel) => {
+            let keepers: Vec<String> = unit.keepers.iter().map(|id| short_node(id)).collect();
+            format!("{}, the newest after {fuel} fuel, kept by {}", unit.checkpoints, keepers.join(" and "))
+        }
+        None => unit.checkpoints.to_string(),
+    };
+    line("checkpoints", &newest);
+    if unit.lost_fuel > 0 {
+        line("lost", &format!("{} fuel, computed again", unit.lost_fuel));
+    }
+    if !unit.journey.is_empty() {
+        let mut table = Table::new(&["JOURNEY", "KIND", "FROM", "TO"], &[2, 3]);
+        for span in &unit.journey {
+            table.row([
+                short_node(&span.runner),
+                span.platform.clone(),
+                span.from.to_string(),
+                span.to.to_string(),
+            ]);
+        }
+        let _ = write!(out, "\n{table}");
+    }
+    out
+}
+
+pub(crate) fn migrate(args: &MigrateArgs, folder: &DataFolder) -> Result<u8, Failure> {
+    let client = find(&args.unit.swarm, folder)?;
+    let (job, index) = place(&args.unit.unit)?;
+    let began = Instant::now();
+    let (unit, text) = client.migrate(job, index, args.to.as_deref())?;
+    let took = began.elapsed();
+    show(&args.unit, &text, &unit, |at| format!("{} runs on {at} ({} ms)", args.unit.unit, took.as_millis()))
+}
+
+pub(crate) fn pause(args: &UnitArgs, paused: bool, folder: &DataFolder) -> Result<u8, Failure> {
+    let client = find(&args.swarm, folder)?;
+    let (job, index) = place(&args.unit)?;
+    let (unit, text) = client.pause(job, index, paused)?;
+    let word = if paused { "stands still" } else { "goes on" };
+    show(args, &text, &unit, |at| format!("{} {word} on {at}", args.unit))
+}
+
+fn show(args: &UnitArgs, text: &str, unit: &Unit, words: impl FnOnce(&str) -> String) -> Result<u8, Failure> {
+    match args.swarm.output {
+        Format::Json => print(format!("{}\n", text.trim_end()).as_bytes())?,
+        Format::Table => {
+            let at = unit.runner.as_deref().map_or("no node yet".into(), short_node);
+            print(format!("{}\n", words(&at)).as_bytes())?;
+        }
+    }
+    Ok(DONE)
+}
+
+/// `JOB/INDEX`, or `JOB` for its first.
+fn place(text: &str) -> Result<(&str, u32), Failure> {
+    match text.split_once('/') {
+        None => Ok((text, 0)),
+        Some((job, index)) => index.parse().map(|index| (job, index)).map_err(|_| {
+            Failure::usage(format!("{text:?} names no unit: write JOB/INDEX, as in j-1a2b3c4d/0"))
+        }),
+    }
+}
+
+/// Tells the node of this folder to end, and waits until it has.
+pub(crate) fn drain(folder: &DataFolder) -> Result<u8, Failure> {
+    let Some(pid) = Pid::see(folder) else {
+        return Err(Failure::usage(format!(
+            "no node runs on {}; --data names another folder",
+            folder.dir().display()
+        )));
+    };
+    pid.ask_to_end()
+        .map_err(|why| Failure::failed(format!("process {pid} could not be told to end: {why}")))?;
+    say("waiting until the node has handed its units on");
+    let began = Instant::now();
+    while pid.lives() {
+        if began.elapsed() > PATIENCE {
+            return Err(Failure::failed(format!(
+                "the node (process {pid}) has not ended after {} s; its log says why, and `kill -9 {pid}` ends it \
+                 (its units then go on from their newest checkpoints)",
+                PATIENCE.as_secs()
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    say("the node has ended");
+    Ok(DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_is_named_by_its_job_and_its_number() {
+        assert_eq!(place("j-1a2b3c4d/7").unwrap(), ("j-1a2b3c4d", 7));
+        assert_eq!(place("1a2b").unwrap(), ("1a2b", 0));
+        for bad in ["1a2b/", "1a2b/x", "1a2b/-1", "1a2b/1/2"] {
+            assert!(place(bad).unwrap_err().message.contains("JOB/INDEX"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! `manyhands run --suspend-every`: a task that is moved all the time, within this process.
+//!
+//! It uses nothing that a node does not: the same pass, the same engine, the same snapshots, here
+//! sealed and opened each time. What comes out must be what comes out of an undisturbed run.
+
+use super::failure::{DONE, FAILED, Failure};
+use super::outputs;
+use super::plan::JobPlan;
+use super::progress::say;
+use super::run::print;
+use crate::engine::slot::wasm::{Compiled, Compiler, WasmerEngine, WasmerInstance};
+use sandbox::module::prepare;
+use sandbox::snapshot::{self, Origin, Recorder, State};
+use sandbox::{End, Engine, File, Limits, NotStarted, Outcome, Running, Slice, Task};
+use std::io::Write;
+use std::path::Path;
+
+/// Seals nothing that leaves this process.
+const KEY: [u8; 32] = [0; 32];
+
+/// The program in the compilers that it hops between, and the task.
+struct Stage {
+    compilers: Vec<(WasmerEngine, Compiled)>,
+    task: Task,
+    origin: Origin,
+}
+
+/// What moving it so often came to.
+#[derive(Default)]
+struct Tally {
+    moves: u64,
+    bytes: u64,
+    largest: usize,
+}
+
+/// The program's exit code; files go to `out_dir`.
+pub(crate) fn run(plan: &JobPlan, fuel: u64, hop: bool, out_dir: Option<&Path>) -> Result<u32, Failure> {
+    let mut stage = Stage::new(plan, hop)?;
+    let (outcome, tally) = stage.run(fuel)?;
+    print(&outcome.stdout)?;
+    std::io::stderr().write_all(&outcome.stderr).map_err(|e| Failure::output(&e))?;
+    if let Some(dir) = out_dir {
+        outputs::local_files(&outcome.files, dir)?;
+    }
+    say(&format!(
+        "suspended and resumed {} times; {} units of fuel; {} bytes a snapshot, the largest {}",
+        tally.moves,
+        outcome.fuel,
+        tally.bytes / tally.moves.max(1),
+        tally.largest
+    ));
+    match outcome.end {
+        End::Exited(0) => Ok(DONE.into()),
+        End::Exited(code) => Ok(code),
+        end => {
+            say(&end.to_string());
+            Ok(FAILED.into())
+        }
+    }
+}
+
+impl Stage {
+    fn new(plan: &JobPlan, hop: bool) -> Result<Stage, Failure> {
+        let program = plan.program.read()?;
+        let mut limits = Limits::default();
+        if let Some(memory) = plan.limits.memory {
+            limits.memory_bytes = memory.0;
+        }
+        if let Some(output) = plan.limits.output {
+            limits.output_bytes = output.0;
+        }
+        if let Some(fuel) = plan.limits.fuel {
+            limits.fuel = fuel;
+        }
+        let prepared = prepare(&program, &limits, plan.limits.bit_exact)
+            .map_err(|refusal| Failure::usage(refusal.to_string()))?;
+        if let Err(why) = &prepared.layout {
+            return Err(Failure::usage(format!("this program cannot be suspended: {why}")));
+        }
+        let names: &[Compiler] =
+            if hop { &[Compiler::Cranelift, Compiler::Singlepass] } else { &[Compiler::Cranelift] };
+        let mut compilers = Vec::new();
+        for name in names {
+            let mut engine = WasmerEngine::new(*name);
+            let module = engine.compile(&prepared).map_err(|why| match name {
+                Compiler::Cranelift => Failure::failed(why),
+                Compiler::Singlepass => Failure::failed(format!("{why}; without --hop it is not needed")),
+            })?;
+            compilers.push((engine, module));
+        }
+        let mut files = Vec::new();
+        for (path, content) in &plan.files {
+            files.push(File { path: path.clone(), data: content.read()?.into() });
+        }
+        let stdin = plan.stdin.as_ref().map(|stdin| stdin.read()).transpose()?.unwrap_or_default();
+        let task = Task {
+            arguments: plan.arguments.clone(),
+            environment: plan.environment.clone().into_iter().collect(),
+            stdin: stdin.into(),
+            files,
+            limits,
+            seed: 0,
+        };
+        let origin = Origin {
+            program: blake3::hash(&program).into(),
+            memory_limit: limits.memory_bytes,
+            bit_exact: plan.limits.bit_exact,
+        };
+        Ok(Stage { compilers, task, origin })
+    }
+
+    fn run(&mut self, fuel: u64) -> Result<(Outcome, Tally), Failure> {
+        let (engine, module) = &mut self.compilers[0];
+        let layout = module.layout.clone().ok();
+        let mut running = Running::start(engine, module, layout, &self.task).map_err(not_started)?;
+        let mut recorder = Recorder::new(self.origin.clone());
+        let mut base = Vec::new();
+        let mut tally = Tally::default();
+        loop {
+            match running.slice(fuel) {
+                Slice::Ended(halt) => return Ok((running.finish(halt, 0), tally)),
+                Slice::Broken(why) => return Err(Failure::failed(why)),
+                Slice::Yielded => {}
+            }
+            let captured = recorder.capture(&mut running).map_err(Failure::failed)?;
+            let encoded = recorder.encode(captured);
+            let sealed = snapshot::seal(&KEY, encoded.bytes);
+            tally.moves += 1;
+            tally.bytes += sealed.len() as u64;
+            tally.largest = tally.largest.max(sealed.len());
+            let relative = encoded.base.is_some().then(|| sealed.clone());
+            if relative.is_none() {
+                base = sealed;
+            }
+            let at = tally.moves as usize % self.compilers.len();
+            (running, recorder) = self.resume(at, &base, relative.as_deref())?;
+        }
+    }
+
+    /// Reads what was written, as another node would, and makes a fresh instance of it.
+    fn resume(
+        &mut self,
+        at: usize,
+        base: &[u8],
+        relative: Option<&[u8]>,
+    ) -> Result<(Running<WasmerInstance>, Recorder), Failure> {
+        let mut sealed = base.to_vec();
+        let bytes = snapshot::open(&KEY, &mut sealed).map_err(Failure::failed)?;
+        let base_bytes = bytes.len();
+        let mut state = State::read(bytes, &self.origin).map_err(Failure::failed)?;
+        if let Some(relative) = relative {
+            let mut sealed = relative.to_vec();
+            let bytes = snapshot::open(&KEY, &mut sealed).map_err(Failure::failed)?;
+            state = state.relative(bytes, &self.origin).map_err(Failure::failed)?;
+        }
+        let (engine, module) = &mut self.compilers[at];
+        let layout = module.layout.clone().map_err(Failure::failed)?;
+        let running = state.resume(engine, module, &layout, &self.task).map_err(not_started)?;
+        Ok((running, Recorder::resumed(state, base_bytes)))
+    }
+}
+
+fn not_started(why: NotStarted) -> Failure {
+    match why {
+        NotStarted::Refused(why) | NotStarted::Snapshot(why) | NotStarted::Broken(why) => {
+            Failure::failed(why)
+        }
+        NotStarted::Halt(halt) => Failure::failed(End::from(halt)),
+    }
+}

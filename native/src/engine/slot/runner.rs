@@ -1,0 +1,253 @@
+//! One order after the other: a task is made, runs in slices, and does what is asked of it in
+//! between.
+
+use super::super::wire::{FromSlot, Order, Setup};
+use super::blobs::Blobs;
+use super::desk::{Ask, Desk};
+use super::modules::{Modules, NoModule};
+use super::scribe::Scribe;
+use super::wasm::{Compiled, Compiler, WasmerEngine, WasmerInstance, cpu_us};
+use node_core::work::spec::BlobRef;
+use node_core::{EngineTask, NoSnapshot, SealKey, SnapshotRef};
+use sandbox::snapshot::{self, Origin, Recorder, State};
+use sandbox::wasi::Halt;
+use sandbox::{End, File, Limit, NotStarted, Outcome, Pace, Running, Slice, Task};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a task runs before the runner looks up. Our choice: a tenth of what a person takes
+/// for an instant, and a thousand times what looking up costs.
+const SLICE_US: u64 = 5_000;
+
+pub(super) struct Runner {
+    desk: Arc<Desk>,
+    engine: WasmerEngine,
+    modules: Modules,
+    blobs: Blobs,
+    /// Percent of a processor.
+    cpu_share: u32,
+}
+
+/// A task under way.
+struct Work {
+    running: Running<WasmerInstance>,
+    scribe: Scribe,
+    /// Fuel that it had when it began here.
+    began_at: u64,
+    cpu_us: u64,
+    time_us: u64,
+    paused: bool,
+    /// A snapshot that has to wait until the scribe is back: whether the task then stops.
+    wanted: Option<bool>,
+}
+
+/// Why there is nothing to run.
+enum Nothing {
+    Outcome(Box<Outcome>),
+    Broken(String),
+}
+
+impl Runner {
+    pub(super) fn new(setup: &Setup, desk: Arc<Desk>) -> Self {
+        let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+        Runner {
+            desk,
+            engine: WasmerEngine::new(Compiler::Cranelift),
+            modules: Modules::new(path(&setup.cache_dir)),
+            blobs: Blobs::new(path(&setup.blob_dir)),
+            cpu_share: u32::from(setup.cpu_share.clamp(1, 100)),
+        }
+    }
+
+    pub(super) fn answer(&mut self, order: Order) -> FromSlot {
+        let Order { run, task } = order;
+        let began = cpu_us();
+        match self.begin(run, task) {
+            Ok(mut work) => {
+                work.cpu_us = cpu_us().saturating_sub(began);
+                self.run(run, work)
+            }
+            Err(Nothing::Outcome(outcome)) => FromSlot::Ended(run, *outcome),
+            Err(Nothing::Broken(error)) => FromSlot::Broken(run, error),
+        }
+    }
+
+    fn begin(&mut self, run: u64, task: EngineTask) -> Result<Work, Nothing> {
+        let EngineTask { program, arguments, environment, stdin, files, limits, seed, bit_exact, key, from } =
+            task;
+        let Runner { desk, engine, modules, blobs, .. } = self;
+        let preparing = |begins| {
+            desk.note(&if begins { FromSlot::Preparing(run) } else { FromSlot::Running(run) });
+        };
+        let module = match modules.get(program, &limits, bit_exact, engine, blobs, &preparing) {
+            Ok(module) => module,
+            Err(NoModule::Refused(why)) => return Err(Nothing::outcome(End::Refused(why))),
+            Err(NoModule::Broken(why)) => return Err(Nothing::Broken(why)),
+        };
+        if let Err(why) = &module.layout {
+            desk.immobile(why);
+        }
+        let mut given = Vec::with_capacity(files.len());
+        for file in files {
+            let data = blobs.data(file.data).map_err(Nothing::Broken)?;
+            given.push(File { data, path: file.path });
+        }
+        let stdin = blobs.data(stdin).map_err(Nothing::Broken)?;
+        let task = Task { arguments, environment, stdin, files: given, limits, seed };
+        let origin = Origin { program: program.0, memory_limit: limits.memory_bytes, bit_exact };
+        let (running, scribe) = match from {
+            None => {
+                let layout = module.layout.clone().ok();
+                let running = Running::start(engine, module, layout, &task).map_err(Nothing::from)?;
+                (running, Scribe::new(run, key, origin.clone(), Recorder::new(origin), None))
+            }
+            Some(from) => {
+                let (running, recorder, base) =
+                    resume(&from, &key, origin.clone(), engine, module, blobs, &task)?;
+                desk.note(&FromSlot::Resumed(run));
+                (running, Scribe::new(run, key, origin, recorder, Some(base)))
+            }
+        };
+        let began_at = running.fuel();
+        Ok(Work {
+            running,
+            scribe,
+            began_at,
+            cpu_us: 0,
+            time_us: limits.time_us,
+            paused: false,
+            wanted: None,
+        })
+    }
+
+    fn run(&mut self, run: u64, mut work: Work) -> FromSlot {
+        let mut pace = Pace::new(SLICE_US);
+        loop {
+            while let Some(ask) = self.desk.asked() {
+                match ask {
+                    Ask::Kill => return FromSlot::Killed(run),
+                    // With what it wrote so far, as in a browser.
+                    Ask::TimeUp => {
+                        let halt = Halt::Limit(Limit::TimeUs(work.time_us));
+                        return FromSlot::Ended(run, work.running.finish(halt, work.cpu_us));
+                    }
+                    Ask::Pause(paused) => work.paused = paused,
+                    Ask::Snapshot { stop } => work.wanted = Some(stop || work.wanted == Some(true)),
+                }
+            }
+            if let Some(stop) = work.wanted
+                && let Some(answer) = self.snapshot(run, &mut work, stop)
+            {
+                return answer;
+            }
+            if work.paused {
+                // A scribe at work comes back by itself; what waits for it is asked for again.
+                self.desk.sleep(work.wanted.map(|_| Duration::from_millis(5)));
+                continue;
+            }
+            let (began, cpu_began) = (Instant::now(), cpu_us());
+            let slice = work.running.slice(pace.fuel());
+            let took = began.elapsed();
+            work.cpu_us += cpu_us().saturating_sub(cpu_began);
+            match slice {
+                Slice::Yielded => pace.took(took.as_micros() as u64),
+                Slice::Ended(halt) => return FromSlot::Ended(run, work.running.finish(halt, work.cpu_us)),
+                Slice::Broken(why) => return FromSlot::Broken(run, why),
+            }
+            if self.cpu_share < 100 {
+                self.desk.sleep(Some(took * (100 - self.cpu_share) / self.cpu_share));
+            }
+        }
+    }
+
+    /// Takes the snapshot that is wanted, as soon as the scribe can. The answer, if that ends the
+    /// run.
+    fn snapshot(&self, run: u64, work: &mut Work, stop: bool) -> Option<FromSlot> {
+        if work.running.fuel() == work.began_at || !work.running.is_suspended() {
+            work.wanted = None;
+            let answer = FromSlot::Snapshot { run, taken: Err(NoSnapshot::NotBegun), stopped: stop };
+            if !stop {
+                self.desk.note(&answer);
+            }
+            return stop.then_some(answer);
+        }
+        let recorder = if stop { work.scribe.wait() } else { work.scribe.poll() };
+        let mut recorder = recorder?;
+        work.wanted = None;
+        let began = Instant::now();
+        let captured = recorder.capture(&mut work.running);
+        let pause_us = began.elapsed().as_micros() as u64;
+        match captured {
+            Ok(captured) if stop => {
+                let taken = work.scribe.write(&mut recorder, captured, pause_us);
+                Some(FromSlot::Snapshot { run, taken: Ok(taken), stopped: true })
+            }
+            Ok(captured) => {
+                work.scribe.begin(recorder, captured, pause_us, &self.desk);
+                None
+            }
+            Err(why) => {
+                work.scribe.put_back(recorder);
+                let taken = Err(NoSnapshot::Immobile(why.into()));
+                self.desk.note(&FromSlot::Snapshot { run, taken, stopped: false });
+                None
+            }
+        }
+    }
+}
+
+impl Nothing {
+    fn outcome(end: End) -> Nothing {
+        Nothing::Outcome(Outcome::of(end).into())
+    }
+}
+
+impl From<NotStarted> for Nothing {
+    fn from(not_started: NotStarted) -> Self {
+        match not_started {
+            NotStarted::Refused(why) => Nothing::outcome(End::Refused(why)),
+            NotStarted::Halt(halt) => Nothing::outcome(halt.into()),
+            NotStarted::Broken(why) => Nothing::Broken(why),
+            NotStarted::Snapshot(why) => bad_snapshot(why),
+        }
+    }
+}
+
+/// The owner reads these first words: it is the checkpoint that is bad, not the unit.
+fn bad_snapshot(why: impl std::fmt::Display) -> Nothing {
+    Nothing::Broken(format!("its snapshot cannot be used: {why}"))
+}
+
+/// The task as it was suspended, and the recorder and the blob of the base of its next snapshot.
+fn resume(
+    from: &SnapshotRef,
+    key: &SealKey,
+    origin: Origin,
+    engine: &mut WasmerEngine,
+    module: &Compiled,
+    blobs: &Blobs,
+    task: &Task,
+) -> Result<(Running<WasmerInstance>, Recorder, BlobRef), Nothing> {
+    let layout = module.layout.as_ref().map_err(bad_snapshot)?;
+    // The seal proves more than the name: that it was this unit's own runner who wrote it.
+    let read = |blob: BlobRef| blobs.read_unchecked(blob.id).map_err(bad_snapshot);
+    let base = from.base.unwrap_or(from.blob);
+    let mut sealed = read(base)?;
+    let bytes = snapshot::open(&key.0, &mut sealed).map_err(bad_snapshot)?;
+    let base_bytes = bytes.len();
+    let mut state = State::read(bytes, &origin).map_err(bad_snapshot)?;
+    drop(sealed);
+    if from.base.is_some() {
+        let mut sealed = read(from.blob)?;
+        let bytes = snapshot::open(&key.0, &mut sealed).map_err(bad_snapshot)?;
+        state = state.relative(bytes, &origin).map_err(bad_snapshot)?;
+    }
+    if state.root() != from.root {
+        return Err(bad_snapshot("it is another state than the one that was named"));
+    }
+    let running = state.resume(engine, module, layout, task)?;
+    Ok((running, Recorder::resumed(state, base_bytes), base))
+}

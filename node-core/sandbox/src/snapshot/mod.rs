@@ -1,0 +1,243 @@
+//! The state of a suspended task as bytes: the same in every engine, so that it can go on in
+//! another one, and be compared.
+//!
+//! A snapshot holds what the job does not: which program by its hash, the fuel used, the
+//! program's globals, the host's state (what the task wrote, where it reads), and the pages of
+//! memory that are not zero; or, relative to a *base*, those that differ from it. Its *root*
+//! is a hash of the state, whichever way it is written down.
+//!
+//! Taking one has two parts. [`Recorder::capture`] stops the task only for as long as it takes
+//! to compare its memory with a copy of the base; [`Recorder::encode`] does the rest and may
+//! run while the task goes on, in another thread where there is one.
+//!
+//! - `pages`: which pages differ, and their hashes.
+//! - `format`: bytes, strictly read.
+//! - `seal`: so that keepers can neither read nor change them.
+
+mod format;
+mod pages;
+mod seal;
+
+pub use format::BadSnapshot;
+pub use seal::{BadSeal, open, seal};
+
+use crate::engine::{Control, Engine, Instance};
+use crate::instrument::{GlobalSlot, INSTRUMENT_VERSION, Layout};
+use crate::module::PAGE as WASM_PAGE;
+use crate::running::{NotStarted, Running};
+use crate::task::Task;
+use crate::wasi::Host;
+use pages::Memory;
+use std::sync::Arc;
+
+/// The hash of a task's state.
+pub type Root = [u8; 32];
+
+/// What program in which form: a snapshot goes on in the same only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The hash of the program as it was submitted.
+    pub program: [u8; 32],
+    /// The job's memory limit, bytes: it is written into the program.
+    pub memory_limit: u64,
+    /// Whether floats are the same in every engine.
+    pub bit_exact: bool,
+}
+
+/// All of a task's state but its memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Registers {
+    version: u32,
+    origin: Origin,
+    fuel: u64,
+    depth: i32,
+    /// Pages of 64 KiB, those for frames included.
+    memory_pages: u32,
+    /// Bytes of memory that count: behind it all is zero.
+    top: u32,
+    /// Type and bits.
+    globals: Vec<(u8, u128)>,
+    host: Vec<u8>,
+}
+
+/// A task's state between the two parts of taking it.
+pub struct Captured {
+    registers: Registers,
+    /// The pages that differ from the base, if it is relative to one.
+    changes: Option<pages::Changes>,
+}
+
+/// A snapshot, not sealed yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    pub bytes: Vec<u8>,
+    pub root: Root,
+    /// The state that it is relative to.
+    pub base: Option<Root>,
+    pub fuel: u64,
+}
+
+/// A task that is to go on: read, checked, not yet in an engine.
+pub struct State {
+    registers: Registers,
+    /// Of the base, if it is relative to one.
+    memory: Memory,
+    changes: Option<pages::Changes>,
+    root: Root,
+    /// The root of the whole snapshot that it came from.
+    base: Root,
+}
+
+/// Keeps the base of the next snapshot of one task.
+pub struct Recorder {
+    origin: Origin,
+    memory: Memory,
+    base: Option<Root>,
+    /// Bytes of the base when it was encoded.
+    base_bytes: usize,
+    /// The last one relative to it was so large that a new base pays.
+    renew: bool,
+}
+
+impl Recorder {
+    /// Of a task that begins.
+    pub fn new(origin: Origin) -> Recorder {
+        Recorder { origin, memory: Memory::default(), base: None, base_bytes: 0, renew: false }
+    }
+
+    /// Of a task that goes on from `state`, whose whole part has so many bytes. What it takes next
+    /// is relative to that.
+    pub fn resumed(state: State, base_bytes: usize) -> Recorder {
+        let State { registers, memory, base, .. } = state;
+        Recorder { origin: registers.origin, memory, base: Some(base), base_bytes, renew: false }
+    }
+
+    /// Copies what has changed. The task must be suspended.
+    pub fn capture<I: Instance>(&mut self, running: &mut Running<I>) -> Result<Captured, &'static str> {
+        let Some(layout) = running.layout.clone().filter(|_| running.suspended) else {
+            return Err("it is not suspended");
+        };
+        let instance = &mut running.instance;
+        let top = instance.control(Control::Top) as u32;
+        let registers = Registers {
+            version: INSTRUMENT_VERSION,
+            origin: self.origin.clone(),
+            fuel: running.fuel,
+            depth: instance.control(Control::Depth) as i32,
+            memory_pages: (instance.memory_bytes() / WASM_PAGE) as u32,
+            top,
+            globals: layout.globals.iter().map(|slot| (code(slot), instance.global(slot))).collect(),
+            host: instance.host().save(),
+        };
+        let changes = if self.base.is_none() || self.renew {
+            // The base is dropped first: if anything fails from here on, the next one is whole.
+            self.base = None;
+            self.renew = false;
+            self.memory.copy(instance, top.into());
+            None
+        } else {
+            Some(self.memory.compare(instance, top.into()))
+        };
+        Ok(Captured { registers, changes })
+    }
+
+    /// Writes it down.
+    pub fn encode(&mut self, captured: Captured) -> Encoded {
+        let Captured { registers, changes } = captured;
+        let base = changes.as_ref().and(self.base);
+        let root = self.memory.root(&registers, changes.as_ref());
+        let bytes = format::write(&registers, &root, base.as_ref(), &self.memory, changes.as_ref());
+        if changes.is_none() {
+            self.base = Some(root);
+            self.base_bytes = bytes.len();
+        } else {
+            // Our choice: sent a few times, such a difference has cost as much as a new base.
+            self.renew = bytes.len() > (self.base_bytes / 4).max(64 << 10);
+        }
+        Encoded { bytes, root, base, fuel: registers.fuel }
+    }
+}
+
+fn code(slot: &GlobalSlot) -> u8 {
+    // The layout holds no others.
+    GlobalSlot::code(slot.ty).unwrap_or_default()
+}
+
+impl State {
+    /// Reads a whole snapshot, and checks that it is one of the program, and that its root is
+    /// right.
+    pub fn read(bytes: &[u8], origin: &Origin) -> Result<State, BadSnapshot> {
+        let parts = format::read(bytes, origin)?;
+        if parts.base.is_some() {
+            return Err(BadSnapshot::NeedsBase);
+        }
+        let mut memory = Memory::of(&parts.pages, parts.registers.top)?;
+        if memory.root(&parts.registers, None) != parts.root {
+            return Err(BadSnapshot::Root);
+        }
+        Ok(State { registers: parts.registers, memory, changes: None, root: parts.root, base: parts.root })
+    }
+
+    /// Reads a snapshot that is relative to this one, which is whole.
+    pub fn relative(self, bytes: &[u8], origin: &Origin) -> Result<State, BadSnapshot> {
+        let parts = format::read(bytes, origin)?;
+        if parts.base != Some(self.root) || self.changes.is_some() {
+            return Err(BadSnapshot::OtherBase);
+        }
+        let State { mut memory, base, .. } = self;
+        let changes = Some(memory.changes(&parts.pages, parts.registers.top)?);
+        if memory.root(&parts.registers, changes.as_ref()) != parts.root {
+            return Err(BadSnapshot::Root);
+        }
+        Ok(State { registers: parts.registers, memory, changes, root: parts.root, base })
+    }
+
+    pub fn root(&self) -> Root {
+        self.root
+    }
+
+    pub fn fuel(&self) -> u64 {
+        self.registers.fuel
+    }
+
+    /// Puts it into a fresh instance, where it goes on with the next slice.
+    pub fn resume<E: Engine>(
+        &self,
+        engine: &mut E,
+        module: &E::Module,
+        layout: &Arc<Layout>,
+        task: &Task,
+    ) -> Result<Running<E::Instance>, NotStarted> {
+        let wrong = |why: &str| NotStarted::Snapshot(why.into());
+        let registers = &self.registers;
+        let host = Host::load(task, &registers.host).map_err(|bad| wrong(&bad.to_string()))?;
+        let kinds = layout.globals.iter().map(code);
+        if !kinds.eq(registers.globals.iter().map(|(kind, _)| *kind)) {
+            return Err(wrong("it has other globals than the program"));
+        }
+        let mut running = Running::with(engine, module, Some(layout.clone()), host, task.limits.fuel)?;
+        let instance = &mut running.instance;
+        let has = (instance.memory_bytes() / WASM_PAGE) as u32;
+        let more =
+            registers.memory_pages.checked_sub(has).ok_or(wrong("it has less memory than the program"))?;
+        if more > 0 {
+            // The program's own maximum bounds it.
+            instance.grow_memory(more).map_err(|_| wrong("it has more memory than its job allows"))?;
+        }
+        let frames = u64::from(registers.memory_pages.saturating_sub(layout.frame_pages)) * WASM_PAGE;
+        if u64::from(registers.top) < frames || u64::from(registers.top) > instance.memory_bytes() {
+            return Err(wrong("its calls do not lie where calls are kept"));
+        }
+        self.memory
+            .put(self.changes.as_ref(), instance)
+            .map_err(|_| wrong("it does not fit the program's memory"))?;
+        for (slot, (_, bits)) in layout.globals.iter().zip(&registers.globals) {
+            instance.set_global(slot, *bits);
+        }
+        instance.set_control(Control::Top, registers.top.into());
+        instance.set_control(Control::Depth, registers.depth.into());
+        running.suspended = true;
+        running.fuel = registers.fuel;
+        Ok(running)
+    }
+}

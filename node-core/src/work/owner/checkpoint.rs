@@ -1,0 +1,442 @@
+//! What the owner knows of its units' checkpoints: which is the newest, who has it, and the one
+//! before it. Written down in batches, one under way at a time.
+//!
+//! Only units that have a checkpoint have a record. That of the first instruction is the job's own
+//! record: program, arguments and inputs.
+
+use super::record::{self, Held, UnitRecord};
+use super::{Event, Owner, Pending, SlotState, Timer};
+use crate::checkpoint::{Checkpoint, Made, Resume, Source, Version};
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::node::config::Platform;
+use crate::protocol::Cx;
+use crate::work::message::{Keep, ToKeeper, ToRunner};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Runners that could not go on from a checkpoint until it counts as bad. Our choice: one may be
+/// at fault itself, or lie.
+const DOUBTS: u8 = 2;
+
+/// Holders of one checkpoint that are remembered.
+const HOLDERS_MAX: usize = 8;
+
+/// How long a unit waits for somebody who has its checkpoint before it starts anew. Our choice:
+/// a machine restarts in that time.
+const MISSING: Duration = Duration::from_secs(120);
+
+/// Between looks for them.
+const MISSING_LOOK: Duration = Duration::from_secs(20);
+
+/// Records that wait to be written.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    dirty: BTreeSet<UnitId>,
+    /// Who is told when they are.
+    told: Vec<(UnitId, NodeId, Version)>,
+    writing: bool,
+}
+
+/// How a unit begins on a runner.
+pub(super) enum Start {
+    Anew,
+    From(Box<Resume>),
+    /// The parts have to come here first: the runner can reach nobody else.
+    Relay(Box<Checkpoint>, Vec<NodeId>),
+    /// Nobody who has its checkpoint is here.
+    Later,
+}
+
+impl Held {
+    fn add(&mut self, holders: &[NodeId]) -> bool {
+        let before = self.holders.len();
+        for holder in holders {
+            if !self.holders.contains(holder) && self.holders.len() < HOLDERS_MAX {
+                self.holders.push(*holder);
+            }
+        }
+        self.holders.len() > before
+    }
+
+    /// Whether anybody but its runner has it.
+    fn is_kept(&self) -> bool {
+        self.holders.iter().any(|holder| *holder != self.runner)
+    }
+}
+
+impl Owner {
+    /// From a runner: keepers have these.
+    pub(super) fn checkpoints(&mut self, from: NodeId, made: Vec<Made>, cx: &mut Cx<'_, Self>) {
+        let mut over = Vec::new();
+        for made in made {
+            let unit = made.unit;
+            if self.is_placed(unit, from) || self.is_newest(unit, from, &made) {
+                self.note(from, made, &[], cx);
+                self.hand_over(unit, cx);
+            } else if !self.awaits(unit) {
+                over.push(unit);
+            }
+        }
+        if !over.is_empty() {
+            Self::to_runner(from, ToRunner::Forget { units: over }, cx);
+        }
+    }
+
+    /// Whether the unit runs there, as far as the owner knows.
+    pub(super) fn is_placed(&self, unit: UnitId, runner: NodeId) -> bool {
+        self.leases.get(&runner).is_some_and(|held| held.has(unit))
+    }
+
+    /// Whether it would be welcome from anybody.
+    pub(super) fn awaits(&self, unit: UnitId) -> bool {
+        self.state_of(unit).is_some_and(|state| matches!(state, SlotState::Waiting | SlotState::Away))
+    }
+
+    pub(super) fn state_of(&self, unit: UnitId) -> Option<SlotState> {
+        let job = self.jobs.get(&unit.job).filter(|job| job.is_active())?;
+        job.slot(unit.index).map(|slot| slot.state)
+    }
+
+    pub(super) fn record(&self, unit: UnitId) -> Option<&UnitRecord> {
+        self.jobs.get(&unit.job)?.records.get(&unit.index).map(|record| &**record)
+    }
+
+    /// Whether this is what the unit goes on from, from who made it.
+    fn is_newest(&self, unit: UnitId, from: NodeId, made: &Made) -> bool {
+        let newest = self.record(unit).and_then(|record| record.newest.as_ref());
+        newest.is_some_and(|held| held.runner == from && held.checkpoint == made.checkpoint)
+    }
+
+    /// Takes a checkpoint into the unit's record. `beside`: who has it beside the keepers.
+    pub(super) fn note(&mut self, from: NodeId, made: Made, beside: &[NodeId], cx: &mut Cx<'_, Self>) {
+        let platform = self.nodes.get(&from).map_or(Platform::Native, |peer| peer.platform);
+        let unit = made.unit;
+        let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| job.is_active()) else { return };
+        let Some(slot) = job.slot(unit.index) else { return };
+        let Made { checkpoint, began, kept, .. } = made;
+        let Checkpoint { version, snapshot } = checkpoint;
+        if version.attempt > slot.attempts {
+            // Nobody was given the unit so often: it would hide all that comes.
+            return;
+        }
+        let record = job.records.entry(unit.index).or_default();
+        record.attempts = slot.attempts;
+        let known = record.newest.as_mut().filter(|newest| newest.checkpoint == checkpoint);
+        let mut changed = false;
+        if let Some(newest) = known {
+            changed |= newest.add(&kept);
+            changed |= newest.add(beside);
+        } else if record.newest.as_ref().is_none_or(|newest| newest.checkpoint.version < version) {
+            let mut held = Held { checkpoint, runner: from, holders: Vec::new(), doubts: 0 };
+            held.add(&kept);
+            held.add(beside);
+            if let Some(before) = record.newest.replace(held) {
+                let passed = cx.now.since(record.at).as_millis().max(1) as u64;
+                record.rate = snapshot.fuel.saturating_sub(before.checkpoint.snapshot.fuel) / passed;
+                // What a runner alone has is gone with it: better an older one that is kept.
+                if before.is_kept() || record.older.as_ref().is_none_or(|older| !older.is_kept()) {
+                    record.older = Some(before);
+                }
+            }
+            record.journey.ran(from, platform, began, snapshot.fuel);
+            record.journey.checkpoints = record.journey.checkpoints.saturating_add(1);
+            record.at = cx.now;
+            job.progressed(unit.index);
+            changed = true;
+        }
+        if !changed && !self.records.dirty.contains(&unit) && !self.records.writing {
+            return Self::to_runner(from, ToRunner::Recorded { units: vec![(unit, version)] }, cx);
+        }
+        self.records.told.push((unit, from, version));
+        self.write_record(unit, cx);
+        self.touch(unit.job, cx);
+        self.keep_twice(unit, cx);
+    }
+
+    /// What only this node keeps of a runner that reaches nobody else is passed on to a second
+    /// keeper.
+    fn keep_twice(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let Some(newest) = self.record(unit).and_then(|record| record.newest.as_ref()) else { return };
+        let others = newest.holders.iter().any(|holder| *holder != cx.me && *holder != newest.runner);
+        let guest = self.nodes.get(&newest.runner).is_some_and(|peer| peer.platform == Platform::Browser);
+        if others || !guest || !newest.holders.contains(&cx.me) {
+            return;
+        }
+        let (version, parts) = (newest.checkpoint.version, newest.checkpoint.parts());
+        if let Some(keeper) = self.best_keepers(unit.job, newest.runner, cx).first() {
+            let keep = Keep { unit, owner: cx.me, version, parts, relayed: true };
+            Self::to_keeper(keeper.node, ToKeeper::Keep(keep), cx);
+        }
+    }
+
+    /// From a keeper that this node asked itself.
+    pub(super) fn kept(&mut self, from: NodeId, unit: UnitId, version: Version, cx: &mut Cx<'_, Self>) {
+        let Some(runner) = self.record(unit).and_then(|r| r.newest.as_ref()).map(|newest| newest.runner)
+        else {
+            return;
+        };
+        let asked = self.best_keepers(unit.job, runner, cx).first().is_some_and(|best| best.node == from);
+        let Some(job) = self.jobs.get_mut(&unit.job) else { return };
+        let Some(record) = job.records.get_mut(&unit.index) else { return };
+        if let Some(newest) = record.newest.as_mut().filter(|n| asked && n.checkpoint.version == version)
+            && newest.add(&[from])
+        {
+            self.write_record(unit, cx);
+            self.hand_over(unit, cx);
+        }
+    }
+
+    /// From a keeper: all that it keeps. What has ended, it need not.
+    pub(super) fn holding(&mut self, from: NodeId, units: Vec<UnitId>, cx: &mut Cx<'_, Self>) {
+        if !self.is_ready() {
+            return;
+        }
+        let ended = |unit: &UnitId| self.state_of(*unit).is_none_or(SlotState::has_ended);
+        let units: Vec<UnitId> = units.into_iter().filter(ended).collect();
+        if !units.is_empty() {
+            Self::to_keeper(from, ToKeeper::Drop { units }, cx);
+        }
+    }
+
+    /// How the unit, which is about to be given to `runner`, begins there.
+    pub(super) fn start_of(&mut self, unit: UnitId, runner: NodeId, cx: &mut Cx<'_, Self>) -> Start {
+        let guest = self.nodes.get(&runner).is_some_and(|peer| peer.platform == Platform::Browser);
+        let Some(record) = self.record(unit) else { return Start::Anew };
+        if record.newest.is_none() {
+            return Start::Anew;
+        }
+        let is_here = |node: &NodeId| *node == runner || *node == cx.me || self.nodes.contains_key(node);
+        let versions: Vec<&Held> = record.newest.iter().chain(&record.older).collect();
+        for held in versions {
+            let checkpoint = held.checkpoint;
+            let here: Vec<NodeId> = held.holders.iter().copied().filter(|node| is_here(node)).collect();
+            if here.is_empty() {
+                continue;
+            }
+            // Who made it has it at hand; this node is asked last, everybody asks it.
+            let mut sources: Vec<Source> = here
+                .iter()
+                .filter(|node| **node != cx.me && !guest)
+                .filter_map(|node| Some((*node, self.nodes.get(node)?.contact)))
+                .filter(|(_, contact)| contact.is_some())
+                .map(|(node, contact)| Source { node, contact })
+                .collect();
+            sources.sort_by_key(|source| source.node != held.runner);
+            if here.contains(&cx.me) {
+                sources.push(Source { node: cx.me, contact: None });
+            }
+            if sources.is_empty() && !here.contains(&runner) {
+                return Start::Relay(Box::new(checkpoint), here);
+            }
+            return Start::From(Box::new(Resume { checkpoint, sources }));
+        }
+        let now = cx.now;
+        let Some(job) = self.jobs.get_mut(&unit.job) else { return Start::Anew };
+        let Some(record) = job.records.get_mut(&unit.index) else { return Start::Anew };
+        let since = *record.missing.get_or_insert(now);
+        if now.since(since) < MISSING {
+            return Start::Later;
+        }
+        while record.newest.is_some() {
+            give_up_newest(record);
+        }
+        self.write_record(unit, cx);
+        Start::Anew
+    }
+
+    /// A unit without anybody here who keeps its checkpoint waits for one.
+    pub(super) fn wait_for_holders(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        if let Some(job) = self.jobs.get_mut(&unit.job) {
+            job.shortage = Some("nodes that keep its checkpoint are away; they are waited for".into());
+        }
+        self.wait_for(unit, MISSING_LOOK, cx);
+    }
+
+    /// Somebody is back who may have what units wait for.
+    pub(super) fn holder_up(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
+        let waits = |unit: &UnitId| {
+            self.record(*unit).is_some_and(|record| {
+                let held = record.newest.iter().chain(&record.older);
+                record.missing.is_some() && held.flat_map(|held| &held.holders).any(|holder| *holder == peer)
+            })
+        };
+        let units: Vec<UnitId> = self.moves.away().filter(waits).collect();
+        units.into_iter().for_each(|unit| self.wait_no_longer(unit, cx));
+    }
+
+    /// A runner could not go on from what it was given.
+    pub(super) fn unusable(
+        &mut self,
+        from: NodeId,
+        lease: u64,
+        unit: UnitId,
+        (version, reason): (Version, &str),
+        cx: &mut Cx<'_, Self>,
+    ) {
+        if self.leases.get(&from).is_none_or(|held| held.lease() != lease || !held.has(unit)) {
+            return;
+        }
+        self.resuming_over(unit, cx);
+        let why: String = format!("{} could not go on from its checkpoint: {reason}", from.short());
+        let why: String = why.chars().take(super::lease::REASON_MAX).collect();
+        self.fail_move(unit, &why, cx);
+        if let Some(job) = self.jobs.get_mut(&unit.job) {
+            job.shortage = Some(why);
+            if let Some(record) = job.records.get_mut(&unit.index) {
+                let held = record.newest.iter_mut().chain(&mut record.older);
+                for held in held.filter(|held| held.checkpoint.version == version) {
+                    held.doubts += 1;
+                }
+                let bad = |held: &Option<Held>| held.as_ref().is_some_and(|held| held.doubts >= DOUBTS);
+                if bad(&record.older) {
+                    record.older = None;
+                }
+                if bad(&record.newest) {
+                    give_up_newest(record);
+                }
+                self.write_record(unit, cx);
+            }
+        }
+        self.units_back(from, &[unit], None, cx);
+    }
+
+    /// A unit was lost with its runner; what it had done since the last checkpoint is an estimate.
+    pub(super) fn count_lost(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get_mut(&unit.job) else { return };
+        let every = job.spec.template.checkpoint.duration().unwrap_or_default();
+        if let Some(record) = job.records.get_mut(&unit.index) {
+            let passed = cx.now.since(record.at).min(every).as_millis() as u64;
+            let lost = record.rate.saturating_mul(passed);
+            record.journey.lost_fuel = record.journey.lost_fuel.saturating_add(lost);
+        }
+    }
+
+    pub(super) fn write_record(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        self.records.dirty.insert(unit);
+        self.flush_records(cx);
+    }
+
+    /// Writes what has gathered, unless a write is under way.
+    pub(super) fn flush_records(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.records.writing || self.records.dirty.is_empty() {
+            return;
+        }
+        self.records.writing = true;
+        cx.cancel_timer(Timer::Records);
+        let units: Vec<UnitId> = std::mem::take(&mut self.records.dirty).into_iter().collect();
+        let told = std::mem::take(&mut self.records.told);
+        let writes = units.iter().map(|unit| record::unit_write(*unit, self.record(*unit))).collect();
+        let ticket = self.ticket(Pending::Records(told, units));
+        cx.emit(Event::Commit { ticket, writes });
+    }
+
+    pub(super) fn records_written(
+        &mut self,
+        told: Vec<(UnitId, NodeId, Version)>,
+        units: Vec<UnitId>,
+        result: Result<(), String>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        self.records.writing = false;
+        if let Err(error) = result {
+            // Runners repeat what they were not told to be written.
+            self.records.dirty.extend(units);
+            cx.set_timer(Timer::Records, self.config.timing.retry);
+            self.records.writing = false;
+            return cx.emit(Event::Trouble(format!("checkpoints could not be written down: {error}")));
+        }
+        let mut by_runner: BTreeMap<NodeId, Vec<(UnitId, Version)>> = BTreeMap::new();
+        for (unit, runner, version) in told {
+            by_runner.entry(runner).or_default().push((unit, version));
+        }
+        for (runner, units) in by_runner {
+            Self::to_runner(runner, ToRunner::Recorded { units }, cx);
+        }
+        self.flush_records(cx);
+    }
+
+    pub(super) fn restore_record(&mut self, unit: UnitId, value: &Bytes, cx: &mut Cx<'_, Self>) {
+        let active = self.state_of(unit).is_some_and(|state| !state.has_ended());
+        match rmp_serde::from_slice::<UnitRecord>(value) {
+            Ok(mut record) if active => {
+                record.at = cx.now;
+                let wait = self.config.timing.lease;
+                if let Some(job) = self.jobs.get_mut(&unit.job) {
+                    job.attempted(unit.index, record.attempts);
+                    job.records.insert(unit.index, Box::new(record));
+                }
+                // Its runner has likely gone on, and will say so.
+                self.wait_for(unit, wait, cx);
+                self.adopt_kept(unit, cx);
+            }
+            // Left over from a crash just after the unit's end.
+            Ok(_) => drop(self.records.dirty.insert(unit)),
+            Err(_) => cx.emit(Event::Trouble(format!(
+                "the checkpoint of {unit} cannot be read; the unit runs from its start"
+            ))),
+        }
+    }
+
+    /// What this node itself kept in an earlier life, it keeps on.
+    fn adopt_kept(&self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let Some(record) = self.record(unit) else { return };
+        for held in record.older.iter().chain(&record.newest) {
+            if held.holders.contains(&cx.me) {
+                let (version, parts) = (held.checkpoint.version, held.checkpoint.parts());
+                let keep = Keep { unit, owner: cx.me, version, parts, relayed: true };
+                Self::to_keeper(cx.me, ToKeeper::Keep(keep), cx);
+            }
+        }
+    }
+
+    /// The unit has ended: nobody needs its checkpoints any more.
+    pub(super) fn drop_record(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        self.drop_some(&[unit], cx);
+    }
+
+    pub(super) fn drop_records(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let units: Vec<UnitId> = job.records.keys().map(|index| UnitId { job: id, index: *index }).collect();
+        self.drop_some(&units, cx);
+    }
+
+    fn drop_some(&mut self, units: &[UnitId], cx: &mut Cx<'_, Self>) {
+        let mut by_keeper: BTreeMap<NodeId, Vec<UnitId>> = BTreeMap::new();
+        let mut by_runner: BTreeMap<NodeId, Vec<UnitId>> = BTreeMap::new();
+        for unit in units {
+            self.resuming_over(*unit, cx);
+            let Some(job) = self.jobs.get_mut(&unit.job) else { continue };
+            let Some(record) = job.records.remove(&unit.index) else { continue };
+            self.records.dirty.insert(*unit);
+            for held in record.newest.iter().chain(&record.older) {
+                if held.holders.contains(&held.runner) {
+                    by_runner.entry(held.runner).or_default().push(*unit);
+                }
+                for holder in held.holders.iter().filter(|holder| **holder != held.runner) {
+                    let its = by_keeper.entry(*holder).or_default();
+                    if its.last() != Some(unit) {
+                        its.push(*unit);
+                    }
+                }
+            }
+        }
+        for (keeper, units) in by_keeper {
+            Self::to_keeper(keeper, ToKeeper::Drop { units }, cx);
+        }
+        for (runner, units) in by_runner {
+            Self::to_runner(runner, ToRunner::Forget { units }, cx);
+        }
+        self.flush_records(cx);
+    }
+}
+
+/// The one before it is the newest now.
+fn give_up_newest(record: &mut UnitRecord) {
+    let Some(bad) = record.newest.take() else { return };
+    record.newest = record.older.take();
+    let fuel = record.newest.as_ref().map_or(0, |held| held.checkpoint.snapshot.fuel);
+    let lost = bad.checkpoint.snapshot.fuel.saturating_sub(fuel);
+    record.journey.lost_fuel = record.journey.lost_fuel.saturating_add(lost);
+    record.journey.cut(fuel);
+}

@@ -1,0 +1,95 @@
+//! Who keeps checkpoints: two dialable nodes for each runner and job, by lot, so that the load
+//! spreads without a table.
+
+use super::{Owner, Peer};
+use crate::checkpoint::{KEEPERS, Source};
+use crate::ids::{JobId, NodeId};
+use crate::node::config::Platform;
+use crate::protocol::Cx;
+use crate::time::Time;
+use crate::work::message::ToRunner;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A keeper that a runner could not use is not named to it again for so long. Our choice: two of
+/// the usual intervals.
+const SHUN: Duration = Duration::from_secs(60);
+
+/// Such pairs of runner and keeper; more are forgotten at once, and named again.
+const SHUNNED_MAX: usize = 4096;
+
+#[derive(Debug, Default)]
+pub(super) struct Keepers {
+    /// By runner and keeper, so that no runner speaks ill of keepers to others.
+    shunned: BTreeMap<(NodeId, NodeId), Time>,
+}
+
+impl Owner {
+    /// Keepers for what `runner` runs of the job. The owner itself is one where there are too few
+    /// others; alone, where nobody else can reach the runner.
+    pub(super) fn keepers_for(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Self>) -> Vec<Source> {
+        let guest = self.nodes.get(&runner).is_some_and(|peer| peer.platform == Platform::Browser);
+        let mut found = match guest {
+            true => Vec::new(),
+            false => self.best_keepers(job, runner, cx),
+        };
+        if found.len() < KEEPERS && runner != cx.me {
+            found.push(Source { node: cx.me, contact: None });
+        }
+        found
+    }
+
+    /// Dialable nodes that are neither the runner nor the owner; each pair of job and runner has
+    /// an order of its own (rendezvous hashing).
+    pub(super) fn best_keepers(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Self>) -> Vec<Source> {
+        let salt = word(&job.0) ^ word(&runner.0).rotate_left(17);
+        let mut best: Vec<(u64, Source)> = Vec::with_capacity(KEEPERS + 1);
+        for (node, Peer { contact, .. }) in &self.nodes {
+            let is_shunned =
+                || self.keepers.shunned.get(&(runner, *node)).is_some_and(|until| *until > cx.now);
+            if contact.is_none() || *node == runner || *node == cx.me || is_shunned() {
+                continue;
+            }
+            let rank = mix(word(&node.0) ^ salt);
+            let at = best.partition_point(|(other, _)| *other < rank);
+            if at < KEEPERS {
+                best.insert(at, (rank, Source { node: *node, contact: *contact }));
+                best.truncate(KEEPERS);
+            }
+        }
+        best.into_iter().map(|(_, source)| source).collect()
+    }
+
+    /// Keepers of the job's units at `from` are of no use, or too few.
+    pub(super) fn need_keepers(
+        &mut self,
+        from: NodeId,
+        id: JobId,
+        lost: &[(NodeId, String)],
+        cx: &mut Cx<'_, Self>,
+    ) {
+        if !self.leases.get(&from).is_some_and(|held| held.has_job(id)) {
+            return;
+        }
+        let shunned = &mut self.keepers.shunned;
+        shunned.retain(|_, until| *until > cx.now);
+        for (keeper, _) in lost.iter().take(KEEPERS) {
+            if shunned.len() < SHUNNED_MAX {
+                shunned.insert((from, *keeper), cx.now + SHUN);
+            }
+        }
+        let keepers = self.keepers_for(id, from, cx);
+        Self::to_runner(from, ToRunner::Keepers { job: id, keepers }, cx);
+    }
+}
+
+fn word(id: &[u8]) -> u64 {
+    id.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// A number that has nothing of its order left (the finaliser of SplitMix64).
+fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

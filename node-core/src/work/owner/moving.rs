@@ -1,0 +1,406 @@
+//! Units on the move: asked to by people, handed on by nodes that go away, found again at runners
+//! that were cut off, and waited for.
+
+use super::checkpoint::Start;
+use super::{Event, Owner, Pending, SlotState, Timer};
+use crate::checkpoint::{Made, Resume, Source};
+use crate::discovery::Offer;
+use crate::ids::{NodeId, UnitId};
+use crate::protocol::Cx;
+use crate::time::Time;
+use crate::work::message::{Lease, ToRunner};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A unit that was to move and has not by then stays where it is. Our choice: a gibibyte at
+/// 300 Mbit/s.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Placements of a unit that are believed to have been before a restart. Our choice: more than any
+/// unit goes through.
+const ATTEMPTS_MAX: u32 = 1 << 16;
+
+/// Moves under way at a time.
+const MOVES_MAX: usize = 1000;
+
+#[derive(Debug, Default)]
+pub(super) struct Moves {
+    /// Moves that somebody asked for: where to, and until when.
+    wanted: BTreeMap<UnitId, (NodeId, Time)>,
+    /// Granted, but the runner has not got yet what they go on from; the ticket of what it gets
+    /// through here.
+    resuming: BTreeMap<UnitId, Option<u64>>,
+    /// Placed, but what they go on from is still on its way to here.
+    relayed: BTreeMap<UnitId, NodeId>,
+    /// Waited for until then.
+    away: BTreeMap<UnitId, Time>,
+}
+
+impl Moves {
+    pub(super) fn relayed(&self) -> impl Iterator<Item = UnitId> + '_ {
+        self.relayed.keys().copied()
+    }
+
+    pub(super) fn away(&self) -> impl Iterator<Item = UnitId> + '_ {
+        self.away.keys().copied()
+    }
+}
+
+impl Owner {
+    pub(super) fn migrate(
+        &mut self,
+        unit: UnitId,
+        to: Option<NodeId>,
+        others: &[(NodeId, Offer)],
+        cx: &mut Cx<'_, Self>,
+    ) {
+        match self.check_move(unit, to, others) {
+            Ok((from, to)) => {
+                self.moves.wanted.insert(unit, (to, cx.now + PATIENCE));
+                cx.set_timer_by(Timer::Moves, PATIENCE);
+                Self::to_runner(from, ToRunner::Suspend { unit }, cx);
+            }
+            Err(why) => cx.emit(Event::MigrationFailed { unit, why }),
+        }
+    }
+
+    /// From where to where, or why not.
+    fn check_move(
+        &self,
+        unit: UnitId,
+        to: Option<NodeId>,
+        others: &[(NodeId, Offer)],
+    ) -> Result<(NodeId, NodeId), String> {
+        let job = self.jobs.get(&unit.job).ok_or("this gateway owns no such job")?;
+        let slot = job.slot(unit.index).ok_or("the job has no such unit")?;
+        let from = job.runner_of(unit.index).filter(|_| job.is_active() && slot.state == SlotState::Placed);
+        let from = from.ok_or("it is not running: only what runs can be moved")?;
+        if self.moves.wanted.contains_key(&unit) {
+            return Err("it is being moved already".into());
+        }
+        if self.moves.wanted.len() >= MOVES_MAX {
+            return Err(format!("{MOVES_MAX} units are being moved already; try again in a moment"));
+        }
+        if !self.leases.contains_key(&from) || (!self.nodes.contains_key(&from)) {
+            return Err("its runner is away; it goes on elsewhere if it stays so".into());
+        }
+        let memory = job.spec.template.limits.memory_bytes;
+        let why_not = |offer: &Offer| match offer {
+            _ if offer.slots == 0 => Some("it gives no slots now"),
+            _ if offer.memory_bytes < memory => Some("it gives a unit less memory than this one may use"),
+            _ if offer.free == 0 => Some("all its slots are busy"),
+            _ => None,
+        };
+        match to {
+            Some(to) if to == from => Err("it runs there already".into()),
+            Some(to) => {
+                let offer = others.iter().find(|(node, _)| *node == to);
+                let (_, offer) =
+                    offer.ok_or(format!("{} is not connected, or gives no slots", to.short()))?;
+                why_not(offer)
+                    .map_or(Ok((from, to)), |why| Err(format!("{} cannot take it: {why}", to.short())))
+            }
+            None => {
+                let able = others.iter().filter(|(node, offer)| *node != from && why_not(offer).is_none());
+                let best = able.max_by_key(|(node, offer)| (offer.free, std::cmp::Reverse(*node)));
+                best.map(|(to, _)| (from, *to)).ok_or("no other node has a free slot and the memory".into())
+            }
+        }
+    }
+
+    /// The runner has what the unit goes on from, or will not need it.
+    pub(super) fn resuming_over(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        if let Some(Some(ticket)) = self.moves.resuming.remove(&unit) {
+            cx.emit(Event::ReleaseSnapshot { ticket });
+        }
+    }
+
+    pub(super) fn fail_move(&mut self, unit: UnitId, why: &str, cx: &mut Cx<'_, Self>) {
+        if self.moves.wanted.remove(&unit).is_some() {
+            cx.emit(Event::MigrationFailed { unit, why: why.into() });
+        }
+    }
+
+    pub(super) fn moves_late(&mut self, cx: &mut Cx<'_, Self>) {
+        let late = self.moves.wanted.iter().filter(|(_, (_, until))| *until <= cx.now);
+        let late: Vec<UnitId> = late.map(|(unit, _)| *unit).collect();
+        for unit in late {
+            self.fail_move(unit, "nothing was heard of it for too long; it goes on where it is", cx);
+        }
+        if let Some(next) = self.moves.wanted.values().map(|(_, until)| *until).min() {
+            cx.set_timer(Timer::Moves, next.since(cx.now));
+        }
+    }
+
+    /// The unit does not run at `from` any more.
+    pub(super) fn suspended(
+        &mut self,
+        from: NodeId,
+        (lease, attempt): (Lease, u32),
+        unit: UnitId,
+        made: Option<Made>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let placed = self.is_placed(unit, from);
+        let held = placed && self.leases.get(&from).is_some_and(|held| held.lease() == lease);
+        let slot = self.jobs.get(&unit.job).and_then(|job| job.slot(unit.index));
+        if placed && slot.is_some_and(|slot| slot.attempts != attempt) {
+            // It has been given back to that node meanwhile, which will hear of it.
+            return;
+        }
+        let fits = made.as_ref().is_none_or(|made| made.unit == unit);
+        if !held || !fits {
+            // A repetition: what lies there may have been forgotten meanwhile.
+            let newest = self.record(unit).and_then(|record| record.newest.as_ref());
+            let version = made.map(|made| made.checkpoint.version);
+            let needed = newest
+                .is_some_and(|newest| newest.runner == from && version == Some(newest.checkpoint.version))
+                || self.awaits(unit);
+            return match needed {
+                true => self.hand_over(unit, cx),
+                false => Self::to_runner(from, ToRunner::Forget { units: vec![unit] }, cx),
+            };
+        }
+        if let Some(made) = made {
+            self.note(from, made, &[from], cx);
+        }
+        match self.moves.wanted.get(&unit).map(|(to, _)| *to) {
+            Some(to) if self.nodes.contains_key(&to) && to != from => {
+                self.take_back(from, unit);
+                self.give(unit, to, cx);
+                cx.emit(Event::Placed { node: to });
+                if self.record(unit).is_none_or(|record| record.newest.is_none()) {
+                    // It begins there, and nothing has to be waited for.
+                    self.goes_on(to, unit, cx);
+                }
+            }
+            Some(to) => {
+                self.units_back(from, &[unit], None, cx);
+                self.fail_move(unit, &format!("{} has gone; it goes on where there is room", to.short()), cx);
+            }
+            None => {
+                // It goes away: not one that is offered more.
+                cx.emit(Event::Declined { node: from });
+                self.take_back(from, unit);
+            }
+        }
+        self.touch(unit.job, cx);
+        self.hand_over(unit, cx);
+        self.look(cx);
+    }
+
+    /// Out of the runner's lease, to the waiting.
+    fn take_back(&mut self, from: NodeId, unit: UnitId) {
+        if let Some(held) = self.leases.get_mut(&from) {
+            held.remove(unit);
+        }
+        if let Some(job) = self.jobs.get_mut(&unit.job) {
+            job.put_back(unit.index, None, super::MAX_LOSSES);
+        }
+    }
+
+    /// Gives this unit, which waits, to that node.
+    fn give(&mut self, unit: UnitId, to: NodeId, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get_mut(&unit.job) else { return };
+        job.end_away(unit.index);
+        if job.slot(unit.index).is_none_or(|slot| slot.state != SlotState::Waiting) {
+            return;
+        }
+        self.moves.away.remove(&unit);
+        job.place_at(unit.index, to);
+        if let Some(grant) = self.begin(unit, to, cx) {
+            self.send_grant(to, unit.job, vec![grant], cx);
+        }
+        self.touch(unit.job, cx);
+    }
+
+    pub(super) fn immobile(&mut self, from: NodeId, unit: UnitId, reason: &str, cx: &mut Cx<'_, Self>) {
+        if self.is_placed(unit, from) {
+            let reason: String = reason.chars().take(super::lease::REASON_MAX).collect();
+            self.fail_move(unit, &format!("it cannot be suspended, and goes on where it is: {reason}"), cx);
+        }
+    }
+
+    /// A runner has what the unit goes on from.
+    pub(super) fn resumed(&mut self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        if !self.is_placed(unit, from) {
+            return;
+        }
+        self.resuming_over(unit, cx);
+        self.hand_over(unit, cx);
+    }
+
+    /// It executes again: who wanted it there can be told.
+    pub(super) fn goes_on(&mut self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        if self.is_placed(unit, from) && self.moves.wanted.get(&unit).is_some_and(|(to, _)| *to == from) {
+            self.moves.wanted.remove(&unit);
+            cx.emit(Event::Migrated { unit, to: from });
+        }
+    }
+
+    /// A node that suspended the unit can forget it once a keeper has what it went on from, and
+    /// nobody is fetching it from there.
+    pub(super) fn hand_over(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let runner = self.jobs.get(&unit.job).and_then(|job| {
+            job.slot(unit.index).filter(|slot| slot.state == SlotState::Placed)?;
+            job.runner_of(unit.index)
+        });
+        let fetching = self.moves.resuming.contains_key(&unit);
+        let Some(job) = self.jobs.get_mut(&unit.job) else { return };
+        let Some(newest) = job.records.get_mut(&unit.index).and_then(|record| record.newest.as_mut()) else {
+            return;
+        };
+        let from = newest.runner;
+        let kept = newest.holders.iter().any(|holder| *holder != from);
+        if !newest.holders.contains(&from) || runner == Some(from) || fetching || !kept {
+            return;
+        }
+        newest.holders.retain(|holder| *holder != from);
+        Self::to_runner(from, ToRunner::Forget { units: vec![unit] }, cx);
+        self.write_record(unit, cx);
+    }
+
+    /// A runner whose lease was lost asks which of its units are still wanted there.
+    pub(super) fn returned(
+        &mut self,
+        from: NodeId,
+        units: Vec<(UnitId, Option<Made>)>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        if !self.is_ready() {
+            // It is heard again with its next heartbeat.
+            return;
+        }
+        let mut over = Vec::new();
+        for (unit, made) in units {
+            match self.state_of(unit) {
+                Some(SlotState::Waiting | SlotState::Away) => {
+                    if let Some(made) = made.filter(|made| made.unit == unit) {
+                        // An owner that lost its records learns again how often it was placed.
+                        let attempt = made.checkpoint.version.attempt.min(ATTEMPTS_MAX);
+                        if let Some(job) = self.jobs.get_mut(&unit.job) {
+                            job.attempted(unit.index, attempt);
+                        }
+                        self.note(from, made, &[from], cx);
+                    }
+                    self.give(unit, from, cx);
+                }
+                Some(SlotState::Placed) if self.is_placed(unit, from) => {}
+                Some(SlotState::Held) => {}
+                // It runs elsewhere, or has ended.
+                _ => over.push(unit),
+            }
+        }
+        if !over.is_empty() {
+            Self::to_runner(from, ToRunner::Forget { units: over }, cx);
+        }
+    }
+
+    /// The unit is not placed for so long, unless somebody turns up with it.
+    pub(super) fn wait_for(&mut self, unit: UnitId, time: Duration, cx: &mut Cx<'_, Self>) {
+        if let Some(job) = self.jobs.get_mut(&unit.job) {
+            job.set_away(unit.index);
+            self.moves.away.insert(unit, cx.now + time);
+            cx.set_timer_by(Timer::Away, time);
+        }
+    }
+
+    pub(super) fn wait_no_longer(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        self.moves.away.remove(&unit);
+        if let Some(job) = self.jobs.get_mut(&unit.job) {
+            job.end_away(unit.index);
+        }
+        self.touch(unit.job, cx);
+        cx.set_timer_by(Timer::Look, Duration::ZERO);
+    }
+
+    pub(super) fn end_away(&mut self, cx: &mut Cx<'_, Self>) {
+        let over = self.moves.away.iter().filter(|(_, until)| **until <= cx.now);
+        let over: Vec<UnitId> = over.map(|(unit, _)| *unit).collect();
+        over.into_iter().for_each(|unit| self.wait_no_longer(unit, cx));
+        if let Some(next) = self.moves.away.values().min() {
+            cx.set_timer(Timer::Away, next.since(cx.now));
+        }
+    }
+
+    pub(super) fn pause(&mut self, unit: UnitId, paused: bool, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| unit.index < job.units()) else { return };
+        match paused {
+            true => job.paused.insert(unit.index),
+            false => job.paused.remove(&unit.index),
+        };
+        let placed = job.slot(unit.index).is_some_and(|slot| slot.state == SlotState::Placed);
+        if let Some(runner) = job.runner_of(unit.index).filter(|_| placed) {
+            Self::to_runner(runner, ToRunner::Pause { unit, paused }, cx);
+        }
+        self.touch(unit.job, cx);
+    }
+
+    /// What the unit, just placed, is granted with; none if it cannot begin there yet.
+    pub(super) fn begin(
+        &mut self,
+        unit: UnitId,
+        runner: NodeId,
+        cx: &mut Cx<'_, Self>,
+    ) -> Option<crate::work::message::UnitGrant> {
+        let resume = match self.start_of(unit, runner, cx) {
+            Start::Anew => None,
+            Start::From(resume) => {
+                self.moves.resuming.insert(unit, None);
+                Some(resume)
+            }
+            Start::Later => {
+                self.wait_for_holders(unit, cx);
+                return None;
+            }
+            Start::Relay(checkpoint, from) => {
+                self.moves.relayed.insert(unit, runner);
+                let ticket = self.ticket(Pending::Relay(unit, runner));
+                cx.emit(Event::FetchSnapshot { ticket, blobs: checkpoint.parts(), from });
+                return None;
+            }
+        };
+        let job = self.jobs.get_mut(&unit.job)?;
+        if let Some(record) = job.records.get_mut(&unit.index) {
+            record.missing = None;
+        }
+        Some(job.unit_grant(unit.index, resume))
+    }
+
+    /// What a runner goes on from that reaches nobody else is here, or cannot be had.
+    pub(super) fn relay_here(
+        &mut self,
+        unit: UnitId,
+        runner: NodeId,
+        ticket: u64,
+        result: Result<(), String>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        self.moves.relayed.remove(&unit);
+        let placed = self.jobs.get(&unit.job).filter(|job| job.is_active()).is_some_and(|job| {
+            job.runner_of(unit.index) == Some(runner)
+                && job.slot(unit.index).is_some_and(|slot| slot.state == SlotState::Placed)
+        });
+        if !placed {
+            return cx.emit(Event::ReleaseSnapshot { ticket });
+        }
+        let newest = self.record(unit).and_then(|record| record.newest.as_ref());
+        let checkpoint = newest.map(|held| held.checkpoint);
+        let (true, Ok(()), Some(checkpoint)) = (self.nodes.contains_key(&runner), &result, checkpoint) else {
+            if let Some(job) = self.jobs.get_mut(&unit.job) {
+                job.put_back(unit.index, None, super::MAX_LOSSES);
+            }
+            self.fail_move(unit, "its checkpoint could not be brought here, or the other node has gone", cx);
+            if result.is_err() {
+                self.wait_for_holders(unit, cx);
+            }
+            return self.touch(unit.job, cx);
+        };
+        let sources = vec![Source { node: cx.me, contact: None }];
+        self.moves.resuming.insert(unit, Some(ticket));
+        let resume = Box::new(Resume { checkpoint, sources });
+        let Some(job) = self.jobs.get_mut(&unit.job) else { return };
+        let grant = job.unit_grant(unit.index, Some(resume));
+        self.send_grant(runner, unit.job, vec![grant], cx);
+    }
+}

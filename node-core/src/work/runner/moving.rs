@@ -1,0 +1,213 @@
+//! Units on the move: suspended for others, resumed from what others suspended, and found again
+//! after a lease was lost.
+
+use super::{Event, Runner, Ticket, Timer, UnitState};
+use crate::checkpoint::{Checkpoint, Resume};
+use crate::ids::{NodeId, UnitId};
+use crate::node::host::RunId;
+use crate::protocol::Cx;
+use crate::work::message::{Lease, ToOwner, UnitGrant};
+
+/// Units in one question. Our choice: 300 bytes each fill a third of a frame.
+const RETURNED_MAX: usize = 1000;
+
+/// Nodes that are asked for a checkpoint; an owner names fewer.
+const SOURCES_MAX: usize = 16;
+
+impl Runner {
+    /// The owner wants the unit elsewhere.
+    pub(super) fn suspend_for(&mut self, from: NodeId, id: UnitId, cx: &mut Cx<'_, Self>) {
+        let Some(unit) = self.units.get(&id).filter(|unit| unit.owner == from) else { return };
+        match unit.state {
+            UnitState::Running { .. } => self.stop(id, cx),
+            UnitState::Fetching | UnitState::Ready | UnitState::Suspended => self.suspended(id, cx),
+            // Its result is on the way.
+            UnitState::Ended => {}
+        }
+    }
+
+    /// Says that the unit does not run here any more, and where it stands.
+    pub(super) fn suspended(&mut self, id: UnitId, cx: &mut Cx<'_, Self>) {
+        let Some(unit) = self.units.get(&id) else { return };
+        let (owner, lease, attempt, made) = (unit.owner, unit.lease, unit.attempt, unit.made(id));
+        let nothing = made.is_none();
+        Self::to_owner(owner, ToOwner::Suspended { lease, attempt, unit: id, made }, cx);
+        if nothing {
+            self.remove(id, cx);
+        }
+    }
+
+    pub(super) fn immobile(&mut self, id: UnitId, reason: String, cx: &mut Cx<'_, Self>) {
+        if self.draining {
+            return self.give_back(vec![id], "it is going away", false, cx);
+        }
+        let Some(owner) = self.units.get(&id).map(|unit| unit.owner) else { return };
+        Self::to_owner(owner, ToOwner::Immobile { unit: id, reason }, cx);
+    }
+
+    pub(super) fn pause(&mut self, from: NodeId, id: UnitId, paused: bool, cx: &mut Cx<'_, Self>) {
+        let Some(unit) = self.units.get_mut(&id).filter(|unit| unit.owner == from) else { return };
+        if unit.paused != paused {
+            unit.paused = paused;
+            if let UnitState::Running { run, .. } = unit.state {
+                cx.emit(Event::Pause { run, paused });
+            }
+            Self::changed(cx);
+        }
+    }
+
+    /// They are in good hands elsewhere.
+    pub(super) fn forget_units(&mut self, from: NodeId, units: &[UnitId], cx: &mut Cx<'_, Self>) {
+        for id in units {
+            let known = self.units.get(id).filter(|unit| unit.owner == from);
+            // Of what has ended, the result is on the way; the owner acknowledges it.
+            if known.is_some_and(|unit| !matches!(unit.state, UnitState::Ended)) {
+                self.remove(*id, cx);
+            }
+        }
+    }
+
+    pub(super) fn fetch_resume(&mut self, id: UnitId, resume: Box<Resume>, cx: &mut Cx<'_, Self>) {
+        let ticket = self.ticket(Ticket::Resume(id));
+        let (blobs, mut from) = (resume.checkpoint.parts(), resume.sources.clone());
+        from.truncate(SOURCES_MAX);
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        let old = unit.resume.replace((resume, ticket));
+        cx.emit(Event::FetchSnapshot { ticket, blobs, from });
+        self.release_snapshots(old, None, cx);
+    }
+
+    pub(super) fn resume_came(
+        &mut self,
+        id: UnitId,
+        ticket: u64,
+        result: Result<(), String>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let Some(unit) = self.units.get(&id) else { return };
+        if unit.resume.as_ref().is_none_or(|(_, of)| *of != ticket) {
+            return;
+        }
+        match result {
+            Ok(()) => {
+                Self::to_owner(unit.owner, ToOwner::Resumed { unit: id }, cx);
+                self.make_ready(id);
+            }
+            Err(error) => {
+                self.unusable(id, &format!("it could not get the checkpoint: {error}"), cx);
+            }
+        }
+    }
+
+    /// The engine has the unit's state.
+    pub(super) fn goes_on(&mut self, run: RunId, cx: &mut Cx<'_, Self>) {
+        let Some(id) = self.runs.get(&run).copied() else { return };
+        if let Some(unit) = self.units.get(&id) {
+            Self::to_owner(unit.owner, ToOwner::GoesOn { unit: id }, cx);
+        }
+    }
+
+    /// The unit cannot go on from what it was given, if it was given anything: says so, and whether.
+    pub(super) fn unusable(&mut self, id: UnitId, reason: &str, cx: &mut Cx<'_, Self>) -> bool {
+        let Some(unit) = self.units.get(&id) else { return false };
+        let Some((resume, _)) = &unit.resume else { return false };
+        let (lease, version, reason) = (unit.lease, resume.checkpoint.version, reason.to_owned());
+        // A disk may have gone bad: another try gets it from others.
+        let blobs = resume.checkpoint.parts().into_iter().map(|blob| blob.id).collect();
+        cx.emit(Event::Check { blobs });
+        Self::to_owner(unit.owner, ToOwner::Unusable { lease, unit: id, version, reason }, cx);
+        self.remove(id, cx);
+        true
+    }
+
+    /// Whether the unit has come further elsewhere than here.
+    pub(super) fn is_ahead(&self, id: UnitId, grant: &UnitGrant) -> bool {
+        let (Some(unit), Some(resume)) = (self.units.get(&id), &grant.resume) else { return false };
+        let newest = unit.progress.as_ref().and_then(|progress| progress.newest());
+        let here = newest.map_or(unit.began(), |newest| newest.snapshot.fuel);
+        let Checkpoint { version, snapshot } = resume.checkpoint;
+        !matches!(unit.state, UnitState::Ended) && version.attempt > unit.attempt && snapshot.fuel > here
+    }
+
+    /// What is here of the unit is of no use any more: it goes on from what was granted.
+    pub(super) fn take_anew(
+        &mut self,
+        owner: NodeId,
+        lease: Lease,
+        id: UnitId,
+        grant: UnitGrant,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        // The job stays, even if this is its last unit.
+        let stay = |runner: &mut Self, more: bool| {
+            if let Some(job) = runner.jobs.get_mut(&id.job) {
+                job.units = if more { job.units + 1 } else { job.units - 1 };
+            }
+        };
+        stay(self, true);
+        self.remove(id, cx);
+        stay(self, false);
+        self.take(owner, lease, id, grant, cx);
+    }
+
+    /// A unit that is here was given again, after a lease that was lost: the work goes on.
+    pub(super) fn given_again(&mut self, id: UnitId, lease: Lease, grant: UnitGrant, cx: &mut Cx<'_, Self>) {
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        (unit.lease, unit.attempt) = (lease, grant.attempt);
+        if !matches!(unit.state, UnitState::Suspended) {
+            return;
+        }
+        unit.state = UnitState::Fetching;
+        if let Some(ledger) = self.owners.get_mut(&unit.owner) {
+            ledger.suspended -= 1;
+        }
+        let newest = unit.progress.as_mut().and_then(|progress| {
+            progress.again(cx.now);
+            progress.newest()
+        });
+        match newest {
+            Some(checkpoint) => {
+                let resume = Resume { checkpoint, sources: Vec::new() };
+                self.fetch_resume(id, Box::new(resume), cx);
+            }
+            None => self.make_ready(id),
+        }
+    }
+
+    /// A lease is over, and this node was perhaps only cut off: asks where its units are wanted.
+    pub(super) fn ask_after(&mut self, owner: NodeId, lease: Lease, cx: &mut Cx<'_, Self>) {
+        let its = self.units.iter().filter(|(_, unit)| unit.owner == owner && unit.lease <= lease);
+        let held = its.filter(|(_, u)| matches!(u.state, UnitState::Running { .. } | UnitState::Suspended));
+        let units: Vec<_> = held.map(|(id, unit)| (*id, unit.made(*id))).collect();
+        for units in units.chunks(RETURNED_MAX) {
+            Self::to_owner(owner, ToOwner::Returned { units: units.to_vec() }, cx);
+        }
+    }
+
+    /// Suspends everything and takes no more. Results stay until they are acknowledged.
+    pub(super) fn drain(&mut self, cx: &mut Cx<'_, Self>) {
+        self.draining = true;
+        let running = |id: &UnitId| {
+            self.units.get(id).is_some_and(|unit| matches!(unit.state, UnitState::Running { .. }))
+        };
+        let (running, rest): (Vec<UnitId>, Vec<UnitId>) = self.units.keys().copied().partition(running);
+        self.give_back(rest, "it is going away", false, cx);
+        if !self.units.is_empty() {
+            cx.set_timer(Timer::Drained, self.config.timing.drain);
+        }
+        running.into_iter().for_each(|id| self.stop(id, cx));
+    }
+
+    /// The time for handing on is over.
+    pub(super) fn drained(&mut self, cx: &mut Cx<'_, Self>) {
+        if !self.draining {
+            return;
+        }
+        let all: Vec<UnitId> = self.units.keys().copied().collect();
+        self.give_back(all.clone(), "it is going away", false, cx);
+        let stuck =
+            |id: &UnitId| self.units.get(id).is_some_and(|unit| matches!(unit.state, UnitState::Suspended));
+        let stuck: Vec<UnitId> = all.into_iter().filter(stuck).collect();
+        stuck.into_iter().for_each(|id| self.remove(id, cx));
+    }
+}

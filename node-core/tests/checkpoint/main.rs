@@ -1,0 +1,7 @@
+//! Stories of checkpoints: units that outlive their runners, keepers and owners, and move.
+
+mod hostile;
+mod losses;
+mod moving;
+mod support;
+mod swarm;

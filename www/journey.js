@@ -1,0 +1,102 @@
+// A unit's journey: which nodes brought it where it stands, what is kept of it, and two hands on
+// it: move it, let it stand still.
+
+import * as api from "./api.js";
+import { h, replace, setHidden, setText } from "./dom.js";
+import { count, plural, shortNode } from "./format.js";
+
+/** `unit` is the API's; `names` maps node ids to names; `nudge` asks for the units again. */
+export function journeyPart(job, index, names, nudge) {
+  const strip = h("div", { class: "journey-strip", role: "img" });
+  const stops = h("ol", { class: "journey-stops" });
+  const words = h("p", { class: "soft small" });
+  const fault = h("p", { class: "fault", role: "alert", hidden: true });
+  const where = h("select", { "aria-label": `Where unit ${index} should go` });
+  const move = h("button", { type: "button", class: "button slim" }, "Move it");
+  const pause = h("button", { type: "button", class: "button slim" }, "Pause");
+  const hands = h("div", { class: "inline" }, where, move, pause);
+  const element = h("div", { class: "journey" }, h("p", { class: "label" }, "Journey"), strip, stops, words, hands, fault);
+  let unit = null;
+
+  async function act(button, busy, action) {
+    const label = button.textContent;
+    button.disabled = true;
+    setText(button, busy);
+    setHidden(fault, true);
+    try {
+      show(await action());
+    } catch (error) {
+      setText(fault, error.message);
+      setHidden(fault, false);
+      setText(button, label);
+    }
+    button.disabled = false;
+    nudge();
+  }
+  move.addEventListener("click", () => act(move, "Moving…", () => api.migrate(job, index, where.value || null)));
+  pause.addEventListener("click", () =>
+    act(pause, unit?.paused ? "Going on…" : "Pausing…", () => api.pause(job, index, !unit?.paused)));
+
+  function show(next) {
+    unit = next;
+    const spans = spansOf(unit);
+    const total = spans.at(-1)?.to || 1;
+    replace(strip, spans.map((span) => {
+      const part = h("span", { "data-platform": span.platform });
+      part.style.flexGrow = Math.max(1, ((span.to - span.from) / total) * 1000);
+      return part;
+    }));
+    strip.setAttribute("aria-label", spans.map((span) => `${fuel(span.to - span.from)} on ${nameOf(span.runner, names)}`).join(", then ") || "not begun");
+    replace(stops, spans.map((span) =>
+      h("li", { "data-platform": span.platform, title: span.runner },
+        h("span", { class: "name" }, nameOf(span.runner, names)),
+        h("span", { class: "soft small" }, `${PLATFORMS[span.platform] ?? "node"}, ${fuel(span.to - span.from)}`))));
+    setText(words, sentence(unit));
+    setHidden(strip, !spans.length);
+    setHidden(hands, unit.state !== "placed");
+    setText(move, "Move it");
+    setText(pause, unit.paused ? "Go on" : "Pause");
+  }
+
+  /** The nodes that it could go to. */
+  function offer(nodes) {
+    const chosen = where.value;
+    const others = nodes.filter((node) => node.slots > 0 && node.id !== unit?.runner);
+    replace(where, h("option", { value: "" }, "to any node"), others.map((node) =>
+      h("option", { value: node.id }, `to ${node.name || node.short}${node.platform === "browser" ? " (tab)" : ""}`)));
+    where.value = others.some((node) => node.id === chosen) ? chosen : "";
+  }
+  return { element, show, offer };
+}
+
+const PLATFORMS = { native: "native", browser: "browser tab" };
+
+/** What is known of who ran it; the runner that has it now has done something since. */
+function spansOf(unit) {
+  return unit.journey ?? [];
+}
+
+function nameOf(id, names) {
+  return names.get(id) || shortNode(id);
+}
+
+/** Fuel in the words of a person: `12 M fuel`. */
+export function fuel(units) {
+  const steps = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+  for (const [step, letter] of steps) {
+    if (units >= step) return `${units / step < 9.95 ? (units / step).toFixed(1) : Math.round(units / step)} ${letter} fuel`;
+  }
+  return `${count(units)} fuel`;
+}
+
+function sentence(unit) {
+  const kept = unit.keepers?.length ? `kept by ${plural(unit.keepers.length, "node")}` : null;
+  const newest = unit.checkpoint_fuel === null || unit.checkpoint_fuel === undefined ? null
+    : [`the newest after ${fuel(unit.checkpoint_fuel)}`, kept].filter(Boolean).join(", ");
+  return [
+    unit.journey?.length ? null : "One node has had it all the time.",
+    unit.checkpoints ? `${plural(unit.checkpoints, "checkpoint")}${newest ? `, ${newest}` : ""}.` : "No checkpoint yet.",
+    unit.lost_fuel ? `${fuel(unit.lost_fuel)} was lost with nodes and done again.` : null,
+    unit.journey_is_cut ? "There were more stops than are shown." : null,
+  ].filter(Boolean).join(" ");
+}
