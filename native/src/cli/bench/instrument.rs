@@ -104,7 +104,7 @@ pub(super) fn run(browser: bool, only: &[String], common: &BenchCommon) -> Resul
             column.put(kernel, &times.raw, &times.with, &times.exact);
             let speed = fuel as f64 / median(times.with.clone());
             if compiler == Compiler::Cranelift {
-                fuels.insert(kernel.name.into(), rounded(speed / 1e6, 0));
+                fuels.insert(kernel.name.into(), rounded(speed, 0));
             }
             note(common, name, kernel, &times);
         }
