@@ -174,7 +174,7 @@ function words() {
         ? ["Stopped", "Thank you. Nothing of it runs in this tab any more."]
         : ["Not started", "Nothing runs before you press Start."];
     case "starting":
-      return [failure ? `Starting again, restart ${failure.restart} of ${failure.of}` : "Starting", "Loading the node, about 650 kB."];
+      return [failure ? `Starting again, restart ${failure.restart} of ${failure.of}` : "Starting", "Loading the node, about 900 kB."];
     case "connecting":
       return ["Connecting", detail];
     case "offline":
