@@ -83,8 +83,7 @@ impl<I: Instance> Running<I> {
         let called = instance.call(COMMAND);
         let left = instance.control(Control::Fuel);
         let now = instance.control(Control::State) as i32;
-        // A module can spoil its own account (it exports these names to itself in no way that we
-        // know of), but not below nothing.
+        // No program can reach these globals; if one did, its account would not go backwards.
         self.fuel = self.fuel.saturating_add(slice.saturating_sub(left).max(0) as u64);
         self.suspended = false;
         match called {

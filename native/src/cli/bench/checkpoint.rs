@@ -44,7 +44,7 @@ pub(super) fn run(common: &BenchCommon) -> Result<u8, Failure> {
     report(&[("slowdown", json!(slowdown)), ("bytes_per_checkpoint", rounded(median(bytes), 0))], common)
 }
 
-/// Processor seconds of one run, and what its checkpoints that were seen weighed.
+/// Seconds of one run as its submitter sees it, and what its checkpoints that were seen weighed.
 fn once(
     swarm: &LocalSwarm,
     client: &Client,
@@ -69,6 +69,5 @@ fn once(
     if job.units.done != 1 {
         return Err(Failure::failed(format!("the task did not end well: {}", job.reason)));
     }
-    // The whole time, as its submitter sees it.
     Ok((began.elapsed().as_secs_f64(), weights))
 }

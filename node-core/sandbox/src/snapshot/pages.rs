@@ -78,14 +78,18 @@ impl Memory {
     /// Becomes a copy of the first `len` bytes of a task's memory.
     pub(super) fn copy(&mut self, instance: &mut impl Instance, len: u64) {
         let len = rounded(len);
+        self.resize(len);
+        instance.read_memory(len as u64, &mut |at, part| self.copy_part(at as usize, part));
+    }
+
+    fn resize(&mut self, len: usize) {
+        // A block that is cut, or was, has another hash now.
+        let stay = self.bytes.len().min(len) / (BLOCK * PAGE);
         if self.bytes.len() != len {
-            // Zeroed by the kernel where nothing was before.
             self.bytes.resize(len, 0);
-            // The last one may have been cut.
-            self.hashes.pop();
+            self.hashes.truncate(stay);
             self.hashes.resize(blocks(len), Hash::Unknown);
         }
-        instance.read_memory(len as u64, &mut |at, part| self.copy_part(at as usize, part));
     }
 
     // Apart from the engine, whose crate may be compiled for size.
@@ -244,5 +248,36 @@ impl Memory {
             instance.write_memory(u64::from(*number) * PAGE as u64, page)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The hashes of a task's memory with these pages.
+    fn hashes(memory: &mut Memory) -> Vec<Option<Root>> {
+        let root = |hash| match hash {
+            Hash::Known(root) => Some(root),
+            Hash::Zero | Hash::Unknown => None,
+        };
+        (0..memory.hashes.len()).map(|block| root(memory.known(block))).collect()
+    }
+
+    #[test]
+    fn a_memory_that_shrank_or_grew_has_the_hashes_of_one_that_was_always_so_long() {
+        let content: Vec<u8> = (0..11 * PAGE).map(|i| (i / 7) as u8 | 1).collect();
+        for (before, after) in [(11, 6), (11, 4), (9, 8), (8, 9), (6, 7), (3, 11), (5, 0)] {
+            let of = |lengths: &[usize]| {
+                let mut memory = Memory::default();
+                for pages in lengths {
+                    memory.resize(pages * PAGE);
+                    memory.copy_part(0, &content[..pages * PAGE]);
+                    hashes(&mut memory);
+                }
+                hashes(&mut memory)
+            };
+            assert_eq!(of(&[before, after]), of(&[after]), "{before} pages, then {after}");
+        }
     }
 }
