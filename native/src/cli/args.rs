@@ -248,9 +248,21 @@ pub(crate) struct InstrumentArgs {
     /// Where the suspendable one goes
     #[arg(short, long, value_name = "OUT.WASM", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
+    /// The engine that it will run in: as fast as it can be there, with the same fuel and snapshots
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) engine: TunedFor,
     /// The same floats in every engine, at a price in speed
     #[arg(long)]
     pub(crate) bit_exact: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum TunedFor {
+    /// wasmer
+    #[default]
+    Wasmer,
+    /// Chromium and node
+    V8,
 }
 
 #[derive(Debug, Args)]

@@ -1,15 +1,19 @@
 //! `manyhands instrument`: what every node does with a program before it runs it.
 
-use super::args::InstrumentArgs;
+use super::args::{InstrumentArgs, TunedFor};
 use super::failure::{DONE, Failure};
 use super::progress::say;
-use sandbox::instrument::{self, INSTRUMENT_VERSION, Options};
+use sandbox::instrument::{self, INSTRUMENT_VERSION, Options, Tuning};
 
 pub(crate) fn run(args: &InstrumentArgs) -> Result<u8, Failure> {
     let program = &args.program;
     let bytes = std::fs::read(program)
         .map_err(|e| Failure::usage(format!("cannot read {}: {e}", program.display())))?;
-    let options = Options { bit_exact: args.bit_exact, ..Options::default() };
+    let tuning = match args.engine {
+        TunedFor::Wasmer => Tuning::Wasmer,
+        TunedFor::V8 => Tuning::V8,
+    };
+    let options = Options { bit_exact: args.bit_exact, tuning, ..Options::default() };
     let made = instrument::instrument(&bytes, &options)
         .map_err(|refusal| Failure::usage(format!("{} {refusal}", program.display())))?;
     std::fs::write(&args.output, &made.wasm).map_err(|e| {

@@ -9,6 +9,7 @@ use super::plan::JobPlan;
 use super::progress::say;
 use super::run::print;
 use crate::engine::slot::wasm::{Compiled, Compiler, WasmerEngine, WasmerInstance};
+use sandbox::instrument::Tuning;
 use sandbox::module::prepare;
 use sandbox::snapshot::{self, Origin, Recorder, State};
 use sandbox::{End, Engine, File, Limits, NotStarted, Outcome, Running, Slice, Task};
@@ -72,7 +73,7 @@ impl Stage {
         if let Some(fuel) = plan.limits.fuel {
             limits.fuel = fuel;
         }
-        let prepared = prepare(&program, &limits, plan.limits.bit_exact)
+        let prepared = prepare(&program, &limits, Tuning::Wasmer, plan.limits.bit_exact)
             .map_err(|refusal| Failure::usage(refusal.to_string()))?;
         if let Err(why) = &prepared.layout {
             return Err(Failure::usage(format!("this program cannot be suspended: {why}")));

@@ -30,7 +30,7 @@ mod words;
 use current::Module;
 use engine::BrowserEngine;
 use js_sys::{Function, Object, Reflect, Uint8Array, WebAssembly};
-use sandbox::instrument::Layout;
+use sandbox::instrument::{Layout, Tuning};
 use sandbox::{Engine, Limits};
 use say::Voice;
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ impl Slot {
         let answer = Object::new();
         let set = |key: &str, value: &JsValue| Reflect::set(&answer, &key.into(), value).map(drop);
         let limits = Limits { memory_bytes: form.memory_bytes, ..Limits::default() };
-        let prepared = match sandbox::module::prepare(&program, &limits, form.bit_exact) {
+        let prepared = match sandbox::module::prepare(&program, &limits, Tuning::V8, form.bit_exact) {
             Ok(prepared) => prepared,
             Err(refusal) => {
                 set("refused", &refusal.to_string().into())?;

@@ -14,6 +14,7 @@ use crate::engine::slot::wasm::{Compiler, WasmerEngine, cpu_us};
 use crate::guests::guest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use sandbox::instrument::Tuning;
 use sandbox::module::{self, Prepared, prepare};
 use sandbox::{End, Engine, File, Limits, Pace, Running, Slice, Task};
 use serde_json::{Map, Value, json};
@@ -89,7 +90,8 @@ pub(super) fn run(browser: bool, only: &[String], common: &BenchCommon) -> Resul
     let runs = common.runs.unwrap_or(RUNS);
     let wanted = KERNELS.iter().filter(|k| only.is_empty() || only.iter().any(|name| name == k.name));
     let kernels: Vec<&Kernel> = wanted.collect();
-    let forms = kernels.iter().map(|kernel| kernel.forms()).collect::<Result<Vec<_>, _>>()?;
+    let all = |tuning| kernels.iter().map(|kernel| kernel.forms(tuning)).collect::<Result<Vec<_>, _>>();
+    let forms = all(Tuning::Wasmer)?;
     let mut sizes = Map::new();
     for (kernel, forms) in kernels.iter().zip(&forms) {
         let ratio = forms.suspendable.bytes.len() as f64 / forms.raw.bytes.len() as f64;
@@ -117,7 +119,7 @@ pub(super) fn run(browser: bool, only: &[String], common: &BenchCommon) -> Resul
         let tab = chromium.open_donate_page(&swarm.gateway.url)?;
         chromium.evaluate(&tab, SHIM)?;
         let mut column = Column::default();
-        for (kernel, forms) in kernels.iter().zip(&forms) {
+        for (kernel, forms) in kernels.iter().zip(&all(Tuning::V8)?) {
             let times = in_chromium(&mut chromium, &tab, forms, runs)?;
             column.put(kernel, &times.raw, &times.with, &times.exact);
             note(common, "chromium", kernel, &times);
@@ -151,13 +153,13 @@ fn note(common: &BenchCommon, engine: &str, kernel: &Kernel, times: &Times) {
 }
 
 impl Kernel {
-    fn forms(&self) -> Result<Forms, Failure> {
+    fn forms(&self, tuning: Tuning) -> Result<Forms, Failure> {
         let program = guest(self.guest)
             .ok_or_else(|| Failure::failed(format!("this build lacks the example task `{}`", self.guest)))?;
         let limits = Limits::default();
         let failed = |why: module::Refusal| Failure::failed(format!("{}: {why}", self.name));
         let suspendable = |bit_exact| -> Result<Prepared, Failure> {
-            let prepared = prepare(program, &limits, bit_exact).map_err(failed)?;
+            let prepared = prepare(program, &limits, tuning, bit_exact).map_err(failed)?;
             match &prepared.layout {
                 Ok(_) => Ok(prepared),
                 Err(why) => Err(Failure::failed(format!("{}: {why}", self.name))),

@@ -7,6 +7,7 @@ use super::blobs::Blobs;
 use super::cache::{Cache, Key};
 use super::wasm::{Compiled, WasmerEngine};
 use node_core::ids::BlobId;
+use sandbox::instrument::Tuning;
 use sandbox::module::{PAGE, prepare};
 use sandbox::{Engine, Limits};
 use std::path::PathBuf;
@@ -95,7 +96,7 @@ impl Modules {
             return Ok(Ok(compiled));
         }
         let bytes = blobs.read(known.program)?;
-        let prepared = match prepare(&bytes, limits, known.bit_exact) {
+        let prepared = match prepare(&bytes, limits, Tuning::Wasmer, known.bit_exact) {
             Ok(prepared) => prepared,
             Err(refusal) => return Ok(Err(refusal.to_string())),
         };

@@ -33,6 +33,8 @@ pub(super) struct Callee {
     pub(super) counts: bool,
     /// It can be suspended. Of the module's own functions, only those that count.
     pub(super) suspends: bool,
+    /// It polls when it is entered, whatever way it then takes.
+    pub(super) polls: bool,
     /// It is a host function that may wait, or an indirect call may reach one.
     pub(super) waits: bool,
     /// What it adds to the depth: every cycle has one that does.
@@ -77,6 +79,7 @@ impl CallGraph {
             graph.judge(&component, &facts, survey)?;
         }
         graph.count_in_tables(&facts, survey);
+        graph.poll_at_entries(&facts, survey);
         Ok(graph)
     }
 
@@ -115,6 +118,19 @@ impl CallGraph {
             if self.indirect(*ty).counts && !has_free_callers.contains(&(function as usize)) {
                 self.nodes[function as usize].counts = true;
             }
+        }
+    }
+
+    /// A function that calls nothing and does little outside its loops need not poll when it is
+    /// entered: whoever calls it often does.
+    fn poll_at_entries(&mut self, facts: &[Facts], survey: &Survey<'_>) {
+        for (node, facts) in facts.iter().enumerate().take(self.functions).skip(survey.imports.len()) {
+            let small = facts.edges.is_empty() && facts.work <= MOST_UNPOLLED;
+            self.nodes[node].polls = self.nodes[node].suspends && !small;
+        }
+        for (node, facts) in facts.iter().enumerate().skip(self.functions) {
+            let polls = facts.edges.iter().all(|callee| self.nodes[*callee].polls);
+            self.nodes[node].polls = polls && !facts.edges.is_empty();
         }
     }
 
@@ -215,6 +231,8 @@ struct Facts {
     waits: bool,
     host: bool,
     edges: Vec<usize>,
+    /// What all its operators cost together.
+    work: u64,
 }
 
 impl Facts {
@@ -224,6 +242,7 @@ impl Facts {
         for op in body.get_operators_reader().map_err(invalid)? {
             let op = op.map_err(invalid)?;
             // What observes floats is rewritten.
+            facts.work += u64::from(operators::cost(&op));
             facts.counts |= survey.bit_exact && canonical::observes(&op, survey);
             match op {
                 Operator::Loop { .. } => facts.suspends = true,

@@ -131,7 +131,7 @@ pub(super) fn charges(body: &Body) -> Charges {
                 }
             }
             Inst::Unreachable | Inst::Doomed(_) => now = Paid::Doomed,
-            Inst::Br(to) | Inst::Guard(to) => now = arrive(&labels, *to),
+            Inst::Br(to) => now = arrive(&labels, *to),
             Inst::BrIf(to) => {
                 let taken = arrive(&labels, *to);
                 let (chosen, if_taken, otherwise) = taken.fork(now);
@@ -152,11 +152,6 @@ pub(super) fn charges(body: &Body) -> Charges {
             Inst::Loop(_) => {
                 loops.pop();
                 now = NOTHING;
-            }
-            // A round that stands before its loop must have paid what it does in the loop.
-            Inst::End(label) if body.labels[*label as usize].is_round => loops.push(*label),
-            Inst::SlowScope(_) => {
-                loops.pop();
             }
             Inst::End(label) => {
                 let label = &mut labels[*label as usize];
@@ -187,7 +182,7 @@ pub(super) fn charges(body: &Body) -> Charges {
                 put(place, label.end, otherwise);
                 now = chosen;
             }
-            Inst::Scope(scope) | Inst::FastScope(scope) => {
+            Inst::Scope(scope) => {
                 if let Paid::For { cost, .. } = now {
                     charges.polls[*scope as usize] = cost;
                 }
@@ -226,11 +221,11 @@ fn find_settling(body: &Body, labels: &mut [Seen]) {
     let mut loops: Vec<Label> = Vec::new();
     for inst in body.insts.iter().rev() {
         match inst {
-            Inst::End(label) if labels[*label as usize].is_loop || body.labels[*label as usize].is_round => {
+            Inst::End(label) if labels[*label as usize].is_loop => {
                 loops.push(*label);
             }
             Inst::End(label) => labels[*label as usize].within = loops.last().copied(),
-            Inst::Loop(_) | Inst::SlowScope(_) => {
+            Inst::Loop(_) => {
                 loops.pop();
             }
             Inst::Br(to) | Inst::BrIf(to) if loops.last() != Some(to) => {

@@ -37,10 +37,16 @@ impl Helpers {
         use ValType::{I32, I64};
         vec![
             (types.function(&[I32, I32, I64], &[]), push(globals, largest)),
-            (types.function(&[I32], &[]), pop(globals, pages)),
-            (types.function(&[I32], &[I32]), grow(globals, pages)),
+            (types.function(&[I32], &[]), pop(globals, pages, spare(largest))),
+            (types.function(&[I32], &[I32]), grow(globals, pages, spare(largest))),
         ]
     }
+}
+
+/// Bytes at the end of memory where the newest frame is read after it was taken. Whole pages of a
+/// snapshot, so that none has frames too.
+pub(super) fn spare(largest: u32) -> u32 {
+    largest.next_multiple_of(4096)
 }
 
 fn function(locals: &[Encoded], code: impl FnOnce(&mut InstructionSink<'_>)) -> Function {
@@ -62,13 +68,13 @@ fn push(globals: &Globals, largest: u32) -> Function {
         i.global_get(globals.top).local_get(SIZE).i32_add().global_set(globals.top);
         // There must be room for the next, whichever function it is of: values are stored unasked.
         i.memory_size(0).i32_const(16).i32_shl().global_get(globals.top).i32_sub();
-        i.i32_const(largest as i32).i32_lt_u();
+        i.i32_const((largest + spare(largest)) as i32).i32_lt_u();
         i.if_(BlockType::Empty);
         i.i32_const(state::FRAMES_FULL).global_set(globals.state).unreachable().end().end();
     })
 }
 
-fn pop(globals: &Globals, pages: u32) -> Function {
+fn pop(globals: &Globals, pages: u32, spare: u32) -> Function {
     const SIZE: u32 = 0;
     function(&[], |i| {
         // Only a snapshot that was never taken has fewer frames than functions.
@@ -76,14 +82,15 @@ fn pop(globals: &Globals, pages: u32) -> Function {
         i.i32_const(16).i32_shl().i32_sub().local_get(SIZE).i32_lt_u();
         i.if_(BlockType::Empty).unreachable().end();
         i.global_get(globals.top).local_get(SIZE).i32_sub().global_set(globals.top);
-        i.global_get(globals.top).i32_load(WORD).global_set(globals.resume);
+        i.memory_size(0).i32_const(16).i32_shl().i32_const(spare as i32).i32_sub().global_set(globals.frame);
+        i.global_get(globals.frame).global_get(globals.top).local_get(SIZE).memory_copy(0, 0);
         // What a frame does not save reads as zero, whatever lay there: snapshots are compared.
         i.global_get(globals.top).i32_const(0).local_get(SIZE).memory_fill(0).end();
     })
 }
 
 /// The frame area moves to the new end, and what it leaves behind is cleared.
-fn grow(globals: &Globals, pages: u32) -> Function {
+fn grow(globals: &Globals, pages: u32, spare: u32) -> Function {
     const BY: u32 = 0;
     const OLD: u32 = 1;
     function(&[Encoded::I32], |i| {
@@ -95,6 +102,9 @@ fn grow(globals: &Globals, pages: u32) -> Function {
         i.local_get(OLD).i32_const(16).i32_shl().i32_const(0);
         i.local_get(BY).i32_const(pages as i32).local_get(BY).i32_const(pages as i32).i32_lt_u().select();
         i.i32_const(16).i32_shl().memory_fill(0);
+        // Frames will lie where the newest was kept.
+        i.local_get(OLD).i32_const(pages as i32).i32_add().i32_const(16).i32_shl();
+        i.i32_const(spare as i32).i32_sub().i32_const(0).i32_const(spare as i32).memory_fill(0);
         i.local_get(OLD).end();
     })
 }

@@ -50,12 +50,6 @@ pub(super) enum Inst {
     Loop(Label),
     /// The start of a scope: its hoisted blocks open here, and it polls.
     Scope(u32),
-    /// The same without a way in from the dispatch, and without landings.
-    FastScope(u32),
-    /// The start of a copy that runs only to resume: dispatches, and does not poll.
-    SlowScope(u32),
-    /// Goes to the label unless the task is being resumed.
-    Guard(Label),
     If(Label),
     Else(Label),
     End(Label),
@@ -75,10 +69,6 @@ pub(super) enum Inst {
 pub(super) struct LabelInfo {
     pub(super) ty: BlockType,
     pub(super) args: Vec<ValType>,
-    /// It only shows a dispatch where to go.
-    pub(super) landing: bool,
-    /// It ends a round of a loop, copied before the loop.
-    pub(super) is_round: bool,
 }
 
 /// The function body, or a loop: what one dispatch can jump into.
@@ -92,6 +82,8 @@ pub(super) struct Scope {
     pub(super) hoisted: Vec<Label>,
     /// Where the dispatch leads, by rising points.
     pub(super) entries: Vec<Entry>,
+    /// It is suspended at its own point if the fuel is used up there.
+    pub(super) polls: bool,
 }
 
 /// A place that a scope's dispatch leads to.
@@ -114,6 +106,8 @@ pub(super) struct CallSite {
     pub(super) indirect: Option<(u32, u32)>,
     /// The callee takes and returns the fuel. Otherwise a host function finds it in the global.
     pub(super) passes_fuel: bool,
+    /// Every function that it can reach polls when it is entered.
+    pub(super) polls: bool,
     /// Where it can be suspended.
     pub(super) point: Option<u32>,
     /// Locals that the call needs when it is made again.
@@ -138,13 +132,15 @@ pub(super) struct Body {
     pub(super) suspends: bool,
     /// What it adds to the depth.
     pub(super) depth: u32,
+    /// The depth that it is at, if it adds to it.
+    pub(super) deep: Option<Local>,
     /// With [`super::Options::bit_exact`]: an f32 and an f64 for moments.
     pub(super) exact: Option<[Local; 2]>,
 }
 
 impl Body {
     pub(super) fn label(&mut self, ty: BlockType, args: Vec<ValType>) -> Label {
-        self.labels.push(LabelInfo { ty, args, landing: false, is_round: false });
+        self.labels.push(LabelInfo { ty, args });
         self.labels.len() as Label - 1
     }
 

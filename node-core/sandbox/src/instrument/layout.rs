@@ -32,7 +32,8 @@ pub struct Layout {
     /// The name that its memory is exported under.
     pub memory: String,
     /// Pages at the end of memory that the program does not see. Frames of a suspended task lie
-    /// there from the start on, up to the address in the global [`TOP`]; beyond it all is zero.
+    /// there from the start on, up to the address in the global [`TOP`]; what lies beyond it is not part
+    /// of the task.
     pub frame_pages: u32,
     /// The program's mutable globals, all of which are part of a snapshot.
     pub globals: Vec<GlobalSlot>,
@@ -96,8 +97,8 @@ pub(super) struct Globals {
     /// The address where the frames end.
     pub(super) top: u32,
     pub(super) depth: u32,
-    /// Where the function goes on that is being resumed.
-    pub(super) resume: u32,
+    /// The address of the frame that was taken last.
+    pub(super) frame: u32,
 }
 
 impl Globals {
@@ -110,7 +111,7 @@ impl Globals {
             refuel: count + 2,
             top: count + 3,
             depth: count + 4,
-            resume: count + 5,
+            frame: count + 5,
         }
     }
 }

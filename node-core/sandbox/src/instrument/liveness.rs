@@ -35,9 +35,13 @@ pub(super) fn live_at_points(body: &Body) -> Option<Vec<Vec<Local>>> {
         }
     }
     // What is live at a loop's start is live wherever it starts again: to a fixpoint.
-    while walk.backwards(vec![0; words])? {}
+    let mut at_end = vec![0; words];
+    if let Some(deep) = body.deep {
+        insert(&mut at_end, deep);
+    }
+    while walk.backwards(at_end.clone())? {}
     walk.points = Some(vec![Vec::new(); body.points as usize]);
-    walk.backwards(vec![0; words])?;
+    walk.backwards(at_end)?;
     walk.points
 }
 
@@ -74,7 +78,7 @@ impl Walk<'_> {
                     live.fill(0);
                     self.record(*point, &live, Local::MAX)?;
                 }
-                Inst::Br(to) | Inst::Guard(to) => {
+                Inst::Br(to) => {
                     self.spend(1)?;
                     live.clone_from(&self.labels[*to as usize]);
                 }
@@ -119,7 +123,7 @@ impl Walk<'_> {
                         grew = true;
                     }
                 }
-                Inst::Scope(scope) | Inst::FastScope(scope) => {
+                Inst::Scope(scope) => {
                     let point = self.body.scopes[*scope as usize].point;
                     // A local that is not a parameter is still zero at the entry.
                     let most = if *scope == 0 { self.body.params } else { Local::MAX };

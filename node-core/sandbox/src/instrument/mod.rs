@@ -16,9 +16,10 @@
 //!     state = REWIND; fuel = -1; refuel = slice
 //!     result = call(function, anything)
 //! ```
-//! A snapshot is the memory up to the address in [`layout::TOP`] (beyond it all is zero), that
-//! address, the memory's size, [`layout::DEPTH`], and [`Layout::globals`]. It must be put into a
-//! module that the same [`INSTRUMENT_VERSION`] made of the same program with the same options.
+//! A snapshot is the memory up to the address in [`layout::TOP`], that address, the memory's size,
+//! [`layout::DEPTH`], and [`Layout::globals`]. It must be put into a module that the same
+//! [`INSTRUMENT_VERSION`] made of the same program with the same options, but for
+//! [`Options::tuning`].
 //!
 //! A host function of [`Options::blocking`] that must wait sets the state to UNWIND and the fuel to
 //! -1 (having read what is left) and returns anything. When the task is resumed, it is called
@@ -32,8 +33,9 @@
 //!
 //! # What is where
 //! `survey` reads the module, `callgraph` decides what each function needs. One that counts fuel
-//! is read by `lower` into `ir`, `peel` and `unroll` copy loops, `fuel` decides where it pays,
-//! `liveness` what is saved, and `emit` writes it, in the shape that is drawn there. `helpers` are functions added for all others to call, `write` puts the module together.
+//! is read by `lower` into `ir`, `polls` says which loops poll, `unroll` copies small ones, `fuel`
+//! decides where it pays, `liveness` what is saved, and `emit` writes it, in the shape that is drawn
+//! there. `helpers` are functions added for all others to call, `write` puts the module together.
 //!
 //! # What is not kept
 //! Accesses within the last pages, just beyond the program's own memory, do not trap. A program that
@@ -53,7 +55,7 @@ pub mod layout;
 mod liveness;
 mod lower;
 mod operators;
-mod peel;
+mod polls;
 mod refusal;
 mod shape;
 mod survey;
@@ -75,7 +77,7 @@ use wasmparser::{FuncValidatorAllocations, Operator, Parser, ValidPayload, Valid
 use write::Parts;
 
 /// Part of the key of every cached module and of every snapshot: raise it when the pass changes.
-pub const INSTRUMENT_VERSION: u32 = 2;
+pub const INSTRUMENT_VERSION: u32 = 3;
 
 /// A 32-bit address space.
 const PAGES: u64 = 65_536;
@@ -94,6 +96,8 @@ pub struct Options {
     /// different ones. A NaN whose bits the program chose may become canonical too where it has
     /// been in a local. Vector arithmetic on floats is refused.
     pub bit_exact: bool,
+    /// The engine that it is made for. Fuel, and the snapshots of all, are the same.
+    pub tuning: Tuning,
     /// Imports (module and name) that may wait, and that a task can be suspended in.
     pub blocking: Vec<(String, String)>,
 }
@@ -107,9 +111,20 @@ impl Default for Options {
             // Our choice: half of V8's default stack of a megabyte.
             stack_bytes: 512 << 10,
             bit_exact: false,
+            tuning: Tuning::Wasmer,
             blocking: Vec::new(),
         }
     }
+}
+
+/// The engine that a module is made for: what is fast in one is slow in another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tuning {
+    /// wasmer's compilers.
+    #[default]
+    Wasmer,
+    /// V8: Chromium, node. Of other browsers nothing is known.
+    V8,
 }
 
 /// A module that can be suspended.
@@ -136,6 +151,7 @@ pub fn instrument(wasm: &[u8], options: &Options) -> Result<Instrumented, Refusa
         helpers,
         frame_pages: options.frame_pages,
         stack_bytes: options.stack_bytes,
+        tuning: options.tuning,
     };
     let functions = functions(&survey, &graph, &mut types, &context)?;
     let parts = Parts { survey: &survey, graph: &graph, options: &options, context: &context, functions };
@@ -174,7 +190,7 @@ fn functions(
         let mut function = function.into_validator(allocations);
         let mut lowered = lower::lower(survey, graph, types, index, &body, &mut function)?;
         allocations = function.into_allocations();
-        peel::peel(&mut lowered);
+        polls::decide(&mut lowered, callee.polls);
         unroll::unroll(&mut lowered);
         let place = || survey.place(index);
         let Some(live) = liveness::live_at_points(&lowered) else {
@@ -187,6 +203,13 @@ fn functions(
                 Refusal::TooLarge { function: place(), what: "becomes larger than engines take" }
             }
         })?;
+        let area = u64::from(context.frame_pages) << 16;
+        if u64::from(body.frame_size) + u64::from(helpers::spare(body.frame_size)) > area {
+            return Err(Refusal::TooLarge {
+                function: place(),
+                what: "keeps more locals than fit into a frame",
+            });
+        }
         bodies.push(body.code);
         largest_frame = largest_frame.max(body.frame_size);
     }

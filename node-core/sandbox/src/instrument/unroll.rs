@@ -17,10 +17,10 @@
 use super::ir::{Body, Inst, Label};
 use wasm_encoder::BlockType;
 
-/// Loops of more operators stay as they are.
+/// Loops of more operators stay as they are: twice as many gain nothing and cost 2 % of the size.
 /// Measured: eight copies of the smallest gain 2 % in cranelift, lose as much in V8, and cost 10 %
 /// of the size.
-const LARGEST: u32 = 60;
+const LARGEST: u32 = 40;
 
 pub(super) fn unroll(body: &mut Body) {
     let old = std::mem::take(&mut body.insts);
@@ -28,9 +28,7 @@ pub(super) fn unroll(body: &mut Body) {
     let mut at = 0;
     while let Some(inst) = old.get(at) {
         let small = match (inst, old.get(at + 1)) {
-            (Inst::Loop(label), Some(Inst::Scope(scope) | Inst::FastScope(scope))) => {
-                small(body, &old, at + 2, *label, *scope)
-            }
+            (Inst::Loop(label), Some(Inst::Scope(scope))) => small(body, &old, at + 2, *label, *scope),
             _ => None,
         };
         let Some((label, end)) = small else {

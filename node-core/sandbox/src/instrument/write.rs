@@ -7,7 +7,7 @@ use super::layout::{Accessors, DEPTH, FUEL, GlobalSlot, Globals, Layout, PREFIX,
 use super::refusal::Refusal;
 use super::survey::{Survey, invalid};
 use super::types::{BlockTypes, encode};
-use super::{Functions, Options, PAGES};
+use super::{Functions, Options, PAGES, Tuning};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Range;
@@ -130,6 +130,20 @@ fn broken(error: reencode::Error) -> Refusal {
     Refusal::Invalid(error.to_string())
 }
 
+/// As many functions of nothing as the program has. V8 puts functions in their callers' place much
+/// more freely in a module that has many small ones, since others were optimised by their
+/// compiler; ours were too, but callees became larger than they are worth. Measured: qsort at 1.13
+/// instead of 1.58.
+fn small(count: usize, types: &mut BlockTypes) -> Vec<(u32, Function)> {
+    let ty = types.function(&[], &[]);
+    let nothing = || {
+        let mut function = Function::new([]);
+        function.instructions().end();
+        (ty, function)
+    };
+    std::iter::repeat_with(nothing).take(count).collect()
+}
+
 /// What a new module is made of.
 pub(super) struct Parts<'p, 'a> {
     pub(super) survey: &'p Survey<'a>,
@@ -174,6 +188,9 @@ pub(super) fn write(parts: Parts<'_, '_>, mut types: BlockTypes) -> Result<(Vec<
     let first_accessor = survey.functions.len() as u32 + added.len() as u32;
     let (slots, accessors) = global_slots(survey, &mut types, &mut exports, first_accessor);
     added.extend(accessors);
+    if options.tuning == Tuning::V8 {
+        added.extend(small(survey.bodies.len(), &mut types));
+    }
 
     let mut signatures = FunctionSection::new();
     for (ty, function) in survey.functions.iter().zip(0..).skip(survey.imports.len()) {

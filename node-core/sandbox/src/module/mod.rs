@@ -10,7 +10,7 @@ mod survey;
 
 pub use refusal::{BadImport, Refusal};
 
-use crate::instrument::{self, INSTRUMENT_VERSION, Layout};
+use crate::instrument::{self, INSTRUMENT_VERSION, Layout, Tuning};
 use crate::task::Limits;
 use std::sync::Arc;
 use survey::Survey;
@@ -66,16 +66,17 @@ pub fn limited(program: &[u8], limits: &Limits) -> Result<Vec<u8>, Refusal> {
 }
 
 /// Checks and limits a program, and makes it suspendable if it can be. The result depends on the
-/// program, the memory limit, `bit_exact` and [`PREPARE_VERSION`] only.
-pub fn prepare(program: &[u8], limits: &Limits, bit_exact: bool) -> Result<Prepared, Refusal> {
+/// program, the memory limit, the engine, `bit_exact` and [`PREPARE_VERSION`] only.
+pub fn prepare(
+    program: &[u8],
+    limits: &Limits,
+    tuning: Tuning,
+    bit_exact: bool,
+) -> Result<Prepared, Refusal> {
     let bytes = limited(program, limits)?;
-    Ok(
-        match instrument::instrument(
-            &bytes,
-            &instrument::Options { bit_exact, ..instrument::Options::default() },
-        ) {
-            Ok(made) => Prepared { bytes: made.wasm, layout: Ok(Arc::new(made.layout)) },
-            Err(refusal) => Prepared { bytes, layout: Err(refusal.to_string()) },
-        },
-    )
+    let options = instrument::Options { bit_exact, tuning, ..instrument::Options::default() };
+    Ok(match instrument::instrument(&bytes, &options) {
+        Ok(made) => Prepared { bytes: made.wasm, layout: Ok(Arc::new(made.layout)) },
+        Err(refusal) => Prepared { bytes, layout: Err(refusal.to_string()) },
+    })
 }

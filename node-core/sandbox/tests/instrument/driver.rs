@@ -1,7 +1,8 @@
 //! A host for instrumented modules, and one for what they were made of, on an interpreter.
 
 use sandbox::instrument::layout::{DEPTH, FUEL, REFUEL, STATE, TOP, state};
-use sandbox::instrument::{Instrumented, Options, instrument};
+use sandbox::instrument::{Instrumented, Options, Refusal, Tuning, instrument};
+use std::ops::Deref;
 use wasmi::{Caller, Config, Engine, Extern, Global, Instance, Linker, Memory, Module, Store, Val};
 
 /// What a run of one exported function came to.
@@ -51,10 +52,36 @@ pub(crate) fn options() -> Options {
     Options { frame_pages: 4, memory_max_pages: 64, blocking: vec![name("wait")], ..Options::default() }
 }
 
-pub(crate) fn made(program: &[u8]) -> Instrumented {
-    let made = instrument(program, &options()).unwrap_or_else(|refusal| panic!("refused: {refusal}"));
-    validate(&made.wasm);
-    made
+/// A program made suspendable for each engine. It hops between these forms.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Made {
+    wasmer: Instrumented,
+    v8: Instrumented,
+}
+
+impl Made {
+    pub(crate) fn of(program: &[u8], options: &Options) -> Result<Made, Refusal> {
+        let form = |tuning| {
+            let made = instrument(program, &Options { tuning, ..options.clone() })?;
+            validate(&made.wasm);
+            Ok(made)
+        };
+        let made = Made { wasmer: form(Tuning::Wasmer)?, v8: form(Tuning::V8)? };
+        assert_eq!(made.wasmer.layout, made.v8.layout);
+        Ok(made)
+    }
+}
+
+impl Deref for Made {
+    type Target = Instrumented;
+
+    fn deref(&self) -> &Instrumented {
+        &self.wasmer
+    }
+}
+
+pub(crate) fn made(program: &[u8]) -> Made {
+    Made::of(program, &options()).unwrap_or_else(|refusal| panic!("refused: {refusal}"))
 }
 
 #[track_caller]
@@ -255,10 +282,12 @@ impl<'m> Machine<'m> {
 }
 
 /// The instrumented program, suspended after every `slice` units and moved to a fresh instance
-/// each time. The start function, if it has one, runs first.
-pub(crate) fn sliced(made: &Instrumented, name: &str, args: &[Val], slice: i64, waits: u32) -> Ran {
+/// of its other form each time. The start function, if it has one, runs first.
+pub(crate) fn sliced(made: &Made, name: &str, args: &[Val], slice: i64, waits: u32) -> Ran {
     let engine = engine(false);
-    let module = Module::new(&engine, &made.wasm[..]).expect("an engine takes the instrumented module");
+    let module = |wasm: &[u8]| Module::new(&engine, wasm).expect("an engine takes the instrumented module");
+    let mut forms = [module(&made.wasmer.wasm), module(&made.v8.wasm)].into_iter().cycle();
+    let mut next = || forms.next().expect("there are two");
     let host = Host { waits, ..Host::default() };
     let mut ran = Ran {
         done: Done { end: Ok(vec![]), log: vec![], memory: vec![], globals: vec![] },
@@ -268,7 +297,7 @@ pub(crate) fn sliced(made: &Instrumented, name: &str, args: &[Val], slice: i64, 
         clean: true,
         state: 0,
     };
-    let mut machine = match Machine::new(&engine, &module, made, host) {
+    let mut machine = match Machine::new(&engine, &next(), made, host) {
         Ok(machine) => machine,
         Err(trap) => {
             ran.done.end = Err(trap);
@@ -307,7 +336,7 @@ pub(crate) fn sliced(made: &Instrumented, name: &str, args: &[Val], slice: i64, 
             ran.clean &= snapshot.clean;
             ran.frames = ran.frames.max(snapshot.frames.len() as i32);
             let host = std::mem::take(machine.store.data_mut());
-            machine = Machine::new(&engine, &module, made, host).unwrap();
+            machine = Machine::new(&engine, &next(), made, host).unwrap();
             machine.put_in(&snapshot);
             machine.set(STATE, Val::I32(state::REWIND));
             machine.set(FUEL, Val::I64(-1));

@@ -1,14 +1,12 @@
 //! NaNs whose bits differ between engines, and every place where that could be seen.
 
-use crate::driver::{FOREVER, options, raw, sliced, validate, wasm};
-use sandbox::instrument::{Instrumented, Options, instrument};
+use crate::driver::{FOREVER, Made, options, raw, sliced, wasm};
+use sandbox::instrument::{Options, instrument};
 use wasmi::Val;
 
-fn exact(program: &[u8]) -> Instrumented {
-    let made = instrument(program, &Options { bit_exact: true, ..options() });
-    let made = made.unwrap_or_else(|refusal| panic!("refused: {refusal}"));
-    validate(&made.wasm);
-    made
+fn exact(program: &[u8]) -> Made {
+    let made = Made::of(program, &Options { bit_exact: true, ..options() });
+    made.unwrap_or_else(|refusal| panic!("refused: {refusal}"))
 }
 
 /// A program whose argument is the payload of a NaN that it calculates with, as an engine might

@@ -1,6 +1,6 @@
 //! Modules that nobody would write, suspended at every turn.
 
-use crate::driver::{FOREVER, arguments, options, raw, sliced, validate};
+use crate::driver::{FOREVER, Made, arguments, options, raw, sliced, validate};
 use arbitrary::{Arbitrary, Unstructured};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -72,7 +72,7 @@ fn random_modules_do_what_they_did() {
     for seed in 0..modules() {
         let Some(program) = module(seed) else { continue };
         tried += 1;
-        let made = match instrument(&program, &options()) {
+        let made = match Made::of(&program, &options()) {
             Ok(made) => made,
             Err(refusal) => {
                 let said = refusal.to_string();
@@ -81,7 +81,6 @@ fn random_modules_do_what_they_did() {
                 continue;
             }
         };
-        validate(&made.wasm);
         let parsed = wasmi::Module::new(&wasmi::Engine::default(), &program[..]).expect("valid");
         let exports: Vec<String> = parsed
             .exports()

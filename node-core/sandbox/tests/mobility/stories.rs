@@ -1,6 +1,7 @@
 //! A task is suspended all the time, and comes to what it comes to undisturbed.
 
 use crate::engine::{Interpreted, Interpreter};
+use sandbox::instrument::Tuning;
 use sandbox::module::{Prepared, prepare};
 use sandbox::snapshot::{Encoded, Origin, Recorder, State, open, seal};
 use sandbox::{End, Engine, File, Limit, Limits, Outcome, Pace, Running, Slice, Task, run_task};
@@ -30,7 +31,9 @@ pub(crate) struct Made {
 }
 
 pub(crate) fn made(text: &str, task: &Task) -> Made {
-    let prepared = prepare(&wat::parse_str(text).expect("the test's program"), &task.limits, false).unwrap();
+    let prepared =
+        prepare(&wat::parse_str(text).expect("the test's program"), &task.limits, Tuning::Wasmer, false)
+            .unwrap();
     let mut engine = Interpreter::default();
     let module = engine.compile(&prepared).unwrap();
     Made { prepared, engine, module }

@@ -5,7 +5,7 @@ use super::{FD_WRITE, import, print, program};
 use crate::engine::{BrowserEngine, now_ms};
 use crate::instance::BrowserInstance;
 use js_sys::WebAssembly;
-use sandbox::instrument::Options;
+use sandbox::instrument::{Options, Tuning};
 use sandbox::module::{Prepared, prepare};
 use sandbox::snapshot::{Recorder, State, open, seal};
 use sandbox::{
@@ -37,7 +37,7 @@ struct Made {
 impl Made {
     fn of(text: &str) -> Made {
         let program = wat::parse_str(text).expect("the test's program");
-        let prepared = prepare(&program, &task().limits, false).expect("fit to run");
+        let prepared = prepare(&program, &task().limits, Tuning::V8, false).expect("fit to run");
         let mut engine = BrowserEngine::new().expect("an engine");
         let module = engine.compile(&prepared).expect("compiled");
         Made { engine, prepared, module }

@@ -19,7 +19,7 @@
 
 use super::{Emitter, Stop};
 use crate::instrument::helpers::HEADER;
-use crate::instrument::ir::{Body, Local};
+use crate::instrument::ir::{Body, Entry, Local, Scope};
 use wasm_encoder::{InstructionSink, MemArg};
 use wasmparser::ValType;
 
@@ -39,6 +39,8 @@ pub(super) struct FrameLayout {
     plans: Vec<Plan>,
     /// Places in the chain that points enter it at, rising.
     entries: Vec<usize>,
+    /// For each scope what its dispatch loads.
+    loads: Vec<Vec<Local>>,
 }
 
 /// How a point is saved.
@@ -51,7 +53,8 @@ struct Plan {
 }
 
 impl FrameLayout {
-    pub(super) fn of(body: &Body, live: &[Vec<Local>]) -> Result<FrameLayout, Stop> {
+    /// `stores_alone`: loops without a way in store what they save themselves.
+    pub(super) fn of(body: &Body, live: &[Vec<Local>], stores_alone: bool) -> Result<FrameLayout, Stop> {
         let mut points = vec![0u32; body.locals.len()];
         for local in live.iter().flatten() {
             points[*local as usize] += 1;
@@ -74,6 +77,16 @@ impl FrameLayout {
             place[*local as usize] = i;
         }
         let mut plans: Vec<Plan> = live.iter().map(|live| Plan::of(live, &chain, &place)).collect();
+        if stores_alone {
+            // The chain gets its values where all of a function come together: cranelift then
+            // spills them in loops that have registers enough (measured: a matrix product at 1.6).
+            for scope in body.scopes.iter().skip(1).filter(|scope| scope.entries.is_empty()) {
+                let (point, store) = (scope.point as usize, live.get(scope.point as usize));
+                if let (Some(plan), Some(store)) = (plans.get_mut(point), store) {
+                    *plan = Plan { store: store.clone(), clear: Vec::new(), enter: chain.len() };
+                }
+            }
+        }
         if let (Some(entry), Some(live)) = (plans.first_mut(), live.first()) {
             // At the entry all but parameters are zero.
             let dead = chain.iter().copied().filter(|local| *local < body.params && !live.contains(local));
@@ -82,7 +95,8 @@ impl FrameLayout {
         let mut entries: Vec<usize> = plans.iter().map(|plan| plan.enter).collect();
         entries.sort_unstable();
         entries.dedup();
-        Ok(FrameLayout { size: (HEADER + at).next_multiple_of(8), slots, chain, plans, entries })
+        let loads = body.scopes.iter().enumerate().map(|(i, scope)| loads(i, scope, body, live)).collect();
+        Ok(FrameLayout { size: (HEADER + at).next_multiple_of(8), slots, chain, plans, entries, loads })
     }
 
     fn offset(&self, local: Local) -> u32 {
@@ -209,16 +223,20 @@ impl Emitter<'_> {
         self.sink().local_get(fuel);
     }
 
-    /// Loads whatever any point of this function saves, and takes the frame.
-    pub(super) fn restore(&mut self) {
-        let (body, size, address) = (self.body, self.frame.size as i32, self.scratch[0]);
-        let (top, pop) = (self.context.globals.top, self.context.helpers.pop);
-        self.sink().global_get(top).i32_const(size).i32_sub().local_set(address);
-        for i in 0..self.frame.slots.len() {
-            let (local, offset) = self.frame.slots[i];
-            let place = place(HEADER + offset);
+    /// Takes the frame. It can be read until the next call.
+    pub(super) fn pop(&mut self) {
+        let (size, pop) = (self.frame.size as i32, self.context.helpers.pop);
+        self.sink().i32_const(size).call(pop);
+    }
+
+    /// Loads what a scope's dispatch needs.
+    pub(super) fn load(&mut self, scope: u32) {
+        let (body, frame) = (self.body, self.context.globals.frame);
+        for i in 0..self.frame.loads[scope as usize].len() {
+            let local = self.frame.loads[scope as usize][i];
+            let place = place(HEADER + self.frame.offset(local));
             let mut sink = self.sink();
-            sink.local_get(address);
+            sink.global_get(frame);
             match body.locals[local as usize] {
                 ValType::I32 => sink.i32_load(place),
                 ValType::I64 => sink.i64_load(place),
@@ -228,9 +246,34 @@ impl Emitter<'_> {
             };
             sink.local_set(local);
         }
-        self.sink().i32_const(size).call(pop);
     }
 }
+
+/// What a scope's dispatch loads: what is live where it leads, but for what is live at its own
+/// point and so was loaded on the way here. Nothing is loaded earlier than that: on its way to an
+/// inner loop it would pass, for the engine, through every round of the outer one.
+fn loads(number: usize, scope: &Scope, body: &Body, live: &[Vec<Local>]) -> Vec<Local> {
+    let at = |point: u32| live.get(point as usize).into_iter().flatten().copied();
+    let mut loads: Vec<Local> = if number == 0 { at(0).collect() } else { Vec::new() };
+    let mut point = scope.point + 1;
+    for entry in &scope.entries {
+        loads.extend(at(point));
+        point = match entry {
+            Entry::Call { .. } => point + 1,
+            Entry::Loop { scope, .. } => body.scopes[*scope as usize].end_point,
+        };
+    }
+    loads.sort_unstable();
+    loads.dedup();
+    if number > 0 {
+        let own: Vec<Local> = at(scope.point).collect();
+        loads.retain(|local| own.binary_search(local).is_err());
+    }
+    loads
+}
+
+/// Where a frame begins: the point.
+pub(super) const POINT: MemArg = MemArg { offset: 0, align: 2, memory_index: 0 };
 
 fn place(offset: u32) -> MemArg {
     MemArg { offset: offset.into(), align: 2, memory_index: 0 }

@@ -18,8 +18,8 @@
 //!       ...
 //!     end               ;; $before_loop
 //!     loop
+//!       if fuel < cost: dispatch if rewinding, else fuel -= cost, save, return
 //!       fuel -= cost
-//!       if fuel < 0: dispatch if rewinding, else save, return
 //!       ...
 //!     end
 //!   end
@@ -31,11 +31,12 @@
 //! Cold paths call nothing while locals are needed: V8 has no registers that survive a call, so
 //! one that can be called in a loop costs every round, though it never is.
 
+use super::Tuning;
 use super::adapters::Adapters;
 use super::fuel::{Charges, charges};
 use super::helpers::Helpers;
 use super::ir::{Body, Inst, Label, Local};
-use super::layout::{Globals, state};
+use super::layout::Globals;
 use super::operators;
 use super::types::encode;
 use frame::FrameLayout;
@@ -52,6 +53,7 @@ pub(super) struct Context<'a> {
     pub(super) frame_pages: u32,
     pub(super) stack_bytes: u32,
     pub(super) adapters: &'a Adapters,
+    pub(super) tuning: Tuning,
 }
 
 /// A function as it stands in the code section.
@@ -82,7 +84,7 @@ pub(super) fn emit(context: &Context<'_>, body: &Body, live: &[Vec<Local>]) -> R
         context,
         body,
         charges: charges(body),
-        frame: FrameLayout::of(body, live)?,
+        frame: FrameLayout::of(body, live, context.tuning == Tuning::Wasmer)?,
         code: Vec::new(),
         open: Vec::new(),
         depth_of: vec![0; body.labels.len()],
@@ -216,13 +218,6 @@ impl Emitter<'_> {
                 self.opened(Some(label));
             }
             Inst::Scope(scope) => self.scope(scope),
-            Inst::FastScope(scope) => self.fast_scope(scope),
-            Inst::SlowScope(scope) => self.slow_scope(scope),
-            Inst::Guard(label) => {
-                let (state, fuel, depth) = (self.context.globals.state, self.fuel, self.depth(label));
-                self.sink().local_get(fuel).i64_const(0).i64_ge_s().br_if(depth);
-                self.sink().global_get(state).i32_const(state::REWIND).i32_ne().br_if(depth);
-            }
             Inst::If(label) => {
                 let ty = self.body.labels[label as usize].ty;
                 self.sink().if_(ty);

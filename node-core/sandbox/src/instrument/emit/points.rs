@@ -1,6 +1,6 @@
 //! Resume points: where a function is suspended, and how it gets there again.
 
-use super::{Context, Emitter};
+use super::{Context, Emitter, frame};
 use crate::instrument::ir::Entry;
 use crate::instrument::layout::{Globals, state};
 use wasm_encoder::BlockType;
@@ -16,84 +16,78 @@ impl Emitter<'_> {
         if scope == 0 {
             self.entry();
         } else {
-            self.poll(scope, true);
+            self.poll(scope);
         }
-    }
-
-    pub(super) fn fast_scope(&mut self, scope: u32) {
-        let body = self.body;
-        for label in body.scopes[scope as usize].hoisted.iter().rev() {
-            if !body.labels[*label as usize].landing {
-                self.block(Some(*label));
-            }
-        }
-        self.poll(scope, false);
-    }
-
-    pub(super) fn slow_scope(&mut self, scope: u32) {
-        // Where the dispatch stands, so that what it jumps over is within.
-        for label in self.body.scopes[scope as usize].hoisted.iter().rev() {
-            self.block(Some(*label));
-        }
-        self.dispatch(scope, None);
     }
 
     fn entry(&mut self) {
         let Context { globals, stack_bytes, .. } = *self.context;
-        let (fuel, size) = (self.fuel, self.scratch[0]);
+        let fuel = self.fuel;
         let cost = self.charges.polls[0];
         if !self.body.suspends {
             self.charge(cost);
             return;
         }
+        let polls = self.body.scopes[0].polls;
         self.block(None);
         let run = self.open.len() - 1;
         self.sink().local_get(fuel).i64_const(cost).i64_sub().local_tee(fuel);
         self.sink().i64_const(0).i64_ge_s().br_if(0);
         self.sink().global_get(globals.state).i32_const(state::REWIND).i32_eq().if_(BlockType::Empty);
         self.open.push(None);
-        self.restore();
-        self.dispatch(0, Some(run));
+        self.pop();
+        self.dispatch(0, polls.then_some(run));
         self.end();
-        self.suspend(0, false);
+        if polls {
+            self.suspend(0, false);
+        }
         self.end();
-        if self.body.depth > 0 {
+        if let Some(deep) = self.body.deep {
             let (more, most) = (self.body.depth.min(DEEPEST), stack_bytes.min(DEEPEST));
             let mut sink = self.sink();
-            sink.global_get(globals.depth).i32_const(more as i32).i32_add().local_tee(size);
+            sink.global_get(globals.depth).i32_const(more as i32).i32_add().local_tee(deep);
             sink.i32_const(most as i32).i32_gt_u().if_(BlockType::Empty);
             sink.local_get(fuel).global_set(globals.fuel);
             sink.i32_const(state::TOO_DEEP).global_set(globals.state).unreachable().end();
-            sink.local_get(size).global_set(globals.depth);
+            sink.local_get(deep).global_set(globals.depth);
         }
     }
 
     /// Where the function returns: the fuel goes on top of its results.
     pub(super) fn exit(&mut self) {
         let (fuel, depth) = (self.fuel, self.context.globals.depth);
-        if self.body.depth > 0 {
+        // From what it was at the entry: what callees left in the global would have to be waited for.
+        if let Some(deep) = self.body.deep {
             let less = self.body.depth.min(DEEPEST) as i32;
-            self.sink().global_get(depth).i32_const(less).i32_sub().global_set(depth);
+            self.sink().local_get(deep).i32_const(less).i32_sub().global_set(depth);
         }
         self.sink().local_get(fuel);
     }
 
-    fn poll(&mut self, scope: u32, dispatches: bool) {
-        let fuel = self.fuel;
+    fn poll(&mut self, scope: u32) {
+        let (fuel, state) = (self.fuel, self.context.globals.state);
         let cost = self.charges.polls[scope as usize];
         let own = &self.body.scopes[scope as usize];
-        self.sink().local_get(fuel).i64_const(cost).i64_sub().local_tee(fuel);
-        self.sink().i64_const(0).i64_lt_s().if_(BlockType::Empty);
-        self.open.push(None);
-        if dispatches && !own.entries.is_empty() {
-            let state = self.context.globals.state;
-            self.sink().global_get(state).i32_const(state::REWIND).i32_eq().if_(BlockType::Empty);
+        let dispatches = !own.entries.is_empty();
+        if own.polls || dispatches {
+            // Compared before it is paid from: engines then need one register for it, in place, and
+            // not a second for what it was.
+            let needed = if own.polls { cost } else { 0 };
+            self.sink().local_get(fuel).i64_const(needed).i64_lt_s().if_(BlockType::Empty);
             self.open.push(None);
-            self.dispatch(scope, None);
+            if dispatches {
+                self.sink().global_get(state).i32_const(state::REWIND).i32_eq().if_(BlockType::Empty);
+                self.open.push(None);
+                self.dispatch(scope, None);
+                self.end();
+            }
+            if own.polls {
+                self.charge(cost);
+                self.suspend(own.point, false);
+            }
             self.end();
         }
-        self.suspend(own.point, false);
-        self.end();
+        self.charge(cost);
     }
 
     /// Jumps to where the frame was suspended, if that lies in this scope. Loops that were
@@ -101,12 +95,12 @@ impl Emitter<'_> {
     /// small loops have no way in from here.
     fn dispatch(&mut self, scope: u32, run: Option<usize>) {
         let own = &self.body.scopes[scope as usize];
-        let resume = self.context.globals.resume;
+        let taken = self.context.globals.frame;
         let first = own.point + u32::from(run.is_none());
-        let stubs = usize::from(run.is_some())
-            + own.entries.iter().filter(|entry| matches!(entry, Entry::Loop { .. })).count();
+        let polls = |entry: &Entry| matches!(entry, Entry::Loop { scope, .. } if self.body.scopes[*scope as usize].polls);
+        let stubs = usize::from(run.is_some()) + own.entries.iter().filter(|entry| polls(entry)).count();
+        self.load(scope);
         self.block(None);
-        let bad = self.open.len() - 1;
         for _ in 0..stubs {
             self.block(None);
         }
@@ -121,15 +115,16 @@ impl Emitter<'_> {
                 Entry::Call { landing } => depths.push(self.depth(landing)),
                 Entry::Loop { scope, landing } => {
                     let inner = &self.body.scopes[scope as usize];
-                    depths.extend(stub.next());
+                    // Nothing is ever suspended at a loop that does not poll.
+                    depths.push(if inner.polls { stub.next().unwrap_or(stubs as u32) } else { stubs as u32 });
                     let within = inner.end_point - inner.point - 1;
                     let landing = self.depth(landing);
                     depths.extend((0..within).map(|_| landing));
                 }
             }
         }
-        let default = (self.open.len() - 1 - bad) as u32;
-        self.sink().global_get(resume);
+        let default = stubs as u32;
+        self.sink().global_get(taken).i32_load(frame::POINT);
         if first > 0 {
             self.sink().i32_const(first as i32).i32_sub();
         }
@@ -141,7 +136,9 @@ impl Emitter<'_> {
             self.sink().br(depth);
         }
         for entry in &own.entries {
-            if let Entry::Loop { scope, landing } = *entry {
+            if let Entry::Loop { scope, landing } = *entry
+                && self.body.scopes[scope as usize].polls
+            {
                 self.end();
                 // Its poll has charged for this round already, and will again.
                 let cost = self.charges.polls[scope as usize];

@@ -105,8 +105,15 @@ impl Lowering<'_, '_> {
             _ => None,
         };
         let function = if let Operator::Call { function_index } = op { Some(*function_index) } else { None };
-        let mut site =
-            CallSite { start, end, function, indirect, passes_fuel: callee.counts, ..CallSite::default() };
+        let mut site = CallSite {
+            start,
+            end,
+            function,
+            indirect,
+            passes_fuel: callee.counts,
+            polls: callee.polls,
+            ..CallSite::default()
+        };
         if !callee.suspends {
             if !callee.counts {
                 self.pending = self.pending.saturating_add(callee.cost);

@@ -135,6 +135,9 @@ impl Lowering<'_, '_> {
         self.out.locals.splice(fuel..fuel, added);
         let callee = self.graph.function(index);
         (self.out.suspends, self.out.depth) = (callee.suspends, callee.depth);
+        if callee.depth > 0 {
+            self.out.deep = Some(self.out.local(ValType::I32));
+        }
         if self.survey.bit_exact {
             self.out.exact = Some([self.out.local(ValType::F32), self.out.local(ValType::F64)]);
         }
@@ -361,7 +364,6 @@ impl Lowering<'_, '_> {
 
     fn landing(&mut self, scope: u32) -> Label {
         let label = self.out.label(BlockType::Empty, Vec::new());
-        self.out.labels[label as usize].landing = true;
         self.close(label, scope);
         label
     }
