@@ -145,19 +145,14 @@ impl Stage {
         base: &[u8],
         relative: Option<&[u8]>,
     ) -> Result<(Running<WasmerInstance>, Recorder), Failure> {
-        let mut sealed = base.to_vec();
-        let bytes = snapshot::open(&KEY, &mut sealed).map_err(Failure::failed)?;
-        let base_bytes = bytes.len();
-        let mut state = State::read(bytes, &self.origin).map_err(Failure::failed)?;
-        if let Some(relative) = relative {
-            let mut sealed = relative.to_vec();
-            let bytes = snapshot::open(&KEY, &mut sealed).map_err(Failure::failed)?;
-            state = state.relative(bytes, &self.origin).map_err(Failure::failed)?;
-        }
+        let mut relative = relative.map(<[u8]>::to_vec);
+        let state = State::open(&KEY, &mut base.to_vec(), relative.as_deref_mut(), &self.origin)
+            .map_err(Failure::failed)?;
+        let checked = state.check().map_err(Failure::failed)?;
         let (engine, module) = &mut self.compilers[at];
         let layout = module.layout.clone().map_err(Failure::failed)?;
         let running = state.resume(engine, module, &layout, &self.task).map_err(not_started)?;
-        Ok((running, Recorder::resumed(state, base_bytes)))
+        Ok((running, Recorder::resumed(state, checked, base.len())))
     }
 }
 

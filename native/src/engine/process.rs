@@ -27,6 +27,8 @@ impl Process {
         };
         let mut child = Command::new(exe)
             .args(arguments)
+            // Snapshots are buffers as large as a task, used once: glibc takes them in large pages.
+            .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Interrupting the node from a terminal must leave it time to hand its work back.

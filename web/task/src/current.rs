@@ -5,7 +5,7 @@ use crate::instance::BrowserInstance;
 use js_sys::WebAssembly;
 use node_core::{BlobId, SealKey};
 use sandbox::instrument::Layout;
-use sandbox::snapshot::{Captured, Origin, Recorder, State, open, seal};
+use sandbox::snapshot::{Captured, Checked, Origin, Recorder, State, seal};
 use sandbox::wasi::Halt;
 use sandbox::{End, Limit, NotStarted, Outcome, Pace, Running, Slice};
 use std::sync::Arc;
@@ -65,9 +65,9 @@ impl Current {
             (Some(_), Err(why)) => Err(NotStarted::Snapshot(format!("cannot be of this program: {why}"))),
             (Some(from), Ok(layout)) => states(from, &key, &module.form.origin())
                 .map_err(NotStarted::Snapshot)
-                .and_then(|(state, base_bytes)| {
+                .and_then(|(state, checked, base_bytes)| {
                     let running = state.resume(engine, &module.compiled, layout, &task)?;
-                    Ok((running, Some(Recorder::resumed(state, base_bytes))))
+                    Ok((running, Some(Recorder::resumed(state, checked, base_bytes))))
                 }),
         };
         let (running, recorder) = begun.map_err(|not| match not {
@@ -155,27 +155,25 @@ impl Current {
     }
 }
 
-/// What a task goes on from, and how many bytes its whole part has.
+/// What a task goes on from, checked, and how many bytes its whole part has.
 ///
 /// Keepers and networks are not believed: everything is checked, in words that follow
 /// "its snapshot cannot be used: ".
-fn states(from: From, key: &SealKey, origin: &Origin) -> Result<(State, usize), String> {
+fn states(from: From, key: &SealKey, origin: &Origin) -> Result<(State, Checked, usize), String> {
     let (whole, relative) = match from.base {
         None => (from.bytes, None),
         Some(base) => (base, Some(from.bytes)),
     };
-    let mut sealed = Vec::from(whole);
-    let bytes = open(&key.0, &mut sealed).map_err(|bad| bad.to_string())?;
-    let base_bytes = bytes.len();
-    let mut state = State::read(bytes, origin).map_err(|bad| bad.to_string())?;
-    drop(sealed);
-    if let Some(relative) = relative {
-        let mut sealed = Vec::from(relative);
-        let bytes = open(&key.0, &mut sealed).map_err(|bad| bad.to_string())?;
-        state = state.relative(bytes, origin).map_err(|bad| bad.to_string())?;
-    }
+    let mut whole = Vec::from(whole);
+    let mut relative = relative.map(Vec::from);
+    let state = State::open(&key.0, &mut whole, relative.as_deref_mut(), origin);
+    let state = state.map_err(|bad| bad.to_string())?;
     if state.root() != from.root {
         return Err("it holds another state than its owner knows of".into());
     }
-    Ok((state, base_bytes))
+    let base_bytes = whole.len();
+    // The task's own memory comes next.
+    drop(whole);
+    let checked = state.check().map_err(|bad| bad.to_string())?;
+    Ok((state, checked, base_bytes))
 }

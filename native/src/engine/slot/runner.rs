@@ -9,7 +9,7 @@ use super::scribe::Scribe;
 use super::wasm::{Compiled, Compiler, WasmerEngine, WasmerInstance, cpu_us};
 use node_core::work::spec::BlobRef;
 use node_core::{EngineTask, NoSnapshot, SealKey, SnapshotRef};
-use sandbox::snapshot::{self, Origin, Recorder, State};
+use sandbox::snapshot::{Origin, Recorder, State};
 use sandbox::wasi::Halt;
 use sandbox::{End, File, Limit, NotStarted, Outcome, Pace, Running, Slice, Task};
 use std::ffi::OsStr;
@@ -235,19 +235,25 @@ fn resume(
     // The seal proves more than the name: that it was this unit's own runner who wrote it.
     let read = |blob: BlobRef| blobs.read_unchecked(blob.id).map_err(bad_snapshot);
     let base = from.base.unwrap_or(from.blob);
-    let mut sealed = read(base)?;
-    let bytes = snapshot::open(&key.0, &mut sealed).map_err(bad_snapshot)?;
-    let base_bytes = bytes.len();
-    let mut state = State::read(bytes, &origin).map_err(bad_snapshot)?;
-    drop(sealed);
-    if from.base.is_some() {
-        let mut sealed = read(from.blob)?;
-        let bytes = snapshot::open(&key.0, &mut sealed).map_err(bad_snapshot)?;
-        state = state.relative(bytes, &origin).map_err(bad_snapshot)?;
-    }
+    let mut whole = read(base)?;
+    let mut relative = from.base.map(|_| read(from.blob)).transpose()?;
+    let state = State::open(&key.0, &mut whole, relative.as_deref_mut(), &origin).map_err(bad_snapshot)?;
     if state.root() != from.root {
         return Err(bad_snapshot("it is another state than the one that was named"));
     }
-    let running = state.resume(engine, module, layout, task)?;
-    Ok((running, Recorder::resumed(state, base_bytes), base))
+    let base_bytes = whole.len();
+    drop((whole, relative));
+    // Both read all of its memory; nothing runs before both are done.
+    let (checked, running) = std::thread::scope(|scope| {
+        let check = std::thread::Builder::new().spawn_scoped(scope, || state.check());
+        let running = state.resume(engine, module, layout, task);
+        let checked = match check {
+            Ok(check) => check.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // No thread to be had.
+            Err(_) => state.check(),
+        };
+        (checked, running)
+    });
+    let checked = checked.map_err(bad_snapshot)?;
+    Ok((running?, Recorder::resumed(state, checked, base_bytes), base))
 }

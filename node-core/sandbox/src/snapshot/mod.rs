@@ -53,7 +53,7 @@ struct Registers {
     depth: i32,
     /// Pages of 64 KiB, those for frames included.
     memory_pages: u32,
-    /// Bytes of memory that count: behind it all is zero.
+    /// Bytes of memory that count.
     top: u32,
     /// Type and bits.
     globals: Vec<(u8, u128)>,
@@ -77,7 +77,7 @@ pub struct Encoded {
     pub fuel: u64,
 }
 
-/// A task that is to go on: read, checked, not yet in an engine.
+/// A task that is to go on: read, and not yet in an engine.
 pub struct State {
     registers: Registers,
     /// Of the base, if it is relative to one.
@@ -86,6 +86,20 @@ pub struct State {
     root: Root,
     /// The root of the whole snapshot that it came from.
     base: Root,
+    /// The registers of that, if this is relative to it.
+    base_registers: Option<Registers>,
+}
+
+/// Says that a state is what its root says, and spares whoever goes on from it some hashing.
+pub struct Checked(pages::Hashes);
+
+/// Why a task cannot go on from what was kept of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOpened {
+    #[error(transparent)]
+    Seal(#[from] BadSeal),
+    #[error(transparent)]
+    Snapshot(#[from] BadSnapshot),
 }
 
 /// Keeps the base of the next snapshot of one task.
@@ -107,8 +121,9 @@ impl Recorder {
 
     /// Of a task that goes on from `state`, whose whole part has so many bytes. What it takes next
     /// is relative to that.
-    pub fn resumed(state: State, base_bytes: usize) -> Recorder {
-        let State { registers, memory, base, .. } = state;
+    pub fn resumed(state: State, checked: Checked, base_bytes: usize) -> Recorder {
+        let State { registers, mut memory, base, .. } = state;
+        memory.remember(checked.0);
         Recorder { origin: registers.origin, memory, base: Some(base), base_bytes, renew: false }
     }
 
@@ -145,7 +160,7 @@ impl Recorder {
     pub fn encode(&mut self, captured: Captured) -> Encoded {
         let Captured { registers, changes } = captured;
         let base = changes.as_ref().and(self.base);
-        let root = self.memory.root(&registers, changes.as_ref());
+        let root = self.memory.root_now(&registers, changes.as_ref());
         let bytes = format::write(&registers, &root, base.as_ref(), &self.memory, changes.as_ref());
         if changes.is_none() {
             self.base = Some(root);
@@ -164,18 +179,30 @@ fn code(slot: &GlobalSlot) -> u8 {
 }
 
 impl State {
-    /// Reads a whole snapshot, and checks that it is one of the program, and that its root is
-    /// right.
+    /// Opens and reads what a task goes on from: a whole snapshot, and one that is relative to it if
+    /// there is one. Whether the root is right is left to [`State::check`].
+    pub fn open(
+        key: &[u8; 32],
+        whole: &mut [u8],
+        relative: Option<&mut [u8]>,
+        origin: &Origin,
+    ) -> Result<State, NotOpened> {
+        let state = State::read(open(key, whole)?, origin)?;
+        Ok(match relative {
+            Some(relative) => state.relative(open(key, relative)?, origin)?,
+            None => state,
+        })
+    }
+
+    /// Reads a whole snapshot of this program.
     pub fn read(bytes: &[u8], origin: &Origin) -> Result<State, BadSnapshot> {
         let parts = format::read(bytes, origin)?;
         if parts.base.is_some() {
             return Err(BadSnapshot::NeedsBase);
         }
-        let mut memory = Memory::of(&parts.pages, parts.registers.top)?;
-        if memory.root(&parts.registers, None) != parts.root {
-            return Err(BadSnapshot::Root);
-        }
-        Ok(State { registers: parts.registers, memory, changes: None, root: parts.root, base: parts.root })
+        let memory = Memory::of(&parts.pages, parts.registers.top)?;
+        let (registers, root) = (parts.registers, parts.root);
+        Ok(State { registers, memory, changes: None, root, base: root, base_registers: None })
     }
 
     /// Reads a snapshot that is relative to this one, which is whole.
@@ -184,12 +211,26 @@ impl State {
         if parts.base != Some(self.root) || self.changes.is_some() {
             return Err(BadSnapshot::OtherBase);
         }
-        let State { mut memory, base, .. } = self;
+        let State { memory, base, registers, .. } = self;
         let changes = Some(memory.changes(&parts.pages, parts.registers.top)?);
-        if memory.root(&parts.registers, changes.as_ref()) != parts.root {
-            return Err(BadSnapshot::Root);
+        let (base_registers, root) = (Some(registers), parts.root);
+        Ok(State { registers: parts.registers, memory, changes, root, base, base_registers })
+    }
+
+    /// Whether its root is right, and that of what it is relative to. It takes most of the time of
+    /// reading, and can be done beside [`State::resume`]: what comes of that is to be thrown away if
+    /// this refuses.
+    pub fn check(&self) -> Result<Checked, BadSnapshot> {
+        let hashes = self.memory.hashes();
+        let right = |registers: &Registers, changes: Option<&pages::Changes>, root| {
+            self.memory.root(registers, changes, |block| hashes.of(block)) == root
+        };
+        let base = self.base_registers.as_ref().is_none_or(|registers| right(registers, None, self.base));
+        if base && right(&self.registers, self.changes.as_ref(), self.root) {
+            Ok(Checked(hashes))
+        } else {
+            Err(BadSnapshot::Root)
         }
-        Ok(State { registers: parts.registers, memory, changes, root: parts.root, base })
     }
 
     pub fn root(&self) -> Root {

@@ -23,8 +23,17 @@ pub(super) struct Memory {
     hashes: Vec<Hash>,
 }
 
+/// The hash of every block of a memory.
+pub(super) struct Hashes(Vec<Hash>);
+
+impl Hashes {
+    pub(super) fn of(&self, block: usize) -> Hash {
+        self.0.get(block).copied().unwrap_or(Hash::Zero)
+    }
+}
+
 #[derive(Clone, Copy, Default)]
-enum Hash {
+pub(super) enum Hash {
     #[default]
     Unknown,
     /// All zero: not part of the state's hash, nor of a snapshot.
@@ -133,18 +142,45 @@ impl Memory {
         pages.filter(|(_, page)| !same(page, ZERO)).map(|(number, _)| number as u32)
     }
 
-    fn known(&mut self, block: usize) -> Hash {
-        let Some(known) = self.hashes.get_mut(block) else { return Hash::Zero };
-        if matches!(known, Hash::Unknown) {
-            let begin = (block * BLOCK * PAGE).min(self.bytes.len());
-            let end = (begin + BLOCK * PAGE).min(self.bytes.len());
-            *known = hash(&self.bytes[begin..end]);
+    fn block(&self, number: usize) -> &[u8] {
+        let begin = (number * BLOCK * PAGE).min(self.bytes.len());
+        &self.bytes[begin..(begin + BLOCK * PAGE).min(self.bytes.len())]
+    }
+
+    /// Of all blocks, anew.
+    pub(super) fn hashes(&self) -> Hashes {
+        Hashes((0..blocks(self.bytes.len())).map(|number| hash(self.block(number))).collect())
+    }
+
+    pub(super) fn remember(&mut self, hashes: Hashes) {
+        if hashes.0.len() == self.hashes.len() {
+            self.hashes = hashes.0;
         }
-        *known
+    }
+
+    /// Hashes what is not known.
+    fn complete(&mut self) {
+        for number in 0..self.hashes.len() {
+            if matches!(self.hashes[number], Hash::Unknown) {
+                self.hashes[number] = hash(self.block(number));
+            }
+        }
+    }
+
+    /// The same as [`Memory::root`] with the hashes that are known, and those that now become so.
+    pub(super) fn root_now(&mut self, registers: &Registers, changes: Option<&Changes>) -> Root {
+        self.complete();
+        self.root(registers, changes, |block| self.hashes.get(block).copied().unwrap_or(Hash::Zero))
     }
 
     /// The hash of the state of a task with these registers, and this memory with `changes`.
-    pub(super) fn root(&mut self, registers: &Registers, changes: Option<&Changes>) -> Root {
+    /// `known`: the hash of each block of this memory.
+    pub(super) fn root(
+        &self,
+        registers: &Registers,
+        changes: Option<&Changes>,
+        known: impl Fn(usize) -> Hash,
+    ) -> Root {
         let mut hasher = blake3::Hasher::new();
         let mut head = Vec::new();
         super::format::put_registers(&mut head, registers);
@@ -159,8 +195,8 @@ impl Memory {
             let is_own =
                 pages.end * PAGE <= self.bytes.len() && (pages.len() == BLOCK || self.bytes.len() == len);
             let hash = match next {
-                None if is_own => self.known(number),
-                Some((page, _)) if is_own && *page as usize >= pages.end => self.known(number),
+                None if is_own => known(number),
+                Some((page, _)) if is_own && *page as usize >= pages.end => known(number),
                 _ => {
                     block.clear();
                     for number in pages {
@@ -261,7 +297,8 @@ mod tests {
             Hash::Known(root) => Some(root),
             Hash::Zero | Hash::Unknown => None,
         };
-        (0..memory.hashes.len()).map(|block| root(memory.known(block))).collect()
+        memory.complete();
+        memory.hashes.iter().map(|hash| root(*hash)).collect()
     }
 
     #[test]

@@ -16,10 +16,16 @@ fn snapshots() -> (Vec<u8>, Vec<u8>) {
 }
 
 fn refusal(bytes: &[u8], origin: &Origin) -> BadSnapshot {
-    match State::read(bytes, origin) {
+    match read(bytes, origin) {
         Ok(_) => panic!("it was taken for a snapshot"),
         Err(bad) => bad,
     }
+}
+
+fn read(bytes: &[u8], origin: &Origin) -> Result<State, BadSnapshot> {
+    let state = State::read(bytes, origin)?;
+    state.check()?;
+    Ok(state)
 }
 
 #[test]
@@ -32,7 +38,7 @@ fn what_is_no_snapshot_of_this_program_is_refused_by_its_reason() {
     assert_eq!(refusal(&whole, &Origin { memory_limit: 1 << 20, ..origin.clone() }), BadSnapshot::OtherLimit);
     assert_eq!(refusal(&whole, &Origin { bit_exact: true, ..origin.clone() }), BadSnapshot::OtherLimit);
     assert_eq!(refusal(&relative, &origin), BadSnapshot::NeedsBase);
-    let state = State::read(&whole, &origin).unwrap();
+    let state = read(&whole, &origin).unwrap();
     assert_eq!(state.relative(&whole, &origin).err(), Some(BadSnapshot::OtherBase));
     for len in (0..whole.len()).step_by(7) {
         refusal(&whole[..len], &origin);
@@ -46,12 +52,12 @@ fn what_is_no_snapshot_of_this_program_is_refused_by_its_reason() {
 fn a_changed_bit_is_found() {
     let (whole, _) = snapshots();
     let origin = origin(&task());
-    let root = State::read(&whole, &origin).unwrap().root();
+    let root = read(&whole, &origin).unwrap().root();
     let mut found = 0;
     for at in 0..whole.len() {
         let mut changed = whole.clone();
         changed[at] ^= 1 << (at % 8);
-        match State::read(&changed, &origin) {
+        match read(&changed, &origin) {
             Err(_) => found += 1,
             Ok(state) => assert_eq!(state.root(), root),
         }
@@ -85,7 +91,7 @@ fn a_forged_state_harms_its_own_task_only() {
         let mut recorder = Recorder::new(origin(&task));
         spoiled(&mut running, spoil);
         let forged = taken(&mut recorder, &mut running).bytes;
-        let state = State::read(&forged, &origin(&task)).unwrap();
+        let state = read(&forged, &origin(&task)).unwrap();
         let layout = made.prepared.layout.clone().unwrap();
         match state.resume(&mut made.engine, &made.module, &layout, &task) {
             Ok(mut running) => {

@@ -120,7 +120,8 @@ fn a_task_that_is_moved_at_every_slice_ends_the_same() {
                 Some(base) => base,
                 None => bytes,
             };
-            recorder = Recorder::resumed(state, whole.len());
+            let checked = state.check().unwrap();
+            recorder = Recorder::resumed(state, checked, whole.len());
             base = Some(whole);
             stayed.push((snapshot.fuel, snapshot.root));
         };

@@ -62,7 +62,9 @@ impl Made {
 fn state_of(recorder: &mut Recorder, running: &mut Running<BrowserInstance>) -> State {
     let captured = recorder.capture(running).expect("suspended");
     let bytes = recorder.encode(captured).bytes;
-    State::read(&bytes, &FORM.origin()).expect("a snapshot")
+    let state = State::read(&bytes, &FORM.origin()).expect("a snapshot");
+    state.check().expect("the right root");
+    state
 }
 
 #[wasm_bindgen_test]
