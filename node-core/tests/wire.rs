@@ -149,7 +149,7 @@ fn checkpoint_examples() -> Vec<Message> {
         ToOwner::Immobile { unit, reason: reason() },
         ToOwner::Resumed { unit },
         ToOwner::Unusable { lease: 3, unit, version, reason: reason() },
-        ToOwner::Returned { units: vec![(unit, Some(made))] },
+        ToOwner::Returned { units: vec![(unit, 4, Some(made))] },
         ToOwner::NeedKeepers { job, lost: vec![(NodeId([4; 32]), reason())] },
         ToOwner::Kept { unit, version },
         ToOwner::Holding { units: vec![unit] },

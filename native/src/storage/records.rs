@@ -21,6 +21,7 @@ fn definition(table: Table) -> Definition {
         Table::Jobs => "jobs",
         Table::Results => "results",
         Table::Checkpoints => "checkpoints",
+        Table::Left => "left",
     })
 }
 
@@ -58,11 +59,13 @@ impl Records {
                 let mut jobs = transaction.open_table(definition(Table::Jobs))?;
                 let mut results = transaction.open_table(definition(Table::Results))?;
                 let mut checkpoints = transaction.open_table(definition(Table::Checkpoints))?;
+                let mut left = transaction.open_table(definition(Table::Left))?;
                 for Write { table, key, value } in writes {
                     let table = match table {
                         Table::Jobs => &mut jobs,
                         Table::Results => &mut results,
                         Table::Checkpoints => &mut checkpoints,
+                        Table::Left => &mut left,
                     };
                     match value {
                         Some(value) => drop(table.insert(&key[..], &value[..])?),

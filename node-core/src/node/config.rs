@@ -93,6 +93,9 @@ pub struct Bounds {
     /// Units whose checkpoints a node keeps. Our choice: 2 MB of state, and a list of them fits
     /// half a frame.
     pub kept_units: usize,
+    /// Bytes of snapshots of the node's own runs that outlive the node, so that its next life may
+    /// go on from them. None by default: others keep them.
+    pub left_bytes: u64,
 }
 
 impl Default for Bounds {
@@ -107,6 +110,7 @@ impl Default for Bounds {
             kept_bytes: 16 << 30,
             kept_bytes_per_owner: 12 << 30,
             kept_units: 10_000,
+            left_bytes: 0,
         }
     }
 }

@@ -131,6 +131,8 @@ pub enum Table {
     Results,
     /// Job id, big-endian unit index → where the unit stands, as its owner knows.
     Checkpoints,
+    /// The same key → where the unit stood here, as its runner knows ([`crate::work::runner::left`]).
+    Left,
 }
 
 /// One change; `None` removes the key.

@@ -48,6 +48,8 @@ const OF_STORE: u64 = 2 << 56;
 const OF_JOBS_SCAN: u64 = 3 << 56;
 const OF_RESULTS_SCAN: u64 = 4 << 56;
 const OF_CHECKPOINTS_SCAN: u64 = 5 << 56;
+const OF_RUNNER: u64 = 6 << 56;
+const OF_LEFT_SCAN: u64 = 7 << 56;
 const TAG: u64 = 0xff << 56;
 
 impl Node {
@@ -67,12 +69,16 @@ impl Node {
             self.push(Step::Client, client::Command::OwnerUp(self.me));
             self.scan(OF_JOBS_SCAN, None, host);
         }
+        if self.config.limits.left_bytes > 0 {
+            self.scan(OF_LEFT_SCAN, None, host);
+        }
     }
 
     fn scan(&self, of: u64, after: Option<Vec<u8>>, host: &mut impl Host) {
         let table = match of {
             OF_JOBS_SCAN => Table::Jobs,
             OF_RESULTS_SCAN => Table::Results,
+            OF_LEFT_SCAN => Table::Left,
             _ => Table::Checkpoints,
         };
         host.storage(StorageRequest::Scan { token: Token(of), table, after, limit: SCAN });
@@ -233,17 +239,24 @@ impl Node {
                     what: format!("the gateway's records cannot be read, and it takes no jobs: {error}"),
                 })
             }
+            (OF_RUNNER | OF_LEFT_SCAN, Err(error)) => host.event(NodeEvent::Trouble {
+                what: format!("what units leave here for after a restart is not kept: {error}"),
+            }),
             _ => {}
         }
     }
 
     fn scanned(&mut self, of: u64, entries: Vec<(Vec<u8>, Bytes)>, host: &mut impl Host) {
+        let last = entries.last().map(|(key, _)| key.clone()).filter(|_| entries.len() >= SCAN as usize);
         let command = match of {
+            OF_LEFT_SCAN => {
+                self.push(Step::Runner, runner::Command::Restore(entries));
+                return last.into_iter().for_each(|after| self.scan(of, Some(after), host));
+            }
             OF_JOBS_SCAN => owner::Command::RestoreJobs,
             OF_RESULTS_SCAN => owner::Command::RestoreResults,
             _ => owner::Command::RestoreCheckpoints,
         };
-        let last = entries.last().map(|(key, _)| key.clone()).filter(|_| entries.len() >= SCAN as usize);
         if !entries.is_empty() {
             self.push(Step::Owner, command(entries));
         }
@@ -491,6 +504,9 @@ impl Node {
                 self.push(Step::Store, store::Command::Release { ticket: passing(number) });
             }
             Event::Check { blobs } => self.push(Step::Store, store::Command::Check { blobs }),
+            Event::Commit { ticket, writes } => {
+                host.storage(StorageRequest::Commit { token: Token(OF_RUNNER | ticket), writes });
+            }
             Event::Reach(contact) => self.reach(contact, true, host),
             Event::Snapshot { run, stop } => host.engine(EngineRequest::Snapshot { run, stop }),
             Event::Pause { run, paused } => host.engine(EngineRequest::Pause { run, paused }),

@@ -46,8 +46,9 @@ pub enum ToOwner {
     GoesOn { unit: UnitId },
     /// The unit cannot go on from this checkpoint; it is not the unit's fault.
     Unusable { lease: Lease, unit: UnitId, version: Version, reason: String },
-    /// Units of a lease that was lost, with their newest checkpoints: are they still wanted here?
-    Returned { units: Vec<(UnitId, Option<Made>)> },
+    /// Units of a lease that was lost, or of an earlier life of the node, with the number of their
+    /// grant and their newest checkpoints: are they still wanted here?
+    Returned { units: Vec<(UnitId, u32, Option<Made>)> },
     /// These keepers of the job's units here do not answer or refuse, with the reasons; fewer than
     /// there should be are left.
     NeedKeepers { job: JobId, lost: Vec<(NodeId, String)> },

@@ -252,7 +252,7 @@ fn strangers_move_forget_and_record_nothing() {
         for message in [
             ToOwner::Checkpoints { made: vec![made.clone()] },
             ToOwner::Suspended { lease, attempt: 1, unit: unit_id, made: Some(made.clone()) },
-            ToOwner::Returned { units: vec![(unit_id, Some(made.clone()))] },
+            ToOwner::Returned { units: vec![(unit_id, u32::MAX, Some(made.clone()))] },
             ToOwner::Unusable { lease, unit: unit_id, version, reason: "x".repeat(10_000) },
             ToOwner::Resumed { unit: unit_id },
             ToOwner::Immobile { unit: unit_id, reason: String::new() },

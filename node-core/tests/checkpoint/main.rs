@@ -3,5 +3,6 @@
 mod hostile;
 mod losses;
 mod moving;
+mod returning;
 mod support;
 mod swarm;

@@ -3,6 +3,7 @@
 
 use crate::support::{A_MINUTE, losses_by_node};
 use node_core::ids::{JobId, UnitId};
+use node_core::node::config::Bounds;
 use node_core::work::spec::{CheckpointEvery, OnLoss};
 use node_core::{Command, Config, NodeInput, Platform};
 use sandbox::{Outcome, Task};
@@ -42,7 +43,10 @@ impl Life {
             let guest = n > 3 && world.rng.below(4) == 0;
             let platform = if guest { Platform::Browser } else { Platform::Native };
             let slots = 1 + world.rng.below(2) as u32;
-            world.add(Config { slots, platform, port: port.filter(|_| !guest), ..Config::default() });
+            // Some come back with what they had.
+            let left_bytes = if n % 2 == 1 { 1 << 20 } else { 0 };
+            let (port, limits) = (port.filter(|_| !guest), Bounds { left_bytes, ..Bounds::default() });
+            world.add(Config { slots, platform, port, limits, ..Config::default() });
             world.nodes[n].mips = 500 + world.rng.below(4) as u32 * 1000;
             let large = if world.rng.below(8) == 0 { 900_000 } else { 20_000 };
             let whole = 500 + world.rng.below(large) as usize;
@@ -230,6 +234,13 @@ impl Life {
         }
         let records = self.world.nodes[0].disk.rows(node_core::Table::Checkpoints);
         assert_eq!(records, 0, "seed {seed}: records are left");
+        // A disk that was full does not forget either, until its node's next life.
+        if !self.kinds.iter().any(|kind| matches!(kind, 10 | 12)) {
+            for at in 1..self.world.nodes.len() {
+                let left = self.world.nodes[at].disk.rows(node_core::Table::Left);
+                assert_eq!(left, 0, "seed {seed}: node {at} has left something");
+            }
+        }
     }
 }
 

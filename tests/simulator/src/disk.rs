@@ -5,7 +5,7 @@ use node_core::work::spec::UnitResult;
 use node_core::{BlobId, JobId, StorageReply, StorageRequest, Table, Token, Write};
 use std::collections::BTreeMap;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Disk {
     tables: BTreeMap<(Table, Vec<u8>), Bytes>,
     blobs: BTreeMap<BlobId, Bytes>,
@@ -19,6 +19,7 @@ pub struct Disk {
     pub commits: u64,
 }
 
+#[derive(Clone)]
 enum Unsynced {
     Rows(Vec<Write>),
     /// Readable already, but gone if the machine stops now.

@@ -260,24 +260,36 @@ impl Owner {
         self.write_record(unit, cx);
     }
 
-    /// A runner whose lease was lost asks which of its units are still wanted there.
+    /// A runner whose lease was lost, or that began anew, asks which of its units are still wanted
+    /// there.
     pub(super) fn returned(
         &mut self,
         from: NodeId,
-        units: Vec<(UnitId, Option<Made>)>,
+        units: Vec<(UnitId, u32, Option<Made>)>,
         cx: &mut Cx<'_, Self>,
     ) {
         if !self.is_ready() {
             // It is heard again with its next heartbeat.
             return;
         }
+        // Who runs what it was granted does not ask for it: that was an earlier life of the node.
+        let of_now = |unit: UnitId| self.jobs.get(&unit.job)?.slot(unit.index).map(|slot| slot.attempts);
+        let anew = |(unit, attempt, _): &&(UnitId, u32, _)| {
+            self.is_placed(*unit, from) && of_now(*unit) == Some(*attempt)
+        };
+        let anew: Vec<Option<Made>> = units.iter().filter(anew).map(|(.., made)| made.clone()).collect();
+        if !anew.is_empty() {
+            // What it has brought along is not lost.
+            anew.into_iter().flatten().for_each(|made| self.note(from, made, &[from], cx));
+            self.lease_lost(from, "began anew", cx);
+        }
         let mut over = Vec::new();
-        for (unit, made) in units {
+        for (unit, attempt, made) in units {
             match self.state_of(unit) {
                 Some(SlotState::Waiting | SlotState::Away) => {
                     if let Some(made) = made.filter(|made| made.unit == unit) {
                         // An owner that lost its records learns again how often it was placed.
-                        let attempt = made.checkpoint.version.attempt.min(ATTEMPTS_MAX);
+                        let attempt = attempt.max(made.checkpoint.version.attempt).min(ATTEMPTS_MAX);
                         if let Some(job) = self.jobs.get_mut(&unit.job) {
                             job.attempted(unit.index, attempt);
                         }

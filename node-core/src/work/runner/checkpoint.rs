@@ -256,6 +256,7 @@ impl Runner {
             let mut spare: Vec<u64> = before.into_iter().filter(|old| !after.contains(old)).collect();
             spare.dedup();
             spare.into_iter().for_each(|ticket| cx.emit(Event::ReleaseSnapshot { ticket }));
+            self.leave(id, cx);
             self.offer_to_keepers(id, cx);
             self.ask_for_keepers(id, cx);
         }

@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod engage;
+pub mod left;
 mod moving;
 mod offer;
 mod outbox;
@@ -17,7 +18,7 @@ use crate::checkpoint::{Resume, Source};
 use crate::discovery::Offer;
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::node::config::Config;
-use crate::node::host::{EngineTask, NoSnapshot, RunId, SealKey, Taken};
+use crate::node::host::{EngineTask, NoSnapshot, RunId, SealKey, Taken, Write};
 use crate::overlay::contact::Contact;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
@@ -45,6 +46,7 @@ pub struct Runner {
     ready: VecDeque<UnitId>,
     runs: BTreeMap<RunId, UnitId>,
     owners: LiteMap<NodeId, Box<Ledger>>,
+    left: left::Left,
     tickets: BTreeMap<u64, Ticket>,
     next: u64,
     pace: offer::Pace,
@@ -112,6 +114,8 @@ enum Ticket {
     Unit(UnitId),
     /// What it goes on from.
     Resume(UnitId),
+    /// What an earlier life left of it.
+    Left(UnitId),
     /// A snapshot of it, being stored.
     Snapshot(UnitId, Box<checkpoint::Fresh>),
     /// Outputs of a unit, being stored before the result is reported.
@@ -145,6 +149,10 @@ pub enum Timer {
     Keepers,
     /// What is not handed on by now is given back.
     Drained,
+    /// Owners have not said what becomes of what an earlier life left.
+    Left,
+    /// They are not waited for any longer.
+    LeftOver,
 }
 
 #[derive(Clone, Debug)]
@@ -152,6 +160,8 @@ pub enum Command {
     /// A gateway is connected (or is this node): it may have work.
     OwnerUp(NodeId),
     SetSlots(u32),
+    /// What an earlier life has written down.
+    Restore(Vec<(Vec<u8>, Bytes)>),
     Drain,
     /// Slots that count as busy without a unit.
     Occupy {
@@ -240,6 +250,11 @@ pub enum Event {
     Check {
         blobs: Vec<BlobId>,
     },
+    /// Write this down; only a failure is answered.
+    Commit {
+        ticket: u64,
+        writes: Vec<Write>,
+    },
     /// A keeper that this node has something to say to.
     Reach(Contact),
     Slots(u32),
@@ -289,6 +304,8 @@ impl Protocol for Runner {
             Input::Timer(Timer::Snapshots) => self.look_for_due(cx),
             Input::Timer(Timer::Keepers) => self.ask_keepers_again(cx),
             Input::Timer(Timer::Drained) => self.drained(cx),
+            Input::Timer(Timer::Left) => self.ask_after_left(cx),
+            Input::Timer(Timer::LeftOver) => self.left_over(cx),
             Input::Timer(Timer::Heartbeat(owner)) => self.beat(owner, cx),
             Input::Timer(Timer::Retry(owner)) => self.report_again(owner, cx),
             Input::Timer(Timer::Report(owner)) => self.report(owner, cx),
@@ -298,6 +315,7 @@ impl Protocol for Runner {
             Input::Timer(Timer::Disengage(owner)) => self.disengage(owner, cx),
             Input::Command(Command::OwnerUp(owner)) => self.owner_up(owner, cx),
             Input::Command(Command::SetSlots(slots)) => self.set_slots(slots, cx),
+            Input::Command(Command::Restore(entries)) => self.restore(entries, cx),
             Input::Command(Command::Drain) => self.drain(cx),
             Input::Command(Command::Occupy { owner, slots }) => self.engaged.occupy(owner, slots),
             Input::Command(Command::Findable(findable)) => self.engaged.findable = findable,
@@ -343,6 +361,7 @@ impl Protocol for Runner {
                 "an owner's ledger counts its units"
             );
         }
+        assert!(self.left.bytes() <= self.config.limits.left_bytes, "what stays for a next life is bounded");
     }
 }
 
@@ -357,6 +376,7 @@ impl Runner {
             ready: VecDeque::new(),
             runs: BTreeMap::new(),
             owners: LiteMap::new(),
+            left: left::Left::default(),
             tickets: BTreeMap::new(),
             next: 1,
             pace: offer::Pace::default(),

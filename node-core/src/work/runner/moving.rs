@@ -64,6 +64,7 @@ impl Runner {
             if known.is_some_and(|unit| !matches!(unit.state, UnitState::Ended)) {
                 self.remove(*id, cx);
             }
+            self.left_unwanted(from, *id, cx);
         }
     }
 
@@ -174,11 +175,13 @@ impl Runner {
         }
     }
 
-    /// A lease is over, and this node was perhaps only cut off: asks where its units are wanted.
+    /// A lease is over, and this node was perhaps only cut off, or began anew: asks where its units
+    /// are wanted.
     pub(super) fn ask_after(&mut self, owner: NodeId, lease: Lease, cx: &mut Cx<'_, Self>) {
         let its = self.units.iter().filter(|(_, unit)| unit.owner == owner && unit.lease <= lease);
         let held = its.filter(|(_, u)| matches!(u.state, UnitState::Running { .. } | UnitState::Suspended));
-        let units: Vec<_> = held.map(|(id, unit)| (*id, unit.made(*id))).collect();
+        let held = held.map(|(id, unit)| (*id, unit.attempt, unit.made(*id)));
+        let units: Vec<_> = held.chain(self.left_for(owner)).collect();
         for units in units.chunks(RETURNED_MAX) {
             Self::to_owner(owner, ToOwner::Returned { units: units.to_vec() }, cx);
         }
@@ -208,6 +211,11 @@ impl Runner {
         let stuck =
             |id: &UnitId| self.units.get(id).is_some_and(|unit| matches!(unit.state, UnitState::Suspended));
         let stuck: Vec<UnitId> = all.into_iter().filter(stuck).collect();
-        stuck.into_iter().for_each(|id| self.remove(id, cx));
+        for id in stuck {
+            // What nobody has fetched stays for the next life.
+            let left = self.left.spare(id);
+            self.remove(id, cx);
+            self.left.stays(id, left);
+        }
     }
 }

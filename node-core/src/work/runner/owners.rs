@@ -60,6 +60,7 @@ impl Runner {
             self.beat(owner, cx);
         }
         self.report_again(owner, cx);
+        self.ask_after(owner, 0, cx);
     }
 
     pub(super) fn owner_down(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {

@@ -1,6 +1,6 @@
 //! Units come in, get their blobs, and go to the engine in order.
 
-use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState};
+use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState, left};
 use crate::checkpoint::KEEPERS;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::node::host::{EngineTask, RunId};
@@ -64,15 +64,15 @@ impl Runner {
                     declined.push(unit);
                     continue;
                 }
+                let again = left::Again::of(&grant);
                 if self.is_ahead(unit, &grant) {
                     self.take_anew(owner, lease, unit, grant, cx);
-                    continue;
-                }
-                if self.units.contains_key(&unit) {
+                } else if self.units.contains_key(&unit) {
                     self.given_again(unit, lease, grant, cx);
-                    continue;
+                } else {
+                    self.take(owner, lease, unit, grant, cx);
                 }
-                self.take(owner, lease, unit, grant, cx);
+                self.left_again(unit, again, cx);
             }
             if self.jobs.get(&id).is_some_and(|job| job.units == 0) {
                 self.drop_job(id, cx);
@@ -158,6 +158,7 @@ impl Runner {
             (Ticket::Unit(id), Err(error)) => {
                 self.give_back(vec![id], &format!("it could not get the unit's input: {error}"), true, cx);
             }
+            (Ticket::Left(id), result) => self.left_came(id, result, cx),
             (Ticket::Resume(id), result) => self.resume_came(id, ticket, result, cx),
             (Ticket::Snapshot(id, fresh), stored) => self.snapshot_kept(id, *fresh, ticket, stored, cx),
             (Ticket::Outputs(id, result), stored) => self.outputs_kept(id, *result, stored, ticket, cx),
@@ -188,6 +189,7 @@ impl Runner {
     /// Forgets a unit, whatever it is doing.
     pub(super) fn remove(&mut self, id: UnitId, cx: &mut Cx<'_, Self>) {
         let Some(unit) = self.units.remove(&id) else { return };
+        self.leave_nothing(id, cx);
         match unit.state {
             UnitState::Running { run, .. } => {
                 self.runs.remove(&run);
