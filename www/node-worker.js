@@ -1,12 +1,16 @@
 // The node, in a Worker of its own. The page that creates it passes on what its person wants.
 import init, { WebNode } from "/pkg/web_node.js";
+import { takeUp } from "/left.js";
 
 const loaded = init();
+let left = null;
 let node = null;
 
 const does = {
-  start({ gateway, slots, share, name, invite }) {
-    node ??= new WebNode(gateway, slots, name, invite);
+  async start({ gateway, slots, share, name, invite }) {
+    const kept = await left;
+    if (kept) postMessage({ type: "named", name: kept.name });
+    node ??= new WebNode(gateway, slots, name, invite, kept);
     if (share) node.set_share(share);
   },
   slots({ n }) {
@@ -24,7 +28,13 @@ const does = {
 // What throws here has left the node in an unknown state: the page starts another Worker.
 const fatal = (error) => postMessage({ type: "fatal", message: error?.message ?? String(error) });
 
-self.onmessage = ({ data }) => loaded.then(() => does[data.type](data)).catch(fatal);
+// One after the other: nothing is said to a node that is still starting.
+let turn = loaded;
+self.onmessage = ({ data }) => {
+  // While the program loads.
+  if (data.type === "start") left ??= takeUp(data.last);
+  turn = turn.then(() => does[data.type](data)).catch(fatal);
+};
 self.onunhandledrejection = ({ reason }) => fatal(reason);
 self.onerror = (message) => fatal(message);
 loaded.catch(fatal);

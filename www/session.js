@@ -16,6 +16,18 @@ const IN_A_HURRY = 300;
 
 const NO_WORK = { slots: 0, busy: 0, queued: 0, units_done: 0, units_failed: 0, cpu_us: 0, current: [], idle_reason: null };
 
+/** The name under which this tab left things when it was loaded before (`left.js`); a tab may be denied to keep it. */
+const lastName = () => tryStorage(() => sessionStorage.getItem("manyhands-name"));
+const rememberName = (name) => tryStorage(() => sessionStorage.setItem("manyhands-name", name));
+
+function tryStorage(use) {
+  try {
+    return use();
+  } catch {
+    return null;
+  }
+}
+
 /**
  * Phases: `off`, `starting`, `connecting`, `connected`, `offline`, `rejected`, `restarting`,
  * `failed` (gave up), `stopping`. Fires "change" whenever something that is shown changed.
@@ -122,7 +134,7 @@ export class Session extends EventTarget {
       if (worker !== this.#worker) return;
       this.#failed(event.message || "Its program could not be loaded from the gateway.");
     };
-    worker.postMessage({ type: "start", ...this.#options });
+    worker.postMessage({ type: "start", ...this.#options, last: lastName() });
     this.#timer = setTimeout(() => this.#failed(`It gave no sign of life for ${FIRST_WORD / 1000} s after its start.`), FIRST_WORD);
   }
 
@@ -140,6 +152,8 @@ export class Session extends EventTarget {
           this.failure = null;
         }
         return this.#set(message.state, message.detail ?? "");
+      case "named":
+        return rememberName(message.name);
       case "stopped":
         return this.phase === "stopping" ? this.#ended() : undefined;
       case "fatal":

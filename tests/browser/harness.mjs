@@ -128,12 +128,23 @@ export class Swarm {
   /** A tab that gives `slots` slots, connected. */
   async donor(name, slots = 1) {
     const page = await this.tab();
+    await this.give(page, name, slots);
+    return page;
+  }
+
+  /** Another tab of the browser profile that has this one open. */
+  async beside(other) {
+    const page = await other.context().newPage();
+    await page.goto(this.url);
+    return page;
+  }
+
+  async give(page, name, slots = 1) {
     await page.getByText("Name this tab").click();
     await page.getByLabel("Name of this tab").fill(name);
     const slider = page.getByRole("slider");
     if (await slider.isEnabled()) await slider.fill(String(slots));
     await page.getByRole("button", { name: "Start", exact: true }).click();
-    return page;
   }
 
   /** What the API answers; an answer that is no success is an error. */

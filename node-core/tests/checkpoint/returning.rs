@@ -61,7 +61,7 @@ fn a_page_that_is_loaded_again_goes_on_with_its_unit() {
         world.kill(page);
         world.run_for(Duration::from_millis(away));
         start(&mut world, page);
-        world.run_until(A_MINUTE, "it goes on", |w| beginnings(w).len() > 1);
+        world.run_until(Duration::from_secs(1), "it goes on", |w| beginnings(w).len() > 1);
         let lost = losses(&world);
         assert!(lost.len() == 1 && lost[0] <= BOUND, "{lost:?} after {away} ms");
         ends(&mut world, job, page);
@@ -82,7 +82,7 @@ fn it_takes_its_unit_back_though_others_have_room() {
     world.kill(page);
     world.run_for(Duration::from_millis(300));
     start(&mut world, page);
-    world.run_until(A_MINUTE, "it goes on", |w| beginnings(w).len() > 1);
+    world.run_until(Duration::from_secs(1), "it goes on", |w| beginnings(w).len() > 1);
     assert_eq!(runner(&world, job), Some(page), "its owner had not given it up");
     ends(&mut world, job, page);
     assert_eq!(beginnings(&world).len(), 2);
@@ -151,6 +151,8 @@ fn the_newer_counts_whether_it_lies_here_or_with_a_keeper() {
     world.kill(page);
     world.nodes[page].disk = earlier;
     start(&mut world, page);
+    world.run_until(Duration::from_secs(1), "it goes on", |w| beginnings(w).len() > 1);
+    assert_eq!(world.nodes[page].disk.rows(Table::Left), 0, "what is older is forgotten");
     ends(&mut world, job, page);
     assert!(losses(&world).iter().all(|lost| *lost <= BOUND), "{:?}", losses(&world));
 
@@ -208,6 +210,24 @@ fn owner_and_page_come_back_in_any_order() {
 }
 
 #[test]
+fn an_owner_that_is_still_starting_is_asked_again() {
+    let mut world = world(75, 0);
+    let page = page(&mut world);
+    let job = running(&mut world, page);
+    world.nodes[0].disk.full = true;
+    world.run_for(Duration::from_secs(12));
+    world.kill(page);
+    world.crash(0);
+    world.nodes[0].disk.full = false;
+    world.nodes[0].disk.slow = 300_000;
+    world.start(0);
+    start(&mut world, page);
+    assert!(!world.node(0).is_ready());
+    ends(&mut world, job, page);
+    assert!(beginnings(&world)[1] > 10.0, "it has the newest: {:?}", beginnings(&world));
+}
+
+#[test]
 fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
     let mut world = world(69, 0);
     // Snapshots of 2,000 bytes, later ones with their base: of three units, one or two fit.
@@ -215,8 +235,10 @@ fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
     let job = job(&mut world, 3);
     world.run_until(A_MINUTE, "all have checkpoints", |w| (0..3).all(|n| unit(w, job, n).checkpoints >= 2));
     world.run_for(Duration::from_millis(500));
-    let rows = world.nodes[page].disk.rows(Table::Left);
-    assert!((1..3).contains(&rows), "{rows} are kept");
+    let kept = |w: &World| w.nodes[page].disk.keys(Table::Left).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let before = kept(&world);
+    assert!((1..3).contains(&before.len()), "{before:?} are kept");
+    world.run_until(Duration::from_secs(3), "others take their place", |w| kept(w) != before);
     world.kill(page);
     start(&mut world, page);
     done(&mut world, job, 3);
@@ -247,7 +269,8 @@ fn a_page_that_drained_and_reached_nobody_has_it_still() {
     world.drive(page, NodeInput::Command(Command::Drain));
     world.run_until(A_MINUTE, "it is suspended", |w| w.node(page).work(w.now).busy == 0);
     world.part(&[page]);
-    world.run_for(Duration::from_millis(300));
+    world.run_for(Duration::from_secs(8));
+    assert!(world.node(page).is_drained());
     world.kill(page);
     world.heal();
     start(&mut world, page);

@@ -155,6 +155,10 @@ impl Disk {
         self.blobs.iter().map(|(id, bytes)| (*id, bytes.len() as u64))
     }
 
+    pub fn keys(&self, table: Table) -> impl Iterator<Item = &[u8]> + '_ {
+        self.tables.keys().filter(move |(of, _)| *of == table).map(|(_, key)| &key[..])
+    }
+
     /// How many entries a table has.
     pub fn rows(&self, table: Table) -> usize {
         self.tables.keys().filter(|(of, _)| *of == table).count()

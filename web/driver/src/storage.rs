@@ -1,13 +1,23 @@
-//! A browser node's storage: blobs in memory, bounded. Records are not kept: a page owns no
-//! jobs, and what it computed is durable with the owner before it is forgotten here.
+//! A browser node's storage: blobs in memory, bounded. A page owns no jobs, and what it computed is
+//! durable with the owner before it is forgotten here. So the only records are those of what it
+//! leaves for when it is loaded again; they outlive the page, and the blobs that they name with them
+//! ([`Changes`]).
 
 use bytes::Bytes;
-use node_core::{BlobId, StorageReply, StorageRequest};
-use std::collections::BTreeMap;
+use node_core::work::runner::left::blobs_of;
+use node_core::{BlobId, StorageReply, StorageRequest, Table, Write};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of all blobs together. Our choice: as much as one task may take by default; programs
 /// of 30 MB, the largest seen, fit with room to spare.
 pub const MAX_BYTES: u64 = 256 << 20;
+
+/// What is to be written where it outlives the page, all or nothing; without a value: removed.
+#[derive(Debug, Default, PartialEq)]
+pub struct Changes {
+    pub records: Vec<(Vec<u8>, Option<Bytes>)>,
+    pub blobs: Vec<(BlobId, Option<Bytes>)>,
+}
 
 pub struct Storage {
     whole: BTreeMap<BlobId, Bytes>,
@@ -15,19 +25,52 @@ pub struct Storage {
     partial: BTreeMap<BlobId, Vec<u8>>,
     bytes: u64,
     max: u64,
+    /// What outlives the page.
+    left: BTreeMap<Vec<u8>, Bytes>,
+    changes: Option<Changes>,
 }
 
 impl Storage {
     pub fn new(max: u64) -> Self {
-        Storage { whole: BTreeMap::new(), partial: BTreeMap::new(), bytes: 0, max }
+        Storage {
+            whole: BTreeMap::new(),
+            partial: BTreeMap::new(),
+            bytes: 0,
+            max,
+            left: BTreeMap::new(),
+            changes: None,
+        }
+    }
+
+    /// Takes up what the page left, and says which blobs are here now.
+    pub fn restore(
+        &mut self,
+        records: Vec<(Vec<u8>, Bytes)>,
+        blobs: Vec<(BlobId, Bytes)>,
+    ) -> Vec<(BlobId, u64)> {
+        self.left.extend(records);
+        let fits = |(id, bytes): (BlobId, Bytes)| {
+            let len = bytes.len() as u64;
+            self.put(id, bytes).is_ok().then_some((id, len))
+        };
+        blobs.into_iter().filter_map(fits).collect()
+    }
+
+    /// What has changed since the last call.
+    pub fn changes(&mut self) -> Option<Changes> {
+        self.changes.take()
     }
 
     /// Does what the node asks, at once.
     pub fn handle(&mut self, request: StorageRequest) -> Option<StorageReply> {
         let (token, done) = match request {
-            StorageRequest::Commit { token, .. } => (token, Ok(())),
-            StorageRequest::Scan { token, .. } => {
-                return Some(StorageReply::Entries { token, entries: Vec::new() });
+            StorageRequest::Commit { token, writes } => (token, self.commit(writes)),
+            StorageRequest::Scan { token, table, after, limit } => {
+                let its = self.left.iter().filter(|_| table == Table::Left);
+                let its = its.filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+                let entries =
+                    its.take(limit as usize).map(|(key, value)| (key.clone(), value.clone())).collect();
+                return Some(StorageReply::Entries { token, entries });
             }
             StorageRequest::PutBlob { token, id, bytes } => (token, self.put(id, bytes)),
             StorageRequest::AppendBlob { token, id, offset, bytes, last } => {
@@ -57,6 +100,26 @@ impl Storage {
     /// Bytes held, unfinished blobs included.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn commit(&mut self, writes: Vec<Write>) -> Result<(), String> {
+        let named = |left: &BTreeMap<Vec<u8>, Bytes>| -> BTreeSet<BlobId> {
+            left.values().flat_map(|value| blobs_of(value)).map(|blob| blob.id).collect()
+        };
+        let before = named(&self.left);
+        let changes = self.changes.get_or_insert_default();
+        for Write { key, value, .. } in writes.into_iter().filter(|write| write.table == Table::Left) {
+            match &value {
+                Some(value) => drop(self.left.insert(key.clone(), value.clone())),
+                None => drop(self.left.remove(&key)),
+            }
+            changes.records.push((key, value));
+        }
+        let after = named(&self.left);
+        changes.blobs.extend(before.difference(&after).map(|id| (*id, None)));
+        let new = after.difference(&before).filter_map(|id| Some((*id, Some(self.whole.get(id)?.clone()))));
+        changes.blobs.extend(new);
+        Ok(())
     }
 
     fn put(&mut self, id: BlobId, bytes: Bytes) -> Result<(), String> {
@@ -128,7 +191,9 @@ impl Storage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node_core::{Table, Token};
+    use node_core::checkpoint::{Checkpoint, Made, Version};
+    use node_core::work::spec::BlobRef;
+    use node_core::{JobId, NodeId, SnapshotRef, Token, UnitId};
 
     const T: Token = Token(7);
 
@@ -195,13 +260,65 @@ mod tests {
         assert_eq!(storage.bytes(), 0);
     }
 
+    fn record(unit: u32, blob: u8, base: Option<u8>) -> Write {
+        let blob_of = |n: u8| BlobRef { id: BlobId([n; 32]), len: 3 };
+        let snapshot = SnapshotRef { blob: blob_of(blob), base: base.map(blob_of), root: [0; 32], fuel: 1 };
+        let unit = UnitId { job: JobId([1; 16]), index: unit };
+        let checkpoint = Checkpoint { version: Version::default(), snapshot };
+        let made = Made { unit, checkpoint, began: 0, kept: Vec::new() };
+        // As the runner writes it.
+        let value = rmp_serde::to_vec(&(NodeId([2; 32]), 1u32, 1u64, made)).expect("it encodes");
+        Write { table: Table::Left, key: unit.index.to_be_bytes().to_vec(), value: Some(value.into()) }
+    }
+
+    fn blobs(changes: Changes) -> Vec<(u8, bool)> {
+        changes.blobs.into_iter().map(|(id, bytes)| (id.0[0], bytes.is_some())).collect()
+    }
+
     #[test]
-    fn records_are_acknowledged_and_never_found() {
-        let mut storage = Storage::new(8);
-        let commit = storage.handle(StorageRequest::Commit { token: T, writes: Vec::new() });
-        assert!(matches!(commit, Some(StorageReply::Done { token: T })));
-        let scan =
-            storage.handle(StorageRequest::Scan { token: T, table: Table::Jobs, after: None, limit: 10 });
-        assert!(matches!(scan, Some(StorageReply::Entries { token: T, entries }) if entries.is_empty()));
+    fn what_outlives_the_page_is_told_once_and_found_again() {
+        let mut storage = Storage::new(100);
+        for n in 1..=3 {
+            append(&mut storage, BlobId([n; 32]), 0, b"abc", true);
+        }
+        let commit = |storage: &mut Storage, write: Write| {
+            let reply = storage.handle(StorageRequest::Commit { token: T, writes: vec![write] });
+            assert!(matches!(reply, Some(StorageReply::Done { token: T })));
+            storage.changes().expect("something changed")
+        };
+        let first = commit(&mut storage, record(7, 1, None));
+        assert_eq!((first.records.len(), blobs(first)), (1, vec![(1, true)]));
+        // Its base stays and is not written again; what it was relative to alone goes with it.
+        assert_eq!(blobs(commit(&mut storage, record(7, 2, Some(1)))), [(2, true)]);
+        assert_eq!(blobs(commit(&mut storage, record(7, 3, Some(1)))), [(2, false), (3, true)]);
+        assert!(storage.changes().is_none());
+
+        let kept = |n: u8| (BlobId([n; 32]), Bytes::from_static(b"abc"));
+        let Write { key, value, .. } = record(7, 3, Some(1));
+        let mut next = Storage::new(100);
+        let here = next.restore(vec![(key.clone(), value.expect("a value"))], vec![kept(1), kept(3)]);
+        assert_eq!(here, [(BlobId([1; 32]), 3), (BlobId([3; 32]), 3)]);
+        assert!(next.changes().is_none(), "it is written already");
+        let scan = |table, after| StorageRequest::Scan { token: T, table, after, limit: 10 };
+        let found = |reply| match reply {
+            Some(StorageReply::Entries { entries, .. }) => entries.len(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found(next.handle(scan(Table::Left, None))), 1);
+        assert_eq!(found(next.handle(scan(Table::Left, Some(key.clone())))), 0);
+        assert_eq!(found(next.handle(scan(Table::Jobs, None))), 0);
+        let gone = commit(&mut next, Write { table: Table::Left, key, value: None });
+        assert_eq!(blobs(gone), [(1, false), (3, false)]);
+    }
+
+    #[test]
+    fn what_is_left_of_nobody_knows_what_harms_nothing() {
+        let mut storage = Storage::new(100);
+        let write = Write { table: Table::Left, key: vec![1], value: Some(Bytes::from_static(b"\xc1")) };
+        let jobs = Write { table: Table::Jobs, key: vec![1], value: Some(Bytes::new()) };
+        storage.handle(StorageRequest::Commit { token: T, writes: vec![write, jobs] });
+        let changes = storage.changes().expect("something changed");
+        assert_eq!((changes.records.len(), changes.blobs.len()), (1, 0));
+        assert_eq!(storage.restore(Vec::new(), vec![(BlobId([1; 32]), vec![0; 200].into())]), []);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::browser;
 use crate::host::WebHost;
+use crate::left::Left;
 use crate::socket::{WebSockets, address_of};
 use crate::workers::{Heard, Workers};
 use futures::channel::mpsc;
@@ -12,7 +13,7 @@ use libp2p::identity::Keypair;
 use libp2p::swarm;
 use link::{Events, LinkEvent, LinkOptions};
 use node_core::node::config::{Bounds, Timing};
-use node_core::{Command, Config, Node, NodeEvent, NodeInput, Platform, Time};
+use node_core::{BlobId, Command, Config, Node, NodeEvent, NodeInput, Platform, Time};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use wasm_bindgen_futures::spawn_local;
@@ -26,6 +27,10 @@ const BLOB_BYTES: u64 = storage::MAX_BYTES / 2;
 
 /// Blobs kept that nothing needs just now. Our choice: what remains beside one large blob.
 const CACHE_BYTES: u64 = storage::MAX_BYTES / 4;
+
+/// Bytes of snapshots that outlive the page. Our choice: what lay in its memory, so that it fits
+/// there again, with room for programs.
+const LEFT_BYTES: u64 = storage::MAX_BYTES / 4 * 3;
 
 /// Memory of one unit. Our choice: what a tab can give to each slot without being killed.
 const UNIT_MEMORY: u64 = 512 << 20;
@@ -67,9 +72,14 @@ pub(crate) enum Input {
     Asked(Result<Vec<String>, String>),
 }
 
-/// Starts a node, with a new identity: a page keeps nothing.
-pub(crate) fn start(options: Options) -> Result<mpsc::UnboundedSender<Input>, String> {
-    let mut secret = browser::random_bytes()?;
+/// Starts a node: the one that this tab was before, or a new one.
+pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::UnboundedSender<Input>, String> {
+    let mut storage = Storage::new(storage::MAX_BYTES);
+    let left_bytes = if left.is_some() { LEFT_BYTES } else { 0 };
+    let (mut secret, save, blobs) = match left {
+        Some(Left { key, records, blobs, save }) => (key, Some(save), storage.restore(records, blobs)),
+        None => (browser::random_bytes()?, None, Vec::new()),
+    };
     let key = Keypair::ed25519_from_bytes(&mut secret).map_err(|e| format!("no identity: {e}"))?;
     let executor = swarm::Config::with_wasm_executor();
     let (link, events, runner) =
@@ -83,7 +93,7 @@ pub(crate) fn start(options: Options) -> Result<mpsc::UnboundedSender<Input>, St
         memory_bytes: UNIT_MEMORY,
         invited_with: options.invite,
         timing: Timing { drain: DRAIN, ..Timing::default() },
-        limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, ..Bounds::default() },
+        limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, left_bytes, ..Bounds::default() },
         ..Config::default()
     };
     let now = browser::now();
@@ -92,7 +102,7 @@ pub(crate) fn start(options: Options) -> Result<mpsc::UnboundedSender<Input>, St
     let (inputs, received) = mpsc::unbounded();
     let driver = Driver {
         node: Node::new(link.id(), config, browser::random_bytes()?, now),
-        host: WebHost::new(link, Storage::new(storage::MAX_BYTES), workers),
+        host: WebHost::new(link, storage, save, workers),
         join: Join::new(&options.gateway, now),
         gateway: options.gateway,
         throttle: Throttle::default(),
@@ -101,7 +111,7 @@ pub(crate) fn start(options: Options) -> Result<mpsc::UnboundedSender<Input>, St
         leaves: None,
         inputs: inputs.clone(),
     };
-    spawn_local(driver.run(events, heard, received));
+    spawn_local(driver.run(events, heard, received, blobs));
     Ok(inputs)
 }
 
@@ -126,8 +136,11 @@ impl Driver {
         mut events: Events,
         mut heard: mpsc::UnboundedReceiver<Heard>,
         mut inputs: mpsc::UnboundedReceiver<Input>,
+        blobs: Vec<(BlobId, u64)>,
     ) {
         self.drive(NodeInput::Wake);
+        // Now that they are asked for, they are not taken for spare ones.
+        self.drive(NodeInput::Command(Command::BlobsStored(blobs)));
         self.drive(NodeInput::WallClock(browser::wall_clock_ms()));
         self.throttle.touch();
         let mut alarm = Alarm::default();

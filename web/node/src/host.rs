@@ -1,5 +1,6 @@
 //! The node's wishes, carried out.
 
+use crate::left::Save;
 use crate::workers::{Heard, Workers};
 use bytes::Bytes;
 use link::Link;
@@ -22,6 +23,7 @@ pub(crate) struct WebHost {
     pub(crate) inputs: VecDeque<NodeInput>,
     pub(crate) events: VecDeque<NodeEvent>,
     pub(crate) wake: Option<Time>,
+    save: Option<Save>,
     pool: Pool,
     shell: Shell,
 }
@@ -34,13 +36,14 @@ struct Shell {
 }
 
 impl WebHost {
-    pub(crate) fn new(link: Link, storage: Storage, workers: Workers) -> WebHost {
+    pub(crate) fn new(link: Link, storage: Storage, save: Option<Save>, workers: Workers) -> WebHost {
         WebHost {
             now: Time::ZERO,
             link,
             inputs: VecDeque::new(),
             events: VecDeque::new(),
             wake: None,
+            save,
             pool: Pool::default(),
             shell: Shell { storage, workers, replies: Vec::new() },
         }
@@ -109,6 +112,9 @@ impl Host for WebHost {
 
     fn storage(&mut self, request: StorageRequest) {
         self.inputs.extend(self.shell.storage.handle(request).map(NodeInput::Storage));
+        if let Some((save, changes)) = self.save.as_ref().zip(self.shell.storage.changes()) {
+            save.save(changes);
+        }
     }
 
     fn engine(&mut self, request: EngineRequest) {

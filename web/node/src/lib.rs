@@ -7,6 +7,7 @@
 //!
 //! - [`driver`]: one task owns the node, everything else talks to it.
 //! - [`host`]: what the node asks for, carried out.
+//! - [`left`]: what outlives the page.
 //! - [`socket`]: WebSockets as a libp2p transport.
 //! - [`workers`]: the slots' Workers.
 //! - [`browser`]: clock, randomness, fetch, messages to the page.
@@ -14,6 +15,7 @@
 mod browser;
 mod driver;
 mod host;
+mod left;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -42,16 +44,17 @@ pub struct WebNode {
 
 #[wasm_bindgen]
 impl WebNode {
-    /// Starts a node that gives `slots` to the swarm of `gateway`.
+    /// Starts a node that gives `slots` to the swarm of `gateway`, with what `www/left.js` has of it.
     #[wasm_bindgen(constructor)]
     pub fn new(
         gateway: String,
         slots: u32,
         name: Option<String>,
         invite: Option<String>,
+        left: JsValue,
     ) -> Result<WebNode, JsValue> {
         let options = Options { gateway, slots, name: name.unwrap_or_default(), invite };
-        let inputs = driver::start(options).map_err(|e| JsError::new(&e))?;
+        let inputs = driver::start(options, left::Left::read(&left)).map_err(|e| JsError::new(&e))?;
         Ok(WebNode { inputs })
     }
 

@@ -99,15 +99,6 @@ impl Left {
         self.written.values().map(Record::bytes).fold(0, u64::saturating_add)
     }
 
-    /// Takes the record out, so that its unit can go without it.
-    pub(super) fn spare(&mut self, id: UnitId) -> Option<Record> {
-        self.written.remove(&id)
-    }
-
-    pub(super) fn stays(&mut self, id: UnitId, record: Option<Record>) {
-        self.written.extend(record.map(|record| (id, record)));
-    }
-
     fn commit(&mut self, writes: Vec<Write>, cx: &mut Cx<'_, Runner>) {
         self.commits += 1;
         cx.emit(Event::Commit { ticket: self.commits, writes });
@@ -169,21 +160,35 @@ impl Runner {
                 bad.push(gone(key));
                 continue;
             }
-            let ticket = self.ticket(Ticket::Left(id));
-            let blobs = record.made.checkpoint.parts();
-            let Record { owner, attempt, .. } = record;
-            let found = Found { owner, attempt, made: record.made.clone(), ticket, here: false };
-            self.left.found.insert(id, found);
+            let record = self.pin(id, record, cx);
             self.left.written.insert(id, record);
-            // It is here; should the disk have lost a part, the owner often keeps it.
-            let from = vec![Source { node: owner, contact: None }];
-            cx.emit(Event::FetchSnapshot { ticket, blobs, from });
         }
         if !bad.is_empty() {
             self.left.commit(bad, cx);
         }
-        if !self.left.found.is_empty() {
-            cx.set_timer(Timer::LeftOver, PATIENCE);
+    }
+
+    /// Keeps what is left of the unit until the owner has said what becomes of it.
+    fn pin(&mut self, id: UnitId, record: Record, cx: &mut Cx<'_, Self>) -> Record {
+        let ticket = self.ticket(Ticket::Left(id));
+        let blobs = record.made.checkpoint.parts();
+        let Record { owner, attempt, made, .. } = record.clone();
+        self.left.found.insert(id, Found { owner, attempt, made, ticket, here: false });
+        cx.set_timer(Timer::LeftOver, PATIENCE);
+        // It is here; should the disk have lost a part, the owner often keeps it.
+        let from = vec![Source { node: owner, contact: None }];
+        cx.emit(Event::FetchSnapshot { ticket, blobs, from });
+        record
+    }
+
+    /// The unit goes, but nobody else has got what it stopped with.
+    pub(super) fn remove_and_leave(&mut self, id: UnitId, cx: &mut Cx<'_, Self>) {
+        let record = self.left.written.remove(&id);
+        // Pinned before the unit lets go of it.
+        let pinned = record.map(|record| self.pin(id, record, cx));
+        self.remove(id, cx);
+        if let Some(record) = pinned {
+            self.left.written.insert(id, record);
         }
     }
 

@@ -211,11 +211,6 @@ impl Runner {
         let stuck =
             |id: &UnitId| self.units.get(id).is_some_and(|unit| matches!(unit.state, UnitState::Suspended));
         let stuck: Vec<UnitId> = all.into_iter().filter(stuck).collect();
-        for id in stuck {
-            // What nobody has fetched stays for the next life.
-            let left = self.left.spare(id);
-            self.remove(id, cx);
-            self.left.stays(id, left);
-        }
+        stuck.into_iter().for_each(|id| self.remove_and_leave(id, cx));
     }
 }

@@ -1,0 +1,154 @@
+// A tab that is loaded again is the node that it was, and goes on with what it was at; a tab that is
+// closed loses an interval at most.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Swarm, execute, guest, native, stdout } from "./harness.mjs";
+
+/** Some ten seconds of work on 4 MiB that no compression shortens. */
+const WORK = ["4", "1500000"];
+
+const tabs = (nodes) => nodes.filter((node) => node.platform === "browser");
+
+async function submit(swarm, args = WORK) {
+  const program = await swarm.upload(guest("ballast"));
+  return swarm.submit({ name: "one", program, arguments: args, checkpoint: 1 });
+}
+
+/** The unit of the job, as soon as `enough(unit)`; it must not end before that. */
+const unit = (swarm, job, enough) =>
+  swarm.unit(job.id, 0, (unit) => {
+    assert.ok(["waiting", "placed"].includes(unit.state), `it ended too soon: ${JSON.stringify(unit)}`);
+    return enough(unit);
+  });
+
+/** What the page's browser keeps of units, as text to compare: waits until that is `enough`. */
+const kept = (page, enough, before = "") =>
+  page.waitForFunction(
+    async ([enough, before]) => {
+      const done = (request) => new Promise((yes, no) => ((request.onsuccess = () => yes(request.result)), (request.onerror = no)));
+      const database = await done(indexedDB.open("manyhands"));
+      const records = await done(database.transaction("records").objectStore("records").getAll());
+      database.close();
+      const text = records.map(String).join(";");
+      const good = { any: text !== "", none: text === "", other: text !== "" && text !== before }[enough];
+      return good && { text };
+    },
+    [enough, before],
+    { polling: 50, timeout: 60_000 },
+  ).then((handle) => handle.jsonValue()).then(({ text }) => text);
+
+/** It has ended as on a machine where nothing happened; gives its result. */
+async function ended(swarm, job, answer) {
+  const ended = await swarm.finished(job.id);
+  assert.equal(ended.state, "done", ended.reason);
+  const [result] = await swarm.results(job.id);
+  assert.equal(stdout(result), (await answer).stdout);
+  assert.equal(result.journey.at(-1).to, result.fuel, "the journey accounts for all of it");
+  assert.equal(result.journey[0].from, 0);
+  return result;
+}
+
+test("a tab that is loaded again is the same node and goes on with its unit", { timeout: 300_000 }, async (t) => {
+  const answer = execute(native("ballast"), WORK);
+  const swarm = await Swarm.start(t);
+  const page = await swarm.donor("ada");
+  const [{ id }] = tabs(await swarm.nodes((nodes) => tabs(nodes).length === 1));
+  const job = await submit(swarm);
+  const before = await unit(swarm, job, (unit) => unit.checkpoints >= 2);
+  await kept(page, "any");
+
+  await page.reload();
+  assert.equal(page.workers().length, 0, "nothing runs before Start");
+  await swarm.give(page, "ada again");
+  const nodes = await swarm.nodes((nodes) => tabs(nodes).some((node) => node.name === "ada again"));
+  assert.deepEqual(tabs(nodes).map((node) => node.id), [id], "it is who it was");
+  const after = await unit(swarm, job, (unit) => unit.state === "placed" && unit.attempts > before.attempts);
+  assert.ok(after.fuel >= before.fuel, `${after.fuel} after ${before.fuel}`);
+  const result = await ended(swarm, job, answer);
+  assert.deepEqual(result.journey.map((span) => span.runner), [id]);
+  assert.equal((await swarm.api(`jobs/${job.id}`)).units.done, 1);
+  // What has ended is not kept any longer.
+  await kept(page, "none");
+  assert.deepEqual(swarm.troubles, []);
+});
+
+test("it goes on from what it alone has kept", { timeout: 300_000 }, async (t) => {
+  const answer = execute(native("ballast"), ["4", "3000000"]);
+  const swarm = await Swarm.start(t);
+  const page = await swarm.donor("ada");
+  const job = await submit(swarm, ["4", "3000000"]);
+  await unit(swarm, job, (unit) => unit.checkpoints >= 1);
+
+  // The gateway, its keeper, is gone; the tab works on.
+  const before = await swarm.api(`jobs/${job.id}/units/0`);
+  await swarm.gateway.kill();
+  let newest = await kept(page, "any");
+  for (let more = 0; more < 3; more++) newest = await kept(page, "other", newest);
+  await page.goto("about:blank");
+  await swarm.restartGateway();
+  await page.goto(swarm.url);
+  await swarm.give(page, "ada");
+  const after = await unit(swarm, job, (unit) => unit.state === "placed");
+  assert.equal(after.runner, before.runner);
+  assert.ok(after.checkpoint_fuel > before.checkpoint_fuel, `${after.checkpoint_fuel} after ${before.checkpoint_fuel}`);
+  const result = await ended(swarm, job, answer);
+  assert.deepEqual(result.journey.map((span) => span.runner), [before.runner]);
+  assert.deepEqual(swarm.troubles, []);
+});
+
+test("tabs of one browser are different nodes, and a closed one's name is taken up again", { timeout: 300_000 }, async (t) => {
+  const swarm = await Swarm.start(t);
+  const first = await swarm.donor("first");
+  await swarm.nodes((nodes) => tabs(nodes).length === 1);
+  const second = await swarm.beside(first);
+  await swarm.give(second, "second");
+  const nodes = tabs(await swarm.nodes((nodes) => tabs(nodes).length === 2));
+  const id = (name) => nodes.find((node) => node.name === name).id;
+  assert.notEqual(id("first"), id("second"));
+
+  await first.close();
+  await swarm.nodes((nodes) => tabs(nodes).length === 1);
+  const third = await swarm.beside(second);
+  await swarm.give(third, "third");
+  const now = tabs(await swarm.nodes((nodes) => tabs(nodes).length === 2));
+  assert.equal(now.find((node) => node.name === "third").id, id("first"));
+  assert.deepEqual(swarm.troubles, []);
+});
+
+test("a tab whose browser keeps nothing gives all the same", { timeout: 300_000 }, async (t) => {
+  const swarm = await Swarm.start(t);
+  const page = await swarm.tab();
+  const said = page.waitForEvent("console", (message) => message.text().includes("will be another"));
+  // The Worker finds no storage, as in a window that is to leave no traces.
+  await page.context().route("**/node-worker.js", async (route) => {
+    const script = await route.fetch();
+    const without = "Object.defineProperty(self, 'indexedDB', { get() { throw new Error('no storage here'); } });";
+    await route.fulfill({ response: script, body: `${await script.text()}\n${without}` });
+  });
+  await swarm.give(page, "ada");
+  await said;
+  const program = await swarm.upload(guest("xorshift"));
+  const job = await swarm.submit({ name: "numbers", program, arguments: ["1"] });
+  assert.equal((await swarm.finished(job.id)).state, "done");
+  assert.deepEqual(swarm.troubles, []);
+});
+
+test("a tab that is closed loses an interval at most", { timeout: 300_000 }, async (t) => {
+  const answer = execute(native("ballast"), WORK);
+  const swarm = await Swarm.start(t);
+  const page = await swarm.donor("ada");
+  const job = await submit(swarm);
+  await unit(swarm, job, (unit) => unit.checkpoints >= 2);
+  const grace = await swarm.worker("grace");
+  await swarm.nodes((nodes) => nodes.some((node) => node.name === "grace"));
+  const before = await unit(swarm, job, () => true);
+
+  await page.close();
+  const after = await unit(swarm, job, (unit) => unit.state === "placed" && unit.runner === grace.node);
+  assert.ok(after.checkpoint_fuel >= before.checkpoint_fuel, `${after.checkpoint_fuel} after ${before.checkpoint_fuel}`);
+  const result = await ended(swarm, job, answer);
+  assert.deepEqual(result.journey.map((span) => span.platform), ["browser", "native"]);
+  assert.ok(result.journey[0].to >= before.checkpoint_fuel, "it went on from its newest checkpoint");
+  assert.deepEqual(swarm.troubles, []);
+});
