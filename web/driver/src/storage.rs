@@ -50,8 +50,10 @@ impl Storage {
     ) -> Vec<(BlobId, u64)> {
         self.left.extend(records);
         let fits = |(id, bytes): (BlobId, Bytes)| {
+            self.make_room(id, bytes.len()).ok()?;
             let len = bytes.len() as u64;
-            self.put(id, bytes).is_ok().then_some((id, len))
+            self.whole.insert(id, bytes);
+            Some((id, len))
         };
         blobs.into_iter().filter_map(fits).collect()
     }

@@ -153,7 +153,7 @@ impl Runner {
                 continue;
             };
             self.left.age = self.left.age.max(record.age);
-            // A node that gives less room than it did writes nothing more over it, and forgets this.
+            // It has been given again already, or there is less room than there was.
             if self.units.contains_key(&id)
                 || self.left.bytes().saturating_add(record.bytes()) > self.config.limits.left_bytes
             {
