@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use node_core::work::runner::left::blobs_of;
 use node_core::{BlobId, StorageReply, StorageRequest, Table, Write};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Bytes of all blobs together. Our choice: as much as one task may take by default; programs
 /// of 30 MB, the largest seen, fit with room to spare.
@@ -19,6 +19,20 @@ pub struct Changes {
     pub blobs: Vec<(BlobId, Option<Bytes>)>,
 }
 
+/// A record that outlives the page, and what it names. There are few: one a unit that runs.
+struct Kept {
+    key: Vec<u8>,
+    value: Bytes,
+    blobs: Vec<BlobId>,
+}
+
+impl Kept {
+    fn new(key: Vec<u8>, value: Bytes) -> Kept {
+        let blobs = blobs_of(&value).into_iter().map(|blob| blob.id).collect();
+        Kept { key, value, blobs }
+    }
+}
+
 pub struct Storage {
     whole: BTreeMap<BlobId, Bytes>,
     /// Blobs that arrive in pieces; no reader sees them.
@@ -26,7 +40,7 @@ pub struct Storage {
     bytes: u64,
     max: u64,
     /// What outlives the page.
-    left: BTreeMap<Vec<u8>, Bytes>,
+    left: Vec<Kept>,
     changes: Option<Changes>,
 }
 
@@ -37,7 +51,7 @@ impl Storage {
             partial: BTreeMap::new(),
             bytes: 0,
             max,
-            left: BTreeMap::new(),
+            left: Vec::new(),
             changes: None,
         }
     }
@@ -48,7 +62,8 @@ impl Storage {
         records: Vec<(Vec<u8>, Bytes)>,
         blobs: Vec<(BlobId, Bytes)>,
     ) -> Vec<(BlobId, u64)> {
-        self.left.extend(records);
+        self.left = records.into_iter().map(|(key, value)| Kept::new(key, value)).collect();
+        self.left.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         let fits = |(id, bytes): (BlobId, Bytes)| {
             self.make_room(id, bytes.len()).ok()?;
             let len = bytes.len() as u64;
@@ -69,9 +84,9 @@ impl Storage {
             StorageRequest::Commit { token, writes } => (token, self.commit(writes)),
             StorageRequest::Scan { token, table, after, limit } => {
                 let its = self.left.iter().filter(|_| table == Table::Left);
-                let its = its.filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+                let its = its.filter(|kept| after.as_ref().is_none_or(|after| kept.key > *after));
                 let entries =
-                    its.take(limit as usize).map(|(key, value)| (key.clone(), value.clone())).collect();
+                    its.take(limit as usize).map(|kept| (kept.key.clone(), kept.value.clone())).collect();
                 return Some(StorageReply::Entries { token, entries });
             }
             StorageRequest::PutBlob { token, id, bytes } => (token, self.put(id, bytes)),
@@ -105,23 +120,33 @@ impl Storage {
     }
 
     fn commit(&mut self, writes: Vec<Write>) -> Result<(), String> {
-        let named = |left: &BTreeMap<Vec<u8>, Bytes>| -> BTreeSet<BlobId> {
-            left.values().flat_map(|value| blobs_of(value)).map(|blob| blob.id).collect()
-        };
-        let before = named(&self.left);
-        let changes = self.changes.get_or_insert_default();
+        let mut changes = self.changes.take().unwrap_or_default();
         for Write { key, value, .. } in writes.into_iter().filter(|write| write.table == Table::Left) {
-            match &value {
-                Some(value) => drop(self.left.insert(key.clone(), value.clone())),
-                None => drop(self.left.remove(&key)),
+            let at = self.left.binary_search_by(|kept| kept.key.cmp(&key));
+            let old = at.map(|at| self.left.remove(at)).ok();
+            let new = value.clone().map(|value| Kept::new(key.clone(), value));
+            let named = |blobs: Option<&Kept>, id: &BlobId| blobs.is_some_and(|kept| kept.blobs.contains(id));
+            for id in new.iter().flat_map(|new| &new.blobs).filter(|id| !self.names(id)) {
+                if let Some(bytes) = self.whole.get(id).filter(|_| !named(old.as_ref(), id)) {
+                    changes.blobs.push((*id, Some(bytes.clone())));
+                }
+            }
+            for id in old.iter().flat_map(|old| &old.blobs).filter(|id| !self.names(id)) {
+                if !named(new.as_ref(), id) {
+                    changes.blobs.push((*id, None));
+                }
             }
             changes.records.push((key, value));
+            let (Ok(at) | Err(at)) = at;
+            new.into_iter().for_each(|new| self.left.insert(at, new));
         }
-        let after = named(&self.left);
-        changes.blobs.extend(before.difference(&after).map(|id| (*id, None)));
-        let new = after.difference(&before).filter_map(|id| Some((*id, Some(self.whole.get(id)?.clone()))));
-        changes.blobs.extend(new);
+        self.changes = Some(changes);
         Ok(())
+    }
+
+    /// Whether a record that outlives the page names the blob.
+    fn names(&self, id: &BlobId) -> bool {
+        self.left.iter().any(|kept| kept.blobs.contains(id))
     }
 
     fn put(&mut self, id: BlobId, bytes: Bytes) -> Result<(), String> {
@@ -292,7 +317,7 @@ mod tests {
         assert_eq!((first.records.len(), blobs(first)), (1, vec![(1, true)]));
         // Its base stays and is not written again; what it was relative to alone goes with it.
         assert_eq!(blobs(commit(&mut storage, record(7, 2, Some(1)))), [(2, true)]);
-        assert_eq!(blobs(commit(&mut storage, record(7, 3, Some(1)))), [(2, false), (3, true)]);
+        assert_eq!(blobs(commit(&mut storage, record(7, 3, Some(1)))), [(3, true), (2, false)]);
         assert!(storage.changes().is_none());
 
         let kept = |n: u8| (BlobId([n; 32]), Bytes::from_static(b"abc"));
@@ -310,7 +335,7 @@ mod tests {
         assert_eq!(found(next.handle(scan(Table::Left, Some(key.clone())))), 0);
         assert_eq!(found(next.handle(scan(Table::Jobs, None))), 0);
         let gone = commit(&mut next, Write { table: Table::Left, key, value: None });
-        assert_eq!(blobs(gone), [(1, false), (3, false)]);
+        assert_eq!(blobs(gone), [(3, false), (1, false)]);
     }
 
     #[test]

@@ -14,8 +14,8 @@ use crate::protocol::Cx;
 use crate::work::message::UnitGrant;
 use crate::work::spec::BlobRef;
 use bytes::Bytes;
+use litemap::LiteMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Between two questions to owners. Our choice: as between requests to keepers; an owner that
@@ -29,9 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 #[derive(Debug, Default)]
 pub(super) struct Left {
     /// What is on the disk.
-    written: BTreeMap<UnitId, Record>,
+    written: LiteMap<UnitId, Box<Record>>,
     /// Of an earlier life, until the owner has said what becomes of it.
-    found: BTreeMap<UnitId, Found>,
+    found: LiteMap<UnitId, Box<Found>>,
     age: u64,
     commits: u64,
 }
@@ -96,7 +96,7 @@ fn unit_of(key: &[u8]) -> Option<UnitId> {
 
 impl Left {
     pub(super) fn bytes(&self) -> u64 {
-        self.written.values().map(Record::bytes).fold(0, u64::saturating_add)
+        self.written.values().map(|record| record.bytes()).fold(0, u64::saturating_add)
     }
 
     fn commit(&mut self, writes: Vec<Write>, cx: &mut Cx<'_, Runner>) {
@@ -129,7 +129,7 @@ impl Runner {
             return self.left.drop_written(id, cx);
         }
         let mut writes = vec![record.write()];
-        self.left.written.insert(id, record);
+        self.left.written.insert(id, Box::new(record));
         while self.left.bytes() > bound {
             let oldest = self.left.written.iter().min_by_key(|(_, record)| record.age);
             let Some(oldest) = oldest.map(|(id, _)| *id) else { break };
@@ -147,7 +147,7 @@ impl Runner {
     pub(super) fn restore(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
         let mut bad = Vec::new();
         for (key, value) in entries {
-            let record = rmp_serde::from_slice::<Record>(&value).ok();
+            let record = rmp_serde::from_slice::<Box<Record>>(&value).ok();
             let Some((id, record)) = unit_of(&key).zip(record).filter(|(id, r)| r.made.unit == *id) else {
                 bad.push(gone(key));
                 continue;
@@ -169,11 +169,11 @@ impl Runner {
     }
 
     /// Keeps what is left of the unit until the owner has said what becomes of it.
-    fn pin(&mut self, id: UnitId, record: Record, cx: &mut Cx<'_, Self>) -> Record {
+    fn pin(&mut self, id: UnitId, record: Box<Record>, cx: &mut Cx<'_, Self>) -> Box<Record> {
         let ticket = self.ticket(Ticket::Left(id));
         let blobs = record.made.checkpoint.parts();
-        let Record { owner, attempt, made, .. } = record.clone();
-        self.left.found.insert(id, Found { owner, attempt, made, ticket, here: false });
+        let Record { owner, attempt, made, .. } = (*record).clone();
+        self.left.found.insert(id, Box::new(Found { owner, attempt, made, ticket, here: false }));
         cx.set_timer(Timer::LeftOver, PATIENCE);
         // It is here; should the disk have lost a part, the owner often keeps it.
         let from = vec![Source { node: owner, contact: None }];
@@ -254,7 +254,7 @@ impl Runner {
         }
     }
 
-    fn take_found(&mut self, id: UnitId, cx: &mut Cx<'_, Self>) -> Option<Found> {
+    fn take_found(&mut self, id: UnitId, cx: &mut Cx<'_, Self>) -> Option<Box<Found>> {
         let found = self.left.found.remove(&id)?;
         self.tickets.remove(&found.ticket);
         cx.emit(Event::ReleaseSnapshot { ticket: found.ticket });
