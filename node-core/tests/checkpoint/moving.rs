@@ -71,6 +71,31 @@ fn a_unit_that_comes_back_at_once_goes_on_from_where_it_is_now() {
 }
 
 #[test]
+fn a_unit_that_moves_to_and_fro_is_never_thought_lost() {
+    for pause in (0..24).map(|n| Duration::from_millis(400 * n)) {
+        let mut world = World::seed(31).with(crate::support::long);
+        world.add(Config { gateway: true, slots: 0, port: Some(4001), ..Config::default() });
+        for n in 1..=2 {
+            world.add(Config { slots: 1, port: Some(4001), ..Config::default() });
+            world.connect(0, n);
+        }
+        world.run_for(Duration::from_secs(5));
+        let job = job(&mut world, 1);
+        world.run_until(A_MINUTE, "it has checkpoints", |w| unit(w, job, 0).checkpoints > 1);
+        for _ in 0..4 {
+            let to = 3 - runner(&world, job).unwrap();
+            world.told.clear();
+            migrate(&mut world, job, Some(to));
+            world.run_until(A_MINUTE, "it has moved", |w| moved(w).is_some());
+            assert_eq!(moved(&world), Some(Ok(to)));
+            world.run_for(pause);
+        }
+        world.run_for(Duration::from_secs(9));
+        assert_eq!(beginnings(&world).len(), 5, "after {pause:?}");
+    }
+}
+
+#[test]
 fn it_moves_between_a_page_and_a_server_and_back() {
     let mut world = world(21, 3);
     let page = world.add(Config { platform: Platform::Browser, ..Config::default() });
