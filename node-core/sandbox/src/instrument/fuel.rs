@@ -27,8 +27,8 @@ pub(super) struct Charges {
     pub(super) polls: Vec<i64>,
 }
 
-/// What two ways may differ by to pay the same. Our choice: a branch and what it depends on cost three or more, so
-/// it bounds what the charge can be wrong by.
+/// What two ways may differ by to pay the same. Our choice: a branch and what it depends on cost
+/// three or more, so it bounds what the charge can be wrong by.
 const NEAR: i64 = 16;
 
 #[derive(Clone, Copy)]
@@ -112,7 +112,6 @@ pub(super) fn charges(body: &Body) -> Charges {
     find_settling(body, &mut labels);
     let mut charges = Charges { polls: vec![0; body.scopes.len()], ..Charges::default() };
     let mut loops: Vec<Label> = Vec::new();
-    let mut points: Vec<Option<i64>> = vec![None; body.points as usize];
     let mut now = NOTHING;
     for (i, inst) in body.insts.iter().enumerate().rev() {
         let arrive = |labels: &[Seen], to: Label| {
@@ -160,8 +159,6 @@ pub(super) fn charges(body: &Body) -> Charges {
                     now = now.settled();
                 }
                 (label.paid, label.at_else, label.end) = (now, None, i);
-                // Copies of a loop lie in different loops.
-                label.within = loops.last().copied();
             }
             Inst::Else(label) => {
                 let label = &mut labels[*label as usize];
@@ -186,24 +183,11 @@ pub(super) fn charges(body: &Body) -> Charges {
                 if let Paid::For { cost, .. } = now {
                     charges.polls[*scope as usize] = cost;
                 }
-                check(&mut points, body.scopes[*scope as usize].point, now);
-            }
-            Inst::Call(call) => {
-                if let Some(point) = body.calls[*call as usize].point {
-                    check(&mut points, point, now);
-                }
             }
             _ => {}
         }
     }
     charges
-}
-
-/// All copies of a point have paid the same: a task is suspended in one and resumed in another.
-fn check(points: &mut [Option<i64>], point: u32, now: Paid) {
-    let Paid::For { cost, .. } = now else { return };
-    let before = points.get_mut(point as usize).and_then(|paid| paid.replace(cost));
-    debug_assert!(before.is_none_or(|before| before == cost), "point {point}: {before:?}, {cost}");
 }
 
 fn put(charges: &mut BTreeMap<usize, i64>, at: usize, charge: i64) {
