@@ -59,6 +59,20 @@ fn examples() -> Vec<Message> {
         max_retries: 2,
         find: Find::Connected,
     };
+    let batch = Batch {
+        job,
+        name: "n".into(),
+        template: template(),
+        sweep_first: Some(14),
+        keepers: vec![source()],
+        units: vec![UnitGrant {
+            index: 15,
+            attempt: 1,
+            spec: Some(unit),
+            key: SealKey([200; 32]),
+            resume: Some(Box::new(Resume { checkpoint: checkpoint(), sources: vec![source()] })),
+        }],
+    };
     let owner = |m| Message::Work(Work::ToOwner(m));
     let runner = |m| Message::Work(Work::ToRunner(m));
     let client = |m| Message::Work(Work::ToClient(m));
@@ -86,22 +100,11 @@ fn examples() -> Vec<Message> {
             reason: "d".into(),
             tried: true,
         }),
-        runner(ToRunner::Grant {
-            lease: 13,
-            batches: vec![Batch {
-                job,
-                name: "n".into(),
-                template: template(),
-                sweep_first: Some(14),
-                keepers: vec![source()],
-                units: vec![UnitGrant {
-                    index: 15,
-                    attempt: 1,
-                    spec: Some(unit),
-                    key: SealKey([200; 32]),
-                    resume: Some(Box::new(Resume { checkpoint: checkpoint(), sources: vec![source()] })),
-                }],
-            }],
+        runner(ToRunner::Grant { lease: 13, batches: vec![batch.clone()] }),
+        runner(ToRunner::Prepare {
+            batch: Box::new(batch),
+            whole: checkpoint().snapshot.blob,
+            sources: vec![source()],
         }),
         runner(ToRunner::Ack { seq: 16 }),
         runner(ToRunner::LeaseOver { lease: 17 }),
@@ -147,6 +150,7 @@ fn checkpoint_examples() -> Vec<Message> {
         ToOwner::Checkpoints { made: vec![made.clone()] },
         ToOwner::Suspended { lease: 3, attempt: 4, unit, made: Some(made.clone()) },
         ToOwner::Immobile { unit, reason: reason() },
+        ToOwner::Prepared { unit, error: Some(reason()) },
         ToOwner::Resumed { unit },
         ToOwner::Unusable { lease: 3, unit, version, reason: reason() },
         ToOwner::Returned { units: vec![(unit, 4, Some(made))] },
@@ -155,6 +159,7 @@ fn checkpoint_examples() -> Vec<Message> {
         ToOwner::Holding { units: vec![unit] },
     ];
     let runner = [
+        ToRunner::NotComing { unit },
         ToRunner::Suspend { unit },
         ToRunner::Pause { unit, paused: true },
         ToRunner::Forget { units: vec![unit] },

@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use node_core::{Command, JobId, NodeEvent, UnitId};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::ToSchema;
@@ -32,7 +32,7 @@ pub(super) struct MigrateRequest {
 
 /// Move a running unit to another node.
 ///
-/// Answers when it has what it needs there.
+/// It runs on while the other node gets ready for it. Answers when it goes on there.
 #[utoipa::path(
     post, operation_id = "migrateUnit", path = "/api/v1/jobs/{id}/units/{index}/migrate", tag = "jobs", security(("token" = [])),
     params(
@@ -41,7 +41,7 @@ pub(super) struct MigrateRequest {
     ),
     request_body = MigrateRequest,
     responses(
-        (status = 200, body = Unit),
+        (status = 200, body = Moved),
         (status = 409, body = Problem, content_type = "application/problem+json", description = "It could not be moved there, and goes on all the same"),
         (status = "default", body = Problem, content_type = "application/problem+json", description = "Any other error"),
     )
@@ -50,7 +50,7 @@ pub(super) async fn migrate(
     State(state): State<ApiState>,
     Path((id, index)): Path<(String, u32)>,
     request: Request,
-) -> Result<Json<Unit>, Problem> {
+) -> Result<Json<Moved>, Problem> {
     let asked: MigrateRequest = extract::json(request, MAX_JSON).await?;
     let unit = find_unit(&state, &id, index).await?;
     let to = match &asked.to {
@@ -62,7 +62,9 @@ pub(super) async fn migrate(
     let moved = async {
         loop {
             match events.recv().await {
-                Ok(NodeEvent::Migrated { unit: moved, .. }) if moved == unit => return Ok(()),
+                Ok(NodeEvent::Migrated { unit: moved, standstill, .. }) if moved == unit => {
+                    return Ok(standstill);
+                }
                 Ok(NodeEvent::MigrationFailed { unit: stayed, why }) if stayed == unit => return Err(why),
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return Err("the gateway stopped meanwhile".into()),
@@ -70,7 +72,10 @@ pub(super) async fn migrate(
         }
     };
     match tokio::time::timeout(PATIENCE, moved).await {
-        Ok(Ok(())) => read(&state, unit).await,
+        Ok(Ok(standstill)) => {
+            let Json(unit) = read(&state, unit).await?;
+            Ok(Json(Moved { unit, standstill_ms: standstill.as_secs_f64() * 1e3 }))
+        }
         Ok(Err(why)) => Err(Problem::new(StatusCode::CONFLICT, why)),
         Err(_) => {
             let detail = format!(
@@ -80,6 +85,15 @@ pub(super) async fn migrate(
             Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, detail))
         }
     }
+}
+
+/// A unit that has moved.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Moved {
+    #[serde(flatten)]
+    unit: Unit,
+    /// Milliseconds from the word to stop on the old node to the first instruction on the new one.
+    standstill_ms: f64,
 }
 
 /// Whether a unit should stand still.

@@ -70,10 +70,11 @@ fn about(unit: &Unit) -> String {
 pub(crate) fn migrate(args: &MigrateArgs, folder: &DataFolder) -> Result<u8, Failure> {
     let client = find(&args.unit.swarm, folder)?;
     let (job, index) = place(&args.unit.unit)?;
-    let began = Instant::now();
     let (unit, text) = client.migrate(job, index, args.to.as_deref())?;
-    let took = began.elapsed();
-    show(&args.unit, &text, &unit, |at| format!("{} runs on {at} ({} ms)", args.unit.unit, took.as_millis()))
+    let still = unit.standstill_ms.unwrap_or_default();
+    show(&args.unit, &text, &unit, |at| {
+        format!("{} runs on {at}; it stood still for {still:.0} ms", args.unit.unit)
+    })
 }
 
 pub(crate) fn pause(args: &UnitArgs, paused: bool, folder: &DataFolder) -> Result<u8, Failure> {

@@ -191,7 +191,8 @@ impl Manager {
 
     fn request(&mut self, request: EngineRequest) {
         match request {
-            EngineRequest::Run { run, task } => self.enqueue(run, task),
+            EngineRequest::Run { run, task } => self.enqueue(run, task, false),
+            EngineRequest::Prepare { run, task } => self.prepare(run, task),
             EngineRequest::Kill { run } => {
                 self.queue.retain(|job| job.run != run.0);
                 if let Some((working, at)) = self.holder(run) {
@@ -243,11 +244,25 @@ impl Manager {
         self.slots.resize_with(len, || None);
     }
 
-    fn enqueue(&mut self, run: RunId, task: EngineTask) {
-        let time_limit = Duration::from_micros(task.limits.time_us);
+    /// Has a free slot get ready for a task that will come; if there is none, that is all.
+    fn prepare(&mut self, run: RunId, task: EngineTask) {
+        let mut slots = self.slots.iter().take(self.wanted);
+        if self.queue.is_empty() && slots.any(|slot| slot.as_ref().is_none_or(|s| s.given.is_idle())) {
+            self.enqueue(run, task, true);
+        } else {
+            (self.replies)(EngineReply::Prepared { run });
+        }
+    }
+
+    fn enqueue(&mut self, run: RunId, task: EngineTask, ahead: bool) {
+        // Getting ready is the node's time, not the task's.
+        let time_limit = if ahead { PREPARE } else { Duration::from_micros(task.limits.time_us) };
+        let whole = task.from.map(|from| from.base.unwrap_or(from.blob).id);
         let mut frame = Vec::with_capacity(256);
-        match wire::put(&mut frame, &ToSlot::Run(Order { run: run.0, task })) {
-            Ok(()) => self.queue.push_back(Job::new(run.0, frame, time_limit)),
+        match wire::put(&mut frame, &ToSlot::Run(Order { run: run.0, task, ahead })) {
+            Ok(()) => {
+                self.queue.push_back(Job { whole, ..Job::new(run.0, frame, time_limit) });
+            }
             Err(error) => self.broken(run.0, error),
         }
     }
@@ -350,9 +365,15 @@ impl Manager {
                 }
                 FromSlot::Ended(run, outcome) => EngineReply::Ended { run: RunId(run), outcome },
                 FromSlot::Broken(run, error) => EngineReply::Broken { run: RunId(run), error },
+                FromSlot::Prepared(run) => EngineReply::Prepared { run: RunId(run) },
             };
             match given.answered(answer.run().0, now) {
-                Some(job) if !job.killed => (self.replies)(answer),
+                Some(job) if !job.killed => {
+                    if matches!(answer, EngineReply::Prepared { .. }) {
+                        given.prepared(&job);
+                    }
+                    (self.replies)(answer);
+                }
                 Some(_) => {}
                 None => {
                     fault = Some("answered what it was not asked".into());

@@ -3,6 +3,7 @@
 //! A slot is given several orders at once, so that it need not wait for its node between tiny
 //! tasks. That holds nobody up: a slot hands back what waits behind a long task.
 
+use node_core::BlobId;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,8 @@ pub(super) struct Job {
     /// The order as it goes over the pipe; kept, since it may have to go again.
     pub(super) frame: Vec<u8>,
     pub(super) time_limit: Duration,
+    /// The whole snapshot that it goes on from, or from what is relative to it.
+    pub(super) whole: Option<BlobId>,
     /// Nobody waits for it any more.
     pub(super) killed: bool,
     /// A snapshot was asked for while it was on its way: whether it then stops.
@@ -32,7 +35,7 @@ pub(super) struct Job {
 
 impl Job {
     pub(super) fn new(run: u64, frame: Vec<u8>, time_limit: Duration) -> Job {
-        Job { run, frame, time_limit, killed: false, asked: None, paused: None, ending: None }
+        Job { run, frame, time_limit, whole: None, killed: false, asked: None, paused: None, ending: None }
     }
 }
 
@@ -42,6 +45,8 @@ pub(super) struct Given {
     /// In the order in which the slot takes them. The first is the one it is at.
     pub(super) jobs: VecDeque<Job>,
     pub(super) bytes: usize,
+    /// The whole snapshot that lies ready in it.
+    holds: Option<BlobId>,
     /// It is at something long and takes nothing more until that is over.
     pub(super) long: bool,
     /// What it is doing, and since when.
@@ -61,7 +66,8 @@ pub(super) enum Doing {
 
 impl Given {
     pub(super) fn new(now: Instant) -> Self {
-        Given { jobs: VecDeque::new(), bytes: 0, long: false, doing: Doing::Starting, since: now }
+        let (doing, since) = (Doing::Starting, now);
+        Given { jobs: VecDeque::new(), bytes: 0, holds: None, long: false, doing, since }
     }
 
     fn takes(&self, job: &Job) -> bool {
@@ -70,7 +76,12 @@ impl Given {
             && (self.jobs.is_empty() || self.bytes + job.frame.len() <= WINDOW)
     }
 
+    pub(super) fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
     pub(super) fn give(&mut self, job: Job, now: Instant) {
+        self.holds = None;
         self.bytes += job.frame.len();
         self.jobs.push_back(job);
         if self.doing == Doing::Nothing {
@@ -97,6 +108,20 @@ impl Given {
         Some(job)
     }
 
+    /// What `job` goes on from lies ready now, unless something else came after it.
+    pub(super) fn prepared(&mut self, job: &Job) {
+        self.holds = job.whole.filter(|_| self.jobs.is_empty());
+    }
+
+    /// How little is lost if `job` goes there.
+    fn fits(&self, job: &Job) -> u8 {
+        match self.holds {
+            None => 1,
+            holds if holds == job.whole => 0,
+            _ => 2,
+        }
+    }
+
     /// The slot hands `run` back unbegun.
     pub(super) fn returned(&mut self, run: u64) -> Option<Job> {
         let job = self.take(run)?;
@@ -121,13 +146,15 @@ impl Given {
     }
 }
 
-/// Which of `slots` should get `job`: the one with the least to do, a running one first.
+/// Which of `slots` should get `job`: the one with the least to do; then one that has what it goes on
+/// from, and then a running one.
 pub(super) fn choose<'a>(
     slots: impl Iterator<Item = (usize, Option<&'a Given>)>,
     job: &Job,
 ) -> Option<usize> {
     let open = slots.filter(|(_, given)| given.is_none_or(|given| given.takes(job)));
-    open.min_by_key(|(_, given)| given.map_or((0, 1), |given| (given.jobs.len(), 0))).map(|(at, _)| at)
+    let rank = |given: &Given| (given.jobs.len(), given.fits(job), 0);
+    open.min_by_key(|(_, given)| given.map_or((0, 1, 1), rank)).map(|(at, _)| at)
 }
 
 #[cfg(test)]
@@ -155,6 +182,33 @@ mod tests {
         assert_eq!(choice(&[Some(working(now, 0..1)), None]), Some(1), "a new process before a second order");
         assert_eq!(choice(&[None, Some(working(now, 0..0))]), Some(1), "an idle process before a new one");
         assert_eq!(choice(&[Some(working(now, 0..3)), Some(working(now, 3..5))]), Some(1));
+    }
+
+    #[test]
+    fn a_task_goes_where_what_it_goes_on_from_lies() {
+        let now = Instant::now();
+        let of = |run, n: u8| Job { whole: Some(BlobId([n; 32])), ..job(run) };
+        let holding = |n| {
+            let mut given = working(now, 0..0);
+            given.give(of(1, n), now);
+            let job = given.answered(1, now).expect("it was given");
+            given.prepared(&job);
+            Some(given)
+        };
+        let choice =
+            |slots: &[Option<Given>], job: &Job| choose(slots.iter().map(Option::as_ref).enumerate(), job);
+        let slots = [Some(working(now, 0..0)), holding(7), holding(8), None];
+        assert_eq!(choice(&slots, &of(2, 8)), Some(2));
+        assert_eq!(choice(&slots, &of(2, 9)), Some(0), "others leave it alone");
+        assert_eq!(choice(&[holding(7), None], &job(2)), Some(1), "even at the price of a process");
+        let mut used = holding(7).expect("it holds it");
+        used.give(job(2), now);
+        used.answered(2, now);
+        assert_eq!(
+            choice(&[Some(used), holding(7)], &of(3, 7)),
+            Some(1),
+            "what was run there took its place"
+        );
     }
 
     #[test]

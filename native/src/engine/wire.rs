@@ -54,6 +54,8 @@ pub(super) struct Setup {
 pub(super) struct Order {
     pub(super) run: u64,
     pub(super) task: EngineTask,
+    /// It will come: what it goes on from, which is whole, is to lie ready, and nothing runs yet.
+    pub(super) ahead: bool,
 }
 
 /// From a slot to its node.
@@ -70,6 +72,8 @@ pub(super) enum FromSlot {
     Ended(u64, Outcome),
     Broken(u64, String),
     Killed(u64),
+    /// What will come has what it needs.
+    Prepared(u64),
     /// This run goes on from its snapshot.
     Resumed(u64),
     Snapshot {

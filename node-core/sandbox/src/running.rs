@@ -20,7 +20,7 @@ pub struct Running<I> {
     pub(crate) suspended: bool,
     /// Since its first instruction, wherever it ran.
     pub(crate) fuel: u64,
-    limit: u64,
+    pub(crate) limit: u64,
 }
 
 /// How a slice ended.

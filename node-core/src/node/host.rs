@@ -8,6 +8,7 @@ use crate::work::spec::{BlobRef, Data, JobSpec, NamedData};
 use bytes::Bytes;
 use sandbox::{Limits, Outcome};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// One of the two streams between a pair of peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -207,6 +208,10 @@ pub enum EngineRequest {
     /// Run this. All blobs it names are in the node's storage. The engine runs as many at
     /// once as it was last told and keeps the rest in order.
     Run { run: RunId, task: EngineTask },
+    /// A task will come that goes on from `task.from`, which is whole, or from what is relative to
+    /// it: have its program and that at hand, in a slot that is free. Answered by `Prepared`, or as
+    /// a run that ends at once.
+    Prepare { run: RunId, task: EngineTask },
     /// End it, queued or running. Answered by `Ended` only if it had already ended.
     Kill { run: RunId },
     /// Take a snapshot, with `stop` of a run that then ends. Answered with one `Snapshot`, or
@@ -279,6 +284,8 @@ pub enum EngineReply {
     /// The engine could not do its part (out of memory, a missing blob, a crash of its own):
     /// says nothing about the task, which can run elsewhere.
     Broken { run: RunId, error: String },
+    /// What was to be at hand is, for as long as nothing else wants its place.
+    Prepared { run: RunId },
     /// A run that goes on from a snapshot has its state, and executes.
     Resumed { run: RunId },
     /// What was asked for, or why there is none; without one the run goes on. `stopped`: the run
@@ -292,6 +299,7 @@ impl EngineReply {
         match self {
             EngineReply::Ended { run, .. }
             | EngineReply::Broken { run, .. }
+            | EngineReply::Prepared { run }
             | EngineReply::Resumed { run }
             | EngineReply::Snapshot { run, .. } => *run,
         }
@@ -331,6 +339,8 @@ pub enum NodeEvent {
     Migrated {
         unit: UnitId,
         to: NodeId,
+        /// From the word to stop to the first instruction there, as its owner saw it.
+        standstill: Duration,
     },
     /// It has not moved where it should, and why; it goes on all the same.
     MigrationFailed {

@@ -102,6 +102,9 @@ impl Node {
             NodeInput::Engine(EngineReply::Broken { run, error }) => {
                 self.push(Step::Runner, runner::Command::Broken { run, error });
             }
+            NodeInput::Engine(EngineReply::Prepared { run }) => {
+                self.push(Step::Runner, runner::Command::Prepared { run });
+            }
             NodeInput::Engine(EngineReply::Resumed { run }) => {
                 self.push(Step::Runner, runner::Command::Resumed { run });
             }
@@ -465,7 +468,9 @@ impl Node {
                 self.push(Step::Store, store::Command::Release { ticket });
             }
             Event::Placed { node } => self.push(Step::Finder, connected::Command::Placed { node }),
-            Event::Migrated { unit, to } => host.event(NodeEvent::Migrated { unit, to }),
+            Event::Migrated { unit, to, standstill } => {
+                host.event(NodeEvent::Migrated { unit, to, standstill });
+            }
             Event::MigrationFailed { unit, why } => host.event(NodeEvent::MigrationFailed { unit, why }),
             Event::Ready => host.event(NodeEvent::Ready),
             Event::Find(query) => self.push(Step::Finder, connected::Command::Find(query)),
@@ -517,6 +522,7 @@ impl Node {
                 self.push(Step::Store, store::Command::Release { ticket: ticket(number) });
             }
             Event::Run { run, task } => host.engine(EngineRequest::Run { run, task: *task }),
+            Event::Prepare { run, task } => host.engine(EngineRequest::Prepare { run, task: *task }),
             Event::Kill { run } => host.engine(EngineRequest::Kill { run }),
             Event::Slots(slots) => host.engine(EngineRequest::Slots(slots)),
             Event::Offer { to, offer } => self.push(Step::Finder, connected::Command::Offer { to, offer }),

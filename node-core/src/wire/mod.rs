@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_FRAME: usize = 1 << 20;
 
 /// The version of everything below; the first byte of each frame.
-pub const VERSION: u8 = 5;
+pub const VERSION: u8 = 6;
 
 /// Every message of every protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

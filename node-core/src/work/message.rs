@@ -40,6 +40,8 @@ pub enum ToOwner {
     Suspended { lease: Lease, attempt: u32, unit: UnitId, made: Option<Made> },
     /// The unit cannot be suspended and runs on.
     Immobile { unit: UnitId, reason: String },
+    /// The answer to `Prepare`: all is here, or why it cannot be.
+    Prepared { unit: UnitId, error: Option<String> },
     /// What the unit goes on from is here.
     Resumed { unit: UnitId },
     /// It executes again.
@@ -83,6 +85,18 @@ pub enum ToRunner {
     /// Nobody wants the units of this job any more.
     Revoke {
         job: JobId,
+    },
+    /// A unit that runs elsewhere will come here: get its job's content, and the whole snapshot that
+    /// its state will be relative to. Answered by `Prepared`; forgotten when the unit has come, with
+    /// `NotComing`, or after a while.
+    Prepare {
+        batch: Box<Batch>,
+        whole: BlobRef,
+        sources: Vec<Source>,
+    },
+    /// A unit that was prepared for will not come.
+    NotComing {
+        unit: UnitId,
     },
     /// Stop this unit and say where it stands; answered by `Suspended` or `Immobile`, or by its
     /// result.

@@ -226,7 +226,7 @@ fn nobody_pushes_out_what_others_have_kept() {
 }
 
 /// `from` says this to `to`, out of turn.
-fn say(world: &mut World, from: usize, to: usize, message: Work) {
+pub(crate) fn say(world: &mut World, from: usize, to: usize, message: Work) {
     let bytes: Bytes = encode(&Message::Work(message)).expect("it is short");
     let from = world.nodes[from].id;
     world.drive(to, NodeInput::Received { from, channel: Channel::Control, bytes });
@@ -255,6 +255,8 @@ fn strangers_move_forget_and_record_nothing() {
             ToOwner::Returned { units: vec![(unit_id, u32::MAX, Some(made.clone()))] },
             ToOwner::Unusable { lease, unit: unit_id, version, reason: "x".repeat(10_000) },
             ToOwner::Resumed { unit: unit_id },
+            ToOwner::Prepared { unit: unit_id, error: None },
+            ToOwner::Prepared { unit: unit_id, error: Some("x".repeat(10_000)) },
             ToOwner::Immobile { unit: unit_id, reason: String::new() },
             ToOwner::Kept { unit: unit_id, version },
             ToOwner::NeedKeepers { job, lost: vec![(world.nodes[keepers[0]].id, String::new())] },
@@ -264,6 +266,7 @@ fn strangers_move_forget_and_record_nothing() {
         }
     }
     for message in [
+        ToRunner::NotComing { unit: unit_id },
         ToRunner::Suspend { unit: unit_id },
         ToRunner::Forget { units: vec![unit_id] },
         ToRunner::Pause { unit: unit_id, paused: true },

@@ -3,6 +3,7 @@
 mod hostile;
 mod losses;
 mod moving;
+mod precopy;
 mod returning;
 mod support;
 mod swarm;

@@ -7,7 +7,7 @@ use node_core::{
     BlobId, EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId, SealKey, SnapshotRef, Taken, Time,
 };
 use sandbox::{File, Outcome, Task};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// What the engines of a world make of a task: how long it takes on a node of [`MIPS`], and how
@@ -25,6 +25,9 @@ pub fn fuel(units: u64) -> Duration {
 
 /// After so long a run comes to a poll, where it can be stopped.
 pub const SLICE: Duration = Duration::from_millis(2);
+
+/// How long an engine takes to get ready for a task that will come.
+const PREPARING: Duration = Duration::from_millis(20);
 
 /// How long a task stands still for a snapshot.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -72,6 +75,8 @@ pub struct Engine {
     pub snapshot_bytes: (usize, usize),
     queue: VecDeque<(RunId, EngineTask)>,
     running: BTreeMap<RunId, Run>,
+    /// What it is to get ready for.
+    preparing: BTreeSet<RunId>,
     pub log: Vec<Ran>,
 }
 
@@ -85,6 +90,7 @@ impl Default for Engine {
             snapshot_bytes: (2000, 200),
             queue: VecDeque::new(),
             running: BTreeMap::new(),
+            preparing: BTreeSet::new(),
             log: Vec::new(),
         }
     }
@@ -124,11 +130,20 @@ impl Engine {
     pub fn request(&mut self, now: Time, request: EngineRequest) -> Vec<(EngineReply, Time)> {
         match request {
             EngineRequest::Run { run, task } => self.queue.push_back((run, task)),
+            EngineRequest::Prepare { run, .. } => {
+                self.preparing.insert(run);
+                let reply = match self.broken {
+                    true => EngineReply::Broken { run, error: "out of memory".into() },
+                    false => EngineReply::Prepared { run },
+                };
+                return vec![(reply, now + PREPARING)];
+            }
             EngineRequest::Kill { run } => {
                 if let Some(run) = self.running.remove(&run) {
                     self.log.push(Ran::Killed { unit: run.unit, fuel: run.fuel_at(now) });
                 }
                 self.queue.retain(|(queued, _)| *queued != run);
+                self.preparing.remove(&run);
             }
             EngineRequest::Slots(slots) => self.slots = slots,
             EngineRequest::Snapshot { run, stop } => return self.snapshot(now, run, stop),
@@ -273,7 +288,10 @@ impl Engine {
                 }
                 due
             }
-            EngineReply::Broken { run, .. } => self.running.remove(run).is_some(),
+            EngineReply::Broken { run, .. } => {
+                self.running.remove(run).is_some() || self.preparing.remove(run)
+            }
+            EngineReply::Prepared { run } => self.preparing.remove(run),
             EngineReply::Resumed { run } => self.running.contains_key(run),
             EngineReply::Snapshot { run: id, taken, stopped } => {
                 let Some(run) = self.running.get(id) else { return taken.is_err() };

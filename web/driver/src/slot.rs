@@ -42,6 +42,8 @@ pub struct Job {
     pub task: Task,
     pub key: SealKey,
     pub from: Option<From>,
+    /// It will come: what it goes on from, which is whole, is to lie ready, and nothing runs yet.
+    pub ahead: bool,
 }
 
 /// Where a task goes on.
@@ -51,6 +53,8 @@ pub struct From {
     pub bytes: Bytes,
     /// The whole snapshot that `bytes` are relative to, sealed too.
     pub base: Option<Bytes>,
+    /// That lies ready in the slot.
+    pub is_held: bool,
     /// The name of whichever of the two is whole.
     pub whole: BlobId,
     pub root: Root,
@@ -60,6 +64,8 @@ pub struct From {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     Ended(Outcome),
+    /// What will come has what it needs.
+    Prepared,
     /// The browser could not do its part (no memory, a bug of ours): says nothing about the
     /// task.
     Broken(String),

@@ -5,9 +5,9 @@ use crate::instance::BrowserInstance;
 use js_sys::WebAssembly;
 use node_core::{BlobId, SealKey};
 use sandbox::instrument::Layout;
-use sandbox::snapshot::{Captured, Checked, Origin, Recorder, State, seal};
+use sandbox::snapshot::{Ahead, Captured, Checked, Origin, Recorder, State, open, seal};
 use sandbox::wasi::Halt;
-use sandbox::{End, Limit, NotStarted, Outcome, Pace, Running, Slice};
+use sandbox::{End, Limit, NotStarted, Outcome, Pace, Running, Slice, Task};
 use std::sync::Arc;
 use web_driver::slot::{Answer, Form, From, Job, Shot};
 
@@ -55,14 +55,25 @@ fn micros_since(began_ms: f64) -> u64 {
 
 impl Current {
     /// Begins a task, or says at once what became of it.
-    pub(crate) fn begin(engine: &mut BrowserEngine, module: &Module, job: Job) -> Result<Current, Answer> {
-        let Job { run, task, key, from } = job;
+    /// `ready`: what may lie here for it.
+    pub(crate) fn begin(
+        engine: &mut BrowserEngine,
+        module: &Module,
+        job: Job,
+        ready: Option<Ready>,
+    ) -> Result<Current, Answer> {
+        let Job { run, task, key, from, .. } = job;
         let layout = module.layout.clone();
         let whole = from.as_ref().map(|from| from.whole);
         let begun = match (from, &layout) {
             (None, _) => Running::start(engine, &module.compiled, layout.clone().ok(), &task)
                 .map(|running| (running, None)),
             (Some(_), Err(why)) => Err(NotStarted::Snapshot(format!("cannot be of this program: {why}"))),
+            (Some(from), Ok(_)) if from.is_held => match ready {
+                Some(ready) => ready.go_on(from, &key, &task),
+                None => Err(NotStarted::Broken("what it goes on from does not lie ready".into())),
+            }
+            .map(|(running, recorder)| (running, Some(recorder))),
             (Some(from), Ok(layout)) => states(from, &key, &module.form.origin())
                 .map_err(NotStarted::Snapshot)
                 .and_then(|(state, checked, base_bytes)| {
@@ -70,12 +81,7 @@ impl Current {
                     Ok((running, Some(Recorder::resumed(state, checked, base_bytes))))
                 }),
         };
-        let (running, recorder) = begun.map_err(|not| match not {
-            NotStarted::Refused(why) => Answer::Ended(Outcome::of(End::Refused(why))),
-            NotStarted::Halt(halt) => Answer::Ended(Outcome::of(halt.into())),
-            NotStarted::Broken(why) => Answer::Broken(why),
-            NotStarted::Snapshot(why) => Answer::Unusable(format!("its snapshot cannot be used: {why}")),
-        })?;
+        let (running, recorder) = begun.map_err(answer_of)?;
         Ok(Current {
             run,
             key,
@@ -152,6 +158,53 @@ impl Current {
             }
         };
         Some((Shot::Taken { base, root: encoded.root, fuel: encoded.fuel, pause_us }, sealed))
+    }
+}
+
+/// What a task that will come goes on from, checked and in place.
+pub(crate) struct Ready {
+    ahead: Ahead<BrowserInstance>,
+    key: SealKey,
+    whole: BlobId,
+}
+
+impl Ready {
+    pub(crate) fn new(engine: &mut BrowserEngine, module: &Module, job: Job) -> Result<Ready, Answer> {
+        let Job { task, key, from, .. } = job;
+        let not = |why: String| answer_of(NotStarted::Snapshot(why));
+        let layout =
+            module.layout.as_ref().map_err(|why| not(format!("cannot be of this program: {why}")))?;
+        let from = from.ok_or_else(|| not("there is none".into()))?;
+        let mut bytes = Vec::from(from.bytes);
+        let state = State::open(&key.0, &mut bytes, None, &module.form.origin());
+        let state = state.map_err(|bad| not(bad.to_string()))?;
+        let base_bytes = bytes.len();
+        drop(bytes);
+        let ahead = Ahead::new(engine, &module.compiled, layout, &task, state, base_bytes);
+        Ok(Ready { ahead: ahead.map_err(answer_of)?, key, whole: from.whole })
+    }
+
+    fn go_on(
+        self,
+        from: From,
+        key: &SealKey,
+        task: &Task,
+    ) -> Result<(Running<BrowserInstance>, Recorder), NotStarted> {
+        if self.whole != from.whole || self.key != *key {
+            return Err(NotStarted::Broken("something else lies ready than what it goes on from".into()));
+        }
+        let mut bytes = Vec::from(from.bytes);
+        let relative = open(&key.0, &mut bytes).map_err(|bad| NotStarted::Snapshot(bad.to_string()))?;
+        self.ahead.go_on(Some(relative), &from.root, task)
+    }
+}
+
+fn answer_of(not: NotStarted) -> Answer {
+    match not {
+        NotStarted::Refused(why) => Answer::Ended(Outcome::of(End::Refused(why))),
+        NotStarted::Halt(halt) => Answer::Ended(Outcome::of(halt.into())),
+        NotStarted::Broken(why) => Answer::Broken(why),
+        NotStarted::Snapshot(why) => Answer::Unusable(format!("its snapshot cannot be used: {why}")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! When a slot computes, and what it does about what it is asked in between.
 
-use crate::current::{Current, Module};
+use crate::current::{Current, Module, Ready};
 use crate::engine::{BrowserEngine, now_ms};
 use crate::say::Voice;
 use js_sys::{Reflect, WebAssembly};
@@ -31,6 +31,8 @@ pub(crate) struct Turns {
     voice: Voice,
     queue: VecDeque<(u32, Job)>,
     current: Option<Current>,
+    /// What the next run may go on from.
+    ready: Option<Ready>,
     /// A snapshot of the current run was captured; whether the run stops then.
     captured: Option<bool>,
     /// It rests until then, milliseconds.
@@ -44,6 +46,7 @@ impl Turns {
             voice,
             queue: VecDeque::new(),
             current: None,
+            ready: None,
             captured: None,
             rests_until: 0.0,
             percent: 100.0,
@@ -106,7 +109,7 @@ impl Turns {
             Some(current) => current.paused,
             None => self.queue.is_empty(),
         };
-        if idle && self.current.is_none() && own_bytes() > FAT_BYTES {
+        if idle && self.current.is_none() && self.ready.is_none() && own_bytes() > FAT_BYTES {
             self.voice.spent()?;
         }
         Ok(if idle { NEVER } else { (self.rests_until - now).ceil() })
@@ -124,8 +127,13 @@ impl Turns {
         }
         while let Some((module, job)) = self.queue.pop_front() {
             let (run, goes_on) = (job.run, job.from.is_some());
+            let ready = self.ready.take();
             let begun = match modules.get(&module) {
-                Some(module) => Current::begin(engine, module, job),
+                Some(module) if job.ahead => Ready::new(engine, module, job).and_then(|ready| {
+                    self.ready = Some(ready);
+                    Err(Answer::Prepared)
+                }),
+                Some(module) => Current::begin(engine, module, job, ready),
                 None => Err(Answer::Broken(format!("the slot does not know module {module}"))),
             };
             match begun {

@@ -233,6 +233,9 @@ pub(crate) struct Unit {
     pub(crate) checkpoint_bytes: Option<u64>,
     #[serde(default)]
     pub(crate) keepers: Vec<String>,
+    /// Of a unit that has just moved.
+    #[serde(default)]
+    pub(crate) standstill_ms: Option<f64>,
 }
 
 /// What one node did of a unit.

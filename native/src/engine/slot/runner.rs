@@ -9,7 +9,7 @@ use super::scribe::Scribe;
 use super::wasm::{Compiled, Compiler, WasmerEngine, WasmerInstance, cpu_us};
 use node_core::work::spec::BlobRef;
 use node_core::{EngineTask, NoSnapshot, SealKey, SnapshotRef};
-use sandbox::snapshot::{Origin, Recorder, State};
+use sandbox::snapshot::{Ahead, Origin, Recorder, State, open};
 use sandbox::wasi::Halt;
 use sandbox::{End, File, Limit, NotStarted, Outcome, Pace, Running, Slice, Task};
 use std::ffi::OsStr;
@@ -27,6 +27,8 @@ pub(super) struct Runner {
     engine: WasmerEngine,
     modules: Modules,
     blobs: Blobs,
+    /// What the next task may go on from.
+    ready: Option<Ready>,
     /// Percent of a processor.
     cpu_share: u32,
 }
@@ -44,6 +46,22 @@ struct Work {
     wanted: Option<bool>,
 }
 
+/// What a task that will come goes on from, checked and in place.
+struct Ready {
+    ahead: Ahead<WasmerInstance>,
+    key: SealKey,
+    whole: BlobRef,
+}
+
+/// A task with all its content, and where it runs.
+struct Arranged<'a> {
+    engine: &'a mut WasmerEngine,
+    module: &'a Compiled,
+    blobs: &'a Blobs,
+    task: Task,
+    origin: Origin,
+}
+
 /// Why there is nothing to run.
 enum Nothing {
     Outcome(Box<Outcome>),
@@ -58,13 +76,21 @@ impl Runner {
             engine: WasmerEngine::new(Compiler::Cranelift),
             modules: Modules::new(path(&setup.cache_dir)),
             blobs: Blobs::new(path(&setup.blob_dir)),
+            ready: None,
             cpu_share: u32::from(setup.cpu_share.clamp(1, 100)),
         }
     }
 
     pub(super) fn answer(&mut self, order: Order) -> FromSlot {
-        let Order { run, task } = order;
+        let Order { run, task, ahead } = order;
         let began = cpu_us();
+        if ahead {
+            return match self.get_ready(run, task) {
+                Ok(()) => FromSlot::Prepared(run),
+                Err(Nothing::Outcome(outcome)) => FromSlot::Ended(run, *outcome),
+                Err(Nothing::Broken(error)) => FromSlot::Broken(run, error),
+            };
+        }
         match self.begin(run, task) {
             Ok(mut work) => {
                 work.cpu_us = cpu_us().saturating_sub(began);
@@ -75,9 +101,8 @@ impl Runner {
         }
     }
 
-    fn begin(&mut self, run: u64, task: EngineTask) -> Result<Work, Nothing> {
-        let EngineTask { program, arguments, environment, stdin, files, limits, seed, bit_exact, key, from } =
-            task;
+    fn arrange(&mut self, run: u64, task: EngineTask) -> Result<Arranged<'_>, Nothing> {
+        let EngineTask { program, arguments, environment, stdin, files, limits, seed, bit_exact, .. } = task;
         let Runner { desk, engine, modules, blobs, .. } = self;
         let preparing = |begins| {
             desk.note(&if begins { FromSlot::Preparing(run) } else { FromSlot::Running(run) });
@@ -98,6 +123,31 @@ impl Runner {
         let stdin = blobs.data(stdin).map_err(Nothing::Broken)?;
         let task = Task { arguments, environment, stdin, files: given, limits, seed };
         let origin = Origin { program: program.0, memory_limit: limits.memory_bytes, bit_exact };
+        Ok(Arranged { engine, module, blobs, task, origin })
+    }
+
+    /// Puts in place what a task that will come goes on from.
+    fn get_ready(&mut self, run: u64, task: EngineTask) -> Result<(), Nothing> {
+        self.ready = None;
+        let (key, from) = (task.key, task.from);
+        let from = from.ok_or_else(|| bad_snapshot("there is none"))?;
+        let Arranged { engine, module, blobs, task, origin } = self.arrange(run, task)?;
+        let layout = module.layout.as_ref().map_err(bad_snapshot)?;
+        let mut bytes = blobs.read_unchecked(from.blob.id).map_err(bad_snapshot)?;
+        let state = State::open(&key.0, &mut bytes, None, &origin).map_err(bad_snapshot)?;
+        let base_bytes = bytes.len();
+        drop(bytes);
+        let ahead = Ahead::new(engine, module, layout, &task, state, base_bytes)?;
+        self.ready = Some(Ready { ahead, key, whole: from.blob });
+        Ok(())
+    }
+
+    fn begin(&mut self, run: u64, task: EngineTask) -> Result<Work, Nothing> {
+        let (key, from) = (task.key, task.from);
+        let ready = self.ready.take();
+        let desk = self.desk.clone();
+        let Arranged { engine, module, blobs, task, origin } = self.arrange(run, task)?;
+        let limits = task.limits;
         let (running, scribe) = match from {
             None => {
                 let layout = module.layout.clone().ok();
@@ -105,8 +155,11 @@ impl Runner {
                 (running, Scribe::new(run, key, origin.clone(), Recorder::new(origin), None))
             }
             Some(from) => {
-                let (running, recorder, base) =
-                    resume(&from, &key, origin.clone(), engine, module, blobs, &task)?;
+                let is_of_this = |ready: &Ready| ready.key == key && from.base == Some(ready.whole);
+                let (running, recorder, base) = match ready.filter(is_of_this) {
+                    Some(ready) => ready.go_on(&from, blobs, &task)?,
+                    None => resume(&from, &key, origin.clone(), engine, module, blobs, &task)?,
+                };
                 desk.note(&FromSlot::Resumed(run));
                 (running, Scribe::new(run, key, origin, recorder, Some(base)))
             }
@@ -196,6 +249,20 @@ impl Runner {
                 None
             }
         }
+    }
+}
+
+impl Ready {
+    fn go_on(
+        self,
+        from: &SnapshotRef,
+        blobs: &Blobs,
+        task: &Task,
+    ) -> Result<(Running<WasmerInstance>, Recorder, BlobRef), Nothing> {
+        let mut bytes = blobs.read_unchecked(from.blob.id).map_err(bad_snapshot)?;
+        let relative = open(&self.key.0, &mut bytes).map_err(bad_snapshot)?;
+        let (running, recorder) = self.ahead.go_on(Some(relative), &from.root, task)?;
+        Ok((running, recorder, self.whole))
     }
 }
 

@@ -143,6 +143,16 @@ impl World {
         self.engine.request(EngineRequest::Run { run: RunId(run), task });
     }
 
+    /// Has what the task goes on from got ready.
+    #[track_caller]
+    pub(super) fn prepare(&mut self, run: u64, task: EngineTask) {
+        self.engine.request(EngineRequest::Prepare { run: RunId(run), task });
+        match self.reply(run) {
+            EngineReply::Prepared { .. } => {}
+            other => panic!("run {run}: {other:?}"),
+        }
+    }
+
     pub(super) fn kill(&self, run: u64) {
         self.engine.request(EngineRequest::Kill { run: RunId(run) });
     }

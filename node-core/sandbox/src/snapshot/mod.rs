@@ -10,14 +10,17 @@
 //! to compare its memory with a copy of the base; [`Recorder::encode`] does the rest and may
 //! run while the task goes on, in another thread where there is one.
 //!
+//! - `ahead`: what a task's state will be relative to, in an engine before the task comes.
 //! - `pages`: which pages differ, and their hashes.
 //! - `format`: bytes, strictly read.
 //! - `seal`: so that keepers can neither read nor change them.
 
+mod ahead;
 mod format;
 mod pages;
 mod seal;
 
+pub use ahead::Ahead;
 pub use format::BadSnapshot;
 pub use seal::{BadSeal, open, seal};
 
@@ -249,14 +252,22 @@ impl State {
         layout: &Arc<Layout>,
         task: &Task,
     ) -> Result<Running<E::Instance>, NotStarted> {
+        let host = self.host(layout, task)?;
+        let mut running = Running::with(engine, module, Some(layout.clone()), host, task.limits.fuel)?;
+        self.settle(&mut running, layout, None)?;
+        Ok(running)
+    }
+
+    /// Makes this the state of a task in an instance that is fresh, or in which what this is relative
+    /// to lies already, so many bytes of it.
+    fn settle<I: Instance>(
+        &self,
+        running: &mut Running<I>,
+        layout: &Layout,
+        placed: Option<usize>,
+    ) -> Result<(), NotStarted> {
         let wrong = |why: &str| NotStarted::Snapshot(why.into());
         let registers = &self.registers;
-        let host = Host::load(task, &registers.host).map_err(|bad| wrong(&bad.to_string()))?;
-        let kinds = layout.globals.iter().map(code);
-        if !kinds.eq(registers.globals.iter().map(|(kind, _)| *kind)) {
-            return Err(wrong("it has other globals than the program"));
-        }
-        let mut running = Running::with(engine, module, Some(layout.clone()), host, task.limits.fuel)?;
         let instance = &mut running.instance;
         let has = (instance.memory_bytes() / WASM_PAGE) as u32;
         let more =
@@ -269,9 +280,12 @@ impl State {
         if u64::from(registers.top) < frames || u64::from(registers.top) > instance.memory_bytes() {
             return Err(wrong("its calls do not lie where calls are kept"));
         }
-        self.memory
-            .put(self.changes.as_ref(), instance)
-            .map_err(|_| wrong("it does not fit the program's memory"))?;
+        let put = match (placed, &self.changes) {
+            (None, changes) => self.memory.put(changes.as_ref(), instance),
+            (Some(placed), Some(changes)) => changes.put(placed, instance),
+            (Some(_), None) => Ok(()),
+        };
+        put.map_err(|_| wrong("it does not fit the program's memory"))?;
         for (slot, (_, bits)) in layout.globals.iter().zip(&registers.globals) {
             instance.set_global(slot, *bits);
         }
@@ -279,6 +293,16 @@ impl State {
         instance.set_control(Control::Depth, registers.depth.into());
         running.suspended = true;
         running.fuel = registers.fuel;
-        Ok(running)
+        Ok(())
+    }
+
+    /// The host of a task that goes on from here, if this is of its program.
+    fn host(&self, layout: &Layout, task: &Task) -> Result<Host, NotStarted> {
+        let wrong = |why: &str| NotStarted::Snapshot(why.into());
+        let kinds = layout.globals.iter().map(code);
+        if !kinds.eq(self.registers.globals.iter().map(|(kind, _)| *kind)) {
+            return Err(wrong("it has other globals than the program"));
+        }
+        Host::load(task, &self.registers.host).map_err(|bad| wrong(&bad.to_string()))
     }
 }

@@ -49,6 +49,20 @@ pub(super) struct Changes {
     len: usize,
 }
 
+impl Changes {
+    /// Writes them over a memory in which the first `placed` bytes are those of the base, and all
+    /// others zero.
+    pub(super) fn put(&self, placed: usize, instance: &mut impl Instance) -> Result<(), OutOfBounds> {
+        for at in (self.len..placed).step_by(PAGE) {
+            instance.write_memory(at as u64, ZERO)?;
+        }
+        for (number, page) in self.numbers.iter().zip(self.pages.chunks_exact(PAGE)) {
+            instance.write_memory(u64::from(*number) * PAGE as u64, page)?;
+        }
+        Ok(())
+    }
+}
+
 /// Compares words: where there is no `memcmp` but the compiler's own, as in WebAssembly, that
 /// goes byte by byte. Without iterators, which are slow where nothing is optimised.
 fn same(one: &[u8], other: &[u8]) -> bool {
@@ -278,12 +292,12 @@ impl Memory {
             }
             next += run.len();
         }
-        for (number, page) in
-            changes.into_iter().flat_map(|c| c.numbers.iter().zip(c.pages.chunks_exact(PAGE)))
-        {
-            instance.write_memory(u64::from(*number) * PAGE as u64, page)?;
-        }
-        Ok(())
+        // Beyond `len` is nothing left of this memory.
+        changes.map_or(Ok(()), |changes| changes.put(changes.len, instance))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Snapshots from strangers: refused, or harmful to their own task only.
 
 use crate::stories::{PROGRAM, made, origin, taken, task};
-use sandbox::snapshot::{BadSnapshot, Origin, Recorder, State, open, seal};
+use sandbox::snapshot::{Ahead, BadSnapshot, Origin, Recorder, State, open, seal};
 use sandbox::{NotStarted, Slice};
 
 fn snapshots() -> (Vec<u8>, Vec<u8>) {
@@ -78,6 +78,40 @@ fn a_keeper_can_change_nothing() {
     }
     assert!(open(&[1; 32], &mut sealed.clone()[..40]).is_err());
     assert!(!sealed.windows(8).any(|bytes| bytes == &whole[40..48]), "the content is not there to be read");
+}
+
+/// What lies ready is believed no more than what comes at once.
+#[test]
+fn what_came_ahead_goes_on_from_nothing_but_its_own() {
+    let (whole, relative) = snapshots();
+    let task = task();
+    let mut made = made(PROGRAM, &task);
+    let root =
+        State::read(&whole, &origin(&task)).unwrap().relative(&relative, &origin(&task)).unwrap().root();
+    let mut go_on =
+        |relative: &[u8], root| made.ahead(&whole, &task).go_on(Some(relative), &root, &task).err();
+    assert_eq!(go_on(&relative, root), None);
+    assert!(go_on(&relative, [1; 32]).is_some(), "another state than its owner knows of");
+    assert!(go_on(&whole, root).is_some(), "what is not relative to it");
+    for at in 0..relative.len() {
+        let mut changed = relative.clone();
+        changed[at] ^= 1 << (at % 8);
+        if let Some(why) = go_on(&changed, root) {
+            assert!(matches!(why, NotStarted::Snapshot(_)), "{why:?}");
+        }
+    }
+    // A base with a wrong hash is not placed at all.
+    let mut bad = whole.clone();
+    let end = bad.len() - 1;
+    let layout = made.prepared.layout.clone().unwrap();
+    for at in [end, end / 2, end / 3] {
+        bad[at] ^= 1;
+        if let Ok(state) = State::read(&bad, &origin(&task)) {
+            let placed = Ahead::new(&mut made.engine, &made.module, &layout, &task, state, bad.len());
+            assert!(matches!(placed.err(), Some(NotStarted::Snapshot(_))), "byte {at}");
+        }
+        bad[at] ^= 1;
+    }
 }
 
 /// Who ran the task before can write any state and give it the right hash: it harms nobody else.

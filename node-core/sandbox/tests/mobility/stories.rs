@@ -3,7 +3,7 @@
 use crate::engine::{Interpreted, Interpreter};
 use sandbox::instrument::Tuning;
 use sandbox::module::{Prepared, prepare};
-use sandbox::snapshot::{Encoded, Origin, Recorder, State, open, seal};
+use sandbox::snapshot::{Ahead, Encoded, Origin, Recorder, State, open, seal};
 use sandbox::{End, Engine, File, Limit, Limits, Outcome, Pace, Running, Slice, Task, run_task};
 
 /// Reads half of its input, writes it to a file, computes, reads the rest; floats, vectors and
@@ -48,6 +48,13 @@ impl Made {
     pub(crate) fn resume(&mut self, state: &State, task: &Task) -> Running<Interpreted> {
         let layout = self.prepared.layout.clone().unwrap();
         state.resume(&mut self.engine, &self.module, &layout, task).unwrap()
+    }
+
+    /// A task that will come, with the whole snapshot that its state will be relative to.
+    pub(crate) fn ahead(&mut self, whole: &[u8], task: &Task) -> Ahead<Interpreted> {
+        let layout = self.prepared.layout.clone().unwrap();
+        let state = State::read(whole, &origin(task)).unwrap();
+        Ahead::new(&mut self.engine, &self.module, &layout, task, state, whole.len()).unwrap()
     }
 
     fn undisturbed(&mut self, task: &Task) -> Outcome {
@@ -96,7 +103,9 @@ fn a_task_that_is_moved_at_every_slice_ends_the_same() {
         let mut recorder = Recorder::new(origin(&task));
         let mut stayed = Vec::new();
         let mut base: Option<Vec<u8>> = None;
+        let mut n = 0;
         let halt = loop {
+            n += 1;
             match running.slice(slice) {
                 Slice::Ended(halt) => break halt,
                 Slice::Broken(why) => panic!("{why}"),
@@ -106,6 +115,18 @@ fn a_task_that_is_moved_at_every_slice_ends_the_same() {
             let mut sealed = seal(&key, snapshot.bytes.clone());
             let bytes = open(&key, &mut sealed).unwrap().to_vec();
             assert_eq!(bytes, snapshot.bytes);
+            if n % 2 == 1 {
+                // What it is relative to came before it did.
+                let whole = base.take().filter(|_| snapshot.base.is_some());
+                let relative = whole.as_ref().map(|_| &bytes[..]);
+                let whole = whole.as_ref().unwrap_or(&bytes);
+                let ahead = made.ahead(whole, &task);
+                (running, recorder) = ahead.go_on(relative, &snapshot.root, &task).unwrap();
+                assert_eq!(running.fuel(), snapshot.fuel);
+                base = Some(whole.clone());
+                stayed.push((snapshot.fuel, snapshot.root));
+                continue;
+            }
             let state = match (&snapshot.base, &base) {
                 (None, _) => State::read(&bytes, &origin(&task)).unwrap(),
                 (Some(_), Some(base)) => {

@@ -201,16 +201,43 @@ impl Owner {
 
     /// How the unit, which is about to be given to `runner`, begins there.
     pub(super) fn start_of(&mut self, unit: UnitId, runner: NodeId, cx: &mut Cx<'_, Self>) -> Start {
-        let guest = self.nodes.get(&runner).is_some_and(|peer| peer.platform == Platform::Browser);
-        let Some(record) = self.record(unit) else { return Start::Anew };
-        if record.newest.is_none() {
+        if self.record(unit).is_none_or(|record| record.newest.is_none()) {
             return Start::Anew;
         }
+        if let Some(start) = self.whence(unit, runner, None, cx) {
+            return start;
+        }
+        let now = cx.now;
+        let Some(job) = self.jobs.get_mut(&unit.job) else { return Start::Anew };
+        let Some(record) = job.records.get_mut(&unit.index) else { return Start::Anew };
+        let since = *record.missing.get_or_insert(now);
+        if now.since(since) < MISSING {
+            return Start::Later;
+        }
+        while record.newest.is_some() {
+            give_up_newest(record);
+        }
+        self.write_record(unit, cx);
+        Start::Anew
+    }
+
+    /// The newest checkpoint that somebody here has, and how `runner` gets it. `beside`: who has it
+    /// beside those that are known to.
+    pub(super) fn whence(
+        &self,
+        unit: UnitId,
+        runner: NodeId,
+        beside: Option<NodeId>,
+        cx: &Cx<'_, Self>,
+    ) -> Option<Start> {
+        let guest = self.nodes.get(&runner).is_some_and(|peer| peer.platform == Platform::Browser);
+        let record = self.record(unit)?;
         let is_here = |node: &NodeId| *node == runner || *node == cx.me || self.nodes.contains_key(node);
         let versions: Vec<&Held> = record.newest.iter().chain(&record.older).collect();
         for held in versions {
             let checkpoint = held.checkpoint;
-            let here: Vec<NodeId> = held.holders.iter().copied().filter(|node| is_here(node)).collect();
+            let others = beside.filter(|node| !held.holders.contains(node));
+            let here: Vec<NodeId> = held.holders.iter().copied().chain(others).filter(is_here).collect();
             if here.is_empty() {
                 continue;
             }
@@ -227,22 +254,11 @@ impl Owner {
                 sources.push(Source { node: cx.me, contact: None });
             }
             if sources.is_empty() && !here.contains(&runner) {
-                return Start::Relay(Box::new(checkpoint), here);
+                return Some(Start::Relay(Box::new(checkpoint), here));
             }
-            return Start::From(Box::new(Resume { checkpoint, sources }));
+            return Some(Start::From(Box::new(Resume { checkpoint, sources })));
         }
-        let now = cx.now;
-        let Some(job) = self.jobs.get_mut(&unit.job) else { return Start::Anew };
-        let Some(record) = job.records.get_mut(&unit.index) else { return Start::Anew };
-        let since = *record.missing.get_or_insert(now);
-        if now.since(since) < MISSING {
-            return Start::Later;
-        }
-        while record.newest.is_some() {
-            give_up_newest(record);
-        }
-        self.write_record(unit, cx);
-        Start::Anew
+        None
     }
 
     /// A unit without anybody here who keeps its checkpoint waits for one.

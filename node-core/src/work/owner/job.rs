@@ -1,10 +1,10 @@
 //! A job as its owner keeps it in memory: the spec, and a few bytes a unit.
 
 use super::record::UnitRecord;
-use crate::checkpoint::{Journey, Resume};
-use crate::ids::NodeId;
+use crate::checkpoint::{Journey, Resume, Source};
+use crate::ids::{JobId, NodeId};
 use crate::node::host::SealKey;
-use crate::work::message::UnitGrant;
+use crate::work::message::{Batch, UnitGrant};
 use crate::work::spec::{JobSpec, UnitResult, Units};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -247,6 +247,16 @@ impl Job {
         };
         let attempt = self.slot(index).map_or(1, |slot| slot.attempts);
         UnitGrant { index, attempt, spec, key: self.key(index), resume }
+    }
+
+    /// Units of the job, which is called `id`, as they are given to a runner.
+    pub(super) fn batch(&self, id: JobId, keepers: Vec<Source>, units: Vec<UnitGrant>) -> Batch {
+        let sweep_first = match self.spec.units {
+            Units::Sweep { first, .. } => Some(first),
+            Units::List(_) => None,
+        };
+        let (name, template) = (self.spec.name.clone(), self.spec.template.clone());
+        Batch { job: id, name, template, sweep_first, keepers, units }
     }
 
     /// What snapshots of the unit are sealed with.

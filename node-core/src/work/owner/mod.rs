@@ -11,6 +11,7 @@ mod keepers;
 mod lease;
 mod moving;
 mod place;
+mod precopy;
 mod record;
 mod results;
 mod view;
@@ -88,6 +89,8 @@ enum Pending {
     Records(Vec<(UnitId, NodeId, Version)>, Vec<UnitId>),
     /// A checkpoint on its way through here to a runner that can reach nobody else.
     Relay(UnitId, NodeId),
+    /// The same with what a unit's state will be relative to, before it moves.
+    Ahead(UnitId),
     /// An end record; nobody waits for it, and a restart finds the end again by counting.
     End,
 }
@@ -170,6 +173,8 @@ pub enum Event {
     Migrated {
         unit: UnitId,
         to: NodeId,
+        /// From the word to stop to the first instruction there.
+        standstill: Duration,
     },
     MigrationFailed {
         unit: UnitId,
@@ -209,6 +214,7 @@ impl Protocol for Owner {
                     self.suspended(from, (lease, attempt), unit, made, cx);
                 }
                 ToOwner::Immobile { unit, reason } => self.immobile(from, unit, &reason, cx),
+                ToOwner::Prepared { unit, error } => self.prepared(from, unit, error, cx),
                 ToOwner::Resumed { unit } => self.resumed(from, unit, cx),
                 ToOwner::GoesOn { unit } => self.goes_on(from, unit, cx),
                 ToOwner::Unusable { lease, unit, version, reason } => {
@@ -227,6 +233,7 @@ impl Protocol for Owner {
             }
             Input::Down(peer) => {
                 self.nodes.remove(&peer);
+                self.goal_down(peer, cx);
                 self.runner_down(peer, cx);
             }
             Input::Timer(Timer::Away) => self.end_away(cx),
@@ -319,6 +326,7 @@ impl Owner {
             Some(Pending::Results(arrived)) => self.results_written(arrived, result, cx),
             Some(Pending::Records(told, units)) => self.records_written(told, units, result, cx),
             Some(Pending::Relay(unit, runner)) => self.relay_here(unit, runner, ticket, result, cx),
+            Some(Pending::Ahead(unit)) => self.ahead_here(unit, ticket, result, cx),
             Some(Pending::End) => {
                 if let Err(error) = result {
                     cx.emit(Event::Trouble(format!("the end of a job could not be written: {error}")));

@@ -2,6 +2,7 @@
 //! that were cut off, and waited for.
 
 use super::checkpoint::Start;
+use super::precopy::{Move, Stage};
 use super::{Event, Owner, Pending, SlotState, Timer};
 use crate::checkpoint::{Made, Resume, Source};
 use crate::discovery::Offer;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 /// A unit that was to move and has not by then stays where it is. Our choice: a gibibyte at
 /// 300 Mbit/s.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Placements of a unit that are believed to have been before a restart. Our choice: more than any
 /// unit goes through.
@@ -25,8 +26,8 @@ const MOVES_MAX: usize = 1000;
 
 #[derive(Debug, Default)]
 pub(super) struct Moves {
-    /// Moves that somebody asked for: where to, and until when.
-    wanted: BTreeMap<UnitId, (NodeId, Time)>,
+    /// Moves that somebody asked for.
+    pub(super) wanted: BTreeMap<UnitId, Move>,
     /// Granted, but the runner has not got yet what they go on from; the ticket of what it gets
     /// through here.
     resuming: BTreeMap<UnitId, Option<u64>>,
@@ -55,22 +56,22 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         match self.check_move(unit, to, others) {
-            Ok((from, to)) => {
-                self.moves.wanted.insert(unit, (to, cx.now + PATIENCE));
+            Ok(to) => {
+                self.moves.wanted.insert(unit, Move::new(to, cx.now + PATIENCE));
                 cx.set_timer_by(Timer::Moves, PATIENCE);
-                Self::to_runner(from, ToRunner::Suspend { unit }, cx);
+                self.begin_move(unit, to, cx);
             }
             Err(why) => cx.emit(Event::MigrationFailed { unit, why }),
         }
     }
 
-    /// From where to where, or why not.
+    /// Where to, or why not.
     fn check_move(
         &self,
         unit: UnitId,
         to: Option<NodeId>,
         others: &[(NodeId, Offer)],
-    ) -> Result<(NodeId, NodeId), String> {
+    ) -> Result<NodeId, String> {
         let job = self.jobs.get(&unit.job).ok_or("this gateway owns no such job")?;
         let slot = job.slot(unit.index).ok_or("the job has no such unit")?;
         let from = job.runner_of(unit.index).filter(|_| job.is_active() && slot.state == SlotState::Placed);
@@ -97,13 +98,12 @@ impl Owner {
                 let offer = others.iter().find(|(node, _)| *node == to);
                 let (_, offer) =
                     offer.ok_or(format!("{} is not connected, or gives no slots", to.short()))?;
-                why_not(offer)
-                    .map_or(Ok((from, to)), |why| Err(format!("{} cannot take it: {why}", to.short())))
+                why_not(offer).map_or(Ok(to), |why| Err(format!("{} cannot take it: {why}", to.short())))
             }
             None => {
                 let able = others.iter().filter(|(node, offer)| *node != from && why_not(offer).is_none());
                 let best = able.max_by_key(|(node, offer)| (offer.free, std::cmp::Reverse(*node)));
-                best.map(|(to, _)| (from, *to)).ok_or("no other node has a free slot and the memory".into())
+                best.map(|(to, _)| *to).ok_or("no other node has a free slot and the memory".into())
             }
         }
     }
@@ -116,18 +116,18 @@ impl Owner {
     }
 
     pub(super) fn fail_move(&mut self, unit: UnitId, why: &str, cx: &mut Cx<'_, Self>) {
-        if self.moves.wanted.remove(&unit).is_some() {
+        if self.end_move(unit, cx).is_some() {
             cx.emit(Event::MigrationFailed { unit, why: why.into() });
         }
     }
 
     pub(super) fn moves_late(&mut self, cx: &mut Cx<'_, Self>) {
-        let late = self.moves.wanted.iter().filter(|(_, (_, until))| *until <= cx.now);
+        let late = self.moves.wanted.iter().filter(|(_, wanted)| wanted.until <= cx.now);
         let late: Vec<UnitId> = late.map(|(unit, _)| *unit).collect();
         for unit in late {
             self.fail_move(unit, "nothing was heard of it for too long; it goes on where it is", cx);
         }
-        if let Some(next) = self.moves.wanted.values().map(|(_, until)| *until).min() {
+        if let Some(next) = self.moves.wanted.values().map(|wanted| wanted.until).min() {
             cx.set_timer(Timer::Moves, next.since(cx.now));
         }
     }
@@ -164,7 +164,7 @@ impl Owner {
         if let Some(made) = made {
             self.note(from, made, &[from], cx);
         }
-        match self.moves.wanted.get(&unit).map(|(to, _)| *to) {
+        match self.moves.wanted.get(&unit).map(|wanted| wanted.to) {
             Some(to) if self.nodes.contains_key(&to) && to != from => {
                 self.take_back(from, unit);
                 self.give(unit, to, cx);
@@ -232,9 +232,10 @@ impl Owner {
 
     /// It executes again: who wanted it there can be told.
     pub(super) fn goes_on(&mut self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        if self.is_placed(unit, from) && self.moves.wanted.get(&unit).is_some_and(|(to, _)| *to == from) {
-            self.moves.wanted.remove(&unit);
-            cx.emit(Event::Migrated { unit, to: from });
+        let Some(wanted) = self.moves.wanted.get(&unit).filter(|wanted| wanted.to == from) else { return };
+        if let (true, Stage::Stopping(since)) = (self.is_placed(unit, from), wanted.stage) {
+            self.end_move(unit, cx);
+            cx.emit(Event::Migrated { unit, to: from, standstill: cx.now.since(since) });
         }
     }
 

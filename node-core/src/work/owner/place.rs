@@ -4,8 +4,8 @@ use super::{Event, Owner, Timer};
 use crate::discovery::{Found, Needs, Query};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
-use crate::work::message::{Batch, ToRunner, UnitGrant};
-use crate::work::spec::{Data, Template, Units};
+use crate::work::message::{ToRunner, UnitGrant};
+use crate::work::spec::{Data, Template};
 
 /// Bytes of units in one grant. Our choice: half a frame, so that an estimate may be wrong.
 const GRANT_BYTES: usize = 512 << 10;
@@ -98,17 +98,7 @@ impl Owner {
         let Some(job) = self.jobs.get(&id) else { return };
         let paused: Vec<u32> =
             units.iter().map(|unit| unit.index).filter(|index| job.paused.contains(index)).collect();
-        let batch = Batch {
-            job: id,
-            name: job.spec.name.clone(),
-            template: job.spec.template.clone(),
-            sweep_first: match job.spec.units {
-                Units::Sweep { first, .. } => Some(first),
-                Units::List(_) => None,
-            },
-            keepers,
-            units,
-        };
+        let batch = job.batch(id, keepers, units);
         let held = self.lease_of(runner, cx);
         for unit in &batch.units {
             held.add(UnitId { job: id, index: unit.index });

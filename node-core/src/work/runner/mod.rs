@@ -10,6 +10,7 @@ mod moving;
 mod offer;
 mod outbox;
 mod owners;
+mod precopy;
 mod queue;
 mod rest;
 mod view;
@@ -47,6 +48,8 @@ pub struct Runner {
     runs: BTreeMap<RunId, UnitId>,
     owners: LiteMap<NodeId, Box<Ledger>>,
     left: left::Left,
+    /// Units that will come.
+    coming: BTreeMap<UnitId, precopy::Coming>,
     tickets: BTreeMap<u64, Ticket>,
     next: u64,
     pace: offer::Pace,
@@ -114,6 +117,8 @@ enum Ticket {
     Unit(UnitId),
     /// What it goes on from.
     Resume(UnitId),
+    /// What a unit needs that will come.
+    Coming(UnitId),
     /// What an earlier life left of it.
     Left(UnitId),
     /// A snapshot of it, being stored.
@@ -147,6 +152,8 @@ pub enum Timer {
     Snapshots,
     /// Keepers did not answer.
     Keepers,
+    /// Units that should have come have not.
+    Coming,
     /// What is not handed on by now is given back.
     Drained,
     /// Owners have not said what becomes of what an earlier life left.
@@ -190,6 +197,10 @@ pub enum Command {
         run: RunId,
         error: String,
     },
+    /// What a unit needs that will come is at the engine's hand.
+    Prepared {
+        run: RunId,
+    },
     /// It goes on from what it was given.
     Resumed {
         run: RunId,
@@ -219,6 +230,11 @@ pub enum Event {
         ticket: u64,
     },
     Run {
+        run: RunId,
+        task: Box<EngineTask>,
+    },
+    /// A unit will come: have what it needs at hand.
+    Prepare {
         run: RunId,
         task: Box<EngineTask>,
     },
@@ -284,6 +300,10 @@ impl Protocol for Runner {
                 ToRunner::Ack { seq } => self.acknowledged(from, seq, cx),
                 ToRunner::LeaseOver { lease } => self.lease_over(from, lease, cx),
                 ToRunner::Revoke { job } => self.revoked(from, job, cx),
+                ToRunner::Prepare { batch, whole, sources } => {
+                    self.prepare(from, *batch, whole, sources, cx);
+                }
+                ToRunner::NotComing { unit } => self.will_not_come(from, unit, cx),
                 ToRunner::Suspend { unit } => self.suspend_for(from, unit, cx),
                 ToRunner::Pause { unit, paused } => self.pause(from, unit, paused, cx),
                 ToRunner::Forget { units } => self.forget_units(from, &units, cx),
@@ -303,6 +323,7 @@ impl Protocol for Runner {
             }
             Input::Timer(Timer::Snapshots) => self.look_for_due(cx),
             Input::Timer(Timer::Keepers) => self.ask_keepers_again(cx),
+            Input::Timer(Timer::Coming) => self.not_come(cx),
             Input::Timer(Timer::Drained) => self.drained(cx),
             Input::Timer(Timer::Left) => self.ask_after_left(cx),
             Input::Timer(Timer::LeftOver) => self.left_over(cx),
@@ -325,6 +346,7 @@ impl Protocol for Runner {
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
             Input::Command(Command::Ended { run, outcome }) => self.ended(run, outcome, cx),
             Input::Command(Command::Broken { run, error }) => self.broken(run, error, cx),
+            Input::Command(Command::Prepared { run }) => self.at_hand(run, None, cx),
             Input::Command(Command::Resumed { run }) => self.goes_on(run, cx),
             Input::Command(Command::Snapshot { run, taken, stopped }) => {
                 self.snapshot(run, taken, stopped, cx);
@@ -361,6 +383,7 @@ impl Protocol for Runner {
                 "an owner's ledger counts its units"
             );
         }
+        assert!(self.coming.len() <= precopy::COMING_MAX, "what is got ready for is bounded");
         assert!(self.left.bytes() <= self.config.limits.left_bytes, "what stays for a next life is bounded");
     }
 }
@@ -377,6 +400,7 @@ impl Runner {
             runs: BTreeMap::new(),
             owners: LiteMap::new(),
             left: left::Left::default(),
+            coming: BTreeMap::new(),
             tickets: BTreeMap::new(),
             next: 1,
             pace: offer::Pace::default(),

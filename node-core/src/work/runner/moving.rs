@@ -89,9 +89,11 @@ impl Runner {
         if unit.resume.as_ref().is_none_or(|(_, of)| *of != ticket) {
             return;
         }
+        let owner = unit.owner;
+        self.has_come(id, cx);
         match result {
             Ok(()) => {
-                Self::to_owner(unit.owner, ToOwner::Resumed { unit: id }, cx);
+                Self::to_owner(owner, ToOwner::Resumed { unit: id }, cx);
                 self.make_ready(id);
             }
             Err(error) => {

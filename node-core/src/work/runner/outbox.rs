@@ -34,7 +34,9 @@ const COMPANY: usize = 16;
 
 impl Runner {
     pub(super) fn ended(&mut self, run: RunId, outcome: Outcome, cx: &mut Cx<'_, Self>) {
-        let Some(id) = self.runs.remove(&run) else { return };
+        let Some(id) = self.runs.remove(&run) else {
+            return self.at_hand(run, Some(&outcome.end), cx);
+        };
         let Some(unit) = self.units.get_mut(&id) else { return };
         if let UnitState::Running { since, .. } = unit.state {
             self.pace.ended(cx.now, since, self.slots);
@@ -66,7 +68,10 @@ impl Runner {
 
     /// The engine failed, not the task: it may do better elsewhere.
     pub(super) fn broken(&mut self, run: RunId, error: String, cx: &mut Cx<'_, Self>) {
-        let Some(id) = self.runs.get(&run).copied() else { return };
+        let Some(id) = self.runs.get(&run).copied() else {
+            // The unit finds out by itself whether that matters.
+            return self.at_hand(run, None, cx);
+        };
         cx.emit(Event::Trouble(format!("unit {id} could not be run here: {error}")));
         if self.unusable(id, &error, cx) {
             return;

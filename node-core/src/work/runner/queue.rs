@@ -3,7 +3,7 @@
 use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState, left};
 use crate::checkpoint::KEEPERS;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::node::host::{EngineTask, RunId};
+use crate::node::host::{EngineTask, RunId, SealKey, SnapshotRef};
 use crate::protocol::Cx;
 use crate::work::message::{Batch, Lease, ToOwner, UnitGrant};
 use crate::work::spec::{BlobRef, Data, NamedData, Template, UnitSpec};
@@ -120,8 +120,9 @@ impl Runner {
         if let Some(ledger) = self.owners.get_mut(&owner) {
             ledger.units += 1;
         }
-        if let Some(resume) = resume {
-            self.fetch_resume(id, resume, cx);
+        match resume {
+            Some(resume) => self.fetch_resume(id, resume, cx),
+            None => self.has_come(id, cx),
         }
         match ticket {
             Some(ticket) => cx.emit(Event::Fetch { ticket, blobs, from: owner }),
@@ -158,6 +159,7 @@ impl Runner {
             (Ticket::Unit(id), Err(error)) => {
                 self.give_back(vec![id], &format!("it could not get the unit's input: {error}"), true, cx);
             }
+            (Ticket::Coming(id), result) => self.came_ahead(id, result, cx),
             (Ticket::Left(id), result) => self.left_came(id, result, cx),
             (Ticket::Resume(id), result) => self.resume_came(id, ticket, result, cx),
             (Ticket::Snapshot(id, fresh), stored) => self.snapshot_kept(id, *fresh, ticket, stored, cx),
@@ -258,7 +260,10 @@ impl Runner {
             let (Some(unit), Some(job)) = (self.units.get_mut(&id), self.jobs.get(&id.job)) else { continue };
             unit.state = UnitState::Running { run, since: cx.now };
             self.runs.insert(run, id);
-            let task = Box::new(task_of(job, id.index, unit));
+            let from = unit.resume.as_ref().map(|(resume, _)| resume.checkpoint.snapshot);
+            let spec = unit.spec.as_ref();
+            let task = task_of(&job.template, spec, job.sweep_first, id.index, unit.key, from);
+            let task = Box::new(task);
             let (paused, every) = (unit.paused, job.template.checkpoint.duration());
             cx.emit(Event::Run { run, task });
             if paused {
@@ -271,10 +276,17 @@ impl Runner {
     }
 }
 
-fn task_of(job: &Job, index: u32, unit: &Unit) -> EngineTask {
-    let (template, spec) = (&*job.template, unit.spec.as_ref());
+/// What a unit is for the engine.
+pub(super) fn task_of(
+    template: &Template,
+    spec: Option<&UnitSpec>,
+    sweep_first: Option<u64>,
+    index: u32,
+    key: SealKey,
+    from: Option<SnapshotRef>,
+) -> EngineTask {
     let own = spec.and_then(|s| s.arguments.as_ref());
-    let arguments = match (own, job.sweep_first) {
+    let arguments = match (own, sweep_first) {
         (Some(own), _) => own.clone(),
         (None, None) => template.arguments.clone(),
         (None, Some(first)) => {
@@ -296,8 +308,8 @@ fn task_of(job: &Job, index: u32, unit: &Unit) -> EngineTask {
         limits: template.limits,
         seed,
         bit_exact: template.bit_exact,
-        key: unit.key,
-        from: unit.resume.as_ref().map(|(resume, _)| resume.checkpoint.snapshot),
+        key,
+        from,
     }
 }
 
@@ -305,13 +317,13 @@ fn blobs_in<'a>(stdin: Option<&'a Data>, files: &'a [NamedData]) -> impl Iterato
     stdin.into_iter().chain(files.iter().map(|f| &f.data)).filter_map(|data| data.blob())
 }
 
-fn blobs_of_template(template: &Template) -> Vec<BlobRef> {
+pub(super) fn blobs_of_template(template: &Template) -> Vec<BlobRef> {
     let mut blobs: BTreeSet<BlobRef> = blobs_in(Some(&template.stdin), &template.files).collect();
     blobs.insert(template.program);
     blobs.into_iter().collect()
 }
 
-fn blobs_of_unit(unit: &UnitSpec) -> Vec<BlobRef> {
+pub(super) fn blobs_of_unit(unit: &UnitSpec) -> Vec<BlobRef> {
     let blobs: BTreeSet<BlobRef> = blobs_in(unit.stdin.as_ref(), &unit.files).collect();
     blobs.into_iter().collect()
 }

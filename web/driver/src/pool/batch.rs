@@ -6,11 +6,11 @@
 
 use super::modules::{Module, ModuleId, State};
 use super::slots::Phase;
-use super::{Pool, Slot, SlotId, World};
+use super::{Pool, Run, Slot, SlotId, World};
 use crate::slot::{From, Job};
 use bytes::Bytes;
 use node_core::work::spec::{BlobRef, Data, NamedData};
-use node_core::{EngineReply, EngineTask, RunId, SnapshotRef, Time};
+use node_core::{BlobId, EngineReply, RunId, SnapshotRef, Time};
 use sandbox::{File, Task};
 
 /// A slot is kept busy for this long ahead. Ours: a hundred times a message's way, and far
@@ -37,22 +37,34 @@ impl Pool {
     /// Hands out what waits.
     pub(super) fn fill(&mut self, now: Time, world: &mut impl World) {
         while self.prepare_one(now, world) {}
-        let mut open: Vec<(usize, SlotId)> = self
+        // Who has what the next one goes on from takes it, and else nothing if others can.
+        let first = self.modules.first_ready().and_then(|(_, run)| self.runs.get(&run)?.whole());
+        let fits = |slot: &Slot| match slot.holds {
+            None => 1,
+            holds => {
+                if holds == first {
+                    0
+                } else {
+                    2
+                }
+            }
+        };
+        let mut open: Vec<(usize, u8, SlotId)> = self
             .slots
             .iter()
             .take(self.wanted)
             .filter_map(|(id, slot)| match &slot.phase {
                 Phase::Running(held) if !held.iter().any(|run| self.is_paused(run)) => {
-                    Some((held.len(), *id))
+                    Some((held.len(), fits(slot), *id))
                 }
                 _ => None,
             })
             .collect();
         open.sort();
         // Nobody hoards what others could do as soon.
-        let held: usize = open.iter().map(|(held, _)| held).sum();
+        let held: usize = open.iter().map(|(held, ..)| held).sum();
         let share = (held + self.modules.waiting()).div_ceil(open.len().max(1));
-        for (_, id) in open {
+        for (.., id) in open {
             while self.top_up(now, id, share, world) {}
         }
     }
@@ -103,6 +115,7 @@ impl Pool {
         let mut tasks: Vec<Job> = Vec::with_capacity(room);
         let mut runs = Vec::with_capacity(room);
         let mut bytes = 0;
+        let mut holds = self.slots.get(&id).and_then(|slot| slot.holds);
         while tasks.len() < room && bytes < MAX_BATCH_BYTES {
             let Some(run) = self.modules.peek(module) else { break };
             let Some(entry) = self.runs.get(&run) else {
@@ -114,7 +127,8 @@ impl Pool {
                 break;
             }
             self.modules.pop(module);
-            match resolve(run, &entry.task, world) {
+            // A slot has one thing ready, for what comes next.
+            match resolve(run, entry, holds.take(), world) {
                 Ok(job) => {
                     bytes += size(&job);
                     tasks.push(job);
@@ -129,12 +143,13 @@ impl Pool {
                 break;
             }
         }
-        let Some(Slot { phase: Phase::Running(held), since, knows }) = self.slots.get_mut(&id) else {
+        let Some(Slot { phase: Phase::Running(held), since, knows, holds }) = self.slots.get_mut(&id) else {
             return;
         };
         if tasks.is_empty() {
             return;
         }
+        *holds = None;
         if held.is_empty() {
             *since = now;
         }
@@ -162,7 +177,9 @@ fn size(job: &Job) -> usize {
 }
 
 /// The task with all its content in hand.
-fn resolve(run: RunId, task: &EngineTask, world: &impl World) -> Result<Job, String> {
+/// `holds`: what lies ready in its slot.
+fn resolve(run: RunId, entry: &Run, holds: Option<BlobId>, world: &impl World) -> Result<Job, String> {
+    let Run { task, ahead, .. } = entry;
     let stored = |blob: &BlobRef, what: &str| {
         let missing = || format!("{what} ({}) is not in this node's storage", blob.id.short());
         world.blob(&blob.id).ok_or_else(missing)
@@ -176,9 +193,12 @@ fn resolve(run: RunId, task: &EngineTask, world: &impl World) -> Result<Job, Str
     };
     // What begins like this the owner blames on the checkpoint, and not on this node.
     let from = |from: &SnapshotRef| -> Result<From, String> {
+        let is_held = from.base.is_some_and(|base| holds == Some(base.id));
+        let sent = from.base.as_ref().filter(|_| !is_held);
         Ok(From {
             bytes: stored(&from.blob, "its snapshot")?,
-            base: from.base.as_ref().map(|base| stored(base, "its snapshot's base")).transpose()?,
+            is_held,
+            base: sent.map(|base| stored(base, "its snapshot's base")).transpose()?,
             whole: from.base.unwrap_or(from.blob).id,
             root: from.root,
         })
@@ -192,5 +212,5 @@ fn resolve(run: RunId, task: &EngineTask, world: &impl World) -> Result<Job, Str
         seed: task.seed,
     };
     let from = task.from.as_ref().map(from).transpose()?;
-    Ok(Job { run: run.0, task: content, key: task.key, from })
+    Ok(Job { run: run.0, task: content, key: task.key, from, ahead: *ahead })
 }

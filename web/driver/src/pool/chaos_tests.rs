@@ -163,7 +163,9 @@ impl Chaos {
             let (run, over) = match &reply {
                 EngineReply::Snapshot { run, stopped, .. } => (*run, *stopped),
                 EngineReply::Resumed { run } => (*run, false),
-                EngineReply::Ended { run, .. } | EngineReply::Broken { run, .. } => (*run, true),
+                EngineReply::Ended { run, .. }
+                | EngineReply::Broken { run, .. }
+                | EngineReply::Prepared { run } => (*run, true),
             };
             let known = self.runs.get_mut(&run.0).expect("a run that was given");
             assert!(!known.over && !known.killed, "{reply:?} comes after the end");

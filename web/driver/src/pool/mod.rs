@@ -30,7 +30,7 @@ use bytes::Bytes;
 use modules::{Modules, State};
 use node_core::{BlobId, EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId, Taken, Time};
 use sandbox::{End, Outcome};
-use slots::{Phase, Slot};
+use slots::{PREPARE_LIMIT, Phase, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -108,6 +108,8 @@ pub enum Unfit {
 
 struct Run {
     task: EngineTask,
+    /// It will come: its slot is to have what it goes on from.
+    ahead: bool,
     module: ModuleId,
     /// Runs start in this order, also after they had to be run again.
     order: u64,
@@ -126,6 +128,13 @@ struct Run {
     asked: VecDeque<bool>,
     /// It was told that its time is up: its Worker is terminated at this time.
     over: Option<Time>,
+}
+
+impl Run {
+    /// The whole snapshot that it goes on from, or from what is relative to it.
+    fn whole(&self) -> Option<BlobId> {
+        self.task.from.map(|from| from.base.unwrap_or(from.blob).id)
+    }
 }
 
 /// Workers that broke under one run before it is given back.
@@ -187,7 +196,8 @@ impl Pool {
     pub fn request(&mut self, now: Time, request: EngineRequest, world: &mut impl World) {
         self.look(now);
         match request {
-            EngineRequest::Run { run, task } => self.enqueue(run, task, world),
+            EngineRequest::Run { run, task } => self.enqueue(run, task, false, world),
+            EngineRequest::Prepare { run, task } => self.prepare(run, task, world),
             EngineRequest::Kill { run } => self.kill(now, run, world),
             EngineRequest::Snapshot { run, stop } => self.snapshot(run, stop, world),
             EngineRequest::Pause { run, paused } => self.pause(now, run, paused, world),
@@ -262,7 +272,17 @@ impl Pool {
         self.runs.is_empty()
     }
 
-    fn enqueue(&mut self, run: RunId, task: EngineTask, world: &mut impl World) {
+    /// Has an idle slot get ready for a task that will come; if there is none, that is all.
+    fn prepare(&mut self, run: RunId, mut task: EngineTask, world: &mut impl World) {
+        if !self.slots.values().take(self.wanted).any(Slot::is_idle) {
+            return world.reply(EngineReply::Prepared { run });
+        }
+        // It is this browser's time, not the task's.
+        task.limits.time_us = PREPARE_LIMIT.as_micros() as u64;
+        self.enqueue(run, task, true, world);
+    }
+
+    fn enqueue(&mut self, run: RunId, task: EngineTask, ahead: bool, world: &mut impl World) {
         if self.runs.len() >= MAX_RUNS || self.runs.contains_key(&run) {
             let error = format!("the browser's engine holds {MAX_RUNS} runs already, or {run:?} itself");
             world.reply(EngineReply::Broken { run, error });
@@ -282,6 +302,7 @@ impl Pool {
         self.modules.queue(module, order, run);
         let entry = Run {
             task,
+            ahead,
             module,
             order,
             alone: false,
@@ -330,7 +351,7 @@ impl Pool {
 
     fn answered(&mut self, now: Time, id: SlotId, answers: Vec<Answer>, world: &mut impl World) {
         for answer in answers {
-            let Some(Slot { phase: Phase::Running(held), since, .. }) = self.slots.get_mut(&id) else {
+            let Some(Slot { phase: Phase::Running(held), since, holds, .. }) = self.slots.get_mut(&id) else {
                 return;
             };
             let Some(run) = held.pop_front() else {
@@ -339,6 +360,10 @@ impl Pool {
             *since = now;
             let Some(entry) = self.runs.get(&run) else { continue };
             let (module, killed) = (entry.module, entry.killed.is_some());
+            if answer == Answer::Prepared {
+                // Unless something else was sent after it.
+                *holds = entry.whole().filter(|_| held.is_empty());
+            }
             self.left(module);
             match answer {
                 _ if killed => {
@@ -347,6 +372,10 @@ impl Pool {
                 Answer::Unusable(error) => {
                     self.runs.remove(&run);
                     world.reply(EngineReply::Broken { run, error });
+                }
+                Answer::Prepared => {
+                    self.runs.remove(&run);
+                    world.reply(EngineReply::Prepared { run });
                 }
                 Answer::Ended(outcome) => {
                     self.modules.took(module, outcome.cpu_us);

@@ -291,6 +291,44 @@ fn a_checkpoint_that_is_missing_or_bad_is_to_blame_and_not_the_browser() {
 }
 
 #[test]
+fn what_will_come_goes_to_the_slot_that_has_its_base() {
+    let snapshot = |blob: u8, base: Option<u8>| {
+        let of = |n| BlobRef { id: program(n), len: 4 };
+        Some(SnapshotRef { blob: of(blob), base: base.map(of), root: [0; 32], fuel: 1 })
+    };
+    let sent =
+        |s: &Story| s.world.sent.as_ref().and_then(|job| job.from.clone()).expect("a job that goes on");
+    let mut s = Story::new(2);
+    s.run([1]);
+    s.mobile(0, 0);
+    s.answer(0, 1, 10_000_000);
+    s.world.replies.clear();
+    // Whatever slot gets ready, what is relative to that goes there, without its base.
+    let task = EngineTask { from: snapshot(5, None), ..Story::task(10, 1) };
+    s.request(EngineRequest::Prepare { run: RunId(10), task });
+    let ready = (0..2).find(|slot| s.held(*slot).contains(&"10")).expect("a slot has it");
+    s.world.drop_run(ready, 10);
+    s.say(ready, Said::Answers(vec![Answer::Prepared]));
+    assert_eq!(replied(&s), [(10, "prepared")]);
+    s.run([11]);
+    assert_eq!(s.held(1 - ready), ["11"], "others leave it alone");
+    s.run_with(12, 1, |task| task.from = snapshot(6, Some(5)));
+    assert_eq!(s.held(ready), ["12"]);
+    assert!(sent(&s).is_held && sent(&s).base.is_none());
+    // It has it once: the next gets its base along.
+    s.answer(ready, 1, 10_000_000);
+    s.run_with(13, 1, |task| task.from = snapshot(6, Some(5)));
+    assert!(!sent(&s).is_held && sent(&s).base.is_some());
+}
+
+#[test]
+fn where_no_slot_is_free_nothing_is_got_ready() {
+    let mut s = one_runs();
+    s.request(EngineRequest::Prepare { run: RunId(9), task: Story::task(9, 1) });
+    assert_eq!(replied(&s), [(9, "prepared")]);
+}
+
+#[test]
 fn what_a_slot_says_of_runs_that_it_has_not_is_ignored() {
     let mut s = Story::new(2);
     s.run(1..=2);

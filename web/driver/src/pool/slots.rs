@@ -3,7 +3,7 @@
 use super::modules::{ModuleId, State};
 use super::{ORDER_GRACE, Pool, Run, SlotId, World};
 use crate::slot::Order;
-use node_core::{EngineReply, RunId, Time};
+use node_core::{BlobId, EngineReply, RunId, Time};
 use sandbox::{End, Limit, Outcome};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -13,6 +13,8 @@ pub(super) struct Slot {
     /// Start of the phase, or the last answer within it.
     pub(super) since: Time,
     pub(super) knows: BTreeSet<ModuleId>,
+    /// The whole snapshot that lies ready in it, for a task that will come.
+    pub(super) holds: Option<BlobId>,
 }
 
 pub(super) enum Phase {
@@ -29,6 +31,10 @@ impl Phase {
 }
 
 impl Slot {
+    fn new(now: Time) -> Slot {
+        Slot { phase: Phase::Starting, since: now, knows: BTreeSet::new(), holds: None }
+    }
+
     /// The run that it is at, as far as it has told.
     pub(super) fn first(&self) -> Option<RunId> {
         match &self.phase {
@@ -46,7 +52,7 @@ impl Slot {
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// Checking and compiling takes tens of seconds for the largest programs seen.
-const PREPARE_LIMIT: Duration = Duration::from_secs(120);
+pub(super) const PREPARE_LIMIT: Duration = Duration::from_secs(120);
 
 /// Between attempts to start Workers once one broke before it was ready; doubles.
 const RESPAWN_FIRST: Duration = Duration::from_millis(250);
@@ -93,7 +99,7 @@ impl Pool {
         while self.slots.len() < self.wanted && now >= self.spawn_after {
             let id = SlotId(self.next_slot);
             self.next_slot = self.next_slot.wrapping_add(1);
-            self.slots.insert(id, Slot { phase: Phase::Starting, since: now, knows: BTreeSet::new() });
+            self.slots.insert(id, Slot::new(now));
             world.spawn(id);
             if self.share < 100 {
                 world.share(id, self.share);

@@ -13,6 +13,8 @@ pub(super) struct Fake {
     /// Tasks in each living Worker, by their first argument.
     workers: BTreeMap<SlotId, Vec<String>>,
     pub(super) replies: Vec<(u64, String)>,
+    /// The last that was sent to any of them.
+    pub(super) sent: Option<Job>,
 }
 
 impl World for Fake {
@@ -35,6 +37,7 @@ impl World for Fake {
     }
     fn run(&mut self, slot: SlotId, _: ModuleId, tasks: &[Job]) {
         let held = self.workers.get_mut(&slot).expect("a living Worker");
+        self.sent = tasks.last().cloned();
         held.extend(tasks.iter().map(|job| job.task.arguments[0].clone()));
     }
     fn order(&mut self, slot: SlotId, run: RunId, order: Order) {
@@ -51,6 +54,7 @@ impl World for Fake {
         self.replies.push(match reply {
             EngineReply::Ended { run, outcome } => (run.0, outcome.end.to_string()),
             EngineReply::Broken { run, error } => (run.0, format!("broken: {error}")),
+            EngineReply::Prepared { run } => (run.0, "prepared".into()),
             EngineReply::Resumed { run } => (run.0, "goes on".into()),
             EngineReply::Snapshot { run, taken, stopped } => {
                 let taken = taken.map(|taken| taken.fuel);
@@ -102,8 +106,9 @@ impl Story {
         self.request(EngineRequest::Slots(n));
     }
 
-    pub(super) fn run_with(&mut self, run: u64, n: u8, change: impl FnOnce(&mut EngineTask)) {
-        let mut task = EngineTask {
+    /// Run number `run`, of program `n`.
+    pub(super) fn task(run: u64, n: u8) -> EngineTask {
+        EngineTask {
             program: program(n),
             arguments: vec![run.to_string()],
             environment: Vec::new(),
@@ -114,7 +119,11 @@ impl Story {
             bit_exact: false,
             key: SealKey::default(),
             from: None,
-        };
+        }
+    }
+
+    pub(super) fn run_with(&mut self, run: u64, n: u8, change: impl FnOnce(&mut EngineTask)) {
+        let mut task = Story::task(run, n);
         change(&mut task);
         self.request(EngineRequest::Run { run: RunId(run), task });
     }

@@ -210,9 +210,13 @@ fn a_long_task_moves_to_another_worker_and_on() {
     second.slot.turn().expect("a turn");
     let third_from = second.snapshot(3, true);
     assert_eq!(third_from.base, relative.base, "the base that it began from serves on");
+    // What that is relative to comes before it does.
     let mut third = first.sibling();
-    let from = from(&third_from, Some(&whole));
-    third.queue(&[Job { from: Some(from), ..job(4, Task::default()) }]);
+    third.queue(&[Job { from: Some(from(&whole, None)), ahead: true, ..job(4, Task::default()) }]);
+    third.go_on();
+    assert_eq!(third.answer(), Answer::Prepared);
+    let from = From { base: None, is_held: true, ..from(&third_from, Some(&whole)) };
+    third.queue(&[Job { from: Some(from), ..job(5, Task::default()) }]);
     third.go_on();
     let answer = third.answer();
     let moved = ended(&answer);
@@ -313,7 +317,13 @@ fn a_program_that_cannot_be_suspended_runs_to_its_end_in_one_turn() {
         other => panic!("{other:?}"),
     });
     assert_eq!(answers.sum::<usize>(), 2);
-    let from = From { bytes: seal(&KEY.0, vec![1]).into(), base: None, whole: FORM.program, root: [0; 32] };
+    let from = From {
+        bytes: seal(&KEY.0, vec![1]).into(),
+        base: None,
+        is_held: false,
+        whole: FORM.program,
+        root: [0; 32],
+    };
     world.queue(&[Job { from: Some(from), ..job(3, Task::default()) }]);
     world.go_on();
     assert!(matches!(world.answer(), Answer::Unusable(why) if why.starts_with("its snapshot")));
@@ -330,7 +340,13 @@ fn a_hostile_snapshot_is_refused_or_harms_its_own_task_only() {
     let good = from(&relative, Some(&whole));
     let mut sealed = whole.bytes.to_vec();
     let plain = open(&KEY.0, &mut sealed).expect("its own key").to_vec();
-    let of = |bytes: Vec<u8>| From { bytes: bytes.into(), base: None, whole: good.whole, root: whole.root };
+    let of = |bytes: Vec<u8>| From {
+        bytes: bytes.into(),
+        base: None,
+        is_held: false,
+        whole: good.whole,
+        root: whole.root,
+    };
     let mut flipped = plain.clone();
     flipped[plain.len() / 2] ^= 1;
     let mut bad = vec![

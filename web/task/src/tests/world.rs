@@ -23,7 +23,7 @@ fn form_with(memory_bytes: u64) -> Vec<u8> {
 }
 
 pub(super) fn job(run: u64, task: Task) -> Job {
-    Job { run, task, key: KEY, from: None }
+    Job { run, task, key: KEY, from: None, ahead: false }
 }
 
 #[derive(Debug, PartialEq)]
@@ -140,5 +140,6 @@ pub(super) fn from(taken: &Taken, base: Option<&Taken>) -> From {
     let base = base.filter(|_| taken.base.is_some());
     let whole = BlobId::of(&base.unwrap_or(taken).bytes);
     assert_eq!(taken.base, base.map(|_| whole), "it names the base that it was given");
-    From { bytes: taken.bytes.clone(), base: base.map(|base| base.bytes.clone()), whole, root: taken.root }
+    let base = base.map(|base| base.bytes.clone());
+    From { bytes: taken.bytes.clone(), base, is_held: false, whole, root: taken.root }
 }

@@ -1,0 +1,152 @@
+//! Pre-copy: what a unit's state will be relative to goes ahead to where the unit will go on, and
+//! the unit runs meanwhile. Once it has stopped, only what has changed since is on the way.
+
+use super::checkpoint::Start;
+use super::moving::PATIENCE;
+use super::{Event, Owner, Pending};
+use crate::checkpoint::{Checkpoint, Source};
+use crate::ids::{NodeId, UnitId};
+use crate::protocol::Cx;
+use crate::time::Time;
+use crate::work::message::ToRunner;
+use crate::work::spec::BlobRef;
+
+/// A move that somebody asked for.
+#[derive(Debug)]
+pub(super) struct Move {
+    pub(super) to: NodeId,
+    /// It has failed by then.
+    pub(super) until: Time,
+    pub(super) stage: Stage,
+    /// The ticket of what the goal gets through here.
+    relay: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The goal gets ready; the unit runs.
+    Preparing,
+    /// Its runner was told to stop, then.
+    Stopping(Time),
+}
+
+impl Move {
+    pub(super) fn new(to: NodeId, until: Time) -> Move {
+        Move { to, until, stage: Stage::Preparing, relay: None }
+    }
+}
+
+impl Owner {
+    /// Has the goal get ready, or the unit stop if there is nothing to get.
+    pub(super) fn begin_move(&mut self, unit: UnitId, to: NodeId, cx: &mut Cx<'_, Self>) {
+        let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
+        match self.whence(unit, to, runner, cx) {
+            Some(Start::From(resume)) => {
+                self.prepare(unit, to, whole_of(&resume.checkpoint), resume.sources, cx)
+            }
+            Some(Start::Relay(checkpoint, from)) => {
+                let ticket = self.ticket(Pending::Ahead(unit));
+                if let Some(wanted) = self.moves.wanted.get_mut(&unit) {
+                    wanted.relay = Some(ticket);
+                }
+                cx.emit(Event::FetchSnapshot { ticket, blobs: vec![whole_of(&checkpoint)], from });
+            }
+            _ => self.stop_to_move(unit, cx),
+        }
+    }
+
+    fn prepare(
+        &mut self,
+        unit: UnitId,
+        to: NodeId,
+        whole: BlobRef,
+        sources: Vec<Source>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let Some(job) = self.jobs.get(&unit.job) else { return };
+        let batch = Box::new(job.batch(unit.job, Vec::new(), vec![job.unit_grant(unit.index, None)]));
+        Self::to_runner(to, ToRunner::Prepare { batch, whole, sources }, cx);
+    }
+
+    /// What the goal can get through here only is here, or cannot be had: then it gets all of it
+    /// when the unit has stopped.
+    pub(super) fn ahead_here(
+        &mut self,
+        unit: UnitId,
+        ticket: u64,
+        result: Result<(), String>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let of_this = |wanted: &&Move| wanted.relay == Some(ticket) && wanted.stage == Stage::Preparing;
+        let Some(to) = self.moves.wanted.get(&unit).filter(of_this).map(|wanted| wanted.to) else {
+            return cx.emit(Event::ReleaseSnapshot { ticket });
+        };
+        let newest = self.record(unit).and_then(|record| record.newest.as_ref());
+        match newest.map(|newest| whole_of(&newest.checkpoint)) {
+            Some(whole) if result.is_ok() => {
+                let here = Source { node: cx.me, contact: None };
+                self.prepare(unit, to, whole, vec![here], cx);
+            }
+            _ => self.stop_to_move(unit, cx),
+        }
+    }
+
+    /// A node is ready for a unit, or will not be.
+    pub(super) fn prepared(
+        &mut self,
+        from: NodeId,
+        unit: UnitId,
+        error: Option<String>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let of_this = |wanted: &&Move| wanted.to == from && wanted.stage == Stage::Preparing;
+        if self.moves.wanted.get(&unit).filter(of_this).is_none() {
+            return;
+        }
+        match error {
+            None => self.stop_to_move(unit, cx),
+            Some(error) => {
+                let error: String = error.chars().take(super::lease::REASON_MAX).collect();
+                self.fail_move(unit, &format!("{} cannot take it: {error}", from.short()), cx);
+            }
+        }
+    }
+
+    fn stop_to_move(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let from = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
+        let from = from.filter(|from| self.is_placed(unit, *from));
+        let Some(from) = from else {
+            return self.fail_move(unit, "it stopped running meanwhile; it goes on where there is room", cx);
+        };
+        if let Some(wanted) = self.moves.wanted.get_mut(&unit) {
+            (wanted.stage, wanted.until) = (Stage::Stopping(cx.now), cx.now + PATIENCE);
+            Self::to_runner(from, ToRunner::Suspend { unit }, cx);
+        }
+    }
+
+    /// The move is over, one way or the other.
+    pub(super) fn end_move(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) -> Option<Move> {
+        let wanted = self.moves.wanted.remove(&unit)?;
+        if let Some(ticket) = wanted.relay {
+            cx.emit(Event::ReleaseSnapshot { ticket });
+        }
+        if !self.is_placed(unit, wanted.to) {
+            Self::to_runner(wanted.to, ToRunner::NotComing { unit }, cx);
+        }
+        Some(wanted)
+    }
+
+    /// Nothing has to stop for a node that has gone.
+    pub(super) fn goal_down(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
+        let its = |wanted: &Move| wanted.to == peer && wanted.stage == Stage::Preparing;
+        let units = self.moves.wanted.iter().filter(|(_, wanted)| its(wanted)).map(|(unit, _)| *unit);
+        for unit in units.collect::<Vec<_>>() {
+            self.fail_move(unit, &format!("{} has gone; it goes on where it is", peer.short()), cx);
+        }
+    }
+}
+
+/// The whole snapshot that the next one will be relative to.
+fn whole_of(checkpoint: &Checkpoint) -> BlobRef {
+    checkpoint.snapshot.base.unwrap_or(checkpoint.snapshot.blob)
+}
