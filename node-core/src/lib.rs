@@ -12,6 +12,7 @@
 //! | [`work`] | jobs and units: client, owner, runner |
 //! | [`checkpoint`] | where snapshots of running units live |
 //! | [`store`] | content-addressed blobs |
+//! | [`trust`] | whom a node does what for, and when |
 //! | [`wire`] | the envelope of every message |
 //! | [`node`] | all of them together |
 
@@ -23,6 +24,8 @@ pub mod overlay;
 pub mod protocol;
 pub mod store;
 pub mod time;
+#[cfg(feature = "roles")]
+pub mod trust;
 pub mod wire;
 pub mod work;
 

@@ -1,0 +1,3 @@
+//! Whom a node does what for, and when.
+
+pub mod policy;
