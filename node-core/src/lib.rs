@@ -11,6 +11,7 @@
 //! | [`discovery`] | who could run something |
 //! | [`work`] | jobs and units: client, owner, runner |
 //! | [`checkpoint`] | where snapshots of running units live |
+//! | [`market`] | what idle capacity costs |
 //! | [`store`] | content-addressed blobs |
 //! | [`trust`] | whom a node does what for, and when |
 //! | [`wire`] | the envelope of every message |
@@ -19,6 +20,7 @@
 pub mod checkpoint;
 pub mod discovery;
 pub mod ids;
+pub mod market;
 pub mod node;
 pub mod overlay;
 pub mod protocol;

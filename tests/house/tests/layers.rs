@@ -13,6 +13,8 @@ const LEAVES: &[&str] = &["ids", "time"];
 const VOCABULARY: &[&str] = &[
     "overlay::contact",
     "overlay::tree::Placement",
+    "market::budget",
+    "market::money",
     "work::spec",
     "work::message",
     "node::config",
