@@ -12,6 +12,7 @@
 //! | [`work`] | jobs and units: client, owner, runner |
 //! | [`checkpoint`] | where snapshots of running units live |
 //! | [`market`] | what idle capacity costs |
+//! | [`ledger`] | who has how many credits |
 //! | [`store`] | content-addressed blobs |
 //! | [`trust`] | whom a node does what for, and when |
 //! | [`wire`] | the envelope of every message |
@@ -20,6 +21,8 @@
 pub mod checkpoint;
 pub mod discovery;
 pub mod ids;
+pub mod keys;
+pub mod ledger;
 pub mod market;
 pub mod node;
 pub mod overlay;

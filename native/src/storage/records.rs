@@ -22,6 +22,8 @@ fn definition(table: Table) -> Definition {
         Table::Results => "results",
         Table::Checkpoints => "checkpoints",
         Table::Left => "left",
+        Table::Ledger => "ledger",
+        Table::Statements => "statements",
     })
 }
 
@@ -60,12 +62,16 @@ impl Records {
                 let mut results = transaction.open_table(definition(Table::Results))?;
                 let mut checkpoints = transaction.open_table(definition(Table::Checkpoints))?;
                 let mut left = transaction.open_table(definition(Table::Left))?;
+                let mut ledger = transaction.open_table(definition(Table::Ledger))?;
+                let mut statements = transaction.open_table(definition(Table::Statements))?;
                 for Write { table, key, value } in writes {
                     let table = match table {
                         Table::Jobs => &mut jobs,
                         Table::Results => &mut results,
                         Table::Checkpoints => &mut checkpoints,
                         Table::Left => &mut left,
+                        Table::Ledger => &mut ledger,
+                        Table::Statements => &mut statements,
                     };
                     match value {
                         Some(value) => drop(table.insert(&key[..], &value[..])?),

@@ -134,6 +134,10 @@ pub enum Table {
     Checkpoints,
     /// The same key → where the unit stood here, as its runner knows ([`crate::work::runner::left`]).
     Left,
+    /// The bank's books ([`crate::ledger`]).
+    Ledger,
+    /// Node id, big-endian number → a line of the node's statement.
+    Statements,
 }
 
 /// One change; `None` removes the key.

@@ -1,0 +1,339 @@
+//! The bank: keeps the books of a swarm for everybody, durably.
+//!
+//! All orders that arrive while a commit is on its way to the disk make up the next one, and
+//! nothing is answered before it is durable. One commit is under way at a time: if it fails it is
+//! tried again, together with what came meanwhile, so the disk never has a later change without
+//! an earlier one.
+
+use super::books::{Books, Rules};
+use super::message::Body;
+use super::{BODY, Line, Message, ORDERS, Outcome, PURPOSE, Page, ToBank, ToClient};
+use crate::ids::NodeId;
+use crate::keys::Signed;
+use crate::market::money::Micro;
+use crate::node::host::Write;
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Orders and questions that may wait for the next commit. Further ones are dropped; clients
+/// repeat them. Our choice: some seconds' worth.
+const WAITING: usize = 64;
+
+/// Until a commit that failed is tried again. Our choice: an eye-blink for who frees a full disk.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Lines in one answer. Our choice: 100 KB.
+const LINES: u32 = 1000;
+
+/// Holdings in one answer. Our choice: the same.
+const HOLDINGS: usize = 1000;
+
+/// Statements that are being read at a time; further questions are dropped.
+const READING: usize = 256;
+
+#[derive(Debug)]
+pub struct Bank {
+    books: Books,
+    ready: bool,
+    /// Not all that was kept could be read.
+    damaged: bool,
+    /// What answers the next commit.
+    waiting: Vec<Answer>,
+    committing: Option<Committing>,
+    reading: BTreeMap<u64, Reading>,
+    next_ticket: u64,
+}
+
+/// To be said once what was done before it is durable.
+#[derive(Debug)]
+struct Answer {
+    to: NodeId,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Say(ToClient),
+    /// Its lines are read first.
+    Statement(Page, u32),
+    Invited([u8; 16]),
+}
+
+#[derive(Debug)]
+struct Committing {
+    ticket: u64,
+    writes: Vec<Write>,
+    answers: Vec<Answer>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    to: NodeId,
+    page: Page,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    Again,
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Entries of the table `Ledger`, in key order; an empty list ends it.
+    Restore(Vec<(Vec<u8>, Bytes)>),
+    /// Answers [`Event::Commit`].
+    Answered {
+        ticket: u64,
+        result: Result<(), String>,
+    },
+    /// Answers [`Event::Read`], in key order.
+    Read {
+        ticket: u64,
+        entries: Result<Vec<(Vec<u8>, Bytes)>, String>,
+    },
+    /// The operator's: new credit for whoever shows a code first. Answered by [`Event::Invited`].
+    Invite {
+        amount: Micro,
+    },
+    WallClock(u64),
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// All that was kept from an earlier life has been read.
+    Ready,
+    Commit {
+        ticket: u64,
+        writes: Vec<Write>,
+    },
+    /// Scan the table `Statements`.
+    Read {
+        ticket: u64,
+        after: Vec<u8>,
+        limit: u32,
+    },
+    /// The code is durable; or why there is none.
+    Invited(Result<[u8; 16], String>),
+    Fault {
+        peer: NodeId,
+        fault: String,
+    },
+    Trouble(String),
+}
+
+impl Protocol for Bank {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
+        match input {
+            Input::Message { from, message: Message::ToBank(message) } => self.heard(from, message, cx),
+            Input::Command(Command::Restore(entries)) => self.restore(&entries, cx),
+            Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
+            Input::Command(Command::Read { ticket, entries }) => self.read(ticket, entries, cx),
+            Input::Command(Command::Invite { amount }) => self.invite(amount, cx),
+            Input::Command(Command::WallClock(ms)) => {
+                // Not before the last day is known, or the commons would have its part twice.
+                if self.ready {
+                    self.books.tell_time(ms);
+                    self.commit(cx);
+                }
+            }
+            Input::Timer(Timer::Again) => self.commit_again(cx),
+            // The route gives a bank nothing else.
+            Input::Message { .. } | Input::Up(_) | Input::Down(_) => {}
+        }
+    }
+
+    fn check_invariants(&self) {
+        if self.ready {
+            self.books.check();
+        }
+    }
+}
+
+impl Bank {
+    pub fn new(rules: Rules) -> Bank {
+        Bank {
+            books: Books::new(rules),
+            ready: false,
+            damaged: false,
+            waiting: Vec::new(),
+            committing: None,
+            reading: BTreeMap::new(),
+            next_ticket: 1,
+        }
+    }
+
+    pub fn books(&self) -> &Books {
+        &self.books
+    }
+
+    fn ticket(&mut self) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        ticket
+    }
+
+    fn restore(&mut self, entries: &[(Vec<u8>, Bytes)], cx: &mut Cx<'_, Self>) {
+        if !self.books.restore(entries) {
+            self.damaged = true;
+            cx.emit(Event::Trouble(
+                "a row of the ledger cannot be read, so the bank stays closed; was it written by a newer version?"
+                    .into(),
+            ));
+        }
+        if !entries.is_empty() || self.damaged {
+            return;
+        }
+        if self.books.balances() {
+            self.ready = true;
+            return cx.emit(Event::Ready);
+        }
+        cx.emit(Event::Trouble(
+            "the ledger on the disk does not add up to zero, so the bank stays closed; put a copy of it back"
+                .into(),
+        ));
+    }
+
+    fn heard(&mut self, from: NodeId, message: ToBank, cx: &mut Cx<'_, Self>) {
+        // Not answered, so it comes again.
+        if !self.ready || self.waiting.len() >= WAITING {
+            return;
+        }
+        let what = match message {
+            ToBank::Orders(signed) => match open(&signed, cx.me) {
+                Ok(body) => What::Say(ToClient::Outcomes(self.orders(signed.by, &body))),
+                Err(fault) => return cx.emit(Event::Fault { peer: from, fault }),
+            },
+            ToBank::Stand => What::Say(ToClient::Stands { next: self.books.next(from) }),
+            ToBank::Holdings { after } => {
+                What::Say(ToClient::Holdings(self.books.holdings(from, after, HOLDINGS)))
+            }
+            ToBank::Statement { from: first, limit } => {
+                let limit = limit.min(LINES);
+                What::Statement(self.books.page(from, first, limit), limit)
+            }
+        };
+        self.waiting.push(Answer { to: from, what });
+        self.commit(cx);
+    }
+
+    fn orders(&mut self, by: NodeId, body: &Body) -> Vec<(u64, Outcome)> {
+        let carry_out = |(number, order): &(u64, _)| (*number, self.books.carry_out(by, *number, order));
+        body.orders.iter().map(carry_out).collect()
+    }
+
+    fn invite(&mut self, amount: Micro, cx: &mut Cx<'_, Self>) {
+        if !self.ready {
+            return cx.emit(Event::Invited(Err("the bank has not read its books yet; try again".into())));
+        }
+        let mut code = [0; 16];
+        for word in code.chunks_exact_mut(8) {
+            word.copy_from_slice(&cx.rng.u64().to_le_bytes());
+        }
+        match self.books.invite(&code, amount) {
+            Ok(()) => {
+                self.waiting.push(Answer { to: cx.me, what: What::Invited(code) });
+                self.commit(cx);
+            }
+            Err(refusal) => cx.emit(Event::Invited(Err(refusal.to_string()))),
+        }
+    }
+
+    /// Commits what has changed, unless a commit is under way: then its end does.
+    fn commit(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.committing.is_some() {
+            return;
+        }
+        let writes = self.books.take_writes();
+        let answers = std::mem::take(&mut self.waiting);
+        if writes.is_empty() {
+            return answers.into_iter().for_each(|answer| self.say(answer, cx));
+        }
+        let ticket = self.ticket();
+        cx.emit(Event::Commit { ticket, writes: writes.clone() });
+        self.committing = Some(Committing { ticket, writes, answers });
+    }
+
+    fn answered(&mut self, ticket: u64, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+        let Some(committing) = self.committing.take_if(|committing| committing.ticket == ticket) else {
+            return;
+        };
+        if let Err(error) = result {
+            cx.emit(Event::Trouble(format!(
+                "the ledger could not be written, and the bank answers nobody until it can: {error}"
+            )));
+            self.committing = Some(committing);
+            return cx.set_timer(Timer::Again, AGAIN);
+        }
+        committing.answers.into_iter().for_each(|answer| self.say(answer, cx));
+        self.commit(cx);
+    }
+
+    fn commit_again(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(mut committing) = self.committing.take() else { return };
+        committing.writes.extend(self.books.take_writes());
+        committing.answers.append(&mut self.waiting);
+        committing.ticket = self.ticket();
+        cx.emit(Event::Commit { ticket: committing.ticket, writes: committing.writes.clone() });
+        self.committing = Some(committing);
+    }
+
+    fn say(&mut self, answer: Answer, cx: &mut Cx<'_, Self>) {
+        let Answer { to, what } = answer;
+        match what {
+            What::Say(message) => cx.send(to, Message::ToClient(message)),
+            What::Invited(code) => cx.emit(Event::Invited(Ok(code))),
+            What::Statement(page, limit) if limit == 0 || page.first >= page.all => {
+                cx.send(to, Message::ToClient(ToClient::Statement(page)));
+            }
+            What::Statement(page, limit) => {
+                if self.reading.len() < READING {
+                    let ticket = self.ticket();
+                    let after = super::books::before_line(to, page.first);
+                    cx.emit(Event::Read { ticket, after, limit });
+                    self.reading.insert(ticket, Reading { to, page });
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, ticket: u64, entries: Result<Vec<(Vec<u8>, Bytes)>, String>, cx: &mut Cx<'_, Self>) {
+        let Some(Reading { to, mut page }) = self.reading.remove(&ticket) else { return };
+        match entries {
+            Ok(entries) => {
+                let line = |(key, value): &(Vec<u8>, Bytes)| super::books::line_of(to, key, value);
+                let lines: Vec<(u64, Line)> = entries.iter().map_while(line).collect();
+                // Meanwhile the oldest may have gone, and newer ones come: the page is of one moment.
+                page.first = lines.first().map_or(page.first, |(number, _)| *number);
+                let lines = lines.into_iter().take_while(|(number, _)| *number < page.all);
+                page.lines = lines.map(|(_, line)| line).collect();
+                cx.send(to, Message::ToClient(ToClient::Statement(page)));
+            }
+            Err(error) => cx.emit(Event::Trouble(format!("a statement could not be read: {error}"))),
+        }
+    }
+}
+
+/// What was signed, if it was, for this bank.
+fn open(signed: &Signed, me: NodeId) -> Result<Body, String> {
+    if signed.body.len() > BODY {
+        return Err(format!("sent {} bytes of orders; {BODY} are allowed", signed.body.len()));
+    }
+    let Some(bytes) = signed.open(PURPOSE) else {
+        return Err(format!("sent orders that {} has not signed", signed.by.short()));
+    };
+    let body: Body = rmp_serde::from_slice(bytes).map_err(|e| format!("signed what are no orders: {e}"))?;
+    match body {
+        Body { bank, .. } if bank != me => Err(format!("sent orders for the bank {}", bank.short())),
+        Body { orders, .. } if orders.len() > ORDERS => {
+            Err(format!("sent {} orders at once; {ORDERS} are allowed", orders.len()))
+        }
+        body => Ok(body),
+    }
+}

@@ -1,0 +1,95 @@
+//! What bank and clients say to each other.
+
+use super::order::{Outcome, Sale};
+use crate::ids::{NodeId, UnitId};
+use crate::keys::Signed;
+use crate::market::money::Micro;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    ToBank(ToBank),
+    ToClient(ToClient),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToBank {
+    /// Where does the sender stand?
+    Stand,
+    /// A signed [`Body`]. Repeating it is harmless.
+    Orders(Signed),
+    /// What is held for the sender's sales, those above this one.
+    Holdings { after: Option<Sale> },
+    /// Lines of the sender's statement from this number on; the newest if there are not so many.
+    Statement { from: u64, limit: u32 },
+}
+
+/// What is signed: for this bank, each order under its number.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Body {
+    pub(super) bank: NodeId,
+    pub(super) orders: Vec<(u64, super::Order)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToClient {
+    /// The lowest number that no order of the node had.
+    Stands {
+        next: u64,
+    },
+    /// By number. What they say is durable.
+    Outcomes(Vec<(u64, Outcome)>),
+    /// In order; none ends the list.
+    Holdings(Vec<Holding>),
+    Statement(Page),
+}
+
+/// What is held for a sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    pub sale: Sale,
+    pub payer: NodeId,
+    pub amount: Micro,
+}
+
+/// A part of a node's statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page {
+    pub balance: Micro,
+    /// Put aside for sales that this node pays for.
+    pub held: Micro,
+    /// The number of the first line here.
+    pub first: u64,
+    /// How many lines there have been; the oldest may be gone.
+    pub all: u64,
+    pub lines: Vec<Line>,
+}
+
+/// One change of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Line {
+    /// The bank's wall clock, milliseconds since 1970.
+    pub at_ms: u64,
+    /// Micro-credits that came, or, below zero, went.
+    pub amount: i64,
+    /// The balance behind it.
+    pub balance: Micro,
+    pub why: Why,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    Invite,
+    /// The mint's daily part of the commons.
+    Minted,
+    To(NodeId),
+    From(NodeId),
+    /// Put aside for a sale.
+    Held(UnitId),
+    /// Of that, what was not used.
+    Returned(UnitId),
+    /// For work, or space.
+    Earned(UnitId),
+    /// For naming who did it.
+    Fee(UnitId),
+}

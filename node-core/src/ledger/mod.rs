@@ -1,0 +1,41 @@
+//! The ledger: who has how many credits, kept by the bank of a swarm.
+//!
+//! The *bank* is a gateway; all nodes of a swarm know its id and trust it to keep the books
+//! ([`bank`], [`books`]). What moves credit is an [`Order`], signed by whoever's money or sale it is
+//! and numbered by it. Whoever gives orders does so through a [`client`], which repeats them until
+//! they are answered: so each is carried out once, however often messages are lost or repeated.
+//!
+//! *Departure from paper 002:* its bank credits "some minimum currency" to every node that enters,
+//! which whoever enters often gathers. Here credit comes from an invite, or from verified work for
+//! the swarm, which the commons pays for ([`COMMONS`]).
+
+#[cfg(feature = "roles")]
+pub mod bank;
+#[cfg(feature = "roles")]
+pub mod books;
+pub mod client;
+mod message;
+mod order;
+
+pub use message::{Holding, Line, Message, Page, ToBank, ToClient, Why};
+pub use order::{FEES, Fee, Goods, Order, Outcome, Refusal, Sale, TERMS, Term, most};
+
+use crate::ids::NodeId;
+
+/// What orders are signed for.
+pub const PURPOSE: &str = "manyhands 2026 orders to a bank";
+
+/// Orders in one message. Our choice: one signature checked for so many costs nothing beside them.
+pub const ORDERS: usize = 256;
+
+/// Bytes of the orders in one message. Our choice: a quarter of a frame, so that four fit in one.
+pub const BODY: usize = 256 << 10;
+
+/// How far apart the numbers of a node's orders under way may be; the bank remembers the outcomes
+/// of so many. Our choice: four full messages, which is more than a commit takes.
+pub const WINDOW: u64 = 1024;
+
+/// The account of the swarm itself. The mint fills it each day up to a bound; it pays what verified
+/// work that nobody else pays for is worth, on the word of the nodes that the bank's operator names.
+/// No key belongs to this name.
+pub const COMMONS: NodeId = NodeId(*b"manyhands: the swarm's own money");
