@@ -471,6 +471,14 @@ pub(crate) enum BenchCommand {
         #[command(flatten)]
         common: BenchCommon,
     },
+    /// Settlements that the bank makes durable in a second
+    Ledger {
+        /// How many settlements [default: enough for some seconds]
+        #[arg(long, value_name = "N")]
+        settlements: Option<u32>,
+        #[command(flatten)]
+        common: BenchCommon,
+    },
     /// What a node costs that has nothing to do
     Idle {
         /// How long to watch

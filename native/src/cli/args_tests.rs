@@ -98,6 +98,7 @@ fn the_names_that_checks_rely_on_are_there() {
         "manyhands bench kernel --json",
         "manyhands bench page --json",
         "manyhands bench idle --json",
+        "manyhands bench ledger --json",
         "manyhands demo --json",
         "manyhands demo --stay",
         "manyhands cancel 1234 --output json",
