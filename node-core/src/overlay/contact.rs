@@ -3,7 +3,6 @@
 use crate::ids::NodeId;
 use core::net::{IpAddr, Ipv6Addr};
 use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -100,21 +99,23 @@ impl fmt::Debug for Contact {
 /// On the wire: plain bytes of a fixed length, MessagePack `bin`.
 macro_rules! as_bytes {
     ($name:ident, $len:expr, $to:expr, $from:expr) => {
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
                 let to: fn(&$name) -> [u8; $len] = $to;
                 s.serialize_bytes(&to(self))
             }
         }
 
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
                 let from: fn([u8; $len]) -> $name = $from;
-                d.deserialize_bytes(Fixed::<$len>).map(from)
+                d.deserialize_bytes($crate::overlay::contact::Fixed::<$len>).map(from)
             }
         }
     };
 }
+#[cfg(feature = "roles")]
+pub(super) use as_bytes;
 
 as_bytes!(Ip, 16, |ip| ip.0, Ip);
 
@@ -146,7 +147,7 @@ fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or([0; N])
 }
 
-struct Fixed<const N: usize>;
+pub(super) struct Fixed<const N: usize>;
 
 impl<const N: usize> Visitor<'_> for Fixed<N> {
     type Value = [u8; N];

@@ -10,6 +10,7 @@
 //! | [`world`] | the nodes, their links, and what happens next |
 //! | [`network`] | how long a frame takes and what befalls it |
 //! | [`disk`], [`engine`] | storage that forgets, engines that take their time |
+//! | [`ring`] | rings of machines without the node around them |
 //! | [`scenario`] | what a run is about, as TOML |
 //! | [`experiment`] | runs of a scenario: growing a network, asking it, hurting it |
 //! | [`report`] | rows, tables, JSON, pictures, baselines |
@@ -21,6 +22,7 @@ pub mod meter;
 pub mod network;
 pub mod queue;
 pub mod report;
+pub mod ring;
 pub mod rng;
 pub mod scenario;
 pub mod swarm;

@@ -50,9 +50,14 @@ fn a_million_in_small_is_as_it_was() {
 }
 
 #[test]
+fn lookups_on_the_ring_are_as_they_were() {
+    compare("ring-lookup");
+}
+
+#[test]
 fn every_scenario_has_a_baseline_that_is_compared() {
     let names: Vec<String> = (scenarios().iter())
         .filter_map(|path| Some(path.file_name()?.to_str()?.trim_end_matches(".baseline.toml").to_string()))
         .collect();
-    assert_eq!(names, ["tree-churn", "tree-discovery", "tree-million", "tree-traffic"]);
+    assert_eq!(names, ["ring-lookup", "tree-churn", "tree-discovery", "tree-million", "tree-traffic"]);
 }

@@ -23,7 +23,7 @@ pub(super) fn draw(median: Duration, shape: f64, rng: &mut Rng) -> Duration {
 }
 
 /// How long a session that is under way at any time goes on: longer ones are met more often.
-fn draw_rest(median: Duration, shape: f64, rng: &mut Rng) -> Duration {
+pub(super) fn draw_rest(median: Duration, shape: f64, rng: &mut Rng) -> Duration {
     // By rejection: a session is met in proportion to its length, anywhere in it.
     let most = draw_most(median, shape);
     for _ in 0..1000 {
@@ -41,7 +41,7 @@ fn draw_most(median: Duration, shape: f64) -> Duration {
     Duration::from_secs_f64(scale * (1000f64.ln()).powf(1.0 / shape))
 }
 
-fn shape(session: &Session) -> f64 {
+pub(super) fn shape(session: &Session) -> f64 {
     session.shape.as_ref().map_or(SHAPE, |shape| *shape.get_ref())
 }
 

@@ -32,6 +32,7 @@ pub struct Scenario {
     pub discovery: Option<Discovery>,
     pub traffic: Option<Traffic>,
     pub churn: Option<Churn>,
+    pub ring: Option<RingPart>,
 }
 
 fn one_seed() -> Vec<u64> {
@@ -258,6 +259,30 @@ pub struct Fault {
     pub trace: Vec<Event>,
 }
 
+/// Lookups on the ring of all nodes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RingPart {
+    /// Sizes up to the scenario's number of nodes.
+    pub sizes: Vec<Int<1, 4_000_000>>,
+    /// Larger rings are not grown node by node but begin as they are at rest.
+    pub grown_to: Int<1, 4_000_000>,
+    /// Of each way, with keys never asked for before, and as many again with keys that were.
+    pub lookups: Int<1, 10_000_000>,
+    pub sessions: Option<RingSessions>,
+}
+
+/// The same while members come and go.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RingSessions {
+    /// Of the scenario's nodes, no more than these.
+    pub nodes: Int<2, 4_000_000>,
+    pub session: Session,
+    pub for_min: Time,
+    pub lookups_per_s: Int<1, 100_000>,
+}
+
 /// One line of a trace.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -287,9 +312,10 @@ impl Scenario {
 
     fn check(&self, text: &str) -> Result<(), String> {
         let at = |span: Span<usize>| text[..span.start.min(text.len())].lines().count().max(1);
-        let parts = [self.discovery.is_some(), self.traffic.is_some(), self.churn.is_some()];
+        let parts =
+            [self.discovery.is_some(), self.traffic.is_some(), self.churn.is_some(), self.ring.is_some()];
         if parts.iter().filter(|part| **part).count() != 1 {
-            return Err("a scenario has one of [discovery], [traffic] and [churn]".into());
+            return Err("a scenario has one of [discovery], [traffic], [churn] and [ring]".into());
         }
         if self.seeds.is_empty() {
             return Err("seeds: at least one is needed".into());
@@ -313,8 +339,10 @@ impl Scenario {
                 ));
             }
         }
-        for kind in &self.population {
-            if let Some(shape) = kind.session.as_ref().and_then(|session| session.shape.as_ref())
+        let sessions = self.population.iter().filter_map(|kind| kind.session.as_ref());
+        let of_ring = self.ring.iter().filter_map(|ring| ring.sessions.as_ref());
+        for session in sessions.chain(of_ring.map(|sessions| &sessions.session)) {
+            if let Some(shape) = session.shape.as_ref()
                 && !(0.1..=10.0).contains(shape.get_ref())
             {
                 let (line, shape) = (at(shape.span()), shape.get_ref());

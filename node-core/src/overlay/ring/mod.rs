@@ -1,0 +1,253 @@
+//! Chord: members on a circle of points, each the owner of what lies behind its predecessor
+//! (Stoica et al., "Chord: a scalable peer-to-peer lookup protocol for Internet applications",
+//! IEEE/ACM Transactions on Networking 11(1), 2003). Paper 002 builds its markets on it.
+//!
+//! A [`Ring`] is a node's part of all rings: of the one of all nodes, and of any others, in which
+//! it may have several members. A node without a member looks up through one that it is connected
+//! to.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `point` | points, ranges, rings, members |
+//! | `member` | one member: whom it knows, what it owns, which way a key is |
+//! | `join` | finding one's place, and finding back to it |
+//! | `stabilise` | beats: who is whose successor and predecessor, and since when |
+//! | `failure` | deaths, and what is done about them |
+//! | `leave` | going of one's own accord |
+//! | `fingers` | members far away |
+//! | `lookup` | one lookup, as a machine of its own |
+//! | `ask`, `answer` | lookups of this node, and those of others |
+//! | `known` | owners that were looked up before |
+//! | `view`, `check` | for people and for checkers |
+//!
+//! # Who owns a key
+//! Chord as first published can break (Zave, "Reasoning about identifier spaces: how to make Chord
+//! correct", IEEE Transactions on Software Engineering 43(12), 2017). We follow her correction:
+//! whole successor lists are taken over in one step, from a member that was asked for just that;
+//! a better successor is taken only when it has answered; and a predecessor gives way to one
+//! further off only when it is dead (her *rectify*). Beyond that, so that no key ever has two
+//! owners:
+//!
+//! 1. *The successor decides.* A node that joins owns nothing until its successor has said that it
+//!    is its predecessor (the successor has given the range up in the same step), and until its own
+//!    predecessor has come to it. In between nobody owns the range, and lookups wait.
+//! 2. *Only the owner answers a lookup*, whoever named it. What others know shortens the way, and
+//!    may be as old as it likes.
+//! 3. *Ownership is a lease*, renewed by each answer of the successor. A member that stood still or
+//!    was cut off does not answer until its successor, or the next one, has confirmed it.
+//!
+//! Departures: her proof needs r + 1 members at any time. We begin with one; as long as there are
+//! no more than r others, lists hold all of them, and who has lost all is alone. A list that loses
+//! its dead becomes shorter for a moment, where she appends a placeholder. Who loses r successors
+//! at once leaves, and joins again through its fingers. Two rings that grew apart are not merged,
+//! except that a member which is alone joins the ring of whoever it comes to know.
+
+mod answer;
+mod ask;
+pub mod check;
+mod config;
+mod failure;
+mod fingers;
+mod join;
+mod known;
+mod leave;
+mod lookup;
+mod member;
+mod message;
+mod point;
+mod stabilise;
+mod view;
+
+pub use config::RingConfig;
+pub use message::{
+    Around, Beat, Command, Event, Failure, Find, Leave, Located, Message, Mine, Mode, NEXT_MAX, Next, Peer,
+    Refusal, Timer,
+};
+pub use point::{MemberId, Point, Range, RingId};
+pub use view::{MemberView, RingView};
+
+use crate::ids::NodeId;
+use crate::overlay::contact::Contact;
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use known::Known;
+use lookup::Lookup;
+use member::{Links, Member, digest};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A node's part of all rings.
+#[derive(Debug)]
+pub struct Ring {
+    config: Arc<RingConfig>,
+    members: BTreeMap<MemberId, Member>,
+    /// By ticket.
+    lookups: BTreeMap<u64, Lookup>,
+    known: Known,
+    /// Connected peers that may be members.
+    via: BTreeMap<RingId, Vec<NodeId>>,
+    links: Links,
+    /// Whose connections are to last, in order.
+    held: Vec<NodeId>,
+    /// A member has changed since the node above was told.
+    touched: bool,
+}
+
+type Rcx<'a> = Cx<'a, Ring>;
+
+impl Protocol for Ring {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Rcx<'_>) {
+        match input {
+            Input::Message { from, message } => self.message(from, message, cx),
+            Input::Timer(Timer::Beat(id)) => self.beat(id, cx),
+            Input::Timer(Timer::News(id)) => self.news(id, cx),
+            Input::Timer(Timer::Seek(id)) => self.seek(id, None, cx),
+            Input::Timer(Timer::Fix(id)) => self.fix(id, cx),
+            Input::Timer(Timer::Lookup(ticket)) => self.late(ticket, cx),
+            Input::Command(Command::Join { member, me, via }) => self.join(member, me, via, cx),
+            Input::Command(Command::Leave(id)) => self.leave(id, cx),
+            Input::Command(Command::Lookup { number, ring, key, mode }) => {
+                self.command(number, ring, key, mode, cx);
+            }
+            Input::Command(Command::Know { ring, via }) => self.know(ring, via, cx),
+            Input::Up(peer) => self.links.up(peer),
+            Input::Down(peer) => self.down(peer, cx),
+        }
+        if self.touched {
+            self.touched = false;
+            let news = self.config.news;
+            self.members.values_mut().for_each(|member| tell(member, news, cx));
+            self.hold(cx);
+        }
+    }
+
+    fn check_invariants(&self) {
+        for (id, member) in &self.members {
+            assert!(
+                member::is_in_order(*id, &member.succ, self.config.r()),
+                "successors are in order, and no more than r: {member:?}"
+            );
+            assert!(member.fingers.windows(2).all(|two| two[0].bit < two[1].bit), "fingers are in order");
+        }
+    }
+}
+
+impl Ring {
+    pub fn new(config: impl Into<Arc<RingConfig>>) -> Ring {
+        Ring {
+            config: config.into(),
+            members: BTreeMap::new(),
+            lookups: BTreeMap::new(),
+            known: Known::default(),
+            via: BTreeMap::new(),
+            links: Links::default(),
+            held: Vec::new(),
+            touched: false,
+        }
+    }
+
+    fn message(&mut self, from: NodeId, message: Message, cx: &mut Rcx<'_>) {
+        match message {
+            Message::Find(find) => self.find(from, *find, cx),
+            Message::Next(next) => self.next(from, *next, cx),
+            Message::Mine(mine) => self.mine(from, *mine, cx),
+            Message::Beat(beat) => self.beaten(from, *beat, cx),
+            Message::Same { to, from: point } => self.same(from, to, point, cx),
+            Message::Around(around) => self.around(from, *around, cx),
+            Message::Leave(leave) => self.left(from, *leave, cx),
+            Message::Bye { to, from: point } => self.bye(from, to, point, cx),
+            Message::Ask { ring, key, ticket } => self.asked(from, ring, key, ticket, cx),
+            Message::Told { ticket, found } => self.told(from, ticket, found.map(|found| *found), cx),
+        }
+    }
+
+    /// Members of this node on a ring that have their place.
+    fn mine_in(&self, ring: RingId) -> impl Iterator<Item = &Member> {
+        let all = MemberId { ring, point: Point(0) }..=MemberId { ring, point: Point(u128::MAX) };
+        self.members.range(all).map(|(_, member)| member).filter(|member| member.is_in())
+    }
+
+    /// Which of them is nearest before the key.
+    fn nearest(&self, ring: RingId, key: Point) -> Option<&Member> {
+        self.mine_in(ring).min_by_key(|member| member.point().to(key))
+    }
+
+    /// Tells which connections are to last: beats go over them, and their end is a death.
+    fn hold(&mut self, cx: &mut Rcx<'_>) {
+        let mut held: Vec<Contact> = Vec::new();
+        for member in self.members.values() {
+            let first =
+                member.succ.first().filter(|_| !matches!(member.phase, member::Phase::Seeking { .. }));
+            held.extend(first.copied().into_iter().chain(member.before()).map(|peer| peer.contact));
+        }
+        held.retain(|contact| contact.id != cx.me);
+        held.sort_unstable_by_key(|contact| contact.id);
+        held.dedup_by_key(|contact| contact.id);
+        let before = std::mem::replace(&mut self.held, held.iter().map(|contact| contact.id).collect());
+        for contact in held {
+            if before.binary_search(&contact.id).is_err() {
+                if !self.links.is_up(contact.id) {
+                    self.links.dial(contact.id);
+                }
+                cx.emit(Event::Hold(contact));
+            }
+        }
+        before
+            .into_iter()
+            .filter(|id| self.held.binary_search(id).is_err())
+            .for_each(|id| cx.emit(Event::Release(id)));
+    }
+}
+
+impl Links {
+    /// Sends to a node that may not be connected yet.
+    fn send(&mut self, to: &Contact, message: Message, cx: &mut Rcx<'_>) {
+        self.reach(to, cx);
+        cx.send(to.id, message);
+    }
+
+    fn reach(&mut self, to: &Contact, cx: &mut Rcx<'_>) {
+        if to.id != cx.me && !self.is_up(to.id) {
+            self.dial(to.id);
+            cx.emit(Event::Reach(*to));
+        }
+    }
+}
+
+/// Tells the node above what has changed for a member.
+fn tell(member: &mut Member, news: Duration, cx: &mut Rcx<'_>) {
+    let (id, range) = (member.id, member.range());
+    match (member.told, range) {
+        (None, Some(range)) => {
+            let from = member.succ.first().map(|first| first.contact);
+            cx.emit(Event::Gained { member: id, range, from });
+        }
+        (Some(was), None) => cx.emit(Event::Lost { member: id, range: was, to: member.other }),
+        (Some(was), Some(is)) if was.width() > is.width() => {
+            let range = Range { after: was.after, upto: is.after };
+            cx.emit(Event::Lost { member: id, range, to: member.other });
+        }
+        (Some(was), Some(is)) if was.width() < is.width() => {
+            let range = Range { after: is.after, upto: was.after };
+            cx.emit(Event::Gained { member: id, range, from: member.other });
+        }
+        _ => {}
+    }
+    member.told = range;
+    member.other = None;
+    let succ = digest(member.succ.iter());
+    if member.is_in() && succ != member.told_succ {
+        member.told_succ = succ;
+        cx.emit(Event::Successors { member: id, list: member.succ.clone() });
+        cx.set_timer_by(Timer::News(id), news);
+    }
+}
+
+fn fault(peer: NodeId, fault: &str, cx: &mut Rcx<'_>) {
+    cx.emit(Event::Fault { peer, fault: fault.to_string() });
+}

@@ -1,0 +1,216 @@
+//! What happens next: inputs arrive, timers fire, dials end, and what machines send goes its way.
+
+use super::{At, Rings, What, pair};
+use node_core::overlay::ring::{Event, Failure, Located, Message, Ring};
+use node_core::protocol::{Effect, Input, InputOf};
+use node_core::time::Time;
+use std::cmp::Reverse;
+use std::time::Duration;
+
+impl Rings {
+    pub(super) fn one(&mut self) -> Option<u32> {
+        let Reverse(At(time, _, what)) = self.heap.pop()?;
+        self.now = time;
+        self.happened += 1;
+        self.trace.number(time.0);
+        match what {
+            What::Call(token) => return Some(token),
+            What::Input(to, input) => {
+                if let Input::Down(peer) = &*input {
+                    let peer = self.ids[peer];
+                    if !self.is_there(peer) {
+                        self.links.remove(&pair(to, peer));
+                    } else if self.links.contains(&pair(to, peer)) {
+                        // Connected again before it was noticed.
+                        return None;
+                    }
+                }
+                if !self.nodes[to].frozen {
+                    self.step(to, *input);
+                }
+            }
+            What::Wake(n) => {
+                if self.nodes[n].wake.is_some_and(|at| at <= self.now) {
+                    self.nodes[n].wake = None;
+                }
+                if self.nodes[n].frozen {
+                    return None;
+                }
+                while let Some(timer) = self.nodes[n].machine.as_mut().and_then(|m| m.due(time)) {
+                    self.step(n, Input::Timer(timer));
+                }
+                self.arm(n);
+            }
+            What::Dialled(from, to) => {
+                let waiting = self.dialling.remove(&(from, to)).unwrap_or_default();
+                if !self.is_there(from) {
+                    return None;
+                }
+                let (a, b) = (self.nodes[from].contact.id, self.nodes[to].contact.id);
+                if !self.is_there(to) {
+                    self.step(from, Input::Down(b));
+                    return None;
+                }
+                if self.links.insert(pair(from, to)) {
+                    self.step(from, Input::Up(b));
+                    self.step(to, Input::Up(a));
+                }
+                for message in waiting {
+                    self.transmit(from, to, message);
+                }
+                // What waited for the other's dial waits no longer.
+                if let Some(waiting) = self.dialling.get_mut(&(to, from)) {
+                    for message in std::mem::take(waiting) {
+                        self.transmit(to, from, message);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn is_there(&self, n: usize) -> bool {
+        (self.nodes[n].machine.is_some() || self.nodes[n].lie.is_some()) && !self.nodes[n].frozen
+    }
+
+    pub(super) fn push(&mut self, after: Duration, what: What) {
+        self.number += 1;
+        self.heap.push(Reverse(At(self.now + after, self.number, what)));
+    }
+
+    pub(super) fn step(&mut self, n: usize, input: InputOf<Ring>) {
+        self.trace.number(n as u64);
+        if let Some(lie) = self.nodes[n].lie {
+            if let Input::Message { from, message } = &input
+                && let Some(from) = self.find(*from)
+            {
+                lie(self, n, from, message);
+            }
+            return;
+        }
+        let (now, me) = (self.now, self.nodes[n].contact.id);
+        let Some(machine) = self.nodes[n].machine.as_mut() else { return };
+        for effect in machine.step(me, now, input) {
+            match effect {
+                Effect::Send { to, message } => {
+                    if let Some(to) = self.find(to) {
+                        self.send(n, to, message);
+                    }
+                }
+                Effect::Emit(event) => self.emitted(n, event),
+            }
+        }
+        self.arm(n);
+    }
+
+    pub(super) fn emitted(&mut self, n: usize, event: Event) {
+        match &event {
+            Event::Reach(contact) | Event::Hold(contact) => {
+                if let Some(to) = self.find(contact.id) {
+                    self.dial(n, to);
+                }
+            }
+            Event::Fault { peer, fault } => self.faults.push((*peer, fault.clone())),
+            Event::Gained { member, .. } => {
+                self.owners.insert(*member, n);
+                self.changed();
+            }
+            Event::Lost { member, .. } => {
+                let owns = self.view(n).is_some_and(|view| {
+                    view.members().any(|view| view.id() == *member && view.range().is_some())
+                });
+                if !owns && self.owners.get(member) == Some(&n) {
+                    self.owners.remove(member);
+                }
+                self.changed();
+            }
+            Event::Found { number, found } => self.ended(*number, Ok(found.clone())),
+            Event::Failed { number, why } => self.ended(*number, Err(*why)),
+            _ => {}
+        }
+        if self.listen {
+            self.events.push((n, event));
+        }
+    }
+
+    pub(super) fn ended(&mut self, number: u64, result: Result<Located, Failure>) {
+        self.open.remove(&number);
+        if let Some(asked) = self.lookups.get_mut(&number) {
+            asked.end = Some((self.now, result));
+        }
+    }
+
+    /// Owners have changed.
+    pub(super) fn changed(&mut self) {
+        let open: Vec<u64> = self.open.iter().copied().collect();
+        for number in open {
+            let (ring, key) = (self.lookups[&number].ring, self.lookups[&number].key);
+            let right = self.right(ring, key);
+            if let Some(asked) = self.lookups.get_mut(&number) {
+                asked.right.extend(right.filter(|point| !asked.right.contains(point)));
+            }
+        }
+    }
+
+    pub(super) fn arm(&mut self, n: usize) {
+        let node = &mut self.nodes[n];
+        let Some(at) = node.machine.as_ref().and_then(|m| m.deadline()) else { return };
+        if node.wake.is_none_or(|old| at < old) {
+            node.wake = Some(at);
+            let after = at.since(self.now);
+            self.push(after, What::Wake(n));
+        }
+    }
+
+    pub(super) fn dial(&mut self, from: usize, to: usize) {
+        if from == to || self.links.contains(&pair(from, to)) || self.dialling.contains_key(&(from, to)) {
+            return;
+        }
+        self.dialling.insert((from, to), Vec::new());
+        let wait = match self.is_there(to) {
+            true => self.draw(self.conditions.latency) * self.conditions.dial_hops as u32,
+            false => self.draw(self.conditions.dial_timeout),
+        };
+        self.push(wait, What::Dialled(from, to));
+    }
+
+    pub(super) fn send(&mut self, from: usize, to: usize, message: Message) {
+        if from != to {
+            self.messages += 1;
+            if self.weigh {
+                let bytes = rmp_serde::to_vec(&message).map_or(0, |bytes| bytes.len());
+                self.bytes += bytes as u64;
+                self.longest = self.longest.max(bytes);
+            }
+            if !self.links.contains(&pair(from, to)) {
+                // Peers to ask are kept connected by the node above.
+                self.dial(from, to);
+                if let Some(waiting) = self.dialling.get_mut(&(from, to)) {
+                    waiting.push(message);
+                }
+                return;
+            }
+        }
+        self.transmit(from, to, message);
+    }
+
+    pub(super) fn transmit(&mut self, from: usize, to: usize, message: Message) {
+        let id = self.nodes[from].contact.id;
+        let input = |message| What::Input(to, Box::new(Input::Message { from: id, message }));
+        if from == to {
+            return self.push(Duration::ZERO, input(message));
+        }
+        if self.rng.below(1000) < self.conditions.loss {
+            return self.cut_link(from, to);
+        }
+        let copies = if self.rng.below(1000) < self.conditions.double { 2 } else { 1 };
+        for _ in 0..copies {
+            // In order on a connection.
+            let at = self.now + self.draw(self.conditions.latency);
+            let last = self.last.entry((from, to)).or_insert(Time::ZERO);
+            *last = at.max(*last);
+            let after = last.since(self.now);
+            self.push(after, input(message.clone()));
+        }
+    }
+}
