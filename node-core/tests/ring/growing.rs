@@ -62,3 +62,22 @@ fn who_joins_answers_for_nothing_until_it_is_known() {
         assert_eq!(rings.faults, Vec::new());
     }
 }
+
+#[test]
+fn messages_upkeep_and_state_are_small() {
+    let mut rings = Rings::grown(7, RingConfig::default(), 200);
+    rings.run(200 * SECOND);
+    rings.weigh = true;
+    let before = rings.bytes;
+    rings.run(100 * SECOND);
+    let upkeep = (rings.bytes - before) / 200 / 100;
+    everybody_looks_up(&mut rings, 2, Mode::Recursive);
+    let (mean, most) = rings.memory();
+    println!(
+        "{upkeep} bytes a node and second, {} the longest message, {mean} and {most} of state",
+        rings.longest
+    );
+    assert!(upkeep < 250, "{upkeep} bytes a node and second");
+    assert!(rings.longest < 1400, "a list of 16 and some: {}", rings.longest);
+    assert!(most < 16 * 1024, "{most} bytes of state");
+}

@@ -59,7 +59,7 @@ fn what_a_newcomer_owns_it_has_from_its_successor() {
 }
 
 #[test]
-fn keys_are_without_an_owner_for_less_than_two_seconds_when_somebody_leaves() {
+fn what_somebody_leaves_is_found_at_its_heir_within_four_seconds() {
     for seed in 0..10 {
         let mut rings = Rings::grown(seed, RingConfig::default(), 60);
         let order = rings.in_order(RingId::NODES);
