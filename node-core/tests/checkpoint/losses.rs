@@ -27,6 +27,24 @@ fn a_unit_whose_runner_is_lost_goes_on_elsewhere() {
     assert!(journey.checkpoints > 20, "{journey:?}");
 }
 
+/// An owner that stood still hears of several checkpoints within a millisecond.
+#[test]
+fn what_is_said_to_be_lost_is_no_more_than_an_interval() {
+    let mut world = world(46, 4);
+    let job = job(&mut world, 1);
+    let (at, _) = under_way(&mut world, job, 3);
+    let before = unit(&world, job, 0).checkpoints;
+    world.freeze(0);
+    world.run_for(Duration::from_millis(4_500));
+    world.thaw(0);
+    world.run_until(A_MINUTE, "it hears of two", |w| unit(w, job, 0).checkpoints >= before + 2);
+    world.run_for(Duration::from_secs(1));
+    world.crash(at);
+    done(&mut world, job, 1);
+    let told = world.results(job)[&0].journey.as_ref().expect("it went some way").lost_fuel;
+    assert!(told > 0 && told <= BOUND, "{told}, and {:?} was lost", losses(&world));
+}
+
 #[test]
 fn one_runner_after_the_other_is_lost() {
     let mut world = world(2, 5);

@@ -132,7 +132,9 @@ impl Owner {
             held.add(&kept);
             held.add(beside);
             if let Some(before) = record.newest.replace(held) {
-                let passed = cx.now.since(record.at).as_millis().max(1) as u64;
+                // None is taken before its time: what comes together was only told together.
+                let every = job.spec.template.checkpoint.duration().unwrap_or_default();
+                let passed = cx.now.since(record.at).max(every).as_millis().max(1) as u64;
                 record.rate = snapshot.fuel.saturating_sub(before.checkpoint.snapshot.fuel) / passed;
                 // What a runner alone has is gone with it: better an older one that is kept.
                 if before.is_kept() || record.older.as_ref().is_none_or(|older| !older.is_kept()) {
