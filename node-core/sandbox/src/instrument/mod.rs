@@ -79,6 +79,10 @@ use write::Parts;
 /// Part of the key of every cached module and of every snapshot: raise it when the pass changes.
 pub const INSTRUMENT_VERSION: u32 = 3;
 
+/// Room for frames that programs are given, pages of 64 KiB. Our choice: twice what
+/// [`Options::stack_bytes`] can hold. In V8 a fresh memory costs by its size.
+pub const FRAME_PAGES: u32 = 16;
+
 /// A 32-bit address space.
 const PAGES: u64 = 65_536;
 
@@ -105,8 +109,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            // Our choice: twice what the stack below can hold. In V8 a fresh memory costs by its size.
-            frame_pages: 16,
+            frame_pages: FRAME_PAGES,
             memory_max_pages: PAGES as u32,
             // Our choice: half of V8's default stack of a megabyte.
             stack_bytes: 512 << 10,

@@ -15,7 +15,7 @@
 
 use super::pages::{Changes, Memory, PAGE};
 use super::{Origin, Registers, Root};
-use crate::instrument::INSTRUMENT_VERSION;
+use crate::instrument::{FRAME_PAGES, INSTRUMENT_VERSION};
 use crate::module::PAGE as WASM_PAGE;
 
 const MAGIC: &[u8; 8] = b"MHSNAP\x01\x00";
@@ -26,8 +26,8 @@ const PART: usize = 1 << 20;
 /// Longest head. Our choice: what a task may write at most by default, twice, and its run list.
 const HEAD_MAX: usize = 256 << 20;
 
-/// Pages of 64 KiB that a snapshot may have beyond its job's memory limit: those for frames.
-const FRAME_PAGES_MAX: u64 = 4096;
+/// Bytes of a global.
+const GLOBAL: usize = 1 + 16;
 
 /// Bytes that are no snapshot which can go on here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -258,7 +258,13 @@ fn registers(head: &mut Reader<'_>, origin: &Origin) -> Result<Registers, BadSna
     if version != INSTRUMENT_VERSION {
         return Err(BadSnapshot::OtherVersion(version));
     }
-    let of = Origin { program: head.array()?, memory_limit: head.u64()?, bit_exact: head.array()? == [1] };
+    let (program, memory_limit) = (head.array()?, head.u64()?);
+    let bit_exact = match head.array()? {
+        [0] => false,
+        [1] => true,
+        _ => return Err(BadSnapshot::Damaged),
+    };
+    let of = Origin { program, memory_limit, bit_exact };
     if of.program != origin.program {
         return Err(BadSnapshot::OtherProgram);
     }
@@ -267,12 +273,16 @@ fn registers(head: &mut Reader<'_>, origin: &Origin) -> Result<Registers, BadSna
     }
     let (fuel, depth) = (head.u64()?, head.u32()? as i32);
     let (memory_pages, top) = (head.u32()?, head.u32()?);
-    let most = origin.memory_limit / WASM_PAGE + FRAME_PAGES_MAX;
+    let most = origin.memory_limit / WASM_PAGE + u64::from(FRAME_PAGES);
     if u64::from(memory_pages) > most || u64::from(top) > u64::from(memory_pages) * WASM_PAGE {
         return Err(BadSnapshot::Pages);
     }
-    let count = head.u32()?;
-    let mut globals = Vec::new();
+    let count = head.u32()? as usize;
+    // What is promised has to be there before room is made for it.
+    if count > head.0.len() / GLOBAL {
+        return Err(BadSnapshot::Damaged);
+    }
+    let mut globals = Vec::with_capacity(count);
     for _ in 0..count {
         let [kind] = head.array()?;
         globals.push((kind, u128::from_le_bytes(head.array()?)));

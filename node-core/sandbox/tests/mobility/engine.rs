@@ -6,7 +6,13 @@ use sandbox::wasi::{self, Halt, Host, Param};
 use sandbox::{Control, Engine, Instance, OutOfBounds, Stop, Trap};
 use wasmi::{Caller, Extern, Func, Linker, Memory, Module, Store, Val};
 
-pub(crate) struct Interpreter(wasmi::Engine);
+#[derive(Clone)]
+pub(crate) struct Interpreter {
+    engine: wasmi::Engine,
+    /// What it may do in one call, in units of its own. A task that needs more has found a way
+    /// around its polls.
+    fuel: u64,
+}
 
 /// What a task sees of the world, and how it ended if it ended in there.
 struct World {
@@ -18,13 +24,14 @@ pub(crate) struct Interpreted {
     store: Store<World>,
     instance: wasmi::Instance,
     memory: Memory,
+    fuel: u64,
 }
 
-impl Default for Interpreter {
-    fn default() -> Self {
+impl Interpreter {
+    pub(crate) fn with_fuel(fuel: u64) -> Self {
         let mut config = wasmi::Config::default();
-        config.set_max_recursion_depth(20_000).set_max_stack_height(16 << 20);
-        Interpreter(wasmi::Engine::new(&config))
+        config.set_max_recursion_depth(20_000).set_max_stack_height(16 << 20).consume_fuel(true);
+        Interpreter { engine: wasmi::Engine::new(&config), fuel }
     }
 }
 
@@ -63,20 +70,21 @@ impl Engine for Interpreter {
     type Instance = Interpreted;
 
     fn compile(&mut self, prepared: &Prepared) -> Result<Module, String> {
-        Module::new(&self.0, &prepared.bytes).map_err(|error| error.to_string())
+        Module::new(&self.engine, &prepared.bytes).map_err(|error| error.to_string())
     }
 
     fn instantiate(&mut self, module: &Module, host: Host) -> Result<Interpreted, Stop> {
-        let mut store = Store::new(&self.0, World { host, halt: None });
-        let mut linker = Linker::new(&self.0);
+        let mut store = Store::new(&self.engine, World { host, halt: None });
+        let mut linker = Linker::new(&self.engine);
         for function in wasi::FUNCTIONS {
             let import = import(&mut store, function);
             linker.define(wasi::MODULE, function.name, import).expect("defined once");
         }
+        store.set_fuel(self.fuel).expect("it counts fuel");
         let instance = linker.instantiate_and_start(&mut store, module);
         let instance = instance.map_err(|error| Stop::Broken(error.to_string()))?;
         let memory = instance.get_memory(&store, "memory").expect("a memory");
-        Ok(Interpreted { store, instance, memory })
+        Ok(Interpreted { store, instance, memory, fuel: self.fuel })
     }
 }
 
@@ -97,7 +105,11 @@ impl Instance for Interpreted {
 
     fn call(&mut self, export: &str) -> Result<(), Stop> {
         let function = self.instance.get_typed_func::<(), ()>(&self.store, export).expect("a command");
+        self.store.set_fuel(self.fuel).expect("it counts fuel");
         function.call(&mut self.store, ()).map_err(|error| {
+            if error.as_trap_code() == Some(wasmi::TrapCode::OutOfFuel) {
+                return Stop::Broken("it runs on without fuel".into());
+            }
             let halt = self.store.data_mut().halt.take();
             Stop::Halt(halt.unwrap_or_else(|| Halt::Trap(Trap::Other(error.to_string()))))
         })

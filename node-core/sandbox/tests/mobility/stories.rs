@@ -34,7 +34,7 @@ pub(crate) fn made(text: &str, task: &Task) -> Made {
     let prepared =
         prepare(&wat::parse_str(text).expect("the test's program"), &task.limits, Tuning::Wasmer, false)
             .unwrap();
-    let mut engine = Interpreter::default();
+    let mut engine = Interpreter::with_fuel(1 << 40);
     let module = engine.compile(&prepared).unwrap();
     Made { prepared, engine, module }
 }
