@@ -64,7 +64,12 @@ class Node {
   }
 }
 
-/** How long a story waits for one thing, ms. Many times what a slow machine needs: it ends what hangs. */
+/**
+ * How long a story waits for one thing, ms. Many times what a slow machine needs: it ends what hangs.
+ * Of a job it is counted from its last event on: each checkpoint is one, and a task, which gets what
+ * nobody else wants of a processor, may need any time on a machine that has others to serve. The
+ * test's own timeout bounds that.
+ */
 const PATIENCE = 120_000;
 
 /** A gateway with what joins it. Made for one test, and gone with it. */
@@ -187,6 +192,12 @@ export class Swarm {
     return this.api(`jobs/${id}/units/${index}/migrate`, { method: "POST", body: JSON.stringify({ to }), headers });
   }
 
+  /** Lets a unit stand still, or go on. */
+  pause(id, index, paused) {
+    const headers = { "Content-Type": "application/json" };
+    return this.api(`jobs/${id}/units/${index}/pause`, { method: "POST", body: JSON.stringify({ paused }), headers });
+  }
+
   /** Waits until the list of nodes is as it should be; gives the list. */
   nodes(enough) {
     const load = async ({ name }) => (name === "nodes" ? (await this.api("nodes")).nodes : undefined);
@@ -212,7 +223,7 @@ export class Swarm {
       }
     } catch (error) {
       if (error.name !== "TimeoutError") throw error;
-      why = `not within ${PATIENCE / 1000} s`;
+      why = `${PATIENCE / 1000} s are over`;
     }
     throw new Error(`what was waited for in ${path} did not come (${why}); it stands at ${JSON.stringify(last)}`);
   }
@@ -234,7 +245,10 @@ export class Swarm {
     // Not AbortSignal.timeout: combined with another signal it can be collected before it fires.
     const patience = setTimeout(() => closing.abort(new DOMException("too late", "TimeoutError")), PATIENCE);
     try {
-      yield* this.#eventsUntil(path, headers, closing.signal);
+      for await (const event of this.#eventsUntil(path, headers, closing.signal)) {
+        if (path.startsWith("jobs/")) patience.refresh();
+        yield event;
+      }
     } finally {
       clearTimeout(patience);
       closing.abort();

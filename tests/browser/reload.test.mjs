@@ -22,6 +22,15 @@ const unit = (swarm, job, enough) =>
     return enough(unit);
   });
 
+/** Another node comes; the unit stands still meanwhile, however long that takes. */
+async function joined(swarm, job, name) {
+  await swarm.pause(job.id, 0, true);
+  const node = await swarm.worker(name);
+  await swarm.nodes((nodes) => nodes.some((node) => node.name === name));
+  await swarm.pause(job.id, 0, false);
+  return node;
+}
+
 /** What the page's browser keeps of units, as text to compare, as soon as that is `wanted`. */
 const kept = (page, wanted, before = "") =>
   page.evaluate(
@@ -49,7 +58,7 @@ async function ended(swarm, job, answer) {
   return result;
 }
 
-test("a tab that is loaded again is the same node and goes on with its unit", { timeout: 300_000 }, async (t) => {
+test("a tab that is loaded again is the same node and goes on with its unit", { timeout: 900_000 }, async (t) => {
   const answer = execute(native("ballast"), WORK);
   const swarm = await Swarm.start(t);
   const page = await swarm.donor("ada");
@@ -73,7 +82,7 @@ test("a tab that is loaded again is the same node and goes on with its unit", { 
   assert.deepEqual(swarm.troubles, []);
 });
 
-test("it goes on from what it alone has kept", { timeout: 300_000 }, async (t) => {
+test("it goes on from what it alone has kept", { timeout: 900_000 }, async (t) => {
   const answer = execute(native("ballast"), ["4", "3000000"]);
   const swarm = await Swarm.start(t);
   const page = await swarm.donor("ada");
@@ -97,7 +106,7 @@ test("it goes on from what it alone has kept", { timeout: 300_000 }, async (t) =
   assert.deepEqual(swarm.troubles, []);
 });
 
-test("tabs of one browser are different nodes, and a closed one's name is taken up again", { timeout: 300_000 }, async (t) => {
+test("tabs of one browser are different nodes, and a closed one's name is taken up again", { timeout: 900_000 }, async (t) => {
   const swarm = await Swarm.start(t);
   const first = await swarm.donor("first");
   await swarm.nodes((nodes) => tabs(nodes).length === 1);
@@ -116,7 +125,7 @@ test("tabs of one browser are different nodes, and a closed one's name is taken 
   assert.deepEqual(swarm.troubles, []);
 });
 
-test("a tab whose browser keeps nothing gives all the same", { timeout: 300_000 }, async (t) => {
+test("a tab whose browser keeps nothing gives all the same", { timeout: 900_000 }, async (t) => {
   const swarm = await Swarm.start(t);
   const page = await swarm.tab();
   const said = page.waitForEvent("console", (message) => message.text().includes("will be another"));
@@ -130,14 +139,13 @@ test("a tab whose browser keeps nothing gives all the same", { timeout: 300_000 
   assert.deepEqual(swarm.troubles, []);
 });
 
-test("a tab that is closed loses an interval at most", { timeout: 300_000 }, async (t) => {
+test("a tab that is closed loses an interval at most", { timeout: 900_000 }, async (t) => {
   const answer = execute(native("ballast"), WORK);
   const swarm = await Swarm.start(t);
   const page = await swarm.donor("ada");
   const job = await submit(swarm);
   await unit(swarm, job, (unit) => unit.checkpoints >= 2);
-  const grace = await swarm.worker("grace");
-  await swarm.nodes((nodes) => nodes.some((node) => node.name === "grace"));
+  const grace = await joined(swarm, job, "grace");
   const before = await unit(swarm, job, () => true);
 
   await page.close();
@@ -146,5 +154,42 @@ test("a tab that is closed loses an interval at most", { timeout: 300_000 }, asy
   const result = await ended(swarm, job, answer);
   assert.deepEqual(result.journey.map((span) => span.platform), ["browser", "native"]);
   assert.ok(result.journey[0].to >= before.checkpoint_fuel, "it went on from its newest checkpoint");
+  assert.deepEqual(swarm.troubles, []);
+});
+
+/** The page hears that it goes, and stays for as long as its node takes: what time a browser gives is not ours to say. */
+const goes = (page) =>
+  page.evaluate(() => {
+    const post = Worker.prototype.postMessage;
+    Worker.prototype.postMessage = function (message, ...rest) {
+      return post.call(this, message.type === "stop" ? { ...message, patience: 10_000 } : message, ...rest);
+    };
+    globalThis.setTimeout = () => 0;
+    dispatchEvent(new PageTransitionEvent("pagehide"));
+  });
+
+test("a page that goes hands on what it is at, and does not ask for it again", { timeout: 900_000 }, async (t) => {
+  const answer = execute(native("ballast"), WORK);
+  const swarm = await Swarm.start(t);
+  const page = await swarm.donor("ada");
+  const [{ id }] = tabs(await swarm.nodes((nodes) => tabs(nodes).length === 1));
+  const job = await submit(swarm);
+  await unit(swarm, job, (unit) => unit.checkpoints >= 1);
+  const grace = await joined(swarm, job, "grace");
+  await kept(page, "some");
+
+  await goes(page);
+  await unit(swarm, job, (unit) => unit.state === "placed" && unit.runner === grace.node);
+  await page.getByText("Stopped", { exact: true }).waitFor();
+  // It was handed on from where it was; nothing was lost, and nothing is left.
+  await kept(page, "none");
+  await page.reload();
+  await swarm.give(page, "ada again");
+  const nodes = await swarm.nodes((nodes) => tabs(nodes).some((node) => node.name === "ada again"));
+  assert.deepEqual(tabs(nodes).map((node) => node.id), [id]);
+  const result = await ended(swarm, job, answer);
+  assert.deepEqual(result.journey.map((span) => span.runner), [id, grace.node]);
+  const { lost_placements, duplicates } = await swarm.api(`jobs/${job.id}`);
+  assert.deepEqual({ lost_placements, duplicates }, { lost_placements: 0, duplicates: 0 });
   assert.deepEqual(swarm.troubles, []);
 });
