@@ -14,6 +14,7 @@ use sandbox::module::prepare;
 use sandbox::snapshot::{self, Origin, Recorder, State};
 use sandbox::{End, Engine, File, Limits, NotStarted, Outcome, Running, Slice, Task};
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// Seals nothing that leaves this process.
@@ -83,7 +84,11 @@ impl Stage {
         let mut compilers = Vec::new();
         for name in names {
             let mut engine = WasmerEngine::new(*name);
-            let module = engine.compile(&prepared).map_err(|why| match name {
+            // Singlepass knows no vectors: it says so, or panics, depending on where it meets one.
+            let compiled = catch_unwind(AssertUnwindSafe(|| engine.compile(&prepared)));
+            let compiled =
+                compiled.unwrap_or_else(|_| Err("wasmer's compiler broke over the program".into()));
+            let module = compiled.map_err(|why| match name {
                 Compiler::Cranelift => Failure::failed(why),
                 Compiler::Singlepass => Failure::failed(format!("{why}; without --hop it is not needed")),
             })?;

@@ -25,6 +25,14 @@ fn what_is_no_program_is_refused_by_name() {
 }
 
 #[test]
+fn a_compiler_that_breaks_over_a_program_is_named() {
+    let world = World::new();
+    world.program("vector.wasm", guests::VECTOR);
+    world.run(["run", "--suspend-every", "1", "vector.wasm"]).ok();
+    world.run(["run", "--suspend-every", "1", "--hop", "vector.wasm"]).failed(1, &["without --hop"]);
+}
+
+#[test]
 fn files_that_do_not_exist_are_named() {
     let world = World::new();
     world.program("cat.wasm", guests::CAT);

@@ -113,3 +113,10 @@ pub(crate) const SLOW_HEAD: &str = r#"
     (i32.store (i32.const 4) (i32.const 10))
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 12)))))
 "#;
+
+/// Has a call that gives a vector: one of wasmer's compilers panics.
+pub(crate) const VECTOR: &str = r#"(module (memory (export "memory") 1) (table 1 funcref)
+    (type $gives (func (result v128)))
+    (func (export "_start")
+        (if (i32.const 0) (then (drop (call_indirect (type $gives) (i32.const 0)))))
+        (loop (br_if 0 (i32.const 0)))))"#;
