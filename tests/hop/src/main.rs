@@ -143,8 +143,8 @@ fn one(seed: u64) -> Option<(Sent, Known)> {
         } else {
             (whole.clone(), None)
         };
-        let from = From { bytes: bytes.into(), base, whole: id, root: newest.root };
-        let job = Job { run: hop as u64 + 1, task: task.clone(), key: KEY, from: Some(from) };
+        let from = From { bytes: bytes.into(), base, is_held: false, whole: id, root: newest.root };
+        let job = Job { run: hop as u64 + 1, task: task.clone(), key: KEY, from: Some(from), ahead: false };
         tasks.push(Text::of(&encode_tasks(&[job]).expect("writable")));
         bases.push(whole);
         began.push(newest.fuel);

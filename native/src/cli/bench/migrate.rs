@@ -31,12 +31,9 @@ pub(super) fn run(browser: bool, common: &BenchCommon) -> Result<u8, Failure> {
     let client = swarm.client();
     let job = begin(&client)?;
     settle(&client, &job, None)?;
-    let (native, waits, bytes) =
-        moves(&client, &job, &[&worker(&client, 1)?, &worker(&client, 2)?], runs, common)?;
-    let mut figures = vec![
-        ("native_native_ms", rounded(median(native), 1)),
-        ("native_native_whole_ms", rounded(median(waits), 1)),
-    ];
+    let (native, bytes) = moves(&client, &job, &[&worker(&client, 1)?, &worker(&client, 2)?], runs, common)?;
+    let mut figures = Vec::new();
+    tell(&mut figures, ["native_native_ms", "native_native_whole_ms"], &native);
     if browser {
         let mut chromium = Browser::launch(home.path())?;
         let tab = chromium.open_donate_page(&swarm.gateway.url)?;
@@ -49,30 +46,27 @@ pub(super) fn run(browser: bool, common: &BenchCommon) -> Result<u8, Failure> {
         if settle(&client, &job, None)?.runner.as_deref() != Some(&one) {
             migrate(&client, &job, &one)?;
         }
-        let (mut into, mut waits) = (Vec::new(), Vec::new());
+        let mut into = Vec::new();
         for run in 1..=runs {
             settle(&client, &job, Some(&one))?;
             let there = migrate(&client, &job, &tab)?;
-            into.push(there.standstill);
-            waits.push(there.whole);
             settle(&client, &job, Some(&tab))?;
             let back = migrate(&client, &job, &one)?;
-            note(
-                common,
-                run,
-                &format!(
-                    "{:.0} of {:.0} ms into the tab, {:.0} of {:.0} ms back",
-                    there.standstill, there.whole, back.standstill, back.whole
-                ),
-            );
+            note(common, run, &format!("{there} into the tab, {back} back"));
+            into.push(there);
         }
-        figures.push(("native_browser_ms", rounded(median(into), 1)));
-        figures.push(("native_browser_whole_ms", rounded(median(waits), 1)));
+        tell(&mut figures, ["native_browser_ms", "native_browser_whole_ms"], &into);
     }
     figures.push(("bytes_with_base", rounded(median(bytes), 0)));
     figures.push(("moves", runs.into()));
     client.cancel(&job)?;
     report(&figures, common)
+}
+
+fn tell(figures: &mut Vec<(&'static str, serde_json::Value)>, names: [&'static str; 2], moves: &[Took]) {
+    let [still, whole] = names;
+    figures.push((still, rounded(median(moves.iter().map(|took| took.standstill).collect()), 1)));
+    figures.push((whole, rounded(median(moves.iter().map(|took| took.whole).collect()), 1)));
 }
 
 fn begin(client: &Client) -> Result<String, Failure> {
@@ -82,37 +76,26 @@ fn begin(client: &Client) -> Result<String, Failure> {
     Ok(plan.submit(client)?.0.id)
 }
 
-/// Milliseconds that the task stands still and that people wait, and the bytes that a move carries
-/// beyond the base.
+/// Moves to and fro, and the bytes that each carries beyond the base.
 fn moves(
     client: &Client,
     job: &str,
     between: &[&str; 2],
     runs: u32,
     common: &BenchCommon,
-) -> Result<(Vec<f64>, Vec<f64>, Vec<f64>), Failure> {
-    let (mut times, mut waits, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+) -> Result<(Vec<Took>, Vec<f64>), Failure> {
+    let (mut all, mut bytes) = (Vec::new(), Vec::new());
     let mut here = settle(client, job, None)?.runner.unwrap_or_default();
     for run in 1..=runs {
         let to = between.iter().find(|node| **node != here).copied().unwrap_or(between[0]);
         let took = migrate(client, job, to)?;
-        times.push(took.standstill);
-        waits.push(took.whole);
         here = to.to_owned();
         let settled = settle(client, job, Some(to))?;
         bytes.extend(settled.checkpoint_bytes.map(|bytes| bytes as f64));
-        note(
-            common,
-            run,
-            &format!(
-                "{:.0} of {:.0} ms, {} bytes",
-                took.standstill,
-                took.whole,
-                bytes.last().unwrap_or(&0.0)
-            ),
-        );
+        note(common, run, &format!("{took}, {} bytes", bytes.last().unwrap_or(&0.0)));
+        all.push(took);
     }
-    Ok((times, waits, bytes))
+    Ok((all, bytes))
 }
 
 fn note(common: &BenchCommon, run: u32, words: &str) {
@@ -125,6 +108,12 @@ fn note(common: &BenchCommon, run: u32, words: &str) {
 struct Took {
     standstill: f64,
     whole: f64,
+}
+
+impl std::fmt::Display for Took {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.0} of {:.0} ms", self.standstill, self.whole)
+    }
 }
 
 fn migrate(client: &Client, job: &str, to: &str) -> Result<Took, Failure> {
