@@ -16,7 +16,7 @@ pub enum Message {
 pub enum ToBank {
     /// Where does the sender stand?
     Stand,
-    /// A signed [`Body`]. Repeating it is harmless.
+    /// A signed `Body`. Repeating it is harmless.
     Orders(Signed),
     /// What is held for the sender's sales, those above this one.
     Holdings { after: Option<Sale> },
