@@ -36,11 +36,11 @@ pub(crate) fn submit(args: SubmitArgs, folder: &DataFolder) -> Result<u8, Failur
             Format::Json => print(format!("{}\n", text.trim_end()).as_bytes())?,
             Format::Table => {
                 print(format!("{}\n", job.id).as_bytes())?;
-                let units = job.units.total;
-                say(&format!(
-                    "submitted {} ({units} units); see it with `manyhands job {}`",
-                    job.name, job.short
-                ));
+                let units = match job.units.total {
+                    1 => "1 unit".into(),
+                    units => format!("{units} units"),
+                };
+                say(&format!("submitted {} ({units}); see it with `manyhands job {}`", job.name, job.short));
             }
         }
         warn_if_nobody_computes(client);

@@ -121,6 +121,8 @@ impl Ord for At {
 }
 
 pub struct Rings {
+    /// Of this life; failures name it.
+    pub seed: u64,
     pub nodes: Vec<Place>,
     pub now: Time,
     pub conditions: Conditions,
@@ -156,6 +158,7 @@ pub struct Rings {
 impl Rings {
     pub fn new(seed: u64, config: RingConfig) -> Rings {
         Rings {
+            seed,
             nodes: Vec::new(),
             now: Time(1_000_000),
             conditions: Conditions::default(),
@@ -464,7 +467,8 @@ impl Rings {
         while !self.check(RingId::NODES, true).is_empty() && self.now.since(begun) < within {
             self.run(SECOND);
             let wrong = self.check(RingId::NODES, false);
-            assert!(!wrong.iter().any(|wrong| wrong.contains("both owned")), "{wrong:?}");
+            let two = wrong.iter().any(|wrong| wrong.contains("both owned"));
+            assert!(!two, "seed {}: {wrong:?}", self.seed);
         }
         self.now.since(begun) + self.settle(Duration::ZERO)
     }
@@ -477,9 +481,10 @@ impl Rings {
                 return self.now.since(begun);
             }
             let some = wrong[..wrong.len().min(12)].join("\n");
-            assert!(self.now.since(begun) < within, "{} wrong after {within:?}:\n{some}", wrong.len());
+            let (seed, count) = (self.seed, wrong.len());
+            assert!(self.now.since(begun) < within, "seed {seed}: {count} wrong after {within:?}:\n{some}");
             self.run(SECOND);
-            assert_eq!(self.check(ring, false), Vec::<String>::new());
+            assert_eq!(self.check(ring, false), Vec::<String>::new(), "seed {seed}");
         }
     }
 }
