@@ -86,7 +86,7 @@ impl Engine {
     pub(crate) fn request(&self, request: EngineRequest) {
         match (&self.mailbox, request) {
             (Ok(mailbox), request) => mailbox.put(Mail::Request(request)),
-            (Err(error), EngineRequest::Run { run, .. }) => {
+            (Err(error), EngineRequest::Run { run, .. } | EngineRequest::Prepare { run, .. }) => {
                 (self.replies)(EngineReply::Broken { run, error: error.clone() });
             }
             (Err(_), _) => {}

@@ -49,15 +49,17 @@ impl Runner {
         let unit = UnitId { job, index: grant.index };
         let why_not = match () {
             () if !self.owners.contains_key(&owner) => return,
-            () if self.slots == 0 || self.is_closed() => "it gives no slots now",
+            () if self.slots == 0 || self.is_closed() => Some("it gives no slots now"),
             () if template.limits.memory_bytes > self.config.memory_bytes => {
-                "it gives a unit less memory than this one may use"
+                Some("it gives a unit less memory than this one may use")
             }
-            () if self.coming.len() >= COMING_MAX => "it gets ready for other units; try again in a moment",
-            () => "",
+            () if self.coming.len() >= COMING_MAX => {
+                Some("it gets ready for other units; try again in a moment")
+            }
+            () => None,
         };
-        if !why_not.is_empty() {
-            return Self::to_owner(owner, ToOwner::Prepared { unit, error: Some(why_not.into()) }, cx);
+        if let Some(why) = why_not {
+            return Self::to_owner(owner, ToOwner::Prepared { unit, error: Some(why.into()) }, cx);
         }
         self.has_come(unit, cx);
         let mut blobs = blobs_of_template(&template);
