@@ -455,6 +455,9 @@ pub(crate) enum BenchCommand {
         /// Only these kernels
         #[arg(long, value_name = "NAME")]
         kernel: Vec<String>,
+        /// Beside it Binaryen's Asyncify, made by this program
+        #[arg(long, value_name = "WASM-OPT", value_hint = ValueHint::ExecutablePath)]
+        asyncify: Option<PathBuf>,
         #[command(flatten)]
         common: BenchCommon,
     },

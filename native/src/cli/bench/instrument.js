@@ -1,9 +1,9 @@
 // `manyhands bench instrument` runs this in a page: kernels with as little of a host as they call.
 
-globalThis.manyhandsBench = async ({ raw, with: suspendable, exact, arguments: words, file, runs }) => {
+globalThis.manyhandsBench = async ({ raw, with: suspendable, exact, asyncify, arguments: words, file, runs }) => {
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const compile = (text) => (text ? WebAssembly.compile(bytes(text)) : null);
-  const [plain, counted, same] = await Promise.all([compile(raw), compile(suspendable), compile(exact)]);
+  const modules = await Promise.all([raw, suspendable, exact, asyncify].map(compile));
   const content = file ? bytes(file.data) : null;
   const encoder = new TextEncoder();
 
@@ -119,9 +119,9 @@ globalThis.manyhandsBench = async ({ raw, with: suspendable, exact, arguments: w
     return { ms: performance.now() - began, text: out.join("") };
   }
 
-  const times = { raw: [], with: [], exact: [] };
+  const times = { raw: [], with: [], exact: [], asyncify: [] };
   // V8 compiles what is hot again: the first run is not counted.
-  const forms = [["raw", plain], ["with", counted], ["exact", same]].filter(([, module]) => module);
+  const forms = Object.keys(times).map((name, i) => [name, modules[i]]).filter(([, module]) => module);
   for (const [, module] of forms) once(module);
   for (let run = 0; run < runs; run += 1) {
     const texts = new Set();

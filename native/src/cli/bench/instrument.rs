@@ -4,24 +4,31 @@
 //! for that, the time of a page that does nothing else. The suspendable one runs in slices of five
 //! milliseconds, as a node runs it.
 
+use super::asyncify::asyncify;
 use super::browser::{Browser, Tab};
 use super::{home, median, report, rounded};
 use crate::cli::args::BenchCommon;
 use crate::cli::failure::Failure;
 use crate::cli::processes::LocalSwarm;
 use crate::cli::progress::say;
+use crate::engine::slot::cache::{Cache, Key};
 use crate::engine::slot::wasm::{Compiler, WasmerEngine, cpu_us};
 use crate::guests::guest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use node_core::ids::BlobId;
 use sandbox::instrument::Tuning;
 use sandbox::module::{self, Prepared, prepare};
 use sandbox::{End, Engine, File, Limits, Pace, Running, Slice, Task};
 use serde_json::{Map, Value, json};
+use std::path::Path;
 use std::time::Instant;
 
 const RUNS: u32 = 5;
 const SLICE_US: u64 = 5_000;
+
+/// How often each program is started.
+const STARTS: u32 = 21;
 
 struct Kernel {
     name: &'static str,
@@ -59,6 +66,7 @@ struct Forms {
     raw: Prepared,
     suspendable: Prepared,
     bit_exact: Option<Prepared>,
+    asyncify: Option<Prepared>,
     task: Task,
 }
 
@@ -67,35 +75,48 @@ struct Forms {
 struct Column {
     ratios: Map<String, Value>,
     bit_exact: Map<String, Value>,
+    asyncify: Map<String, Value>,
     all: Vec<f64>,
+    all_asyncify: Vec<f64>,
 }
 
 impl Column {
-    fn put(&mut self, kernel: &Kernel, raw: &[f64], with: &[f64], exact: &[f64]) {
-        // Of each pair: both saw the same machine.
-        let ratio = |with: &[f64]| median(with.iter().zip(raw).map(|(with, raw)| with / raw).collect());
-        self.all.push(ratio(with));
-        self.ratios.insert(kernel.name.into(), rounded(ratio(with), 3));
-        if !exact.is_empty() {
-            self.bit_exact.insert(kernel.name.into(), rounded(ratio(exact), 3));
+    fn put(&mut self, kernel: &Kernel, times: &Times) {
+        let ratio = |with: &[f64]| times.over_raw(with);
+        self.all.push(ratio(&times.with));
+        self.ratios.insert(kernel.name.into(), rounded(ratio(&times.with), 3));
+        if !times.exact.is_empty() {
+            self.bit_exact.insert(kernel.name.into(), rounded(ratio(&times.exact), 3));
         }
-    }
-
-    fn geomean(&self) -> f64 {
-        (self.all.iter().map(|ratio| ratio.ln()).sum::<f64>() / self.all.len().max(1) as f64).exp()
+        if !times.asyncify.is_empty() {
+            self.all_asyncify.push(ratio(&times.asyncify));
+            self.asyncify.insert(kernel.name.into(), rounded(ratio(&times.asyncify), 3));
+        }
     }
 }
 
-pub(super) fn run(browser: bool, only: &[String], common: &BenchCommon) -> Result<u8, Failure> {
+fn geomean(ratios: &[f64]) -> f64 {
+    (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len().max(1) as f64).exp()
+}
+
+pub(super) fn run(
+    browser: bool,
+    only: &[String],
+    wasm_opt: Option<&Path>,
+    common: &BenchCommon,
+) -> Result<u8, Failure> {
     let runs = common.runs.unwrap_or(RUNS);
     let wanted = KERNELS.iter().filter(|k| only.is_empty() || only.iter().any(|name| name == k.name));
     let kernels: Vec<&Kernel> = wanted.collect();
-    let all = |tuning| kernels.iter().map(|kernel| kernel.forms(tuning)).collect::<Result<Vec<_>, _>>();
+    let all = |tuning| kernels.iter().map(|kernel| kernel.forms(tuning, wasm_opt)).collect::<Result<Vec<_>, _>>();
     let forms = all(Tuning::Wasmer)?;
-    let mut sizes = Map::new();
+    let (mut sizes, mut asyncify_sizes) = (Map::new(), Map::new());
     for (kernel, forms) in kernels.iter().zip(&forms) {
-        let ratio = forms.suspendable.bytes.len() as f64 / forms.raw.bytes.len() as f64;
-        sizes.insert(kernel.name.into(), rounded(ratio, 2));
+        let ratio = |form: &Prepared| form.bytes.len() as f64 / forms.raw.bytes.len() as f64;
+        sizes.insert(kernel.name.into(), rounded(ratio(&forms.suspendable), 2));
+        if let Some(asyncify) = &forms.asyncify {
+            asyncify_sizes.insert(kernel.name.into(), rounded(ratio(asyncify), 2));
+        }
     }
     let mut columns: Vec<(&str, Column)> = Vec::new();
     let mut fuels = Map::new();
@@ -103,7 +124,7 @@ pub(super) fn run(browser: bool, only: &[String], common: &BenchCommon) -> Resul
         let mut column = Column::default();
         for (kernel, forms) in kernels.iter().zip(&forms) {
             let (times, fuel) = in_wasmer(forms, compiler, runs)?;
-            column.put(kernel, &times.raw, &times.with, &times.exact);
+            column.put(kernel, &times);
             let speed = fuel as f64 / median(times.with.clone());
             if compiler == Compiler::Cranelift {
                 fuels.insert(kernel.name.into(), rounded(speed, 0));
@@ -121,7 +142,7 @@ pub(super) fn run(browser: bool, only: &[String], common: &BenchCommon) -> Resul
         let mut column = Column::default();
         for (kernel, forms) in kernels.iter().zip(&all(Tuning::V8)?) {
             let times = in_chromium(&mut chromium, &tab, forms, runs)?;
-            column.put(kernel, &times.raw, &times.with, &times.exact);
+            column.put(kernel, &times);
             note(common, "chromium", kernel, &times);
         }
         columns.push(("chromium", column));
@@ -129,31 +150,35 @@ pub(super) fn run(browser: bool, only: &[String], common: &BenchCommon) -> Resul
     let by_engine = |value: &dyn Fn(&Column) -> Value| -> Value {
         Value::Object(columns.iter().map(|(name, column)| ((*name).to_owned(), value(column))).collect())
     };
-    report(
-        &[
-            ("ratios", by_engine(&|column| json!(column.ratios))),
-            ("geomean", by_engine(&|column| rounded(column.geomean(), 3))),
-            ("bit_exact", by_engine(&|column| json!(column.bit_exact))),
-            ("size", json!(sizes)),
-            ("fuel_per_us", json!(fuels)),
-        ],
-        common,
-    )
+    let mut figures = vec![
+        ("ratios", by_engine(&|column| json!(column.ratios))),
+        ("geomean", by_engine(&|column| rounded(geomean(&column.all), 3))),
+        ("bit_exact", by_engine(&|column| json!(column.bit_exact))),
+        ("size", json!(sizes)),
+        ("fuel_per_us", json!(fuels)),
+        ("start_us", starts(&kernels, &forms)?),
+    ];
+    if wasm_opt.is_some() {
+        figures.push(("asyncify", by_engine(&|column| json!(column.asyncify))));
+        figures.push(("asyncify_geomean", by_engine(&|column| rounded(geomean(&column.all_asyncify), 3))));
+        figures.push(("asyncify_size", json!(asyncify_sizes)));
+    }
+    report(&figures, common)
 }
 
 fn note(common: &BenchCommon, engine: &str, kernel: &Kernel, times: &Times) {
     if !common.json {
-        let ratio = median(times.with.iter().zip(&times.raw).map(|(with, raw)| with / raw).collect());
         say(&format!(
-            "{engine}: {} {ratio:.3} ({:.0} ms as it is)",
+            "{engine}: {} {:.3} ({:.0} ms as it is)",
             kernel.name,
+            times.over_raw(&times.with),
             median(times.raw.clone()) / 1e3
         ));
     }
 }
 
 impl Kernel {
-    fn forms(&self, tuning: Tuning) -> Result<Forms, Failure> {
+    fn forms(&self, tuning: Tuning, wasm_opt: Option<&Path>) -> Result<Forms, Failure> {
         let program = guest(self.guest)
             .ok_or_else(|| Failure::failed(format!("this build lacks the example task `{}`", self.guest)))?;
         let limits = Limits::default();
@@ -176,8 +201,11 @@ impl Kernel {
             limits,
             ..Task::default()
         };
+        let as_it_is = |bytes| Prepared { bytes, layout: Err("it is measured as it is".into()) };
+        let asyncify = wasm_opt.map(|wasm_opt| asyncify(wasm_opt, self.name, &bytes).map(as_it_is));
         Ok(Forms {
-            raw: Prepared { bytes, layout: Err("it is measured as it is".into()) },
+            asyncify: asyncify.transpose()?,
+            raw: as_it_is(bytes),
             suspendable: suspendable(false)?,
             bit_exact: if self.floats { Some(suspendable(true)?) } else { None },
             task,
@@ -191,6 +219,14 @@ struct Times {
     raw: Vec<f64>,
     with: Vec<f64>,
     exact: Vec<f64>,
+    asyncify: Vec<f64>,
+}
+
+impl Times {
+    /// The median of each run's ratio: both of a pair saw the same machine.
+    fn over_raw(&self, with: &[f64]) -> f64 {
+        median(with.iter().zip(&self.raw).map(|(with, raw)| with / raw).collect())
+    }
 }
 
 fn in_wasmer(forms: &Forms, compiler: Compiler, runs: u32) -> Result<(Times, u64), Failure> {
@@ -199,6 +235,7 @@ fn in_wasmer(forms: &Forms, compiler: Compiler, runs: u32) -> Result<(Times, u64
     let raw = compiled(&forms.raw)?;
     let with = compiled(&forms.suspendable)?;
     let exact = forms.bit_exact.as_ref().map(&mut compiled).transpose()?;
+    let asyncify = forms.asyncify.as_ref().map(&mut compiled).transpose()?;
     let mut times = Times::default();
     let mut fuel = 0;
     for _ in 0..runs {
@@ -213,6 +250,9 @@ fn in_wasmer(forms: &Forms, compiler: Compiler, runs: u32) -> Result<(Times, u64
         }
         if let Some(exact) = &exact {
             times.exact.push(once(&mut engine, exact)?.0);
+        }
+        if let Some(asyncify) = &asyncify {
+            times.asyncify.push(once(&mut engine, asyncify)?.0);
         }
     }
     Ok((times, fuel))
@@ -245,12 +285,54 @@ fn once(
     }
 }
 
+/// Microseconds until a program that this machine has run before stands: `load` out of the folder
+/// of compiled programs, which a slot does once, and `start` of what a slot has at hand. Beside it
+/// the time to compile the program as it is.
+fn starts(kernels: &[&Kernel], forms: &[Forms]) -> Result<Value, Failure> {
+    let home = home()?;
+    let cache = Cache::new(home.path().to_owned());
+    let mut engine = WasmerEngine::new(Compiler::Cranelift);
+    let mut all = Map::new();
+    for (kernel, forms) in kernels.iter().zip(forms) {
+        let key = |engine: &WasmerEngine, form: &Prepared| {
+            Key::new(BlobId(*blake3::hash(&form.bytes).as_bytes()), 0, false, engine.inner())
+        };
+        let began = Instant::now();
+        let compiled = engine.compile(&forms.raw).map_err(Failure::failed)?;
+        let compiling = began.elapsed().as_micros() as u64;
+        cache.store(&key(&engine, &forms.raw), &compiled);
+        let compiled = engine.compile(&forms.suspendable).map_err(Failure::failed)?;
+        cache.store(&key(&engine, &forms.suspendable), &compiled);
+        let mut times = [(Vec::new(), Vec::new()), (Vec::new(), Vec::new())];
+        for _ in 0..STARTS {
+            for (form, (loads, starts)) in [&forms.raw, &forms.suspendable].into_iter().zip(&mut times) {
+                let key = key(&engine, form);
+                let began = Instant::now();
+                let loaded = cache.load(&key, engine.inner());
+                loads.push(began.elapsed().as_micros() as f64);
+                let loaded = loaded.ok_or_else(|| Failure::failed("a compiled program was not kept"))?;
+                let began = Instant::now();
+                let running = Running::start(&mut engine, &loaded, loaded.layout.clone().ok(), &forms.task);
+                starts.push(began.elapsed().as_micros() as f64);
+                drop(running.map_err(|why| Failure::failed(format!("a kernel did not start: {why:?}")))?);
+            }
+        }
+        let [raw, with] = times.map(|(load, start)| json!({ "load": median(load), "start": median(start) }));
+        all.insert(
+            kernel.name.into(),
+            json!({ "suspendable": with, "raw": raw, "raw_compiled": compiling }),
+        );
+    }
+    Ok(Value::Object(all))
+}
+
 fn in_chromium(browser: &mut Browser, tab: &Tab, forms: &Forms, runs: u32) -> Result<Times, Failure> {
     let text = |prepared: &Prepared| BASE64.encode(&prepared.bytes);
     let asked = json!({
         "raw": text(&forms.raw),
         "with": text(&forms.suspendable),
         "exact": forms.bit_exact.as_ref().map(text),
+        "asyncify": forms.asyncify.as_ref().map(text),
         "arguments": forms.task.arguments,
         "file": forms.task.files.first().map(|file| json!({ "path": file.path, "data": BASE64.encode(&file.data) })),
         "runs": runs,
@@ -259,7 +341,8 @@ fn in_chromium(browser: &mut Browser, tab: &Tab, forms: &Forms, runs: u32) -> Re
     let list = |name: &str| -> Vec<f64> {
         answer[name].as_array().into_iter().flatten().filter_map(Value::as_f64).map(|ms| ms * 1e3).collect()
     };
-    let times = Times { raw: list("raw"), with: list("with"), exact: list("exact") };
+    let [raw, with, exact, asyncify] = ["raw", "with", "exact", "asyncify"].map(list);
+    let times = Times { raw, with, exact, asyncify };
     if times.raw.len() != runs as usize || times.with.len() != runs as usize {
         return Err(Failure::failed(format!("the page answered {answer}")));
     }

@@ -3,6 +3,7 @@
 //! Each benchmark starts its own swarm of real processes on this machine, measures whole
 //! processes from outside, repeats and reports medians.
 
+mod asyncify;
 mod browser;
 mod checkpoint;
 mod idle;
@@ -30,8 +31,8 @@ pub(super) fn run(what: &BenchCommand) -> Result<u8, Failure> {
         BenchCommand::Null { browser: true, units, common } => null::browser(*units, common),
         BenchCommand::Kernel { units, common } => kernel::run(*units, common),
         BenchCommand::Page { common } => page::run(common),
-        BenchCommand::Instrument { no_browser, kernel, common } => {
-            instrument::run(!no_browser, kernel, common)
+        BenchCommand::Instrument { no_browser, kernel, asyncify, common } => {
+            instrument::run(!no_browser, kernel, asyncify.as_deref(), common)
         }
         BenchCommand::Migrate { no_browser, common } => migrate::run(!no_browser, common),
         BenchCommand::Checkpoint { common } => checkpoint::run(common),

@@ -33,17 +33,17 @@ const MAX_BYTES: u64 = 1 << 30;
 /// Files that a process which was killed left half-written are removed after this.
 const LEFT_OVER: Duration = Duration::from_secs(3600);
 
-pub(super) struct Cache {
+pub(crate) struct Cache {
     dir: PathBuf,
     /// Whether this user alone can write to it.
     usable: bool,
 }
 
 /// Everything that makes a compilation what it is, as a hash.
-pub(super) struct Key(blake3::Hash);
+pub(crate) struct Key(blake3::Hash);
 
 impl Key {
-    pub(super) fn new(program: BlobId, pages: u64, bit_exact: bool, engine: &wasmer::Engine) -> Self {
+    pub(crate) fn new(program: BlobId, pages: u64, bit_exact: bool, engine: &wasmer::Engine) -> Self {
         let mut hash = blake3::Hasher::new();
         hash.update(&program.0);
         hash.update(&pages.to_le_bytes());
@@ -61,7 +61,7 @@ impl Key {
 
 impl Cache {
     /// In a folder of its own under `cache_dir`. Says on stderr if it cannot be used.
-    pub(super) fn new(cache_dir: PathBuf) -> Self {
+    pub(crate) fn new(cache_dir: PathBuf) -> Self {
         let dir = cache_dir.join("modules");
         let usable = own_folder(&dir);
         if let Err(why) = &usable {
@@ -75,7 +75,7 @@ impl Cache {
     }
 
     /// The compiled program, if it is there and whole.
-    pub(super) fn load(&self, key: &Key, engine: &wasmer::Engine) -> Option<Compiled> {
+    pub(crate) fn load(&self, key: &Key, engine: &wasmer::Engine) -> Option<Compiled> {
         if !self.usable {
             return None;
         }
@@ -111,7 +111,7 @@ impl Cache {
     }
 
     /// Writes a compiled program; that it could not be written is said on stderr.
-    pub(super) fn store(&self, key: &Key, compiled: &Compiled) {
+    pub(crate) fn store(&self, key: &Key, compiled: &Compiled) {
         if !self.usable {
             return;
         }

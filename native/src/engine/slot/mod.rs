@@ -11,7 +11,7 @@
 //! by being asked. It also ends by itself as soon as its node is gone.
 
 mod blobs;
-mod cache;
+pub(crate) mod cache;
 mod desk;
 mod modules;
 mod runner;

@@ -72,7 +72,7 @@ impl WasmerEngine {
     }
 
     /// The engine that modules are loaded into.
-    pub(super) fn inner(&self) -> &wasmer::Engine {
+    pub(crate) fn inner(&self) -> &wasmer::Engine {
         &self.engine
     }
 }
