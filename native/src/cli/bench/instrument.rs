@@ -108,7 +108,8 @@ pub(super) fn run(
     let runs = common.runs.unwrap_or(RUNS);
     let wanted = KERNELS.iter().filter(|k| only.is_empty() || only.iter().any(|name| name == k.name));
     let kernels: Vec<&Kernel> = wanted.collect();
-    let all = |tuning| kernels.iter().map(|kernel| kernel.forms(tuning, wasm_opt)).collect::<Result<Vec<_>, _>>();
+    let all =
+        |tuning| kernels.iter().map(|kernel| kernel.forms(tuning, wasm_opt)).collect::<Result<Vec<_>, _>>();
     let forms = all(Tuning::Wasmer)?;
     let (mut sizes, mut asyncify_sizes) = (Map::new(), Map::new());
     for (kernel, forms) in kernels.iter().zip(&forms) {
@@ -318,10 +319,7 @@ fn starts(kernels: &[&Kernel], forms: &[Forms]) -> Result<Value, Failure> {
             }
         }
         let [raw, with] = times.map(|(load, start)| json!({ "load": median(load), "start": median(start) }));
-        all.insert(
-            kernel.name.into(),
-            json!({ "suspendable": with, "raw": raw, "raw_compiled": compiling }),
-        );
+        all.insert(kernel.name.into(), json!({ "suspendable": with, "raw": raw, "raw_compiled": compiling }));
     }
     Ok(Value::Object(all))
 }
