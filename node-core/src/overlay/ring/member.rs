@@ -140,14 +140,13 @@ impl Member {
         self.after.filter(|_| self.is_in()).map(|after| Range { after, upto: self.point() })
     }
 
-    /// What it owns, if it can be sure that nobody else does. A member that stood still, or was
-    /// lost both its neighbours, may have been given up meanwhile (our addition: Chord answers all
-    /// the same).
+    /// What it owns, if it can be sure that nobody else does. A member that stood still, or has
+    /// lost who gave it its lease, may have been given up meanwhile (our addition: Chord answers
+    /// all the same).
     pub(super) fn sure(&self, now: Time, config: &RingConfig) -> Option<Range> {
         let on_time = now.since(self.due) <= config.late;
         let held = self.acked.is_some_and(|acked| on_time && now.since(acked) <= config.lease);
-        let cut_off = self.shaken && self.before().is_none();
-        let held = held && !cut_off || self.succ.is_empty();
+        let held = held && !self.shaken || self.succ.is_empty();
         self.range().filter(|_| held)
     }
 

@@ -36,6 +36,11 @@
 //! 3. *Ownership is a lease*, renewed by each answer of the successor. A member that stood still or
 //!    was cut off does not answer until its successor, or the next one, has confirmed it.
 //!
+//! Not closed: a member whose predecessor has lost sight of it although it lives, and whose
+//! successor dies before they meet again, keeps its lease while the heir takes the whole range from
+//! the predecessor; for at most the lease two own a range. It was seen once in about 6,000 lives
+//! of constant joins, deaths and restarts. What must not have two owners needs numbers of its own.
+//!
 //! Departures: her proof needs r + 1 members at any time. We begin with one; as long as there are
 //! no more than r others, lists hold all of them, and who has lost all is alone. A list that loses
 //! its dead becomes shorter for a moment, where she appends a placeholder. Who loses r successors

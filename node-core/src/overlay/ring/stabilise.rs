@@ -51,9 +51,12 @@ impl Ring {
         };
         self.links.unbury(other);
         let old = member.pred;
-        let takes = old.is_none_or(|old| {
-            old.gone || old.peer.point == peer.point || peer.point.is_between(old.peer.point, id.point)
-        });
+        // To who has just begun anew, this may have been on its way to its former life.
+        let stale = old.is_none() && !member.is_alone() && beat.seen != 0 && beat.seen != member.digest();
+        let takes = !stale
+            && old.is_none_or(|old| {
+                old.gone || old.peer.point == peer.point || peer.point.is_between(old.peer.point, id.point)
+            });
         if takes {
             member.pred = Some(Pred { peer, heard: cx.now, gone: false, left: false });
             if old.is_none_or(|old| old.peer != peer || old.gone) {
@@ -70,7 +73,7 @@ impl Ring {
             if member.waits.is_some_and(|waits| waits.point == peer.point) {
                 member.waits = None;
             }
-        } else {
+        } else if !stale {
             member.waits = Some(peer);
         }
         let second = member.is_alone();
