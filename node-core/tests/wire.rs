@@ -11,6 +11,9 @@ use node_core::ids::{BlobId, JobId, NodeId, UnitId};
 use node_core::node::config::Platform;
 use node_core::overlay::contact::{Contact, Ip, Key};
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
+use node_core::overlay::ring::{
+    self, Around, Beat, Find as Seek, Located, MemberId, Mine, Next, Point, RingId,
+};
 use node_core::overlay::tree::{self, Edge, Join, Range, Record, Tell, Upper, Welcome, Yield};
 use node_core::store::Message as Content;
 use node_core::wire::{Message, decode, encode};
@@ -122,6 +125,7 @@ fn examples() -> Vec<Message> {
     .chain(checkpoint_examples())
     .chain(tree_examples())
     .chain(nearest_examples())
+    .chain(ring_examples())
     .collect()
 }
 
@@ -212,6 +216,38 @@ fn tree_examples() -> Vec<Message> {
         M::Found { root: at, nonce: 1 },
     ]
     .map(Message::Tree)
+    .into()
+}
+
+fn ring_examples() -> Vec<Message> {
+    let peer = ring::Peer { point: Point(7 << 120), contact: contact() };
+    let to = MemberId { ring: RingId::NODES, point: Point(9) };
+    let (from, list) = (Point(8), vec![peer]);
+    let find = Seek {
+        ring: to.ring,
+        to: Some(to.point),
+        key: Point(1),
+        ticket: 2,
+        after: true,
+        joins: false,
+        pass: Some(contact()),
+        hops: 3,
+    };
+    let found = Located { owner: peer, after: from, replicas: list.clone(), hops: 4 };
+    use ring::Message as M;
+    [
+        M::Find(Box::new(find)),
+        M::Next(Box::new(Next { ticket: 1, from, peers: list.clone(), hops: 2 })),
+        M::Mine(Box::new(Mine { ticket: 1, found: found.clone() })),
+        M::Beat(Box::new(Beat { to, from: peer, seen: 5 })),
+        M::Same { to, from },
+        M::Around(Box::new(Around { to, from, before: Some(peer), list: list.clone() })),
+        M::Leave(Box::new(ring::Leave { to, from, list })),
+        M::Bye { to, from },
+        M::Ask { ring: to.ring, key: Point(3), ticket: 1 },
+        M::Told { ticket: 1, found: Some(Box::new(found)) },
+    ]
+    .map(Message::Ring)
     .into()
 }
 

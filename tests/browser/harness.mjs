@@ -210,6 +210,12 @@ export class Swarm {
     return this.#wait("events", load, enough);
   }
 
+  /** The same of the ring. */
+  ring(enough) {
+    const load = async ({ name }) => (name === "nodes" ? this.api("ring") : undefined);
+    return this.#wait("events", load, enough);
+  }
+
   /** The first that is `enough` of what `load` makes of the events at `path`. */
   async #wait(path, load, enough) {
     let last;

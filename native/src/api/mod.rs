@@ -28,6 +28,7 @@ mod problem;
 mod program;
 mod request;
 mod results;
+mod ring;
 mod serve;
 mod time;
 mod tree;
@@ -151,12 +152,14 @@ pub(crate) fn router(state: ApiState) -> Router {
         .route("/api/v1/jobs/{id}/results/{index}/files/{*path}", get(results::file))
         .route("/api/v1/jobs/{id}/events", get(events::job))
         .route("/api/v1/events", get(events::all))
+        .route("/api/v1/ring/owner", get(ring::owner))
         .route_layer(from_fn_with_state(state.clone(), guard::check_token));
     let pages = Pages::embedded();
     Router::new()
         .route("/api/v1/network", get(network::network))
         .route("/api/v1/nodes", get(network::nodes))
         .route("/api/v1/tree", get(tree::tree))
+        .route("/api/v1/ring", get(ring::ring))
         .route("/api/v1/openapi.json", get(openapi::document))
         .route("/metrics", get(metrics::scrape))
         .route("/healthz", get(network::health))

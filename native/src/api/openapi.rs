@@ -1,6 +1,6 @@
 //! The API's own description, gathered from its handlers.
 
-use super::{blobs, events, jobs, metrics, moving, network, results, tree};
+use super::{blobs, events, jobs, metrics, moving, network, results, ring, tree};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::LazyLock;
@@ -30,7 +30,7 @@ use utoipa::{Modify, OpenApi};
         results::list, results::stdout, results::stderr, results::file,
         blobs::upload, blobs::download,
         events::job, events::all,
-        network::network, network::nodes, tree::tree, network::health, network::readiness,
+        network::network, network::nodes, tree::tree, ring::ring, ring::owner, network::health, network::readiness,
         metrics::scrape, document,
     ),
     modifiers(&Token),

@@ -153,6 +153,7 @@ impl Up {
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),
                 tree: node_core::overlay::tree::TreeConfig::of(config.tree_degree).into(),
+                ring: Some(Default::default()),
                 ..node_core::Config::default()
             },
             cpu_share: config.cpu_share,

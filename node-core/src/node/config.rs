@@ -1,7 +1,7 @@
 //! What a driver decides about its node before it starts.
 
 #[cfg(feature = "roles")]
-use crate::{discovery::nearest::NearestConfig, overlay::tree::TreeConfig};
+use crate::{discovery::nearest::NearestConfig, overlay::ring::RingConfig, overlay::tree::TreeConfig};
 #[cfg(feature = "roles")]
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +41,9 @@ pub struct Config {
     pub tree: Arc<TreeConfig>,
     #[cfg(feature = "roles")]
     pub nearest: Arc<NearestConfig>,
+    /// The ring beside the tree: the same on all nodes of a swarm. None for swarms without one.
+    #[cfg(feature = "roles")]
+    pub ring: Option<Arc<RingConfig>>,
 }
 
 impl Default for Config {
@@ -65,6 +68,8 @@ impl Default for Config {
             #[cfg(feature = "roles")]
             // Nothing relays to guests yet, so their slots serve their host alone.
             nearest: Arc::new(NearestConfig { relays: false, ..NearestConfig::default() }),
+            #[cfg(feature = "roles")]
+            ring: None,
         }
     }
 }

@@ -3,6 +3,8 @@
 use crate::discovery::{Needs, Place};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::overlay::contact::{Contact, Ip};
+#[cfg(feature = "roles")]
+use crate::overlay::ring::{Failure, Located, Point};
 use crate::time::Time;
 use crate::work::spec::{BlobRef, Data, JobSpec, NamedData};
 use bytes::Bytes;
@@ -86,6 +88,12 @@ pub enum Command {
         number: u64,
         units: u32,
         needs: Needs,
+    },
+    /// Look up who owns a key on the ring. Answered by [`NodeEvent::Located`] with the same number.
+    #[cfg(feature = "roles")]
+    Locate {
+        number: u64,
+        key: Point,
     },
     /// Count so many slots as busy for `owner`, though no unit holds them: experiments without
     /// jobs. 0 frees them.
@@ -377,6 +385,12 @@ pub enum NodeEvent {
         number: u64,
         places: Vec<Place>,
         shortage: Option<String>,
+    },
+    /// The answer to [`Command::Locate`].
+    #[cfg(feature = "roles")]
+    Located {
+        number: u64,
+        found: Result<Located, Failure>,
     },
     /// The node's own storage or engine failed; `what` says what to do next.
     Trouble {

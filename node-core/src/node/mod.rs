@@ -11,6 +11,8 @@ mod overlays;
 #[cfg(not(feature = "roles"))]
 #[path = "guest.rs"]
 mod overlays;
+#[cfg(feature = "roles")]
+mod ring;
 mod route;
 pub mod snapshot;
 mod views;

@@ -4,12 +4,14 @@ use super::Node;
 use super::alarms::Part;
 use super::config::Config;
 use super::host::{Host, NodeEvent};
+use super::ring::Circle;
 use super::route;
 use crate::discovery::nearest::{self, BranchView, Load, Nearest};
 use crate::discovery::{Found, Offer, Query, connected};
 use crate::ids::NodeId;
 use crate::overlay::contact::{Contact, Ip, port_for};
 use crate::overlay::neighbours;
+use crate::overlay::ring::Ring;
 use crate::overlay::tree::{self, Tree, TreeView};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::time::Time;
@@ -37,6 +39,7 @@ pub(super) struct Search {
 pub(super) struct Overlays {
     tree: Machine<Tree>,
     nearest: Machine<Nearest>,
+    pub(super) circle: Option<Box<Circle>>,
     /// This node as others see it, once one has said so.
     contact: Option<Contact>,
     /// Searches in the tree for the owner.
@@ -48,6 +51,7 @@ pub(super) struct Overlays {
 pub(super) enum Step {
     Tree(InputOf<Tree>),
     Nearest(InputOf<Nearest>),
+    Ring(InputOf<Ring>),
 }
 
 impl Overlays {
@@ -56,6 +60,7 @@ impl Overlays {
         Overlays {
             tree: Machine::new(Tree::new(config.tree.clone()), rng("tree")),
             nearest: Machine::new(Nearest::new(config.nearest.clone()), rng("nearest")),
+            circle: config.ring.clone().map(|config| Circle::new(config, seed)),
             contact: None,
             asked: BTreeMap::new(),
             left: false,
@@ -63,17 +68,20 @@ impl Overlays {
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        [self.tree.deadline(), self.nearest.deadline()].into_iter().flatten().min()
+        let ring = self.circle.as_ref().and_then(|circle| circle.ring.deadline());
+        [self.tree.deadline(), self.nearest.deadline(), ring].into_iter().flatten().min()
     }
 
     pub(super) fn due(&mut self, now: Time) -> Option<Step> {
         let tree = self.tree.due(now).map(|t| Step::Tree(Input::Timer(t)));
         tree.or_else(|| self.nearest.due(now).map(|t| Step::Nearest(Input::Timer(t))))
+            .or_else(|| self.circle.as_mut()?.ring.due(now).map(|t| Step::Ring(Input::Timer(t))))
     }
 
-    /// Whether nobody in the tree counts on this node any more.
+    /// Whether nobody in the tree or on the ring counts on this node any more.
     pub(super) fn is_left(&self) -> bool {
-        self.left || !self.tree.state().view().joined()
+        let tree = self.left || !self.tree.state().view().joined();
+        tree && self.circle.as_ref().is_none_or(|circle| circle.is_left())
     }
 }
 
@@ -99,6 +107,7 @@ impl Node {
     pub(super) fn overlay(&mut self, step: Step, host: &mut impl Host) {
         let now = self.now;
         match step {
+            Step::Ring(input) => self.ring_input(input, host),
             Step::Tree(input) => {
                 let effects = self.overlays.tree.step(self.me, now, input);
                 self.alarms.set(Part::Overlays, self.overlays.deadline());
@@ -124,6 +133,7 @@ impl Node {
 
     pub(super) fn leave(&mut self) {
         self.tree_command(tree::Command::Leave);
+        self.leave_ring();
     }
 
     pub(super) fn refused(&mut self, node: NodeId) {
@@ -134,6 +144,7 @@ impl Node {
     pub(super) fn met(&mut self, peer: NodeId, gateway: bool, seen: Option<Ip>) {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Up(peer))));
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Up(peer))));
+        self.ring_peer(peer, true);
         let port = port_for(self.config.port, self.config.loopback_only, seen);
         if let (None, Some(ip), Some(port)) = (self.overlays.contact, seen, port) {
             let me = Contact { ip, id: self.me, port };
@@ -141,10 +152,12 @@ impl Node {
             self.nearest_command(nearest::Command::Me(me));
             // A gateway that joined nobody is where a tree begins.
             let via = if self.config.gateway { Vec::new() } else { self.via() };
+            self.join_ring(me, via.clone());
             self.tree_command(tree::Command::Join { me, via });
         }
         let via = self.via();
         if gateway || self.config.gateway || via.len() == 1 {
+            self.ring_known(via.clone(), gateway);
             self.tree_command(tree::Command::Via(via));
         }
     }
@@ -167,6 +180,7 @@ impl Node {
         self.nearest_command(nearest::Command::Guest { guest: peer, load: None });
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Down(peer))));
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Down(peer))));
+        self.ring_peer(peer, false);
     }
 
     /// Connects to a peer unless that is done or under way.
@@ -186,17 +200,18 @@ impl Node {
         use tree::Event;
         match event {
             Event::Reach(contact) => {
-                self.dials.needed(contact.id);
-                self.push(route::Step::Neighbours, neighbours::Command::Spare(contact.id, false));
-                self.reach(contact, false, host);
+                self.overlays.held_by_tree(contact.id, true);
+                self.keep(contact, host);
             }
             Event::Release(peer) => {
-                self.push(route::Step::Neighbours, neighbours::Command::Spare(peer, true));
+                self.overlays.held_by_tree(peer, false);
+                self.let_go(peer);
             }
             Event::Placed(placement) => {
                 // Some of them were connected for another reason before.
                 let around = placement.father.iter().chain(&placement.children).chain(&placement.peers);
                 for contact in around {
+                    self.overlays.held_by_tree(contact.id, true);
                     self.push(route::Step::Neighbours, neighbours::Command::Spare(contact.id, false));
                 }
                 self.push(route::Step::Runner, runner::Command::Findable(placement.joined));

@@ -134,6 +134,8 @@ impl Node {
                 Command::Find { number, units, needs } => {
                     self.find(number, Query { id: 0, units, needs }, host)
                 }
+                #[cfg(feature = "roles")]
+                Command::Locate { number, key } => self.locate(number, key, host),
                 Command::Drain => {
                     self.push(Step::Runner, runner::Command::Drain);
                     self.leave();
@@ -194,6 +196,8 @@ impl Node {
             Message::Nearest(message) => {
                 Step::Overlay(overlays::Step::Nearest(Input::Message { from, message }))
             }
+            #[cfg(feature = "roles")]
+            Message::Ring(message) => Step::Overlay(overlays::Step::Ring(Input::Message { from, message })),
             Message::Store(message) => Step::Store(Input::Message { from, message }),
             Message::Work(message) => match &message {
                 work::Message::ToOwner(_) if self.config.gateway => {

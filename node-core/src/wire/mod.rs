@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_FRAME: usize = 1 << 20;
 
 /// The version of everything below; the first byte of each frame.
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 
 /// Every message of every protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub enum Message {
     Tree(overlay::tree::Message),
     #[cfg(feature = "roles")]
     Nearest(discovery::nearest::Message),
+    #[cfg(feature = "roles")]
+    Ring(overlay::ring::Message),
 }
 
 impl Message {

@@ -117,7 +117,7 @@ fn who_is_alone_joins_the_ring_of_whoever_it_comes_to_know() {
     rings.command(0, Command::Join { member, me, via: Vec::new() });
     rings.run(Duration::from_secs(5));
     let via = vec![rings.nodes[7].contact.id];
-    rings.command(0, Command::Know { ring: RingId::NODES, via });
+    rings.command(0, Command::Know { ring: RingId::NODES, via, anchors: false });
     rings.run(Duration::from_secs(5));
     rings.settle(60 * SECOND);
     everybody_looks_up(&mut rings, 1, Mode::Iterative);

@@ -58,7 +58,7 @@ fn who_holds_no_market_asks_through_one_that_it_knows() {
     let (_, result) = rings.lookups[&number].end.clone().unwrap();
     assert_eq!(result, Err(Failure::Nobody));
     let via = vec![rings.nodes[2].contact.id];
-    rings.command(4, Command::Know { ring: MARKETS, via });
+    rings.command(4, Command::Know { ring: MARKETS, via, anchors: false });
     let (found, _, hops) = look_up(&mut rings, 4, 250).unwrap();
     assert_eq!((found, hops), (300, 2), "one to the market it knows, one from there to the owner");
 }
@@ -69,7 +69,7 @@ fn a_guest_looks_up_through_its_gateway_and_tries_the_next_when_that_is_gone() {
     let mut rings = Rings::grown(8, RingConfig::default(), 100);
     let guest = rings.place();
     let via = vec![rings.nodes[3].contact.id, rings.nodes[4].contact.id];
-    rings.command(guest, Command::Know { ring: RingId::NODES, via });
+    rings.command(guest, Command::Know { ring: RingId::NODES, via, anchors: false });
     let ask = |rings: &mut Rings, n: u128| {
         let key = Point(n << 120);
         let number = rings.ask(guest, RingId::NODES, key, Mode::Recursive);
@@ -87,7 +87,7 @@ fn a_guest_that_asks_for_too_much_at_once_is_refused_and_the_rest_is_answered() 
     let mut rings = Rings::grown(9, RingConfig::default(), 60);
     let guest = rings.place();
     let via = vec![rings.nodes[3].contact.id];
-    rings.command(guest, Command::Know { ring: RingId::NODES, via });
+    rings.command(guest, Command::Know { ring: RingId::NODES, via, anchors: false });
     let numbers: Vec<u64> =
         (0..100).map(|n| rings.ask(guest, RingId::NODES, Point(n << 120), Mode::Recursive)).collect();
     rings.run(SECOND / 4);

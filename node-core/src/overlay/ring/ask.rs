@@ -67,6 +67,14 @@ impl Ring {
         let now = cx.now;
         let Some(lookup) = self.lookups.get(&ticket) else { return };
         let (ring, key, purpose) = (lookup.ring, lookup.key, lookup.purpose);
+        // What this node knows itself is what is in question.
+        if matches!(purpose, Purpose::Sight(_)) {
+            let via = self.via.get(&ring).cloned().unwrap_or_default();
+            if let Some(lookup) = self.lookups.get_mut(&ticket) {
+                lookup.begin(Vec::new(), Vec::new(), via);
+            }
+            return self.advance(ticket, cx);
+        }
         if let Some(found) = self.own(ring, key, cx) {
             // A member that is alone looks for others.
             let itself = matches!(purpose, Purpose::Place(id) if id.point == found.owner.point);
@@ -186,6 +194,13 @@ impl Ring {
             // It got stuck there; from here on we see to it ourselves.
             lookup.mode = Mode::Iterative;
             lookup.hops = lookup.hops.max(next.hops);
+        }
+        if let Purpose::Sight(id) = lookup.purpose
+            && next.peers.iter().any(|peer| peer.point == id.point && peer.id() == cx.me)
+        {
+            self.lookups.remove(&next.ticket);
+            cx.cancel_timer(Timer::Lookup(next.ticket));
+            return self.in_sight(id);
         }
         lookup.said(next.from, &next.peers);
         if goes_on {
@@ -335,6 +350,7 @@ impl Ring {
             }
             Purpose::Finger(id, bit) => self.fixed(id, bit, Some(&found), cx),
             Purpose::Place(id) => self.placed(id, &found, cx),
+            Purpose::Sight(id) => self.out_of_sight(id, &found, cx),
         }
     }
 
@@ -346,6 +362,8 @@ impl Ring {
             Purpose::Guest(guest, ticket) => cx.send(guest, Message::Told { ticket, found: None }),
             Purpose::Finger(id, bit) => self.fixed(id, bit, None, cx),
             Purpose::Place(id) => self.seek_again(id, cx),
+            // Asked again when an anchor is met again.
+            Purpose::Sight(_) => {}
         }
     }
 }

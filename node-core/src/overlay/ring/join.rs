@@ -90,12 +90,14 @@ impl Ring {
     }
 
     /// Others have been heard of.
-    pub(super) fn know(&mut self, ring: RingId, via: Vec<NodeId>, cx: &mut Rcx<'_>) {
+    pub(super) fn know(&mut self, ring: RingId, via: Vec<NodeId>, anchors: bool, cx: &mut Rcx<'_>) {
         let alone = self.mine_in(ring).find(|member| member.is_alone()).map(|member| member.id);
         let some = !via.is_empty();
         self.via.insert(ring, via);
         if some && let Some(id) = alone {
             self.seek(id, None, cx);
+        } else if some && anchors {
+            self.anchored(ring, cx);
         }
     }
 

@@ -54,6 +54,7 @@ impl Ring {
             super::tell(&mut member, self.config.news, cx);
             cx.cancel_timer(Timer::Beat(id));
             cx.cancel_timer(Timer::News(id));
+            cx.cancel_timer(Timer::Sight(id));
             let ours = |lookup: &super::Lookup| lookup.purpose.is_of(id);
             let tickets: Vec<u64> =
                 self.lookups.iter().filter(|(_, lookup)| ours(lookup)).map(|(ticket, _)| *ticket).collect();

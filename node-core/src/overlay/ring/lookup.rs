@@ -17,12 +17,14 @@ pub(super) enum Purpose {
     Finger(MemberId, u8),
     /// Where this member of ours belongs.
     Place(MemberId),
+    /// Who is seen there by anchors.
+    Sight(MemberId),
 }
 
 impl Purpose {
     /// Whether it is upkeep of this member.
     pub(super) fn is_of(self, id: MemberId) -> bool {
-        matches!(self, Purpose::Finger(of, _) | Purpose::Place(of) if of == id)
+        matches!(self, Purpose::Finger(of, _) | Purpose::Place(of) | Purpose::Sight(of) if of == id)
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Member {
     pub waits: Option<Peer>,
     /// Who has, or gave, the part of the range that changes.
     pub other: Option<Contact>,
+    /// How often in a row others were seen in its place.
+    pub unseen: u8,
     /// What the node above knows.
     pub told: Option<Range>,
     pub told_succ: u64,
@@ -108,6 +110,7 @@ impl Member {
             all_fixed: false,
             waits: None,
             other: None,
+            unseen: 0,
             told: None,
             told_succ: 0,
         }

@@ -151,6 +151,8 @@ pub enum Timer {
     Fix(MemberId),
     /// A step of this lookup is late, or its rest is over.
     Lookup(u64),
+    /// Look whether this member is where anchors see it.
+    Sight(MemberId),
 }
 
 /// How a lookup goes from member to member (Chord's paper, section 4.4 of its 2003 version).
@@ -173,8 +175,9 @@ pub enum Command {
     /// Whose is the key? Ends with [`Event::Found`] or [`Event::Failed`] of this number.
     Lookup { number: u64, ring: RingId, key: Point, mode: Mode },
     /// Peers that are connected and may be members: for lookups of who is none, and for members
-    /// that have lost all others. A member that is a ring by itself looks for theirs.
-    Know { ring: RingId, via: Vec<NodeId> },
+    /// that have lost all others. A member that is a ring by itself looks for theirs. If they are
+    /// `anchors`, theirs is the ring, and a member on another one joins it.
+    Know { ring: RingId, via: Vec<NodeId>, anchors: bool },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,23 +231,29 @@ pub enum Event {
 }
 
 /// Why a member gets no place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// This node, or this one of its members, stands there already.
+    #[error("{0:?} stands there already")]
     Taken(Contact),
     /// Points on the ring of nodes are derived from their ids.
+    #[error("it is not where its id belongs")]
     NotItsPoint,
     /// As many members as the configuration allows.
+    #[error("it has as many members as it may have")]
     Full,
 }
 
 /// Why a lookup fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// As many are under way as the configuration allows.
+    #[error("too many lookups are under way; try again in a moment")]
     Busy,
     /// Nobody said within the deadline that the key is its own.
+    #[error("nobody answered for it in time; try again")]
     Late,
     /// No member is known.
+    #[error("no member of a ring is known")]
     Nobody,
 }

@@ -14,6 +14,7 @@
 //! | `stabilise` | beats: who is whose successor and predecessor, and since when |
 //! | `failure` | deaths, and what is done about them |
 //! | `leave` | going of one's own accord |
+//! | `sight` | whether one is on the right ring |
 //! | `fingers` | members far away |
 //! | `lookup` | one lookup, as a machine of its own |
 //! | `ask`, `answer` | lookups of this node, and those of others |
@@ -44,8 +45,8 @@
 //! Departures: her proof needs r + 1 members at any time. We begin with one; as long as there are
 //! no more than r others, lists hold all of them, and who has lost all is alone. A list that loses
 //! its dead becomes shorter for a moment, where she appends a placeholder. Who loses r successors
-//! at once leaves, and joins again through its fingers. Two rings that grew apart are not merged,
-//! except that a member which is alone joins the ring of whoever it comes to know.
+//! at once leaves, and joins again through its fingers. Two rings that grew apart become one when
+//! their members meet an anchor, whose ring is the ring.
 
 mod answer;
 mod ask;
@@ -60,6 +61,7 @@ mod lookup;
 mod member;
 mod message;
 mod point;
+mod sight;
 mod stabilise;
 mod view;
 
@@ -114,12 +116,13 @@ impl Protocol for Ring {
             Input::Timer(Timer::Seek(id)) => self.seek(id, None, cx),
             Input::Timer(Timer::Fix(id)) => self.fix(id, cx),
             Input::Timer(Timer::Lookup(ticket)) => self.late(ticket, cx),
+            Input::Timer(Timer::Sight(id)) => self.sight(id, cx),
             Input::Command(Command::Join { member, me, via }) => self.join(member, me, via, cx),
             Input::Command(Command::Leave(id)) => self.leave(id, cx),
             Input::Command(Command::Lookup { number, ring, key, mode }) => {
                 self.command(number, ring, key, mode, cx);
             }
-            Input::Command(Command::Know { ring, via }) => self.know(ring, via, cx),
+            Input::Command(Command::Know { ring, via, anchors }) => self.know(ring, via, anchors, cx),
             Input::Up(peer) => self.links.up(peer),
             Input::Down(peer) => self.down(peer, cx),
         }
