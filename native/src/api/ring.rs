@@ -76,7 +76,7 @@ pub(super) struct Asked {
     )
 )]
 pub(super) async fn ring(State(state): State<ApiState>) -> Result<Json<RingState>, Problem> {
-    Ok(Json(state.node.read(|node, now| RingState::of(node, now)).await?))
+    Ok(Json(state.node.read(RingState::of).await?))
 }
 
 /// Look up who owns a name on the ring.
