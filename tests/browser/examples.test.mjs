@@ -1,6 +1,7 @@
 // Every example task: compiled for this machine and run by the swarm it gives its known answer.
 
 import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readFile, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -9,7 +10,9 @@ import { BINARY, ROOT, Swarm, execute, guest, native } from "./harness.mjs";
 
 const EXAMPLES = join(ROOT, "examples");
 
-const folders = (await readdir(EXAMPLES, { withFileTypes: true })).filter((entry) => entry.isDirectory());
+// The others are no tasks but clients.
+const isTask = (entry) => entry.isDirectory() && existsSync(join(EXAMPLES, entry.name, "Cargo.toml"));
+const folders = (await readdir(EXAMPLES, { withFileTypes: true })).filter(isTask);
 const examples = await Promise.all(
   folders.map(async ({ name }) => ({ name, cases: JSON.parse(await readFile(join(EXAMPLES, name, "cases.json"), "utf8")) })),
 );

@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Map(Box<MapArgs>),
     /// Make a program suspendable, as every node does before it runs it, and write that down
     Instrument(InstrumentArgs),
-    /// Submit the job that a TOML file describes
+    /// Submit the job that a file describes: TOML, or the XML of a task file
     Submit(SubmitArgs),
     /// List jobs, newest first
     Jobs(JobsArgs),
@@ -314,7 +314,7 @@ pub(crate) struct MapArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
     /// The job's description
-    #[arg(value_name = "JOB.TOML", value_hint = ValueHint::FilePath)]
+    #[arg(value_name = "JOB.TOML|TASK.XML", value_hint = ValueHint::FilePath)]
     pub(crate) job: PathBuf,
     /// Wait for the job to end; exit 1 if it failed
     #[arg(long)]

@@ -7,6 +7,8 @@
 //! sweep = { first = 1, count = 500 }
 //! time_limit = "10m"
 //! ```
+//! A file that begins as XML is the task file of paper 002 ([`task_file`]).
+//!
 //! Paths are relative to the file. `{}` in the arguments is the sweep's number, or the input.
 
 use super::args::{LimitArgs, SceneArgs};
@@ -17,6 +19,7 @@ use super::map::units_of_inputs;
 use super::plan::{JobPlan, LimitsPlan, UnitsPlan};
 use super::quantity::{Every, OnLoss, Size, Span};
 use super::strict_toml::{Document, Key, Mistake, key};
+use super::task_file;
 use super::task_path::task_path;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -118,9 +121,10 @@ pub(crate) fn read(path: &Path) -> Result<JobPlan, Failure> {
         } else {
             String::new()
         };
-        Failure::usage(format!("{shown} is no TOML file: it is not text{wasm}"))
+        Failure::usage(format!("{shown} is no job file: it is not text{wasm}"))
     })?;
     let folder = path.parent().unwrap_or(Path::new(""));
+    let plan = if task_file::is_xml(&text) { task_file::plan } else { plan };
     plan(&shown, &text, folder).map_err(Failure::usage)
 }
 

@@ -103,13 +103,13 @@ fn inputs_are_patterns_relative_to_the_description() {
     let UnitsPlan::List(units) = planned.units else { panic!("{:?}", planned.units) };
     let arguments: Vec<_> = units.iter().map(|u| u.arguments.clone().unwrap()).collect();
     assert_eq!(arguments, [["-v", "in/c.csv"], ["-v", "in/a.txt"], ["-v", "in/b.txt"]]);
-    assert_eq!(units[1].file, Some(("in/a.txt".into(), folder.join("in/a.txt"))));
+    assert_eq!(units[1].files, [("in/a.txt".into(), folder.join("in/a.txt"))]);
 
     let text = "program = 'p'\ninputs_as = 'stdin'\ninputs = ['in/a.txt']";
     let planned = plan("job.toml", text, &folder).unwrap();
     let UnitsPlan::List(units) = planned.units else { panic!("{:?}", planned.units) };
     let stdin = Some(folder.join("in/a.txt"));
-    assert_eq!(units, [UnitPlan { arguments: Some(vec![]), stdin, file: None }]);
+    assert_eq!(units, [UnitPlan { arguments: Some(vec![]), stdin, files: vec![] }]);
 
     let e = plan("job.toml", "program = 'p'\ninputs = ['in/*.xml']", &folder).unwrap_err().to_string();
     assert!(e.starts_with("job.toml:2:1: \"in/*.xml\" matches no file"), "{e}");

@@ -95,7 +95,7 @@ pub(crate) fn units_of_inputs(
         let mut unit = UnitPlan { arguments: Some(arguments), ..UnitPlan::default() };
         match as_stdin {
             true => unit.stdin = Some(path.clone()),
-            false => unit.file = Some((task_path(name)?, path.clone())),
+            false => unit.files.push((task_path(name)?, path.clone())),
         }
         Ok(unit)
     };
@@ -274,7 +274,7 @@ mod tests {
         let units = units(&["--top", "3"], &["a.txt", "../b.txt"], false);
         assert_eq!(units[0].arguments.as_deref().unwrap(), ["--top", "3", "a.txt"]);
         assert_eq!(units[1].arguments.as_deref().unwrap(), ["--top", "3", "b.txt"]);
-        assert_eq!(units[1].file, Some(("b.txt".into(), "../b.txt".into())));
+        assert_eq!(units[1].files, [("b.txt".into(), "../b.txt".into())]);
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
     fn on_stdin_the_program_gets_no_file_and_no_name_it_did_not_ask_for() {
         let [unit] = &units(&["-c"], &["d/a.txt"], true)[..] else { panic!() };
         assert_eq!(unit.arguments.as_deref().unwrap(), ["-c"]);
-        assert_eq!((&unit.file, &unit.stdin), (&None, &Some("d/a.txt".into())));
+        assert_eq!((unit.files.len(), &unit.stdin), (0, &Some("d/a.txt".into())));
         assert_eq!(units(&["{/}"], &["d/a.txt"], true)[0].arguments.as_deref().unwrap(), ["a.txt"]);
     }
 

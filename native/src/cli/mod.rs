@@ -30,6 +30,7 @@ mod submit;
 mod suspended;
 mod swarm;
 mod table;
+mod task_file;
 mod task_path;
 mod up;
 mod waiting;

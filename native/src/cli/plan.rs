@@ -40,7 +40,8 @@ pub(crate) enum UnitsPlan {
 pub(crate) struct UnitPlan {
     pub(crate) arguments: Option<Vec<String>>,
     pub(crate) stdin: Option<PathBuf>,
-    pub(crate) file: Option<(String, PathBuf)>,
+    /// Each with the path that the program sees.
+    pub(crate) files: Vec<(String, PathBuf)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,7 +140,7 @@ impl JobPlan {
         }
         if let UnitsPlan::List(units) = &self.units {
             for unit in units {
-                if let Some((name, path)) = &unit.file {
+                for (name, path) in &unit.files {
                     look("input", path);
                     if self.files.contains_key(name) {
                         return Err(Failure::usage(format!(
@@ -176,7 +177,7 @@ impl JobPlan {
                     arguments: unit.arguments.clone(),
                     stdin: unit.stdin.as_ref().map(|path| sent.path(path)),
                     files: unit
-                        .file
+                        .files
                         .iter()
                         .map(|(name, path)| NewFile { path: name.clone(), blob: sent.path(path) })
                         .collect(),
@@ -227,7 +228,7 @@ impl JobPlan {
         let mut own: Vec<&Path> = Vec::new();
         if let UnitsPlan::List(units) = &self.units {
             own.extend(units.iter().filter_map(|unit| unit.stdin.as_deref()));
-            own.extend(units.iter().filter_map(|unit| unit.file.as_ref().map(|(_, path)| path.as_path())));
+            own.extend(units.iter().flat_map(|unit| unit.files.iter().map(|(_, path)| path.as_path())));
         }
         own.sort_unstable();
         own.dedup();

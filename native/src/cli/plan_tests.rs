@@ -42,8 +42,10 @@ fn variables_are_read_up_to_the_first_equals_sign() {
 fn every_missing_input_is_named_before_anything_is_sent() {
     let dir = tempfile::tempdir().unwrap();
     let mut plan = plan(SceneArgs::default()).unwrap();
-    let unit =
-        |name: &str| UnitPlan { file: Some((name.to_owned(), dir.path().join(name))), ..UnitPlan::default() };
+    let unit = |name: &str| UnitPlan {
+        files: vec![(name.to_owned(), dir.path().join(name))],
+        ..UnitPlan::default()
+    };
     std::fs::create_dir(dir.path().join("folder")).unwrap();
     plan.units = UnitsPlan::List(vec![unit("gone.txt"), unit("folder")]);
     let error = plan.check().unwrap_err();
@@ -62,7 +64,7 @@ fn an_input_cannot_hide_a_file_that_all_units_have() {
     let scene = SceneArgs { files: vec![format!("{here}=data")], ..SceneArgs::default() };
     let mut plan = JobPlan::new(&path, vec![], &scene, &LimitArgs::default()).unwrap();
     plan.check().unwrap();
-    let file = Some(("data".to_owned(), path));
-    plan.units = UnitsPlan::List(vec![UnitPlan { file, ..UnitPlan::default() }]);
+    let files = vec![("data".to_owned(), path)];
+    plan.units = UnitsPlan::List(vec![UnitPlan { files, ..UnitPlan::default() }]);
     assert!(plan.check().unwrap_err().message.contains("two files named data"));
 }

@@ -20,6 +20,13 @@ pub(crate) const fn key(name: &'static str) -> Key {
 #[error("{0}")]
 pub(crate) struct Mistake(String);
 
+impl Mistake {
+    /// Line and column from 1.
+    pub(crate) fn at(file: &str, line: usize, column: usize, what: &str) -> Mistake {
+        Mistake(format!("{file}:{line}:{column}: {}", what.trim_end()))
+    }
+}
+
 /// A file's text with the places of its top-level keys.
 pub(crate) struct Document<'a> {
     file: &'a str,
@@ -93,7 +100,7 @@ impl<'a> Document<'a> {
 
     fn at(&self, offset: usize, what: &str) -> Mistake {
         let (line, column) = self.line_column(offset);
-        Mistake(format!("{}:{line}:{column}: {}", self.file, what.trim_end()))
+        Mistake::at(self.file, line, column, what)
     }
 
     fn line_column(&self, offset: usize) -> (usize, usize) {

@@ -5,6 +5,7 @@ mod gateways;
 mod guests;
 mod mapping;
 mod moving;
+mod other_languages;
 mod running;
 mod submitting;
 mod world;

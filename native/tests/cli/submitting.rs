@@ -98,3 +98,36 @@ fn ctrl_c_cancels_a_run_and_leaves_a_submitted_job_alone() {
     assert_eq!(run.ends().0, 130);
     assert_eq!(states(), ["cancelled", "waiting"]);
 }
+
+#[test]
+fn a_task_file_of_the_paper_is_a_job() {
+    let world = World::new();
+    let _gateway = world.gateway(2);
+    world.program("tools/arguments.wasm", guests::ARGUMENTS);
+    let task = |size: u32, inputs: &str| {
+        format!(
+            "<SubTask><CpuCycles>1000</CpuCycles><CheckPointDataSize>{size}</CheckPointDataSize>\
+             <Price>234</Price><File>arguments.wasm</File><InputParameters><Count>2</Count>\
+             <Param>3</Param><Param> 4 &amp; more</Param></InputParameters>{inputs}</SubTask>\n"
+        )
+    };
+    let inputs = "<InputFiles><Count>1</Count><InputFile>in.txt</InputFile></InputFiles>";
+    let file = |tasks: &str| format!("<?xml version=\"1.0\" ?>\n<TaskFile>\n{tasks}</TaskFile>\n");
+    world.file("tools/task.xml", file(&[task(0, ""), task(0, inputs)].concat()));
+    // Every file that a sub-task names is looked for before anything is sent.
+    world.run(["submit", "tools/task.xml", "--wait"]).failed(2, &["input tools/in.txt: no such file"]);
+    world.file("tools/in.txt", "hello");
+    let ran = world.run(["submit", "tools/task.xml", "--wait", "--out-dir", "out"]).ok();
+    assert!(ran.text().contains("2 of 2 done"), "{ran:?}");
+    for unit in 0..2 {
+        let stdout = std::fs::read_to_string(world.path(&format!("out/{unit}/stdout"))).unwrap();
+        assert!(stdout.ends_with("\x003\x00 4 & more\0"), "{stdout:?}");
+    }
+    // A mistake is told with its place, and nothing is submitted.
+    world.file("tools/task.xml", file(&[task(0, ""), task(9, "")].concat()));
+    world.run(["submit", "tools/task.xml"]).failed(2, &["tools/task.xml:4:", "want checkpoints"]);
+    world.file("tools/task.xml", "<!DOCTYPE x>\n<TaskFile/>");
+    world.run(["submit", "tools/task.xml"]).failed(2, &["tools/task.xml:1:1: ", "document type"]);
+    let list = world.run(["jobs", "--output", "json"]).ok().json();
+    assert_eq!(list["jobs"].as_array().unwrap().len(), 1);
+}
