@@ -124,6 +124,10 @@ fn every_example_gives_its_answer_when_it_is_moved_all_along() {
     let mut moved = 0;
     for entry in std::fs::read_dir(&examples).unwrap() {
         let folder = entry.unwrap().path();
+        // The others are no tasks but clients.
+        if !folder.join("Cargo.toml").exists() {
+            continue;
+        }
         let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
         let cases = std::fs::read(folder.join("cases.json")).unwrap();
         let cases: Value = serde_json::from_slice(&cases).unwrap();
