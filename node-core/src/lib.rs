@@ -29,7 +29,6 @@ pub mod overlay;
 pub mod protocol;
 pub mod store;
 pub mod time;
-#[cfg(feature = "roles")]
 pub mod trust;
 pub mod wire;
 pub mod work;

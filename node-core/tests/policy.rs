@@ -44,6 +44,8 @@ fn the_defaults_contradict_nothing_and_use_a_server_whole() {
         (None, None),
         "what is not known is not guessed"
     );
+    let busy = Conditions { others_cpu_pct: Some(100.0), ..noon() };
+    assert!(reasons(&policy, &busy).is_empty(), "whoever else computes has the higher priority anyway");
 }
 
 #[test]
@@ -108,6 +110,7 @@ fn somebody_at_the_keys_gets_what_the_policy_leaves_them() {
         niu_max_ncpus_pct: Some(100.0),
         cpu_usage_limit: 40.0,
         niu_cpu_usage_limit: Some(100.0),
+        suspend_cpu_usage: 25.0,
         ..Policy::default()
     };
     let with = |minutes, load| Conditions {

@@ -6,10 +6,12 @@ use crate::overlay::contact::{Contact, Ip};
 #[cfg(feature = "roles")]
 use crate::overlay::ring::{Failure, Located, Point};
 use crate::time::Time;
+use crate::trust::policy::Policy;
 use crate::work::spec::{BlobRef, Data, JobSpec, NamedData};
 use bytes::Bytes;
 use sandbox::{Limits, Outcome};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One of the two streams between a pair of peers.
@@ -82,6 +84,15 @@ pub enum Command {
     },
     /// Give this many slots from now on; 0 pauses. Units above the number are handed back.
     SetSlots(u32),
+    /// `false`: give nothing, and hand on what runs, as its donor's policy has it now. The node stays
+    /// what it is to others. `true`: give again.
+    Lend(bool),
+    /// Give a unit at most so much memory (never more than the configuration says), and take work by
+    /// this policy. It counts for what is granted from now on.
+    Terms {
+        memory_bytes: u64,
+        policy: Arc<Policy>,
+    },
     /// Look for free slots without a job behind it: they are reserved for this node for a
     /// while. Answered by [`NodeEvent::Found`] with the same number.
     Find {

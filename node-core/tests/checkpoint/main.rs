@@ -1,6 +1,7 @@
 //! Stories of checkpoints: units that outlive their runners, keepers and owners, and move.
 
 mod hostile;
+mod lending;
 mod losses;
 mod moving;
 mod precopy;

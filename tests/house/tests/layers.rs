@@ -17,6 +17,7 @@ const VOCABULARY: &[&str] = &[
     "market::money",
     "work::spec",
     "work::message",
+    "trust::policy",
     "node::config",
     "node::host",
     "node::snapshot",

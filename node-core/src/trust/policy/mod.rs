@@ -107,8 +107,9 @@ impl Default for Policy {
             niu_max_ncpus_pct: None,
             cpu_usage_limit: 100.0,
             niu_cpu_usage_limit: None,
-            // BOINC's.
-            suspend_cpu_usage: 25.0,
+            // BOINC's is 25. Here tasks have the lowest priority, so others get what they want in any
+            // case; and nodes on one machine, or a build beside one, would stop it unasked.
+            suspend_cpu_usage: 0.0,
             niu_suspend_cpu_usage: None,
             // BOINC's is false for a screen saver's heritage; here a person has pressed Start, or
             // has started a server, and tasks have the lowest priority.

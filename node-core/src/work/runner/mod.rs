@@ -13,6 +13,7 @@ mod owners;
 mod precopy;
 mod queue;
 mod rest;
+mod terms;
 mod view;
 
 use crate::checkpoint::{Resume, Source};
@@ -23,6 +24,7 @@ use crate::node::host::{EngineTask, NoSnapshot, RunId, SealKey, Taken, Write};
 use crate::overlay::contact::Contact;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
+use crate::trust::policy::Policy;
 use crate::work::message::{Lease, Message, ToKeeper, ToOwner, ToRunner};
 use crate::work::spec::{BlobRef, Template, UnitSpec};
 use bytes::Bytes;
@@ -55,6 +57,7 @@ pub struct Runner {
     pace: offer::Pace,
     rest: rest::Rest,
     engaged: engage::Engaged,
+    terms: terms::Terms,
     totals: Totals,
 }
 
@@ -146,6 +149,8 @@ pub enum Timer {
     Changed,
     /// Units are tried here again.
     Rest,
+    /// An owner may ask again.
+    TurnedAway(NodeId),
     /// An owner that found this node had time enough to use it.
     Disengage(NodeId),
     /// A running unit may be due for a checkpoint.
@@ -167,6 +172,13 @@ pub enum Command {
     /// A gateway is connected (or is this node): it may have work.
     OwnerUp(NodeId),
     SetSlots(u32),
+    /// Whether anything is given at all.
+    Lend(bool),
+    /// Memory that a unit may have, and whose work is taken.
+    Terms {
+        memory_bytes: u64,
+        policy: Arc<Policy>,
+    },
     /// What an earlier life has written down.
     Restore(Vec<(Vec<u8>, Bytes)>),
     Drain,
@@ -333,9 +345,14 @@ impl Protocol for Runner {
             Input::Timer(Timer::Forget(owner)) => self.forget(owner, cx),
             Input::Timer(Timer::Changed) => cx.emit(Event::Changed),
             Input::Timer(Timer::Rest) => self.rested(cx),
+            Input::Timer(Timer::TurnedAway(owner)) => self.welcome_again(owner),
             Input::Timer(Timer::Disengage(owner)) => self.disengage(owner, cx),
             Input::Command(Command::OwnerUp(owner)) => self.owner_up(owner, cx),
             Input::Command(Command::SetSlots(slots)) => self.set_slots(slots, cx),
+            Input::Command(Command::Lend(lends)) => self.lend(lends, cx),
+            Input::Command(Command::Terms { memory_bytes, policy }) => {
+                self.set_terms(memory_bytes, policy, cx);
+            }
             Input::Command(Command::Restore(entries)) => self.restore(entries, cx),
             Input::Command(Command::Drain) => self.drain(cx),
             Input::Command(Command::Occupy { owner, slots }) => self.engaged.occupy(owner, slots),
@@ -390,6 +407,7 @@ impl Protocol for Runner {
 
 impl Runner {
     pub fn new(config: Arc<Config>) -> Runner {
+        let terms = terms::Terms::new(config.memory_bytes);
         Runner {
             slots: config.slots,
             config,
@@ -406,6 +424,7 @@ impl Runner {
             pace: offer::Pace::default(),
             rest: rest::Rest::default(),
             engaged: engage::Engaged::default(),
+            terms,
             totals: Totals::default(),
         }
     }

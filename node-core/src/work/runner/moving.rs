@@ -38,8 +38,8 @@ impl Runner {
     }
 
     pub(super) fn immobile(&mut self, id: UnitId, reason: String, cx: &mut Cx<'_, Self>) {
-        if self.draining {
-            return self.give_back(vec![id], "it is going away", false, cx);
+        if let Some(why) = self.hands_on() {
+            return self.give_back(vec![id], why, false, cx);
         }
         let Some(owner) = self.units.get(&id).map(|unit| unit.owner) else { return };
         Self::to_owner(owner, ToOwner::Immobile { unit: id, reason }, cx);
@@ -192,11 +192,25 @@ impl Runner {
     /// Suspends everything and takes no more. Results stay until they are acknowledged.
     pub(super) fn drain(&mut self, cx: &mut Cx<'_, Self>) {
         self.draining = true;
+        self.hand_on(cx);
+    }
+
+    /// Whether what is here goes elsewhere, and why.
+    fn hands_on(&self) -> Option<&'static str> {
+        match (self.draining, self.terms.withheld) {
+            (true, _) => Some("it is going away"),
+            (false, true) => Some("its donor gives nothing now"),
+            (false, false) => None,
+        }
+    }
+
+    pub(super) fn hand_on(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(why) = self.hands_on() else { return };
         let running = |id: &UnitId| {
             self.units.get(id).is_some_and(|unit| matches!(unit.state, UnitState::Running { .. }))
         };
         let (running, rest): (Vec<UnitId>, Vec<UnitId>) = self.units.keys().copied().partition(running);
-        self.give_back(rest, "it is going away", false, cx);
+        self.give_back(rest, why, false, cx);
         if !self.units.is_empty() {
             cx.set_timer(Timer::Drained, self.config.timing.drain);
         }
@@ -205,11 +219,13 @@ impl Runner {
 
     /// The time for handing on is over.
     pub(super) fn drained(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(why) = self.hands_on() else { return };
+        let all: Vec<UnitId> = self.units.keys().copied().collect();
+        self.give_back(all.clone(), why, false, cx);
         if !self.draining {
+            // A node that stays keeps what is suspended for whoever takes it, perhaps itself.
             return;
         }
-        let all: Vec<UnitId> = self.units.keys().copied().collect();
-        self.give_back(all.clone(), "it is going away", false, cx);
         let stuck =
             |id: &UnitId| self.units.get(id).is_some_and(|unit| matches!(unit.state, UnitState::Suspended));
         let stuck: Vec<UnitId> = all.into_iter().filter(stuck).collect();

@@ -66,23 +66,28 @@ impl Runner {
         let target = if slots == 0 { 0 } else { self.pace.queue(slots) };
         let room = target.saturating_sub(busy).min(self.config.limits.held_units.saturating_sub(held));
         let free = slots.saturating_sub(busy);
-        let memory_bytes = self.config.memory_bytes;
-        let engaged = &self.engaged;
+        let memory_bytes = self.terms.memory_bytes;
+        let (engaged, terms) = (&self.engaged, &self.terms);
         for (owner, ledger) in self.owners.iter_mut().filter(|(_, ledger)| ledger.connected) {
-            let room = if engaged.takes(*owner, cx.me, ledger.units) {
+            let works_for = terms.work_for(*owner, cx.me);
+            let welcome = works_for && !ledger.turned_away;
+            let (slots, free) = (if works_for { slots } else { 0 }, if welcome { free } else { 0 });
+            let room = if welcome && engaged.takes(*owner, cx.me, ledger.units) {
                 engaged.left_for(*owner, room, cx.now)
             } else {
                 0
             };
             let known = ledger.offered.map(|offer| {
                 let since = u32::try_from(ledger.received - offer.received).unwrap_or(u32::MAX);
-                (offer.slots, offer.room.saturating_sub(since), offer.free.saturating_sub(since))
+                let left = (offer.room.saturating_sub(since), offer.free.saturating_sub(since));
+                (offer.slots, left.0, left.1, offer.memory_bytes)
             });
             let news = match known {
                 None => true,
                 // Told again only when a good part of the queue has run off, or a slot idles.
-                Some((known_slots, known_room, known_free)) => {
+                Some((known_slots, known_room, known_free, known_memory)) => {
                     known_slots != slots
+                        || known_memory != memory_bytes
                         || (room < known_room && room == 0)
                         || room.saturating_sub(known_room) >= (target / 4).max(1)
                         || (free > known_free && known_room == 0 && room > 0)

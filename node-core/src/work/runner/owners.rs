@@ -27,6 +27,8 @@ pub(super) struct Ledger {
     pub(super) received: u64,
     /// The last offer sent to it since it was connected.
     pub(super) offered: Option<Offer>,
+    /// A unit of its was against this node's terms; it is offered nothing for a while.
+    pub(super) turned_away: bool,
     /// Of its units, how many are here, ended ones included.
     pub(super) units: u32,
     /// Of those, stopped and waiting to be forgotten: they take no slot.

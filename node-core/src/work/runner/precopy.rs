@@ -49,17 +49,14 @@ impl Runner {
         let unit = UnitId { job, index: grant.index };
         let why_not = match () {
             () if !self.owners.contains_key(&owner) => return,
-            () if self.slots == 0 || self.is_closed() => Some("it gives no slots now"),
-            () if template.limits.memory_bytes > self.config.memory_bytes => {
-                Some("it gives a unit less memory than this one may use")
-            }
+            () if self.slots == 0 || self.is_closed() => Some("it gives no slots now".into()),
             () if self.coming.len() >= COMING_MAX => {
-                Some("it gets ready for other units; try again in a moment")
+                Some("it gets ready for other units; try again in a moment".into())
             }
-            () => None,
+            () => self.terms.rejects(owner, cx.me, &template),
         };
-        if let Some(why) = why_not {
-            return Self::to_owner(owner, ToOwner::Prepared { unit, error: Some(why.into()) }, cx);
+        if why_not.is_some() {
+            return Self::to_owner(owner, ToOwner::Prepared { unit, error: why_not }, cx);
         }
         self.has_come(unit, cx);
         let mut blobs = blobs_of_template(&template);

@@ -32,11 +32,15 @@ impl Runner {
         let mut declined = Vec::new();
         for batch in batches {
             let id = batch.job;
-            if self.slots == 0
-                || self.is_closed()
-                || batch.template.limits.memory_bytes > self.config.memory_bytes
-            {
-                declined.extend(batch.units.iter().map(|u| UnitId { job: id, index: u.index }));
+            let units = || batch.units.iter().map(|u| UnitId { job: id, index: u.index });
+            if self.slots == 0 || self.is_closed() {
+                declined.extend(units());
+                continue;
+            }
+            if let Some(reason) = self.terms.rejects(owner, cx.me, &batch.template) {
+                let units = units().collect();
+                Self::to_owner(owner, ToOwner::Decline { lease, units, reason, tried: false }, cx);
+                self.turn_away(owner, cx);
                 continue;
             }
             let job = self.jobs.entry(id).or_insert_with(|| Job {

@@ -58,7 +58,7 @@ impl Runner {
 
     /// Whether units are taken at all.
     pub(super) fn is_closed(&self) -> bool {
-        self.draining || self.rest.resting
+        self.draining || self.terms.withheld || self.rest.resting
     }
 
     pub fn is_resting(&self) -> bool {

@@ -8,8 +8,9 @@ use crate::time::Time;
 const CURRENT_MAX: usize = 64;
 
 impl Runner {
+    /// What is given now.
     pub fn slots(&self) -> u32 {
-        self.slots
+        if self.terms.withheld { 0 } else { self.slots }
     }
 
     /// Whether nothing is held any more, not even a result: the node can end.
@@ -31,7 +32,7 @@ impl Runner {
         let waiting =
             self.units.values().filter(|u| matches!(u.state, UnitState::Fetching | UnitState::Ready));
         WorkView {
-            slots: self.slots,
+            slots: self.slots(),
             busy: self.busy(),
             queued: waiting.count() as u32,
             units_done: self.totals.done,

@@ -1,0 +1,94 @@
+//! On which terms this node works: whether its donor gives anything now, and what of it to whom.
+
+use super::{Runner, Timer};
+use crate::ids::NodeId;
+use crate::protocol::Cx;
+use crate::trust::policy::{Asking, Policy};
+use crate::work::spec::Template;
+use sandbox::Limits;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An owner whose unit was rejected is offered nothing for so long. Our choice: an offer has no room
+/// for all terms, so the owner tries again, and this makes it a message in a while.
+const TURNED_AWAY: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct Terms {
+    /// The donor gives nothing now, and may again.
+    pub(super) withheld: bool,
+    /// Memory that one unit may have, bytes.
+    pub(super) memory_bytes: u64,
+    /// Whose work is taken; none: everybody's.
+    policy: Option<Arc<Policy>>,
+}
+
+impl Terms {
+    pub(super) fn new(memory_bytes: u64) -> Terms {
+        Terms { withheld: false, memory_bytes, policy: None }
+    }
+
+    /// Whether anything of this owner's is taken. Its own work needs no leave of the node itself.
+    pub(super) fn work_for(&self, owner: NodeId, me: NodeId) -> bool {
+        // The least that can be asked for.
+        let least = Limits { time_us: 0, memory_bytes: 0, ..Limits::default() };
+        self.admit(owner, me, &least).is_ok()
+    }
+
+    /// Why a unit of `template` is not taken from this owner. An owner stands for those who submit to
+    /// it, and nothing is paid yet, so every price is 0.
+    pub(super) fn rejects(&self, owner: NodeId, me: NodeId, template: &Template) -> Option<String> {
+        if template.limits.memory_bytes > self.memory_bytes {
+            return Some("it gives a unit less memory than this one may use".into());
+        }
+        self.admit(owner, me, &template.limits).err()
+    }
+
+    fn admit(&self, submitter: NodeId, me: NodeId, limits: &Limits) -> Result<(), String> {
+        let Some(policy) = self.policy.as_ref().filter(|_| submitter != me) else { return Ok(()) };
+        let Limits { time_us, memory_bytes, .. } = *limits;
+        // Where a peer is, the driver knows; it refuses those that are not to be heard at all.
+        let asking = Asking { submitter, from: None, price: 0, time_us, memory_bytes };
+        policy.admit(&asking).map_err(|rejection| rejection.to_string())
+    }
+}
+
+impl Runner {
+    /// Gives nothing more and hands on what is here, or gives again.
+    pub(super) fn lend(&mut self, lends: bool, cx: &mut Cx<'_, Self>) {
+        if self.terms.withheld != lends {
+            return;
+        }
+        self.terms.withheld = !lends;
+        if !lends && !self.draining {
+            self.hand_on(cx);
+        } else if lends && !self.draining {
+            cx.cancel_timer(Timer::Drained);
+        }
+        Self::changed(cx);
+    }
+
+    /// What was taken on earlier terms is kept.
+    pub(super) fn set_terms(&mut self, memory_bytes: u64, policy: Arc<Policy>, cx: &mut Cx<'_, Self>) {
+        self.terms.memory_bytes = memory_bytes.min(self.config.memory_bytes);
+        self.terms.policy = Some(policy);
+        for (_, ledger) in self.owners.iter_mut() {
+            ledger.turned_away = false;
+        }
+        Self::changed(cx);
+    }
+
+    /// It is offered nothing for a while.
+    pub(super) fn turn_away(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
+        if let Some(ledger) = self.owners.get_mut(&owner) {
+            ledger.turned_away = true;
+            cx.set_timer(Timer::TurnedAway(owner), TURNED_AWAY);
+        }
+    }
+
+    pub(super) fn welcome_again(&mut self, owner: NodeId) {
+        if let Some(ledger) = self.owners.get_mut(&owner) {
+            ledger.turned_away = false;
+        }
+    }
+}
