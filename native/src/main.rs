@@ -11,6 +11,7 @@ mod guests;
 mod identity;
 mod net;
 mod paths;
+mod policy;
 mod storage;
 
 fn main() -> std::process::ExitCode {

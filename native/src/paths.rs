@@ -67,6 +67,11 @@ impl DataFolder {
         self.dir.join("token")
     }
 
+    /// What its donor shares.
+    pub(crate) fn policy(&self) -> PathBuf {
+        self.dir.join("policy.toml")
+    }
+
     /// The process of the node on this folder, while one runs.
     pub(crate) fn pid(&self) -> PathBuf {
         self.dir.join("node.pid")

@@ -24,6 +24,7 @@ mod moving;
 mod network;
 mod openapi;
 mod pages;
+mod policy;
 mod problem;
 mod program;
 mod request;
@@ -37,6 +38,7 @@ pub(crate) use guard::public_host;
 pub(crate) use serve::serve;
 
 use crate::driver::NodeHandle;
+use crate::policy::Enforcer;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -66,6 +68,8 @@ pub(crate) struct ApiOptions {
     pub(crate) invite_required: bool,
     /// Bytes of one uploaded blob, at most.
     pub(crate) max_upload: u64,
+    /// What its donor shares; none for a node that lives in a command.
+    pub(crate) policy: Option<Enforcer>,
 }
 
 impl ApiOptions {
@@ -76,6 +80,7 @@ impl ApiOptions {
             public_hosts: Vec::new(),
             invite_required: false,
             max_upload: node_core::node::config::Bounds::default().blob_bytes,
+            policy: None,
         }
     }
 }
@@ -92,6 +97,7 @@ pub(crate) struct Shared {
     hosts: Hosts,
     invite_required: bool,
     max_upload: u64,
+    policy: Option<Enforcer>,
     metrics: Metrics,
     programs: Programs,
     closed: watch::Receiver<bool>,
@@ -120,6 +126,7 @@ impl ApiState {
             hosts: Hosts::new(bound, &options.public_hosts)?,
             invite_required: options.invite_required,
             max_upload: options.max_upload,
+            policy: options.policy,
             metrics: Metrics::new(),
             programs: Programs::default(),
             closed,
@@ -153,6 +160,7 @@ pub(crate) fn router(state: ApiState) -> Router {
         .route("/api/v1/jobs/{id}/events", get(events::job))
         .route("/api/v1/events", get(events::all))
         .route("/api/v1/ring/owner", get(ring::owner))
+        .route("/api/v1/policy", get(policy::get).put(policy::put))
         .route_layer(from_fn_with_state(state.clone(), guard::check_token));
     let pages = Pages::embedded();
     Router::new()

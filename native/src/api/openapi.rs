@@ -1,6 +1,6 @@
 //! The API's own description, gathered from its handlers.
 
-use super::{blobs, events, jobs, metrics, moving, network, results, ring, tree};
+use super::{blobs, events, jobs, metrics, moving, network, policy, results, ring, tree};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::LazyLock;
@@ -31,7 +31,7 @@ use utoipa::{Modify, OpenApi};
         blobs::upload, blobs::download,
         events::job, events::all,
         network::network, network::nodes, tree::tree, ring::ring, ring::owner, network::health, network::readiness,
-        metrics::scrape, document,
+        policy::get, policy::put, metrics::scrape, document,
     ),
     modifiers(&Token),
 )]

@@ -25,7 +25,7 @@ async fn everything_documented_is_there_and_guarded_as_documented() {
     let gateway = Gateway::start().await;
     let document = gateway.get("/api/v1/openapi.json").await.json();
     let operations = operations(&document);
-    assert_eq!(operations.len(), 23);
+    assert_eq!(operations.len(), 25);
     for (method, path, guarded) in operations {
         let open = gateway.send(request(method.clone(), &path), Body::empty()).await;
         assert_eq!(open.status == 401, guarded, "{method} {path}: {}", open.status);
@@ -50,6 +50,8 @@ async fn jobs_blobs_and_events_need_the_token() {
             (Method::DELETE, "/api/v1/jobs/abcd"),
             (Method::POST, "/api/v1/blobs"),
             (Method::GET, "/api/v1/events"),
+            (Method::GET, "/api/v1/policy"),
+            (Method::PUT, "/api/v1/policy"),
         ] {
             let mut request = request(method, path);
             if let Some(value) = value {

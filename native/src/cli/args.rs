@@ -2,6 +2,7 @@
 //! it means in sum is decided where each command runs.
 
 use super::failure::EXIT_CODES;
+use super::policy_args::PolicyArgs;
 use super::quantity::{Every, OnLoss, Size, Span};
 use super::words::sorted;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
@@ -65,6 +66,8 @@ pub(crate) enum Command {
     Drain,
     /// List the nodes of the swarm
     Nodes(NodesArgs),
+    /// What this node shares: when, how much, with whom; and why it does not work now
+    Policy(PolicyArgs),
     /// Show it all at work: a gateway, two workers and a real job on this machine
     Demo(DemoArgs),
     /// Measure this build on this machine

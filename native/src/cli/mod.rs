@@ -21,6 +21,8 @@ mod map;
 mod moving;
 mod outputs;
 mod plan;
+mod policy;
+mod policy_args;
 mod processes;
 mod progress;
 mod quantity;
@@ -80,6 +82,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Pause(args) => moving::pause(&args, true, &folder()?),
         Command::Resume(args) => moving::pause(&args, false, &folder()?),
         Command::Drain => moving::drain(&folder()?),
+        Command::Policy(args) => policy::run(&args, &folder()?),
         Command::Nodes(args) => lists::nodes(args, &folder()?),
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(&args.what),

@@ -3,6 +3,7 @@
 use super::client::{Client, Endpoint};
 use super::failure::Failure;
 use super::table::printable;
+use crate::paths::{DataFolder, write_private};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,6 +14,9 @@ use std::time::{Duration, Instant};
 const START: Duration = Duration::from_secs(60);
 /// For a node to end when it is told to; its own patience and a little.
 pub(super) const END: Duration = Duration::from_secs(8);
+
+/// Who starts this waits for it, plugged in or not.
+const WILLING: &[u8] = b"run_on_batteries = true\nbattery_charge_min_pct = 0\n";
 
 /// A gateway and its workers, each a process of its own; ended when dropped.
 pub(super) struct LocalSwarm {
@@ -79,12 +83,15 @@ impl LocalNode {
         let exe = std::env::current_exe().map_err(|e| failed(format!("cannot be started: {e}")))?;
         let log = home.join(format!("{name}.log"));
         let stderr = std::fs::File::create(&log).map_err(|e| failed(format!("cannot write its log: {e}")))?;
+        let folder = DataFolder::choose(Some(home.join(name)))?;
+        folder.create()?;
+        write_private(&folder.policy(), WILLING, true)?;
         let mut command = Command::new(exe);
         command
             .args(["up", "--ready-json", "--until-stdin-closes", "--name", name])
             .args(arguments)
             .arg("--data")
-            .arg(home.join(name))
+            .arg(folder.dir())
             // Nothing of the person's own swarm counts here.
             .args(["--config", NO_CONFIG])
             .stdin(Stdio::piped())

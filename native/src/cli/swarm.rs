@@ -38,6 +38,15 @@ pub(crate) fn find(args: &SwarmArgs, folder: &DataFolder) -> Result<Client, Fail
     }
 }
 
+/// The same, if there is one.
+pub(crate) fn find_if_any(args: &SwarmArgs, folder: &DataFolder) -> Result<Option<Client>, Failure> {
+    Ok(match look(args, folder)? {
+        Found::Named(endpoint) => Some(named(endpoint)?),
+        Found::Here(endpoint) => Some(Client::new(endpoint)),
+        Found::Nobody => None,
+    })
+}
+
 /// A gateway that runs without us, else a swarm of our own. The client waits for a gateway
 /// that goes away.
 pub(crate) fn find_or_embed(args: &SwarmArgs, folder: &DataFolder) -> Result<Swarm, Failure> {

@@ -13,8 +13,13 @@ use crate::assemble::{Assembly, NodeParts, assemble};
 use crate::config::{UpConfig, UpLayer, processors};
 use crate::identity::Identity;
 use crate::paths::{DataFolder, config_candidates, write_private};
+use crate::policy::file::PolicyFile;
+use crate::policy::machine::Machine;
+use crate::policy::{Enforcer, Given, Sensors, within};
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
+use node_core::node::config::Bounds;
+use node_core::trust::policy::Policy;
 use std::fmt::Write as _;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
@@ -34,13 +39,14 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
     let ways = ways.collect::<Result<Vec<Way>, _>>().map_err(|e| Failure::usage(format!("--join: {e}")))?;
     let folder = DataFolder::choose(config.data.clone()).map_err(Failure::usage)?;
     folder.create()?;
+    let policy = PolicyFile::of(&folder).read().map_err(Failure::usage)?.0;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|e| Failure::failed(format!("this system gives no threads to a node: {e}")))?;
     let code = runtime.block_on(async {
         let mut ends = Ends::listen()
             .map_err(|e| Failure::failed(format!("cannot listen for Ctrl-C and SIGTERM: {e}")))?;
         let up = tokio::select! {
-            up = Up::start(&config, &folder, &ways, fail_fast) => up?,
+            up = Up::start(&config, policy, &folder, &ways, fail_fast) => up?,
             () = ends.next() => return Err(Failure::silent(INTERRUPTED)),
         };
         if ready_json {
@@ -123,6 +129,7 @@ fn read_config(path: &Path) -> Result<UpLayer, Failure> {
 struct Up {
     assembly: Assembly,
     http: Option<Http>,
+    policy: Enforcer,
     _pid: Noted,
 }
 
@@ -138,10 +145,13 @@ struct Http {
 impl Up {
     async fn start(
         config: &UpConfig,
+        policy: Policy,
         folder: &DataFolder,
         ways: &[Way],
         fail_fast: bool,
     ) -> Result<Up, Failure> {
+        let mut machine = Machine::new(folder.dir());
+        let space = policy.decide(&machine.read()).disk_bytes;
         let parts = NodeParts {
             identity: Identity::load_or_create(folder)?,
             state: Some(folder.dir().to_path_buf()),
@@ -152,6 +162,7 @@ impl Up {
                 slots: config.slots,
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),
+                limits: within(Bounds::default(), space),
                 tree: node_core::overlay::tree::TreeConfig::of(config.tree_degree).into(),
                 ring: Some(Default::default()),
                 ..node_core::Config::default()
@@ -164,12 +175,17 @@ impl Up {
         let pid = Pid::note(folder)?;
         let ready = assembly.node.ready().await;
         ready.map_err(|_| Failure::failed("the node ended while it read its records; the log says why"))?;
+        let usual = node_core::Config::default().memory_bytes;
+        let given = Given { slots: config.slots, cpu_share: config.cpu_share, memory_bytes: usual };
+        let file = PolicyFile::of(folder);
+        // Before anybody can send work.
+        let policy = Enforcer::start(file, policy, given, assembly.node.clone(), Box::new(machine));
         let http = match config.gateway {
-            true => Some(Http::start(config, folder, &assembly).await?),
+            true => Some(Http::start(config, folder, &assembly, policy.clone()).await?),
             false => None,
         };
         join(ways, &assembly, config.invite.is_some(), fail_fast).await?;
-        Ok(Up { assembly, http, _pid: pid })
+        Ok(Up { assembly, http, policy, _pid: pid })
     }
 
     fn ready_json(&self) -> serde_json::Value {
@@ -207,6 +223,9 @@ impl Up {
         for way in &config.join {
             line("joining", way);
         }
+        if !self.policy.view().now.reasons.is_empty() {
+            line("policy", "not working now; `manyhands policy explain` says why, and until when");
+        }
         line("", "Ctrl-C ends it");
         out
     }
@@ -228,7 +247,12 @@ impl Up {
 }
 
 impl Http {
-    async fn start(config: &UpConfig, folder: &DataFolder, assembly: &Assembly) -> Result<Http, Failure> {
+    async fn start(
+        config: &UpConfig,
+        folder: &DataFolder,
+        assembly: &Assembly,
+        policy: Enforcer,
+    ) -> Result<Http, Failure> {
         let token = token(folder)?;
         let at = SocketAddr::new(config.bind, config.http_port);
         let listener = TcpListener::bind(at).await.map_err(|e| match e.kind() {
@@ -248,6 +272,7 @@ impl Http {
             name: config.name.clone(),
             public_hosts: config.public_host.clone(),
             invite_required: config.invite.is_some(),
+            policy: Some(policy),
             ..ApiOptions::new(token.clone())
         };
         let url = local_url(at);

@@ -1,5 +1,6 @@
 //! The node's wishes, carried out.
 
+use super::refusals::Refusals;
 use crate::engine::Engine;
 use crate::storage::Storage;
 use bytes::Bytes;
@@ -18,6 +19,7 @@ pub(super) struct NativeHost {
     pub(super) wake: Option<Time>,
     /// Peers that could not even be tried; told to the node after the input that it works on.
     pub(super) not_dialled: Vec<NodeId>,
+    pub(super) refusals: Refusals,
     /// Who waits to hear whether a job was taken. Several may: submission is idempotent.
     pub(super) submitting: HashMap<JobId, Vec<oneshot::Sender<Result<(), String>>>>,
 }
@@ -31,6 +33,7 @@ impl Host for NativeHost {
 
     fn dial(&mut self, contact: Contact) {
         let asked = match (&self.link, crate::net::address(&contact)) {
+            _ if self.refusals.forbids(&contact) => false,
             (Some(link), Some(address)) => link.dial(address).is_ok(),
             _ => false,
         };

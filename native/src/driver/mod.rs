@@ -6,14 +6,17 @@
 //! asked, which the node bounds, and callers wait for their answers.
 
 mod host;
+mod refusals;
 mod run;
 
 use crate::engine::Engine;
 use crate::storage::Storage;
 use link::{Events, Link};
 use node_core::ids::JobId;
+use node_core::trust::policy::Policy;
 use node_core::work::spec::{BlobRef, JobSpec};
 use node_core::{Command, Config, EngineReply, Node, NodeEvent, NodeId, StorageReply, Time};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
@@ -28,8 +31,16 @@ enum Item {
     Storage(StorageReply),
     Engine(EngineReply),
     Command(Command),
-    Submit { job: JobId, spec: Box<JobSpec>, answer: oneshot::Sender<Result<(), String>> },
+    Submit {
+        job: JobId,
+        spec: Box<JobSpec>,
+        answer: oneshot::Sender<Result<(), String>>,
+    },
     Read(Look),
+    /// Percent of a processor for each task.
+    Share(u8),
+    /// Who is not talked to.
+    Refuse(Arc<Policy>),
     Stop,
 }
 
@@ -134,6 +145,20 @@ impl NodeHandle {
         let item = Item::Submit { job, spec: Box::new(spec), answer };
         self.sender.send(item).map_err(|_| Stopped)?;
         answered.await.map_err(|_| Stopped)?.map_err(SubmitError::Refused)
+    }
+
+    /// Percent of a processor that each task gets from now on.
+    pub(crate) fn share(&self, percent: u8) {
+        drop(self.sender.send(Item::Share(percent)));
+    }
+
+    /// Ends the connections to peers that this policy refuses, and has none with them from now on.
+    pub(crate) fn refuse_by(&self, policy: Arc<Policy>) {
+        drop(self.sender.send(Item::Refuse(policy)));
+    }
+
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.sender.is_closed()
     }
 
     pub(crate) fn command(&self, command: Command) {

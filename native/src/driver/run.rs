@@ -1,10 +1,11 @@
 //! The node's task.
 
 use super::host::NativeHost;
+use super::refusals::Refusals;
 use super::{Item, Parts};
 use link::{Events, LinkEvent};
 use node_core::overlay::contact::Ip;
-use node_core::{Command, Node, NodeEvent, NodeInput, Time};
+use node_core::{Command, Node, NodeEvent, NodeId, NodeInput, Time};
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{broadcast, mpsc};
@@ -17,6 +18,9 @@ const EVENTS: usize = 64;
 
 /// How often the node is told the wall clock, which only people's records use.
 const WALL_CLOCK: Duration = Duration::from_secs(1);
+
+/// Why a connection ends that the policy forbids.
+const REFUSED: &str = "the donor's policy refuses this peer";
 
 pub(super) async fn run(
     parts: Parts,
@@ -37,6 +41,7 @@ pub(super) async fn run(
             events,
             wake: None,
             not_dialled: Vec::new(),
+            refusals: Refusals::default(),
             submitting: HashMap::new(),
         },
         unreached: HashMap::new(),
@@ -117,22 +122,45 @@ impl Driver {
                 self.drive(NodeInput::Command(Command::Submit { job, spec: *spec }));
             }
             Item::Read(read) => read(&self.node, self.now()),
+            Item::Share(percent) => self.host.engine.share(percent),
+            Item::Refuse(policy) => {
+                for peer in self.host.refusals.go_by(policy) {
+                    self.let_go(peer);
+                }
+            }
             Item::Stop => return std::ops::ControlFlow::Break(()),
         }
         std::ops::ControlFlow::Continue(())
     }
 
+    /// Told once in a log of everything: who is refused tries again and again.
+    fn let_go(&self, peer: NodeId) {
+        tracing::debug!(peer = %peer.short(), REFUSED);
+        if let Some(link) = &self.host.link {
+            link.disconnect(peer, REFUSED);
+        }
+    }
+
     fn link(&mut self, event: LinkEvent) {
         match event {
+            LinkEvent::Frame { from, .. } if self.host.refusals.is_unheard(from) => {}
             LinkEvent::Frame { from, channel, bytes } => {
                 self.drive(NodeInput::Received { from, channel, bytes });
             }
             LinkEvent::Connected { peer, ip } => {
+                let ip = ip.map(Ip::from);
+                if self.host.refusals.connected(peer, ip) {
+                    self.let_go(peer);
+                    return;
+                }
                 tracing::info!(peer = %peer.short(), "connected");
                 self.unreached.clear();
-                self.drive(NodeInput::Connected { peer, ip: ip.map(Ip::from) });
+                self.drive(NodeInput::Connected { peer, ip });
             }
             LinkEvent::Disconnected { peer, reason } => {
+                if self.host.refusals.disconnected(peer) {
+                    return;
+                }
                 tracing::info!(peer = %peer.short(), reason, "disconnected");
                 self.drive(NodeInput::Disconnected { peer, reason });
             }

@@ -40,6 +40,8 @@ const ENDING: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 50 }
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Mail {
     Request(EngineRequest),
+    /// Percent of a processor for each task.
+    Share(u8),
     Stop,
 }
 
@@ -139,6 +141,7 @@ impl Manager {
             for mail in mail {
                 match mail {
                     Mail::Request(request) => self.request(request),
+                    Mail::Share(percent) => self.share(percent),
                     Mail::Stop => return self.stop(),
                 }
             }
@@ -234,6 +237,13 @@ impl Manager {
             }
             let taken = Err(NoSnapshot::NotBegun);
             (self.replies)(EngineReply::Snapshot { run, taken, stopped: stop });
+        }
+    }
+
+    fn share(&mut self, percent: u8) {
+        self.setup.cpu_share = percent;
+        for working in self.slots.iter_mut().flatten() {
+            working.tell(&ToSlot::Share(percent));
         }
     }
 

@@ -93,6 +93,13 @@ impl Engine {
         }
     }
 
+    /// Percent of a processor that each task gets from now on, 1 to 100; also those that run.
+    pub(crate) fn share(&self, percent: u8) {
+        if let Ok(mailbox) = &self.mailbox {
+            mailbox.put(Mail::Share(percent.clamp(1, 100)));
+        }
+    }
+
     /// Ends all tasks at once; nothing is answered after it returned.
     pub(crate) fn stop(&self) {
         if let Ok(mailbox) = &self.mailbox {

@@ -38,6 +38,8 @@ pub(super) enum ToSlot {
         run: u64,
         paused: bool,
     },
+    /// Percent of a processor that tasks get from now on, 1 to 100.
+    Share(u8),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

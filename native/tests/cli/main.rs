@@ -6,6 +6,7 @@ mod guests;
 mod mapping;
 mod moving;
 mod other_languages;
+mod policies;
 mod running;
 mod submitting;
 mod world;

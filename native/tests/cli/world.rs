@@ -93,6 +93,14 @@ impl World {
         Node::started(command)
     }
 
+    /// The same in a time zone that a story can reckon in.
+    pub(crate) fn utc_gateway(&self, slots: u32) -> Node {
+        let slots = slots.to_string();
+        let mut command = self.command(["up", "--ready-json", "--until-stdin-closes", "--gateway"]);
+        command.args(["--http-port", "0", "--p2p-port", "0", "--slots", &slots]).env("TZ", "UTC");
+        Node::started(command)
+    }
+
     /// A gateway on the world's own data folder, on any ports.
     pub(crate) fn gateway(&self, slots: u32) -> Node {
         let slots = slots.to_string();

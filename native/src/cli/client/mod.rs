@@ -7,6 +7,7 @@ pub(crate) mod types;
 pub(crate) use content::Content;
 
 use super::failure::Failure;
+use crate::policy::view::View;
 use serde::de::DeserializeOwned;
 use std::sync::RwLock;
 use std::time::{Duration, Instant};
@@ -201,6 +202,21 @@ impl Client {
             self.read_text(at, authorized(request, at).send(body.as_bytes()))
         })?;
         Ok((self.parse(&text)?, text))
+    }
+
+    pub(crate) fn policy(&self) -> Result<View, ApiError> {
+        self.get("/api/v1/policy")
+    }
+
+    /// The policy from now on; what `set` leaves out has its default.
+    pub(crate) fn set_policy(&self, set: &toml::Table) -> Result<View, ApiError> {
+        let body = serde_json::to_string(set).unwrap_or_default();
+        let text = self.patiently(|at| {
+            let request = self.agent.put(format!("{}/api/v1/policy", at.url));
+            let request = request.header("content-type", "application/json");
+            self.read_text(at, authorized(request, at).send(body.as_bytes()))
+        })?;
+        self.parse(&text)
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,8 @@ pub(super) struct Desk {
     asked: AtomicBool,
     /// Tells the runner the same while it sleeps.
     ask: Condvar,
+    /// Percent of a processor: looked at between any two slices, too.
+    share: AtomicU8,
 }
 
 /// What the node wants of the task that runs.
@@ -104,6 +106,7 @@ impl Desk {
             outgoing: Mutex::new(outgoing),
             asked: AtomicBool::new(false),
             ask: Condvar::new(),
+            share: AtomicU8::new(100),
         });
         desk.note(&FromSlot::Ready { version: VERSION.into() });
         let clerk = desk.clone();
@@ -117,7 +120,10 @@ impl Desk {
             let mut intake = locked(&self.intake);
             let pipe = intake.fill();
             match intake.frames.next() {
-                Ok(Some(ToSlot::Setup(setup))) => return Some(setup),
+                Ok(Some(ToSlot::Setup(setup))) => {
+                    self.share.store(setup.cpu_share, Ordering::Relaxed);
+                    return Some(setup);
+                }
                 Ok(None) if pipe != Pipe::Closed => {}
                 Ok(_) | Err(_) => return None,
             }
@@ -180,6 +186,11 @@ impl Desk {
         let ask = intake.asks.pop_front();
         self.asked.store(!intake.asks.is_empty(), Ordering::Relaxed);
         ask
+    }
+
+    /// Percent of a processor that the task at hand gets.
+    pub(super) fn share(&self) -> u32 {
+        u32::from(self.share.load(Ordering::Relaxed).clamp(1, 100))
     }
 
     /// Until something is asked, or the time is over.
@@ -284,6 +295,7 @@ impl Desk {
                     self.take_ask(intake, run, Ask::Snapshot { stop })
                 }
                 Ok(Some(ToSlot::Pause { run, paused })) => self.take_ask(intake, run, Ask::Pause(paused)),
+                Ok(Some(ToSlot::Share(percent))) => self.share.store(percent, Ordering::Relaxed),
                 Ok(Some(ToSlot::Setup(_))) => {}
                 Ok(None) => break,
                 Err(error) => {

@@ -29,8 +29,6 @@ pub(super) struct Runner {
     blobs: Blobs,
     /// What the next task may go on from.
     ready: Option<Ready>,
-    /// Percent of a processor.
-    cpu_share: u32,
 }
 
 /// A task under way.
@@ -77,7 +75,6 @@ impl Runner {
             modules: Modules::new(path(&setup.cache_dir)),
             blobs: Blobs::new(path(&setup.blob_dir)),
             ready: None,
-            cpu_share: u32::from(setup.cpu_share.clamp(1, 100)),
         }
     }
 
@@ -210,8 +207,9 @@ impl Runner {
                 Slice::Ended(halt) => return FromSlot::Ended(run, work.running.finish(halt, work.cpu_us)),
                 Slice::Broken(why) => return FromSlot::Broken(run, why),
             }
-            if self.cpu_share < 100 {
-                self.desk.sleep(Some(took * (100 - self.cpu_share) / self.cpu_share));
+            let share = self.desk.share();
+            if share < 100 {
+                self.desk.sleep(Some(took * (100 - share) / share));
             }
         }
     }

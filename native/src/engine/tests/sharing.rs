@@ -4,6 +4,7 @@ use super::support::World;
 use sandbox::End;
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::{Duration, Instant};
 
 #[test]
 fn thousands_of_tasks_are_each_answered_once() {
@@ -55,4 +56,35 @@ fn two_engines_share_what_is_compiled() {
     fs::remove_file(two.blob_path(task.program)).unwrap();
     assert_eq!(two.end(task), End::Exited(0));
     assert_eq!(code(&two), files);
+}
+
+/// A task under way is slowed down, not only the next one.
+#[test]
+fn a_share_of_a_processor_can_be_changed_while_a_task_runs() {
+    let world = World::new(1);
+    world.run(1, world.endless());
+    let ticks = || -> u64 {
+        let Some(pid) = world.slots().first().copied() else { return 0 };
+        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+        let fields: Vec<&str> = stat.rsplit_once(')').map_or(vec![], |(_, rest)| rest.split(' ').collect());
+        fields.get(12).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+    };
+    // It runs: its processor time grows.
+    let until = |enough: u64| {
+        let began = Instant::now();
+        while ticks() < enough {
+            assert!(began.elapsed() < Duration::from_secs(60), "it does not run");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        began.elapsed()
+    };
+    until(20);
+    world.share(5);
+    // What it was at when it was told does not count.
+    until(ticks() + 5);
+    let took = until(ticks() + 10);
+    // A tenth of a second of a processor, of which it gets a twentieth.
+    assert!(took > Duration::from_millis(1000), "{took:?}");
+    world.kill(1);
+    world.silent();
 }

@@ -223,6 +223,10 @@ impl World {
         }
     }
 
+    pub(super) fn share(&self, percent: u8) {
+        self.engine.share(percent);
+    }
+
     pub(super) fn pause(&self, run: u64, paused: bool) {
         self.engine.request(EngineRequest::Pause { run: RunId(run), paused });
     }
