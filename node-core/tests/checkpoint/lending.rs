@@ -1,6 +1,7 @@
 //! A donor that gives by its policy: for a while nothing, never to some, and no more than it says.
 
 use crate::support::{A_MINUTE, beginnings, done, job, long, runner, under_way, unit, world};
+use node_core::node::config::Bounds;
 use node_core::trust::policy::Policy;
 use node_core::{Command, Config, NodeInput};
 use simulator::World;
@@ -57,6 +58,27 @@ fn the_only_node_keeps_what_it_was_at_until_it_gives_again() {
     world.run_for(Duration::from_secs(300));
     assert_eq!(world.node(1).work(world.now).busy, 0);
     assert!(!world.is_over(job));
+    lend(&mut world, 1, true);
+    done(&mut world, job, 1);
+    let began = beginnings(&world);
+    assert!(began.len() == 2 && began[1] > 15.0, "it goes on where it stood: {began:?}");
+}
+
+/// The same where nobody else keeps anything for others.
+#[test]
+fn what_is_suspended_lies_on_a_node_that_stays() {
+    let mut world = World::seed(67).with(long);
+    let limits = Bounds { kept_bytes: 0, kept_bytes_per_owner: 0, ..Bounds::default() };
+    let gateway = Config { gateway: true, slots: 0, name: "gateway".into(), limits, ..Config::default() };
+    world.add(gateway);
+    world.add(Config { slots: 1, name: "worker".into(), ..Config::default() });
+    world.connect(0, 1);
+    world.run_for(Duration::from_secs(2));
+    let job = job(&mut world, 1);
+    world.run_until(A_MINUTE, "it runs", |w| runner(w, job).is_some());
+    world.run_for(Duration::from_secs(20));
+    lend(&mut world, 1, false);
+    world.run_for(Duration::from_secs(300));
     lend(&mut world, 1, true);
     done(&mut world, job, 1);
     let began = beginnings(&world);
