@@ -5,8 +5,11 @@
 //! | [`money`] | micro-credits, prices, and the one rounding |
 //! | [`budget`] | what a job may cost, and what of it is bound |
 //! | [`pricing`] | who sells at which price: reverse Vickrey, max-min payoff |
+//! | [`commodity`] | ranges of capacity, and where their markets are |
+//! | [`listing`] | what a seller says and signs |
 
 pub mod budget;
+pub mod commodity;
+pub mod listing;
 pub mod money;
-#[cfg(feature = "roles")]
 pub mod pricing;

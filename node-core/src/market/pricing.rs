@@ -61,7 +61,7 @@ impl Deal {
 }
 
 /// Why nobody sells; a unit waits with this reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum NoDeal {
     #[error("nobody sells this now")]
     NoSeller,
@@ -71,7 +71,7 @@ pub enum NoDeal {
 }
 
 /// A cost that cannot be listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum BadCost {
     #[error(
         "a cost of zero cannot be listed where the market owner's payoff depends on it; list one micro-credit"

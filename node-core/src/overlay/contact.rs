@@ -114,7 +114,6 @@ macro_rules! as_bytes {
         }
     };
 }
-#[cfg(feature = "roles")]
 pub(super) use as_bytes;
 
 as_bytes!(Ip, 16, |ip| ip.0, Ip);

@@ -12,6 +12,11 @@ const LEAVES: &[&str] = &["ids", "time", "keys"];
 /// Plain data that its owner's siblings talk about.
 const VOCABULARY: &[&str] = &[
     "overlay::contact",
+    "overlay::ring::Located",
+    "overlay::ring::MemberId",
+    "overlay::ring::Point",
+    "overlay::ring::Range",
+    "overlay::ring::RingId",
     "overlay::tree::Placement",
     "market::budget",
     "market::money",
