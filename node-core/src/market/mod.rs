@@ -7,9 +7,23 @@
 //! | [`pricing`] | who sells at which price: reverse Vickrey, max-min payoff |
 //! | [`commodity`] | ranges of capacity, and where their markets are |
 //! | [`listing`] | what a seller says and signs |
+//! | [`seller`], [`buyer`], [`owner`] | three machines, of which pages have two |
 
 pub mod budget;
+pub mod buyer;
 pub mod commodity;
+mod config;
 pub mod listing;
+mod message;
 pub mod money;
+#[cfg(feature = "roles")]
+pub mod owner;
 pub mod pricing;
+pub mod seller;
+mod wall;
+
+pub use config::MarketConfig;
+pub use message::{
+    Alive, Answer, COPY, Copy, Entry, Message, Outcome, Prober, Query, Sale, Take, ToBuyer, ToOwner,
+    ToSeller, UNITS, Unlisted, Wanted,
+};

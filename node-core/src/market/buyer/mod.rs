@@ -1,0 +1,290 @@
+//! The buyer (paper 002, section IV-A): finds who sells what a unit needs, at the price that the rule
+//! gives, and checks what market owners say.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `search` | one search: from market to market until there is enough |
+//! | `verify` | whether an answer is what the rule gives for what sellers signed |
+//! | `sample` | now and then: what another copy of the market says, and whether something was hidden |
+//! | `known` | markets that were used before |
+
+mod known;
+mod sample;
+mod search;
+mod verify;
+
+use super::commodity::{Kind, Market};
+use super::config::MarketConfig;
+use super::listing::Goods;
+use super::message::{Message, Take, ToBuyer, ToOwner, ToSeller, Wanted};
+use super::money::{Micro, Price};
+use super::pricing::NoDeal;
+use super::wall::Wall;
+use crate::ids::NodeId;
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::{Located, Point, RingId};
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use known::Known;
+use sample::Sample;
+use search::Search;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Until a purchase is repeated, and how often. Our choice: a dial and an answer on a slow line.
+const TAKE: Duration = Duration::from_secs(3);
+const TAKES: u8 = 3;
+
+/// Purchases at once; one more fails at once. Our choice: a large job's first wave.
+const PURCHASES: usize = 4096;
+
+#[derive(Debug)]
+pub struct Buyer {
+    config: Arc<MarketConfig>,
+    wall: Wall,
+    searches: BTreeMap<u64, Search>,
+    samples: BTreeMap<u64, Sample>,
+    purchases: BTreeMap<u64, Purchase>,
+    /// Lookups under way, and for what.
+    lookups: BTreeMap<u64, For>,
+    next: u64,
+    known: Known,
+    /// Owners of markets, for the way into the processor overlay.
+    entries: BTreeMap<Kind, Vec<Contact>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    Search(u64),
+    Sample(u64),
+}
+
+#[derive(Debug)]
+struct Purchase {
+    number: u64,
+    seller: Contact,
+    take: Take,
+    said: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// A search has waited or rested long enough.
+    Search(u64),
+    Sample(u64),
+    Take(u64),
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// The driver's wall clock, milliseconds since 1970.
+    WallClock(u64),
+    /// Who sells this? Ends with [`Event::Found`] of this number.
+    Ask {
+        number: u64,
+        wanted: Wanted,
+    },
+    /// Buy a unit that was found; ends with [`Event::Taken`] or [`Event::Gone`] of this number.
+    Take {
+        number: u64,
+        offer: Offer,
+    },
+    /// What became of [`Event::Lookup`].
+    Found {
+        number: u64,
+        found: Located,
+    },
+    NotFound {
+        number: u64,
+    },
+}
+
+/// A unit that somebody sells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub seller: Contact,
+    pub goods: Goods,
+    /// Of the listing.
+    pub number: u64,
+    /// How much of it was asked for.
+    pub capacity: u64,
+    pub price: Price,
+    pub market: Market,
+    /// Who named it, and what that one gets for it once the seller did something.
+    pub owner: NodeId,
+    pub payoff: Micro,
+}
+
+/// What is wrong with a market owner; its score falls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// Its answer is not what the rule gives for what sellers signed.
+    Wrong(&'static str),
+    /// It left out a seller that was listed there, lives, and is cheaper.
+    Omitted { seller: NodeId, cost: Price },
+    /// The ring of nodes says that the market is another's. Now and then that is a ring that moves.
+    Usurper,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Something will be sent to this node: dial it if it is not connected.
+    Reach(Contact),
+    /// Look this up; answered by [`Command::Found`] or [`Command::NotFound`].
+    Lookup {
+        number: u64,
+        ring: RingId,
+        key: Point,
+    },
+    /// Members of this ring, for lookups of who is none.
+    Know {
+        ring: RingId,
+        via: Vec<Contact>,
+    },
+    /// At most as many units as were asked for, the cheapest of each market; and why there are not
+    /// more. `hops`: messages toward the markets, lookups included. `entered`: it knew no market and
+    /// had to find the entrance first.
+    Found {
+        number: u64,
+        offers: Vec<Offer>,
+        shortage: Option<NoDeal>,
+        hops: u16,
+        entered: bool,
+    },
+    Taken {
+        number: u64,
+    },
+    /// The seller sells it no more, or is gone.
+    Gone {
+        number: u64,
+    },
+    Doubted {
+        owner: NodeId,
+        why: Doubt,
+    },
+}
+
+type Bcx<'a> = Cx<'a, Buyer>;
+
+impl Protocol for Buyer {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Bcx<'_>) {
+        match input {
+            Input::Message { from, message: Message::ToBuyer(message) } => self.message(from, message, cx),
+            Input::Timer(Timer::Search(number)) => self.late(number, cx),
+            Input::Timer(Timer::Sample(number)) => drop(self.samples.remove(&number)),
+            Input::Timer(Timer::Take(ticket)) => self.say_take(ticket, cx),
+            Input::Command(Command::WallClock(ms)) => self.wall.told(ms, cx.now),
+            Input::Command(Command::Ask { number, wanted }) => self.ask(number, wanted, cx),
+            Input::Command(Command::Take { number, offer }) => self.buy(number, &offer, cx),
+            Input::Command(Command::Found { number, found }) => match self.lookups.remove(&number) {
+                Some(For::Search(search)) => self.located(search, Some(found), cx),
+                Some(For::Sample(sample)) => self.sample_located(sample, &found, cx),
+                None => {}
+            },
+            Input::Command(Command::NotFound { number }) => match self.lookups.remove(&number) {
+                Some(For::Search(search)) => self.located(search, None, cx),
+                Some(For::Sample(sample)) => drop(self.samples.remove(&sample)),
+                None => {}
+            },
+            Input::Down(peer) => self.down(peer, cx),
+            // Nothing that the route gives a buyer, or nothing to be done.
+            Input::Message { .. } | Input::Up(_) => {}
+        }
+    }
+
+    fn check_invariants(&self) {
+        assert!(self.searches.len() <= self.config.searches, "searches under way are bounded");
+    }
+}
+
+impl Buyer {
+    pub fn new(config: impl Into<Arc<MarketConfig>>) -> Buyer {
+        Buyer {
+            config: config.into(),
+            wall: Wall::default(),
+            searches: BTreeMap::new(),
+            samples: BTreeMap::new(),
+            purchases: BTreeMap::new(),
+            lookups: BTreeMap::new(),
+            next: 0,
+            known: Known::default(),
+            entries: BTreeMap::new(),
+        }
+    }
+
+    fn message(&mut self, from: NodeId, message: ToBuyer, cx: &mut Bcx<'_>) {
+        match message {
+            ToBuyer::Answer(answer) => match self.samples.contains_key(&answer.ticket) {
+                true => self.sample_answered(from, *answer, cx),
+                false => self.answered(from, *answer, cx),
+            },
+            ToBuyer::Alive(alive) => self.sample_alive(from, *alive, cx),
+            ToBuyer::Entry { ticket, at } => self.entry(from, ticket, at, cx),
+            ToBuyer::Taken { ticket } => self.taken(from, ticket, true, cx),
+            ToBuyer::Gone { ticket } => self.taken(from, ticket, false, cx),
+        }
+    }
+
+    fn look_up(&mut self, ring: RingId, key: Point, of: For, cx: &mut Bcx<'_>) {
+        self.next += 1;
+        self.lookups.insert(self.next, of);
+        cx.emit(Event::Lookup { number: self.next, ring, key });
+    }
+
+    fn buy(&mut self, number: u64, offer: &Offer, cx: &mut Bcx<'_>) {
+        if self.purchases.len() >= PURCHASES {
+            return cx.emit(Event::Gone { number });
+        }
+        let ticket = cx.rng.u64();
+        let Offer { seller, goods, capacity, price, .. } = *offer;
+        let take = Take { ticket, kind: goods.kind, number: offer.number, units: 1, capacity, price };
+        self.purchases.insert(ticket, Purchase { number, seller, take, said: 0 });
+        self.say_take(ticket, cx);
+    }
+
+    /// Again, until the seller answers.
+    fn say_take(&mut self, ticket: u64, cx: &mut Bcx<'_>) {
+        let Some(purchase) = self.purchases.get_mut(&ticket) else { return };
+        if purchase.said >= TAKES {
+            let number = purchase.number;
+            self.purchases.remove(&ticket);
+            return cx.emit(Event::Gone { number });
+        }
+        purchase.said += 1;
+        cx.set_timer(Timer::Take(ticket), TAKE);
+        reach(&purchase.seller, cx);
+        cx.send(purchase.seller.id, Message::ToSeller(ToSeller::Take(Box::new(purchase.take))));
+    }
+
+    fn taken(&mut self, from: NodeId, ticket: u64, sold: bool, cx: &mut Bcx<'_>) {
+        let Some(purchase) = self.purchases.get(&ticket).filter(|it| it.seller.id == from) else { return };
+        let number = purchase.number;
+        self.purchases.remove(&ticket);
+        cx.cancel_timer(Timer::Take(ticket));
+        cx.emit(if sold { Event::Taken { number } } else { Event::Gone { number } });
+    }
+
+    fn down(&mut self, peer: NodeId, cx: &mut Bcx<'_>) {
+        self.known.forget(peer);
+        for entries in self.entries.values_mut() {
+            entries.retain(|contact| contact.id != peer);
+        }
+        self.asked_in_vain(peer, cx);
+    }
+}
+
+fn reach(to: &Contact, cx: &mut Bcx<'_>) {
+    if to.id != cx.me {
+        cx.emit(Event::Reach(*to));
+    }
+}
+
+fn to_owner(to: &Contact, message: ToOwner, cx: &mut Bcx<'_>) {
+    reach(to, cx);
+    cx.send(to.id, Message::ToOwner(message));
+}

@@ -1,0 +1,126 @@
+//! Samples: now and then a buyer asks another copy of the market the same, and if that one knows a
+//! better seller, asks the seller itself. Nobody is blamed on another's word.
+
+use super::super::listing::Listing;
+use super::super::message::{Alive, Answer, Message, Outcome, Prober, Query, ToOwner, ToSeller, Wanted};
+use super::super::money::Price;
+use super::known::Place;
+use super::{Bcx, Buyer, Doubt, Event, For, Timer, reach, to_owner};
+use crate::ids::NodeId;
+use crate::overlay::ring::{Located, RingId};
+use crate::time::Time;
+use std::time::Duration;
+
+/// A seller must have been listed so long before, to have been left out. Our choice: the answer was on
+/// its way meanwhile, and clocks differ.
+const SETTLED: Duration = Duration::from_secs(15);
+
+/// Samples at once. Our choice: they are worth something only now and then.
+const MOST: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Sample {
+    place: Place,
+    wanted: Wanted,
+    asked: Time,
+    /// Who was named, and the cost of the dearest.
+    named: Vec<NodeId>,
+    dearest: Option<Price>,
+    /// The copy that is asked, then the seller.
+    at: Option<NodeId>,
+}
+
+impl Sample {
+    /// Whether this one should have been named.
+    fn is_better(&self, listing: &Listing) -> bool {
+        !self.named.contains(&listing.id())
+            && self.wanted.suits(&listing.goods)
+            && self.dearest.is_none_or(|dearest| listing.goods.cost < dearest)
+    }
+}
+
+impl Buyer {
+    pub(super) fn maybe_sample(
+        &mut self,
+        place: Place,
+        wanted: Wanted,
+        named: Vec<NodeId>,
+        dearest: Option<Price>,
+        cx: &mut Bcx<'_>,
+    ) {
+        if self.samples.len() >= MOST || cx.rng.below(1000) >= self.config.samples {
+            return;
+        }
+        let ticket = cx.rng.u64();
+        let sample = Sample { place, wanted, asked: cx.now, named, dearest, at: None };
+        self.samples.insert(ticket, sample);
+        cx.set_timer(Timer::Sample(ticket), 4 * self.config.answer);
+        let key = place.market.key(self.config.scheme);
+        self.look_up(RingId::NODES, key, For::Sample(ticket), cx);
+    }
+
+    /// The ring of nodes says whose market it is, and who has copies.
+    pub(super) fn sample_located(&mut self, ticket: u64, found: &Located, cx: &mut Bcx<'_>) {
+        let Some(sample) = self.samples.get_mut(&ticket) else { return };
+        let owner = sample.place.owner.id;
+        let copies: Vec<_> = found.replicas.iter().take(self.config.copies).collect();
+        let copy = copies.get(cx.rng.below(copies.len() as u64) as usize).map(|peer| peer.contact);
+        if found.owner.id() != owner {
+            self.samples.remove(&ticket);
+            return cx.emit(Event::Doubted { owner, why: Doubt::Usurper });
+        }
+        let Some(copy) = copy else {
+            self.samples.remove(&ticket);
+            return;
+        };
+        sample.at = Some(copy.id);
+        let query = Query { ticket, market: sample.place.market, wanted: sample.wanted, copy: true };
+        to_owner(&copy, ToOwner::Query(Box::new(query)), cx);
+    }
+
+    pub(super) fn sample_answered(&mut self, from: NodeId, answer: Answer, cx: &mut Bcx<'_>) {
+        let now_ms = self.wall.now(cx.now);
+        let Some(sample) = self.samples.get_mut(&answer.ticket).filter(|it| it.at == Some(from)) else {
+            return;
+        };
+        let better = match &answer.what {
+            Outcome::Sale(sale) => sale.winners.iter().find_map(|signed| {
+                let (at, listing) = Listing::open(signed, self.config.rule, now_ms).ok()?;
+                (at == sample.place.market && sample.is_better(&listing)).then_some(listing)
+            }),
+            _ => None,
+        };
+        let Some(listing) = better else {
+            self.samples.remove(&answer.ticket);
+            return cx.cancel_timer(Timer::Sample(answer.ticket));
+        };
+        sample.at = Some(listing.id());
+        let probe = ToSeller::Probe { kind: listing.goods.kind, ticket: answer.ticket, by: Prober::Buyer };
+        reach(&listing.seller, cx);
+        cx.send(listing.id(), Message::ToSeller(probe));
+    }
+
+    /// The seller itself answers: it was there, and nobody asked it.
+    pub(super) fn sample_alive(&mut self, from: NodeId, alive: Alive, cx: &mut Bcx<'_>) {
+        let now_ms = self.wall.now(cx.now);
+        if self.samples.get(&alive.ticket).is_none_or(|sample| sample.at != Some(from)) {
+            return;
+        }
+        let Some(sample) = self.samples.remove(&alive.ticket) else { return };
+        cx.cancel_timer(Timer::Sample(alive.ticket));
+        let owner = sample.place.owner.id;
+        let listing = alive
+            .listing
+            .filter(|signed| signed.by == from)
+            .and_then(|signed| Some(Listing::open(&signed, self.config.rule, now_ms).ok()?.1));
+        let needed = cx.now.since(sample.asked) + SETTLED;
+        let listed =
+            alive.listed.is_some_and(|(at, secs)| at == owner && u64::from(secs) >= needed.as_secs());
+        // Who was asked a moment ago was perhaps named to another buyer, who came first.
+        let passed_over = !alive.probed.contains(&owner);
+        if let Some(listing) = listing.filter(|it| listed && passed_over && sample.is_better(it)) {
+            let why = Doubt::Omitted { seller: from, cost: listing.goods.cost };
+            cx.emit(Event::Doubted { owner, why });
+        }
+    }
+}

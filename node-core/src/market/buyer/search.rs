@@ -1,0 +1,288 @@
+//! One search: from market to market, upward, until there is enough, nothing is above, or time is over.
+
+use super::super::commodity::{Market, Scheme};
+use super::super::message::{Answer, Outcome, Query, ToOwner, UNITS, Wanted};
+use super::super::pricing::NoDeal;
+use super::known::Place;
+use super::verify::verify;
+use super::{Bcx, Buyer, Doubt, Event, For, Offer, Timer, to_owner};
+use crate::ids::NodeId;
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::{Located, MemberId, RingId};
+use crate::time::Time;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Until a search tries again what was in vain. Our choice: what a ring needs to move on.
+const REST: Duration = Duration::from_millis(500);
+
+/// What a market owner has beyond its own patience: the way there, with a dial, and back.
+const WAY: Duration = Duration::from_secs(2);
+
+/// Ways into the processor overlay that are remembered. Our choice: all of them dead at once is rare.
+const ENTRIES: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Search {
+    /// Units: those that are still wanted.
+    wanted: Wanted,
+    /// The lowest market that was not asked yet.
+    next: Market,
+    until: Time,
+    hops: u16,
+    entered: bool,
+    found: Vec<Offer>,
+    /// Markets that have answered.
+    asked: BTreeSet<Market>,
+    shortage: NoDeal,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    Rest,
+    /// Where is the entrance?
+    Entrance,
+    /// It was asked for markets.
+    Entry {
+        ticket: u64,
+        at: NodeId,
+    },
+    /// Where is the market?
+    Market,
+    /// The market was asked; `known` from before.
+    Query {
+        ticket: u64,
+        place: Place,
+        known: bool,
+    },
+}
+
+impl Buyer {
+    pub(super) fn ask(&mut self, number: u64, wanted: Wanted, cx: &mut Bcx<'_>) {
+        let next = Market::first(wanted.kind, wanted.capacity);
+        let full = self.searches.len() >= self.config.searches || self.searches.contains_key(&number);
+        let Some(next) = next.filter(|_| !full && wanted.units > 0) else {
+            let (offers, shortage) = (Vec::new(), Some(NoDeal::NoSeller));
+            return cx.emit(Event::Found { number, offers, shortage, hops: 0, entered: false });
+        };
+        let search = Search {
+            wanted,
+            next,
+            until: cx.now + self.config.search,
+            hops: 0,
+            entered: false,
+            found: Vec::new(),
+            asked: BTreeSet::new(),
+            shortage: NoDeal::NoSeller,
+            step: Step::Rest,
+        };
+        self.searches.insert(number, search);
+        self.go(number, cx);
+    }
+
+    /// To the next market.
+    fn go(&mut self, number: u64, cx: &mut Bcx<'_>) {
+        let Some(search) = self.searches.get_mut(&number) else { return };
+        if search.until <= cx.now {
+            return self.end(number, cx);
+        }
+        let next = search.next;
+        cx.set_timer(Timer::Search(number), search.until.since(cx.now));
+        if let Some(place) = self.known.of(next, cx.now, self.config.remember) {
+            return self.query(number, place, true, cx);
+        }
+        let single = self.config.scheme == Scheme::Single;
+        let via = self.entries.get(&next.kind).filter(|via| !via.is_empty());
+        let (ring, key) = match (single, via) {
+            (true, _) => (RingId::NODES, next.key(Scheme::Single)),
+            (false, Some(via)) => {
+                cx.emit(Event::Know { ring: next.kind.ring(), via: via.clone() });
+                (next.kind.ring(), next.member().point)
+            }
+            (false, None) => (RingId::NODES, next.kind.entrance()),
+        };
+        search.step = if single || via.is_some() { Step::Market } else { Step::Entrance };
+        self.look_up(ring, key, For::Search(number), cx);
+    }
+
+    /// A lookup has ended.
+    pub(super) fn located(&mut self, number: u64, found: Option<Located>, cx: &mut Bcx<'_>) {
+        let Some(search) = self.searches.get_mut(&number) else { return };
+        let kind = search.next.kind;
+        let Some(found) = found else {
+            // The ways in that are known lead nowhere.
+            self.entries.remove(&kind);
+            return self.rest(number, cx);
+        };
+        search.hops = search.hops.saturating_add(found.hops.into());
+        let owner = found.owner.contact;
+        match search.step {
+            Step::Entrance => {
+                let ticket = cx.rng.u64();
+                search.entered = true;
+                search.hops += u16::from(owner.id != cx.me);
+                search.step = Step::Entry { ticket, at: owner.id };
+                cx.set_timer(Timer::Search(number), self.config.probe);
+                to_owner(&owner, ToOwner::Enter { kind, ticket }, cx);
+            }
+            Step::Market if self.config.scheme == Scheme::Single => {
+                let (market, range) = (search.next, Some(found.range()));
+                let place = Place { market, from: market.index, owner, range };
+                self.known.add(place, cx.now, self.config.known);
+                self.query(number, place, false, cx);
+            }
+            Step::Market => {
+                let key = search.next.member().point;
+                let market = Market::of_member(MemberId { ring: kind.ring(), point: found.owner.point });
+                match market.filter(|_| !found.wraps(key)) {
+                    Some(market) => {
+                        let place = Place { market, from: search.next.index, owner, range: None };
+                        self.known.add(place, cx.now, self.config.known);
+                        self.query(number, place, false, cx);
+                    }
+                    // None is above: the ring goes over the top (paper 002: it must not wrap).
+                    None => self.end(number, cx),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn entry(&mut self, from: NodeId, ticket: u64, at: Vec<Contact>, cx: &mut Bcx<'_>) {
+        let waits = |search: &Search| matches!(search.step, Step::Entry { ticket: t, at } if t == ticket && at == from);
+        let Some(number) = self.searches.iter().find(|(_, search)| waits(search)).map(|(number, _)| *number)
+        else {
+            return;
+        };
+        let Some(search) = self.searches.get(&number) else { return };
+        let kind = search.next.kind;
+        if at.is_empty() {
+            return self.rest(number, cx);
+        }
+        self.entries.insert(kind, at.into_iter().take(ENTRIES).collect());
+        self.go(number, cx);
+    }
+
+    fn query(&mut self, number: u64, place: Place, known: bool, cx: &mut Bcx<'_>) {
+        let Some(search) = self.searches.get_mut(&number) else { return };
+        if search.asked.contains(&place.market) {
+            return self.onward(number, place, None, cx);
+        }
+        let ticket = cx.rng.u64();
+        let wanted = Wanted { units: search.wanted.units.min(UNITS), ..search.wanted };
+        search.hops += u16::from(place.owner.id != cx.me);
+        search.step = Step::Query { ticket, place, known };
+        cx.set_timer(Timer::Search(number), self.config.answer + WAY);
+        let query = Query { ticket, market: place.market, wanted, copy: false };
+        to_owner(&place.owner, ToOwner::Query(Box::new(query)), cx);
+    }
+
+    pub(super) fn answered(&mut self, from: NodeId, answer: Answer, cx: &mut Bcx<'_>) {
+        let at = self.searches.iter().find_map(|(number, search)| match search.step {
+            Step::Query { ticket, place, known } if ticket == answer.ticket && place.owner.id == from => {
+                Some((*number, place, known))
+            }
+            _ => None,
+        });
+        let Some((number, place, known)) = at else { return };
+        let now_ms = self.wall.now(cx.now);
+        let Some(search) = self.searches.get_mut(&number) else { return };
+        let asked = Wanted { units: search.wanted.units.min(UNITS), ..search.wanted };
+        match answer.what {
+            Outcome::NotMine | Outcome::Busy => {
+                self.known.forget(from);
+                return self.rest(number, cx);
+            }
+            Outcome::Sale(sale) => match verify(&self.config, place.market, &asked, &sale, from, now_ms) {
+                Ok(offers) => {
+                    search.wanted.units = search.wanted.units.saturating_sub(offers.len() as u16);
+                    let dearest = offers.iter().map(|offer| offer.goods.cost).max();
+                    let named = offers.iter().map(|offer| offer.seller.id).collect();
+                    search.found.extend(offers);
+                    self.maybe_sample(place, asked, named, dearest, cx);
+                }
+                Err(why) => {
+                    cx.emit(Event::Doubted { owner: from, why: Doubt::Wrong(why) });
+                }
+            },
+            Outcome::None(why) => {
+                if why != NoDeal::NoSeller {
+                    search.shortage = why;
+                }
+                self.maybe_sample(place, asked, Vec::new(), None, cx);
+            }
+        }
+        let Some(search) = self.searches.get_mut(&number) else { return };
+        search.asked.insert(place.market);
+        if known && search.wanted.units > 0 {
+            // Since it was used, a nearer market may have opened.
+            self.known.forget(from);
+            return self.go(number, cx);
+        }
+        self.onward(number, place, answer.next, cx);
+    }
+
+    /// After a market: to the next one above, unless there is enough.
+    fn onward(&mut self, number: u64, place: Place, next: Option<Market>, cx: &mut Bcx<'_>) {
+        let scheme = self.config.scheme;
+        let Some(search) = self.searches.get_mut(&number) else { return };
+        if search.wanted.units == 0 {
+            return self.end(number, cx);
+        }
+        // In the single overlay one node owns several markets in a row, and says which have sellers.
+        let its = |market: &Market| {
+            scheme == Scheme::Single && place.range.is_some_and(|range| range.contains(market.key(scheme)))
+        };
+        let next = next.filter(|next| next.kind == place.market.kind && *next > place.market && its(next));
+        if let Some(market) = next.filter(|market| market.is_valid()) {
+            search.next = market;
+            let place = Place { market, from: market.index, ..place };
+            self.known.add(place, cx.now, self.config.known);
+            return self.query(number, place, false, cx);
+        }
+        match std::iter::successors(place.market.next(), |market| market.next()).find(|market| !its(market)) {
+            Some(market) => {
+                search.next = market;
+                self.go(number, cx);
+            }
+            None => self.end(number, cx),
+        }
+    }
+
+    /// In vain; the same again after a while.
+    fn rest(&mut self, number: u64, cx: &mut Bcx<'_>) {
+        let Some(search) = self.searches.get_mut(&number) else { return };
+        search.step = Step::Rest;
+        cx.set_timer(Timer::Search(number), REST.min(search.until.since(cx.now)));
+    }
+
+    /// It has waited or rested long enough.
+    pub(super) fn late(&mut self, number: u64, cx: &mut Bcx<'_>) {
+        let Some(search) = self.searches.get(&number) else { return };
+        if let Step::Query { place, .. } = search.step {
+            self.known.forget(place.owner.id);
+        }
+        self.lookups.retain(|_, of| *of != For::Search(number));
+        self.go(number, cx);
+    }
+
+    pub(super) fn asked_in_vain(&mut self, peer: NodeId, cx: &mut Bcx<'_>) {
+        let asked = self.searches.iter().filter(|(_, search)| match search.step {
+            Step::Query { place, .. } => place.owner.id == peer,
+            Step::Entry { at, .. } => at == peer,
+            _ => false,
+        });
+        let asked: Vec<u64> = asked.map(|(number, _)| *number).collect();
+        asked.into_iter().for_each(|number| self.rest(number, cx));
+    }
+
+    fn end(&mut self, number: u64, cx: &mut Bcx<'_>) {
+        let Some(search) = self.searches.remove(&number) else { return };
+        cx.cancel_timer(Timer::Search(number));
+        self.lookups.retain(|_, of| *of != For::Search(number));
+        let Search { found: offers, hops, entered, wanted, shortage, .. } = search;
+        let shortage = (wanted.units > 0).then_some(shortage);
+        cx.emit(Event::Found { number, offers, shortage, hops, entered });
+    }
+}

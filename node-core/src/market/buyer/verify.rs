@@ -1,0 +1,78 @@
+//! Whether an answer is what the rule gives for what sellers signed. A market owner can leave sellers
+//! out, which `sample` is for; it cannot name a dearer one first, change a price, or invent anybody.
+
+use super::super::commodity::Market;
+use super::super::config::MarketConfig;
+use super::super::listing::Listing;
+use super::super::message::{Sale, Wanted};
+use super::super::pricing::{Bid, Deal};
+use super::Offer;
+use crate::ids::NodeId;
+use crate::keys::Signed;
+use std::collections::BTreeMap;
+
+/// Who stands for the highest cost, which nobody signed: its bid is the last of all.
+const HIGHEST: NodeId = NodeId([0xff; 32]);
+
+/// The units that are sold, or what is wrong.
+pub(super) fn verify(
+    config: &MarketConfig,
+    market: Market,
+    wanted: &Wanted,
+    sale: &Sale,
+    owner: NodeId,
+    now_ms: u64,
+) -> Result<Vec<Offer>, &'static str> {
+    if sale.deals.is_empty() || sale.deals.len() > usize::from(wanted.units) {
+        return Err("sells another number of units than was asked for");
+    }
+    let open = |signed: &Signed| {
+        let (at, listing) = Listing::open(signed, config.rule, now_ms).map_err(|_| "names a bad listing")?;
+        match at == market && wanted.suits(&listing.goods) {
+            true => Ok(listing),
+            false => Err("names a seller that has not what was asked for"),
+        }
+    };
+    let mut winners: BTreeMap<NodeId, (Listing, u16)> = BTreeMap::new();
+    for signed in &sale.winners {
+        let listing = open(signed)?;
+        winners.insert(listing.id(), (listing, 0));
+    }
+    let mut bids = Vec::with_capacity(sale.deals.len() + 2);
+    for deal in &sale.deals {
+        let (listing, units) = winners.get_mut(&deal.seller).ok_or("names a seller without its listing")?;
+        *units += 1;
+        bids.push(Bid { seller: deal.seller, cost: listing.goods.cost });
+    }
+    if winners.values().any(|(listing, units)| *units == 0 || *units > listing.goods.units) {
+        return Err("sells more of a seller than it has, or nothing");
+    }
+    if let Some(signed) = &sale.second {
+        let listing = open(signed)?;
+        if winners.contains_key(&listing.id()) {
+            return Err("names a winner as the second");
+        }
+        bids.push(Bid { seller: listing.id(), cost: listing.goods.cost });
+    }
+    if bids.iter().all(|bid| bid.cost < sale.highest) {
+        bids.push(Bid { seller: HIGHEST, cost: sale.highest });
+    }
+    let right = config.rule.deals(&wanted.ask(), config.delta, &bids);
+    if right.as_ref() != Ok(&sale.deals) {
+        return Err("names another seller or price than the rule gives");
+    }
+    let offer = |deal: &Deal| {
+        let (listing, _) = winners.get(&deal.seller)?;
+        Some(Offer {
+            seller: listing.seller,
+            goods: listing.goods,
+            number: listing.number,
+            capacity: wanted.capacity.max(Market::LEAST).min(listing.goods.capacity),
+            price: deal.price,
+            market,
+            owner,
+            payoff: deal.payoff,
+        })
+    };
+    Ok(sale.deals.iter().filter_map(offer).collect())
+}

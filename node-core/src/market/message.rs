@@ -1,0 +1,254 @@
+//! What market owners, sellers and buyers say to each other. One enum with a part for each
+//! addressee; the route gives each part to its machine.
+
+use super::commodity::{Kind, Market};
+use super::listing::{BadListing, Goods};
+use super::money::{Micro, Price};
+use super::pricing::{Ask, Deal, NoDeal};
+use crate::ids::NodeId;
+use crate::keys::Signed;
+use crate::node::config::Platform;
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::Range;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    ToOwner(ToOwner),
+    ToSeller(ToSeller),
+    ToBuyer(ToBuyer),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToOwner {
+    /// From a seller: it sells this. Answered by `Listed` or `Refused`.
+    List(Box<Signed>),
+    /// From a seller: what it listed there up to this number is not for sale any more.
+    Withdraw { market: Market, number: u64 },
+    /// From a seller that was probed.
+    Alive(Box<Alive>),
+    /// From a buyer. Answered by `Answer`.
+    Query(Box<Query>),
+    /// From a buyer that knows no market. Answered by `Entry`.
+    Enter { kind: Kind, ticket: u64 },
+    /// From the owner of a market to those who keep copies, or to the next owner.
+    Copy(Box<Copy>),
+    /// From the owner to who keeps a copy: how many sellers there are, and a digest of them.
+    Compare { market: Market, count: u32, digest: u64 },
+    /// All that you have of the markets whose points lie there.
+    Pull(Range),
+    /// From an owner of markets to the entrance: it is member of the processor overlay with these (a
+    /// bit each), or of none and wants to be. Answered by `Others`.
+    Here { kind: Kind, me: Contact, markets: u64 },
+    /// From the entrance: members, a few of them, first of all the one with the lowest id, and a market
+    /// of that one. If there are none: whether the addressee may be the first.
+    Others { kind: Kind, at: Vec<Contact>, lowest: Option<Market>, first: bool },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToSeller {
+    Listed {
+        kind: Kind,
+        number: u64,
+    },
+    Refused {
+        kind: Kind,
+        number: u64,
+        why: Unlisted,
+    },
+    /// Are you alive and able? Answered by [`Alive`], to the part that asks.
+    Probe {
+        kind: Kind,
+        ticket: u64,
+        by: Prober,
+    },
+    /// From a buyer: it buys. Answered by `Taken` or `Gone`.
+    Take(Box<Take>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToBuyer {
+    Answer(Box<Answer>),
+    Alive(Box<Alive>),
+    /// Owners of markets, a few of them.
+    Entry {
+        ticket: u64,
+        at: Vec<Contact>,
+    },
+    Taken {
+        ticket: u64,
+    },
+    Gone {
+        ticket: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Prober {
+    Owner,
+    Buyer,
+}
+
+/// Why something is not listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum Unlisted {
+    #[error("{0}")]
+    Bad(BadListing),
+    #[error("it was sent by another node than its seller")]
+    NotYours,
+    #[error("a listing with this number or a higher one is known")]
+    Old,
+    #[error("this node does not own the market")]
+    NotMine,
+    #[error("the market is full, and all in it are cheaper")]
+    Full,
+}
+
+/// A seller's word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alive {
+    pub ticket: u64,
+    /// What it sells now; none if nothing.
+    pub listing: Option<Signed>,
+    /// Who has it listed, and for how many seconds.
+    pub listed: Option<(NodeId, u32)>,
+    /// Market owners that have asked lately, and may have named it to somebody.
+    pub probed: Vec<NodeId>,
+}
+
+/// What a buyer wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    pub kind: Kind,
+    /// At least so much a unit: fuel a second, or bytes.
+    pub capacity: u64,
+    /// For at least so long.
+    pub minutes: u16,
+    pub memory_mib: u32,
+    /// None: any will do.
+    pub engine: Option<Platform>,
+    /// At most [`UNITS`] in one market at once.
+    pub units: u16,
+    /// What a unit uses at most: fuel, or byte-seconds.
+    pub quantity: u64,
+    /// The most that seller and market owner may cost for one unit, together.
+    pub most: Micro,
+    /// Drawn by the buyer; see [`Ask::tie`].
+    pub tie: u64,
+}
+
+/// Units of one query. Our choice: their sellers' listings are 30 KB.
+pub const UNITS: u16 = 128;
+
+impl Wanted {
+    pub(super) fn ask(&self) -> Ask {
+        Ask { units: self.units.into(), quantity: self.quantity, most: self.most, tie: self.tie }
+    }
+
+    pub(super) fn suits(&self, goods: &Goods) -> bool {
+        self.kind == goods.kind
+            && self.capacity <= goods.capacity
+            && self.minutes <= goods.minutes
+            && self.memory_mib <= goods.memory_mib
+            && self.engine.is_none_or(|engine| engine == goods.engine)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Query {
+    pub ticket: u64,
+    pub market: Market,
+    pub wanted: Wanted,
+    /// The addressee is asked for what its copy says.
+    pub copy: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    pub ticket: u64,
+    pub market: Market,
+    pub what: Outcome,
+    /// The next market above that the same node owns and that has sellers.
+    pub next: Option<Market>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    Sale(Sale),
+    None(NoDeal),
+    NotMine,
+    Busy,
+}
+
+/// Winners and second, each as it signed a moment ago.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sale {
+    /// One for each seller in `deals`.
+    pub winners: Vec<Signed>,
+    /// Whose cost is the price, or would be if it were not above the buyer's maximum.
+    pub second: Option<Signed>,
+    /// The highest cost in the market; under max-min the payoff depends on it.
+    pub highest: Price,
+    pub deals: Vec<Deal>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Take {
+    pub ticket: u64,
+    pub kind: Kind,
+    /// Of the listing that was signed.
+    pub number: u64,
+    pub units: u16,
+    pub capacity: u64,
+    pub price: Price,
+}
+
+/// Part of a market, as its owner has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copy {
+    pub market: Market,
+    /// What was there before is not any more.
+    pub whole: bool,
+    /// At most [`COPY`].
+    pub entries: Vec<Entry>,
+    pub gone: Vec<NodeId>,
+}
+
+/// Sellers in one message of copies. Our choice: half of what a message may be.
+pub const COPY: usize = 4000;
+
+/// A seller as its market knows it.
+///
+/// *Decision:* the signed text is not kept. It is 230 bytes, this is 88; and what an answer carries
+/// the seller has signed when it was probed, a moment before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    pub seller: Contact,
+    pub units: u16,
+    pub minutes: u16,
+    pub engine: Platform,
+    /// This node has seen the seller's signature.
+    #[serde(skip)]
+    pub proven: bool,
+    pub memory_mib: u32,
+    /// When it is purged, in seconds of this node's time.
+    #[serde(skip)]
+    pub until: u32,
+    pub capacity: u64,
+    pub cost: Price,
+    pub number: u64,
+}
+
+impl Entry {
+    pub fn goods(&self, kind: Kind) -> Goods {
+        Goods {
+            kind,
+            capacity: self.capacity,
+            units: self.units,
+            minutes: self.minutes,
+            cost: self.cost,
+            engine: self.engine,
+            memory_mib: self.memory_mib,
+        }
+    }
+}

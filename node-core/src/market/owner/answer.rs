@@ -1,0 +1,273 @@
+//! One answer: who would sell is asked whether it is alive and able, until winners and second are.
+//!
+//! Buyers are served in the order in which they ask: winners are held for the first as soon as it
+//! asks, however long probing takes.
+
+use super::super::commodity::{Kind, Market};
+use super::super::listing::{Goods, Listing};
+use super::super::message::{Alive, Answer, Outcome, Prober, Query, Sale, ToBuyer, ToSeller, UNITS};
+use super::super::pricing::{Bid, Deal, NoDeal};
+use super::{Ocx, Owner, Timer, fault, to_buyer};
+use crate::ids::NodeId;
+use crate::keys::Signed;
+use crate::time::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug)]
+pub(super) struct Session {
+    buyer: NodeId,
+    query: Query,
+    until: Time,
+    /// Those that answered: what they sell, and how they signed it.
+    alive: BTreeMap<NodeId, (Goods, Signed)>,
+    /// Those that were asked, and until when they may answer.
+    asked: BTreeMap<NodeId, Time>,
+    dead: BTreeSet<NodeId>,
+}
+
+/// Units of a seller that were named to a buyer.
+#[derive(Debug)]
+pub(super) struct Held {
+    ticket: u64,
+    units: u16,
+    pub until: Time,
+}
+
+/// What a session comes to.
+enum Step {
+    Over(Outcome),
+    /// These have to be asked.
+    Ask(Vec<NodeId>),
+    Wait,
+}
+
+impl Owner {
+    pub(super) fn query(&mut self, from: NodeId, query: Query, cx: &mut Ocx<'_>) {
+        let (market, wanted) = (query.market, &query.wanted);
+        let sane = market.is_valid() && market.kind == wanted.kind && (1..=UNITS).contains(&wanted.units);
+        if !sane {
+            return fault(from, "asks for what no market has", cx);
+        }
+        let its = self.sessions.values().filter(|session| session.buyer == from).count();
+        let there = match query.copy {
+            true => self.books.contains_key(&market),
+            false => self.mine.contains(&market),
+        };
+        let refused = if !there {
+            Some(Outcome::NotMine)
+        } else {
+            let busy = self.sessions.len() >= self.config.answers || its >= self.config.per_buyer;
+            busy.then_some(Outcome::Busy)
+        };
+        if let Some(what) = refused {
+            let answer = Answer { ticket: query.ticket, market, what, next: None };
+            return to_buyer(from, ToBuyer::Answer(Box::new(answer)), cx);
+        }
+        let session = Session {
+            buyer: from,
+            query,
+            until: cx.now + self.config.answer,
+            alive: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            dead: BTreeSet::new(),
+        };
+        let ticket = cx.rng.u64();
+        self.sessions.insert(ticket, session);
+        self.advance(ticket, cx);
+    }
+
+    /// Goes on with an answer: asks who has to be asked, or gives it.
+    pub(super) fn advance(&mut self, ticket: u64, cx: &mut Ocx<'_>) {
+        let Some(session) = self.sessions.get_mut(&ticket) else { return };
+        let market = session.query.market;
+        let silent = session.asked.iter().filter(|(_, until)| **until <= cx.now).map(|(seller, _)| *seller);
+        let silent: Vec<NodeId> = silent.collect();
+        for seller in &silent {
+            session.asked.remove(seller);
+            session.dead.insert(*seller);
+        }
+        if !session.query.copy {
+            silent.into_iter().for_each(|seller| self.strike(market, seller, cx));
+        }
+        match self.step(ticket, cx) {
+            Step::Over(what) => self.finish(ticket, what, cx),
+            Step::Ask(sellers) => {
+                let until = cx.now + self.config.probe;
+                for seller in sellers {
+                    let at = self.books.get(&market).and_then(|book| book.table.get(seller));
+                    let Some(contact) = at.map(|entry| entry.seller) else { continue };
+                    if let Some(session) = self.sessions.get_mut(&ticket) {
+                        session.asked.insert(seller, until);
+                    }
+                    let probe = ToSeller::Probe { kind: market.kind, ticket, by: Prober::Owner };
+                    self.send_seller(&contact, probe, cx);
+                }
+                self.wait(ticket, cx);
+            }
+            Step::Wait => self.wait(ticket, cx),
+        }
+    }
+
+    fn wait(&self, ticket: u64, cx: &mut Ocx<'_>) {
+        let Some(session) = self.sessions.get(&ticket) else { return };
+        let first = session.asked.values().min().copied().unwrap_or(session.until).min(session.until);
+        cx.set_timer(Timer::Answer(ticket), first.since(cx.now));
+    }
+
+    fn step(&mut self, ticket: u64, cx: &mut Ocx<'_>) -> Step {
+        let Some(session) = self.sessions.get(&ticket) else { return Step::Wait };
+        let late = session.until <= cx.now;
+        let (bids, deals) = self.decide(ticket, session, late, cx.now);
+        let deals = match deals {
+            Ok(deals) => deals,
+            Err(none) => {
+                self.release(session.query.market.kind, ticket);
+                return Step::Over(Outcome::None(none));
+            }
+        };
+        let mut winners: Vec<NodeId> = deals.iter().map(|deal| deal.seller).collect();
+        winners.sort_unstable();
+        winners.dedup();
+        let rest = bids.iter().filter(|bid| winners.binary_search(&bid.seller).is_err());
+        let second = rest.min_by_key(|bid| bid.cost).map(|bid| bid.seller);
+        let named = winners.iter().copied().chain(second);
+        // Who has listed anew since it answered is asked again.
+        let table = self.books.get(&session.query.market).map(|book| &book.table);
+        let stands = |seller: &NodeId| {
+            let entry = table.and_then(|table| table.get(*seller));
+            let said = session.alive.get(seller).map(|(goods, _)| *goods);
+            entry.is_some_and(|entry| said == Some(entry.goods(session.query.market.kind)))
+        };
+        let missing: Vec<NodeId> = named.filter(|seller| !stands(seller)).collect();
+        if missing.is_empty() {
+            let signed = |seller: &NodeId| session.alive.get(seller).map(|(_, signed)| signed.clone());
+            let sale = Sale {
+                winners: winners.iter().filter_map(signed).collect(),
+                second: second.and_then(|seller| signed(&seller)),
+                highest: bids.iter().map(|bid| bid.cost).max().unwrap_or_default(),
+                deals,
+            };
+            self.hold(ticket, &sale.deals, cx.now + self.config.hold);
+            return Step::Over(Outcome::Sale(sale));
+        }
+        let ask: Vec<NodeId> = missing.into_iter().filter(|it| !session.asked.contains_key(it)).collect();
+        let until = session.until + self.config.hold;
+        self.hold(ticket, &deals, until);
+        if ask.is_empty() { Step::Wait } else { Step::Ask(ask) }
+    }
+
+    /// Who would sell now. When it is `late`, only who has answered can.
+    fn decide(
+        &self,
+        ticket: u64,
+        session: &Session,
+        late: bool,
+        now: Time,
+    ) -> (Vec<Bid>, Result<Vec<Deal>, NoDeal>) {
+        let Query { market, wanted, copy, .. } = &session.query;
+        let Some(book) = self.books.get(market) else { return (Vec::new(), Err(NoDeal::NoSeller)) };
+        let free = |entry: &super::super::message::Entry| {
+            let id = entry.seller.id;
+            if session.dead.contains(&id) || late && !session.alive.contains_key(&id) {
+                return 0;
+            }
+            let held = self.held.get(&(market.kind, id)).filter(|_| !copy);
+            let others = held.into_iter().flatten().filter(|held| held.ticket != ticket && held.until > now);
+            entry.units.saturating_sub(others.map(|held| held.units).sum())
+        };
+        let bids = book.table.bids(market.kind, wanted, self.config.rule, free);
+        let deals = self.config.rule.deals(&wanted.ask(), self.config.delta, &bids);
+        (bids, deals)
+    }
+
+    /// Holds what is sold to one buyer back from the next.
+    fn hold(&mut self, ticket: u64, deals: &[Deal], until: Time) {
+        let Some(session) = self.sessions.get(&ticket) else { return };
+        let (kind, copy) = (session.query.market.kind, session.query.copy);
+        if copy {
+            return;
+        }
+        self.release(kind, ticket);
+        for deal in deals {
+            let held = self.held.entry((kind, deal.seller)).or_default();
+            match held.iter_mut().find(|held| held.ticket == ticket) {
+                Some(held) => held.units += 1,
+                None => held.push(Held { ticket, units: 1, until }),
+            }
+        }
+    }
+
+    fn release(&mut self, kind: Kind, ticket: u64) {
+        self.held.retain(|(of, _), held| {
+            if *of == kind {
+                held.retain(|held| held.ticket != ticket);
+            }
+            !held.is_empty()
+        });
+    }
+
+    fn finish(&mut self, ticket: u64, what: Outcome, cx: &mut Ocx<'_>) {
+        cx.cancel_timer(Timer::Answer(ticket));
+        let Some(session) = self.sessions.remove(&ticket) else { return };
+        let Query { ticket, market, .. } = session.query;
+        let answer = Answer { ticket, market, what, next: self.next_of_mine(market) };
+        to_buyer(session.buyer, ToBuyer::Answer(Box::new(answer)), cx);
+    }
+
+    fn next_of_mine(&self, market: Market) -> Option<Market> {
+        let after = self.books.range(market..).skip_while(|(other, _)| **other == market);
+        let same = after.take_while(|(other, _)| other.kind == market.kind);
+        let mut sells = same.filter(|(other, book)| self.mine.contains(other) && !book.table.is_empty());
+        sells.next().map(|(other, _)| *other)
+    }
+
+    /// A seller answers a probe.
+    pub(super) fn alive(&mut self, from: NodeId, alive: Alive, cx: &mut Ocx<'_>) {
+        let ticket = alive.ticket;
+        let Some(session) = self.sessions.get_mut(&ticket) else { return };
+        if session.asked.remove(&from).is_none() {
+            return;
+        }
+        let (market, copy) = (session.query.market, session.query.copy);
+        let now_ms = self.wall.now(cx.now);
+        let good = alive.listing.filter(|signed| signed.by == from).and_then(|signed| {
+            let (at, listing) = Listing::open(&signed, self.config.rule, now_ms).ok()?;
+            (at == market).then_some((signed, listing))
+        });
+        match good {
+            Some((signed, listing)) => {
+                session.alive.insert(from, (listing.goods, signed));
+                let changed = self
+                    .books
+                    .get(&market)
+                    .and_then(|book| book.table.get(from))
+                    .is_none_or(|entry| entry.goods(market.kind) != listing.goods);
+                if copy && changed {
+                    // A copy may be a second old; what it says wrongly does not count.
+                    session.dead.insert(from);
+                }
+                if !copy {
+                    self.renew(market, &listing, cx);
+                }
+            }
+            None => {
+                session.dead.insert(from);
+                if !copy {
+                    self.strike(market, from, cx);
+                }
+            }
+        }
+        self.advance(ticket, cx);
+    }
+
+    /// A peer is gone, or cannot be reached.
+    pub(super) fn probed_in_vain(&mut self, peer: NodeId, cx: &mut Ocx<'_>) {
+        let waits = self.sessions.iter_mut().filter_map(|(ticket, session)| {
+            let until = session.asked.get_mut(&peer)?;
+            *until = cx.now;
+            Some(*ticket)
+        });
+        let waits: Vec<u64> = waits.collect();
+        waits.into_iter().for_each(|ticket| self.advance(ticket, cx));
+    }
+}

@@ -1,0 +1,294 @@
+//! The owner of markets (paper 002, sections IV-A and V-A): lists sellers, purges them, and says who
+//! is the cheapest, when it has made sure that this one is alive and able.
+//!
+//! Which markets are a node's own, the ring of nodes says ([`Command::Gained`], [`Command::Lost`]);
+//! of others it may have copies.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `table` | the sellers of one market |
+//! | `list` | listings, and what is refused |
+//! | `answer` | one answer to a buyer: a machine of its own, which probes until winners and second live |
+//! | `copies` | copies at successors, and handing over |
+//! | `overlay` | the processor overlay: markets as members of a second ring, and the entrance to it |
+//! | `view` | for people and for checkers |
+
+mod answer;
+mod copies;
+mod list;
+mod overlay;
+mod table;
+mod view;
+
+pub use view::{BookView, OwnerView};
+
+use super::commodity::{Kind, Market};
+use super::config::MarketConfig;
+use super::message::{Message, ToBuyer, ToOwner, ToSeller};
+use super::wall::Wall;
+use crate::ids::NodeId;
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::{Located, MemberId, Point, Range, RingId};
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::Time;
+use answer::{Held, Session};
+use overlay::{Door, For, Stage};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use table::Table;
+
+/// How often what is over is dropped. Our choice: short beside all that ends.
+const SWEEP: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub struct Owner {
+    config: Arc<MarketConfig>,
+    wall: Wall,
+    me: Option<Contact>,
+    /// What of the ring of nodes is this node's: markets and entrances.
+    mine: BTreeSet<Market>,
+    doors: BTreeMap<Kind, Door>,
+    books: BTreeMap<Market, Book>,
+    /// Who keeps copies, in order.
+    heirs: Vec<Contact>,
+    sessions: BTreeMap<u64, Session>,
+    held: BTreeMap<(Kind, NodeId), Vec<Held>>,
+    /// When copies were sent to whom on demand; bounded.
+    pulled: Vec<(NodeId, Range, Time)>,
+    /// Lookups under way, and entrances that were asked.
+    lookups: BTreeMap<u64, For>,
+    entrances: BTreeMap<Kind, NodeId>,
+    /// How often in a row a member that the entrance named was not in this node's overlay.
+    apart: BTreeMap<Kind, u8>,
+    next_lookup: u64,
+    register: Time,
+}
+
+/// One market, or a copy of it.
+#[derive(Debug, Default)]
+struct Book {
+    table: Table,
+    /// Who sent this copy, and when it was heard last.
+    holder: Option<(NodeId, Time)>,
+    /// Sellers that the copies have not heard of, or not that they are gone.
+    changed: BTreeSet<NodeId>,
+    stage: Stage,
+    empty_since: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    Sweep,
+    /// Tell the copies what has changed.
+    Gather,
+    /// Compare the copies.
+    Compare,
+    /// A probe of this answer is late.
+    Answer(u64),
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// The driver's wall clock, milliseconds since 1970; nothing is listed before.
+    WallClock(u64),
+    /// Where others dial this node; markets join the processor overlay as this.
+    Me(Contact),
+    /// From the ring of nodes, as it says it.
+    Gained {
+        range: Range,
+        from: Option<Contact>,
+    },
+    Lost {
+        range: Range,
+        to: Option<Contact>,
+    },
+    Successors(Vec<Contact>),
+    /// What became of [`Event::Join`] and [`Event::Leave`].
+    Joined(MemberId),
+    Refused(MemberId),
+    Left(MemberId),
+    /// What became of [`Event::Lookup`].
+    Found {
+        number: u64,
+        found: Located,
+    },
+    NotFound {
+        number: u64,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Something will be sent to this node: dial it if it is not connected.
+    Reach(Contact),
+    /// Look this up; answered by [`Command::Found`] or [`Command::NotFound`].
+    Lookup { number: u64, ring: RingId, key: Point },
+    /// Take part in the processor overlay with this market, by way of these; answered by
+    /// [`Command::Joined`] or [`Command::Refused`]. By way of nobody: this node has a member there, or
+    /// is the first.
+    Join { member: MemberId, via: Vec<Contact> },
+    /// Answered by [`Command::Left`].
+    Leave(MemberId),
+    /// Others that are members there, for one that is alone.
+    Know { ring: RingId, via: Vec<Contact> },
+    /// A peer did something a correct peer does not do.
+    Fault { peer: NodeId, fault: String },
+}
+
+type Ocx<'a> = Cx<'a, Owner>;
+
+impl Protocol for Owner {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Ocx<'_>) {
+        match input {
+            Input::Message { from, message: Message::ToOwner(message) } => self.message(from, message, cx),
+            Input::Timer(Timer::Sweep) => self.sweep(cx),
+            Input::Timer(Timer::Gather) => self.tell_copies(cx),
+            Input::Timer(Timer::Compare) => self.compare(cx),
+            Input::Timer(Timer::Answer(ticket)) => self.advance(ticket, cx),
+            Input::Command(command) => self.command(command, cx),
+            Input::Down(peer) => {
+                self.unnamed(peer);
+                self.probed_in_vain(peer, cx);
+            }
+            // Nothing that the route gives a market owner, or nothing to be done.
+            Input::Message { .. } | Input::Up(_) => {}
+        }
+    }
+
+    fn check_invariants(&self) {
+        assert!(self.sessions.len() <= self.config.answers, "answers under way are bounded");
+        for (market, book) in &self.books {
+            assert!(book.table.len() <= self.config.sellers, "a market is bounded");
+            let in_order = book.table.all().windows(2).all(|two| two[0].seller.id < two[1].seller.id);
+            assert!(in_order, "a seller is once in {market:?}");
+        }
+    }
+}
+
+impl Owner {
+    pub fn new(config: impl Into<Arc<MarketConfig>>) -> Owner {
+        Owner {
+            config: config.into(),
+            wall: Wall::default(),
+            me: None,
+            mine: BTreeSet::new(),
+            doors: BTreeMap::new(),
+            books: BTreeMap::new(),
+            heirs: Vec::new(),
+            sessions: BTreeMap::new(),
+            held: BTreeMap::new(),
+            pulled: Vec::new(),
+            lookups: BTreeMap::new(),
+            entrances: BTreeMap::new(),
+            apart: BTreeMap::new(),
+            next_lookup: 0,
+            register: Time::ZERO,
+        }
+    }
+
+    fn message(&mut self, from: NodeId, message: ToOwner, cx: &mut Ocx<'_>) {
+        match message {
+            ToOwner::List(signed) => self.list(from, &signed, cx),
+            ToOwner::Withdraw { market, number } => self.withdraw(from, market, number, cx),
+            ToOwner::Alive(alive) => self.alive(from, *alive, cx),
+            ToOwner::Query(query) => self.query(from, *query, cx),
+            ToOwner::Enter { kind, ticket } => self.enter(from, kind, ticket, cx),
+            ToOwner::Copy(copy) => self.copy(from, *copy, cx),
+            ToOwner::Compare { market, count, digest } => self.compared(from, market, count, digest, cx),
+            ToOwner::Pull(range) => self.pull(from, range, cx),
+            ToOwner::Here { kind, me, markets } => self.here(from, kind, me, markets, cx),
+            ToOwner::Others { kind, at, lowest, first } => self.others(from, kind, at, lowest, first, cx),
+        }
+    }
+
+    fn command(&mut self, command: Command, cx: &mut Ocx<'_>) {
+        match command {
+            Command::WallClock(ms) => {
+                self.wall.told(ms, cx.now);
+                cx.set_timer_by(Timer::Sweep, SWEEP);
+                cx.set_timer_by(Timer::Compare, self.config.compare);
+            }
+            Command::Me(me) => self.me = Some(me),
+            Command::Gained { range, from } => self.gained(range, from, cx),
+            Command::Lost { range, to } => self.lost(range, to, cx),
+            Command::Successors(list) => self.successors(list, cx),
+            Command::Joined(member) => self.joined(member, cx),
+            Command::Refused(member) => self.refused(member, cx),
+            Command::Left(member) => self.left(member, cx),
+            Command::Found { number, found } => self.located(number, &found, cx),
+            Command::NotFound { number } => drop(self.lookups.remove(&number)),
+        }
+    }
+
+    /// Sellers that were silent, and copies whose owner is.
+    fn sweep(&mut self, cx: &mut Ocx<'_>) {
+        cx.set_timer(Timer::Sweep, SWEEP);
+        let (now, silent) = (seconds(cx.now), self.config.purge);
+        for (market, book) in &mut self.books {
+            if self.mine.contains(market) {
+                let over = book.table.purge(now);
+                if !over.is_empty() {
+                    book.changed.extend(over);
+                    cx.set_timer_by(Timer::Gather, self.config.gather);
+                }
+            } else if book.holder.is_none_or(|(_, heard)| cx.now.since(heard) > silent) {
+                book.table.clear();
+            }
+        }
+        self.held.retain(|_, held| {
+            held.retain(|held| held.until > cx.now);
+            !held.is_empty()
+        });
+        self.pulled.retain(|(_, _, at)| cx.now.since(*at) < PULLED);
+        self.keep_overlay(cx);
+        let mine = &self.mine;
+        self.books.retain(|market, book| {
+            !book.table.is_empty()
+                || !book.stage.is_out()
+                || mine.contains(market) && !book.changed.is_empty()
+        });
+    }
+
+    fn send_seller(&self, to: &Contact, message: ToSeller, cx: &mut Ocx<'_>) {
+        reach(to, cx);
+        cx.send(to.id, Message::ToSeller(message));
+    }
+}
+
+/// How long a copy that was sent on demand is not sent again. Our choice: a stranger cannot draw more
+/// than the network carries.
+const PULLED: Duration = Duration::from_secs(10);
+
+fn reach(to: &Contact, cx: &mut Ocx<'_>) {
+    if to.id != cx.me {
+        cx.emit(Event::Reach(*to));
+    }
+}
+
+fn to_owner(to: &Contact, message: ToOwner, cx: &mut Ocx<'_>) {
+    reach(to, cx);
+    cx.send(to.id, Message::ToOwner(message));
+}
+
+fn to_buyer(to: NodeId, message: ToBuyer, cx: &mut Ocx<'_>) {
+    cx.send(to, Message::ToBuyer(message));
+}
+
+fn fault(peer: NodeId, fault: &str, cx: &mut Ocx<'_>) {
+    cx.emit(Event::Fault { peer, fault: fault.to_string() });
+}
+
+/// Of this node's time.
+fn seconds(now: Time) -> u32 {
+    u32::try_from(now.0 / 1_000_000).unwrap_or(u32::MAX)
+}
+
+fn seconds_after(now: Time, wait: Duration) -> u32 {
+    seconds(now).saturating_add(wait.as_secs() as u32)
+}

@@ -1,0 +1,390 @@
+//! The seller (paper 002, sections IV-A and V-A): lists what a node has at the market for it, lists it
+//! again and again, says that it is alive, and sells.
+//!
+//! The seller is the one truth about what it has: market owners name it, and it says whether that is
+//! still for sale. What was sold is de-listed, and what is left is listed under a higher number.
+
+use super::commodity::{Kind, Market};
+use super::config::MarketConfig;
+use super::listing::{Goods, Listing};
+use super::message::{Alive, Message, Prober, Take, ToBuyer, ToOwner, ToSeller, Unlisted};
+use super::money::Price;
+use super::wall::Wall;
+use crate::ids::NodeId;
+use crate::keys::{Secret, Signed};
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::{Located, Point, RingId};
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::Time;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Until a seller that found no market tries again. Our choice: the ring mends within seconds.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Sales that are remembered, so that a repeated purchase is the same. Our choice: more than are under
+/// way at once.
+const SALES: usize = 256;
+
+/// Market owners that are remembered to have asked. Our choice: one and its copies, and the next one.
+const PROBERS: usize = 8;
+
+#[derive(Debug)]
+pub struct Seller {
+    config: Arc<MarketConfig>,
+    secret: Secret,
+    wall: Option<Wall>,
+    me: Option<Contact>,
+    stock: BTreeMap<Kind, Stock>,
+    /// The last number that was used.
+    number: u64,
+    /// Lookups under way.
+    lookups: BTreeMap<u64, Kind>,
+    next_lookup: u64,
+    sales: VecDeque<(NodeId, u64)>,
+}
+
+/// What is for sale of one kind.
+#[derive(Debug)]
+struct Stock {
+    goods: Goods,
+    /// All numbers from here on were of the same terms.
+    since: u64,
+    number: u64,
+    signed: Option<Signed>,
+    /// Where it was listed last.
+    at: Option<(Market, Contact)>,
+    /// Who has confirmed that, and since when without a break.
+    listed: Option<(NodeId, Time)>,
+    probed: Vec<(NodeId, Time)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    Relist(Kind),
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// The driver's wall clock, milliseconds since 1970; nothing is listed before.
+    WallClock(u64),
+    /// Where others dial this node; nothing is listed before.
+    Me(Contact),
+    /// This is for sale from now on, in place of all of its kind that was. No units: nothing.
+    Offer(Goods),
+    /// What became of [`Event::Lookup`].
+    Found {
+        number: u64,
+        found: Located,
+    },
+    NotFound {
+        number: u64,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Something will be sent to this node: dial it if it is not connected.
+    Reach(Contact),
+    /// Look this up; answered by [`Command::Found`] or [`Command::NotFound`].
+    Lookup {
+        number: u64,
+        ring: RingId,
+        key: Point,
+    },
+    Listed {
+        kind: Kind,
+        market: Market,
+        number: u64,
+        owner: NodeId,
+    },
+    /// It is tried again after a while all the same.
+    Unlisted {
+        kind: Kind,
+        number: u64,
+        why: Unlisted,
+    },
+    /// A part was bought. Of what can be divided, `capacity` of one unit; else so many units.
+    Sold {
+        buyer: NodeId,
+        kind: Kind,
+        number: u64,
+        units: u16,
+        capacity: u64,
+        price: Price,
+    },
+}
+
+type Scx<'a> = Cx<'a, Seller>;
+
+impl Protocol for Seller {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Scx<'_>) {
+        match input {
+            Input::Message { from, message: Message::ToSeller(message) } => self.message(from, message, cx),
+            Input::Timer(Timer::Relist(kind)) => self.list(kind, cx),
+            Input::Command(Command::WallClock(ms)) => {
+                let first = self.wall.is_none();
+                self.wall.get_or_insert_default().told(ms, cx.now);
+                if first {
+                    self.list_all(cx);
+                }
+            }
+            Input::Command(Command::Me(me)) => {
+                if self.me.replace(me) != Some(me) {
+                    self.list_all(cx);
+                }
+            }
+            Input::Command(Command::Offer(goods)) => self.offer(goods, cx),
+            Input::Command(Command::Found { number, found }) => self.found(number, &found, cx),
+            Input::Command(Command::NotFound { number }) => {
+                if let Some(kind) = self.lookups.remove(&number) {
+                    cx.set_timer(Timer::Relist(kind), AGAIN);
+                }
+            }
+            // Nothing that the route gives a seller, or nothing to be done.
+            Input::Message { .. } | Input::Up(_) | Input::Down(_) => {}
+        }
+    }
+
+    fn check_invariants(&self) {
+        for stock in self.stock.values() {
+            assert!(stock.goods.units > 0, "what is sold out is not kept");
+            assert!(stock.since <= stock.number && stock.number <= self.number, "numbers grow");
+        }
+    }
+}
+
+impl Seller {
+    /// `secret` is the node's own.
+    pub fn new(config: impl Into<Arc<MarketConfig>>, secret: Secret) -> Seller {
+        Seller {
+            config: config.into(),
+            secret,
+            wall: None,
+            me: None,
+            stock: BTreeMap::new(),
+            number: 0,
+            lookups: BTreeMap::new(),
+            next_lookup: 0,
+            sales: VecDeque::new(),
+        }
+    }
+
+    /// What is for sale of a kind, and under which number.
+    pub fn sells(&self, kind: Kind) -> Option<(Goods, u64)> {
+        self.stock.get(&kind).map(|stock| (stock.goods, stock.number))
+    }
+
+    /// Who has confirmed that it is listed.
+    pub fn listed_at(&self, kind: Kind) -> Option<NodeId> {
+        self.stock.get(&kind)?.listed.map(|(owner, _)| owner)
+    }
+
+    fn message(&mut self, from: NodeId, message: ToSeller, cx: &mut Scx<'_>) {
+        match message {
+            ToSeller::Listed { kind, number } => {
+                let stock = self.stock.get_mut(&kind);
+                let Some(stock) = stock.filter(|stock| stock.number == number && stock.is_at(from)) else {
+                    return;
+                };
+                if stock.listed.is_none_or(|(owner, _)| owner != from) {
+                    stock.listed = Some((from, cx.now));
+                }
+                if let Some((market, _)) = stock.at {
+                    cx.emit(Event::Listed { kind, market, number, owner: from });
+                }
+            }
+            ToSeller::Refused { kind, number, why } => {
+                let stock = self.stock.get_mut(&kind);
+                let Some(stock) = stock.filter(|stock| stock.number == number && stock.is_at(from)) else {
+                    return;
+                };
+                stock.listed = None;
+                if why == Unlisted::NotMine {
+                    cx.set_timer(Timer::Relist(kind), AGAIN);
+                }
+                cx.emit(Event::Unlisted { kind, number, why });
+            }
+            ToSeller::Probe { kind, ticket, by } => self.probe(from, kind, ticket, by, cx),
+            ToSeller::Take(take) => self.take(from, *take, cx),
+        }
+    }
+
+    fn list_all(&mut self, cx: &mut Scx<'_>) {
+        let kinds: Vec<Kind> = self.stock.keys().copied().collect();
+        kinds.into_iter().for_each(|kind| self.list(kind, cx));
+    }
+
+    fn offer(&mut self, goods: Goods, cx: &mut Scx<'_>) {
+        let kind = goods.kind;
+        if goods.units == 0 || goods.market().is_none() {
+            return self.close(kind, cx);
+        }
+        let number = self.next_number(cx.now);
+        let at = self.stock.remove(&kind).and_then(|old| old.at);
+        let stock =
+            Stock { goods, since: number, number, signed: None, at, listed: None, probed: Vec::new() };
+        self.stock.insert(kind, stock);
+        self.list(kind, cx);
+    }
+
+    /// Nothing of this kind is for sale any more.
+    fn close(&mut self, kind: Kind, cx: &mut Scx<'_>) {
+        cx.cancel_timer(Timer::Relist(kind));
+        if let Some(Stock { at: Some((market, owner)), number, .. }) = self.stock.remove(&kind) {
+            to_owner(&owner, ToOwner::Withdraw { market, number }, cx);
+        }
+    }
+
+    /// Also after a restart, as far as the wall clock grows.
+    fn next_number(&mut self, now: Time) -> u64 {
+        let wall = self.wall.map_or(0, |wall| wall.now(now));
+        self.number = self.number.saturating_add(1).max(wall);
+        self.number
+    }
+
+    /// Lists under a new number, wherever the market is now.
+    fn list(&mut self, kind: Kind, cx: &mut Scx<'_>) {
+        let Some(market) = self.sign(kind, cx) else { return };
+        let Some(stock) = self.stock.get_mut(&kind) else { return };
+        if let Some((old, owner)) = stock.at.filter(|(old, _)| *old != market) {
+            stock.at = None;
+            stock.listed = None;
+            to_owner(&owner, ToOwner::Withdraw { market: old, number: stock.number }, cx);
+        }
+        self.lookups.retain(|_, of| *of != kind);
+        self.next_lookup += 1;
+        self.lookups.insert(self.next_lookup, kind);
+        let key = market.key(self.config.scheme);
+        cx.emit(Event::Lookup { number: self.next_lookup, ring: RingId::NODES, key });
+        // Not all at once.
+        let relist = self.config.relist;
+        let early = cx.rng.below(relist.as_micros() as u64 / 10);
+        cx.set_timer(Timer::Relist(kind), relist - Duration::from_micros(early));
+    }
+
+    fn sign(&mut self, kind: Kind, cx: &mut Scx<'_>) -> Option<Market> {
+        let (wall, seller) = (self.wall?, self.me?);
+        let number = self.next_number(cx.now);
+        let stock = self.stock.get_mut(&kind)?;
+        let expires_ms = wall.now(cx.now) + self.config.purge.as_millis() as u64;
+        stock.number = number;
+        stock.signed = Some(Listing { seller, goods: stock.goods, number, expires_ms }.sign(&self.secret));
+        stock.goods.market()
+    }
+
+    fn found(&mut self, number: u64, found: &Located, cx: &mut Scx<'_>) {
+        let Some(kind) = self.lookups.remove(&number) else { return };
+        let owner = found.owner.contact;
+        let Some(stock) = self.stock.get_mut(&kind) else { return };
+        let Some(market) = stock.goods.market() else { return };
+        if !stock.is_at(owner.id) {
+            stock.listed = None;
+        }
+        stock.at = Some((market, owner));
+        stock.say(cx);
+    }
+
+    /// Whether it is for sale, and what else is known of it.
+    fn probe(&mut self, from: NodeId, kind: Kind, ticket: u64, by: Prober, cx: &mut Scx<'_>) {
+        // A buyer that was told of another seller meanwhile asks a little later.
+        let hold = 3 * self.config.hold;
+        let mut alive = Alive { ticket, listing: None, listed: None, probed: Vec::new() };
+        if let Some(stock) = self.stock.get_mut(&kind) {
+            stock.probed.retain(|(_, at)| cx.now.since(*at) < hold);
+            alive.listing = stock.signed.clone();
+            alive.listed = stock.listed.map(|(owner, at)| (owner, cx.now.since(at).as_secs() as u32));
+            alive.probed = stock.probed.iter().map(|(who, _)| *who).collect();
+            if by == Prober::Owner {
+                stock.probed.retain(|(who, _)| *who != from);
+                if stock.probed.len() >= PROBERS {
+                    stock.probed.remove(0);
+                }
+                stock.probed.push((from, cx.now));
+            }
+        }
+        let alive = Box::new(alive);
+        let answer = match by {
+            Prober::Owner => Message::ToOwner(ToOwner::Alive(alive)),
+            Prober::Buyer => Message::ToBuyer(ToBuyer::Alive(alive)),
+        };
+        cx.send(from, answer);
+    }
+
+    /// Sells, if it has not done so: no unit is sold twice, under whatever number.
+    fn take(&mut self, from: NodeId, take: Take, cx: &mut Scx<'_>) {
+        let Take { ticket, kind, number, units, capacity, price } = take;
+        if self.sales.contains(&(from, ticket)) {
+            return cx.send(from, Message::ToBuyer(ToBuyer::Taken { ticket }));
+        }
+        let stock = self.stock.get_mut(&kind).filter(|stock| {
+            (stock.since..=stock.number).contains(&number)
+                && (1..=stock.goods.units).contains(&units)
+                && (1..=stock.goods.capacity).contains(&capacity)
+                && price >= stock.goods.cost
+        });
+        let Some(stock) = stock else {
+            return cx.send(from, Message::ToBuyer(ToBuyer::Gone { ticket }));
+        };
+        let left = match kind.divides() {
+            true => Goods { capacity: stock.goods.capacity - capacity, ..stock.goods },
+            false => Goods { units: stock.goods.units - units, ..stock.goods },
+        };
+        stock.goods = left;
+        if self.sales.len() >= SALES {
+            self.sales.pop_front();
+        }
+        self.sales.push_back((from, ticket));
+        cx.send(from, Message::ToBuyer(ToBuyer::Taken { ticket }));
+        cx.emit(Event::Sold { buyer: from, kind, number, units, capacity, price });
+        if left.units == 0 || left.market().is_none() {
+            return self.close(kind, cx);
+        }
+        let same = stock.at.is_some_and(|(market, _)| Some(market) == left.market());
+        if !same {
+            return self.list_anew(kind, cx);
+        }
+        if self.sign(kind, cx).is_some()
+            && let Some(stock) = self.stock.get_mut(&kind)
+        {
+            // Smaller ones are other terms.
+            if kind.divides() {
+                stock.since = stock.number;
+            }
+            stock.say(cx);
+        }
+    }
+
+    fn list_anew(&mut self, kind: Kind, cx: &mut Scx<'_>) {
+        self.list(kind, cx);
+        if let Some(stock) = self.stock.get_mut(&kind) {
+            stock.since = stock.number;
+        }
+    }
+}
+
+impl Stock {
+    fn is_at(&self, owner: NodeId) -> bool {
+        self.at.is_some_and(|(_, at)| at.id == owner)
+    }
+
+    /// Sends the listing to where the market is.
+    fn say(&self, cx: &mut Scx<'_>) {
+        if let (Some((_, owner)), Some(signed)) = (&self.at, &self.signed) {
+            to_owner(owner, ToOwner::List(Box::new(signed.clone())), cx);
+        }
+    }
+}
+
+fn to_owner(to: &Contact, message: ToOwner, cx: &mut Scx<'_>) {
+    if to.id != cx.me {
+        cx.emit(Event::Reach(*to));
+    }
+    cx.send(to.id, Message::ToOwner(message));
+}
