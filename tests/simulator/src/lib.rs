@@ -10,7 +10,7 @@
 //! | [`world`] | the nodes, their links, and what happens next |
 //! | [`network`] | how long a frame takes and what befalls it |
 //! | [`disk`], [`engine`] | storage that forgets, engines that take their time |
-//! | [`ring`] | rings of machines without the node around them |
+//! | [`ring`], [`market`] | rings of machines without the node around them, and markets on them |
 //! | [`scenario`] | what a run is about, as TOML |
 //! | [`experiment`] | runs of a scenario: growing a network, asking it, hurting it |
 //! | [`report`] | rows, tables, JSON, pictures, baselines |
@@ -18,6 +18,7 @@
 pub mod disk;
 pub mod engine;
 pub mod experiment;
+pub mod market;
 pub mod meter;
 pub mod network;
 pub mod queue;

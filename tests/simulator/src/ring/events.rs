@@ -1,13 +1,14 @@
 //! What happens next: inputs arrive, timers fire, dials end, and what machines send goes its way.
 
-use super::{At, Rings, What, pair};
-use node_core::overlay::ring::{Event, Failure, Located, Message, Ring};
+use super::{Above, At, Heard, Says, Stack, What, pair};
+use node_core::NodeId;
+use node_core::overlay::ring::{Event, Failure, Located, Ring};
 use node_core::protocol::{Effect, Input, InputOf};
 use node_core::time::Time;
 use std::cmp::Reverse;
 use std::time::Duration;
 
-impl Rings {
+impl<X: Above> Stack<X> {
     pub(super) fn one(&mut self) -> Option<u32> {
         let Reverse(At(time, _, what)) = self.heap.pop()?;
         self.now = time;
@@ -15,18 +16,24 @@ impl Rings {
         self.trace.number(time.0);
         match what {
             What::Call(token) => return Some(token),
-            What::Input(to, input) => {
-                if let Input::Down(peer) = &*input {
-                    let peer = self.ids[peer];
-                    if !self.is_there(peer) {
-                        self.links.remove(&pair(to, peer));
-                    } else if self.links.contains(&pair(to, peer)) {
-                        // Connected again before it was noticed.
-                        return None;
+            What::Message(to, from, says) => {
+                if !self.nodes[to].frozen {
+                    match *says {
+                        Says::Ring(message) => self.step(to, Input::Message { from, message }),
+                        Says::Above(message) => self.heard(to, Heard::Message(from, message)),
                     }
                 }
+            }
+            What::Down(to, id) => {
+                let peer = self.ids[&id];
+                if !self.is_there(peer) {
+                    self.links.remove(&pair(to, peer));
+                } else if self.links.contains(&pair(to, peer)) {
+                    // Connected again before it was noticed.
+                    return None;
+                }
                 if !self.nodes[to].frozen {
-                    self.step(to, *input);
+                    self.down(to, id);
                 }
             }
             What::Wake(n) => {
@@ -39,6 +46,9 @@ impl Rings {
                 while let Some(timer) = self.nodes[n].machine.as_mut().and_then(|m| m.due(time)) {
                     self.step(n, Input::Timer(timer));
                 }
+                if self.lives(n) {
+                    X::fire(self, n);
+                }
                 self.arm(n);
             }
             What::Dialled(from, to) => {
@@ -48,12 +58,14 @@ impl Rings {
                 }
                 let (a, b) = (self.nodes[from].contact.id, self.nodes[to].contact.id);
                 if !self.is_there(to) {
-                    self.step(from, Input::Down(b));
+                    self.down(from, b);
                     return None;
                 }
                 if self.links.insert(pair(from, to)) {
-                    self.step(from, Input::Up(b));
-                    self.step(to, Input::Up(a));
+                    for (n, peer) in [(from, b), (to, a)] {
+                        self.step(n, Input::Up(peer));
+                        self.heard(n, Heard::Up(peer));
+                    }
                 }
                 for message in waiting {
                     self.transmit(from, to, message);
@@ -69,11 +81,23 @@ impl Rings {
         None
     }
 
+    fn down(&mut self, n: usize, peer: NodeId) {
+        self.step(n, Input::Down(peer));
+        self.heard(n, Heard::Down(peer));
+    }
+
+    fn heard(&mut self, n: usize, heard: Heard<X::Message>) {
+        if self.lives(n) {
+            X::handle(self, n, heard);
+            self.arm(n);
+        }
+    }
+
     pub(super) fn is_there(&self, n: usize) -> bool {
         (self.nodes[n].machine.is_some() || self.nodes[n].lie.is_some()) && !self.nodes[n].frozen
     }
 
-    pub(super) fn push(&mut self, after: Duration, what: What) {
+    pub(super) fn push(&mut self, after: Duration, what: What<X::Message>) {
         self.number += 1;
         self.heap.push(Reverse(At(self.now + after, self.number, what)));
     }
@@ -94,7 +118,7 @@ impl Rings {
             match effect {
                 Effect::Send { to, message } => {
                     if let Some(to) = self.find(to) {
-                        self.send(n, to, message);
+                        self.send(n, to, Says::Ring(message));
                     }
                 }
                 Effect::Emit(event) => self.emitted(n, event),
@@ -128,6 +152,7 @@ impl Rings {
             Event::Failed { number, why } => self.ended(*number, Err(*why)),
             _ => {}
         }
+        X::told(self, n, &event);
         if self.listen {
             self.events.push((n, event));
         }
@@ -152,9 +177,10 @@ impl Rings {
         }
     }
 
-    pub(super) fn arm(&mut self, n: usize) {
+    pub(crate) fn arm(&mut self, n: usize) {
         let node = &mut self.nodes[n];
-        let Some(at) = node.machine.as_ref().and_then(|m| m.deadline()) else { return };
+        let Some(machine) = &node.machine else { return };
+        let Some(at) = machine.deadline().into_iter().chain(node.above.deadline()).min() else { return };
         if node.wake.is_none_or(|old| at < old) {
             node.wake = Some(at);
             let after = at.since(self.now);
@@ -162,7 +188,7 @@ impl Rings {
         }
     }
 
-    pub(super) fn dial(&mut self, from: usize, to: usize) {
+    pub(crate) fn dial(&mut self, from: usize, to: usize) {
         if from == to || self.links.contains(&pair(from, to)) || self.dialling.contains_key(&(from, to)) {
             return;
         }
@@ -174,11 +200,15 @@ impl Rings {
         self.push(wait, What::Dialled(from, to));
     }
 
-    pub(super) fn send(&mut self, from: usize, to: usize, message: Message) {
+    pub(super) fn send(&mut self, from: usize, to: usize, message: Says<X::Message>) {
         if from != to {
             self.messages += 1;
             if self.weigh {
-                let bytes = rmp_serde::to_vec(&message).map_or(0, |bytes| bytes.len());
+                let bytes = match &message {
+                    Says::Ring(message) => rmp_serde::to_vec(message),
+                    Says::Above(message) => rmp_serde::to_vec(message),
+                };
+                let bytes = bytes.map_or(0, |bytes| bytes.len());
                 self.bytes += bytes as u64;
                 self.longest = self.longest.max(bytes);
             }
@@ -194,9 +224,9 @@ impl Rings {
         self.transmit(from, to, message);
     }
 
-    pub(super) fn transmit(&mut self, from: usize, to: usize, message: Message) {
+    pub(super) fn transmit(&mut self, from: usize, to: usize, message: Says<X::Message>) {
         let id = self.nodes[from].contact.id;
-        let input = |message| What::Input(to, Box::new(Input::Message { from: id, message }));
+        let input = |message| What::Message(to, id, Box::new(message));
         if from == to {
             return self.push(Duration::ZERO, input(message));
         }

@@ -1,7 +1,8 @@
 //! Rings of machines without the node around them: a heap of events, one seed.
 //!
 //! Each [`Ring`] has the connections and delays that a node would give it. Used by the core's own
-//! stories and by the experiment that measures lookups.
+//! stories and by the experiment that measures lookups. [`Rings`] has nothing else in it; other
+//! machines may stand on the ring ([`Above`]), as markets do.
 
 mod events;
 
@@ -14,7 +15,7 @@ use node_core::overlay::ring::{
     Command, Event, Failure, Located, MemberId, Message, Mode, Peer, Point, Ring, RingConfig, RingId,
     RingView,
 };
-use node_core::protocol::{Input, InputOf, Machine, Rng as NodeRng};
+use node_core::protocol::{Input, Machine, Rng as NodeRng};
 use node_core::time::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -79,21 +80,73 @@ impl Asked {
     }
 }
 
-pub struct Place {
+/// What stands on the ring in each node.
+pub trait Above: Sized {
+    type Message: Clone + serde::Serialize;
+    /// What all nodes have in common.
+    type Shared: Default;
+
+    /// The `n`-th node, and its id.
+    fn place(seed: [u8; 32], n: usize) -> (NodeId, Self);
+    /// Its process begins anew.
+    fn start(stack: &mut Stack<Self>, n: usize);
+    fn handle(stack: &mut Stack<Self>, n: usize, heard: Heard<Self::Message>);
+    /// The node's ring says something.
+    fn told(stack: &mut Stack<Self>, n: usize, event: &Event);
+    /// Timers that are due.
+    fn fire(stack: &mut Stack<Self>, n: usize);
+    fn deadline(&self) -> Option<Time>;
+}
+
+pub enum Heard<M> {
+    Message(NodeId, M),
+    Up(NodeId),
+    Down(NodeId),
+}
+
+/// Nothing.
+impl Above for () {
+    type Message = ();
+    type Shared = ();
+
+    fn place(mut seed: [u8; 32], n: usize) -> (NodeId, ()) {
+        seed[24..].copy_from_slice(&(n as u64).to_be_bytes());
+        (NodeId(seed), ())
+    }
+    fn start(_: &mut Rings, _: usize) {}
+    fn handle(_: &mut Rings, _: usize, _: Heard<()>) {}
+    fn told(_: &mut Rings, _: usize, _: &Event) {}
+    fn fire(_: &mut Rings, _: usize) {}
+    fn deadline(&self) -> Option<Time> {
+        None
+    }
+}
+
+pub struct Place<X: Above> {
     pub contact: Contact,
     pub machine: Option<Machine<Ring>>,
+    pub above: X,
     wake: Option<Time>,
     /// Nothing reaches it and its timers wait.
     frozen: bool,
     /// It has no machine, and says this to whatever is said to it.
-    lie: Option<Lie>,
+    lie: Option<Lie<X>>,
 }
 
 /// What a hostile node does when somebody (the third) says something to it (the second).
-pub type Lie = fn(&mut Rings, usize, usize, &Message);
+pub type Lie<X = ()> = fn(&mut Stack<X>, usize, usize, &Message);
 
-enum What {
-    Input(usize, Box<InputOf<Ring>>),
+/// What is on its way between two nodes.
+#[derive(Clone)]
+enum Says<M> {
+    Ring(Message),
+    Above(M),
+}
+
+enum What<M> {
+    Message(usize, NodeId, Box<Says<M>>),
+    /// It hears that a peer is gone.
+    Down(usize, NodeId),
     Wake(usize),
     /// The dialling of the second by the first ends.
     Dialled(usize, usize),
@@ -101,29 +154,33 @@ enum What {
     Call(u32),
 }
 
-struct At(Time, u64, What);
+struct At<M>(Time, u64, What<M>);
 
-impl PartialEq for At {
+impl<M> PartialEq for At<M> {
     fn eq(&self, other: &Self) -> bool {
         (self.0, self.1) == (other.0, other.1)
     }
 }
-impl Eq for At {}
-impl PartialOrd for At {
+impl<M> Eq for At<M> {}
+impl<M> PartialOrd for At<M> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for At {
+impl<M> Ord for At<M> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.0, self.1).cmp(&(other.0, other.1))
     }
 }
 
-pub struct Rings {
+/// Rings alone.
+pub type Rings = Stack<()>;
+
+pub struct Stack<X: Above> {
     /// Of this life; failures name it.
     pub seed: u64,
-    pub nodes: Vec<Place>,
+    pub nodes: Vec<Place<X>>,
+    pub shared: X::Shared,
     pub now: Time,
     pub conditions: Conditions,
     pub rng: Rng,
@@ -147,19 +204,20 @@ pub struct Rings {
     /// Members that own something.
     owners: BTreeMap<MemberId, usize>,
     open: BTreeSet<u64>,
-    heap: BinaryHeap<Reverse<At>>,
+    heap: BinaryHeap<Reverse<At<X::Message>>>,
     number: u64,
     asked: u64,
     links: BTreeSet<(usize, usize)>,
-    dialling: BTreeMap<(usize, usize), Vec<Message>>,
+    dialling: BTreeMap<(usize, usize), Vec<Says<X::Message>>>,
     last: BTreeMap<(usize, usize), Time>,
 }
 
-impl Rings {
-    pub fn new(seed: u64, config: RingConfig) -> Rings {
-        Rings {
+impl<X: Above> Stack<X> {
+    pub fn new(seed: u64, config: RingConfig) -> Self {
+        Stack {
             seed,
             nodes: Vec::new(),
+            shared: X::Shared::default(),
             now: Time(1_000_000),
             conditions: Conditions::default(),
             rng: Rng::fork(seed, 200),
@@ -187,30 +245,36 @@ impl Rings {
     }
 
     /// A ring of so many nodes, a few joining at a time, quiet.
-    pub fn grown(seed: u64, config: RingConfig, count: usize) -> Rings {
-        let mut rings = Rings::new(seed, config);
+    pub fn grown(seed: u64, config: RingConfig, count: usize) -> Self {
+        let mut rings = Self::new(seed, config);
         rings.grow(count, 200);
         rings.settle(120 * SECOND);
         rings
     }
 
     /// A ring of so many nodes as it is at rest; nobody beats in it.
-    pub fn at_rest(seed: u64, config: RingConfig, count: usize) -> Rings {
-        let mut rings = Rings::new(seed, config);
+    pub fn at_rest(seed: u64, config: RingConfig, count: usize) -> Self {
+        let mut rings = Self::new(seed, config);
+        rings.rest(count);
+        rings
+    }
+
+    /// So many nodes, all at once, as they are in a ring at rest.
+    pub fn rest(&mut self, count: usize) {
         for _ in 0..count {
-            rings.place();
+            self.place();
         }
-        let peer = |place: &Place| Peer { point: Point::of_node(place.contact.id), contact: place.contact };
-        let mut all: Vec<Peer> = rings.nodes.iter().map(peer).collect();
+        let peer =
+            |place: &Place<X>| Peer { point: Point::of_node(place.contact.id), contact: place.contact };
+        let mut all: Vec<Peer> = self.nodes.iter().map(peer).collect();
         all.sort_unstable();
         for (at, peer) in all.iter().enumerate() {
-            let ring = Ring::at_rest(rings.config.clone(), &all, at, RingId::NODES);
-            let node = rings.ids[&peer.id()];
-            let seed = rings.rng.seed();
-            rings.nodes[node].machine = Some(Machine::new(ring, NodeRng::from_seed(seed)));
-            rings.owners.insert(MemberId { ring: RingId::NODES, point: peer.point }, node);
+            let ring = Ring::at_rest(self.config.clone(), &all, at, RingId::NODES);
+            let node = self.ids[&peer.id()];
+            let seed = self.rng.seed();
+            self.nodes[node].machine = Some(Machine::new(ring, NodeRng::from_seed(seed)));
+            self.owners.insert(MemberId { ring: RingId::NODES, point: peer.point }, node);
         }
-        rings
     }
 
     /// More nodes, at most so many a second, and no more at once than there are.
@@ -225,12 +289,11 @@ impl Rings {
     /// A node that is connected to nobody and in no ring.
     pub fn place(&mut self) -> usize {
         let n = self.nodes.len();
-        let mut id = self.rng.seed();
-        id[24..].copy_from_slice(&(n as u64).to_be_bytes());
+        let (id, above) = X::place(self.rng.seed(), n);
         let ip = Ip::from(std::net::IpAddr::from((self.rng.u64() as u32).to_be_bytes()));
-        let contact = Contact { ip, id: NodeId(id), port: 4001 };
+        let contact = Contact { ip, id, port: 4001 };
         self.ids.insert(contact.id, n);
-        self.nodes.push(Place { contact, machine: None, wake: None, frozen: false, lie: None });
+        self.nodes.push(Place { contact, machine: None, above, wake: None, frozen: false, lie: None });
         self.start(n);
         n
     }
@@ -243,10 +306,11 @@ impl Rings {
         self.nodes[n].wake = None;
         self.nodes[n].frozen = false;
         self.nodes[n].lie = None;
+        X::start(self, n);
     }
 
     /// From here on it says what it likes. Its connections and its place stay.
-    pub fn corrupt(&mut self, n: usize, lie: Lie) {
+    pub fn corrupt(&mut self, n: usize, lie: Lie<X>) {
         self.nodes[n].machine = None;
         self.nodes[n].lie = Some(lie);
     }
@@ -329,7 +393,12 @@ impl Rings {
 
     /// One message, as if that node had sent it.
     pub fn say(&mut self, from: usize, to: usize, message: Message) {
-        self.send(from, to, message);
+        self.send(from, to, Says::Ring(message));
+    }
+
+    /// What stands above says something.
+    pub fn say_above(&mut self, from: usize, to: usize, message: X::Message) {
+        self.send(from, to, Says::Above(message));
     }
 
     /// Lets a node look a key up; returns the lookup's number.
@@ -380,7 +449,7 @@ impl Rings {
             // What was broken off meanwhile, it hears of now.
             self.links.remove(&pair(n, peer));
             let id = self.nodes[peer].contact.id;
-            self.push(Duration::ZERO, What::Input(n, Box::new(Input::Down(id))));
+            self.push(Duration::ZERO, What::Down(n, id));
         }
         self.nodes[n].wake = None;
         self.arm(n);
@@ -392,9 +461,13 @@ impl Rings {
             for (at, other) in [(a, b), (b, a)] {
                 let after = self.draw(self.conditions.latency);
                 let id = self.nodes[other].contact.id;
-                self.push(after, What::Input(at, Box::new(Input::Down(id))));
+                self.push(after, What::Down(at, id));
             }
         }
+    }
+
+    pub fn is_frozen(&self, n: usize) -> bool {
+        self.nodes[n].frozen
     }
 
     pub fn links(&self) -> usize {
@@ -410,7 +483,7 @@ impl Rings {
         let range = if self.lives(gone) { self.conditions.keepalive } else { self.conditions.notice };
         let after = self.draw(range);
         let id = self.nodes[gone].contact.id;
-        self.push(after, What::Input(at, Box::new(Input::Down(id))));
+        self.push(after, What::Down(at, id));
     }
 
     fn draw(&mut self, (low, high): (u64, u64)) -> Duration {
