@@ -3,6 +3,7 @@
 mod ask;
 mod churn;
 mod discovery;
+mod market;
 mod ring;
 mod session;
 mod stage;
@@ -47,6 +48,9 @@ pub fn run(scenario: &Scenario, seed: u64, watch: &mut dyn Watch) -> Report {
     }
     if let Some(part) = &scenario.ring {
         ring::run(scenario, part, &mut report, watch);
+    }
+    if let Some(part) = &scenario.market {
+        market::run(scenario, part, &mut report, watch);
     }
     let took = watch.seconds() - start;
     if took > 0.0 {

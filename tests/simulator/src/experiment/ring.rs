@@ -44,7 +44,7 @@ pub(super) fn run(scenario: &Scenario, part: &RingPart, report: &mut Report, wat
     }
 }
 
-fn conditions(scenario: &Scenario) -> Conditions {
+pub(super) fn conditions(scenario: &Scenario) -> Conditions {
     let (network, defaults) = (scenario.network(), Conditions::default());
     let millis = |(low, high): (u64, u64)| (low / 1000, high / 1000);
     let latency = match network.latency {

@@ -22,7 +22,10 @@ pub struct Baseline {
 const LEAST: f64 = 0.02;
 
 /// What a row is about; everything else is a result.
-const NAMES: &[&str] = &["way", "asked", "activity", "m", "where", "fault", "nodes", "keys", "sessions"];
+const NAMES: &[&str] = &[
+    "way", "asked", "activity", "m", "where", "fault", "nodes", "keys", "sessions", "sellers", "scheme",
+    "spread",
+];
 
 impl Baseline {
     pub fn read(text: &str) -> Result<Baseline, String> {

@@ -33,6 +33,7 @@ pub struct Scenario {
     pub traffic: Option<Traffic>,
     pub churn: Option<Churn>,
     pub ring: Option<RingPart>,
+    pub market: Option<MarketPart>,
 }
 
 fn one_seed() -> Vec<u64> {
@@ -283,6 +284,27 @@ pub struct RingSessions {
     pub lookups_per_s: Int<1, 100_000>,
 }
 
+/// Searches for sellers, in both schemes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MarketPart {
+    /// Sizes up to the scenario's number of nodes; every node sells.
+    pub sellers: Vec<Int<2, 1_000_000>>,
+    /// Buyers, each of which searches three times; of no meaning with sessions.
+    pub searches: Int<1, 10_000_000>,
+    /// Of all slots, so many are busy with what buyers bought.
+    pub busy: Share,
+    pub sessions: Option<MarketSessions>,
+}
+
+/// While nodes come and go.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MarketSessions {
+    pub session: Session,
+    pub for_min: Time,
+}
+
 /// One line of a trace.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -312,10 +334,15 @@ impl Scenario {
 
     fn check(&self, text: &str) -> Result<(), String> {
         let at = |span: Span<usize>| text[..span.start.min(text.len())].lines().count().max(1);
-        let parts =
-            [self.discovery.is_some(), self.traffic.is_some(), self.churn.is_some(), self.ring.is_some()];
+        let parts = [
+            self.discovery.is_some(),
+            self.traffic.is_some(),
+            self.churn.is_some(),
+            self.ring.is_some(),
+            self.market.is_some(),
+        ];
         if parts.iter().filter(|part| **part).count() != 1 {
-            return Err("a scenario has one of [discovery], [traffic], [churn] and [ring]".into());
+            return Err("a scenario has one of [discovery], [traffic], [churn], [ring] and [market]".into());
         }
         if self.seeds.is_empty() {
             return Err("seeds: at least one is needed".into());
@@ -341,7 +368,10 @@ impl Scenario {
         }
         let sessions = self.population.iter().filter_map(|kind| kind.session.as_ref());
         let of_ring = self.ring.iter().filter_map(|ring| ring.sessions.as_ref());
-        for session in sessions.chain(of_ring.map(|sessions| &sessions.session)) {
+        let of_market = self.market.iter().filter_map(|market| market.sessions.as_ref());
+        let others =
+            of_ring.map(|sessions| &sessions.session).chain(of_market.map(|sessions| &sessions.session));
+        for session in sessions.chain(others) {
             if let Some(shape) = session.shape.as_ref()
                 && !(0.1..=10.0).contains(shape.get_ref())
             {
