@@ -122,3 +122,20 @@ fn who_is_alone_joins_the_ring_of_whoever_it_comes_to_know() {
     rings.settle(60 * SECOND);
     everybody_looks_up(&mut rings, 1, Mode::Iterative);
 }
+
+/// Each is all that the other knows.
+#[test]
+fn two_that_leave_at_once_are_both_gone() {
+    for seed in 0..20 {
+        let mut rings = Rings::grown(seed, small(), 2);
+        rings.listen = true;
+        for n in 0..2 {
+            let member = rings.member(n);
+            rings.command(n, Command::Leave(member));
+        }
+        rings.run(10 * SECOND);
+        let left = rings.events.iter().filter(|(_, event)| matches!(event, Event::Left(_))).count();
+        assert_eq!((left, rings.in_order(RingId::NODES).len()), (2, 0), "seed {seed}");
+        assert!(rings.views().iter().all(|view| view.members().count() == 0), "seed {seed}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Deaths. A dial in vain is one. A connection that ends is none yet: if it was held it is dialled
 //! again, so that a line that breaks gives nobody's place away; if not it may end for any reason.
 
-use super::member::Member;
+use super::member::{Member, Phase};
 use super::message::Peer;
 use super::{MemberId, Rcx, Ring};
 use crate::ids::NodeId;
@@ -107,6 +107,10 @@ impl Ring {
     pub(super) fn exhausted(&mut self, id: MemberId, cx: &mut Rcx<'_>) {
         let Some(member) = self.members.get_mut(&id) else { return };
         self.touched = true;
+        if matches!(member.phase, Phase::Leaving { .. }) {
+            // Nobody is left to be told.
+            return self.gone(id, cx);
+        }
         match member.before() {
             // They were all; once around is the predecessor.
             Some(pred) if member.is_in() && member.whole => {

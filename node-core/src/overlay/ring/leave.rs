@@ -49,7 +49,7 @@ impl Ring {
         }
     }
 
-    fn gone(&mut self, id: MemberId, cx: &mut Rcx<'_>) {
+    pub(super) fn gone(&mut self, id: MemberId, cx: &mut Rcx<'_>) {
         if let Some(mut member) = self.members.remove(&id) {
             super::tell(&mut member, self.config.news, cx);
             cx.cancel_timer(Timer::Beat(id));
