@@ -55,9 +55,20 @@ fn lookups_on_the_ring_are_as_they_were() {
 }
 
 #[test]
+fn markets_are_as_they_were() {
+    compare("market");
+}
+
+#[test]
+fn markets_of_donors_are_as_they_were() {
+    compare("market-churn");
+}
+
+#[test]
 fn every_scenario_has_a_baseline_that_is_compared() {
     let names: Vec<String> = (scenarios().iter())
         .filter_map(|path| Some(path.file_name()?.to_str()?.trim_end_matches(".baseline.toml").to_string()))
         .collect();
-    assert_eq!(names, ["ring-lookup", "tree-churn", "tree-discovery", "tree-million", "tree-traffic"]);
+    let all = ["market", "market-churn", "ring-lookup", "tree-churn", "tree-discovery", "tree-million"];
+    assert_eq!(names, [&all[..], &["tree-traffic"]].concat());
 }

@@ -5,7 +5,7 @@
 
 use super::super::commodity::{Kind, Market};
 use super::super::listing::{Goods, Listing};
-use super::super::message::{Alive, Answer, Outcome, Prober, Query, Sale, ToBuyer, ToSeller, UNITS};
+use super::super::message::{Alive, Answer, Entry, Outcome, Prober, Query, Sale, ToBuyer, ToSeller, UNITS};
 use super::super::pricing::{Bid, Deal, NoDeal};
 use super::{Ocx, Owner, Timer, fault, to_buyer};
 use crate::ids::NodeId;
@@ -166,14 +166,20 @@ impl Owner {
     ) -> (Vec<Bid>, Result<Vec<Deal>, NoDeal>) {
         let Query { market, wanted, copy, .. } = &session.query;
         let Some(book) = self.books.get(market) else { return (Vec::new(), Err(NoDeal::NoSeller)) };
-        let free = |entry: &super::super::message::Entry| {
+        // Few are held, and most markets are large.
+        let of_kind = (market.kind, NodeId([0; 32]))..=(market.kind, NodeId([0xff; 32]));
+        let held: BTreeMap<NodeId, u16> = match copy {
+            true => BTreeMap::new(),
+            false => {
+                self.held.range(of_kind).map(|((_, id), held)| (*id, units(held, ticket, now))).collect()
+            }
+        };
+        let free = |entry: &Entry| {
             let id = entry.seller.id;
             if session.dead.contains(&id) || late && !session.alive.contains_key(&id) {
                 return 0;
             }
-            let held = self.held.get(&(market.kind, id)).filter(|_| !copy);
-            let others = held.into_iter().flatten().filter(|held| held.ticket != ticket && held.until > now);
-            entry.units.saturating_sub(others.map(|held| held.units).sum())
+            entry.units.saturating_sub(held.get(&id).copied().unwrap_or(0))
         };
         let bids = book.table.bids(market.kind, wanted, self.config.rule, free);
         let deals = self.config.rule.deals(&wanted.ask(), self.config.delta, &bids);
@@ -270,4 +276,10 @@ impl Owner {
         let waits: Vec<u64> = waits.collect();
         waits.into_iter().for_each(|ticket| self.advance(ticket, cx));
     }
+}
+
+/// Units that are named to other buyers.
+fn units(held: &[Held], ticket: u64, now: Time) -> u16 {
+    let others = held.iter().filter(|held| held.ticket != ticket && held.until > now);
+    others.map(|held| held.units).fold(0, u16::saturating_add)
 }

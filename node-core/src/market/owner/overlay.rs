@@ -158,11 +158,15 @@ impl Owner {
         let Some(book) = Market::of_member(member).and_then(|market| self.books.get_mut(&market)) else {
             return cx.emit(Event::Leave(member));
         };
-        if matches!(book.stage, Stage::Joining(_)) {
-            book.stage = Stage::In;
-            // The entrance hears of it.
-            self.register = cx.now;
-            self.keep_overlay(cx);
+        match book.stage {
+            Stage::Joining(_) => {
+                book.stage = Stage::In;
+                // The entrance hears of it.
+                self.register = cx.now;
+                self.keep_overlay(cx);
+            }
+            Stage::Leaving | Stage::Out(_) => cx.emit(Event::Leave(member)),
+            Stage::In => {}
         }
     }
 

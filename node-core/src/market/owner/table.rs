@@ -95,7 +95,7 @@ impl Table {
         let mut all: Vec<((Price, u64), &Entry)> =
             self.0.iter().filter(able).map(|entry| (rank(entry), entry)).collect();
         let order = |one: &((Price, u64), &Entry)| (one.0, one.1.seller.id);
-        let dearest = all.iter().max_by_key(|one| order(one)).map(|(_, entry)| **entry);
+        let dearest = all.iter().max_by_key(|one| one.0).map(|(_, entry)| **entry);
         let most = usize::from(wanted.units) + 1;
         if all.len() > most {
             all.select_nth_unstable_by_key(most, order);
