@@ -68,7 +68,7 @@ impl Markets {
 
     fn know(&mut self, n: usize, ring: RingId, via: &[Contact]) {
         let via = via.iter().map(|contact| contact.id).collect();
-        self.command(n, Command::Know { ring, via });
+        self.command(n, Command::Know { ring, via, anchors: false });
     }
 
     fn owner_says(&mut self, n: usize, event: owner::Event) {
