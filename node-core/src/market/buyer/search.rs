@@ -90,7 +90,8 @@ impl Buyer {
         let next = search.next;
         cx.set_timer(Timer::Search(number), search.until.since(cx.now));
         if let Some(place) = self.known.of(next, cx.now, self.config.remember) {
-            return self.query(number, place, true, cx);
+            // The ring may have moved: which other markets are its owner's too is looked up anew.
+            return self.query(number, Place { range: None, ..place }, true, cx);
         }
         let single = self.config.scheme == Scheme::Single;
         let via = self.entries.get(&next.kind).filter(|via| !via.is_empty());
@@ -215,7 +216,7 @@ impl Buyer {
         }
         let Some(search) = self.searches.get_mut(&number) else { return };
         search.asked.insert(place.market);
-        if known && search.wanted.units > 0 {
+        if known && search.wanted.units > 0 && self.config.scheme == Scheme::Processor {
             // Since it was used, a nearer market may have opened.
             self.known.forget(from);
             return self.go(number, cx);
