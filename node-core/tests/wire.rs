@@ -8,6 +8,7 @@ use node_core::discovery::nearest::{
     self, Above, Ack, Answer, Ask, Gone, NotFound, Packed, Places, Refuse, State, Status, Taken, Toward,
 };
 use node_core::ids::{BlobId, JobId, NodeId, UnitId};
+use node_core::keys::Signed;
 use node_core::node::config::Platform;
 use node_core::overlay::contact::{Contact, Ip, Key};
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
@@ -126,6 +127,7 @@ fn examples() -> Vec<Message> {
     .chain(tree_examples())
     .chain(nearest_examples())
     .chain(ring_examples())
+    .chain(market_examples())
     .collect()
 }
 
@@ -249,6 +251,84 @@ fn ring_examples() -> Vec<Message> {
     ]
     .map(Message::Ring)
     .into()
+}
+
+fn market_examples() -> Vec<Message> {
+    use node_core::market::commodity::{Kind, Market};
+    use node_core::market::money::{Micro, Price};
+    use node_core::market::pricing::{Deal, NoDeal};
+    use node_core::market::{
+        Alive, Answer as Named, Copy, Entry, Outcome, Prober, Query, Sale, Take, ToBuyer, ToOwner, ToSeller,
+        Unlisted, Wanted,
+    };
+    let (kind, at, body) = (Kind::Cycles, contact(), Bytes::from_static(b"body"));
+    let market = Market { kind, index: 3 };
+    let signed = Signed { by: at.id, body, signature: Bytes::from_static(b"signature") };
+    let alive =
+        Alive { ticket: 1, listing: Some(signed.clone()), listed: Some((at.id, 2)), probed: vec![at.id] };
+    let wanted = Wanted {
+        kind,
+        capacity: 1 << 21,
+        minutes: 2,
+        memory_mib: 3,
+        engine: Some(Platform::Native),
+        units: 4,
+        quantity: 5,
+        most: Micro(6),
+        tie: 7,
+    };
+    let entry = Entry {
+        seller: at,
+        units: 1,
+        minutes: 2,
+        engine: Platform::Browser,
+        proven: false,
+        memory_mib: 3,
+        until: 0,
+        capacity: 4,
+        cost: Price(5),
+        number: 6,
+    };
+    let deal = Deal { seller: at.id, price: Price(2), payoff: Micro(3) };
+    let sale = Sale {
+        winners: vec![signed.clone()],
+        second: Some(signed.clone()),
+        highest: Price(9),
+        deals: vec![deal],
+    };
+    let named = |what| Box::new(Named { ticket: 1, market, what, next: Some(market) });
+    let take = Take { ticket: 1, kind, number: 2, units: 3, capacity: 4, price: Price(5) };
+    let range = ring::Range { after: Point(1), upto: Point(2) };
+    let to_owner = [
+        ToOwner::List(Box::new(signed)),
+        ToOwner::Withdraw { market, number: 1 },
+        ToOwner::Alive(Box::new(alive.clone())),
+        ToOwner::Query(Box::new(Query { ticket: 1, market, wanted, copy: true })),
+        ToOwner::Enter { kind: Kind::Checkpoints, ticket: 1 },
+        ToOwner::Copy(Box::new(Copy { market, whole: true, entries: vec![entry], gone: vec![at.id] })),
+        ToOwner::Compare { market, count: 1, digest: 2 },
+        ToOwner::Pull(range),
+        ToOwner::Here { kind: Kind::Files, me: at, markets: 1 },
+        ToOwner::Others { kind, at: vec![at], lowest: Some(market), first: true },
+    ];
+    let to_seller = [
+        ToSeller::Listed { kind, number: 1 },
+        ToSeller::Refused { kind, number: 1, why: Unlisted::Full },
+        ToSeller::Probe { kind, ticket: 1, by: Prober::Buyer },
+        ToSeller::Take(Box::new(take)),
+    ];
+    let to_buyer = [
+        ToBuyer::Answer(named(Outcome::Sale(sale))),
+        ToBuyer::Answer(named(Outcome::None(NoDeal::TooDear { least: Micro(1), most: Micro(2) }))),
+        ToBuyer::Answer(named(Outcome::Busy)),
+        ToBuyer::Alive(Box::new(alive)),
+        ToBuyer::Entry { ticket: 1, at: vec![at] },
+        ToBuyer::Taken { ticket: 1 },
+        ToBuyer::Gone { ticket: 1 },
+    ];
+    use node_core::market::Message as M;
+    let all = to_owner.map(M::ToOwner).into_iter().chain(to_seller.map(M::ToSeller));
+    all.chain(to_buyer.map(M::ToBuyer)).map(Message::Market).collect()
 }
 
 fn nearest_examples() -> Vec<Message> {

@@ -1,7 +1,10 @@
 //! What a driver decides about its node before it starts.
 
 #[cfg(feature = "roles")]
-use crate::{discovery::nearest::NearestConfig, overlay::ring::RingConfig, overlay::tree::TreeConfig};
+use crate::{
+    discovery::nearest::NearestConfig, keys::Secret, market::MarketConfig, overlay::ring::RingConfig,
+    overlay::tree::TreeConfig,
+};
 #[cfg(feature = "roles")]
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +47,19 @@ pub struct Config {
     /// The ring beside the tree: the same on all nodes of a swarm. None for swarms without one.
     #[cfg(feature = "roles")]
     pub ring: Option<Arc<RingConfig>>,
+    /// Markets on that ring; none without.
+    #[cfg(feature = "roles")]
+    pub market: Option<MarketPart>,
+}
+
+/// What a node needs to trade.
+#[cfg(feature = "roles")]
+#[derive(Clone, Debug)]
+pub struct MarketPart {
+    /// Its rules are the same on all nodes of a swarm.
+    pub config: Arc<MarketConfig>,
+    /// This node's key, with which it signs what it sells.
+    pub secret: Secret,
 }
 
 impl Default for Config {
@@ -70,6 +86,8 @@ impl Default for Config {
             nearest: Arc::new(NearestConfig { relays: false, ..NearestConfig::default() }),
             #[cfg(feature = "roles")]
             ring: None,
+            #[cfg(feature = "roles")]
+            market: None,
         }
     }
 }

@@ -3,11 +3,18 @@
 use crate::discovery::{Needs, Place};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::overlay::contact::{Contact, Ip};
-#[cfg(feature = "roles")]
-use crate::overlay::ring::{Failure, Located, Point};
 use crate::time::Time;
 use crate::trust::policy::Policy;
 use crate::work::spec::{BlobRef, Data, JobSpec, NamedData};
+#[cfg(feature = "roles")]
+use crate::{
+    market::Wanted,
+    market::buyer::Offer as MarketOffer,
+    market::listing::Goods,
+    market::money::Price,
+    market::pricing::NoDeal,
+    overlay::ring::{Failure, Located, Point},
+};
 use bytes::Bytes;
 use sandbox::{Limits, Outcome};
 use serde::{Deserialize, Serialize};
@@ -105,6 +112,22 @@ pub enum Command {
     Locate {
         number: u64,
         key: Point,
+    },
+    /// This is for sale from now on, in place of all of its kind that was; no units: nothing. Without
+    /// markets nothing comes of it.
+    #[cfg(feature = "roles")]
+    Sell(Goods),
+    /// Ask the markets who sells this. Answered by [`NodeEvent::Quoted`] with the same number.
+    #[cfg(feature = "roles")]
+    Quote {
+        number: u64,
+        wanted: Wanted,
+    },
+    /// Buy a unit of what was named. Answered by [`NodeEvent::Bought`] with the same number.
+    #[cfg(feature = "roles")]
+    Buy {
+        number: u64,
+        offer: MarketOffer,
     },
     /// Count so many slots as busy for `owner`, though no unit holds them: experiments without
     /// jobs. 0 frees them.
@@ -402,6 +425,28 @@ pub enum NodeEvent {
     Located {
         number: u64,
         found: Result<Located, Failure>,
+    },
+    /// The answer to [`Command::Quote`]: fewer than asked for is a normal answer.
+    #[cfg(feature = "roles")]
+    Quoted {
+        number: u64,
+        offers: Vec<MarketOffer>,
+        shortage: Option<NoDeal>,
+        hops: u16,
+    },
+    /// The answer to [`Command::Buy`]: whether the seller sold it.
+    #[cfg(feature = "roles")]
+    Bought {
+        number: u64,
+        taken: bool,
+    },
+    /// A part of what [`Command::Sell`] offered was bought.
+    #[cfg(feature = "roles")]
+    Sold {
+        buyer: NodeId,
+        units: u16,
+        capacity: u64,
+        price: Price,
     },
     /// The node's own storage or engine failed; `what` says what to do next.
     Trouble {

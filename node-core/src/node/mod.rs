@@ -7,6 +7,8 @@ pub mod config;
 mod dials;
 pub mod host;
 #[cfg(feature = "roles")]
+mod market;
+#[cfg(feature = "roles")]
 mod overlays;
 #[cfg(not(feature = "roles"))]
 #[path = "guest.rs"]

@@ -4,6 +4,7 @@ use super::Node;
 use super::alarms::Part;
 use super::config::Config;
 use super::host::{Host, NodeEvent};
+use super::market::{self, Trade};
 use super::ring::Circle;
 use super::route;
 use crate::discovery::nearest::{self, BranchView, Load, Nearest};
@@ -40,8 +41,9 @@ pub(super) struct Overlays {
     tree: Machine<Tree>,
     nearest: Machine<Nearest>,
     pub(super) circle: Option<Box<Circle>>,
+    pub(super) trade: Option<Box<Trade>>,
     /// This node as others see it, once one has said so.
-    contact: Option<Contact>,
+    pub(super) contact: Option<Contact>,
     /// Searches in the tree for the owner.
     asked: BTreeMap<u64, Search>,
     /// Whether the tree was left for good.
@@ -52,6 +54,7 @@ pub(super) enum Step {
     Tree(InputOf<Tree>),
     Nearest(InputOf<Nearest>),
     Ring(InputOf<Ring>),
+    Market(market::Step),
 }
 
 impl Overlays {
@@ -60,6 +63,7 @@ impl Overlays {
         Overlays {
             tree: Machine::new(Tree::new(config.tree.clone()), rng("tree")),
             nearest: Machine::new(Nearest::new(config.nearest.clone()), rng("nearest")),
+            trade: config.market.as_ref().map(|part| Trade::new(part, seed)),
             circle: config.ring.clone().map(|config| Circle::new(config, seed)),
             contact: None,
             asked: BTreeMap::new(),
@@ -69,13 +73,15 @@ impl Overlays {
 
     pub(super) fn deadline(&self) -> Option<Time> {
         let ring = self.circle.as_ref().and_then(|circle| circle.ring.deadline());
-        [self.tree.deadline(), self.nearest.deadline(), ring].into_iter().flatten().min()
+        let trade = self.trade.as_ref().and_then(|trade| trade.deadline());
+        [self.tree.deadline(), self.nearest.deadline(), ring, trade].into_iter().flatten().min()
     }
 
     pub(super) fn due(&mut self, now: Time) -> Option<Step> {
         let tree = self.tree.due(now).map(|t| Step::Tree(Input::Timer(t)));
         tree.or_else(|| self.nearest.due(now).map(|t| Step::Nearest(Input::Timer(t))))
             .or_else(|| self.circle.as_mut()?.ring.due(now).map(|t| Step::Ring(Input::Timer(t))))
+            .or_else(|| self.trade.as_mut()?.due(now).map(Step::Market))
     }
 
     /// Whether nobody in the tree or on the ring counts on this node any more.
@@ -108,6 +114,7 @@ impl Node {
         let now = self.now;
         match step {
             Step::Ring(input) => self.ring_input(input, host),
+            Step::Market(step) => self.market_step(step, host),
             Step::Tree(input) => {
                 let effects = self.overlays.tree.step(self.me, now, input);
                 self.alarms.set(Part::Overlays, self.overlays.deadline());
@@ -145,6 +152,7 @@ impl Node {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Up(peer))));
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Up(peer))));
         self.ring_peer(peer, true);
+        self.market_peer(peer, true);
         let port = port_for(self.config.port, self.config.loopback_only, seen);
         if let (None, Some(ip), Some(port)) = (self.overlays.contact, seen, port) {
             let me = Contact { ip, id: self.me, port };
@@ -152,6 +160,7 @@ impl Node {
             self.nearest_command(nearest::Command::Me(me));
             // A gateway that joined nobody is where a tree begins.
             let via = if self.config.gateway { Vec::new() } else { self.via() };
+            self.market_me(me);
             self.join_ring(me, via.clone());
             self.tree_command(tree::Command::Join { me, via });
         }
@@ -181,6 +190,7 @@ impl Node {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Down(peer))));
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Down(peer))));
         self.ring_peer(peer, false);
+        self.market_peer(peer, false);
     }
 
     /// Connects to a peer unless that is done or under way.

@@ -78,7 +78,18 @@ impl Node {
 
     /// This node can be dialled at `me`: it takes its place.
     pub(super) fn join_ring(&mut self, me: Contact, via: Vec<NodeId>) {
-        self.ring_step(Input::Command(Command::Join { member: MemberId::of_node(me.id), me, via }));
+        self.ring_command(Command::Join { member: MemberId::of_node(me.id), me, via });
+    }
+
+    /// A market of this node takes its place on the ring of markets.
+    pub(super) fn join_market(&mut self, member: MemberId, via: Vec<NodeId>) {
+        if let Some(me) = self.overlays.contact {
+            self.ring_command(Command::Join { member, me, via });
+        }
+    }
+
+    pub(super) fn ring_command(&mut self, command: Command) {
+        self.ring_step(Input::Command(command));
     }
 
     /// Peers that may be on the ring are connected. Of two gateways the one of the lower id is where
@@ -86,11 +97,11 @@ impl Node {
     pub(super) fn ring_known(&mut self, via: Vec<NodeId>, gateways: bool) {
         let lower = |id: &NodeId| !self.config.gateway || *id < self.me;
         let anchors = gateways && via.iter().all(lower);
-        self.ring_step(Input::Command(Command::Know { ring: RingId::NODES, via, anchors }));
+        self.ring_command(Command::Know { ring: RingId::NODES, via, anchors });
     }
 
     pub(super) fn leave_ring(&mut self) {
-        self.ring_step(Input::Command(Command::Leave(MemberId::of_node(self.me))));
+        self.ring_command(Command::Leave(MemberId::of_node(self.me)));
     }
 
     pub(super) fn ring_peer(&mut self, peer: NodeId, up: bool) {
@@ -103,11 +114,11 @@ impl Node {
             let found = Err(crate::overlay::ring::Failure::Nobody);
             return host.event(NodeEvent::Located { number, found });
         }
-        let lookup = Command::Lookup { number, ring: RingId::NODES, key, mode: Mode::Iterative };
-        self.ring_step(Input::Command(lookup));
+        self.ring_command(Command::Lookup { number, ring: RingId::NODES, key, mode: Mode::Iterative });
     }
 
     fn of_ring(&mut self, event: Event, host: &mut impl Host) {
+        self.ring_told(&event);
         match event {
             Event::Reach(contact) => self.reach(contact, true, host),
             Event::Hold(contact) => {
@@ -122,15 +133,18 @@ impl Node {
                 }
                 self.let_go(peer);
             }
+            Event::Found { number, found } if self.located(number, Some(&found)) => {}
+            Event::Failed { number, .. } if self.located(number, None) => {}
             Event::Found { number, found } => host.event(NodeEvent::Located { number, found: Ok(found) }),
             Event::Failed { number, why } => host.event(NodeEvent::Located { number, found: Err(why) }),
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
-            // Nothing lies on the ring yet that would move with its ranges.
             Event::Gained { .. }
             | Event::Lost { .. }
             | Event::Joined(_)
             | Event::Left(_)
             | Event::Successors { .. } => host.event(NodeEvent::NodesChanged),
+            // A market tries again by itself.
+            Event::Refused { member, .. } if member.ring != RingId::NODES => {}
             Event::Refused { why, .. } => {
                 let what = format!("this node gets no place on the ring: {why}");
                 host.event(NodeEvent::Trouble { what });

@@ -12,6 +12,8 @@ use crate::checkpoint::keeper::{self, Keeper};
 use crate::discovery::Query;
 use crate::discovery::connected::{self, Connected};
 use crate::ids::NodeId;
+#[cfg(feature = "roles")]
+use crate::market::{buyer, seller};
 use crate::overlay::contact::Ip;
 use crate::overlay::neighbours::{self, Neighbours};
 use crate::protocol::{Effect, Input, InputOf};
@@ -87,7 +89,11 @@ impl Node {
     pub(super) fn input(&mut self, input: NodeInput, host: &mut impl Host) {
         match input {
             NodeInput::Wake => {}
-            NodeInput::WallClock(ms) => self.push(Step::Owner, owner::Command::WallClock(ms)),
+            NodeInput::WallClock(ms) => {
+                #[cfg(feature = "roles")]
+                self.market_clock(ms);
+                self.push(Step::Owner, owner::Command::WallClock(ms));
+            }
             NodeInput::Connected { peer, ip } => self.connected(peer, ip, host),
             NodeInput::DialFailed { peer } => self.not_reached(peer),
             NodeInput::Disconnected { peer, .. } => {
@@ -140,6 +146,14 @@ impl Node {
                 }
                 #[cfg(feature = "roles")]
                 Command::Locate { number, key } => self.locate(number, key, host),
+                #[cfg(feature = "roles")]
+                Command::Sell(goods) => self.tell_seller(seller::Command::Offer(goods)),
+                #[cfg(feature = "roles")]
+                Command::Quote { number, wanted } => {
+                    self.tell_buyer(buyer::Command::Ask { number, wanted });
+                }
+                #[cfg(feature = "roles")]
+                Command::Buy { number, offer } => self.tell_buyer(buyer::Command::Take { number, offer }),
                 Command::Drain => {
                     self.push(Step::Runner, runner::Command::Drain);
                     self.leave();
@@ -202,6 +216,8 @@ impl Node {
             }
             #[cfg(feature = "roles")]
             Message::Ring(message) => Step::Overlay(overlays::Step::Ring(Input::Message { from, message })),
+            #[cfg(feature = "roles")]
+            Message::Market(message) => return self.market_message(from, message),
             Message::Store(message) => Step::Store(Input::Message { from, message }),
             Message::Work(message) => match &message {
                 work::Message::ToOwner(_) if self.config.gateway => {

@@ -3,6 +3,8 @@
 //! A frame is the version byte and a MessagePack body. Its length is bounded by
 //! [`MAX_FRAME`], its depth by the types. A version that is not ours is named, not guessed at.
 
+#[cfg(feature = "roles")]
+use crate::market;
 use crate::node::host::Channel;
 use crate::{discovery, overlay, store, work};
 use bytes::Bytes;
@@ -13,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_FRAME: usize = 1 << 20;
 
 /// The version of everything below; the first byte of each frame.
-pub const VERSION: u8 = 7;
+pub const VERSION: u8 = 8;
 
 /// Every message of every protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +30,8 @@ pub enum Message {
     Nearest(discovery::nearest::Message),
     #[cfg(feature = "roles")]
     Ring(overlay::ring::Message),
+    #[cfg(feature = "roles")]
+    Market(market::Message),
 }
 
 impl Message {

@@ -1,0 +1,250 @@
+//! Markets among the other machines: a node owns some, sells, and buys. They look things up on the
+//! ring and have members on rings of their own; the ring knows nothing of them.
+
+use super::Node;
+use super::alarms::Part;
+use super::config::MarketPart;
+use super::host::{Host, NodeEvent};
+use super::overlays;
+use super::route;
+use crate::ids::NodeId;
+use crate::market::buyer::{self, Buyer, Doubt};
+use crate::market::owner::{self, Owner, OwnerView};
+use crate::market::seller::{self, Seller};
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::{self, Located, Mode, Point, RingId};
+use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::time::Time;
+use crate::wire::Message;
+
+/// Whose lookup a number is; the two highest bits. None of them: the driver's.
+const OF_OWNER: u64 = 1 << 62;
+const OF_SELLER: u64 = 2 << 62;
+const OF_BUYER: u64 = 3 << 62;
+const WHO: u64 = 3 << 62;
+
+/// A node's part of all markets, if its swarm has some.
+pub(super) struct Trade {
+    owner: Machine<Owner>,
+    seller: Machine<Seller>,
+    buyer: Machine<Buyer>,
+}
+
+pub(super) enum Step {
+    Owner(InputOf<Owner>),
+    Seller(InputOf<Seller>),
+    Buyer(InputOf<Buyer>),
+}
+
+impl Trade {
+    pub(super) fn new(part: &MarketPart, seed: &[u8; 32]) -> Box<Trade> {
+        let rng = |part| Rng::fork(seed, part);
+        let config = || part.config.clone();
+        Box::new(Trade {
+            owner: Machine::new(Owner::new(config()), rng("market owner")),
+            seller: Machine::new(Seller::new(config(), part.secret.clone()), rng("seller")),
+            buyer: Machine::new(Buyer::new(config()), rng("buyer")),
+        })
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let all = [self.owner.deadline(), self.seller.deadline(), self.buyer.deadline()];
+        all.into_iter().flatten().min()
+    }
+
+    pub(super) fn due(&mut self, now: Time) -> Option<Step> {
+        let owner = self.owner.due(now).map(|t| Step::Owner(Input::Timer(t)));
+        owner
+            .or_else(|| self.seller.due(now).map(|t| Step::Seller(Input::Timer(t))))
+            .or_else(|| self.buyer.due(now).map(|t| Step::Buyer(Input::Timer(t))))
+    }
+}
+
+impl Node {
+    /// Markets that this node owns, or has copies of; none if its swarm has no markets.
+    pub fn markets(&self) -> Option<OwnerView<'_>> {
+        self.overlays.trade.as_ref().map(|trade| trade.owner.state().view())
+    }
+
+    fn trade(&mut self, step: Step) {
+        if self.overlays.trade.is_some() {
+            self.steps.push_back(route::Step::Overlay(overlays::Step::Market(step)));
+        }
+    }
+
+    fn tell_owner(&mut self, command: owner::Command) {
+        self.trade(Step::Owner(Input::Command(command)));
+    }
+
+    pub(super) fn tell_seller(&mut self, command: seller::Command) {
+        self.trade(Step::Seller(Input::Command(command)));
+    }
+
+    pub(super) fn tell_buyer(&mut self, command: buyer::Command) {
+        self.trade(Step::Buyer(Input::Command(command)));
+    }
+
+    pub(super) fn market_clock(&mut self, ms: u64) {
+        self.tell_owner(owner::Command::WallClock(ms));
+        self.tell_seller(seller::Command::WallClock(ms));
+        self.tell_buyer(buyer::Command::WallClock(ms));
+    }
+
+    pub(super) fn market_me(&mut self, me: Contact) {
+        self.tell_owner(owner::Command::Me(me));
+        self.tell_seller(seller::Command::Me(me));
+    }
+
+    pub(super) fn market_peer(&mut self, peer: NodeId, up: bool) {
+        self.trade(Step::Owner(if up { Input::Up(peer) } else { Input::Down(peer) }));
+        self.trade(Step::Seller(if up { Input::Up(peer) } else { Input::Down(peer) }));
+        self.trade(Step::Buyer(if up { Input::Up(peer) } else { Input::Down(peer) }));
+    }
+
+    pub(super) fn market_message(&mut self, from: NodeId, message: crate::market::Message) {
+        use crate::market::Message;
+        self.trade(match message {
+            Message::ToOwner(_) => Step::Owner(Input::Message { from, message }),
+            Message::ToSeller(_) => Step::Seller(Input::Message { from, message }),
+            Message::ToBuyer(_) => Step::Buyer(Input::Message { from, message }),
+        });
+    }
+
+    pub(super) fn market_step(&mut self, step: Step, host: &mut impl Host) {
+        let (now, me) = (self.now, self.me);
+        let Some(trade) = &mut self.overlays.trade else { return };
+        match step {
+            Step::Owner(input) => {
+                for effect in trade.owner.step(me, now, input) {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, Message::Market(message), host),
+                        Effect::Emit(event) => self.of_market_owner(event, host),
+                    }
+                }
+            }
+            Step::Seller(input) => {
+                for effect in trade.seller.step(me, now, input) {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, Message::Market(message), host),
+                        Effect::Emit(event) => self.of_seller(event, host),
+                    }
+                }
+            }
+            Step::Buyer(input) => {
+                for effect in trade.buyer.step(me, now, input) {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, Message::Market(message), host),
+                        Effect::Emit(event) => self.of_buyer(event, host),
+                    }
+                }
+            }
+        }
+        self.alarms.set(Part::Overlays, self.overlays.deadline());
+    }
+
+    fn market_lookup(&mut self, number: u64, ring: RingId, key: Point) {
+        let mode = Mode::Recursive;
+        self.ring_command(ring::Command::Lookup { number, ring, key, mode });
+    }
+
+    fn market_via(&mut self, ring: RingId, via: &[Contact]) {
+        let via = via.iter().map(|contact| contact.id).collect();
+        self.ring_command(ring::Command::Know { ring, via, anchors: false });
+    }
+
+    fn of_market_owner(&mut self, event: owner::Event, host: &mut impl Host) {
+        use owner::Event;
+        match event {
+            Event::Reach(contact) => self.reach(contact, true, host),
+            Event::Lookup { number, ring, key } => self.market_lookup(OF_OWNER | number, ring, key),
+            Event::Join { member, via } => {
+                let via = via.iter().map(|contact| contact.id).collect();
+                self.join_market(member, via);
+            }
+            Event::Leave(member) => self.ring_command(ring::Command::Leave(member)),
+            Event::Know { ring, via } => self.market_via(ring, &via),
+            Event::Fault { peer, fault } => self.fault(peer, fault, host),
+        }
+    }
+
+    fn of_seller(&mut self, event: seller::Event, host: &mut impl Host) {
+        use seller::Event;
+        match event {
+            Event::Reach(contact) => self.reach(contact, true, host),
+            Event::Lookup { number, ring, key } => self.market_lookup(OF_SELLER | number, ring, key),
+            Event::Sold { buyer, units, capacity, price, .. } => {
+                host.event(NodeEvent::Sold { buyer, units, capacity, price });
+            }
+            // Its own records tell; it is tried again either way.
+            Event::Listed { .. } | Event::Unlisted { .. } => {}
+        }
+    }
+
+    fn of_buyer(&mut self, event: buyer::Event, host: &mut impl Host) {
+        use buyer::Event;
+        match event {
+            Event::Reach(contact) => self.reach(contact, true, host),
+            Event::Lookup { number, ring, key } => self.market_lookup(OF_BUYER | number, ring, key),
+            Event::Know { ring, via } => self.market_via(ring, &via),
+            Event::Found { number, offers, shortage, hops, .. } => {
+                host.event(NodeEvent::Quoted { number, offers, shortage, hops });
+            }
+            Event::Taken { number } => host.event(NodeEvent::Bought { number, taken: true }),
+            Event::Gone { number } => host.event(NodeEvent::Bought { number, taken: false }),
+            Event::Doubted { owner, why } => match why {
+                Doubt::Wrong(what) => self.fault(owner, format!("answered for a market: {what}"), host),
+                Doubt::Omitted { seller, .. } => {
+                    let fault = format!("left {} out, which sells for less", seller.short());
+                    self.fault(owner, fault, host);
+                }
+                // Now and then that is a ring that moves.
+                Doubt::Usurper => {}
+            },
+        }
+    }
+
+    /// What the ring says of this node's places, for its markets.
+    pub(super) fn ring_told(&mut self, event: &ring::Event) {
+        use ring::Event;
+        if self.overlays.trade.is_none() {
+            return;
+        }
+        let command = match event {
+            Event::Gained { member, range, from } if member.ring == RingId::NODES => {
+                owner::Command::Gained { range: *range, from: *from }
+            }
+            Event::Lost { member, range, to } if member.ring == RingId::NODES => {
+                owner::Command::Lost { range: *range, to: *to }
+            }
+            Event::Successors { member, list } if member.ring == RingId::NODES => {
+                owner::Command::Successors(list.iter().map(|peer| peer.contact).collect())
+            }
+            Event::Joined(member) if member.ring != RingId::NODES => owner::Command::Joined(*member),
+            Event::Refused { member, .. } if member.ring != RingId::NODES => owner::Command::Refused(*member),
+            Event::Left(member) if member.ring != RingId::NODES => owner::Command::Left(*member),
+            _ => return,
+        };
+        self.tell_owner(command);
+    }
+
+    /// A lookup has ended. Whether it was one of a market's.
+    pub(super) fn located(&mut self, number: u64, found: Option<&Located>) -> bool {
+        let (who, number, found) = (number & WHO, number & !WHO, found.cloned());
+        match who {
+            OF_OWNER => self.tell_owner(match found {
+                Some(found) => owner::Command::Found { number, found },
+                None => owner::Command::NotFound { number },
+            }),
+            OF_SELLER => self.tell_seller(match found {
+                Some(found) => seller::Command::Found { number, found },
+                None => seller::Command::NotFound { number },
+            }),
+            OF_BUYER => self.tell_buyer(match found {
+                Some(found) => buyer::Command::Found { number, found },
+                None => buyer::Command::NotFound { number },
+            }),
+            _ => return false,
+        }
+        true
+    }
+}
