@@ -28,12 +28,14 @@ fn any_sequence_of_trades_joins_leaves_and_deaths_is_safe_and_ends_at_rest() {
     println!(
         "{count} seeds: {dead} of {named} sellers were dead when named; at rest after {longest:?} at most"
     );
-    assert!(dead * 500 <= named.max(500), "{dead} of {named}");
+    // Here one node of fifteen dies every half a minute; `market-churn.toml` has what donors do.
+    assert!(dead * 200 <= named.max(200), "{dead} of {named}");
 }
 
 /// Two members of an overlay that left at once, one of which came back; a buyer that took an old word
-/// for what else a market owner owns.
-const ONCE_FAILED: [u64; 2] = [51, 178];
+/// for what else a market owner owns; a market that went to another node and was looked for at the old
+/// one until time was over.
+const ONCE_FAILED: [u64; 3] = [51, 178, 463];
 
 /// One life; how many sellers were named and how many of them were dead, and how long it took to heal.
 fn live(seed: u64) -> (usize, usize, Duration) {

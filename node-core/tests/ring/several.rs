@@ -139,3 +139,20 @@ fn a_node_that_dies_takes_all_its_markets_along() {
     assert_eq!(look_up(&mut rings, 0, 150).unwrap().0, 1000);
     rings.settle(60 * SECOND);
 }
+
+/// Who looked it up before is told that it is elsewhere, by a node that lives.
+#[test]
+fn a_point_that_went_to_another_node_is_found_there() {
+    let mut rings = markets();
+    let by = 0;
+    assert_eq!(look_up(&mut rings, by, 1500).unwrap().0, 1500);
+    rings.command(3, Command::Leave(market(1500)));
+    rings.run(10 * SECOND);
+    let (me, via) = (rings.nodes[4].contact, vec![rings.nodes[0].contact.id]);
+    rings.command(4, Command::Join { member: market(1500), me, via });
+    rings.settle_ring(MARKETS, 30 * SECOND);
+    let begun = rings.now;
+    assert_eq!(look_up(&mut rings, by, 1500).unwrap().0, 1500);
+    assert!(rings.now.since(begun) < 3 * SECOND, "{:?}", rings.now.since(begun));
+    assert_eq!(rings.owner(market(1500)), Some(4));
+}

@@ -202,7 +202,13 @@ impl Ring {
             cx.cancel_timer(Timer::Lookup(next.ticket));
             return self.in_sight(id);
         }
+        let key = lookup.key;
         lookup.said(next.from, &next.peers);
+        // Who owned the key once does not any more. On rings with given points another node may stand
+        // at the same one.
+        if let Some(was) = self.known.owner(ring, key, cx.now).filter(|was| was.id() == waiting.id) {
+            self.known.forget(ring, was.point);
+        }
         if goes_on {
             self.advance(next.ticket, cx);
         }
