@@ -5,6 +5,7 @@ pub mod config;
 // A page dials its gateway alone, and its driver does that.
 #[cfg_attr(not(feature = "roles"), allow(dead_code))]
 mod dials;
+mod events;
 pub mod host;
 #[cfg(feature = "roles")]
 mod market;

@@ -10,14 +10,14 @@ use super::{Node, overlays};
 #[cfg(feature = "roles")]
 use crate::checkpoint::keeper::{self, Keeper};
 use crate::discovery::Query;
-use crate::discovery::connected::{self, Connected};
+use crate::discovery::connected::Connected;
 use crate::ids::NodeId;
 #[cfg(feature = "roles")]
 use crate::market::{buyer, seller};
 use crate::overlay::contact::Ip;
 use crate::overlay::neighbours::{self, Neighbours};
 use crate::protocol::{Effect, Input, InputOf};
-use crate::store::{self, Asker, Store, Ticket};
+use crate::store::{self, Store};
 use crate::wire::{self, Message};
 use crate::work::client::{self, Client};
 use crate::work::message as work;
@@ -45,12 +45,12 @@ pub(super) enum Step {
 }
 
 /// Who asked storage for something; the upper byte of a token.
-const OF_OWNER: u64 = 1 << 56;
-const OF_STORE: u64 = 2 << 56;
+pub(super) const OF_OWNER: u64 = 1 << 56;
+pub(super) const OF_STORE: u64 = 2 << 56;
 const OF_JOBS_SCAN: u64 = 3 << 56;
 const OF_RESULTS_SCAN: u64 = 4 << 56;
 const OF_CHECKPOINTS_SCAN: u64 = 5 << 56;
-const OF_RUNNER: u64 = 6 << 56;
+pub(super) const OF_RUNNER: u64 = 6 << 56;
 const OF_LEFT_SCAN: u64 = 7 << 56;
 const TAG: u64 = 0xff << 56;
 
@@ -412,191 +412,5 @@ impl Node {
         let fired = step.is_some();
         self.steps.extend(step);
         fired
-    }
-
-    fn of_neighbours(&mut self, event: neighbours::Event, host: &mut impl Host) {
-        use neighbours::Event;
-        match event {
-            Event::Up { peer, gateway, seen, contact } => {
-                self.steps.push_back(Step::Finder(Input::Up(peer)));
-                let platform = self.neighbours.state().get(peer).map(|known| known.platform);
-                if let Some(platform) = platform.filter(|_| self.owner.is_some()) {
-                    self.push(Step::Owner, owner::Command::Met { node: peer, platform, contact });
-                }
-                self.steps.push_back(Step::Owner(Input::Up(peer)));
-                if gateway {
-                    #[cfg(feature = "roles")]
-                    self.push(Step::Keeper, keeper::Command::OwnerUp(peer));
-                    self.push(Step::Runner, runner::Command::OwnerUp(peer));
-                    self.push(Step::Client, client::Command::OwnerUp(peer));
-                }
-                self.met(peer, gateway, seen);
-                host.event(NodeEvent::NodesChanged);
-            }
-            Event::Down { peer } => {
-                self.lost(peer);
-                self.steps.extend([
-                    Step::Store(Input::Down(peer)),
-                    Step::Finder(Input::Down(peer)),
-                    Step::Owner(Input::Down(peer)),
-                    Step::Runner(Input::Down(peer)),
-                    Step::Client(Input::Down(peer)),
-                    #[cfg(feature = "roles")]
-                    Step::Keeper(Input::Down(peer)),
-                ]);
-                host.event(NodeEvent::NodesChanged);
-            }
-            Event::Close { peer, reason } => host.disconnect(peer, &reason),
-            Event::Rejected { peer, reason } => host.event(NodeEvent::Rejected { peer, reason }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
-        }
-    }
-
-    fn of_finder(&mut self, event: connected::Event, host: &mut impl Host) {
-        match event {
-            connected::Event::Found(found, missing) => self.of_connected(found, missing),
-            connected::Event::Room => self.push(Step::Owner, owner::Command::Room),
-            connected::Event::Changed(nodes) => {
-                nodes.into_iter().for_each(|node| self.hosted(node));
-                host.event(NodeEvent::NodesChanged);
-            }
-        }
-    }
-
-    fn of_client(&mut self, event: client::Event, host: &mut impl Host) {
-        match event {
-            client::Event::Accepted(job) => host.event(NodeEvent::JobAccepted { job }),
-            client::Event::Refused(job, reason) => host.event(NodeEvent::JobRefused { job, reason }),
-            // A gateway's own owner has told already.
-            client::Event::Ended(_) if self.config.gateway => {}
-            client::Event::Ended(job) => host.event(NodeEvent::JobEnded { job }),
-        }
-    }
-
-    fn of_owner(&mut self, event: owner::Event, host: &mut impl Host) {
-        use owner::Event;
-        match event {
-            Event::Commit { ticket, writes } => {
-                host.storage(StorageRequest::Commit { token: Token(OF_OWNER | ticket), writes });
-            }
-            Event::Fetch { ticket, blobs, from } => {
-                let ticket = Ticket { of: Asker::Owner, number: ticket };
-                self.push(Step::Store, store::Command::Fetch { ticket, blobs, from: vec![from] });
-            }
-            Event::FetchSnapshot { ticket, blobs, from } => {
-                let ticket = Ticket { of: Asker::Relay, number: ticket };
-                self.push(Step::Store, store::Command::Fetch { ticket, blobs, from });
-            }
-            Event::ReleaseSnapshot { ticket } => {
-                let ticket = Ticket { of: Asker::Relay, number: ticket };
-                self.push(Step::Store, store::Command::Release { ticket });
-            }
-            Event::Placed { node } => self.push(Step::Finder, connected::Command::Placed { node }),
-            Event::Migrated { unit, to, standstill } => {
-                host.event(NodeEvent::Migrated { unit, to, standstill });
-            }
-            Event::MigrationFailed { unit, why } => host.event(NodeEvent::MigrationFailed { unit, why }),
-            Event::Ready => host.event(NodeEvent::Ready),
-            Event::Find(query) => self.push(Step::Finder, connected::Command::Find(query)),
-            Event::Declined { node } => {
-                self.push(Step::Finder, connected::Command::Declined { node });
-                self.refused(node);
-            }
-            Event::JobChanged(job) => host.event(NodeEvent::JobChanged { job }),
-            Event::JobEnded(job) => host.event(NodeEvent::JobEnded { job }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
-            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
-        }
-    }
-
-    fn of_runner(&mut self, event: runner::Event, host: &mut impl Host) {
-        use runner::Event;
-        let ticket = |number| Ticket { of: Asker::Runner, number };
-        let passing = |number| Ticket { of: Asker::Snapshots, number };
-        match event {
-            Event::Fetch { ticket: number, blobs, from } => {
-                let from = vec![from];
-                self.push(Step::Store, store::Command::Fetch { ticket: ticket(number), blobs, from });
-            }
-            Event::FetchSnapshot { ticket: number, blobs, from } => {
-                for contact in from.iter().filter_map(|source| source.contact) {
-                    self.reach(contact, true, host);
-                }
-                let from = from.into_iter().map(|source| source.node).collect();
-                self.push(Step::Store, store::Command::Fetch { ticket: passing(number), blobs, from });
-            }
-            Event::KeepSnapshot { ticket: number, bytes } => {
-                let blobs = vec![bytes];
-                self.push(Step::Store, store::Command::Keep { ticket: passing(number), blobs });
-            }
-            Event::ReleaseSnapshot { ticket: number } => {
-                self.push(Step::Store, store::Command::Release { ticket: passing(number) });
-            }
-            Event::Check { blobs } => self.push(Step::Store, store::Command::Check { blobs }),
-            Event::Commit { ticket, writes } => {
-                host.storage(StorageRequest::Commit { token: Token(OF_RUNNER | ticket), writes });
-            }
-            Event::Reach(contact) => self.reach(contact, true, host),
-            Event::Snapshot { run, stop } => host.engine(EngineRequest::Snapshot { run, stop }),
-            Event::Pause { run, paused } => host.engine(EngineRequest::Pause { run, paused }),
-            Event::Keep { ticket: number, blobs } => {
-                self.push(Step::Store, store::Command::Keep { ticket: ticket(number), blobs });
-            }
-            Event::Release { ticket: number } => {
-                self.push(Step::Store, store::Command::Release { ticket: ticket(number) });
-            }
-            Event::Run { run, task } => host.engine(EngineRequest::Run { run, task: *task }),
-            Event::Prepare { run, task } => host.engine(EngineRequest::Prepare { run, task: *task }),
-            Event::Kill { run } => host.engine(EngineRequest::Kill { run }),
-            Event::Slots(slots) => host.engine(EngineRequest::Slots(slots)),
-            Event::Offer { to, offer } => self.push(Step::Finder, connected::Command::Offer { to, offer }),
-            Event::Load { slots, busy } => self.of_load(slots, busy),
-            Event::Changed => host.event(NodeEvent::WorkChanged),
-            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
-        }
-    }
-
-    #[cfg(feature = "roles")]
-    fn of_keeper(&mut self, event: keeper::Event) {
-        let ticket = |number| Ticket { of: Asker::Keeper, number };
-        match event {
-            keeper::Event::Fetch { ticket: number, blobs, from } => {
-                let from = vec![from];
-                self.push(Step::Store, store::Command::Fetch { ticket: ticket(number), blobs, from });
-            }
-            keeper::Event::Release { ticket: number } => {
-                self.push(Step::Store, store::Command::Release { ticket: ticket(number) });
-            }
-        }
-    }
-
-    fn of_store(&mut self, event: store::Event, host: &mut impl Host) {
-        use store::Event;
-        let token = |number| Token(OF_STORE | number);
-        match event {
-            Event::Answered { ticket: Ticket { of: Asker::Owner | Asker::Relay, number }, result } => {
-                self.push(Step::Owner, owner::Command::Answered { ticket: number, result });
-            }
-            Event::Answered { ticket: Ticket { of: Asker::Runner | Asker::Snapshots, number }, result } => {
-                self.push(Step::Runner, runner::Command::Answered { ticket: number, result });
-            }
-            #[cfg(feature = "roles")]
-            Event::Answered { ticket: Ticket { of: Asker::Keeper, number }, result } => {
-                self.push(Step::Keeper, keeper::Command::Answered { ticket: number, result });
-            }
-            #[cfg(not(feature = "roles"))]
-            Event::Answered { ticket: Ticket { of: Asker::Keeper, .. }, .. } => {}
-            Event::Put { number, id, bytes } => {
-                host.storage(StorageRequest::PutBlob { token: token(number), id, bytes });
-            }
-            Event::Append { number, id, offset, bytes, last } => {
-                host.storage(StorageRequest::AppendBlob { token: token(number), id, offset, bytes, last });
-            }
-            Event::Read { number, id, offset, len } => {
-                host.storage(StorageRequest::ReadBlob { token: token(number), id, offset, len });
-            }
-            Event::Drop { id } => host.storage(StorageRequest::DropBlob { id }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
-        }
     }
 }
