@@ -25,7 +25,7 @@ async fn everything_documented_is_there_and_guarded_as_documented() {
     let gateway = Gateway::start().await;
     let document = gateway.get("/api/v1/openapi.json").await.json();
     let operations = operations(&document);
-    assert_eq!(operations.len(), 25);
+    assert_eq!(operations.len(), 27);
     for (method, path, guarded) in operations {
         let open = gateway.send(request(method.clone(), &path), Body::empty()).await;
         assert_eq!(open.status == 401, guarded, "{method} {path}: {}", open.status);
