@@ -13,6 +13,8 @@
 //! | [`checkpoint`] | where snapshots of running units live |
 //! | [`market`] | what idle capacity costs |
 //! | [`ledger`] | who has how many credits |
+//! | `records` | signed records on the ring: names, and who keeps what |
+//! | `files` | files that others keep |
 //! | [`store`] | content-addressed blobs |
 //! | [`trust`] | whom a node does what for, and when |
 //! | [`wire`] | the envelope of every message |
@@ -20,6 +22,8 @@
 
 pub mod checkpoint;
 pub mod discovery;
+#[cfg(feature = "roles")]
+pub mod files;
 pub mod ids;
 pub mod keys;
 pub mod ledger;
@@ -27,6 +31,8 @@ pub mod market;
 pub mod node;
 pub mod overlay;
 pub mod protocol;
+#[cfg(feature = "roles")]
+pub mod records;
 pub mod store;
 pub mod time;
 pub mod trust;

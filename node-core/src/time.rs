@@ -29,3 +29,22 @@ impl Sub<Duration> for Time {
         Time(self.0.saturating_sub(u64::try_from(d.as_micros()).unwrap_or(u64::MAX)))
     }
 }
+
+/// The wall clock as the driver tells it now and then; what is signed expires by it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wall {
+    ms: u64,
+    at: Time,
+}
+
+impl Wall {
+    pub(crate) fn told(&mut self, ms: u64, now: Time) {
+        *self = Wall { ms, at: now };
+    }
+
+    /// Milliseconds since 1970.
+    pub(crate) fn now(&self, now: Time) -> u64 {
+        let since = u64::try_from(now.since(self.at).as_millis()).unwrap_or(u64::MAX);
+        self.ms.saturating_add(since)
+    }
+}

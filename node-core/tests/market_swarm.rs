@@ -110,12 +110,17 @@ fn the_cheapest_sells_at_the_second_price_and_only_once() {
         assert_eq!(sold(&world, 1), 1);
         assert!(!buy(&mut world, 0, offer), "what is sold is sold");
         // De-listed: the next cheapest sells now.
-        world.run_for(A_MINUTE);
+        world.run_for(Duration::from_secs(2));
         let (offers, _) = quote(&mut world, 3, 2);
         let sellers: Vec<_> = offers.iter().map(|offer| world.find(offer.seller.id)).collect();
         assert_eq!(sellers, [Some(2), Some(3)]);
         assert!(offers.iter().all(|offer| offer.price == Price(4000)), "both at the third price");
         assert_eq!(sold(&world, 1), 1);
+        // Nothing came for it: it is for sale again.
+        world.run_for(A_MINUTE);
+        let (offers, _) = quote(&mut world, 0, 2);
+        let sellers: Vec<_> = offers.iter().map(|offer| world.find(offer.seller.id)).collect();
+        assert_eq!(sellers, [Some(1), Some(2)]);
     }
 }
 

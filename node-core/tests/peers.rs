@@ -52,7 +52,7 @@ fn garbage_and_other_versions_are_named_and_nothing_breaks() {
     introduce(&mut world, stranger, None);
     let cases: [(&[u8], &str); 5] = [
         (&[], "empty frame"),
-        (&[VERSION + 1, 0xc0], "version 8"),
+        (&[VERSION + 1, 0xc0], "version 9"),
         (&[VERSION, 0xc1, 0xff, 0xff], "not a message"),
         (&[VERSION, 0xdd, 0xff, 0xff, 0xff, 0xff], "not a message"),
         (&[VERSION], "not a message"),
@@ -135,6 +135,7 @@ fn impossible_results_are_faults_and_count_for_nothing() {
             attempts: 1,
             fuel: 0,
             journey: None,
+            paid: Default::default(),
         };
         let results = vec![Report { unit: UnitId { job, index }, began: 0, result }];
         Message::Work(Work::ToOwner(ToOwner::Report { seq: u64::from(index), results }))

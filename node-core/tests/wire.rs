@@ -9,11 +9,12 @@ use node_core::discovery::nearest::{
 };
 use node_core::ids::{BlobId, JobId, NodeId, UnitId};
 use node_core::keys::Signed;
+use node_core::market::money::{Micro, Price};
 use node_core::node::config::Platform;
 use node_core::overlay::contact::{Contact, Ip, Key};
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::ring::{
-    self, Around, Beat, Find as Seek, Located, MemberId, Mine, Next, Point, RingId,
+    self, Around, Beat, Come, Find as Seek, Located, MemberId, Mine, Next, Point, RingId,
 };
 use node_core::overlay::tree::{self, Edge, Join, Range, Record, Tell, Upper, Welcome, Yield};
 use node_core::store::Message as Content;
@@ -22,7 +23,8 @@ use node_core::work::message::{
     Batch, Keep, Message as Work, Report, ToClient, ToKeeper, ToOwner, ToRunner, UnitGrant,
 };
 use node_core::work::spec::{
-    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, Template, UnitResult, UnitSpec, Units,
+    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, Template, Terms, UnitResult, UnitSpec,
+    Units,
 };
 use node_core::{SealKey, SnapshotRef};
 use sandbox::{End, Limits};
@@ -54,6 +56,7 @@ fn examples() -> Vec<Message> {
         attempts: 1,
         fuel: 2,
         journey: Some(Box::new(journey())),
+        paid: Micro(7),
     };
     let spec = JobSpec {
         name: "n".into(),
@@ -61,7 +64,11 @@ fn examples() -> Vec<Message> {
         units: Units::List(vec![unit.clone()]),
         priority: -1,
         max_retries: 2,
-        find: Find::Connected,
+        find: Find::Cheapest(Terms {
+            max_price: Micro(300),
+            max_price_job: Some(Micro(301)),
+            min_speed: 302,
+        }),
     };
     let batch = Batch {
         job,
@@ -75,6 +82,7 @@ fn examples() -> Vec<Message> {
             spec: Some(unit),
             key: SealKey([200; 32]),
             resume: Some(Box::new(Resume { checkpoint: checkpoint(), sources: vec![source()] })),
+            price: Price(16),
         }],
     };
     let owner = |m| Message::Work(Work::ToOwner(m));
@@ -128,6 +136,9 @@ fn examples() -> Vec<Message> {
     .chain(nearest_examples())
     .chain(ring_examples())
     .chain(market_examples())
+    .chain(ledger_examples())
+    .chain(record_examples())
+    .chain(file_examples())
     .collect()
 }
 
@@ -241,9 +252,11 @@ fn ring_examples() -> Vec<Message> {
         M::Find(Box::new(find)),
         M::Next(Box::new(Next { ticket: 1, from, peers: list.clone(), hops: 2 })),
         M::Mine(Box::new(Mine { ticket: 1, found: found.clone() })),
-        M::Beat(Box::new(Beat { to, from: peer, seen: 5 })),
+        M::Beat(Box::new(Beat { to, from: peer, seen: 5, line: None })),
+        M::Beat(Box::new(Beat { to, from: peer, seen: 0, line: Some(list.clone()) })),
+        M::Come(Box::new(Come { to, from: peer, next: from, passed: false })),
         M::Same { to, from },
-        M::Around(Box::new(Around { to, from, before: Some(peer), list: list.clone() })),
+        M::Around(Box::new(Around { to, from, before: Some(peer), list: list.clone(), line: list.clone() })),
         M::Leave(Box::new(ring::Leave { to, from, list })),
         M::Bye { to, from },
         M::Ask { ring: to.ring, key: Point(3), ticket: 1 },
@@ -255,7 +268,6 @@ fn ring_examples() -> Vec<Message> {
 
 fn market_examples() -> Vec<Message> {
     use node_core::market::commodity::{Kind, Market};
-    use node_core::market::money::{Micro, Price};
     use node_core::market::pricing::{Deal, NoDeal};
     use node_core::market::{
         Alive, Answer as Named, Copy, Entry, Outcome, Prober, Query, Sale, Take, ToBuyer, ToOwner, ToSeller,
@@ -329,6 +341,107 @@ fn market_examples() -> Vec<Message> {
     use node_core::market::Message as M;
     let all = to_owner.map(M::ToOwner).into_iter().chain(to_seller.map(M::ToSeller));
     all.chain(to_buyer.map(M::ToBuyer)).map(Message::Market).collect()
+}
+
+fn ledger_examples() -> Vec<Message> {
+    use node_core::ledger::{
+        Fee, Goods, Holding, Line, Message as M, Order, Page, Refusal, Sale, Term, ToBank, ToClient, Why,
+    };
+    let node = NodeId([1; 32]);
+    let unit = UnitId { job: JobId([2; 16]), index: 3 };
+    let sale = Sale { unit, copy: 4 };
+    let fees = vec![Fee { to: node, amount: Micro(5) }];
+    let term = |goods| Term { to: node, goods, price: Price(6), fees: fees.clone() };
+    let terms = vec![term(Goods::Cycles), term(Goods::Space { most: 7 })];
+    // What is signed is read by the bank alone, and is as golden as the rest.
+    let orders = vec![
+        (1u64, Order::Begin),
+        (2, Order::Transfer { to: node, amount: Micro(8) }),
+        (3, Order::Redeem { code: [9; 16] }),
+        (4, Order::Allow { owner: node, job: unit.job, most: Micro(10) }),
+        (5, Order::Hold { sale, payer: node, fuel: 11, terms }),
+        (6, Order::Settle { sale, used: vec![12, 13] }),
+    ];
+    let body = rmp_serde::to_vec(&(node, orders)).unwrap();
+    let signed = Signed::new(&node_core::keys::Secret::from_bytes(&[14; 32]), "orders", body.into());
+    let why = [
+        Why::Invite,
+        Why::Minted,
+        Why::To(node),
+        Why::From(node),
+        Why::Held(unit),
+        Why::Returned(unit),
+        Why::Earned(unit),
+        Why::Fee(unit),
+    ];
+    let line = |why| Line { at_ms: 15, amount: -16, balance: Micro(17), why };
+    let lines = why.map(line).to_vec();
+    let outcomes = vec![
+        (1, Ok(())),
+        (2, Err(Refusal::NoFunds { has: Micro(18), needed: Micro(19) })),
+        (3, Err(Refusal::Over)),
+    ];
+    let to_bank = [
+        ToBank::Stand,
+        ToBank::Orders(signed),
+        ToBank::Holdings { after: Some(sale) },
+        ToBank::Statement { from: 20, limit: 21 },
+    ];
+    let to_client = [
+        ToClient::Stands { next: 22 },
+        ToClient::Outcomes(outcomes),
+        ToClient::Holdings(vec![Holding { sale, payer: node, amount: Micro(23) }]),
+        ToClient::Statement(Page {
+            of: node,
+            balance: Micro(24),
+            held: Micro(25),
+            first: 26,
+            all: 27,
+            lines,
+        }),
+    ];
+    let all = to_bank.map(M::ToBank).into_iter().chain(to_client.map(M::ToClient));
+    all.map(Message::Ledger).collect()
+}
+
+fn record_examples() -> Vec<Message> {
+    use node_core::records::{Copied, Key, Message as M, Refused};
+    let (by, body) = (NodeId([4; 32]), Bytes::from_static(b"body"));
+    let signed = Signed { by, body, signature: Bytes::from_static(b"signature") };
+    let range = ring::Range { after: Point(1), upto: Point(2) };
+    [
+        M::Put { ticket: 1, signed: Box::new(signed.clone()) },
+        M::Done { ticket: 1, refused: Some(Refused::Taken(by)) },
+        M::Get { ticket: 1, key: Key::Name("n".into()) },
+        M::Get { ticket: 1, key: Key::Keepers(BlobId([5; 32])) },
+        M::Have { ticket: 1, found: Some(vec![signed.clone()]) },
+        M::Copies(vec![Copied { signed, since_ms: 2 }]),
+        M::Compare { range, count: 1, digest: 2 },
+        M::Pull(range),
+    ]
+    .map(Message::Records)
+    .into()
+}
+
+fn file_examples() -> Vec<Message> {
+    use node_core::files::{Message as M, ToKeeper, ToOwner};
+    let (file, bytes) = (BlobId([5; 32]), Bytes::from_static(&[6; 4]));
+    let (manifest, at) = (BlobRef { id: file, len: 77 }, contact());
+    let to_keeper = [
+        ToKeeper::Ask { ticket: 1 },
+        ToKeeper::Keep { manifest, bytes: 2, me: Some(at), at: vec![at] },
+        ToKeeper::Audit { ticket: 1, file, index: 2, nonce: bytes.clone() },
+        ToKeeper::Drop { file },
+    ];
+    let to_owner = [
+        ToOwner::Room { ticket: 1, bytes: 2, seconds: 3 },
+        ToOwner::Keeping { file, chunks: 1 },
+        ToOwner::Kept { file, until_ms: 1 },
+        ToOwner::Refused { file, why: "w".into() },
+        ToOwner::Proof { ticket: 1, proof: Some(bytes) },
+        ToOwner::Holding { files: vec![file] },
+    ];
+    to_keeper.map(M::ToKeeper).into_iter().chain(to_owner.map(M::ToOwner)).map(Message::Files).collect()
 }
 
 fn nearest_examples() -> Vec<Message> {

@@ -4,11 +4,15 @@
 //! What it finds is reserved for the asker until the units arrive. Owners know nothing of how
 //! a finder works, so a job chooses one by a word ([`crate::work::spec::Find`]).
 
+#[cfg(feature = "roles")]
+pub mod cheapest;
 pub mod connected;
 #[cfg(feature = "roles")]
 pub mod nearest;
 
 use crate::ids::NodeId;
+use crate::ledger::{Sale, Term};
+use crate::market::money::Micro;
 use crate::node::config::Platform;
 use crate::overlay::contact::Contact;
 use serde::{Deserialize, Serialize};
@@ -49,6 +53,44 @@ pub struct Place {
     /// one, its host.
     pub contact: Option<Contact>,
     pub units: u32,
+}
+
+/// Places that are to be bought, one for each of these units of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Purchase {
+    pub sales: Vec<Sale>,
+    pub memory_bytes: u64,
+    /// Least speed, fuel a second.
+    pub min_speed: u64,
+    /// What each may use at most.
+    pub fuel: u64,
+    /// What each may cost at most, all legs together.
+    pub most: Micro,
+}
+
+/// What came of one of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bought {
+    pub sale: Sale,
+    pub place: Result<Bargain, Missed>,
+}
+
+/// Why nothing was bought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// For the submitter.
+    pub why: String,
+    /// A market has named a seller, and names it to nobody else for a while.
+    pub named: bool,
+}
+
+/// A place that was bought, for which the bank holds what it may cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bargain {
+    pub seller: Contact,
+    pub term: Term,
+    pub fuel: u64,
+    pub held: Micro,
 }
 
 /// What a node can take.

@@ -97,6 +97,12 @@ pub enum Command {
     Invite {
         amount: Micro,
     },
+    /// The operator's: lines of anybody's statement, to this node's own purse.
+    Statement {
+        of: NodeId,
+        from: u64,
+        limit: u32,
+    },
     WallClock(u64),
 }
 
@@ -136,6 +142,12 @@ impl Protocol for Bank {
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
             Input::Command(Command::Read { ticket, entries }) => self.read(ticket, entries, cx),
             Input::Command(Command::Invite { amount }) => self.invite(amount, cx),
+            Input::Command(Command::Statement { of, from, limit }) => {
+                if self.ready && self.waiting.len() < WAITING {
+                    self.statement(cx.me, of, from, limit);
+                    self.commit(cx);
+                }
+            }
             Input::Command(Command::WallClock(ms)) => {
                 // Not before the last day is known, or the commons would have its part twice.
                 if self.ready {
@@ -215,12 +227,18 @@ impl Bank {
                 What::Say(ToClient::Holdings(self.books.holdings(from, after, HOLDINGS)))
             }
             ToBank::Statement { from: first, limit } => {
-                let limit = limit.min(LINES);
-                What::Statement(self.books.page(from, first, limit), limit)
+                self.statement(from, from, first, limit);
+                return self.commit(cx);
             }
         };
         self.waiting.push(Answer { to: from, what });
         self.commit(cx);
+    }
+
+    fn statement(&mut self, to: NodeId, of: NodeId, first: u64, limit: u32) {
+        let limit = limit.min(LINES);
+        let what = What::Statement(self.books.page(of, first, limit), limit);
+        self.waiting.push(Answer { to, what });
     }
 
     fn orders(&mut self, by: NodeId, body: &Body) -> Vec<(u64, Outcome)> {
@@ -295,7 +313,7 @@ impl Bank {
             What::Statement(page, limit) => {
                 if self.reading.len() < READING {
                     let ticket = self.ticket();
-                    let after = super::books::before_line(to, page.first);
+                    let after = super::books::before_line(page.of, page.first);
                     cx.emit(Event::Read { ticket, after, limit });
                     self.reading.insert(ticket, Reading { to, page });
                 }
@@ -307,7 +325,8 @@ impl Bank {
         let Some(Reading { to, mut page }) = self.reading.remove(&ticket) else { return };
         match entries {
             Ok(entries) => {
-                let line = |(key, value): &(Vec<u8>, Bytes)| super::books::line_of(to, key, value);
+                let of = page.of;
+                let line = |(key, value): &(Vec<u8>, Bytes)| super::books::line_of(of, key, value);
                 let lines: Vec<(u64, Line)> = entries.iter().map_while(line).collect();
                 // Meanwhile the oldest may have gone, and newer ones come: the page is of one moment.
                 page.first = lines.first().map_or(page.first, |(number, _)| *number);

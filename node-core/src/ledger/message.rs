@@ -53,8 +53,9 @@ pub struct Holding {
 }
 
 /// A part of a node's statement.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
+    pub of: NodeId,
     pub balance: Micro,
     /// Put aside for sales that this node pays for.
     pub held: Micro,

@@ -155,7 +155,6 @@ pub fn most(fuel: u64, terms: &[Term]) -> Option<Micro> {
 
 /// What each term's seller gets for what was used, rounded once for all; `None` if it is more than
 /// the terms allow.
-#[cfg(feature = "roles")]
 pub(super) fn due(fuel: u64, terms: &[Term], used: &[u64]) -> Option<Vec<Micro>> {
     if used.len() != terms.len() {
         return None;
@@ -171,4 +170,19 @@ pub(super) fn due(fuel: u64, terms: &[Term], used: &[u64]) -> Option<Vec<Micro>>
         parts.push(term.price.of(*used));
     }
     (fuel_used <= fuel).then(|| crate::market::money::shares(parts))?
+}
+
+impl Term {
+    /// The most that a sale on this term alone can cost.
+    pub fn most(&self, fuel: u64) -> Option<Micro> {
+        most(fuel, std::slice::from_ref(self))
+    }
+
+    /// What such a sale costs of which so much was used, fees included: all that the bank pays when it
+    /// is settled. `None` if the term does not allow it.
+    pub fn cost(&self, fuel: u64, used: u64) -> Option<Micro> {
+        let share = Micro::sum(due(fuel, std::slice::from_ref(self), &[used])?)?;
+        let fees = if used > 0 { &self.fees[..] } else { &[] };
+        share.plus(Micro::sum(fees.iter().map(|fee| fee.amount))?)
+    }
 }

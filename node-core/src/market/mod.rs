@@ -20,7 +20,6 @@ pub mod money;
 pub mod owner;
 pub mod pricing;
 pub mod seller;
-mod wall;
 
 pub use config::MarketConfig;
 pub use message::{

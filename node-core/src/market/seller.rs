@@ -9,13 +9,12 @@ use super::config::MarketConfig;
 use super::listing::{Goods, Listing};
 use super::message::{Alive, Message, Prober, Take, ToBuyer, ToOwner, ToSeller, Unlisted};
 use super::money::Price;
-use super::wall::Wall;
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::{Located, Point, RingId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::time::Time;
+use crate::time::{Time, Wall};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +42,8 @@ pub struct Seller {
     lookups: BTreeMap<u64, Kind>,
     next_lookup: u64,
     sales: VecDeque<(NodeId, u64)>,
+    /// What will be for sale in a moment.
+    there: BTreeMap<Kind, Goods>,
 }
 
 /// What is for sale of one kind.
@@ -63,6 +64,8 @@ struct Stock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     Relist(Kind),
+    /// What is there has been told for long enough.
+    Have(Kind),
 }
 
 #[derive(Clone, Debug)]
@@ -73,6 +76,9 @@ pub enum Command {
     Me(Contact),
     /// This is for sale from now on, in place of all of its kind that was. No units: nothing.
     Offer(Goods),
+    /// The same of what comes and goes, such as free slots: less is for sale at once, more after a
+    /// moment, so that nothing is listed for each task that ends.
+    Have(Goods),
     /// What became of [`Event::Lookup`].
     Found {
         number: u64,
@@ -141,6 +147,12 @@ impl Protocol for Seller {
                 }
             }
             Input::Command(Command::Offer(goods)) => self.offer(goods, cx),
+            Input::Command(Command::Have(goods)) => self.have(goods, cx),
+            Input::Timer(Timer::Have(kind)) => {
+                if let Some(goods) = self.there.remove(&kind) {
+                    self.offer(goods, cx);
+                }
+            }
             Input::Command(Command::Found { number, found }) => self.found(number, &found, cx),
             Input::Command(Command::NotFound { number }) => {
                 if let Some(kind) = self.lookups.remove(&number) {
@@ -173,6 +185,7 @@ impl Seller {
             lookups: BTreeMap::new(),
             next_lookup: 0,
             sales: VecDeque::new(),
+            there: BTreeMap::new(),
         }
     }
 
@@ -232,6 +245,24 @@ impl Seller {
             Stock { goods, since: number, number, signed: None, at, listed: None, probed: Vec::new() };
         self.stock.insert(kind, stock);
         self.list(kind, cx);
+    }
+
+    fn have(&mut self, goods: Goods, cx: &mut Scx<'_>) {
+        let kind = goods.kind;
+        let listed = self.stock.get_mut(&kind).map(|stock| &mut stock.goods);
+        if listed.as_deref().map_or(goods.units == 0, |listed| *listed == goods) {
+            self.there.remove(&kind);
+            return cx.cancel_timer(Timer::Have(kind));
+        }
+        match listed {
+            Some(_) if goods.units == 0 => self.close(kind, cx),
+            // The listing says more until it is replaced; whoever comes for that finds less.
+            Some(listed) => listed.units = listed.units.min(goods.units),
+            None => {}
+        }
+        if self.there.insert(kind, goods).is_none() {
+            cx.set_timer(Timer::Have(kind), self.config.gather);
+        }
     }
 
     /// Nothing of this kind is for sale any more.

@@ -9,6 +9,8 @@ pub(super) enum Part {
     Neighbours,
     Finder,
     Overlays,
+    #[cfg(feature = "roles")]
+    Money,
     Client,
     Owner,
     Runner,
@@ -21,6 +23,8 @@ const PARTS: &[Part] = &[
     Part::Neighbours,
     Part::Finder,
     Part::Overlays,
+    #[cfg(feature = "roles")]
+    Part::Money,
     Part::Client,
     Part::Owner,
     Part::Runner,

@@ -2,8 +2,8 @@
 
 #[cfg(feature = "roles")]
 use crate::{
-    discovery::nearest::NearestConfig, keys::Secret, market::MarketConfig, overlay::ring::RingConfig,
-    overlay::tree::TreeConfig,
+    discovery::nearest::NearestConfig, files::FilesConfig, ids::NodeId, keys::Secret, ledger::books::Rules,
+    market::MarketConfig, overlay::ring::RingConfig, overlay::tree::TreeConfig, records::RecordsConfig,
 };
 #[cfg(feature = "roles")]
 use std::sync::Arc;
@@ -50,6 +50,36 @@ pub struct Config {
     /// Markets on that ring; none without.
     #[cfg(feature = "roles")]
     pub market: Option<MarketPart>,
+    /// Money; none in a swarm without.
+    #[cfg(feature = "roles")]
+    pub bank: Option<BankPart>,
+    /// Names and other records on that ring; none without.
+    #[cfg(feature = "roles")]
+    pub records: Option<RecordsPart>,
+    /// Files: this node's, kept by others, and others', kept here. None: neither.
+    #[cfg(feature = "roles")]
+    pub files: Option<Arc<FilesConfig>>,
+}
+
+/// What a node needs to have and spend credit.
+#[cfg(feature = "roles")]
+#[derive(Clone, Debug)]
+pub struct BankPart {
+    /// This node's key, with which it signs orders to the bank.
+    pub secret: Secret,
+    /// The node that the swarm trusts with its books. None: the first gateway that this one meets.
+    pub bank: Option<NodeId>,
+    /// This node is the bank, and keeps the books by these rules.
+    pub rules: Option<Rules>,
+}
+
+/// What a node needs to publish, and to keep what others publish.
+#[cfg(feature = "roles")]
+#[derive(Clone, Debug)]
+pub struct RecordsPart {
+    pub config: Arc<RecordsConfig>,
+    /// This node's key, with which it signs what it publishes.
+    pub secret: Secret,
 }
 
 /// What a node needs to trade.
@@ -88,6 +118,12 @@ impl Default for Config {
             ring: None,
             #[cfg(feature = "roles")]
             market: None,
+            #[cfg(feature = "roles")]
+            bank: None,
+            #[cfg(feature = "roles")]
+            records: None,
+            #[cfg(feature = "roles")]
+            files: None,
         }
     }
 }

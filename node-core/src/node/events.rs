@@ -32,6 +32,8 @@ impl Node {
                     self.push(Step::Client, client::Command::OwnerUp(peer));
                 }
                 self.met(peer, gateway, seen);
+                #[cfg(feature = "roles")]
+                self.files_met(peer, contact);
                 host.event(NodeEvent::NodesChanged);
             }
             Event::Down { peer } => {
@@ -99,6 +101,8 @@ impl Node {
             Event::MigrationFailed { unit, why } => host.event(NodeEvent::MigrationFailed { unit, why }),
             Event::Ready => host.event(NodeEvent::Ready),
             Event::Find(query) => self.push(Step::Finder, connected::Command::Find(query)),
+            Event::Purchase(purchase) => self.purchase(purchase),
+            Event::Settle { ticket, order } => self.order_of_owner(ticket, order),
             Event::Declined { node } => {
                 self.push(Step::Finder, connected::Command::Declined { node });
                 self.refused(node);
@@ -152,6 +156,7 @@ impl Node {
             Event::Slots(slots) => host.engine(EngineRequest::Slots(slots)),
             Event::Offer { to, offer } => self.push(Step::Finder, connected::Command::Offer { to, offer }),
             Event::Load { slots, busy } => self.of_load(slots, busy),
+            Event::Spare(slots) => self.of_spare(slots),
             Event::Changed => host.event(NodeEvent::WorkChanged),
             Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
         }
@@ -185,8 +190,10 @@ impl Node {
             Event::Answered { ticket: Ticket { of: Asker::Keeper, number }, result } => {
                 self.push(Step::Keeper, keeper::Command::Answered { ticket: number, result });
             }
+            #[cfg(feature = "roles")]
+            Event::Answered { ticket, result } => self.files_answered(ticket, result, host),
             #[cfg(not(feature = "roles"))]
-            Event::Answered { ticket: Ticket { of: Asker::Keeper, .. }, .. } => {}
+            Event::Answered { .. } => {}
             Event::Put { number, id, bytes } => {
                 host.storage(StorageRequest::PutBlob { token: token(number), id, bytes });
             }

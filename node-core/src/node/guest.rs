@@ -5,8 +5,9 @@ use super::Node;
 use super::config::Config;
 use super::host::{Host, NodeEvent};
 use super::route;
-use crate::discovery::{Found, Query};
+use crate::discovery::{Found, Purchase, Query};
 use crate::ids::NodeId;
+use crate::ledger::Order;
 use crate::overlay::contact::{Contact, Ip};
 use crate::time::Time;
 use crate::work::owner;
@@ -59,6 +60,13 @@ impl Node {
     }
 
     pub(super) fn hosted(&mut self, _: NodeId) {}
+
+    pub(super) fn of_spare(&mut self, _: u32) {}
+
+    /// A guest owns no jobs.
+    pub(super) fn purchase(&mut self, _: Purchase) {}
+
+    pub(super) fn order_of_owner(&mut self, _: u64, _: Order) {}
 
     pub(super) fn of_load(&mut self, _: u32, _: Vec<(NodeId, u32)>) {}
 }

@@ -8,12 +8,15 @@ use crate::trust::policy::Policy;
 use crate::work::spec::{BlobRef, Data, JobSpec, NamedData};
 #[cfg(feature = "roles")]
 use crate::{
+    files::Manifest,
+    ledger::{Order, Outcome as Ordered, Page},
     market::Wanted,
     market::buyer::Offer as MarketOffer,
     market::listing::Goods,
-    market::money::Price,
+    market::money::{Micro, Price},
     market::pricing::NoDeal,
     overlay::ring::{Failure, Located, Point},
+    records::{Found as RecordFound, Key, Refused},
 };
 use bytes::Bytes;
 use sandbox::{Limits, Outcome};
@@ -129,6 +132,77 @@ pub enum Command {
         number: u64,
         offer: MarketOffer,
     },
+    /// Something that the bank is to do with this node's credit. Answered by [`NodeEvent::Ordered`]
+    /// with the same number, below 2^62; the bank away, it waits.
+    #[cfg(feature = "roles")]
+    Order {
+        number: u64,
+        order: Order,
+    },
+    /// Ask the bank for lines of this node's statement, from this number on; the bank itself, for
+    /// lines of anybody's. Answered by [`NodeEvent::Statement`] if the bank is there.
+    #[cfg(feature = "roles")]
+    Statement {
+        of: NodeId,
+        from: u64,
+        limit: u32,
+    },
+    /// The bank's operator makes new credit for whoever shows a code first. Answered by
+    /// [`NodeEvent::Invited`].
+    #[cfg(feature = "roles")]
+    Invite {
+        amount: Micro,
+    },
+    /// Publish this on the ring from now on, at most [`crate::records::VALUE`] bytes, or, without a
+    /// value, give it up. Answered by [`NodeEvent::Published`] with the same number.
+    #[cfg(feature = "roles")]
+    Publish {
+        number: u64,
+        key: Key,
+        value: Option<Bytes>,
+    },
+    /// What is published under this key? Answered by [`NodeEvent::RecordRead`] with the same number.
+    #[cfg(feature = "roles")]
+    ReadRecord {
+        number: u64,
+        key: Key,
+    },
+    /// Have `copies` others keep this file. Its manifest and chunks are in this node's storage; `shared`
+    /// are chunks that were there before. Answered by [`NodeEvent::FilePut`] once it is written down;
+    /// that others keep it shows in [`crate::Node::files`].
+    #[cfg(feature = "roles")]
+    PutFile {
+        number: u64,
+        id: BlobRef,
+        manifest: Box<Manifest>,
+        copies: u8,
+        shared: Vec<u32>,
+    },
+    /// Nobody needs this file any more. Answered by [`NodeEvent::FileDropped`].
+    #[cfg(feature = "roles")]
+    DropFile {
+        number: u64,
+        file: BlobId,
+    },
+    /// Publish a file of this node under a name. Answered by [`NodeEvent::FileNamed`].
+    #[cfg(feature = "roles")]
+    NameFile {
+        number: u64,
+        file: BlobId,
+        name: String,
+    },
+    /// Have these here, from one of those nodes if need be, until [`Command::LetGo`] of this number.
+    /// Answered by [`NodeEvent::Brought`].
+    #[cfg(feature = "roles")]
+    Bring {
+        number: u64,
+        blobs: Vec<BlobRef>,
+        from: Vec<Contact>,
+    },
+    #[cfg(feature = "roles")]
+    LetGo {
+        number: u64,
+    },
     /// Count so many slots as busy for `owner`, though no unit holds them: experiments without
     /// jobs. 0 frees them.
     Occupy {
@@ -176,10 +250,16 @@ pub enum Table {
     Checkpoints,
     /// The same key → where the unit stood here, as its runner knows ([`crate::work::runner::left`]).
     Left,
+    /// The same key → on which terms its owner has bought a place for it.
+    Deals,
     /// The bank's books ([`crate::ledger`]).
     Ledger,
     /// Node id, big-endian number → a line of the node's statement.
     Statements,
+    /// Content id → the owner's record of the file ([`crate::files::owner`]).
+    Files,
+    /// Owner's node id, content id → what is kept for it ([`crate::files::keeper`]).
+    Kept,
 }
 
 /// One change; `None` removes the key.
@@ -447,6 +527,71 @@ pub enum NodeEvent {
         units: u16,
         capacity: u64,
         price: Price,
+    },
+    /// Somebody lists something in a market that this node owns or keeps a copy of, or does no more.
+    #[cfg(feature = "roles")]
+    MarketChanged,
+    /// The bank has moved credit: this node's, or, at the bank, anybody's.
+    #[cfg(feature = "roles")]
+    CreditChanged,
+    /// The answer to [`Command::Order`].
+    #[cfg(feature = "roles")]
+    Ordered {
+        number: u64,
+        outcome: Ordered,
+    },
+    /// The answer to [`Command::Statement`].
+    #[cfg(feature = "roles")]
+    Statement(Page),
+    /// The answer to [`Command::Invite`]: the code, or why there is none.
+    #[cfg(feature = "roles")]
+    Invited(Result<[u8; 16], String>),
+    /// The answer to [`Command::Publish`]: it stands, or why not.
+    #[cfg(feature = "roles")]
+    Published {
+        number: u64,
+        refused: Option<Refused>,
+    },
+    /// Something that this node published does not stand any more, and why.
+    #[cfg(feature = "roles")]
+    Unpublished {
+        key: Key,
+        refused: Refused,
+    },
+    /// The answer to [`Command::ReadRecord`]: of each publisher the newest.
+    #[cfg(feature = "roles")]
+    RecordRead {
+        number: u64,
+        found: Result<Vec<RecordFound>, Refused>,
+    },
+    /// The answer to [`Command::PutFile`]: it is written down, or why not.
+    #[cfg(feature = "roles")]
+    FilePut {
+        number: u64,
+        refused: Option<String>,
+    },
+    /// The answer to [`Command::DropFile`]: whether this node owned it.
+    #[cfg(feature = "roles")]
+    FileDropped {
+        number: u64,
+        known: bool,
+    },
+    /// The answer to [`Command::NameFile`].
+    #[cfg(feature = "roles")]
+    FileNamed {
+        number: u64,
+        refused: Option<String>,
+    },
+    /// Something about a file of this node changed.
+    #[cfg(feature = "roles")]
+    FileChanged {
+        file: BlobId,
+    },
+    /// The answer to [`Command::Bring`]: all are here, or why not.
+    #[cfg(feature = "roles")]
+    Brought {
+        number: u64,
+        result: Result<(), String>,
     },
     /// The node's own storage or engine failed; `what` says what to do next.
     Trouble {

@@ -7,8 +7,13 @@ use super::config::MarketPart;
 use super::host::{Host, NodeEvent};
 use super::overlays;
 use super::route;
+use crate::discovery::cheapest::{self, Cheapest};
+use crate::discovery::{Bought, Missed, Purchase};
 use crate::ids::NodeId;
+use crate::market::MarketConfig;
 use crate::market::buyer::{self, Buyer, Doubt};
+use crate::market::commodity::Kind;
+use crate::market::listing::Goods;
 use crate::market::owner::{self, Owner, OwnerView};
 use crate::market::seller::{self, Seller};
 use crate::overlay::contact::Contact;
@@ -16,6 +21,8 @@ use crate::overlay::ring::{self, Located, Mode, Point, RingId};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::time::Time;
 use crate::wire::Message;
+use crate::work::owner as owner_of_jobs;
+use crate::work::runner;
 
 /// Whose lookup a number is; the two highest bits. None of them: the driver's.
 const OF_OWNER: u64 = 1 << 62;
@@ -23,17 +30,26 @@ const OF_SELLER: u64 = 2 << 62;
 const OF_BUYER: u64 = 3 << 62;
 const WHO: u64 = 3 << 62;
 
+/// A question or a purchase of the finder's. Those of files have the next bit; else it is the driver's.
+const OF_FINDER: u64 = 1 << 63;
+
 /// A node's part of all markets, if its swarm has some.
 pub(super) struct Trade {
     owner: Machine<Owner>,
     seller: Machine<Seller>,
     buyer: Machine<Buyer>,
+    /// Buys for the jobs of this node.
+    cheapest: Machine<Cheapest>,
+    /// What the donor sells, and how many slots are free for it.
+    goods: Option<Goods>,
+    spare: u32,
 }
 
 pub(super) enum Step {
     Owner(InputOf<Owner>),
     Seller(InputOf<Seller>),
     Buyer(InputOf<Buyer>),
+    Cheapest(InputOf<Cheapest>),
 }
 
 impl Trade {
@@ -44,6 +60,9 @@ impl Trade {
             owner: Machine::new(Owner::new(config()), rng("market owner")),
             seller: Machine::new(Seller::new(config(), part.secret.clone()), rng("seller")),
             buyer: Machine::new(Buyer::new(config()), rng("buyer")),
+            cheapest: Machine::new(Cheapest::default(), rng("cheapest")),
+            goods: None,
+            spare: 0,
         })
     }
 
@@ -64,6 +83,17 @@ impl Node {
     /// Markets that this node owns, or has copies of; none if its swarm has no markets.
     pub fn markets(&self) -> Option<OwnerView<'_>> {
         self.overlays.trade.as_ref().map(|trade| trade.owner.state().view())
+    }
+
+    /// The rules of its markets; none if its swarm has none.
+    pub fn market_config(&self) -> Option<&MarketConfig> {
+        self.config.market.as_ref().map(|part| &*part.config)
+    }
+
+    /// What this node sells now.
+    pub fn selling(&self) -> impl Iterator<Item = Goods> + '_ {
+        let seller = self.overlays.trade.as_ref().map(|trade| trade.seller.state());
+        Kind::ALL.into_iter().filter_map(move |kind| seller?.sells(kind)).map(|(goods, _)| goods)
     }
 
     fn trade(&mut self, step: Step) {
@@ -95,10 +125,50 @@ impl Node {
         self.tell_seller(seller::Command::Me(me));
     }
 
-    pub(super) fn market_peer(&mut self, peer: NodeId, up: bool) {
-        self.trade(Step::Owner(if up { Input::Up(peer) } else { Input::Down(peer) }));
-        self.trade(Step::Seller(if up { Input::Up(peer) } else { Input::Down(peer) }));
-        self.trade(Step::Buyer(if up { Input::Up(peer) } else { Input::Down(peer) }));
+    pub(super) fn market_lost(&mut self, peer: NodeId) {
+        self.trade(Step::Owner(Input::Down(peer)));
+        self.trade(Step::Buyer(Input::Down(peer)));
+    }
+
+    pub(super) fn tell_cheapest(&mut self, command: cheapest::Command) {
+        self.trade(Step::Cheapest(Input::Command(command)));
+    }
+
+    /// Buys places for units of this node's jobs.
+    pub(super) fn purchase(&mut self, purchase: Purchase) {
+        if self.overlays.trade.is_some() && self.money.is_some() {
+            return self.tell_cheapest(cheapest::Command::Purchase(purchase));
+        }
+        for sale in purchase.sales {
+            let why = "this swarm has no markets or no bank, so nothing can be bought; submit the job without \
+                       `find = \"cheapest\"`";
+            let bought = Bought { sale, place: Err(Missed { why: why.into(), named: false }) };
+            self.push(route::Step::Owner, owner_of_jobs::Command::Bought(bought));
+        }
+    }
+
+    /// What the donor sells from now on. Of slots, as many as are free.
+    pub(super) fn sell(&mut self, goods: Goods) {
+        let Some(trade) = &mut self.overlays.trade else { return };
+        if goods.kind != Kind::Cycles {
+            return self.tell_seller(seller::Command::Offer(goods));
+        }
+        trade.goods = Some(goods);
+        self.offer_slots();
+    }
+
+    /// So many slots are free, and promised to nobody.
+    pub(super) fn spare_slots(&mut self, spare: u32) {
+        let Some(trade) = &mut self.overlays.trade else { return };
+        trade.spare = spare;
+        self.offer_slots();
+    }
+
+    fn offer_slots(&mut self) {
+        let Some(trade) = &self.overlays.trade else { return };
+        let Some(goods) = trade.goods else { return };
+        let spare = u16::try_from(trade.spare).unwrap_or(u16::MAX);
+        self.tell_seller(seller::Command::Have(Goods { units: goods.units.min(spare), ..goods }));
     }
 
     pub(super) fn market_message(&mut self, from: NodeId, message: crate::market::Message) {
@@ -115,6 +185,12 @@ impl Node {
         let Some(trade) = &mut self.overlays.trade else { return };
         match step {
             Step::Owner(input) => {
+                use crate::market::{Message::ToOwner, ToOwner as Said};
+                let told =
+                    |said: &Said| matches!(said, Said::List(_) | Said::Withdraw { .. } | Said::Copy(_));
+                if matches!(&input, Input::Message { message: ToOwner(said), .. } if told(said)) {
+                    host.event(NodeEvent::MarketChanged);
+                }
                 for effect in trade.owner.step(me, now, input) {
                     match effect {
                         Effect::Send { to, message } => self.send(to, Message::Market(message), host),
@@ -135,6 +211,13 @@ impl Node {
                     match effect {
                         Effect::Send { to, message } => self.send(to, Message::Market(message), host),
                         Effect::Emit(event) => self.of_buyer(event, host),
+                    }
+                }
+            }
+            Step::Cheapest(input) => {
+                for effect in trade.cheapest.step(me, now, input) {
+                    if let Effect::Emit(event) = effect {
+                        self.of_cheapest(event, host);
                     }
                 }
             }
@@ -172,7 +255,12 @@ impl Node {
         match event {
             Event::Reach(contact) => self.reach(contact, true, host),
             Event::Lookup { number, ring, key } => self.market_lookup(OF_SELLER | number, ring, key),
-            Event::Sold { buyer, units, capacity, price, .. } => {
+            Event::Sold { buyer, kind, units, capacity, price, .. } => {
+                if kind == Kind::Cycles {
+                    let sold = runner::Command::Sold { owner: buyer, slots: units.into(), price };
+                    self.push(route::Step::Runner, sold);
+                }
+                self.space_sold(kind, buyer, capacity);
                 host.event(NodeEvent::Sold { buyer, units, capacity, price });
             }
             // Its own records tell; it is tried again either way.
@@ -182,10 +270,23 @@ impl Node {
 
     fn of_buyer(&mut self, event: buyer::Event, host: &mut impl Host) {
         use buyer::Event;
+        let Some(event) = self.space_bought(event) else { return };
         match event {
             Event::Reach(contact) => self.reach(contact, true, host),
             Event::Lookup { number, ring, key } => self.market_lookup(OF_BUYER | number, ring, key),
             Event::Know { ring, via } => self.market_via(ring, &via),
+            Event::Found { number, offers, shortage, .. } if number & OF_FINDER != 0 => {
+                let number = number & !OF_FINDER;
+                self.tell_cheapest(cheapest::Command::Quoted { number, offers, shortage });
+            }
+            Event::Taken { number } if number & OF_FINDER != 0 => {
+                let ticket = number & !OF_FINDER;
+                self.tell_cheapest(cheapest::Command::Taken { ticket, taken: true });
+            }
+            Event::Gone { number } if number & OF_FINDER != 0 => {
+                let ticket = number & !OF_FINDER;
+                self.tell_cheapest(cheapest::Command::Taken { ticket, taken: false });
+            }
             Event::Found { number, offers, shortage, hops, .. } => {
                 host.event(NodeEvent::Quoted { number, offers, shortage, hops });
             }
@@ -200,6 +301,25 @@ impl Node {
                 // Now and then that is a ring that moves.
                 Doubt::Usurper => {}
             },
+        }
+    }
+
+    fn of_cheapest(&mut self, event: cheapest::Event, host: &mut impl Host) {
+        use cheapest::Event;
+        match event {
+            Event::Quote { number, wanted } => {
+                self.tell_buyer(buyer::Command::Ask { number: OF_FINDER | number, wanted });
+            }
+            Event::Order { ticket, order } => self.order_of_finder(ticket, order),
+            Event::Buy { ticket, offer } => {
+                self.tell_buyer(buyer::Command::Take { number: OF_FINDER | ticket, offer });
+            }
+            Event::Bought(bought) => {
+                if let Ok(bargain) = &bought.place {
+                    self.reach(bargain.seller, true, host);
+                }
+                self.push(route::Step::Owner, owner_of_jobs::Command::Bought(bought));
+            }
         }
     }
 

@@ -6,14 +6,20 @@ pub mod config;
 #[cfg_attr(not(feature = "roles"), allow(dead_code))]
 mod dials;
 mod events;
+#[cfg(feature = "roles")]
+mod files;
 pub mod host;
 #[cfg(feature = "roles")]
 mod market;
+#[cfg(feature = "roles")]
+mod money;
 #[cfg(feature = "roles")]
 mod overlays;
 #[cfg(not(feature = "roles"))]
 #[path = "guest.rs"]
 mod overlays;
+#[cfg(feature = "roles")]
+mod records;
 #[cfg(feature = "roles")]
 mod ring;
 mod route;
@@ -64,6 +70,8 @@ pub struct Node {
     faults: BTreeMap<NodeId, u32>,
     dials: dials::Dials,
     overlays: overlays::Overlays,
+    #[cfg(feature = "roles")]
+    money: Option<Box<money::Money>>,
     neighbours: Machine<Neighbours>,
     finder: Machine<Connected>,
     client: Machine<Client>,
@@ -100,6 +108,8 @@ impl Node {
             faults: BTreeMap::new(),
             dials: dials::Dials::default(),
             overlays: overlays::Overlays::new(&config, &seed),
+            #[cfg(feature = "roles")]
+            money: config.bank.as_ref().map(|part| money::Money::new(part, timing.retry, &seed)),
             neighbours: Machine::new(
                 Neighbours::new(hello, config.loopback_only, config.invite.clone(), bounds.peers),
                 rng("neighbours"),

@@ -3,6 +3,7 @@
 use super::Node;
 use super::alarms::Part;
 use super::config::Config;
+use super::files::{self, Filing};
 use super::host::{Host, NodeEvent};
 use super::market::{self, Trade};
 use super::ring::Circle;
@@ -15,6 +16,7 @@ use crate::overlay::neighbours;
 use crate::overlay::ring::Ring;
 use crate::overlay::tree::{self, Tree, TreeView};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::records::Records;
 use crate::time::Time;
 use crate::wire::Message;
 use crate::work::{owner, runner};
@@ -42,6 +44,8 @@ pub(super) struct Overlays {
     nearest: Machine<Nearest>,
     pub(super) circle: Option<Box<Circle>>,
     pub(super) trade: Option<Box<Trade>>,
+    pub(super) records: Option<Box<Machine<Records>>>,
+    pub(super) filing: Option<Box<Filing>>,
     /// This node as others see it, once one has said so.
     pub(super) contact: Option<Contact>,
     /// Searches in the tree for the owner.
@@ -55,6 +59,8 @@ pub(super) enum Step {
     Nearest(InputOf<Nearest>),
     Ring(InputOf<Ring>),
     Market(market::Step),
+    Records(InputOf<Records>),
+    Files(files::Step),
 }
 
 impl Overlays {
@@ -64,6 +70,8 @@ impl Overlays {
             tree: Machine::new(Tree::new(config.tree.clone()), rng("tree")),
             nearest: Machine::new(Nearest::new(config.nearest.clone()), rng("nearest")),
             trade: config.market.as_ref().map(|part| Trade::new(part, seed)),
+            records: config.records.as_ref().map(|part| super::records::start(part, seed)),
+            filing: config.files.as_ref().map(|config| Filing::new(config, seed)),
             circle: config.ring.clone().map(|config| Circle::new(config, seed)),
             contact: None,
             asked: BTreeMap::new(),
@@ -74,7 +82,10 @@ impl Overlays {
     pub(super) fn deadline(&self) -> Option<Time> {
         let ring = self.circle.as_ref().and_then(|circle| circle.ring.deadline());
         let trade = self.trade.as_ref().and_then(|trade| trade.deadline());
-        [self.tree.deadline(), self.nearest.deadline(), ring, trade].into_iter().flatten().min()
+        let records = self.records.as_ref().and_then(|records| records.deadline());
+        let filing = self.filing.as_ref().and_then(|filing| filing.deadline());
+        let all = [self.tree.deadline(), self.nearest.deadline(), ring, trade, records, filing];
+        all.into_iter().flatten().min()
     }
 
     pub(super) fn due(&mut self, now: Time) -> Option<Step> {
@@ -82,6 +93,8 @@ impl Overlays {
         tree.or_else(|| self.nearest.due(now).map(|t| Step::Nearest(Input::Timer(t))))
             .or_else(|| self.circle.as_mut()?.ring.due(now).map(|t| Step::Ring(Input::Timer(t))))
             .or_else(|| self.trade.as_mut()?.due(now).map(Step::Market))
+            .or_else(|| self.records.as_mut()?.due(now).map(|t| Step::Records(Input::Timer(t))))
+            .or_else(|| self.filing.as_mut()?.due(now).map(Step::Files))
     }
 
     /// Whether nobody in the tree or on the ring counts on this node any more.
@@ -115,6 +128,8 @@ impl Node {
         match step {
             Step::Ring(input) => self.ring_input(input, host),
             Step::Market(step) => self.market_step(step, host),
+            Step::Records(input) => self.records_input(input, host),
+            Step::Files(step) => self.files_step(step, host),
             Step::Tree(input) => {
                 let effects = self.overlays.tree.step(self.me, now, input);
                 self.alarms.set(Part::Overlays, self.overlays.deadline());
@@ -152,7 +167,8 @@ impl Node {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Up(peer))));
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Up(peer))));
         self.ring_peer(peer, true);
-        self.market_peer(peer, true);
+        self.bank_met(peer, gateway);
+        self.records_peer(peer, true);
         let port = port_for(self.config.port, self.config.loopback_only, seen);
         if let (None, Some(ip), Some(port)) = (self.overlays.contact, seen, port) {
             let me = Contact { ip, id: self.me, port };
@@ -161,6 +177,7 @@ impl Node {
             // A gateway that joined nobody is where a tree begins.
             let via = if self.config.gateway { Vec::new() } else { self.via() };
             self.market_me(me);
+            self.files_me(me);
             self.join_ring(me, via.clone());
             self.tree_command(tree::Command::Join { me, via });
         }
@@ -190,7 +207,10 @@ impl Node {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Down(peer))));
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Down(peer))));
         self.ring_peer(peer, false);
-        self.market_peer(peer, false);
+        self.market_lost(peer);
+        self.bank_lost(peer);
+        self.records_peer(peer, false);
+        self.files_down(peer);
     }
 
     /// Connects to a peer unless that is done or under way.
@@ -323,6 +343,10 @@ impl Node {
             platform,
         });
         self.nearest_command(nearest::Command::Guest { guest: node, load });
+    }
+
+    pub(super) fn of_spare(&mut self, slots: u32) {
+        self.spare_slots(slots);
     }
 
     pub(super) fn of_load(&mut self, slots: u32, busy: Vec<(NodeId, u32)>) {

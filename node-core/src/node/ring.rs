@@ -119,6 +119,7 @@ impl Node {
 
     fn of_ring(&mut self, event: Event, host: &mut impl Host) {
         self.ring_told(&event);
+        self.records_told(&event);
         match event {
             Event::Reach(contact) => self.reach(contact, true, host),
             Event::Hold(contact) => {
@@ -133,6 +134,8 @@ impl Node {
                 }
                 self.let_go(peer);
             }
+            Event::Found { number, found } if self.record_located(number, Some(&found)) => {}
+            Event::Failed { number, .. } if self.record_located(number, None) => {}
             Event::Found { number, found } if self.located(number, Some(&found)) => {}
             Event::Failed { number, .. } if self.located(number, None) => {}
             Event::Found { number, found } => host.event(NodeEvent::Located { number, found: Ok(found) }),

@@ -6,6 +6,8 @@ use super::host::{
     Channel, Command, EngineReply, EngineRequest, Host, NodeEvent, NodeInput, StorageReply, StorageRequest,
     Table, Token,
 };
+#[cfg(feature = "roles")]
+use super::money;
 use super::{Node, overlays};
 #[cfg(feature = "roles")]
 use crate::checkpoint::keeper::{self, Keeper};
@@ -13,7 +15,7 @@ use crate::discovery::Query;
 use crate::discovery::connected::Connected;
 use crate::ids::NodeId;
 #[cfg(feature = "roles")]
-use crate::market::{buyer, seller};
+use crate::market::buyer;
 use crate::overlay::contact::Ip;
 use crate::overlay::neighbours::{self, Neighbours};
 use crate::protocol::{Effect, Input, InputOf};
@@ -29,13 +31,15 @@ use bytes::Bytes;
 const FAULTS_MAX: u32 = 10;
 
 /// Entries read from a table at a time.
-const SCAN: u32 = 1000;
+pub(super) const SCAN: u32 = 1000;
 
 /// An input on its way to a machine.
 pub(super) enum Step {
     Neighbours(InputOf<Neighbours>),
     Finder(InputOf<Connected>),
     Overlay(overlays::Step),
+    #[cfg(feature = "roles")]
+    Money(money::Step),
     Client(InputOf<Client>),
     Owner(InputOf<Owner>),
     Runner(InputOf<Runner>),
@@ -52,7 +56,10 @@ const OF_RESULTS_SCAN: u64 = 4 << 56;
 const OF_CHECKPOINTS_SCAN: u64 = 5 << 56;
 pub(super) const OF_RUNNER: u64 = 6 << 56;
 const OF_LEFT_SCAN: u64 = 7 << 56;
-const TAG: u64 = 0xff << 56;
+const OF_DEALS_SCAN: u64 = 11 << 56;
+#[cfg(feature = "roles")]
+pub(super) const OF_FILES: u64 = 12 << 56;
+pub(super) const TAG: u64 = 0xff << 56;
 
 impl Node {
     pub(super) fn push<M, T, C>(&mut self, to: fn(Input<M, T, C>) -> Step, command: C) {
@@ -71,16 +78,23 @@ impl Node {
             self.push(Step::Client, client::Command::OwnerUp(self.me));
             self.scan(OF_JOBS_SCAN, None, host);
         }
+        #[cfg(feature = "roles")]
+        self.files_start(host);
         if self.config.limits.left_bytes > 0 {
             self.scan(OF_LEFT_SCAN, None, host);
         }
+        #[cfg(feature = "roles")]
+        self.open_bank(host);
     }
 
-    fn scan(&self, of: u64, after: Option<Vec<u8>>, host: &mut impl Host) {
+    pub(super) fn scan(&self, of: u64, after: Option<Vec<u8>>, host: &mut impl Host) {
         let table = match of {
             OF_JOBS_SCAN => Table::Jobs,
             OF_RESULTS_SCAN => Table::Results,
             OF_LEFT_SCAN => Table::Left,
+            #[cfg(feature = "roles")]
+            money::OF_BOOKS_SCAN => Table::Ledger,
+            OF_DEALS_SCAN => Table::Deals,
             _ => Table::Checkpoints,
         };
         host.storage(StorageRequest::Scan { token: Token(of), table, after, limit: SCAN });
@@ -92,6 +106,12 @@ impl Node {
             NodeInput::WallClock(ms) => {
                 #[cfg(feature = "roles")]
                 self.market_clock(ms);
+                #[cfg(feature = "roles")]
+                self.bank_clock(ms);
+                #[cfg(feature = "roles")]
+                self.records_clock(ms);
+                #[cfg(feature = "roles")]
+                self.files_clock(ms);
                 self.push(Step::Owner, owner::Command::WallClock(ms));
             }
             NodeInput::Connected { peer, ip } => self.connected(peer, ip, host),
@@ -147,13 +167,29 @@ impl Node {
                 #[cfg(feature = "roles")]
                 Command::Locate { number, key } => self.locate(number, key, host),
                 #[cfg(feature = "roles")]
-                Command::Sell(goods) => self.tell_seller(seller::Command::Offer(goods)),
+                Command::Sell(goods) => self.sell(goods),
                 #[cfg(feature = "roles")]
                 Command::Quote { number, wanted } => {
                     self.tell_buyer(buyer::Command::Ask { number, wanted });
                 }
                 #[cfg(feature = "roles")]
                 Command::Buy { number, offer } => self.tell_buyer(buyer::Command::Take { number, offer }),
+                #[cfg(feature = "roles")]
+                Command::Order { number, order } => self.order(number, order, host),
+                #[cfg(feature = "roles")]
+                Command::Statement { of, from, limit } => self.ask_statement(of, from, limit),
+                #[cfg(feature = "roles")]
+                Command::Invite { amount } => self.invite(amount, host),
+                #[cfg(feature = "roles")]
+                Command::Publish { number, key, value } => self.publish(number, key, value, host),
+                #[cfg(feature = "roles")]
+                Command::ReadRecord { number, key } => self.read_record(number, key, host),
+                #[cfg(feature = "roles")]
+                command @ (Command::PutFile { .. }
+                | Command::DropFile { .. }
+                | Command::NameFile { .. }
+                | Command::Bring { .. }
+                | Command::LetGo { .. }) => self.file_command(command, host),
                 Command::Drain => {
                     self.push(Step::Runner, runner::Command::Drain);
                     self.leave();
@@ -218,6 +254,14 @@ impl Node {
             Message::Ring(message) => Step::Overlay(overlays::Step::Ring(Input::Message { from, message })),
             #[cfg(feature = "roles")]
             Message::Market(message) => return self.market_message(from, message),
+            #[cfg(feature = "roles")]
+            Message::Ledger(message) => return self.money_message(from, message, host),
+            #[cfg(feature = "roles")]
+            Message::Records(message) => {
+                Step::Overlay(overlays::Step::Records(Input::Message { from, message }))
+            }
+            #[cfg(feature = "roles")]
+            Message::Files(message) => return self.files_message(from, message),
             Message::Store(message) => Step::Store(Input::Message { from, message }),
             Message::Work(message) => match &message {
                 work::Message::ToOwner(_) if self.config.gateway => {
@@ -248,11 +292,20 @@ impl Node {
     }
 
     fn storage(&mut self, reply: StorageReply, host: &mut impl Host) {
+        #[cfg(feature = "roles")]
+        let Some(reply) = self.files_storage(reply, host) else { return };
         let (token, result) = match reply {
             StorageReply::Done { token } => (token.0, Ok(())),
             StorageReply::Failed { token, error } => (token.0, Err(error)),
             StorageReply::Blob { token, bytes } => {
                 return self.push(Step::Store, store::Command::Read { number: token.0 & !TAG, bytes });
+            }
+            #[cfg(feature = "roles")]
+            StorageReply::Entries { token, ref entries }
+                if matches!(token.0 & TAG, money::OF_BOOKS_SCAN | money::OF_STATEMENT) =>
+            {
+                let more = entries.len() >= SCAN as usize;
+                return self.books_read(reply, more, host);
             }
             StorageReply::Entries { token, entries } => return self.scanned(token.0, entries, host),
         };
@@ -261,7 +314,11 @@ impl Node {
             (OF_OWNER, result) => self.push(Step::Owner, owner::Command::Answered { ticket: number, result }),
             (OF_STORE, Ok(())) => self.push(Step::Store, store::Command::Done { number }),
             (OF_STORE, Err(error)) => self.push(Step::Store, store::Command::Failed { number, error }),
-            (OF_JOBS_SCAN | OF_RESULTS_SCAN | OF_CHECKPOINTS_SCAN, Err(error)) => {
+            #[cfg(feature = "roles")]
+            (money::OF_BOOKS | money::OF_BOOKS_SCAN | money::OF_STATEMENT, result) => {
+                self.books_stored(token, result, host);
+            }
+            (OF_JOBS_SCAN | OF_RESULTS_SCAN | OF_DEALS_SCAN | OF_CHECKPOINTS_SCAN, Err(error)) => {
                 host.event(NodeEvent::Trouble {
                     what: format!("the gateway's records cannot be read, and it takes no jobs: {error}"),
                 })
@@ -282,6 +339,7 @@ impl Node {
             }
             OF_JOBS_SCAN => owner::Command::RestoreJobs,
             OF_RESULTS_SCAN => owner::Command::RestoreResults,
+            OF_DEALS_SCAN => owner::Command::RestoreDeals,
             _ => owner::Command::RestoreCheckpoints,
         };
         if !entries.is_empty() {
@@ -293,7 +351,8 @@ impl Node {
                 self.push(Step::Owner, command(Vec::new()));
                 match of {
                     OF_JOBS_SCAN => self.scan(OF_RESULTS_SCAN, None, host),
-                    OF_RESULTS_SCAN => self.scan(OF_CHECKPOINTS_SCAN, None, host),
+                    OF_RESULTS_SCAN => self.scan(OF_DEALS_SCAN, None, host),
+                    OF_DEALS_SCAN => self.scan(OF_CHECKPOINTS_SCAN, None, host),
                     _ => {}
                 }
             }
@@ -326,6 +385,8 @@ impl Node {
                     }
                 }
                 Step::Overlay(step) => self.overlay(step, host),
+                #[cfg(feature = "roles")]
+                Step::Money(step) => self.money_input(step, host),
                 Step::Client(input) => {
                     let effects = self.client.step(self.me, now, input);
                     self.alarms.set(Part::Client, self.client.deadline());
@@ -390,6 +451,8 @@ impl Node {
             Part::Neighbours => self.neighbours.due(now).map(|t| Step::Neighbours(Input::Timer(t))),
             Part::Finder => self.finder.due(now).map(|t| Step::Finder(Input::Timer(t))),
             Part::Overlays => self.overlays.due(now).map(Step::Overlay),
+            #[cfg(feature = "roles")]
+            Part::Money => self.money.as_mut().and_then(|money| money.due(now)).map(Step::Money),
             Part::Client => self.client.due(now).map(|t| Step::Client(Input::Timer(t))),
             Part::Owner => self.owner.as_mut().and_then(|o| o.due(now)).map(|t| Step::Owner(Input::Timer(t))),
             Part::Runner => self.runner.due(now).map(|t| Step::Runner(Input::Timer(t))),
@@ -401,6 +464,8 @@ impl Node {
             Part::Neighbours => self.neighbours.deadline(),
             Part::Finder => self.finder.deadline(),
             Part::Overlays => self.overlays.deadline(),
+            #[cfg(feature = "roles")]
+            Part::Money => self.money.as_ref().and_then(|money| money.deadline()),
             Part::Client => self.client.deadline(),
             Part::Owner => self.owner.as_ref().and_then(|owner| owner.deadline()),
             Part::Runner => self.runner.deadline(),

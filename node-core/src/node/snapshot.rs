@@ -3,6 +3,7 @@
 use super::config::Platform;
 use crate::checkpoint::Span;
 use crate::ids::{JobId, NodeId};
+use crate::market::money::{Micro, Price};
 
 /// A node as this one sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,8 +70,19 @@ pub struct JobView {
     /// Milliseconds since 1970.
     pub submitted_ms: u64,
     pub ended_ms: Option<u64>,
+    /// What it costs, if it buys its places.
+    pub cost: Option<CostView>,
     /// Who computed how much, by node: (units, processor microseconds).
     pub by_node: Vec<(NodeId, u64, u64)>,
+}
+
+/// What a job costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostView {
+    pub most: Micro,
+    /// Put aside at the bank for units that have not ended.
+    pub held: Micro,
+    pub paid: Micro,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +104,8 @@ pub struct UnitView {
     /// Who has it or had it last.
     pub runner: Option<NodeId>,
     pub attempts: u32,
+    /// At which its runner sold the place, while it is not settled; none of a gift.
+    pub price: Option<Price>,
     /// It is given no fuel.
     pub paused: bool,
     /// Who produced its state, in order, as far as checkpoints and its result tell. Empty for a

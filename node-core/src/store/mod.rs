@@ -26,6 +26,8 @@ pub struct Store {
     /// blobs are somebody's jobs and results).
     cache_bytes: Option<u64>,
     blob_bytes: u64,
+    /// Those who need some have yet to say so.
+    waits: bool,
     here: BTreeMap<BlobId, Here>,
     /// Bytes of all that is here.
     total: u64,
@@ -54,13 +56,18 @@ pub enum Asker {
     Snapshots,
     Keeper,
     Relay,
+    /// An owner of files for its own, a keeper for those of others, and the driver for those that it
+    /// reads.
+    Files,
+    Kept,
+    Driver,
 }
 
 impl Asker {
     /// Whether what it asks for is of no use to anybody once it is done, so that even a gateway
     /// forgets it.
     fn is_passing(self) -> bool {
-        matches!(self, Asker::Snapshots | Asker::Keeper | Asker::Relay)
+        !matches!(self, Asker::Owner | Asker::Runner | Asker::Files)
     }
 }
 
@@ -119,6 +126,12 @@ pub enum Command {
     Check {
         blobs: Vec<BlobId>,
     },
+    /// Nobody who asked for these needs them any more: unless others do, they go.
+    Forget {
+        blobs: Vec<BlobId>,
+    },
+    /// Whether those who need blobs from an earlier life have yet to say so: nothing goes meanwhile.
+    Wait(bool),
     /// The driver has put these into storage, or found them there.
     Stored(Vec<(BlobId, u64)>),
     /// Storage has done what [`Event`] asked under this number.
@@ -170,6 +183,11 @@ impl Protocol for Store {
                 Command::Fetch { ticket, blobs, from } => self.fetch(ticket, blobs, &from, cx),
                 Command::Keep { ticket, blobs } => self.keep(ticket, blobs, cx),
                 Command::Release { ticket } => self.release(ticket, cx),
+                Command::Forget { blobs } => self.forget(blobs, cx),
+                Command::Wait(wait) => {
+                    self.waits = wait;
+                    self.evict(cx);
+                }
                 Command::Check { blobs } => blobs.into_iter().for_each(|id| self.check(id, cx)),
                 Command::Stored(blobs) => {
                     for (id, len) in blobs {
@@ -198,6 +216,7 @@ impl Store {
             retry,
             cache_bytes,
             blob_bytes,
+            waits: false,
             here: BTreeMap::new(),
             total: 0,
             clock: 0,
@@ -313,11 +332,21 @@ impl Store {
 
     /// Forgets what was used longest ago, until the rest fits.
     fn evict(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(bound) = self.cache_bytes else { return };
-        while self.total > bound {
+        let Some(bound) = self.cache_bytes.filter(|bound| !self.waits && self.total > *bound) else { return };
+        // What is needed takes nothing from what is only cached.
+        let pinned: u64 = self.here.values().filter(|here| here.pins > 0).map(|here| here.len).sum();
+        while self.total - pinned > bound {
             let oldest = self.here.iter().filter(|(_, h)| h.pins == 0).min_by_key(|(id, h)| (h.used, **id));
             let Some(id) = oldest.map(|(id, _)| *id) else { return };
             self.drop_blob(id, cx);
+        }
+    }
+
+    fn forget(&mut self, blobs: Vec<BlobId>, cx: &mut Cx<'_, Self>) {
+        for id in blobs {
+            if self.here.get(&id).is_some_and(|here| here.pins == 0) {
+                self.drop_blob(id, cx);
+            }
         }
     }
 

@@ -3,10 +3,10 @@
 //! A frame is the version byte and a MessagePack body. Its length is bounded by
 //! [`MAX_FRAME`], its depth by the types. A version that is not ours is named, not guessed at.
 
-#[cfg(feature = "roles")]
-use crate::market;
 use crate::node::host::Channel;
 use crate::{discovery, overlay, store, work};
+#[cfg(feature = "roles")]
+use crate::{files, ledger, market, records};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_FRAME: usize = 1 << 20;
 
 /// The version of everything below; the first byte of each frame.
-pub const VERSION: u8 = 8;
+pub const VERSION: u8 = 9;
 
 /// Every message of every protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,12 @@ pub enum Message {
     Ring(overlay::ring::Message),
     #[cfg(feature = "roles")]
     Market(market::Message),
+    #[cfg(feature = "roles")]
+    Ledger(ledger::Message),
+    #[cfg(feature = "roles")]
+    Records(records::Message),
+    #[cfg(feature = "roles")]
+    Files(files::Message),
 }
 
 impl Message {

@@ -3,6 +3,7 @@
 use super::spec::{BlobRef, JobSpec, Template, UnitResult, UnitSpec};
 use crate::checkpoint::{Made, Resume, Source, Version};
 use crate::ids::{JobId, NodeId, UnitId};
+use crate::market::money::Price;
 use crate::node::host::SealKey;
 use serde::{Deserialize, Serialize};
 
@@ -182,6 +183,8 @@ pub struct UnitGrant {
     pub key: SealKey,
     /// Where it goes on; none: at its first instruction.
     pub resume: Option<Box<Resume>>,
+    /// At which the runner has sold the place; 0: it is a gift.
+    pub price: Price,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

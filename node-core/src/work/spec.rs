@@ -2,9 +2,11 @@
 
 use crate::checkpoint::Journey;
 use crate::ids::{BlobId, NodeId};
+use crate::market::money::Micro;
 use bytes::Bytes;
 use sandbox::{End, Limits};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Content by reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -68,6 +70,25 @@ pub struct JobSpec {
     pub max_retries: u32,
     /// Which finder places the units.
     pub find: Find,
+}
+
+impl JobSpec {
+    /// Every blob that the units need.
+    pub fn blobs(&self) -> BTreeSet<BlobRef> {
+        fn add(blobs: &mut BTreeSet<BlobRef>, data: &Data) {
+            blobs.extend(data.blob());
+        }
+        let mut blobs = BTreeSet::from([self.template.program]);
+        add(&mut blobs, &self.template.stdin);
+        self.template.files.iter().for_each(|f| add(&mut blobs, &f.data));
+        if let Units::List(units) = &self.units {
+            for unit in units {
+                unit.stdin.iter().for_each(|data| add(&mut blobs, data));
+                unit.files.iter().for_each(|f| add(&mut blobs, &f.data));
+            }
+        }
+        blobs
+    }
 }
 
 /// What the units of a job have in common.
@@ -156,6 +177,28 @@ pub enum Find {
     /// Nodes that are connected to the owner and have room.
     #[default]
     Connected,
+    /// Who sells for least in the markets; paid for by the job's owner.
+    Cheapest(Terms),
+}
+
+/// What a job that buys its places asks for, and pays. Its units need a fuel limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The most that a unit may cost, all legs together.
+    pub max_price: Micro,
+    /// The most that the whole job may; none: as much as its units.
+    pub max_price_job: Option<Micro>,
+    /// Least speed, fuel a second; 0: any.
+    pub min_speed: u64,
+}
+
+impl Find {
+    pub fn terms(&self) -> Option<Terms> {
+        match self {
+            Find::Connected => None,
+            Find::Cheapest(terms) => Some(*terms),
+        }
+    }
 }
 
 /// A finished unit, as the owner keeps it.
@@ -175,4 +218,7 @@ pub struct UnitResult {
     /// The way that it took, if it had checkpoints or moved; else its runner did it all.
     #[serde(default)]
     pub journey: Option<Box<Journey>>,
+    /// What its places cost, all legs together; nothing of a gift.
+    #[serde(default)]
+    pub paid: Micro,
 }

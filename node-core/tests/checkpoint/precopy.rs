@@ -156,8 +156,14 @@ fn nobody_fills_a_node_with_what_will_never_come() {
     use node_core::work::spec::BlobRef;
     let mut world = world(67, 2);
     let spec = world.sweep(0, 1);
-    let grant =
-        |index| UnitGrant { index, attempt: 1, spec: None, key: node_core::SealKey([0; 32]), resume: None };
+    let grant = |index| UnitGrant {
+        index,
+        attempt: 1,
+        spec: None,
+        key: node_core::SealKey([0; 32]),
+        resume: None,
+        price: Default::default(),
+    };
     let prepare = |n: u32| {
         let units =
             if n == 7 { vec![] } else { (0..=u32::from(n == 8)).map(|more| grant(n + more)).collect() };

@@ -7,52 +7,14 @@ mod lying;
 mod measure;
 mod trading;
 
-use node_core::Platform;
-use node_core::market::commodity::{Kind, Scheme};
-use node_core::market::listing::Goods;
-use node_core::market::money::{Micro, Price};
-use node_core::market::{MarketConfig, Wanted};
+use node_core::market::MarketConfig;
+use node_core::market::commodity::Scheme;
 use node_core::overlay::ring::RingConfig;
 use simulator::market::Markets;
+use simulator::market::life::{SCHEMES, SPEED, slots, space, unit};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-const SCHEMES: [Scheme; 2] = [Scheme::Single, Scheme::Processor];
-
-/// Fuel a second of a usual slot.
-const SPEED: u64 = 1_000_000_000;
-
-fn slots(capacity: u64, units: u16, cost: u64) -> Goods {
-    Goods {
-        kind: Kind::Cycles,
-        capacity,
-        units,
-        minutes: 60,
-        cost: Price(cost),
-        engine: Platform::Native,
-        memory_mib: 1024,
-    }
-}
-
-fn space(bytes: u64, cost: u64) -> Goods {
-    Goods { kind: Kind::Files, ..slots(bytes, 1, cost) }
-}
-
-/// A unit of ten seconds on a usual slot, at most one credit.
-fn unit(capacity: u64) -> Wanted {
-    Wanted {
-        kind: Kind::Cycles,
-        capacity,
-        minutes: 10,
-        memory_mib: 512,
-        engine: None,
-        units: 1,
-        quantity: 10 * SPEED,
-        most: Micro(1_000_000),
-        tie: 0,
-    }
-}
 
 fn config(scheme: Scheme) -> MarketConfig {
     MarketConfig { scheme, ..MarketConfig::default() }

@@ -139,3 +139,34 @@ fn a_connection_that_breaks_is_no_death() {
         assert!(rings.lookups[&number].is_right());
     }
 }
+
+/// Between two that die at once one has just come; who is before them has not heard of it, and
+/// goes past it to the heir of both. What the newcomer owns it has from one of the dead.
+#[test]
+fn who_came_between_two_that_die_is_not_passed_over() {
+    let mut passed_over = 0;
+    for seed in 0..60 {
+        let mut rings = Rings::grown(seed, small(), 30);
+        let newcomer = rings.join();
+        let owns = |rings: &Rings| {
+            let view = rings.view(newcomer).and_then(|view| view.members().next());
+            view.is_some_and(|member| member.answers_for(rings.now).is_some())
+        };
+        while !owns(&rings) {
+            rings.run(SECOND / 100);
+        }
+        let order = rings.in_order(RingId::NODES);
+        let at = order.iter().position(|n| *n == newcomer).expect("it is on the ring");
+        let near = |by: usize| order[(at + order.len() + by - 2) % order.len()];
+        let (farther, before, giver) = (near(0), near(1), near(3));
+        let point = rings.member(newcomer).point;
+        let view = rings.view(farther).and_then(|view| view.members().next()).expect("it is in");
+        passed_over += usize::from(view.successors().iter().all(|peer| peer.point != point));
+        rings.kill(before);
+        rings.kill(giver);
+        rings.run_checked(RingId::NODES, 30 * SECOND);
+        rings.settle(60 * SECOND);
+        everybody_looks_up(&mut rings, 1, Mode::Iterative);
+    }
+    assert!(passed_over > 30, "{passed_over} of 60 had not been heard of");
+}

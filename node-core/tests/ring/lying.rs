@@ -4,7 +4,8 @@ use crate::{SECOND, small, some_key};
 use node_core::NodeId;
 use node_core::overlay::contact::Contact;
 use node_core::overlay::ring::{
-    Around, Beat, Find, Leave, Located, MemberId, Message, Mine, Mode, Next, Peer, Point, RingConfig, RingId,
+    Around, Beat, Come, Find, Leave, Located, MemberId, Message, Mine, Mode, Next, Peer, Point, RingConfig,
+    RingId,
 };
 use simulator::ring::{Lie, Rings};
 
@@ -21,7 +22,7 @@ fn stays(rings: &mut Rings, liar: usize, from: usize, message: &Message) {
         all.sort_by_key(|peer| me.point.to(peer.point));
         all.truncate(16);
         let to = MemberId { ring: beat.to.ring, point: beat.from.point };
-        let around = Around { to, from: me.point, before: Some(beat.from), list: all };
+        let around = Around { to, from: me.point, before: Some(beat.from), list: all, line: Vec::new() };
         rings.say(liar, from, Message::Around(Box::new(around)));
     }
 }
@@ -144,7 +145,7 @@ fn a_successor_whose_list_is_none_is_blamed_and_left_out() {
             let me = peer(rings, liar);
             let list = vec![beat.from, me, beat.from];
             let to = MemberId { ring: beat.to.ring, point: beat.from.point };
-            let around = Around { to, from: me.point, before: None, list };
+            let around = Around { to, from: me.point, before: None, list, line: Vec::new() };
             rings.say(liar, from, Message::Around(Box::new(around)));
         }
     }
@@ -170,7 +171,7 @@ fn nonsense(rings: &mut Rings, liar: usize, at: usize) -> Message {
     let list = vec![me; rings.rng.below(40) as usize];
     let from = Peer { point, contact: if rings.rng.chance(0.5) { me.contact } else { them.contact } };
     let ring = to.ring;
-    match rings.rng.below(10) {
+    match rings.rng.below(11) {
         0 => Message::Find(Box::new(Find {
             ring,
             to: Some(them.point),
@@ -186,12 +187,13 @@ fn nonsense(rings: &mut Rings, liar: usize, at: usize) -> Message {
             let found = Located { owner: from, after: key, replicas: list, hops: 255 };
             Message::Mine(Box::new(Mine { ticket, found }))
         }
-        3 => Message::Beat(Box::new(Beat { to, from, seen: ticket })),
+        3 => Message::Beat(Box::new(Beat { to, from, seen: ticket, line: Some(list) })),
         4 => Message::Same { to, from: point },
-        5 => Message::Around(Box::new(Around { to, from: point, before: Some(from), list })),
+        5 => Message::Around(Box::new(Around { to, from: point, before: Some(from), list, line: vec![me] })),
         6 => Message::Leave(Box::new(Leave { to, from: point, list })),
         7 => Message::Bye { to, from: point },
         8 => Message::Ask { ring, key, ticket },
+        9 => Message::Come(Box::new(Come { to, from, next: key, passed: rings.rng.chance(0.5) })),
         _ => Message::Told { ticket, found: None },
     }
 }

@@ -6,7 +6,7 @@ use clap::Parser;
 use simulator::experiment::{self, Watch};
 use simulator::report::{Baseline, Report, plot};
 use simulator::scenario::{Int, Scenario};
-use simulator::swarm;
+use simulator::swarm::Of;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,6 +45,9 @@ struct Flags {
     /// Draw the lives of so many small networks wildly from their seeds, and check each
     #[arg(long, value_name = "SEEDS")]
     swarm: Option<u64>,
+    /// What --swarm lets live; without it, each of them
+    #[arg(long, value_enum, requires = "swarm")]
+    of: Option<Of>,
     /// The first seed of --swarm
     #[arg(long, default_value_t = 0)]
     from: u64,
@@ -71,7 +74,10 @@ fn main() -> ExitCode {
 /// Whether nothing was violated and nothing has drifted.
 fn run(flags: &Flags) -> Result<bool, String> {
     if let Some(seeds) = flags.swarm {
-        return Ok(swarm(flags, seeds));
+        let all = flags.of.map_or(Of::ALL.to_vec(), |of| vec![of]);
+        // All of them, even after a failure.
+        let failed = all.into_iter().filter(|of| !swarm(flags, *of, seeds)).count();
+        return Ok(failed == 0);
     }
     let path = flags.scenario.as_deref().ok_or("name a scenario")?;
     let mut scenario = read(path, Scenario::read)?;
@@ -166,7 +172,7 @@ fn side_by_side<T: Send>(count: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T
 }
 
 /// Whether all of these networks came through.
-fn swarm(flags: &Flags, count: u64) -> bool {
+fn swarm(flags: &Flags, of: Of, count: u64) -> bool {
     let start = Instant::now();
     let seeds: Vec<u64> = match flags.seed {
         Some(seed) => vec![seed],
@@ -175,20 +181,20 @@ fn swarm(flags: &Flags, count: u64) -> bool {
     let failed = side_by_side(seeds.len(), |i| {
         let seed = seeds[i];
         // A panic is a finding too, and the other seeds go on.
-        let result = std::panic::catch_unwind(|| swarm::live(seed));
+        let result = std::panic::catch_unwind(|| of.live(seed));
         let result = result.unwrap_or_else(|_| Err("a panic; its words stand above".into()));
         if let Err(wrong) = &result {
-            eprintln!("seed {seed}: {wrong}");
+            eprintln!("{of:?}, seed {seed}: {wrong}");
         } else if !flags.quiet && i > 0 && i.is_multiple_of(1000) {
-            eprintln!("{i} of {} seeds, {:.0} s", seeds.len(), start.elapsed().as_secs_f64());
+            eprintln!("{of:?}: {i} of {} seeds, {:.0} s", seeds.len(), start.elapsed().as_secs_f64());
         }
         result.is_err().then_some(seed)
     });
     let failed: Vec<u64> = failed.into_iter().flatten().collect();
     let (count, took) = (seeds.len(), start.elapsed().as_secs_f64());
     match failed.is_empty() {
-        true => println!("{count} seeds passed in {took:.1} s"),
-        false => println!("{} of {count} seeds failed in {took:.1} s: {failed:?}", failed.len()),
+        true => println!("{of:?}: {count} seeds passed in {took:.1} s"),
+        false => println!("{of:?}: {} of {count} seeds failed in {took:.1} s: {failed:?}", failed.len()),
     }
     failed.is_empty()
 }

@@ -5,6 +5,7 @@ use crate::experiment::{Play, Stage};
 use crate::network::{Latency, Mischief};
 use crate::rng::Rng;
 use crate::scenario::Scenario;
+use crate::{market, ring};
 use node_core::discovery::Needs;
 use node_core::discovery::nearest::{NearestConfig, Policy, Way};
 use node_core::{Command, NodeEvent, NodeInput};
@@ -12,6 +13,37 @@ use std::time::Duration;
 
 /// Kinds of faults. A seed leaves some of them out altogether, so that others are seen alone.
 const KINDS: u64 = 9;
+
+/// Whose lives a seed tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Of {
+    /// Whole nodes, their tree and what is found in it.
+    Tree,
+    /// Rings of machines without the node around them.
+    Ring,
+    /// Markets on such rings.
+    Market,
+}
+
+impl Of {
+    pub const ALL: [Of; 3] = [Of::Tree, Of::Ring, Of::Market];
+
+    /// One life; an error in words, or a panic, if anything was not as it must be.
+    pub fn live(self, seed: u64) -> Result<(), String> {
+        match self {
+            Of::Tree => live(seed),
+            Of::Ring => {
+                ring::life::live(seed);
+                Ok(())
+            }
+            Of::Market => {
+                market::life::live(seed);
+                Ok(())
+            }
+        }
+    }
+}
 
 /// One life of a network; an error in words if anything was not as it must be.
 pub fn live(seed: u64) -> Result<(), String> {

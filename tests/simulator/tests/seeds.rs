@@ -19,11 +19,11 @@ fn seeds_that_once_failed_pass() {
 
 #[test]
 fn small_networks_come_through_whatever_happens_to_them() {
-    // MANYHANDS_SEEDS=N runs more; `simulator --swarm N` runs them side by side.
+    // MANYHANDS_SEEDS=N runs more; `simulator --swarm N --of tree` runs them side by side.
     let count = std::env::var("MANYHANDS_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     for seed in 0..count {
         if let Err(wrong) = swarm::live(seed) {
-            panic!("seed {seed}: {wrong}\nsimulator --swarm 1 --seed {seed} runs it alone");
+            panic!("seed {seed}: {wrong}\nsimulator --swarm 1 --seed {seed} --of tree runs it alone");
         }
     }
 }

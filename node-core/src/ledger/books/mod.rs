@@ -233,11 +233,27 @@ impl Books {
     /// Where the node's account stands, without its lines; and the first of at most `limit` lines
     /// from number `from` on.
     pub fn page(&self, node: NodeId, from: u64, limit: u32) -> Page {
-        let Some(account) = self.accounts.get(&node) else { return Page::default() };
+        let Some(account) = self.accounts.get(&node) else {
+            return Page {
+                of: node,
+                balance: Micro::ZERO,
+                held: Micro::ZERO,
+                first: 0,
+                all: 0,
+                lines: Vec::new(),
+            };
+        };
         let oldest = account.lines.saturating_sub(self.rules.lines);
         let newest = account.lines.saturating_sub(limit.into());
         let first = from.min(newest).max(oldest);
-        Page { balance: account.balance, held: account.held, first, all: account.lines, lines: Vec::new() }
+        Page {
+            of: node,
+            balance: account.balance,
+            held: account.held,
+            first,
+            all: account.lines,
+            lines: Vec::new(),
+        }
     }
 
     /// What is held for the owner's sales above `after`, in order, at most `limit`.

@@ -29,8 +29,9 @@ impl Ring {
     /// A connection has ended. Neighbours in the ring die together when a region does, so that
     /// those behind a successor are dialled in the same time.
     fn cut_off(&mut self, id: MemberId, node: NodeId, cx: &mut Rcx<'_>) {
-        let Some(member) = self.members.get(&id) else { return };
+        let Some(member) = self.members.get_mut(&id) else { return };
         if member.succ.first().is_some_and(|first| first.id() == node) {
+            member.line_known.1 = 0;
             for peer in &member.succ {
                 self.links.reach(&peer.contact, cx);
             }
@@ -38,6 +39,7 @@ impl Ring {
         if let Some(pred) = member.before().filter(|pred| pred.id() == node) {
             self.links.reach(&pred.contact, cx);
         }
+        self.ask_again(id, node, cx);
     }
 
     /// A node is dead; what that means for a member.
@@ -56,7 +58,10 @@ impl Ring {
             member.seen = 0;
             self.touched = true;
         }
+        member.behind.retain(|peer| !is_dead(peer));
         let first = member.succ.first().is_some_and(is_dead);
+        self.not_between(id, node, None, cx);
+        let Some(member) = self.members.get(&id) else { return };
         if member.before().is_some_and(|pred| is_dead(&pred)) {
             self.lose_predecessor(id, cx);
         }
@@ -74,7 +79,9 @@ impl Ring {
         pred.gone = true;
         self.links.bury(MemberId { ring: id.ring, point: pred.peer.point }, pred.peer.id(), until);
         self.touched = true;
-        if let Some(waits) = member.waits.take() {
+        let waits = member.waits.take();
+        self.inherit(id, cx);
+        if let Some(waits) = waits {
             self.tell_around(id, &waits, cx);
         }
     }

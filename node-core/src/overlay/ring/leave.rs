@@ -51,7 +51,7 @@ impl Ring {
 
     pub(super) fn gone(&mut self, id: MemberId, cx: &mut Rcx<'_>) {
         if let Some(mut member) = self.members.remove(&id) {
-            super::tell(&mut member, self.config.news, cx);
+            super::tell(&mut member, self.config.r(), self.config.news, cx);
             cx.cancel_timer(Timer::Beat(id));
             cx.cancel_timer(Timer::News(id));
             cx.cancel_timer(Timer::Sight(id));
@@ -84,7 +84,7 @@ impl Ring {
         if !pred && place.is_none() {
             return;
         }
-        self.links.bury(it, from, until);
+        self.links.bid_farewell(it, from, until);
         self.touched = true;
         if let Some(place) = place {
             member.succ.remove(place);
@@ -120,8 +120,11 @@ impl Ring {
 
     /// Somebody is no member, or has heard that this one leaves.
     pub(super) fn bye(&mut self, from: NodeId, id: MemberId, point: Point, cx: &mut Rcx<'_>) {
-        let Some(member) = self.members.get(&id) else { return };
+        let Some(member) = self.members.get_mut(&id) else { return };
         let first = member.succ.first().is_some_and(|first| first.point == point && first.id() == from);
+        if !first {
+            return self.not_between(id, from, Some(point), cx);
+        }
         match member.phase {
             Phase::Leaving { .. } if first => self.gone(id, cx),
             Phase::Asking | Phase::In if first => self.lose_successor(id, cx),

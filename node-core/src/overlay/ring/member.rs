@@ -15,10 +15,19 @@ pub(super) struct Member {
     pub phase: Phase,
     pub since: Time,
     pub pred: Option<Pred>,
+    /// Who is before the predecessor, by its word, the nearest first.
+    pub behind: Vec<Peer>,
+    /// Who may stand between the predecessor and this member, the nearest first: they were before
+    /// one that is gone, and may have a lease from it. While the predecessor itself is gone,
+    /// whoever may come in its place.
+    pub between: Vec<Between>,
     /// What it owns begins behind this point; none while it owns nothing.
     pub after: Option<Point>,
-    /// When its successor said last that this is its predecessor.
+    /// Its lease: when it asked, the last time that its successor answered that this is its
+    /// predecessor.
     pub acked: Option<Time>,
+    /// The first beat that is not answered.
+    pub asked: Time,
     /// In order, from the next one on.
     pub succ: Vec<Peer>,
     /// The successors are all other members.
@@ -40,11 +49,28 @@ pub(super) struct Member {
     pub waits: Option<Peer>,
     /// Who has, or gave, the part of the range that changes.
     pub other: Option<Contact>,
+    /// Which successor was told last who is behind, and a digest of it; and which one has
+    /// acknowledged it.
+    pub line_sent: (Point, u64),
+    pub line_known: (Point, u64),
     /// How often in a row others were seen in its place.
     pub unseen: u8,
     /// What the node above knows.
     pub told: Option<Range>,
     pub told_succ: u64,
+    /// The predecessor is to hear of other successors.
+    pub has_news: bool,
+    pub told_line: u64,
+}
+
+/// Somebody who may have a lease.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Between {
+    pub peer: Peer,
+    /// Who is behind it, dead or not.
+    pub next: Point,
+    /// Until when, once it has been asked to come.
+    pub until: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +123,11 @@ impl Member {
             phase: Phase::Seeking { tries: 0, begun: now },
             since: now,
             pred: None,
+            behind: Vec::new(),
+            between: Vec::new(),
             after: None,
             acked: None,
+            asked: now,
             succ: Vec::new(),
             whole: false,
             seen: 0,
@@ -110,9 +139,13 @@ impl Member {
             all_fixed: false,
             waits: None,
             other: None,
+            line_sent: (id.point, 0),
+            line_known: (id.point, 0),
             unseen: 0,
             told: None,
             told_succ: 0,
+            has_news: false,
+            told_line: 0,
         }
     }
 
@@ -162,6 +195,8 @@ impl Member {
     pub(super) fn stand_alone(&mut self) {
         self.phase = Phase::In;
         self.pred = None;
+        self.behind.clear();
+        self.between.clear();
         self.after = Some(self.point());
         self.whole = true;
         self.seen = 0;
@@ -172,6 +207,8 @@ impl Member {
     pub(super) fn astray(&mut self, now: Time) {
         self.phase = Phase::Seeking { tries: 0, begun: now };
         self.pred = None;
+        self.behind.clear();
+        self.between.clear();
         self.after = None;
         self.acked = None;
         self.seen = 0;
@@ -326,6 +363,17 @@ pub(super) fn is_in_order(of: MemberId, list: &[Peer], r: usize) -> bool {
         })
 }
 
+/// The same of those before a member, the nearest first.
+pub(super) fn is_in_line(of: MemberId, line: &[Peer], r: usize) -> bool {
+    let mut last = of.point;
+    line.len() <= r
+        && line.iter().all(|peer| {
+            let good = peer.point.is_between(of.point, last) && peer.fits(of.ring);
+            last = peer.point;
+            good
+        })
+}
+
 /// Connected peers, dials under way, and who was found dead a moment ago.
 #[derive(Debug, Default)]
 pub(super) struct Links {
@@ -342,6 +390,8 @@ pub(super) struct Gone {
     member: MemberId,
     node: NodeId,
     until: Time,
+    /// It said so itself.
+    left: bool,
 }
 
 /// Dials that are remembered; of older ones the end is not a death. Our choice: more than one
@@ -374,7 +424,19 @@ impl Links {
         if self.gone.len() >= GONE_MAX {
             self.gone.remove(0);
         }
-        self.gone.push(Gone { member, node, until });
+        self.gone.push(Gone { member, node, until, left: false });
+    }
+
+    /// The same of one that said so: a standing connection is no sign that it is back.
+    pub(super) fn bid_farewell(&mut self, member: MemberId, node: NodeId, until: Time) {
+        self.bury(member, node, until);
+        if let Some(gone) = self.gone.last_mut() {
+            gone.left = true;
+        }
+    }
+
+    pub(super) fn has_left(&self, member: MemberId, now: Time) -> bool {
+        self.gone.iter().any(|gone| gone.member == member && gone.left && now < gone.until)
     }
 
     pub(super) fn unbury(&mut self, member: MemberId) {

@@ -33,6 +33,8 @@ pub enum Message {
     Mine(Box<Mine>),
     /// From a member to the one that it takes for its successor.
     Beat(Box<Beat>),
+    /// To who may be the next one before a member whose predecessor is gone: beat me if you live.
+    Come(Box<Come>),
     /// The answer: you are my predecessor, and nothing has changed since what you have seen.
     Same { to: MemberId, from: Point },
     /// The answer, or news, from a member to who takes it for its successor.
@@ -119,6 +121,19 @@ pub struct Beat {
     pub from: Peer,
     /// A digest of the addressee's last [`Around`]; 0 for none.
     pub seen: u64,
+    /// Who may own what lies behind the sender's range, the nearest first, at most r; none if it is
+    /// what the addressee has acknowledged.
+    pub line: Option<Vec<Peer>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Come {
+    pub to: MemberId,
+    pub from: Peer,
+    /// Who is behind the addressee, dead or not, as far as `from` knows.
+    pub next: Point,
+    /// The addressee's predecessor passed it on: it knows somebody nearer to `next`.
+    pub passed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,6 +144,8 @@ pub struct Around {
     pub before: Option<Peer>,
     /// Its successors, in order, at most r.
     pub list: Vec<Peer>,
+    /// To who knows nobody: who may own what lies behind the addressee, as in a [`Beat`].
+    pub line: Vec<Peer>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! Beats: Chord's *stabilise* and *notify* in one message, and Zave's *rectify* where it arrives.
 
-use super::member::{Phase, Pred, digest, is_in_order};
+use super::member::{Phase, Pred, digest, is_in_line, is_in_order};
 use super::message::{Around, Beat, Event, Message, Peer, Timer};
 use super::{MemberId, Point, Rcx, Ring, fault};
 use crate::ids::NodeId;
@@ -19,20 +19,42 @@ impl Ring {
             Phase::Leaving { .. } => return self.say_leave(id, cx),
             Phase::Asking | Phase::In => {}
         }
-        let silence = self.config.silence;
+        let (silence, late) = (self.config.silence, self.config.late);
+        let stood_still = cx.now.since(member.due) > late;
+        if let Some(pred) = member.pred.as_mut().filter(|_| stood_still) {
+            // It could not be heard.
+            pred.heard = cx.now;
+        }
         if member.pred.is_some_and(|pred| !pred.gone && cx.now.since(pred.heard) > silence) {
             self.lose_predecessor(id, cx);
         }
         let Some(member) = self.members.get_mut(&id) else { return };
-        let Some(first) = member.succ.first().copied() else { return };
+        if member.forget_between(cx.now) {
+            self.touched = true;
+        }
+        if member.succ.is_empty() {
+            return;
+        }
         if member.unanswered >= VAIN {
             return self.lose_successor(id, cx);
         }
+        if member.unanswered == 0 {
+            member.asked = cx.now;
+        }
         member.unanswered += 1;
-        let to = MemberId { ring: id.ring, point: first.point };
-        let beat = Beat { to, from: member.peer(), seen: member.seen };
-        self.links.send(&first.contact, Message::Beat(Box::new(beat)), cx);
         member.beat_after(self.config.answer, cx);
+        self.say_beat(id, cx);
+    }
+
+    fn say_beat(&mut self, id: MemberId, cx: &mut Rcx<'_>) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        let Some(first) = member.succ.first() else { return };
+        let line = member.line(self.config.r());
+        member.line_sent = (first.point, digest(line.iter()).max(1));
+        let line = (member.line_sent != member.line_known).then_some(line);
+        let to = MemberId { ring: id.ring, point: first.point };
+        let beat = Beat { to, from: member.peer(), seen: member.seen, line };
+        self.links.send(&first.contact, Message::Beat(Box::new(beat)), cx);
     }
 
     /// Somebody takes this member for its successor.
@@ -45,6 +67,9 @@ impl Ring {
             return fault(from, "stands where it may not", cx);
         }
         let other = MemberId { ring: id.ring, point: peer.point };
+        if beat.line.as_ref().is_some_and(|line| !is_in_line(other, line, self.config.r())) {
+            return fault(from, "says that members are before it that cannot be", cx);
+        }
         let place = self.members.get_mut(&id).filter(|m| matches!(m.phase, Phase::Asking | Phase::In));
         let Some(member) = place else {
             return cx.send(from, Message::Bye { to: other, from: id.point });
@@ -57,18 +82,22 @@ impl Ring {
             && old.is_none_or(|old| {
                 old.gone || old.peer.point == peer.point || peer.point.is_between(old.peer.point, id.point)
             });
+        let changes = takes && old.is_none_or(|old| old.peer != peer || old.gone);
+        // Who knows nobody is told whom this member knows.
+        let knows_nobody = takes && beat.line.as_ref().is_some_and(Vec::is_empty);
         if takes {
+            let line = member.line(self.config.r());
             member.pred = Some(Pred { peer, heard: cx.now, gone: false, left: false });
-            if old.is_none_or(|old| old.peer != peer || old.gone) {
-                self.touched = true;
-            }
-            if member.after != Some(peer.point) {
+            self.touched |= changes;
+            member.follows(&peer, old.map(|old| old.peer), beat.line, line);
+            if member.after != member.begins() {
                 // Nearer than the old one: a part of the range is its. Further off: the range of
                 // who is gone is ours, and so are its records if it left them.
                 let nearer = old.is_none_or(|old| peer.point.is_between(old.peer.point, id.point));
                 let heir = old.filter(|old| old.left).map(|old| old.peer.contact);
                 member.other = if nearer { Some(peer.contact) } else { heir };
-                member.after = Some(peer.point);
+                member.after = member.begins();
+                self.touched = true;
             }
             if member.waits.is_some_and(|waits| waits.point == peer.point) {
                 member.waits = None;
@@ -81,10 +110,11 @@ impl Ring {
             member.succ.push(peer);
             member.acked = Some(cx.now);
         }
-        if takes && beat.seen == member.digest() {
+        let line = if knows_nobody { member.behind.clone() } else { Vec::new() };
+        if takes && beat.seen == member.digest() && line.is_empty() {
             cx.send(from, Message::Same { to: other, from: id.point });
         } else {
-            self.tell_around(id, &peer, cx);
+            self.tell_line(id, &peer, line, cx);
         }
         // Who was the predecessor until now has a better successor.
         if let Some(old) = old.filter(|old| takes && !old.gone && old.peer.point != peer.point) {
@@ -92,26 +122,49 @@ impl Ring {
         }
         if second {
             self.beat(id, cx);
+        } else if changes {
+            self.say_line(id, cx);
+        }
+        if takes {
+            self.ask_between(id, cx);
         }
     }
 
     /// Tells a member what is around this one.
     pub(super) fn tell_around(&mut self, id: MemberId, to: &Peer, cx: &mut Rcx<'_>) {
+        self.tell_line(id, to, Vec::new(), cx);
+    }
+
+    fn tell_line(&mut self, id: MemberId, to: &Peer, line: Vec<Peer>, cx: &mut Rcx<'_>) {
         let Some(member) = self.members.get(&id) else { return };
         let around = Around {
             to: MemberId { ring: id.ring, point: to.point },
             from: id.point,
             before: member.before(),
             list: member.succ.clone(),
+            line,
         };
         self.links.send(&to.contact, Message::Around(Box::new(around)), cx);
     }
 
     /// Something has changed around this member.
     pub(super) fn news(&mut self, id: MemberId, cx: &mut Rcx<'_>) {
-        let Some(member) = self.members.get(&id).filter(|member| member.is_in()) else { return };
-        if let Some(pred) = member.before() {
+        let Some(member) = self.members.get_mut(&id).filter(|member| member.is_in()) else { return };
+        if std::mem::take(&mut member.has_news)
+            && let Some(pred) = member.before()
+        {
             self.tell_around(id, &pred, cx);
+        }
+        self.say_line(id, cx);
+    }
+
+    /// The successor is to know whom to wait for if this member dies.
+    fn say_line(&mut self, id: MemberId, cx: &mut Rcx<'_>) {
+        let Some(member) = self.members.get(&id).filter(|member| member.is_in()) else { return };
+        let Some(first) = member.succ.first() else { return };
+        let now = (first.point, digest(member.line(self.config.r()).iter()).max(1));
+        if member.line_known != now && member.line_sent != now {
+            self.say_beat(id, cx);
         }
     }
 
@@ -133,11 +186,12 @@ impl Ring {
         if !self.is_successor(from, id, around.from) {
             return;
         }
-        let Around { before, list, .. } = around;
+        let Around { before, list, line, .. } = around;
         let ring = id.ring;
         let it = MemberId { ring, point: around.from };
         let stands = |peer: Peer| peer.fits(ring) && peer.point != it.point;
-        if !is_in_order(it, &list, r) || before.is_some_and(|before| !stands(before)) {
+        let lies = before.is_some_and(|before| !stands(before)) || !is_in_line(id, &line, r);
+        if lies || !is_in_order(it, &list, r) {
             fault(from, "sent a list of successors that is none", cx);
             return self.lose_successor(id, cx);
         }
@@ -148,7 +202,9 @@ impl Ring {
         let me = member.peer();
         // Who was given up for its silence and is connected has perhaps just begun anew.
         let nearer = before.filter(|before| {
-            before.point.is_between(id.point, first.point) && (!gone(before) || links.is_up(before.id()))
+            let it = MemberId { ring, point: before.point };
+            let back = links.is_up(before.id()) && !links.has_left(it, now);
+            before.point.is_between(id.point, first.point) && (!gone(before) || back)
         });
         if member.phase == Phase::Asking
             && let Some(nearer) = nearer
@@ -159,14 +215,16 @@ impl Ring {
             self.links.unbury(MemberId { ring, point: nearer.point });
             return self.seek_again(id, cx);
         }
-        member.unanswered = 0;
         let all = member.follow(first, &list, r, gone);
         // Who was left out may live after all: the list is wanted again.
         member.seen = if all { digest(before.iter().chain(&list)).max(1) } else { 0 };
         self.touched = true;
         if before.is_some_and(|before| before.point == me.point && before.id() == me.id()) {
+            member.learns(line);
+            self.ask_between(id, cx);
             return self.acknowledged(id, cx);
         }
+        let asked = std::mem::take(&mut member.unanswered) > 0;
         match nearer {
             Some(nearer) => {
                 self.links.unbury(MemberId { ring, point: nearer.point });
@@ -178,16 +236,22 @@ impl Ring {
                 member.seen = 0;
                 self.beat(id, cx);
             }
-            None => member.beat_after(self.config.urgent, cx),
+            None if asked => member.beat_after(self.config.urgent, cx),
+            None => {}
         }
     }
 
     /// The successor takes this member for its predecessor.
     fn acknowledged(&mut self, id: MemberId, cx: &mut Rcx<'_>) {
         let Some(member) = self.members.get_mut(&id) else { return };
-        member.acked = Some(cx.now);
+        if member.unanswered == 0 {
+            // News; whoever was not asked has not heard that this member lives.
+            return;
+        }
+        member.acked = Some(member.asked);
         member.shaken = false;
         member.unanswered = 0;
+        member.line_known = member.line_sent;
         if member.phase == Phase::Asking {
             member.phase = Phase::In;
             member.since = cx.now;

@@ -1,6 +1,6 @@
 //! What a node knows of its rings: for checkers and for people.
 
-use super::member::{Finger, Member, Phase};
+use super::member::{Between, Finger, Member, Phase};
 use super::message::Peer;
 use super::{MemberId, Point, Range, Ring, RingConfig};
 use crate::overlay::contact::Contact;
@@ -81,7 +81,8 @@ impl Ring {
     pub fn memory(&self) -> usize {
         let member = |member: &Member| {
             size_of::<Member>()
-                + member.succ.capacity() * size_of::<Peer>()
+                + (member.succ.capacity() + member.behind.capacity()) * size_of::<Peer>()
+                + member.between.capacity() * size_of::<Between>()
                 + member.fingers.capacity() * size_of::<Finger>()
         };
         size_of::<Ring>()

@@ -1,13 +1,14 @@
 //! What a donor shares, when, with whom and for how much.
 //!
 //! The words are BOINC's where it has them, so that its users know them; `check` finds what
-//! contradicts itself, `decide` says what may be used now and why not more, `admit` whose work is
-//! taken. All of it is plain data and functions of it: a driver reads clocks, batteries and loads,
+//! contradicts itself, `decide` says what may be used now and why not more, `explain` until when, `admit` whose work
+//! is taken. All of it is plain data and functions of it: a driver reads clocks, batteries and loads,
 //! and the same policy means the same on a server and in a tab.
 
 mod admit;
 mod check;
 mod decide;
+mod explain;
 mod hours;
 mod texts;
 

@@ -4,11 +4,11 @@ use super::job::{Job, Phase};
 use super::record::{self, EndRecord, JobRecord};
 use super::{Event, Owner, Pending};
 use crate::ids::{JobId, NodeId};
+use crate::market::money::Micro;
 use crate::protocol::Cx;
 use crate::work::message::{ToClient, ToRunner};
-use crate::work::spec::{BlobRef, Data, JobSpec, NamedData, UnitResult, Units};
+use crate::work::spec::{BlobRef, JobSpec, NamedData, UnitResult, Units};
 use bytes::Bytes;
-use std::collections::BTreeSet;
 
 /// Longest text of a name, an argument list or an environment. Our choice: what a kernel
 /// passes to a process.
@@ -42,7 +42,7 @@ impl Owner {
             let reason = format!("the gateway has {} unfinished jobs, its bound; try later", self.jobs.len());
             return refuse(reason, cx);
         }
-        let blobs: Vec<BlobRef> = blobs_of(&spec).into_iter().collect();
+        let blobs: Vec<BlobRef> = spec.blobs().into_iter().collect();
         let mut secret = [0; 32];
         for word in secret.chunks_exact_mut(8) {
             word.copy_from_slice(&cx.rng.u64().to_le_bytes());
@@ -75,6 +75,21 @@ impl Owner {
                 .ok_or(format!("a unit has {} files and may have {FILES_MAX}; pack them", files.len()))
         };
         let template = &spec.template;
+        if let Some(terms) = spec.find.terms() {
+            if template.limits.fuel == u64::MAX {
+                return Err(
+                    "a job that buys its places needs a fuel limit, so that it is known what a unit \
+                            costs at most; give one (--fuel-limit)"
+                        .into(),
+                );
+            }
+            if terms.max_price == Micro::ZERO || terms.max_price > Micro::MAX {
+                return Err(format!(
+                    "the most that a unit may cost is {}; it has to be above 0",
+                    terms.max_price
+                ));
+            }
+        }
         text("the name", spec.name.len())?;
         text("the arguments", size(&template.arguments))?;
         text("the environment", template.environment.iter().map(|(k, v)| k.len() + v.len() + 2).sum())?;
@@ -85,7 +100,7 @@ impl Owner {
                 files(&unit.files)?;
             }
         }
-        for blob in blobs_of(spec) {
+        for blob in spec.blobs() {
             if blob.len > self.config.limits.blob_bytes {
                 return Err(format!(
                     "blob {} has {} bytes and a blob may have {}",
@@ -186,6 +201,7 @@ impl Owner {
         cx.emit(Event::Commit { ticket, writes: vec![write] });
         self.active.remove(&id);
         self.changed.remove(&id);
+        self.settle_all(id, cx);
         self.drop_records(id, cx);
         for (runner, held) in &mut self.leases {
             if held.remove_job(id) {
@@ -257,23 +273,7 @@ impl Owner {
             }
         }
         self.flush_records(cx);
+        self.settle_ended(cx);
         self.look(cx);
     }
-}
-
-/// Every blob that the job's units need.
-fn blobs_of(spec: &JobSpec) -> BTreeSet<BlobRef> {
-    fn add(blobs: &mut BTreeSet<BlobRef>, data: &Data) {
-        blobs.extend(data.blob());
-    }
-    let mut blobs = BTreeSet::from([spec.template.program]);
-    add(&mut blobs, &spec.template.stdin);
-    spec.template.files.iter().for_each(|f| add(&mut blobs, &f.data));
-    if let Units::List(units) = &spec.units {
-        for unit in units {
-            unit.stdin.iter().for_each(|data| add(&mut blobs, data));
-            unit.files.iter().for_each(|f| add(&mut blobs, &f.data));
-        }
-    }
-    blobs
 }

@@ -1,5 +1,6 @@
 //! A job as its owner keeps it in memory: the spec, and a few bytes a unit.
 
+use super::deals::Deals;
 use super::record::UnitRecord;
 use crate::checkpoint::{Journey, Resume, Source};
 use crate::ids::{JobId, NodeId};
@@ -91,6 +92,8 @@ pub(super) struct Job {
     /// The ways of units that have ended and went some.
     pub(super) journeys: BTreeMap<u32, Box<Journey>>,
     pub(super) paused: BTreeSet<u32>,
+    /// If it buys its places.
+    pub(super) deals: Option<Box<Deals>>,
     runners: Vec<NodeId>,
     runner_index: BTreeMap<NodeId, u32>,
 }
@@ -99,7 +102,9 @@ impl Job {
     pub(super) fn new(spec: JobSpec, client: NodeId, submitted_ms: u64, secret: [u8; 32]) -> Job {
         let slot = Slot { state: SlotState::Waiting, failures: 0, losses: 0, attempts: 0, runner: NOBODY };
         let slots = vec![slot; spec.units.count() as usize];
+        let deals = Deals::of(&spec);
         Job {
+            deals,
             spec,
             client,
             secret,
@@ -182,18 +187,20 @@ impl Job {
         }
     }
 
+    /// A unit that waits: first those that were given back.
+    pub(super) fn next_waiting(&mut self) -> Option<u32> {
+        if let Some(&index) = self.returned.first() {
+            return Some(index);
+        }
+        while self.slots.get(self.fresh as usize)?.state != SlotState::Waiting {
+            self.fresh += 1;
+        }
+        Some(self.fresh)
+    }
+
     /// The next waiting unit, given to `runner`.
     pub(super) fn place_next(&mut self, runner: NodeId) -> Option<u32> {
-        let index = match self.returned.first() {
-            Some(&index) => index,
-            None => {
-                while self.slots.get(self.fresh as usize)?.state != SlotState::Waiting {
-                    self.fresh += 1;
-                }
-                self.fresh += 1;
-                self.fresh - 1
-            }
-        };
+        let index = self.next_waiting()?;
         self.place_at(index, runner);
         Some(index)
     }
@@ -246,7 +253,9 @@ impl Job {
             Units::List(list) => list.get(index as usize).cloned(),
         };
         let attempt = self.slot(index).map_or(1, |slot| slot.attempts);
-        UnitGrant { index, attempt, spec, key: self.key(index), resume }
+        let seller = self.runner_of(index);
+        let price = self.deals.as_ref().zip(seller).and_then(|(deals, seller)| deals.price(index, seller));
+        UnitGrant { index, attempt, spec, key: self.key(index), resume, price: price.unwrap_or_default() }
     }
 
     /// Units of the job, which is called `id`, as they are given to a runner.
@@ -307,6 +316,9 @@ impl Job {
         let good = result.end.is_success();
         self.set(index, if good { SlotState::Done } else { SlotState::Failed });
         self.cpu_us += result.cpu_us;
+        if let Some(deals) = &mut self.deals {
+            deals.pay(result.paid);
+        }
         let by = self.by_node.entry(result.runner).or_default();
         by.0 += 1;
         by.1 += result.cpu_us;

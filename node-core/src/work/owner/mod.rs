@@ -6,6 +6,7 @@
 
 mod accept;
 mod checkpoint;
+mod deals;
 mod job;
 mod keepers;
 mod lease;
@@ -17,8 +18,9 @@ mod results;
 mod view;
 
 use crate::checkpoint::Version;
-use crate::discovery::{Found, Offer, Query};
+use crate::discovery::{Bought, Found, Offer, Purchase, Query};
 use crate::ids::{JobId, NodeId, UnitId};
+use crate::ledger::{Holding, Order, Outcome, Sale};
 use crate::node::config::{Config, Platform};
 use crate::node::host::Write;
 use crate::overlay::contact::Contact;
@@ -66,6 +68,10 @@ pub struct Owner {
     keepers: keepers::Keepers,
     records: checkpoint::Records,
     moves: moving::Moves,
+    /// Settlements to be ordered again.
+    late: Vec<(Sale, u64)>,
+    /// What the bank said that it holds, before all was read here.
+    bank_held: Vec<Holding>,
 }
 
 /// A connected node.
@@ -91,6 +97,10 @@ enum Pending {
     Relay(UnitId, NodeId),
     /// The same with what a unit's state will be relative to, before it moves.
     Ahead(UnitId),
+    /// What a unit's places cost; nobody waits for it.
+    Deal,
+    /// The bank is to pay for so much of a unit's place.
+    Settlement(Sale, u64),
     /// An end record; nobody waits for it, and a restart finds the end again by counting.
     End,
 }
@@ -106,6 +116,8 @@ pub enum Timer {
     Records,
     /// A unit that was to move has not.
     Moves,
+    /// Settlements are ordered again.
+    Settle,
 }
 
 #[derive(Clone, Debug)]
@@ -138,6 +150,17 @@ pub enum Command {
         result: Result<(), String>,
     },
     Found(Found),
+    /// Entries of the table of deals, after all results; an empty list ends it.
+    RestoreDeals(Vec<(Vec<u8>, Bytes)>),
+    /// What came of one wish of [`Event::Purchase`].
+    Bought(Bought),
+    /// Answers [`Event::Settle`].
+    Settled {
+        ticket: u64,
+        outcome: Outcome,
+    },
+    /// What the bank still holds for this node's sales.
+    Holding(Vec<Holding>),
     /// Some node has room that it had not before.
     Room,
     WallClock(u64),
@@ -181,6 +204,13 @@ pub enum Event {
         why: String,
     },
     Find(Query),
+    /// Buy places; each wish is answered.
+    Purchase(Purchase),
+    /// Have the bank do this.
+    Settle {
+        ticket: u64,
+        order: Order,
+    },
     Declined {
         node: NodeId,
     },
@@ -239,13 +269,18 @@ impl Protocol for Owner {
             Input::Timer(Timer::Away) => self.end_away(cx),
             Input::Timer(Timer::Records) => self.flush_records(cx),
             Input::Timer(Timer::Moves) => self.moves_late(cx),
+            Input::Timer(Timer::Settle) => self.settle_late(cx),
             Input::Timer(Timer::Lease(runner)) => self.lease_lost(runner, "went silent", cx),
             Input::Timer(Timer::Progress) => self.tell_progress(cx),
             Input::Timer(Timer::Look) | Input::Command(Command::Room) => self.look(cx),
             Input::Command(Command::Found(found)) => self.found(found, cx),
+            Input::Command(Command::Bought(bought)) => self.bought(bought, cx),
+            Input::Command(Command::Settled { ticket, outcome }) => self.settled(ticket, outcome, cx),
+            Input::Command(Command::Holding(held)) => self.bank_holds(held, cx),
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
             Input::Command(Command::RestoreJobs(entries)) => self.restore_jobs(entries, cx),
             Input::Command(Command::RestoreResults(entries)) => self.restore_results(entries, cx),
+            Input::Command(Command::RestoreDeals(entries)) => self.restore_deals(&entries, cx),
             Input::Command(Command::RestoreCheckpoints(entries)) => self.restore_checkpoints(entries, cx),
             Input::Command(Command::Met { node, platform, contact }) => {
                 self.nodes.insert(node, Peer { platform, contact });
@@ -303,6 +338,8 @@ impl Owner {
             keepers: keepers::Keepers::default(),
             records: checkpoint::Records::default(),
             moves: moving::Moves::default(),
+            late: Vec::new(),
+            bank_held: Vec::new(),
         }
     }
 
@@ -327,6 +364,13 @@ impl Owner {
             Some(Pending::Records(told, units)) => self.records_written(told, units, result, cx),
             Some(Pending::Relay(unit, runner)) => self.relay_here(unit, runner, ticket, result, cx),
             Some(Pending::Ahead(unit)) => self.ahead_here(unit, ticket, result, cx),
+            // Waits for the bank, not for storage.
+            Some(pending @ Pending::Settlement(..)) => drop(self.pending.insert(ticket, pending)),
+            Some(Pending::Deal) => {
+                if let Err(error) = result {
+                    cx.emit(Event::Trouble(format!("what was bought could not be written down: {error}")));
+                }
+            }
             Some(Pending::End) => {
                 if let Err(error) = result {
                     cx.emit(Event::Trouble(format!("the end of a job could not be written: {error}")));

@@ -29,6 +29,10 @@ impl Owner {
             .collect();
         order.sort_unstable();
         for (_, _, id) in order {
+            if self.jobs.get(&id).is_some_and(|job| job.deals.is_some()) {
+                self.buy(id, cx);
+                continue;
+            }
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             job.asking = true;
             let (units, memory_bytes) = (job.waiting(), job.spec.template.limits.memory_bytes);

@@ -5,6 +5,7 @@ use super::record;
 use super::{Event, Owner, Pending, Timer};
 use crate::checkpoint::Journey;
 use crate::ids::{JobId, NodeId, UnitId};
+use crate::market::money::Micro;
 use crate::node::config::Platform;
 use crate::protocol::Cx;
 use crate::work::message::{Report, ToRunner};
@@ -70,6 +71,8 @@ impl Owner {
             report.result.runner = from;
             report.result.attempts = slot.attempts;
             report.result.journey = self.journey_of(&report);
+            report.result.paid = Micro::ZERO;
+            self.price(&mut report);
             results.push(report);
             self.touch(id, cx);
         }
@@ -123,7 +126,11 @@ impl Owner {
         if arrived.results.is_empty() {
             return self.acknowledge(&arrived, cx);
         }
-        let writes = arrived.results.iter().map(|r| record::result_write(r.unit, &r.result)).collect();
+        let writes = arrived.results.iter().flat_map(|r| {
+            let deal = self.deal_write(r.unit);
+            std::iter::once(record::result_write(r.unit, &r.result)).chain(deal)
+        });
+        let writes = writes.collect();
         let ticket = self.ticket(Pending::Results(arrived));
         cx.emit(Event::Commit { ticket, writes });
     }
@@ -147,6 +154,7 @@ impl Owner {
             };
             job.end(report.unit.index, &report.result);
             jobs.insert(report.unit.job);
+            self.settle_result(report.unit, cx);
             self.drop_record(report.unit, cx);
             self.fail_move(report.unit, "it ended before it could be moved", cx);
         }
@@ -170,6 +178,7 @@ impl Owner {
     /// them, and if it is gone they run elsewhere.
     fn not_written(&mut self, arrived: Arrived, error: &str, cx: &mut Cx<'_, Self>) {
         for report in arrived.results {
+            self.not_priced(report.unit);
             let leased = self.leases.contains_key(&arrived.from);
             if leased {
                 self.lease_of(arrived.from, cx).add(report.unit);

@@ -3,7 +3,7 @@
 use super::Owner;
 use super::job::{Job, Phase, SlotState};
 use crate::ids::{JobId, NodeId};
-use crate::node::snapshot::{JobState, JobView, UnitState, UnitView};
+use crate::node::snapshot::{CostView, JobState, JobView, UnitState, UnitView};
 use crate::work::spec::JobSpec;
 
 impl Owner {
@@ -71,6 +71,11 @@ fn view(id: JobId, job: &Job) -> JobView {
         cpu_us: job.cpu_us,
         submitted_ms: job.submitted_ms,
         ended_ms: job.ended_ms,
+        cost: job.deals.as_ref().map(|deals| CostView {
+            most: deals.most,
+            held: deals.held,
+            paid: deals.paid,
+        }),
         by_node: job.by_node.iter().map(|(node, (units, cpu))| (*node, *units, *cpu)).collect(),
     }
 }
@@ -131,6 +136,9 @@ fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
             UnitState::Held,
             job.reasons.get(&index).cloned().unwrap_or_else(|| "held after repeated losses".into()),
         ),
+        SlotState::Away if job.deals.as_ref().is_some_and(|deals| deals.is_buying(index)) => {
+            (UnitState::Waiting, "a place is being bought for it".into())
+        }
         SlotState::Away => (
             UnitState::Waiting,
             match newest_is_missing(job, index) {
@@ -158,6 +166,7 @@ fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
         reason,
         runner,
         attempts: slot.attempts,
+        price: runner.and_then(|runner| job.deals.as_ref()?.price(index, runner)),
         paused: job.paused.contains(&index) && !slot.state.has_ended(),
         journey: journey.map(|journey| journey.spans.clone()).unwrap_or_default(),
         merged: journey.is_some_and(|journey| journey.merged),

@@ -19,6 +19,7 @@ mod view;
 use crate::checkpoint::{Resume, Source};
 use crate::discovery::Offer;
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
+use crate::market::money::Price;
 use crate::node::config::Config;
 use crate::node::host::{EngineTask, NoSnapshot, RunId, SealKey, Taken, Write};
 use crate::overlay::contact::Contact;
@@ -196,6 +197,12 @@ pub enum Command {
         slots: u32,
         until: Time,
     },
+    /// An owner has bought slots here, which are its for a while.
+    Sold {
+        owner: NodeId,
+        slots: u32,
+        price: Price,
+    },
     /// Answers [`Event::Fetch`] and [`Event::Keep`].
     Answered {
         ticket: u64,
@@ -295,6 +302,8 @@ pub enum Event {
         slots: u32,
         busy: Vec<(NodeId, u32)>,
     },
+    /// So many slots are free, and promised to nobody.
+    Spare(u32),
     Changed,
     Trouble(String),
 }
@@ -360,6 +369,7 @@ impl Protocol for Runner {
             Input::Command(Command::Reserved { owner, slots, until }) => {
                 self.reserved(owner, slots, until, cx)
             }
+            Input::Command(Command::Sold { owner, slots, price }) => self.sold(owner, slots, price, cx),
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
             Input::Command(Command::Ended { run, outcome }) => self.ended(run, outcome, cx),
             Input::Command(Command::Broken { run, error }) => self.broken(run, error, cx),

@@ -7,6 +7,7 @@
 use super::{Event, Runner, Ticket, Timer, UnitState};
 use crate::ids::BlobId;
 use crate::ids::{NodeId, UnitId};
+use crate::market::money::Micro;
 use crate::node::host::RunId;
 use crate::protocol::Cx;
 use crate::work::message::{Report, ToOwner};
@@ -197,6 +198,7 @@ fn pack(outcome: Outcome, runner: NodeId, attempts: u32) -> (UnitResult, Vec<Byt
         attempts,
         fuel: outcome.fuel,
         journey: None,
+        paid: Micro::ZERO,
     };
     (result, blobs)
 }

@@ -37,7 +37,9 @@ impl Runner {
                 declined.extend(units());
                 continue;
             }
-            if let Some(reason) = self.terms.rejects(owner, cx.me, &batch.template) {
+            let said = batch.units.iter().map(|unit| unit.price).min().unwrap_or_default();
+            let price = self.engaged.price(owner, said);
+            if let Some(reason) = self.terms.rejects(owner, cx.me, &batch.template, price) {
                 let units = units().collect();
                 Self::to_owner(owner, ToOwner::Decline { lease, units, reason, tried: false }, cx);
                 self.turn_away(owner, cx);

@@ -2,6 +2,7 @@
 
 use super::{Runner, Timer};
 use crate::ids::NodeId;
+use crate::market::money::Price;
 use crate::protocol::Cx;
 use crate::trust::policy::{Asking, Policy};
 use crate::work::spec::Template;
@@ -28,27 +29,38 @@ impl Terms {
         Terms { withheld: false, memory_bytes, policy: None }
     }
 
+    /// Whether anything is done for nothing.
+    pub(super) fn takes_gifts(&self) -> bool {
+        self.policy.as_ref().is_none_or(|policy| policy.min_price == 0)
+    }
+
     /// Whether anything of this owner's is taken. Its own work needs no leave of the node itself.
     pub(super) fn work_for(&self, owner: NodeId, me: NodeId) -> bool {
         // The least that can be asked for.
         let least = Limits { time_us: 0, memory_bytes: 0, ..Limits::default() };
-        self.admit(owner, me, &least).is_ok()
+        self.admit(owner, me, &least, Price(0)).is_ok()
     }
 
-    /// Why a unit of `template` is not taken from this owner. An owner stands for those who submit to
-    /// it, and nothing is paid yet, so every price is 0.
-    pub(super) fn rejects(&self, owner: NodeId, me: NodeId, template: &Template) -> Option<String> {
+    /// Why a unit of `template` is not taken from this owner at this price. An owner stands for those
+    /// who submit to it.
+    pub(super) fn rejects(
+        &self,
+        owner: NodeId,
+        me: NodeId,
+        template: &Template,
+        price: Price,
+    ) -> Option<String> {
         if template.limits.memory_bytes > self.memory_bytes {
             return Some("it gives a unit less memory than this one may use".into());
         }
-        self.admit(owner, me, &template.limits).err()
+        self.admit(owner, me, &template.limits, price).err()
     }
 
-    fn admit(&self, submitter: NodeId, me: NodeId, limits: &Limits) -> Result<(), String> {
+    fn admit(&self, submitter: NodeId, me: NodeId, limits: &Limits, price: Price) -> Result<(), String> {
         let Some(policy) = self.policy.as_ref().filter(|_| submitter != me) else { return Ok(()) };
         let Limits { time_us, memory_bytes, .. } = *limits;
         // Where a peer is, the driver knows; it refuses those that are not to be heard at all.
-        let asking = Asking { submitter, from: None, price: 0, time_us, memory_bytes };
+        let asking = Asking { submitter, from: None, price: price.0, time_us, memory_bytes };
         policy.admit(&asking).map_err(|rejection| rejection.to_string())
     }
 }

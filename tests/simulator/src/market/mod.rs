@@ -2,6 +2,7 @@
 //! a buyer, joined as a node joins them.
 
 mod check;
+pub mod life;
 mod wiring;
 
 use crate::ring::{Above, Heard, Stack};

@@ -5,6 +5,7 @@
 //! machines may stand on the ring ([`Above`]), as markets do.
 
 mod events;
+pub mod life;
 
 use crate::rng::Rng;
 use crate::trace::Trace;

@@ -1,0 +1,480 @@
+//! The owner of files: where each is kept, and that enough others keep it.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `record` | what is written down of a file |
+//! | `place` | finding keepers: bought in the market, or given by peers that are known |
+//! | `watch` | proofs, silence, and what is done about them |
+//! | `view` | for people |
+
+mod place;
+mod record;
+mod view;
+mod watch;
+
+pub use view::{FileView, KeeperView};
+
+use super::config::FilesConfig;
+use super::manifest::Manifest;
+use super::message::{Message, ToKeeper, ToOwner};
+use crate::ids::{BlobId, NodeId};
+use crate::market::buyer::Offer;
+use crate::market::money::Price;
+use crate::node::host::Write;
+use crate::overlay::contact::Contact;
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::records::{Key, Refused};
+use crate::time::{Time, Wall};
+use crate::work::spec::BlobRef;
+use bytes::Bytes;
+use record::Record;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often files are looked at. Our choice: short beside all that is waited for.
+const TICK: Duration = Duration::from_secs(5);
+
+/// Peers that may keep something and are remembered. Our choice: enough to choose from.
+const PEERS: usize = 1024;
+
+/// Keepers that went and are remembered, for people.
+const LOST: usize = 8;
+
+/// Names of one file.
+const NAMES: usize = 16;
+
+#[derive(Debug)]
+pub struct Owner {
+    config: Arc<FilesConfig>,
+    wall: Wall,
+    me: Option<Contact>,
+    files: BTreeMap<BlobId, File>,
+    /// Native peers that can be dialled.
+    peers: BTreeMap<NodeId, Contact>,
+    asks: BTreeMap<u64, place::Ask>,
+    takes: BTreeMap<u64, (BlobId, Offer)>,
+    proofs: BTreeMap<u64, watch::Proof>,
+    /// Commits that a command waits for, by ticket.
+    commits: BTreeMap<u64, u64>,
+    /// Names being published: file, name, whose command.
+    namings: BTreeMap<u64, (BlobId, String, Option<u64>)>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct File {
+    record: Record,
+    holders: BTreeMap<NodeId, Holder>,
+    /// The ticket by which all of it is pinned here.
+    pinned: u64,
+    looking: bool,
+    look_at: Time,
+    reason: String,
+    lost: VecDeque<(NodeId, String)>,
+    /// What was published last.
+    published: Vec<NodeId>,
+}
+
+/// A keeper of one file.
+#[derive(Debug)]
+struct Holder {
+    contact: Contact,
+    state: State,
+    until_ms: u64,
+    /// What was paid, if it was.
+    price: Option<Price>,
+    heard: Time,
+    audit_at: Time,
+    /// Proofs asked for in vain.
+    silent: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Pulling(u32),
+    Kept,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    Tick,
+    /// Peers that were asked for a gift had their time.
+    Gifts(u64),
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    WallClock(u64),
+    Me(Contact),
+    /// A native peer that can be dialled is connected.
+    Met(Contact),
+    Restore(Vec<(Vec<u8>, Bytes)>),
+    /// Have `copies` others keep this; its parts are in this node's storage. `shared`: chunks that were
+    /// there before, for another reason. Ends with [`Event::Put`] of this number.
+    Put {
+        number: u64,
+        id: BlobRef,
+        manifest: Box<Manifest>,
+        copies: u8,
+        shared: Vec<u32>,
+    },
+    /// Nobody needs it any more. Ends with [`Event::Dropped`].
+    Drop {
+        number: u64,
+        file: BlobId,
+    },
+    /// Publish it under this name. Ends with [`Event::Named`] of this number.
+    Name {
+        number: u64,
+        file: BlobId,
+        name: String,
+    },
+    /// What became of [`Event::Publish`].
+    Published {
+        number: u64,
+        refused: Option<Refused>,
+    },
+    /// What became of [`Event::Buy`]: nothing if the swarm has no market, or nobody sells.
+    Offers {
+        number: u64,
+        offers: Vec<Offer>,
+        shortage: String,
+    },
+    /// What became of [`Event::Take`].
+    Taken {
+        number: u64,
+        taken: bool,
+    },
+    /// Answers [`Event::Commit`].
+    Committed {
+        ticket: u64,
+        result: Result<(), String>,
+    },
+    /// Answers [`Event::Pin`].
+    Pinned {
+        ticket: u64,
+        result: Result<(), String>,
+    },
+    /// Answers [`Event::Read`].
+    Read {
+        ticket: u64,
+        bytes: Option<Bytes>,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Reach(Contact),
+    Put {
+        number: u64,
+        refused: Option<String>,
+    },
+    Dropped {
+        number: u64,
+        known: bool,
+    },
+    Named {
+        number: u64,
+        refused: Option<String>,
+    },
+    /// Something about a file has changed.
+    Changed(BlobId),
+    Commit {
+        ticket: u64,
+        writes: Vec<Write>,
+    },
+    /// Keep these here, and bring what is missing from those.
+    Pin {
+        ticket: u64,
+        blobs: Vec<BlobRef>,
+        from: Vec<NodeId>,
+    },
+    Release {
+        ticket: u64,
+    },
+    /// These are not needed any more, if nothing else needs them.
+    Forget {
+        blobs: Vec<BlobId>,
+    },
+    /// They may have gone bad here.
+    Check {
+        blobs: Vec<BlobId>,
+    },
+    Read {
+        ticket: u64,
+        blob: BlobRef,
+    },
+    /// Who sells so much space for so long, at most at that price?
+    Buy {
+        number: u64,
+        bytes: u64,
+        units: u16,
+        term: Duration,
+        most: Price,
+        tie: u64,
+    },
+    Take {
+        number: u64,
+        offer: Offer,
+    },
+    Publish {
+        number: u64,
+        key: Key,
+        value: Option<Bytes>,
+    },
+    Fault {
+        peer: NodeId,
+        fault: String,
+    },
+}
+
+type Ocx<'a> = Cx<'a, Owner>;
+
+impl Protocol for Owner {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Ocx<'_>) {
+        match input {
+            Input::Message { from, message: Message::ToOwner(message) } => match message {
+                ToOwner::Room { ticket, bytes, seconds } => self.room(from, ticket, bytes, seconds),
+                ToOwner::Keeping { file, chunks } => self.keeping(from, file, chunks, cx),
+                ToOwner::Kept { file, until_ms } => self.kept(from, file, until_ms, cx),
+                ToOwner::Refused { file, why } => self.refused(from, file, &why, cx),
+                ToOwner::Proof { ticket, proof } => self.proven(from, ticket, proof, cx),
+                ToOwner::Holding { files } => self.holding(from, files, cx),
+            },
+            Input::Command(command) => self.command(command, cx),
+            Input::Timer(Timer::Tick) => self.tick(cx),
+            Input::Timer(Timer::Gifts(ask)) => self.gifts_are_in(ask, cx),
+            Input::Down(peer) => {
+                self.peers.remove(&peer);
+                self.gone(peer, cx);
+            }
+            // The route gives an owner nothing else.
+            Input::Message { .. } | Input::Up(_) => {}
+        }
+    }
+
+    fn check_invariants(&self) {
+        assert!(self.files.len() <= self.config.owned, "files are bounded");
+        assert!(self.peers.len() <= PEERS, "and peers");
+        for (id, file) in &self.files {
+            // One may be asked while another's time is nearly over, or one comes back.
+            let most = 2 * usize::from(self.config.copies);
+            assert!(file.holders.len() <= most, "{id}: keepers are bounded");
+        }
+    }
+}
+
+impl Owner {
+    pub fn new(config: Arc<FilesConfig>) -> Owner {
+        Owner {
+            config,
+            wall: Wall::default(),
+            me: None,
+            files: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            asks: BTreeMap::new(),
+            takes: BTreeMap::new(),
+            proofs: BTreeMap::new(),
+            commits: BTreeMap::new(),
+            namings: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn command(&mut self, command: Command, cx: &mut Ocx<'_>) {
+        match command {
+            Command::WallClock(ms) => self.wall.told(ms, cx.now),
+            Command::Me(me) => {
+                self.me = Some(me);
+                // Who keeps what is published with it.
+                let files: Vec<BlobId> = self.files.keys().copied().collect();
+                files.into_iter().for_each(|file| self.say_where(file, true, cx));
+            }
+            Command::Met(contact) => {
+                if self.peers.len() < PEERS && contact.id != cx.me {
+                    self.peers.insert(contact.id, contact);
+                }
+            }
+            Command::Restore(rows) => self.restore(rows, cx),
+            Command::Put { number, id, manifest, copies, shared } => {
+                self.put(number, id, *manifest, copies, shared, cx);
+            }
+            Command::Drop { number, file } => self.drop_file(number, file, cx),
+            Command::Name { number, file, name } => self.name(number, file, name, cx),
+            Command::Published { number, refused } => self.published(number, refused, cx),
+            Command::Offers { number, offers, shortage } => self.offered(number, offers, shortage, cx),
+            Command::Taken { number, taken } => self.taken(number, taken, cx),
+            Command::Committed { ticket, result } => {
+                if let Some(number) = self.commits.remove(&ticket) {
+                    cx.emit(Event::Put { number, refused: result.err() });
+                }
+            }
+            Command::Pinned { ticket, result } => {
+                let file = self.files.values_mut().find(|file| file.pinned == ticket);
+                if let (Some(file), Err(why)) = (file, result) {
+                    file.pinned = 0;
+                    file.reason = format!("a part of it is not here any more: {why}");
+                }
+            }
+            Command::Read { ticket, bytes } => self.compare(ticket, bytes, cx),
+        }
+    }
+
+    fn put(
+        &mut self,
+        number: u64,
+        id: BlobRef,
+        manifest: Manifest,
+        copies: u8,
+        shared: Vec<u32>,
+        cx: &mut Ocx<'_>,
+    ) {
+        let copies = copies.clamp(1, self.config.copies);
+        if let Some(file) = self.files.get_mut(&id.id) {
+            file.record.copies = copies;
+            file.look_at = cx.now;
+        } else if self.files.len() >= self.config.owned {
+            let refused = Some(format!("this node owns {} files, its bound; remove some", self.config.owned));
+            return cx.emit(Event::Put { number, refused });
+        } else {
+            let put_ms = self.wall.now(cx.now);
+            let record = Record {
+                manifest: id,
+                content: manifest,
+                copies,
+                put_ms,
+                names: Vec::new(),
+                shared,
+                at: Vec::new(),
+            };
+            self.take_up(record, cx);
+        }
+        let ticket = self.write(id.id, cx);
+        self.commits.insert(ticket, number);
+        self.place(id.id, cx);
+    }
+
+    fn take_up(&mut self, record: Record, cx: &mut Ocx<'_>) {
+        cx.set_timer_by(Timer::Tick, TICK);
+        let pinned = self.number();
+        let holders: BTreeMap<NodeId, Holder> = record.at.iter().map(|known| known.holder(cx.now)).collect();
+        let blobs = std::iter::once(record.manifest).chain(record.content.parts()).collect();
+        let from = holders.keys().copied().collect();
+        let id = record.manifest.id;
+        let file = File {
+            record,
+            holders,
+            pinned,
+            looking: false,
+            look_at: cx.now,
+            reason: String::new(),
+            lost: VecDeque::new(),
+            published: Vec::new(),
+        };
+        self.files.insert(id, file);
+        cx.emit(Event::Pin { ticket: pinned, blobs, from });
+    }
+
+    fn drop_file(&mut self, number: u64, id: BlobId, cx: &mut Ocx<'_>) {
+        let Some(file) = self.files.remove(&id) else {
+            return cx.emit(Event::Dropped { number, known: false });
+        };
+        for holder in file.holders.values() {
+            to_keeper(&holder.contact, ToKeeper::Drop { file: id }, cx);
+        }
+        let keys = file.record.names.iter().cloned().map(Key::Name).chain([Key::Keepers(id)]);
+        for key in keys {
+            let number = self.number();
+            cx.emit(Event::Publish { number, key, value: None });
+        }
+        cx.emit(Event::Release { ticket: file.pinned });
+        let shared = &file.record.shared;
+        let chunks = file.record.content.chunks.iter().enumerate();
+        let own = chunks.filter(|(at, _)| !shared.contains(&(*at as u32))).map(|(_, id)| *id);
+        // Of two files with the same chunk the other keeps it.
+        let others =
+            |blob: &BlobId| self.files.values().any(|file| file.record.content.chunks.contains(blob));
+        cx.emit(Event::Forget { blobs: own.filter(|blob| !others(blob)).chain([id]).collect() });
+        let ticket = self.number();
+        cx.emit(Event::Commit { ticket, writes: vec![record::removed(id)] });
+        cx.emit(Event::Dropped { number, known: true });
+    }
+
+    fn name(&mut self, number: u64, id: BlobId, name: String, cx: &mut Ocx<'_>) {
+        let refused = match self.files.get(&id) {
+            None => Some("this node does not own the file; put it here first".to_string()),
+            Some(file) if file.record.names.len() >= NAMES && !file.record.names.contains(&name) => {
+                Some(format!("a file has at most {NAMES} names"))
+            }
+            Some(_) => Key::Name(name.clone()).check().err().map(|why| why.to_string()),
+        };
+        if refused.is_some() {
+            return cx.emit(Event::Named { number, refused });
+        }
+        self.publish_name(id, name, Some(number), cx);
+    }
+
+    fn publish_name(&mut self, id: BlobId, name: String, command: Option<u64>, cx: &mut Ocx<'_>) {
+        let Some(file) = self.files.get(&id) else { return };
+        let value = super::Whereabouts { manifest: file.record.manifest, at: Vec::new() }.encode();
+        let number = self.number();
+        self.namings.insert(number, (id, name.clone(), command));
+        cx.emit(Event::Publish { number, key: Key::Name(name), value: Some(value) });
+    }
+
+    fn published(&mut self, number: u64, refused: Option<Refused>, cx: &mut Ocx<'_>) {
+        let Some((id, name, command)) = self.namings.remove(&number) else { return };
+        if refused.is_none() {
+            // A name is one file's.
+            for (other, file) in self.files.iter_mut().filter(|(other, _)| **other != id) {
+                if file.record.names.contains(&name) {
+                    file.record.names.retain(|its| *its != name);
+                    cx.emit(Event::Changed(*other));
+                }
+            }
+            if let Some(file) = self.files.get_mut(&id)
+                && !file.record.names.contains(&name)
+            {
+                file.record.names.push(name);
+                self.write(id, cx);
+            }
+        }
+        if let Some(number) = command {
+            cx.emit(Event::Named { number, refused: refused.map(|why| why.to_string()) });
+        }
+    }
+
+    /// Publishes who keeps a file, if that is news.
+    fn say_where(&mut self, id: BlobId, anyhow: bool, cx: &mut Ocx<'_>) {
+        let Some(file) = self.files.get_mut(&id) else { return };
+        let kept = file.holders.values().filter(|holder| holder.state == State::Kept);
+        let kept: Vec<Contact> = kept.map(|holder| holder.contact).collect();
+        let nodes: Vec<NodeId> = kept.iter().map(|contact| contact.id).collect();
+        if file.published == nodes && !anyhow {
+            return;
+        }
+        file.published = nodes;
+        let at = self.me.into_iter().chain(kept).collect();
+        let value = super::Whereabouts { manifest: file.record.manifest, at }.encode();
+        let number = self.number();
+        cx.emit(Event::Publish { number, key: Key::Keepers(id), value: Some(value) });
+    }
+}
+
+fn to_keeper(to: &Contact, message: ToKeeper, cx: &mut Ocx<'_>) {
+    if to.id != cx.me {
+        cx.emit(Event::Reach(*to));
+    }
+    cx.send(to.id, Message::ToKeeper(message));
+}

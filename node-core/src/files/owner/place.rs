@@ -1,0 +1,206 @@
+//! Finding keepers: in the market, and where that has none, among the peers that are known.
+
+use super::super::message::ToKeeper;
+use super::{Event, File, Holder, Ocx, Owner, State, Timer, to_keeper};
+use crate::ids::{BlobId, NodeId};
+use crate::market::buyer::Offer;
+use crate::market::money::Price;
+use crate::overlay::contact::Contact;
+use std::time::Duration;
+
+/// Peers asked for a gift at once, and how long. Our choice: a few ways there and back.
+const ASKED: usize = 32;
+const GIFTS: Duration = Duration::from_secs(3);
+
+/// Least space that is traded.
+const LEAST: u64 = 1 << 20;
+
+/// A search for space for one file.
+#[derive(Debug)]
+pub(super) struct Ask {
+    file: BlobId,
+    /// Bought and not yet confirmed.
+    taking: u32,
+    /// Why the market did not give enough.
+    shortage: String,
+    gifts: Vec<(NodeId, u64)>,
+}
+
+impl File {
+    /// Bytes of manifest and chunks.
+    fn bytes(&self) -> u64 {
+        self.record.content.len.saturating_add(self.record.manifest.len)
+    }
+
+    /// How many more are to keep it. Whose time is nearly over does not count.
+    pub(super) fn lacks(&self, now_ms: u64, term: Duration) -> usize {
+        let quarter = term.as_millis() as u64 / 4;
+        let lasting = |holder: &&Holder| holder.until_ms > now_ms.saturating_add(quarter);
+        usize::from(self.record.copies).saturating_sub(self.holders.values().filter(lasting).count())
+    }
+
+    /// Who keeps it and will for a while.
+    fn has(&self, node: NodeId, now_ms: u64, term: Duration) -> bool {
+        let quarter = term.as_millis() as u64 / 4;
+        self.holders.get(&node).is_some_and(|holder| holder.until_ms > now_ms.saturating_add(quarter))
+    }
+}
+
+impl Owner {
+    /// Looks for as many keepers as are missing.
+    pub(super) fn place(&mut self, id: BlobId, cx: &mut Ocx<'_>) {
+        let (now_ms, term) = (self.wall.now(cx.now), self.config.term);
+        let Some(file) = self.files.get_mut(&id) else { return };
+        let lacks = file.lacks(now_ms, term);
+        if lacks == 0 || file.looking {
+            return;
+        }
+        file.looking = true;
+        file.look_at = cx.now + self.config.again;
+        // Some of those that are named may have it already.
+        let units = u16::try_from(lacks + file.holders.len()).unwrap_or(u16::MAX);
+        let bytes = file.bytes().max(LEAST);
+        let number = self.number();
+        let ask = Ask { file: id, taking: 0, shortage: String::new(), gifts: Vec::new() };
+        self.asks.insert(number, ask);
+        let (most, tie) = (self.config.most, cx.rng.u64());
+        cx.emit(Event::Buy { number, bytes, units, term, most, tie });
+    }
+
+    pub(super) fn offered(&mut self, number: u64, offers: Vec<Offer>, shortage: String, cx: &mut Ocx<'_>) {
+        let (now_ms, term) = (self.wall.now(cx.now), self.config.term);
+        let Some(ask) = self.asks.get_mut(&number) else { return };
+        ask.shortage = shortage;
+        let id = ask.file;
+        let Some(file) = self.files.get(&id) else { return drop(self.asks.remove(&number)) };
+        let lacks = file.lacks(now_ms, term);
+        let mut sellers: Vec<NodeId> = Vec::new();
+        for offer in offers {
+            let seller = offer.seller.id;
+            let known = seller == cx.me || sellers.contains(&seller) || file.has(seller, now_ms, term);
+            if known || sellers.len() >= lacks {
+                continue;
+            }
+            sellers.push(seller);
+            ask.taking += 1;
+            self.next += 1;
+            self.takes.insert(self.next, (id, offer));
+            cx.emit(Event::Take { number: self.next, offer });
+        }
+        if ask.taking == 0 {
+            self.ask_for_gifts(number, cx);
+        }
+    }
+
+    pub(super) fn taken(&mut self, number: u64, taken: bool, cx: &mut Ocx<'_>) {
+        let Some((id, offer)) = self.takes.remove(&number) else { return };
+        let ask = self.asks.iter_mut().find(|(_, ask)| ask.file == id && ask.taking > 0);
+        let over = ask.and_then(|(number, ask)| {
+            ask.taking -= 1;
+            (ask.taking == 0).then_some(*number)
+        });
+        if taken {
+            let term = Duration::from_secs(60 * u64::from(offer.goods.minutes)).min(self.config.term);
+            self.engage(id, offer.seller, Some(offer.price), term, cx);
+        }
+        // What could not be bought may be given.
+        if let Some(number) = over {
+            self.ask_for_gifts(number, cx);
+        }
+    }
+
+    fn ask_for_gifts(&mut self, number: u64, cx: &mut Ocx<'_>) {
+        let (now_ms, term) = (self.wall.now(cx.now), self.config.term);
+        let Some(ask) = self.asks.get(&number) else { return };
+        let Some(file) = self.files.get(&ask.file) else { return drop(self.asks.remove(&number)) };
+        if file.lacks(now_ms, term) == 0 {
+            return self.end_ask(number, cx);
+        }
+        let mut peers: Vec<Contact> = self.peers.values().copied().collect();
+        peers.retain(|peer| !file.has(peer.id, now_ms, term));
+        // Any of them: all alike, not always the same.
+        for _ in ASKED..peers.len() {
+            let at = cx.rng.below(peers.len() as u64) as usize;
+            peers.swap_remove(at);
+        }
+        for peer in &peers {
+            to_keeper(peer, ToKeeper::Ask { ticket: number }, cx);
+        }
+        let wait = if peers.is_empty() { Duration::ZERO } else { GIFTS };
+        cx.set_timer(Timer::Gifts(number), wait);
+    }
+
+    pub(super) fn room(&mut self, from: NodeId, ticket: u64, bytes: u64, seconds: u32) {
+        let Some(ask) = self.asks.get_mut(&ticket) else { return };
+        if self.peers.contains_key(&from) && seconds > 0 && ask.gifts.iter().all(|(node, _)| *node != from) {
+            ask.gifts.push((from, bytes));
+        }
+    }
+
+    pub(super) fn gifts_are_in(&mut self, number: u64, cx: &mut Ocx<'_>) {
+        let (now_ms, term) = (self.wall.now(cx.now), self.config.term);
+        let Some(ask) = self.asks.get_mut(&number) else { return };
+        let (id, mut gifts) = (ask.file, std::mem::take(&mut ask.gifts));
+        let Some(file) = self.files.get(&id) else { return drop(self.asks.remove(&number)) };
+        let (bytes, lacks) = (file.bytes(), file.lacks(now_ms, term));
+        gifts.retain(|(_, room)| *room >= bytes);
+        // Where most is free; ties by the id, which nobody chooses for this.
+        gifts.sort_by_key(|(node, room)| (std::cmp::Reverse(*room), *node));
+        for (node, _) in gifts.into_iter().take(lacks) {
+            if let Some(contact) = self.peers.get(&node).copied() {
+                self.engage(id, contact, None, term, cx);
+            }
+        }
+        self.end_ask(number, cx);
+    }
+
+    fn end_ask(&mut self, number: u64, cx: &mut Ocx<'_>) {
+        let Some(ask) = self.asks.remove(&number) else { return };
+        let (now_ms, term) = (self.wall.now(cx.now), self.config.term);
+        let Some(file) = self.files.get_mut(&ask.file) else { return };
+        file.looking = false;
+        file.look_at = cx.now + self.config.again;
+        let lacks = file.lacks(now_ms, term);
+        let gifts = file.holders.values().filter(|holder| holder.price.is_none()).count();
+        let why = if ask.shortage.is_empty() { String::new() } else { format!("{}; ", ask.shortage) };
+        file.reason = match (lacks, gifts) {
+            (0, 0) => String::new(),
+            (0, gifts) => format!("{why}{gifts} of its keepers give the space for nothing"),
+            (lacks, _) => format!(
+                "{why}{lacks} more should keep it, and no peer of this node gives that much space; it is tried again"
+            ),
+        };
+        cx.emit(Event::Changed(ask.file));
+    }
+
+    /// Somebody keeps it from now on, if nothing comes in between.
+    fn engage(
+        &mut self,
+        id: BlobId,
+        contact: Contact,
+        price: Option<Price>,
+        term: Duration,
+        cx: &mut Ocx<'_>,
+    ) {
+        let until_ms = self.wall.now(cx.now).saturating_add(term.as_millis() as u64);
+        let me = self.me;
+        let Some(file) = self.files.get_mut(&id) else { return };
+        let kept = file.holders.values().filter(|holder| holder.state == State::Kept);
+        let at: Vec<Contact> = kept.map(|holder| holder.contact).filter(|at| at.id != contact.id).collect();
+        let (manifest, bytes) = (file.record.manifest, file.record.content.len);
+        let (heard, audit_at) = (cx.now, cx.now);
+        match file.holders.get_mut(&contact.id) {
+            Some(holder) => {
+                // For longer.
+                (holder.until_ms, holder.price, holder.heard) = (until_ms, price, heard);
+            }
+            None => {
+                let state = State::Pulling(0);
+                let holder = Holder { contact, state, until_ms, price, heard, audit_at, silent: 0 };
+                file.holders.insert(contact.id, holder);
+            }
+        }
+        to_keeper(&contact, ToKeeper::Keep { manifest, bytes, me, at }, cx);
+        cx.emit(Event::Changed(id));
+    }
+}

@@ -1,0 +1,416 @@
+//! Files among the other machines: their owner buys in the market and publishes on the ring, keepers
+//! pull through the store, and neither knows of the other parts.
+
+use super::Node;
+use super::alarms::Part;
+use super::config::Platform;
+use super::host::{Command, Host, NodeEvent, StorageReply, StorageRequest, Table, Token};
+use super::overlays;
+use super::route::{self, OF_FILES, SCAN, TAG};
+use crate::files::keeper::{self, Keeper};
+use crate::files::owner::{self, FileView, Owner};
+use crate::files::{FilesConfig, Message};
+use crate::ids::{BlobId, NodeId};
+use crate::market::Wanted;
+use crate::market::buyer;
+use crate::market::commodity::Kind;
+use crate::market::listing::Goods;
+use crate::market::money::Micro;
+use crate::market::seller;
+use crate::overlay::contact::Contact;
+use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::records::{self, Refused};
+use crate::store::{self, Asker, Ticket};
+use crate::time::Time;
+use crate::work::spec::BlobRef;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Purchases and publications of files, among the driver's.
+const OF_FILE: u64 = 1 << 62;
+
+/// What storage was asked for: the bits below [`TAG`].
+const WHAT: u64 = 0xf << 52;
+const OWNER_COMMIT: u64 = OF_FILES;
+const OWNER_READ: u64 = OF_FILES | 1 << 52;
+const OWNER_SCAN: u64 = OF_FILES | 2 << 52;
+const KEEPER_COMMIT: u64 = OF_FILES | 3 << 52;
+const KEEPER_READ: u64 = OF_FILES | 4 << 52;
+const KEEPER_SCAN: u64 = OF_FILES | 5 << 52;
+
+/// A node's own files, and those that it keeps.
+pub(super) struct Filing {
+    config: Arc<FilesConfig>,
+    owner: Machine<Owner>,
+    keeper: Machine<Keeper>,
+    /// Bytes that the market was told of.
+    for_sale: u64,
+}
+
+pub(super) enum Step {
+    Owner(InputOf<Owner>),
+    Keeper(InputOf<Keeper>),
+}
+
+impl Filing {
+    pub(super) fn new(config: &Arc<FilesConfig>, seed: &[u8; 32]) -> Box<Filing> {
+        Box::new(Filing {
+            config: config.clone(),
+            owner: Machine::new(Owner::new(config.clone()), Rng::fork(seed, "files")),
+            keeper: Machine::new(Keeper::new(config.clone()), Rng::fork(seed, "kept files")),
+            for_sale: 0,
+        })
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        [self.owner.deadline(), self.keeper.deadline()].into_iter().flatten().min()
+    }
+
+    pub(super) fn due(&mut self, now: Time) -> Option<Step> {
+        let owner = self.owner.due(now).map(|t| Step::Owner(Input::Timer(t)));
+        owner.or_else(|| self.keeper.due(now).map(|t| Step::Keeper(Input::Timer(t))))
+    }
+}
+
+impl Node {
+    /// Files that this node owns, or the one of this id.
+    pub fn files(&self, only: Option<BlobId>) -> Vec<FileView> {
+        self.overlays.filing.as_ref().map(|filing| filing.owner.state().files(only)).unwrap_or_default()
+    }
+
+    /// What this node keeps of others' files; none if it has no part in files.
+    pub fn kept_files(&self) -> Option<&Keeper> {
+        self.overlays.filing.as_ref().map(|filing| filing.keeper.state())
+    }
+
+    fn filing(&mut self, step: Step) {
+        if self.overlays.filing.is_some() {
+            self.steps.push_back(route::Step::Overlay(overlays::Step::Files(step)));
+        }
+    }
+
+    fn tell_files(&mut self, command: owner::Command) {
+        self.filing(Step::Owner(Input::Command(command)));
+    }
+
+    fn tell_kept(&mut self, command: keeper::Command) {
+        self.filing(Step::Keeper(Input::Command(command)));
+    }
+
+    pub(super) fn files_start(&mut self, host: &mut impl Host) {
+        if self.overlays.filing.is_some() {
+            self.push(route::Step::Store, store::Command::Wait(true));
+            scan(OWNER_SCAN, None, host);
+        }
+    }
+
+    pub(super) fn files_clock(&mut self, ms: u64) {
+        self.tell_files(owner::Command::WallClock(ms));
+        self.tell_kept(keeper::Command::WallClock(ms));
+    }
+
+    pub(super) fn files_me(&mut self, me: Contact) {
+        self.tell_files(owner::Command::Me(me));
+    }
+
+    pub(super) fn files_met(&mut self, peer: NodeId, contact: Option<Contact>) {
+        let native = self.neighbours.state().get(peer).is_some_and(|it| it.platform == Platform::Native);
+        if let Some(contact) = contact.filter(|_| native) {
+            self.tell_files(owner::Command::Met(contact));
+        }
+    }
+
+    pub(super) fn files_down(&mut self, peer: NodeId) {
+        self.filing(Step::Owner(Input::Down(peer)));
+    }
+
+    pub(super) fn files_message(&mut self, from: NodeId, message: Message) {
+        self.filing(match message {
+            Message::ToOwner(_) => Step::Owner(Input::Message { from, message }),
+            Message::ToKeeper(_) => Step::Keeper(Input::Message { from, message }),
+        });
+    }
+
+    pub(super) fn file_command(&mut self, command: Command, host: &mut impl Host) {
+        let has_files = self.overlays.filing.is_some();
+        let none = || "this node has no part in files".to_string();
+        match command {
+            Command::PutFile { number, .. } if !has_files => {
+                host.event(NodeEvent::FilePut { number, refused: Some(none()) });
+            }
+            Command::DropFile { number, .. } if !has_files => {
+                host.event(NodeEvent::FileDropped { number, known: false });
+            }
+            Command::NameFile { number, .. } if !has_files => {
+                host.event(NodeEvent::FileNamed { number, refused: Some(none()) });
+            }
+            Command::PutFile { number, id, manifest, copies, shared } => {
+                self.tell_files(owner::Command::Put { number, id, manifest, copies, shared });
+            }
+            Command::DropFile { number, file } => self.tell_files(owner::Command::Drop { number, file }),
+            Command::NameFile { number, file, name } => {
+                self.tell_files(owner::Command::Name { number, file, name });
+            }
+            Command::Bring { number, blobs, from } => {
+                for contact in &from {
+                    self.reach(*contact, true, host);
+                }
+                let from = from.iter().map(|contact| contact.id).collect();
+                let ticket = Ticket { of: Asker::Driver, number };
+                self.push(route::Step::Store, store::Command::Fetch { ticket, blobs, from });
+            }
+            Command::LetGo { number } => {
+                let ticket = Ticket { of: Asker::Driver, number };
+                self.push(route::Step::Store, store::Command::Release { ticket });
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn files_answered(
+        &mut self,
+        ticket: Ticket,
+        result: Result<(), String>,
+        host: &mut impl Host,
+    ) {
+        let number = ticket.number;
+        match ticket.of {
+            Asker::Files => self.tell_files(owner::Command::Pinned { ticket: number, result }),
+            Asker::Kept => self.tell_kept(keeper::Command::Answered { ticket: number, result }),
+            _ => host.event(NodeEvent::Brought { number, result }),
+        }
+    }
+
+    /// Takes what storage answers to files; the rest is others'.
+    pub(super) fn files_storage(
+        &mut self,
+        reply: StorageReply,
+        host: &mut impl Host,
+    ) -> Option<StorageReply> {
+        let token = match &reply {
+            StorageReply::Done { token }
+            | StorageReply::Failed { token, .. }
+            | StorageReply::Blob { token, .. }
+            | StorageReply::Entries { token, .. } => token.0,
+        };
+        if token & TAG != OF_FILES {
+            return Some(reply);
+        }
+        let (what, ticket) = (token & (TAG | WHAT), token & !(TAG | WHAT));
+        let bytes = match &reply {
+            StorageReply::Blob { bytes, .. } => Some(bytes.clone()),
+            _ => None,
+        };
+        match (what, reply) {
+            (OWNER_COMMIT, StorageReply::Failed { error, .. }) => {
+                self.tell_files(owner::Command::Committed { ticket, result: Err(error) });
+            }
+            (OWNER_COMMIT, _) => self.tell_files(owner::Command::Committed { ticket, result: Ok(()) }),
+            (OWNER_READ, _) => self.tell_files(owner::Command::Read { ticket, bytes }),
+            (KEEPER_READ, _) => self.tell_kept(keeper::Command::Read { ticket, bytes }),
+            (OWNER_SCAN | KEEPER_SCAN, StorageReply::Entries { entries, .. }) => {
+                let last = entries.last().map(|(key, _)| key.clone());
+                let more = last.filter(|_| entries.len() >= SCAN as usize);
+                match what {
+                    OWNER_SCAN => self.tell_files(owner::Command::Restore(entries)),
+                    _ => self.tell_kept(keeper::Command::Restore(entries)),
+                }
+                match (more, what) {
+                    (Some(after), what) => scan(what, Some(after), host),
+                    (None, OWNER_SCAN) => scan(KEEPER_SCAN, None, host),
+                    (None, _) => self.tell_kept(keeper::Command::Restored),
+                }
+            }
+            // Nothing is evicted then: some of it may be kept for somebody.
+            (OWNER_SCAN | KEEPER_SCAN, StorageReply::Failed { error, .. }) => {
+                let what =
+                    format!("the records of files cannot be read, and those are not looked after: {error}");
+                host.event(NodeEvent::Trouble { what });
+            }
+            (_, StorageReply::Failed { error, .. }) => {
+                let what = format!("what is kept for others is not written down: {error}");
+                host.event(NodeEvent::Trouble { what });
+            }
+            _ => {}
+        }
+        None
+    }
+
+    pub(super) fn files_step(&mut self, step: Step, host: &mut impl Host) {
+        let (now, me) = (self.now, self.me);
+        let Some(filing) = &mut self.overlays.filing else { return };
+        match step {
+            Step::Owner(input) => {
+                for effect in filing.owner.step(me, now, input) {
+                    match effect {
+                        Effect::Send { to, message } => {
+                            self.send(to, crate::wire::Message::Files(message), host);
+                        }
+                        Effect::Emit(event) => self.of_files(event, host),
+                    }
+                }
+            }
+            Step::Keeper(input) => {
+                for effect in filing.keeper.step(me, now, input) {
+                    match effect {
+                        Effect::Send { to, message } => {
+                            self.send(to, crate::wire::Message::Files(message), host);
+                        }
+                        Effect::Emit(event) => self.of_kept(event, host),
+                    }
+                }
+            }
+        }
+        self.alarms.set(Part::Overlays, self.overlays.deadline());
+    }
+
+    fn of_files(&mut self, event: owner::Event, host: &mut impl Host) {
+        use owner::Event;
+        let ticket = |number| Ticket { of: Asker::Files, number };
+        match event {
+            Event::Reach(contact) => self.reach(contact, true, host),
+            Event::Put { number, refused } => host.event(NodeEvent::FilePut { number, refused }),
+            Event::Dropped { number, known } => host.event(NodeEvent::FileDropped { number, known }),
+            Event::Named { number, refused } => host.event(NodeEvent::FileNamed { number, refused }),
+            Event::Changed(file) => host.event(NodeEvent::FileChanged { file }),
+            Event::Commit { ticket, writes } => {
+                host.storage(StorageRequest::Commit { token: Token(OWNER_COMMIT | ticket), writes });
+            }
+            Event::Pin { ticket: number, blobs, from } => {
+                self.push(route::Step::Store, store::Command::Fetch { ticket: ticket(number), blobs, from });
+            }
+            Event::Release { ticket: number } => {
+                self.push(route::Step::Store, store::Command::Release { ticket: ticket(number) });
+            }
+            Event::Forget { blobs } => self.forget_blobs(blobs),
+            Event::Check { blobs } => self.push(route::Step::Store, store::Command::Check { blobs }),
+            Event::Read { ticket, blob } => read(OWNER_READ | ticket, blob, host),
+            Event::Buy { number, bytes, units, term, most, tie } => {
+                let minutes = u16::try_from(term.as_secs() / 60).unwrap_or(u16::MAX);
+                let quantity = bytes.saturating_mul(term.as_secs());
+                let most = most.of(quantity).round_up().unwrap_or(Micro::MAX);
+                let (kind, capacity) = (Kind::Files, bytes);
+                let (memory_mib, engine) = (0, None);
+                let wanted =
+                    Wanted { kind, capacity, minutes, memory_mib, engine, units, quantity, most, tie };
+                if self.overlays.trade.is_none() {
+                    let (offers, shortage) = (Vec::new(), "this swarm has no market".into());
+                    return self.tell_files(owner::Command::Offers { number, offers, shortage });
+                }
+                self.tell_buyer(buyer::Command::Ask { number: OF_FILE | number, wanted });
+            }
+            Event::Take { number, offer } => {
+                self.tell_buyer(buyer::Command::Take { number: OF_FILE | number, offer });
+            }
+            Event::Publish { number, key, value } => {
+                if self.overlays.records.is_none() {
+                    let refused = Some(Refused::NoAnswer);
+                    return self.tell_files(owner::Command::Published { number, refused });
+                }
+                let number = OF_FILE | number;
+                self.records_command(records::Command::Publish { number, key, value });
+            }
+            Event::Fault { peer, fault } => self.fault(peer, fault, host),
+        }
+    }
+
+    fn of_kept(&mut self, event: keeper::Event, host: &mut impl Host) {
+        use keeper::Event;
+        let ticket = |number| Ticket { of: Asker::Kept, number };
+        match event {
+            Event::Reach(contact) => self.reach(contact, true, host),
+            Event::Fetch { ticket: number, blob, from } => {
+                let blobs = vec![blob];
+                self.push(route::Step::Store, store::Command::Fetch { ticket: ticket(number), blobs, from });
+            }
+            Event::Release { ticket: number } => {
+                self.push(route::Step::Store, store::Command::Release { ticket: ticket(number) });
+            }
+            Event::Forget { blobs } => self.forget_blobs(blobs),
+            Event::Read { ticket, blob } => read(KEEPER_READ | ticket, blob, host),
+            Event::Commit { writes } => {
+                host.storage(StorageRequest::Commit { token: Token(KEEPER_COMMIT), writes });
+            }
+            Event::Room(bytes) => self.sell_space(bytes),
+            Event::Settled => self.push(route::Step::Store, store::Command::Wait(false)),
+        }
+    }
+
+    /// What jobs name stays, though nothing else needs it.
+    fn forget_blobs(&mut self, mut blobs: Vec<BlobId>) {
+        let named = self.named_by_jobs();
+        blobs.retain(|blob| !named.contains(blob));
+        self.push(route::Step::Store, store::Command::Forget { blobs });
+    }
+
+    fn named_by_jobs(&self) -> BTreeSet<BlobId> {
+        let specs = self.jobs().into_iter().filter_map(|job| self.job_spec(job.id));
+        specs.flat_map(|spec| spec.blobs()).map(|blob| blob.id).collect()
+    }
+
+    /// What is free is for sale, in a swarm that has a market for it.
+    fn sell_space(&mut self, bytes: u64) {
+        let Some(filing) = &mut self.overlays.filing else { return };
+        if std::mem::replace(&mut filing.for_sale, bytes) == bytes {
+            return;
+        }
+        let minutes = u16::try_from(filing.config.term.as_secs() / 60).unwrap_or(u16::MAX);
+        let goods = Goods {
+            kind: Kind::Files,
+            capacity: bytes,
+            units: 1,
+            minutes,
+            cost: filing.config.cost,
+            engine: self.config.platform,
+            memory_mib: 0,
+        };
+        self.tell_seller(seller::Command::Offer(goods));
+    }
+
+    pub(super) fn space_sold(&mut self, kind: Kind, buyer: NodeId, bytes: u64) {
+        let Some(filing) = self.overlays.filing.as_mut().filter(|_| kind == Kind::Files) else { return };
+        let term = filing.config.term;
+        // The seller has taken it off already.
+        filing.for_sale = filing.for_sale.saturating_sub(bytes);
+        self.tell_kept(keeper::Command::Sold { buyer, bytes, term });
+    }
+
+    /// Takes what the buyer says of files; the rest is others'.
+    pub(super) fn space_bought(&mut self, event: buyer::Event) -> Option<buyer::Event> {
+        use buyer::Event;
+        let command = match event {
+            Event::Found { number, offers, shortage, .. } if number & OF_FILE != 0 => {
+                let shortage = shortage.map(|why| format!("space is not sold: {why}")).unwrap_or_default();
+                owner::Command::Offers { number: number & !OF_FILE, offers, shortage }
+            }
+            Event::Taken { number } if number & OF_FILE != 0 => {
+                owner::Command::Taken { number: number & !OF_FILE, taken: true }
+            }
+            Event::Gone { number } if number & OF_FILE != 0 => {
+                owner::Command::Taken { number: number & !OF_FILE, taken: false }
+            }
+            event => return Some(event),
+        };
+        self.tell_files(command);
+        None
+    }
+
+    pub(super) fn file_published(&mut self, number: u64, refused: Option<Refused>) -> bool {
+        let its = number & OF_FILE != 0;
+        if its {
+            self.tell_files(owner::Command::Published { number: number & !OF_FILE, refused });
+        }
+        its
+    }
+}
+
+fn scan(of: u64, after: Option<Vec<u8>>, host: &mut impl Host) {
+    let table = if of == OWNER_SCAN { Table::Files } else { Table::Kept };
+    host.storage(StorageRequest::Scan { token: Token(of), table, after, limit: SCAN });
+}
+
+fn read(token: u64, blob: BlobRef, host: &mut impl Host) {
+    let (token, BlobRef { id, len }) = (Token(token), blob);
+    let len = u32::try_from(len).unwrap_or(u32::MAX);
+    host.storage(StorageRequest::ReadBlob { token, id, offset: 0, len });
+}

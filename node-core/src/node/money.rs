@@ -1,0 +1,277 @@
+//! Money among the other machines: this node's own purse, and the books if it is the bank.
+
+use super::Node;
+use super::alarms::Part;
+use super::config::BankPart;
+use super::host::{Host, NodeEvent, StorageReply, StorageRequest, Table, Token};
+use super::route;
+use crate::discovery::cheapest;
+use crate::ids::NodeId;
+use crate::ledger::bank::{self, Bank};
+use crate::ledger::books::Books;
+use crate::ledger::client::{self, Client};
+use crate::ledger::{Message, Order, Outcome, Refusal};
+use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::time::Time;
+use crate::wire;
+use crate::work::owner;
+
+/// Whose order a number is; the two highest bits. None of them: the driver's.
+const OF_FINDER: u64 = 1 << 62;
+const OF_OWNER: u64 = 2 << 62;
+const WHO: u64 = 3 << 62;
+
+/// Who asked storage for something; the upper byte of a token.
+pub(super) const OF_BOOKS: u64 = 8 << 56;
+pub(super) const OF_BOOKS_SCAN: u64 = 9 << 56;
+pub(super) const OF_STATEMENT: u64 = 10 << 56;
+
+/// A node's part of its swarm's money.
+pub(super) struct Money {
+    purse: Machine<Client>,
+    /// The swarm's bank, if it is this node.
+    bank: Option<Machine<Bank>>,
+    /// Who that is, once it is known.
+    at: Option<NodeId>,
+}
+
+pub(super) enum Step {
+    Purse(InputOf<Client>),
+    Bank(InputOf<Bank>),
+}
+
+impl Money {
+    pub(super) fn new(part: &BankPart, retry: std::time::Duration, seed: &[u8; 32]) -> Box<Money> {
+        let bank = part.rules.clone().map(|rules| Machine::new(Bank::new(rules), Rng::fork(seed, "bank")));
+        Box::new(Money {
+            purse: Machine::new(Client::new(part.secret.clone(), retry), Rng::fork(seed, "purse")),
+            bank,
+            at: part.bank,
+        })
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let bank = self.bank.as_ref().and_then(|bank| bank.deadline());
+        [self.purse.deadline(), bank].into_iter().flatten().min()
+    }
+
+    pub(super) fn due(&mut self, now: Time) -> Option<Step> {
+        let purse = self.purse.due(now).map(|t| Step::Purse(Input::Timer(t)));
+        purse.or_else(|| self.bank.as_mut()?.due(now).map(|t| Step::Bank(Input::Timer(t))))
+    }
+}
+
+impl Node {
+    /// The swarm's bank, as far as this node knows; none if it has no money.
+    pub fn bank(&self) -> Option<NodeId> {
+        self.money.as_ref()?.at
+    }
+
+    /// The books of the swarm, if this node is its bank.
+    pub fn books(&self) -> Option<&Books> {
+        self.money.as_ref()?.bank.as_ref().map(|bank| bank.state().books())
+    }
+
+    /// Orders of this node that the bank has not answered yet.
+    pub fn orders_pending(&self) -> usize {
+        self.money.as_ref().map_or(0, |money| money.purse.state().pending())
+    }
+
+    fn money_step(&mut self, step: Step) {
+        if self.money.is_some() {
+            self.steps.push_back(route::Step::Money(step));
+        }
+    }
+
+    fn tell_purse(&mut self, command: client::Command) {
+        self.money_step(Step::Purse(Input::Command(command)));
+    }
+
+    fn tell_bank(&mut self, command: bank::Command) {
+        if self.is_bank() {
+            self.money_step(Step::Bank(Input::Command(command)));
+        }
+    }
+
+    fn is_bank(&self) -> bool {
+        self.money.as_ref().is_some_and(|money| money.bank.is_some())
+    }
+
+    pub(super) fn open_bank(&mut self, host: &mut impl Host) {
+        if let Some(money) = self.money.as_mut().filter(|money| money.bank.is_some()) {
+            money.at = Some(self.me);
+            self.scan(OF_BOOKS_SCAN, None, host);
+        }
+    }
+
+    pub(super) fn bank_clock(&mut self, ms: u64) {
+        self.tell_bank(bank::Command::WallClock(ms));
+    }
+
+    /// A peer has introduced itself. Who was not told which gateway is the bank takes the first one
+    /// that it meets for it.
+    pub(super) fn bank_met(&mut self, peer: NodeId, gateway: bool) {
+        let Some(money) = &mut self.money else { return };
+        if gateway && money.at.is_none() {
+            money.at = Some(peer);
+        }
+        if money.at == Some(peer) {
+            self.tell_purse(client::Command::BankUp(peer));
+        }
+    }
+
+    pub(super) fn bank_lost(&mut self, peer: NodeId) {
+        self.money_step(Step::Purse(Input::Down(peer)));
+    }
+
+    pub(super) fn money_message(&mut self, from: NodeId, message: Message, host: &mut impl Host) {
+        match message {
+            Message::ToBank(_) if self.is_bank() => {
+                self.money_step(Step::Bank(Input::Message { from, message }));
+            }
+            Message::ToBank(_) => self.fault(from, "took this node for a bank".into(), host),
+            Message::ToClient(_) => self.money_step(Step::Purse(Input::Message { from, message })),
+        }
+    }
+
+    /// The driver's.
+    pub(super) fn order(&mut self, number: u64, order: Order, host: &mut impl Host) {
+        match self.money.is_some() && number & WHO == 0 {
+            true => self.tell_purse(client::Command::Order { id: number, order }),
+            false => {
+                host.event(NodeEvent::Ordered { number, outcome: Err(Refusal::NoAccount) });
+            }
+        }
+    }
+
+    pub(super) fn order_of_finder(&mut self, ticket: u64, order: Order) {
+        self.tell_purse(client::Command::Order { id: OF_FINDER | ticket, order });
+    }
+
+    pub(super) fn order_of_owner(&mut self, ticket: u64, order: Order) {
+        self.tell_purse(client::Command::Order { id: OF_OWNER | ticket, order });
+    }
+
+    pub(super) fn ask_statement(&mut self, of: NodeId, from: u64, limit: u32) {
+        match of == self.me {
+            true => self.tell_purse(client::Command::Statement { from, limit }),
+            false => self.tell_bank(bank::Command::Statement { of, from, limit }),
+        }
+    }
+
+    pub(super) fn invite(&mut self, amount: crate::market::money::Micro, host: &mut impl Host) {
+        match self.is_bank() {
+            true => self.tell_bank(bank::Command::Invite { amount }),
+            false => {
+                let why = "this node is not the bank of its swarm; its operator makes invites".into();
+                host.event(NodeEvent::Invited(Err(why)));
+            }
+        }
+    }
+
+    /// An answer of storage to the bank.
+    pub(super) fn books_stored(&mut self, token: u64, result: Result<(), String>, host: &mut impl Host) {
+        let (of, ticket) = (token & route::TAG, token & !route::TAG);
+        match (of, result) {
+            (OF_BOOKS, result) => {
+                if result.is_ok() {
+                    host.event(NodeEvent::CreditChanged);
+                }
+                self.tell_bank(bank::Command::Answered { ticket, result });
+            }
+            (OF_STATEMENT, Err(error)) => {
+                self.tell_bank(bank::Command::Read { ticket, entries: Err(error) });
+            }
+            (_, Err(error)) => host.event(NodeEvent::Trouble {
+                what: format!("the bank's books cannot be read, so it stays closed: {error}"),
+            }),
+            _ => {}
+        }
+    }
+
+    pub(super) fn books_read(&mut self, reply: StorageReply, more: bool, host: &mut impl Host) {
+        let StorageReply::Entries { token, entries } = reply else { return };
+        if token.0 & route::TAG == OF_STATEMENT {
+            let ticket = token.0 & !route::TAG;
+            return self.tell_bank(bank::Command::Read { ticket, entries: Ok(entries) });
+        }
+        let last = entries.last().map(|(key, _)| key.clone()).filter(|_| more);
+        if !entries.is_empty() {
+            self.tell_bank(bank::Command::Restore(entries));
+        }
+        match last {
+            Some(after) => self.scan(OF_BOOKS_SCAN, Some(after), host),
+            None => self.tell_bank(bank::Command::Restore(Vec::new())),
+        }
+    }
+
+    pub(super) fn money_input(&mut self, step: Step, host: &mut impl Host) {
+        let (now, me) = (self.now, self.me);
+        let Some(money) = &mut self.money else { return };
+        match step {
+            Step::Purse(input) => {
+                for effect in money.purse.step(me, now, input) {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, wire::Message::Ledger(message), host),
+                        Effect::Emit(event) => self.of_purse(event, host),
+                    }
+                }
+            }
+            Step::Bank(input) => {
+                let Some(bank) = &mut money.bank else { return };
+                for effect in bank.step(me, now, input) {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, wire::Message::Ledger(message), host),
+                        Effect::Emit(event) => self.of_bank(event, host),
+                    }
+                }
+            }
+        }
+        let deadline = self.money.as_ref().and_then(|money| money.deadline());
+        self.alarms.set(Part::Money, deadline);
+    }
+
+    fn of_purse(&mut self, event: client::Event, host: &mut impl Host) {
+        use client::Event;
+        match event {
+            Event::Holding(held) => self.push(route::Step::Owner, owner::Command::Holding(held)),
+            Event::Open => {}
+            Event::Answered { id, outcome } => self.ordered(id, outcome, host),
+            Event::Full { id } => self.ordered(id, Err(Refusal::Full), host),
+            Event::Statement(page) => host.event(NodeEvent::Statement(page)),
+        }
+    }
+
+    fn ordered(&mut self, id: u64, outcome: Outcome, host: &mut impl Host) {
+        let number = id & !WHO;
+        if outcome.is_ok() {
+            host.event(NodeEvent::CreditChanged);
+        }
+        match id & WHO {
+            OF_FINDER => self.tell_cheapest(cheapest::Command::Ordered { ticket: number, outcome }),
+            OF_OWNER => self.push(route::Step::Owner, owner::Command::Settled { ticket: number, outcome }),
+            _ => host.event(NodeEvent::Ordered { number, outcome }),
+        }
+    }
+
+    fn of_bank(&mut self, event: bank::Event, host: &mut impl Host) {
+        use bank::Event;
+        match event {
+            Event::Ready => {
+                let me = self.me;
+                self.tell_purse(client::Command::BankUp(me));
+            }
+            Event::Commit { ticket, writes } => {
+                host.storage(StorageRequest::Commit { token: Token(OF_BOOKS | ticket), writes });
+            }
+            Event::Read { ticket, after, limit } => {
+                let token = Token(OF_STATEMENT | ticket);
+                let table = Table::Statements;
+                host.storage(StorageRequest::Scan { token, table, after: Some(after), limit });
+            }
+            Event::Invited(invited) => host.event(NodeEvent::Invited(invited)),
+            Event::Fault { peer, fault } => self.fault(peer, fault, host),
+            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
+        }
+    }
+}

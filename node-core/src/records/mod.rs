@@ -1,0 +1,252 @@
+//! Records on the ring: small, signed and numbered, each at whoever owns its key, with copies at the
+//! next successors (the way of Chord's applications, and of paper 002's servers).
+//!
+//! Names are published with them, and who keeps which file. They expire, and who published them
+//! says them again; nobody else can. Of one publisher the higher number counts, and one number has
+//! one text.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `record` | what is signed, and what of it is believed |
+//! | `table` | the records on a node, which take whose place, and bounds |
+//! | `home` | the side of who owns keys and of who keeps copies |
+//! | `publish`, `read` | the sides of who publishes and who reads |
+
+mod config;
+mod home;
+mod message;
+mod publish;
+mod read;
+mod record;
+mod table;
+
+pub use config::RecordsConfig;
+pub use message::{COPIES, Copied, Message};
+pub use record::{Key, NAME, Record, Refused, VALUE};
+
+use crate::ids::NodeId;
+use crate::keys::Secret;
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::{Located, Point, Range};
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::{Time, Wall};
+use bytes::Bytes;
+use publish::Publication;
+use read::Read;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use table::Table;
+
+/// Lookups for one wish before it rests, or fails. Our choice: the ring moves now and then, not three
+/// times in a row.
+const TRIES: u32 = 3;
+
+/// How long what was sent on demand is not sent again, and how many such are remembered, in all and
+/// of one node. As with markets: a stranger cannot draw more than the network carries.
+const PULLED: Duration = Duration::from_secs(10);
+const PULLS: usize = 256;
+const PULLS_OF_ONE: usize = 16;
+
+#[derive(Debug)]
+pub struct Records {
+    config: Arc<RecordsConfig>,
+    secret: Secret,
+    wall: Option<Wall>,
+    /// What of the ring of nodes is this node's.
+    arc: Option<Range>,
+    /// Who keeps copies, in order.
+    heirs: Vec<Contact>,
+    table: Table,
+    pulled: Vec<(NodeId, Range, Time)>,
+    published: BTreeMap<u64, Publication>,
+    /// The last number that was signed.
+    number: u64,
+    reads: BTreeMap<u64, Read>,
+    lookups: BTreeMap<u64, For>,
+    next: u64,
+}
+
+/// What a lookup is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    Publish(u64),
+    Read(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// Compare copies, drop what is over.
+    Sweep,
+    /// Somebody is late, or it is time to say it again.
+    Publish(u64),
+    Read(u64),
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// The driver's wall clock, milliseconds since 1970; nothing is signed or taken before.
+    WallClock(u64),
+    /// Publish this from now on, or, without a value, give it up. Ends with [`Event::Published`] of
+    /// this number.
+    Publish {
+        number: u64,
+        key: Key,
+        value: Option<Bytes>,
+    },
+    /// What is published under this key? Ends with [`Event::Read`] of this number.
+    Read {
+        number: u64,
+        key: Key,
+    },
+    /// From the ring of nodes, as it says it.
+    Gained {
+        range: Range,
+        from: Option<Contact>,
+    },
+    Lost {
+        range: Range,
+        to: Option<Contact>,
+    },
+    Successors(Vec<Contact>),
+    /// What became of [`Event::Lookup`]; none if nobody was found.
+    Located {
+        number: u64,
+        found: Option<Located>,
+    },
+}
+
+/// What somebody has published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub by: NodeId,
+    pub number: u64,
+    pub value: Bytes,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Something will be sent to this node: dial it if it is not connected.
+    Reach(Contact),
+    /// Look this up on the ring of nodes; answered by [`Command::Located`].
+    Lookup {
+        number: u64,
+        key: Point,
+    },
+    Published {
+        number: u64,
+        refused: Option<Refused>,
+    },
+    /// Something that stood does not any more.
+    Lost {
+        key: Key,
+        refused: Refused,
+    },
+    /// Of each publisher the newest; nobody has published anything if there are none.
+    Read {
+        number: u64,
+        found: Result<Vec<Found>, Refused>,
+    },
+    /// A peer did something a correct peer does not do.
+    Fault {
+        peer: NodeId,
+        fault: String,
+    },
+}
+
+type Rcx<'a> = Cx<'a, Records>;
+
+impl Protocol for Records {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Rcx<'_>) {
+        match input {
+            Input::Message { from, message } => match message {
+                Message::Put { ticket, signed } => self.put(from, ticket, *signed, cx),
+                Message::Done { ticket, refused } => self.done(from, ticket, refused, cx),
+                Message::Get { ticket, key } => self.get(from, ticket, &key, cx),
+                Message::Have { ticket, found } => self.have(from, ticket, found, cx),
+                Message::Copies(copies) => self.copies(from, copies, cx),
+                Message::Compare { range, count, digest } => self.compared(from, range, count, digest, cx),
+                Message::Pull(range) => self.pull(from, range, cx),
+            },
+            Input::Timer(Timer::Sweep) => self.sweep(cx),
+            Input::Timer(Timer::Publish(id)) => self.publish_late(id, cx),
+            Input::Timer(Timer::Read(id)) => self.ask_next(id, cx),
+            Input::Command(command) => self.command(command, cx),
+            Input::Down(peer) => self.asked_in_vain(peer, cx),
+            Input::Up(_) => {}
+        }
+    }
+
+    fn check_invariants(&self) {
+        assert!(self.table.len() <= self.config.records, "records are bounded");
+        assert_eq!(self.table.all().count(), self.table.len(), "and counted");
+        assert!(self.published.len() <= self.config.published, "so is what this node publishes");
+        assert!(self.reads.len() <= self.config.reads, "and what it asks for");
+    }
+}
+
+impl Records {
+    /// `secret` is the node's own.
+    pub fn new(config: impl Into<Arc<RecordsConfig>>, secret: Secret) -> Records {
+        let config = config.into();
+        Records {
+            table: Table::new(config.clone()),
+            config,
+            secret,
+            wall: None,
+            arc: None,
+            heirs: Vec::new(),
+            pulled: Vec::new(),
+            published: BTreeMap::new(),
+            number: 0,
+            reads: BTreeMap::new(),
+            lookups: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    /// Records that lie here, copies included: key, publisher, number.
+    pub fn here(&self) -> impl Iterator<Item = (&Key, NodeId, u64)> {
+        self.table.all().map(|(key, entry)| (key, entry.signed.by, entry.number))
+    }
+
+    fn command(&mut self, command: Command, cx: &mut Rcx<'_>) {
+        match command {
+            Command::WallClock(ms) => {
+                self.wall.get_or_insert_default().told(ms, cx.now);
+                cx.set_timer_by(Timer::Sweep, self.config.compare);
+            }
+            Command::Publish { number, key, value } => self.publish(number, key, value, cx),
+            Command::Read { number, key } => self.read(number, key, cx),
+            Command::Gained { range, from } => self.gained(range, from, cx),
+            Command::Lost { range, to } => self.lost(range, to, cx),
+            Command::Successors(list) => self.successors(list, cx),
+            Command::Located { number, found } => match self.lookups.remove(&number) {
+                Some(For::Publish(id)) => self.home_found(id, found.as_ref(), cx),
+                Some(For::Read(id)) => self.readable_found(id, found.as_ref(), cx),
+                None => {}
+            },
+        }
+    }
+
+    fn now_ms(&self, now: Time) -> Option<u64> {
+        self.wall.map(|wall| wall.now(now))
+    }
+
+    fn look_up(&mut self, key: Point, of: For, cx: &mut Rcx<'_>) {
+        self.next += 1;
+        self.lookups.insert(self.next, of);
+        cx.emit(Event::Lookup { number: self.next, key });
+    }
+}
+
+fn reach(to: &Contact, cx: &mut Rcx<'_>) {
+    if to.id != cx.me {
+        cx.emit(Event::Reach(*to));
+    }
+}

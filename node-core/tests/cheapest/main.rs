@@ -1,0 +1,5 @@
+//! Stories of jobs that buy their places: whole nodes, markets and a bank.
+
+mod losses;
+mod stories;
+mod support;

@@ -1,0 +1,224 @@
+//! What is not taken, each with its outcome.
+
+use super::*;
+use node_core::NodeId;
+use node_core::keys::Signed;
+use node_core::overlay::contact::{Contact, Ip};
+use node_core::overlay::ring::Range;
+use node_core::protocol::{Effect, Input, Machine, Protocol, Rng};
+use node_core::records::{self, Copied, Event, Message, Record, Records};
+use node_core::time::Time;
+
+const NOW: u64 = 1_700_000_000_000;
+
+const PURPOSE: &str = "manyhands 2026-11 record on the ring";
+
+fn record(key: Key, number: u64, text: &str) -> Record {
+    let value = Some(Bytes::copy_from_slice(text.as_bytes()));
+    Record { key, number, expires_ms: NOW + 3_600_000, value }
+}
+
+fn signed(by: usize, record: &Record) -> Signed {
+    Signed::new(&secret(by), PURPOSE, rmp_serde::to_vec(record).expect("plain").into())
+}
+
+fn prize(by: usize, number: u64, text: &str) -> Signed {
+    signed(by, &record(name("prize"), number, text))
+}
+
+/// One machine, with one heir, that owns all keys or none.
+struct Home(Machine<Records>);
+
+const ME: NodeId = NodeId([9; 32]);
+const HEIR: NodeId = NodeId([8; 32]);
+
+impl Home {
+    fn new(config: RecordsConfig, owns: bool) -> Home {
+        let records = Records::new(config, secret(9));
+        let mut home = Home(Machine::new(records, Rng::from_seed([1; 32])));
+        home.tell(records::Command::WallClock(NOW));
+        let heir = Contact { ip: Ip([1; 16]), id: HEIR, port: 1 };
+        home.tell(records::Command::Successors(vec![heir]));
+        if owns {
+            let all = Range { after: Point(0), upto: Point(0) };
+            home.tell(records::Command::Gained { range: all, from: None });
+        }
+        home
+    }
+
+    fn step(&mut self, input: Input<Message, records::Timer, records::Command>) -> Vec<Effect<Records>> {
+        let effects = self.0.step(ME, Time::ZERO, input);
+        self.0.state().check_invariants();
+        effects
+    }
+
+    fn tell(&mut self, command: records::Command) {
+        self.step(Input::Command(command));
+    }
+
+    fn hear(&mut self, from: NodeId, message: Message) -> Vec<Effect<Records>> {
+        self.step(Input::Message { from, message })
+    }
+
+    fn put(&mut self, record: Signed) -> Option<Refused> {
+        let message = Message::Put { ticket: 7, signed: Box::new(record) };
+        let effects = self.hear(NodeId([3; 32]), message);
+        let done = effects.into_iter().find_map(|effect| match effect {
+            Effect::Send { message: Message::Done { ticket: 7, refused }, .. } => Some(refused),
+            _ => None,
+        });
+        done.expect("every record is answered")
+    }
+
+    /// As one that another node has; what this node's faults are then.
+    fn copy(&mut self, record: Signed, since_ms: u64) -> Vec<String> {
+        let copies = Message::Copies(vec![Copied { signed: record, since_ms }]);
+        let effects = self.hear(NodeId([4; 32]), copies);
+        let fault = |effect| match effect {
+            Effect::Emit(Event::Fault { fault, .. }) => Some(fault),
+            _ => None,
+        };
+        effects.into_iter().filter_map(fault).collect()
+    }
+
+    fn get(&mut self, key: Key) -> Option<Vec<(NodeId, u64)>> {
+        let effects = self.hear(NodeId([3; 32]), Message::Get { ticket: 8, key });
+        let have = effects.into_iter().find_map(|effect| match effect {
+            Effect::Send { message: Message::Have { ticket: 8, found }, .. } => Some(found),
+            _ => None,
+        });
+        let open = |signed: Signed| {
+            let record = Record::open(&signed, &RecordsConfig::default(), NOW).expect("it is good");
+            (signed.by, record.number)
+        };
+        have.expect("every question is answered").map(|all| all.into_iter().map(open).collect())
+    }
+}
+
+fn home() -> Home {
+    Home::new(RecordsConfig::default(), true)
+}
+
+#[test]
+fn what_another_key_signed_or_changed_is_forged() {
+    let mut home = home();
+    let good = prize(1, 5, "mine");
+    let as_another = Signed { by: secret(2).node(), ..good.clone() };
+    assert_eq!(home.put(as_another.clone()), Some(Refused::Forged));
+    let mut body = good.body.to_vec();
+    let at = body.len() - 2;
+    body[at] ^= 1;
+    assert_eq!(home.put(Signed { body: body.into(), ..good.clone() }), Some(Refused::Forged));
+    let listing = Signed::new(&secret(1), "manyhands 2026-11 listing in a market", good.body.clone());
+    assert_eq!(home.put(listing), Some(Refused::Forged));
+    assert_eq!(home.copy(as_another, NOW).len(), 1, "a copy of it is its sender's fault");
+    assert_eq!(home.get(name("prize")), Some(vec![]), "nothing of it was taken");
+    assert_eq!(home.put(good), None);
+}
+
+#[test]
+fn what_was_said_before_is_not_said_again_and_one_number_has_one_text() {
+    let mut home = home();
+    assert_eq!(home.put(prize(1, 5, "old")), None);
+    assert_eq!(home.put(prize(1, 6, "new")), None);
+    assert_eq!(home.put(prize(1, 5, "old")), Some(Refused::Old(5)), "a replay");
+    assert_eq!(home.put(prize(1, 6, "new")), None, "a repetition");
+    assert_eq!(home.put(prize(1, 6, "another")), Some(Refused::Twice));
+    let given_up = Record { value: None, ..record(name("prize"), 7, "") };
+    assert_eq!(home.put(signed(1, &given_up)), None);
+    assert_eq!(home.put(prize(1, 6, "new")), Some(Refused::Old(6)), "it was given up");
+    assert_eq!(home.get(name("prize")), Some(vec![]));
+    assert_eq!(home.put(prize(2, 1, "another's")), None, "what was given up is free");
+    assert_eq!(home.put(prize(1, 6, "new")), Some(Refused::Old(6)), "and stays given up");
+}
+
+#[test]
+fn a_name_is_its_first_publishers() {
+    let mut home = home();
+    assert_eq!(home.put(prize(1, 5, "mine")), None);
+    assert_eq!(home.put(prize(2, 99, "mine")), Some(Refused::Taken(secret(1).node())));
+    assert_eq!(home.get(name("prize")), Some(vec![(secret(1).node(), 5)]));
+    // Who keeps something, several may say.
+    let key = || Key::Keepers(node_core::BlobId([5; 32]));
+    assert_eq!(home.put(signed(1, &record(key(), 5, "1"))), None);
+    assert_eq!(home.put(signed(2, &record(key(), 6, "2"))), None);
+    assert_eq!(home.get(key()).map(|all| all.len()), Some(2));
+}
+
+#[test]
+fn what_is_over_too_far_ahead_or_too_long_is_not_taken() {
+    let mut home = home();
+    let at = |expires_ms| signed(1, &Record { expires_ms, ..record(name("prize"), 5, "x") });
+    assert_eq!(home.put(at(NOW)), Some(Refused::Expired));
+    assert_eq!(home.put(at(NOW + 2 * 24 * 3_600_000)), Some(Refused::TooFar));
+    let long = "x".repeat(records::VALUE + 1);
+    assert_eq!(home.put(prize(1, 5, &long)), Some(Refused::Unreadable));
+    assert_eq!(home.put(prize(1, 5, &"x".repeat(100_000))), Some(Refused::Unreadable));
+    let garbage = Signed::new(&secret(1), PURPOSE, Bytes::from_static(b"\x94\xff\xff"));
+    assert_eq!(home.put(garbage), Some(Refused::Unreadable));
+    for bad in ["", " x", "x ", "a\nb", &"n".repeat(records::NAME + 1)] {
+        assert_eq!(home.put(signed(1, &record(name(bad), 5, "x"))), Some(Refused::BadName), "{bad:?}");
+    }
+    assert_eq!(home.0.state().here().count(), 0);
+}
+
+#[test]
+fn a_full_node_takes_its_own_in_place_of_copies_and_then_none() {
+    let config = || RecordsConfig { records: 4, per_publisher: 3, per_key: 2, ..RecordsConfig::default() };
+    let mut home = Home::new(config(), true);
+    for n in 0..3 {
+        assert_eq!(home.put(signed(1, &record(name(&format!("{n}")), 1, "x"))), None);
+    }
+    assert_eq!(home.put(prize(1, 1, "x")), Some(Refused::TooMany), "of one publisher");
+    assert_eq!(home.put(prize(2, 1, "x")), None);
+    assert_eq!(home.put(signed(3, &record(name("more"), 1, "x"))), Some(Refused::Full));
+    assert_eq!(home.put(signed(1, &record(name("0"), 2, "y"))), None, "what is there can be renewed");
+
+    let mut home = Home::new(config(), false);
+    assert_eq!(home.put(prize(2, 1, "x")), Some(Refused::NotMine));
+    for n in 0..4 {
+        assert_eq!(home.copy(signed(n, &record(name(&format!("{n}")), 1, "x")), NOW).len(), 0);
+    }
+    home.copy(signed(5, &record(name("one more"), 1, "x")), NOW);
+    assert_eq!(home.0.state().here().count(), 4, "copies are bounded");
+    let point = name("prize").point();
+    let range = Range { after: Point(point.0.wrapping_sub(1)), upto: point };
+    home.tell(records::Command::Gained { range, from: None });
+    assert_eq!(home.put(prize(2, 1, "x")), None, "in place of a copy");
+    assert_eq!(home.get(name("prize")).map(|all| all.len()), Some(1));
+    assert_eq!(home.0.state().here().count(), 4);
+}
+
+#[test]
+fn copies_that_differ_end_as_the_same_in_whatever_order_they_come() {
+    let numbers = [prize(1, 5, "one"), prize(1, 5, "two")];
+    let names = [prize(1, 5, "one"), prize(2, 9, "two")];
+    for (two, since) in [(numbers, [NOW, NOW]), (names, [NOW - 5, NOW - 9])] {
+        let (mut first, mut second) = (home(), home());
+        for at in [0, 1] {
+            first.copy(two[at].clone(), since[at]);
+            second.copy(two[1 - at].clone(), since[1 - at]);
+        }
+        let kept = |home: &mut Home| {
+            let effects = home.hear(NodeId([3; 32]), Message::Get { ticket: 8, key: name("prize") });
+            effects.into_iter().find_map(|effect| match effect {
+                Effect::Send { message: Message::Have { found, .. }, .. } => found,
+                _ => None,
+            })
+        };
+        let there = kept(&mut first).expect("it has one");
+        assert_eq!(there.len(), 1);
+        assert_eq!(kept(&mut second), Some(there));
+    }
+}
+
+#[test]
+fn what_is_taken_is_copied_at_once() {
+    let mut home = home();
+    let message = Message::Put { ticket: 7, signed: Box::new(prize(1, 5, "x")) };
+    let effects = home.hear(NodeId([3; 32]), message);
+    let copied = effects.iter().any(|effect| {
+        matches!(effect, Effect::Send { to: HEIR, message: Message::Copies(copies) } if copies.len() == 1)
+    });
+    assert!(copied);
+}
