@@ -73,7 +73,7 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
 
 /// What slots are started from. Linux keeps the running program reachable even after an
 /// upgrade has replaced its file, and a slot has to be of its node's version.
-fn own_executable() -> Result<PathBuf, Failure> {
+pub(crate) fn own_executable() -> Result<PathBuf, Failure> {
     let itself = PathBuf::from("/proc/self/exe");
     if cfg!(target_os = "linux") && itself.exists() {
         return Ok(itself);

@@ -2,8 +2,10 @@
 //! `[up]` section of a TOML file over defaults.
 
 use crate::cli::strict_toml::{Document, Key, Mistake, key};
+use node_core::NodeId;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// One layer: what it leaves open, the next one decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
@@ -21,7 +23,49 @@ pub(crate) struct UpLayer {
     pub(crate) invite: Option<String>,
     pub(crate) public_host: Option<Vec<String>>,
     pub(crate) tree_degree: Option<u8>,
+    pub(crate) bank: Option<NodeId>,
+    pub(crate) market: Option<MarketScheme>,
+    pub(crate) pricing: Option<Pricing>,
+    pub(crate) speed: Option<u64>,
     pub(crate) data: Option<PathBuf>,
+}
+
+/// How markets are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum MarketScheme {
+    /// Over all nodes by a hash, in a ring of their own
+    #[default]
+    Processor,
+    /// The capacity itself is the place on the ring
+    Single,
+}
+
+/// Who sells, and at which price.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Pricing {
+    /// The cheapest at the next one's cost (reverse Vickrey)
+    #[default]
+    Vickrey,
+    /// The cheapest at its own, and who names it has more the cheaper it is (max-min payoff)
+    MaxMin,
+}
+
+impl FromStr for MarketScheme {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        clap::ValueEnum::from_str(text, false)
+    }
+}
+
+impl FromStr for Pricing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        clap::ValueEnum::from_str(text, false)
+    }
 }
 
 /// A whole configuration file.
@@ -46,6 +90,10 @@ const KEYS: &[Key] = &[Key {
         key("invite"),
         key("public_host"),
         key("tree_degree"),
+        key("bank"),
+        key("market"),
+        key("pricing"),
+        key("speed"),
         key("data"),
     ],
 }];
@@ -98,6 +146,10 @@ impl UpLayer {
             invite: var!("INVITE"),
             public_host: var!("PUBLIC_HOST").map(several),
             tree_degree: parsed!("TREE_DEGREE"),
+            bank: parsed!("BANK"),
+            market: parsed!("MARKET"),
+            pricing: parsed!("PRICING"),
+            speed: parsed!("SPEED"),
             data: var!("DATA").map(PathBuf::from),
         })
     }
@@ -117,6 +169,10 @@ impl UpLayer {
             invite: self.invite.or(lower.invite),
             public_host: self.public_host.or(lower.public_host),
             tree_degree: self.tree_degree.or(lower.tree_degree),
+            bank: self.bank.or(lower.bank),
+            market: self.market.or(lower.market),
+            pricing: self.pricing.or(lower.pricing),
+            speed: self.speed.or(lower.speed),
             data: self.data.or(lower.data),
         }
     }
@@ -185,6 +241,10 @@ impl UpLayer {
             invite: self.invite,
             public_host: self.public_host.unwrap_or_default(),
             tree_degree,
+            bank: self.bank,
+            market: self.market.unwrap_or_default(),
+            pricing: self.pricing.unwrap_or_default(),
+            speed: self.speed,
             data: self.data,
         })
     }
@@ -214,6 +274,13 @@ pub(crate) struct UpConfig {
     pub(crate) name: String,
     pub(crate) invite: Option<String>,
     pub(crate) tree_degree: u8,
+    /// The node that keeps the books of the swarm; none: the first gateway that is met, or itself for
+    /// a gateway that joins nobody.
+    pub(crate) bank: Option<NodeId>,
+    pub(crate) market: MarketScheme,
+    pub(crate) pricing: Pricing,
+    /// Fuel a second of a slot; measured if none.
+    pub(crate) speed: Option<u64>,
     pub(crate) public_host: Vec<String>,
     pub(crate) data: Option<PathBuf>,
 }

@@ -3,6 +3,7 @@
 use crate::paths::{DataFolder, PathError, write_private};
 use libp2p::identity::Keypair;
 use node_core::NodeId;
+use node_core::keys::Secret;
 
 /// A node's key and the id that follows from it.
 #[derive(Clone)]
@@ -62,6 +63,12 @@ impl Identity {
         })
     }
 
+    /// What the node signs with.
+    pub(crate) fn secret(&self) -> Option<Secret> {
+        let keypair = self.keypair.clone().try_into_ed25519().ok()?;
+        Some(Secret::from_bytes(keypair.secret().as_ref().try_into().ok()?))
+    }
+
     fn of(keypair: Keypair) -> Option<Identity> {
         let public = keypair.public().try_into_ed25519().ok()?;
         Some(Identity { node: NodeId(public.to_bytes()), keypair })
@@ -84,6 +91,7 @@ mod tests {
         let first = Identity::load_or_create(&folder).unwrap();
         assert_eq!(Identity::load_or_create(&folder).unwrap().node, first.node);
         assert_ne!(Identity::fresh().unwrap().node, first.node);
+        assert_eq!(first.secret().unwrap().node(), first.node, "and signs as itself");
     }
 
     #[cfg(unix)]

@@ -67,6 +67,11 @@ impl DataFolder {
         self.dir.join("token")
     }
 
+    /// With which its own files are encrypted.
+    pub(crate) fn age_key(&self) -> PathBuf {
+        self.dir.join("age.key")
+    }
+
     /// What its donor shares.
     pub(crate) fn policy(&self) -> PathBuf {
         self.dir.join("policy.toml")

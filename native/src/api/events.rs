@@ -94,17 +94,17 @@ impl Follow {
 
 /// Follow the gateway.
 ///
-/// The events `nodes` and `jobs`, each with `{}` as data, say that the list of that name changed
-/// and is worth getting again. Both come at once when the stream opens.
+/// The events `nodes`, `jobs`, `market` and `wallet`, each with `{}` as data, say that what is got under that
+/// name changed and is worth getting again. All come at once when the stream opens.
 #[utoipa::path(
     get, operation_id = "follow", path = "/api/v1/events", tag = "events", security(("token" = [])),
     responses(
-        (status = 200, body = Object, content_type = "text/event-stream", description = "`event: nodes` or `event: jobs`, `data: {}`"),
+        (status = 200, body = Object, content_type = "text/event-stream", description = "`event: nodes`, `jobs`, `market` or `wallet`, `data: {}`"),
         (status = "default", body = Problem, content_type = "application/problem+json", description = "Any error"),
     )
 )]
 pub(super) async fn all(State(state): State<ApiState>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let watch = Watch { events: state.node.events(), stale: Stale { nodes: true, jobs: true } };
+    let watch = Watch { events: state.node.events(), stale: Stale::ALL };
     let hints = stream::unfold(watch, Watch::step).flat_map(stream::iter);
     sse(hints.take_until(state.ended()))
 }
@@ -114,12 +114,18 @@ pub(super) async fn all(State(state): State<ApiState>) -> Sse<impl Stream<Item =
 struct Stale {
     nodes: bool,
     jobs: bool,
+    market: bool,
+    wallet: bool,
 }
 
 impl Stale {
+    const ALL: Stale = Stale { nodes: true, jobs: true, market: true, wallet: true };
+
     fn note(&mut self, event: &NodeEvent) {
         match event {
             NodeEvent::NodesChanged => self.nodes = true,
+            NodeEvent::MarketChanged => self.market = true,
+            NodeEvent::CreditChanged => self.wallet = true,
             NodeEvent::Ready
             | NodeEvent::JobAccepted { .. }
             | NodeEvent::JobChanged { .. }
@@ -131,9 +137,10 @@ impl Stale {
     }
 
     fn take(&mut self) -> Vec<Event> {
-        let Stale { nodes, jobs } = std::mem::take(self);
-        let hint = |name| Event::default().event(name).data("{}");
-        nodes.then(|| hint("nodes")).into_iter().chain(jobs.then(|| hint("jobs"))).collect()
+        let Stale { nodes, jobs, market, wallet } = std::mem::take(self);
+        let hints = [(nodes, "nodes"), (jobs, "jobs"), (market, "market"), (wallet, "wallet")];
+        let hints = hints.into_iter().filter(|(stale, _)| *stale);
+        hints.map(|(_, name)| Event::default().event(name).data("{}")).collect()
     }
 }
 
@@ -151,14 +158,14 @@ impl Watch {
         loop {
             match self.events.try_recv() {
                 Ok(event) => self.stale.note(&event),
-                Err(TryRecvError::Lagged(_)) => self.stale = Stale { nodes: true, jobs: true },
+                Err(TryRecvError::Lagged(_)) => self.stale = Stale::ALL,
                 Err(TryRecvError::Closed) => return None,
                 Err(TryRecvError::Empty) if self.stale != Stale::default() => {
                     return Some((self.stale.take(), self));
                 }
                 Err(TryRecvError::Empty) => match self.events.recv().await {
                     Ok(event) => self.stale.note(&event),
-                    Err(RecvError::Lagged(_)) => self.stale = Stale { nodes: true, jobs: true },
+                    Err(RecvError::Lagged(_)) => self.stale = Stale::ALL,
                     Err(RecvError::Closed) => return None,
                 },
             }

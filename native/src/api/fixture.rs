@@ -9,6 +9,7 @@ use axum::body::{Body, BodyDataStream, Bytes, to_bytes};
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use futures::StreamExt;
+use node_core::files::FilesConfig;
 use node_core::{Config, NodeId};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -38,6 +39,14 @@ impl Gateway {
     }
 
     pub(super) async fn with(change: impl FnOnce(&mut ApiOptions)) -> Gateway {
+        Gateway::of(Config::default(), change).await
+    }
+
+    pub(super) async fn with_files(files: FilesConfig) -> Gateway {
+        Gateway::of(Config { files: Some(files.into()), ..Config::default() }, |_| {}).await
+    }
+
+    async fn of(config: Config, change: impl FnOnce(&mut ApiOptions)) -> Gateway {
         let folder = tempfile::tempdir().unwrap();
         let inbox = Inbox::new();
         let storage = Storage::open(folder.path(), inbox.storage()).unwrap();
@@ -50,7 +59,7 @@ impl Gateway {
         };
         let engine = Engine::start(engine, inbox.engine());
         let key = libp2p::identity::ed25519::Keypair::generate().public();
-        let config = Config { gateway: true, slots: 0, ..Config::default() };
+        let config = Config { gateway: true, slots: 0, ..config };
         let parts = Parts { id: NodeId(key.to_bytes()), config, seed: [7; 32], storage, engine, link: None };
         let node = start(parts, inbox);
         node.ready().await.unwrap();

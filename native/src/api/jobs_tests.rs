@@ -18,6 +18,7 @@ fn job(n: u8, submitted_ms: u64) -> JobView {
         cpu_us: 0,
         submitted_ms,
         ended_ms: None,
+        cost: None,
         by_node: Vec::new(),
     }
 }

@@ -18,6 +18,7 @@ fn job(state: JobState) -> JobView {
         cpu_us: 2_500_000,
         submitted_ms: 0,
         ended_ms: None,
+        cost: None,
         by_node: Vec::new(),
     }
 }

@@ -13,11 +13,13 @@
 mod blobs;
 mod events;
 mod extract;
+mod files;
 mod find;
 #[cfg(test)]
 mod fixture;
 mod guard;
 mod jobs;
+mod market;
 mod metrics;
 mod model;
 mod moving;
@@ -33,11 +35,13 @@ mod ring;
 mod serve;
 mod time;
 mod tree;
+mod wallet;
 
 pub(crate) use guard::public_host;
 pub(crate) use serve::serve;
 
 use crate::driver::NodeHandle;
+use crate::files::seal::Seal;
 use crate::policy::Enforcer;
 use axum::Router;
 use axum::extract::Request;
@@ -70,6 +74,8 @@ pub(crate) struct ApiOptions {
     pub(crate) max_upload: u64,
     /// What its donor shares; none for a node that lives in a command.
     pub(crate) policy: Option<Enforcer>,
+    /// What files are encrypted with; none for a node that lives in a command.
+    pub(crate) seal: Option<Arc<Seal>>,
 }
 
 impl ApiOptions {
@@ -81,6 +87,7 @@ impl ApiOptions {
             invite_required: false,
             max_upload: node_core::node::config::Bounds::default().blob_bytes,
             policy: None,
+            seal: None,
         }
     }
 }
@@ -98,6 +105,7 @@ pub(crate) struct Shared {
     invite_required: bool,
     max_upload: u64,
     policy: Option<Enforcer>,
+    seal: Option<Arc<Seal>>,
     metrics: Metrics,
     programs: Programs,
     closed: watch::Receiver<bool>,
@@ -127,6 +135,7 @@ impl ApiState {
             invite_required: options.invite_required,
             max_upload: options.max_upload,
             policy: options.policy,
+            seal: options.seal,
             metrics: Metrics::new(),
             programs: Programs::default(),
             closed,
@@ -160,6 +169,15 @@ pub(crate) fn router(state: ApiState) -> Router {
         .route("/api/v1/jobs/{id}/events", get(events::job))
         .route("/api/v1/events", get(events::all))
         .route("/api/v1/ring/owner", get(ring::owner))
+        .route("/api/v1/wallet", get(wallet::get))
+        .route("/api/v1/wallet/invites", post(wallet::invite))
+        .route("/api/v1/wallet/redeem", post(wallet::redeem))
+        .route("/api/v1/wallet/transfers", post(wallet::transfer))
+        .route("/api/v1/files", post(files::put).get(files::list))
+        .route("/api/v1/files/{id}", get(files::get).delete(files::remove))
+        .route("/api/v1/files/{id}/content", get(files::content))
+        .route("/api/v1/files/{id}/blob", post(files::blob))
+        .route("/api/v1/files/{id}/names", post(files::publish))
         .route("/api/v1/policy", get(policy::get).put(policy::put))
         .route_layer(from_fn_with_state(state.clone(), guard::check_token));
     let pages = Pages::embedded();
@@ -168,6 +186,7 @@ pub(crate) fn router(state: ApiState) -> Router {
         .route("/api/v1/nodes", get(network::nodes))
         .route("/api/v1/tree", get(tree::tree))
         .route("/api/v1/ring", get(ring::ring))
+        .route("/api/v1/market", get(market::market))
         .route("/api/v1/openapi.json", get(openapi::document))
         .route("/metrics", get(metrics::scrape))
         .route("/healthz", get(network::health))

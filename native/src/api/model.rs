@@ -158,8 +158,20 @@ pub(super) struct Job {
     /// RFC 3339, UTC.
     #[schema(format = DateTime)]
     ended_at: Option<String>,
+    /// What its places cost, if it buys them.
+    cost: Option<JobCost>,
     /// Who computed how much.
     by_node: Vec<NodeShare>,
+}
+
+/// What a job costs, micro-credits.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct JobCost {
+    /// It will never be more.
+    most: u64,
+    /// Put aside at the bank for units that have not ended.
+    held: u64,
+    paid: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -240,6 +252,7 @@ impl Job {
             cpu_s: seconds(job.cpu_us),
             submitted_at: rfc3339(job.submitted_ms),
             ended_at: job.ended_ms.map(rfc3339),
+            cost: job.cost.map(|cost| JobCost { most: cost.most.0, held: cost.held.0, paid: cost.paid.0 }),
             by_node: job.by_node.into_iter().map(|share| names.share(share)).collect(),
         }
     }
@@ -292,6 +305,9 @@ pub(super) struct Unit {
     runner: Option<NodeId>,
     /// How often it was placed.
     attempts: u32,
+    /// At which its runner sold the place, micro-credits for 10^9 of fuel, until that is settled; null
+    /// of a gift.
+    price: Option<u64>,
     /// It stands still on somebody's wish.
     paused: bool,
     /// Fuel that it is known to have used: of its newest checkpoint, or of its result.
@@ -360,6 +376,7 @@ impl From<UnitView> for Unit {
             reason: unit.reason,
             runner: unit.runner,
             attempts: unit.attempts,
+            price: unit.price.map(|price| price.0),
             paused: unit.paused,
             fuel: unit.fuel,
             journey: unit.journey.into_iter().map(JourneySpan::from).collect(),
@@ -401,6 +418,8 @@ pub(super) struct UnitOutcome {
     cpu_s: f64,
     /// Fuel that it used, the same on every node.
     fuel: u64,
+    /// What its places cost, all legs together, micro-credits; 0 of a gift.
+    paid: u64,
     /// Which nodes computed it, in order; empty when `runner` did it all. A result is as trusted as
     /// the least trusted of them.
     journey: Vec<JourneySpan>,
@@ -452,6 +471,7 @@ impl UnitOutcome {
             },
             message: result.end.to_string(),
             attempts: result.attempts,
+            paid: result.paid.0,
             runner: result.runner,
             cpu_s: seconds(result.cpu_us),
             fuel: result.fuel,
@@ -487,7 +507,10 @@ fn texts<T: std::fmt::Display, S: Serializer>(ids: &[T], s: S) -> Result<S::Ok, 
     s.collect_seq(ids.iter().map(ToString::to_string))
 }
 
-fn text_or_null<T: std::fmt::Display, S: Serializer>(id: &Option<T>, s: S) -> Result<S::Ok, S::Error> {
+pub(super) fn text_or_null<T: std::fmt::Display, S: Serializer>(
+    id: &Option<T>,
+    s: S,
+) -> Result<S::Ok, S::Error> {
     match id {
         Some(id) => s.collect_str(id),
         None => s.serialize_none(),

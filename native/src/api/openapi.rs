@@ -1,6 +1,8 @@
 //! The API's own description, gathered from its handlers.
 
-use super::{blobs, events, jobs, metrics, moving, network, policy, results, ring, tree};
+use super::{
+    blobs, events, files, jobs, market, metrics, moving, network, policy, results, ring, tree, wallet,
+};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::LazyLock;
@@ -20,6 +22,7 @@ use utoipa::{Modify, OpenApi};
         (name = "jobs", description = "What is computed"),
         (name = "results", description = "What came out"),
         (name = "blobs", description = "Programs and inputs, named by their hash"),
+        (name = "files", description = "What other nodes keep, found by content id or by name"),
         (name = "events", description = "What changes, as server-sent events"),
         (name = "swarm", description = "Who takes part, and how to join"),
         (name = "operation", description = "For whoever runs the gateway"),
@@ -29,8 +32,10 @@ use utoipa::{Modify, OpenApi};
         moving::unit, moving::migrate, moving::pause,
         results::list, results::stdout, results::stderr, results::file,
         blobs::upload, blobs::download,
+        files::put, files::list, files::get, files::content, files::blob, files::remove, files::publish,
         events::job, events::all,
         network::network, network::nodes, tree::tree, ring::ring, ring::owner, network::health, network::readiness,
+        market::market, wallet::get, wallet::invite, wallet::redeem, wallet::transfer,
         policy::get, policy::put, metrics::scrape, document,
     ),
     modifiers(&Token),

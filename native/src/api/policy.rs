@@ -47,7 +47,8 @@ pub(super) async fn put(State(state): State<ApiState>, request: Request) -> Resu
     let set: toml::Table = json(request, MAX_POLICY).await?;
     let replaced = super::blocking(move || {
         enforcer.replace(&set).map_err(|refused| match refused {
-            Refused::Settings(why) => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why),
+            Refused::Settings { key: Some(key), why } => Problem::about(key, why),
+            Refused::Settings { key: None, why } => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, why),
             Refused::Unwritable(why) => Problem::storage(why),
         })?;
         Ok(enforcer.view())

@@ -67,6 +67,11 @@ impl Problem {
         Problem { field: Some(field), ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail) }
     }
 
+    /// The same, in words that name the field already, or others too.
+    pub(super) fn about(field: String, detail: String) -> Self {
+        Problem { field: Some(field), ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail) }
+    }
+
     /// This gateway's own disk, not the request, is at fault.
     pub(super) fn storage(error: impl std::fmt::Display) -> Self {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the gateway's storage failed: {error}"))

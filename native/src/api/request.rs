@@ -2,9 +2,10 @@
 
 use super::problem::Problem;
 use node_core::ids::BlobId;
+use node_core::market::money::Micro;
 use node_core::node::config::Bounds;
 use node_core::work::spec::{
-    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, Template, UnitSpec, Units,
+    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, Template, Terms, UnitSpec, Units,
 };
 use sandbox::Limits;
 use serde::de::{Error, Visitor};
@@ -31,6 +32,8 @@ const MAX_MEMORY: u64 = 4 << 30;
 const MAX_TIME: Duration = Duration::from_secs(30 * 86_400);
 /// Seconds. Our choice: below it, a node does little else than write snapshots.
 const MIN_CHECKPOINT: f64 = 0.1;
+/// More there never is, micro-credits.
+const MOST_CREDIT: u64 = Micro::MAX.0;
 /// Our choice: a retry after the hundredth failure is a loop.
 const MAX_RETRIES: u32 = 100;
 /// Our choice: enough steps between jobs, and nobody can outbid everybody for good.
@@ -77,6 +80,13 @@ pub(super) struct JobRequest {
     priority: i32,
     #[serde(default)]
     find: FindName,
+    /// What a unit may cost at most, micro-credits, all legs together. For `find: cheapest`, which
+    /// needs a `fuel_limit`, too.
+    max_price: Option<u64>,
+    /// What the whole job may; as much as its units if absent.
+    max_price_job: Option<u64>,
+    /// Least speed of a place that is bought, fuel a second.
+    min_speed: Option<u64>,
     /// Fuel that each unit may use; one unit of it is about one instruction. No limit if absent.
     fuel_limit: Option<u64>,
     /// Seconds of a unit's work that may be lost with the node that runs it; 0 takes no checkpoints.
@@ -143,6 +153,8 @@ pub(super) enum FindName {
     /// Nodes that are connected to the gateway and have room.
     #[default]
     Connected,
+    /// Who sells for least in the markets; paid out of this gateway's account.
+    Cheapest,
 }
 
 /// A blob's id in JSON.
@@ -189,6 +201,7 @@ impl JobRequest {
             // Not a sweep of one: there `{}` among the arguments would be replaced.
             (None, None) => Units::List(vec![UnitSpec::default()]),
         };
+        let find = check_find(self.find, (self.max_price, self.max_price_job, self.min_speed), limits.fuel)?;
         if self.max_retries > MAX_RETRIES {
             return Err(Problem::field("max_retries", format!("at most {MAX_RETRIES} retries are made")));
         }
@@ -212,10 +225,50 @@ impl JobRequest {
             units,
             priority: self.priority,
             max_retries: self.max_retries,
-            find: match self.find {
-                FindName::Connected => Find::Connected,
-            },
+            find,
         })
+    }
+}
+
+fn check_find(
+    find: FindName,
+    (max_price, max_price_job, min_speed): (Option<u64>, Option<u64>, Option<u64>),
+    fuel: u64,
+) -> Result<Find, Problem> {
+    let amount = |field: &'static str, amount: u64| match amount {
+        1..=MOST_CREDIT => Ok(Micro(amount)),
+        _ => Err(Problem::field(field, format!("an amount is 1 to {MOST_CREDIT} micro-credits"))),
+    };
+    match find {
+        FindName::Connected => {
+            let given = [
+                ("max_price", max_price.is_some()),
+                ("max_price_job", max_price_job.is_some()),
+                ("min_speed", min_speed.is_some()),
+            ];
+            match given.into_iter().find(|(_, given)| *given) {
+                Some((field, _)) => {
+                    let why = "nothing is paid for unless places are bought; say `find: cheapest`, too";
+                    Err(Problem::field(field, why))
+                }
+                None => Ok(Find::Connected),
+            }
+        }
+        FindName::Cheapest => {
+            let max_price = max_price.ok_or_else(|| {
+                Problem::field("max_price", "say what a unit may cost at most, micro-credits")
+            })?;
+            if fuel == u64::MAX {
+                let why =
+                    "a job that buys its places needs one, so that it is known what a unit costs at most";
+                return Err(Problem::field("fuel_limit", why));
+            }
+            Ok(Find::Cheapest(Terms {
+                max_price: amount("max_price", max_price)?,
+                max_price_job: max_price_job.map(|most| amount("max_price_job", most)).transpose()?,
+                min_speed: min_speed.unwrap_or_default(),
+            }))
+        }
     }
 }
 

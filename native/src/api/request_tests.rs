@@ -161,7 +161,11 @@ fn the_field_at_fault_is_named() {
         (json!({"time_limit": "1h"}), "time_limit", "expected f64"),
         (json!({"max_retries": 101}), "max_retries", "100"),
         (json!({"priority": 1001}), "priority", "1000"),
-        (json!({"find": "cheapest"}), "find", "`connected`"),
+        (json!({"find": "nearby"}), "find", "`connected`"),
+        (json!({"find": "cheapest"}), "max_price", "what a unit may cost"),
+        (json!({"find": "cheapest", "max_price": 5}), "fuel_limit", "needs one"),
+        (json!({"find": "cheapest", "max_price": 0, "fuel_limit": 5}), "max_price", "an amount is 1 to"),
+        (json!({"max_price": 5}), "max_price", "say `find: cheapest`"),
     ] {
         let (at, detail) = refused(more.clone());
         assert_eq!(at, field, "{more}: {detail}");

@@ -19,6 +19,7 @@ fn result(end: End, stdout: Data) -> UnitResult {
         attempts: 1,
         fuel: 0,
         journey: None,
+        paid: Default::default(),
     }
 }
 
@@ -41,7 +42,7 @@ fn a_result_says_how_it_ended_and_where_its_bytes_are() {
         shown(7, result),
         json!({
             "index": 7, "success": false, "exit_code": 3, "message": "exited with code 3", "attempts": 1,
-            "runner": NodeId([1; 32]).to_string(), "cpu_s": 1.5, "fuel": 0, "journey": [],
+            "runner": NodeId([1; 32]).to_string(), "cpu_s": 1.5, "fuel": 0, "paid": 0, "journey": [],
             "stdout": {"len": 3, "base64": "aGkK", "url": format!("/api/v1/jobs/{job}/results/7/stdout")},
             "stderr": {"len": 5000, "base64": null, "url": format!("/api/v1/jobs/{job}/results/7/stderr")},
             "files": [{

@@ -25,7 +25,7 @@ async fn everything_documented_is_there_and_guarded_as_documented() {
     let gateway = Gateway::start().await;
     let document = gateway.get("/api/v1/openapi.json").await.json();
     let operations = operations(&document);
-    assert_eq!(operations.len(), 27);
+    assert_eq!(operations.len(), 39);
     for (method, path, guarded) in operations {
         let open = gateway.send(request(method.clone(), &path), Body::empty()).await;
         assert_eq!(open.status == 401, guarded, "{method} {path}: {}", open.status);
@@ -310,6 +310,8 @@ async fn hints_say_which_list_to_get_again_until_the_gateway_closes() {
     let mut events = listen(&gateway, "/api/v1/events").await;
     assert_eq!(event(&mut events).await, Some(("nodes".into(), json!({}))));
     assert_eq!(event(&mut events).await, Some(("jobs".into(), json!({}))));
+    assert_eq!(event(&mut events).await, Some(("market".into(), json!({}))));
+    assert_eq!(event(&mut events).await, Some(("wallet".into(), json!({}))));
     gateway.submit(json!({})).await;
     assert_eq!(event(&mut events).await, Some(("jobs".into(), json!({}))));
     gateway.close.send(true).unwrap();

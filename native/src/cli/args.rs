@@ -2,8 +2,10 @@
 //! it means in sum is decided where each command runs.
 
 use super::failure::EXIT_CODES;
+use super::files_args::FilesArgs;
 use super::policy_args::PolicyArgs;
-use super::quantity::{Every, OnLoss, Size, Span};
+use super::quantity::{Credits, Every, OnLoss, Size, Span};
+use super::wallet::{MarketArgs, WalletArgs};
 use super::words::sorted;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
@@ -66,8 +68,14 @@ pub(crate) enum Command {
     Drain,
     /// List the nodes of the swarm
     Nodes(NodesArgs),
+    /// Show the credit of this gateway, and what came and went
+    Wallet(WalletArgs),
+    /// Show who sells what in the markets that this gateway knows
+    Market(MarketArgs),
     /// What this node shares: when, how much, with whom; and why it does not work now
     Policy(PolicyArgs),
+    /// Files that other nodes keep: put, get, list, remove, publish
+    Files(FilesArgs),
     /// Show it all at work: a gateway, two workers and a real job on this machine
     Demo(DemoArgs),
     /// Measure this build on this machine
@@ -142,6 +150,19 @@ pub(crate) struct UpArgs {
     /// [default: 10]
     #[arg(long, value_name = "M")]
     pub(crate) tree_degree: Option<u8>,
+    /// The node that keeps the books of the swarm; the same on all nodes [default: a gateway that joins
+    /// nobody is it; else the first gateway that this node meets]
+    #[arg(long, value_name = "NODE-ID")]
+    pub(crate) bank: Option<node_core::NodeId>,
+    /// How markets are found; the same on all nodes [default: processor]
+    #[arg(long, value_enum, value_name = "SCHEME")]
+    pub(crate) market: Option<crate::config::MarketScheme>,
+    /// Who sells, and at which price; the same on all nodes [default: vickrey]
+    #[arg(long, value_enum, value_name = "RULE")]
+    pub(crate) pricing: Option<crate::config::Pricing>,
+    /// What a slot does, fuel a second, for markets [default: measured when the node starts]
+    #[arg(long, value_name = "FUEL", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) speed: Option<u64>,
     /// Settings; flags and MANYHANDS_UP_… variables win over them [default: the user's, else
     /// /etc/manyhands/config.toml]
     #[arg(long, env = "MANYHANDS_CONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -189,6 +210,16 @@ pub(crate) struct LimitArgs {
     /// Before jobs with a lower one [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) priority: Option<i32>,
+    /// Buy its place of who sells for least; one unit may cost at most so many credits. Needs
+    /// --fuel-limit
+    #[arg(long, value_name = "CREDITS")]
+    pub(crate) max_price: Option<Credits>,
+    /// The whole job may cost at most so many [default: as much as its units]
+    #[arg(long, value_name = "CREDITS", requires = "max_price")]
+    pub(crate) max_price_job: Option<Credits>,
+    /// Least speed of a place, fuel a second [default: any]
+    #[arg(long, value_name = "FUEL", requires = "max_price")]
+    pub(crate) min_speed: Option<u64>,
 }
 
 /// What the program finds when it runs.

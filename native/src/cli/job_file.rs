@@ -9,15 +9,16 @@
 //! ```
 //! A file that begins as XML is the task file of paper 002 ([`task_file`]).
 //!
-//! Paths are relative to the file. `{}` in the arguments is the sweep's number, or the input.
+//! Paths are relative to the file; `swarm:` before a content id or a published name means a file that
+//! other nodes keep. `{}` in the arguments is the sweep's number, or the input.
 
 use super::args::{LimitArgs, SceneArgs};
-use super::client::Content;
 use super::client::types::Sweep;
+use super::client::{Content, of_swarm};
 use super::failure::Failure;
 use super::map::units_of_inputs;
 use super::plan::{JobPlan, LimitsPlan, UnitsPlan};
-use super::quantity::{Every, OnLoss, Size, Span};
+use super::quantity::{Credits, Every, OnLoss, Size, Span};
 use super::strict_toml::{Document, Key, Mistake, key};
 use super::task_file;
 use super::task_path::task_path;
@@ -51,6 +52,9 @@ struct JobFile {
     name: Option<String>,
     batch_name: Option<String>,
     find: Option<Find>,
+    max_price: Option<Credits>,
+    max_price_job: Option<Credits>,
+    min_speed: Option<u64>,
 }
 
 /// A path, or a path here and another one there.
@@ -82,6 +86,7 @@ enum InputsAs {
 #[serde(rename_all = "lowercase")]
 enum Find {
     Connected,
+    Cheapest,
 }
 
 const KEYS: &[Key] = &[
@@ -106,6 +111,9 @@ const KEYS: &[Key] = &[
     key("name"),
     key("batch_name"),
     key("find"),
+    key("max_price"),
+    key("max_price_job"),
+    key("min_speed"),
 ];
 
 /// Reads a job's description.
@@ -131,7 +139,7 @@ pub(crate) fn read(path: &Path) -> Result<JobPlan, Failure> {
 fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mistake> {
     let (file, document) = Document::parse::<JobFile>(shown, text, KEYS)?;
     contradictions(&file, &document)?;
-    let program = folder.join(&file.program);
+    let program = place(folder, &file.program);
     let limits = LimitsPlan {
         memory: file.memory_limit,
         output: file.output_limit,
@@ -142,13 +150,19 @@ fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mistake> {
         checkpoint: file.checkpoint,
         on_loss: file.on_loss,
         bit_exact: file.bit_exact.unwrap_or_default(),
+        max_price: file.max_price,
+        max_price_job: file.max_price_job,
+        min_speed: file.min_speed,
     };
     let usual = JobPlan::new(&program, file.arguments, &SceneArgs::default(), &LimitArgs::default());
     let mut plan = usual.map_err(|e| document.at_key("program", &e.message))?;
     plan.limits = limits;
-    plan.find = file.find.map(|Find::Connected| "connected");
+    plan.find = file.find.map(|find| match find {
+        Find::Connected => "connected",
+        Find::Cheapest => "cheapest",
+    });
     plan.environment = file.environment;
-    plan.stdin = file.stdin.map(|path| Content::Path(folder.join(path)));
+    plan.stdin = file.stdin.map(|path| Content::at(place(folder, &path)));
     if let Some(name) = file.name.or(file.batch_name) {
         plan.name = name;
     }
@@ -157,9 +171,10 @@ fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mistake> {
             FileEntry::Path(path) => (path, path),
             FileEntry::Renamed(renamed) => (&renamed.from, &renamed.path),
         };
-        let name = task_path(path).map_err(|e| document.at_key("files", &e))?;
+        let seen = of_swarm(path).map_or(path.as_path(), Path::new);
+        let name = task_path(seen).map_err(|e| document.at_key("files", &e))?;
         let twice = format!("the program would see two files named {name}");
-        if plan.files.insert(name, Content::Path(folder.join(from))).is_some() {
+        if plan.files.insert(name, Content::at(place(folder, from))).is_some() {
             return Err(document.at_key("files", &twice));
         }
     }
@@ -174,6 +189,11 @@ fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mistake> {
         plan.units = UnitsPlan::List(units);
     }
     Ok(plan)
+}
+
+/// Where it is: here, relative to the job's folder, or with other nodes.
+fn place(folder: &Path, path: &Path) -> PathBuf {
+    if of_swarm(path).is_some() { path.to_path_buf() } else { folder.join(path) }
 }
 
 /// What each key allows alone may make no sense together.
@@ -205,6 +225,10 @@ fn contradictions(file: &JobFile, document: &Document<'_>) -> Result<(), Mistake
 fn expand(patterns: &[String], folder: &Path) -> Result<Vec<(PathBuf, PathBuf)>, String> {
     let mut found = Vec::new();
     for pattern in patterns {
+        if let Some(which) = of_swarm(Path::new(pattern)) {
+            found.push((which.into(), pattern.into()));
+            continue;
+        }
         let before = found.len();
         // The folder's own name may hold what looks like a pattern.
         let here = glob::Pattern::escape(&folder.to_string_lossy());

@@ -42,6 +42,36 @@ fn a_whole_description_is_understood() {
 }
 
 #[test]
+fn what_a_job_may_cost_is_given_in_credits() {
+    let text = "program = 'a'\nfind = 'cheapest'\nfuel_limit = 1000\nmax_price = 0.25\nmax_price_job = 20";
+    let plan = plan("job.toml", text, Path::new("")).unwrap();
+    assert_eq!(plan.find, Some("cheapest"));
+    assert_eq!(plan.limits.max_price, Some(Credits(250_000)));
+    assert_eq!(plan.limits.max_price_job, Some(Credits(20_000_000)));
+}
+
+#[test]
+fn what_other_nodes_keep_is_named_and_not_looked_for_here() {
+    let text = r#"
+        program = "swarm:tools/tsp.wasm"
+        stdin = "swarm:abc"
+        files = ["swarm:berlin52.tsp", { from = "swarm:another one", path = "b.tsp" }]
+        inputs = ["swarm:first"]
+    "#;
+    let plan = plan("job.toml", text, Path::new("/jobs/x")).unwrap();
+    assert_eq!(plan.name, "tsp");
+    let of = |content: &Content| match content {
+        Content::Swarm(which) => which.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(of(&plan.program), "tools/tsp.wasm");
+    assert_eq!(plan.stdin.as_ref().map(of).as_deref(), Some("abc"));
+    assert_eq!(of(&plan.files["berlin52.tsp"]), "berlin52.tsp");
+    assert_eq!(of(&plan.files["b.tsp"]), "another one");
+    assert!(plan.check().is_ok(), "nothing of it has to be here");
+}
+
+#[test]
 fn the_shortest_description_is_one_unit_named_after_its_program() {
     let plan = plan("job.toml", "program = 'a/b.wasm'", Path::new("")).unwrap();
     assert_eq!((plan.name.as_str(), plan.units()), ("b", 1));
@@ -68,8 +98,10 @@ fn values_of_the_wrong_kind_are_refused_where_they_stand() {
     assert!(mistake("program = 3").starts_with("job.toml:1:11: invalid type: integer"));
     let e = mistake("program = 'a'\nmemory_limit = 'lots'");
     assert!(e.starts_with("job.toml:2:16: \"lots\" is no size"), "{e}");
-    let e = mistake("program = 'a'\nfind = 'cheapest'");
-    assert!(e.contains("2:8") && e.contains("connected"), "{e}");
+    let e = mistake("program = 'a'\nfind = 'nearby'");
+    assert!(e.contains("2:8") && e.contains("connected") && e.contains("cheapest"), "{e}");
+    let e = mistake("program = 'a'\nmax_price = 0.0000001");
+    assert!(e.starts_with("job.toml:2:13: ") && e.contains("is no amount"), "{e}");
     let e = mistake("program = 'a'\nfiles = [7]");
     assert!(e.contains("2:") && e.contains("expected a path"), "{e}");
     assert!(mistake("arguments = []").contains("missing field `program`"));

@@ -12,6 +12,8 @@ mod client;
 mod demo;
 mod embedded;
 pub(crate) mod failure;
+mod files;
+mod files_args;
 mod instrument;
 mod interrupt;
 mod job_file;
@@ -36,6 +38,7 @@ mod task_file;
 mod task_path;
 mod up;
 mod waiting;
+mod wallet;
 mod words;
 
 use crate::paths::DataFolder;
@@ -82,7 +85,10 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Pause(args) => moving::pause(&args, true, &folder()?),
         Command::Resume(args) => moving::pause(&args, false, &folder()?),
         Command::Drain => moving::drain(&folder()?),
+        Command::Wallet(args) => wallet::wallet(&args, &folder()?),
+        Command::Market(args) => wallet::market(&args, &folder()?),
         Command::Policy(args) => policy::run(&args, &folder()?),
+        Command::Files(args) => files::run(&args, &folder()?),
         Command::Nodes(args) => lists::nodes(args, &folder()?),
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(&args.what),

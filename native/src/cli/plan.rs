@@ -2,10 +2,10 @@
 
 use super::args::{LimitArgs, SceneArgs};
 use super::client::types::{Job, NewFile, NewJob, NewOnLoss, NewUnit, Sweep};
-use super::client::{ApiError, Client, Content};
+use super::client::{ApiError, Client, Content, of_swarm};
 use super::failure::Failure;
 use super::progress::Progress;
-use super::quantity::{Every, OnLoss, Size, Span};
+use super::quantity::{Credits, Every, OnLoss, Size, Span};
 use super::task_path::task_path;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -56,6 +56,10 @@ pub(crate) struct LimitsPlan {
     pub(crate) on_loss: Option<OnLoss>,
     /// The same floats in every engine.
     pub(crate) bit_exact: bool,
+    /// What a unit may cost at most: then its place is bought.
+    pub(crate) max_price: Option<Credits>,
+    pub(crate) max_price_job: Option<Credits>,
+    pub(crate) min_speed: Option<u64>,
 }
 
 impl From<&LimitArgs> for LimitsPlan {
@@ -70,6 +74,9 @@ impl From<&LimitArgs> for LimitsPlan {
             checkpoint: args.checkpoint,
             on_loss: args.on_loss,
             bit_exact: args.bit_exact,
+            max_price: args.max_price,
+            max_price_job: args.max_price_job,
+            min_speed: args.min_speed,
         }
     }
 }
@@ -85,7 +92,7 @@ impl JobPlan {
         let mut files = BTreeMap::new();
         for text in &scene.files {
             let (name, path) = file_argument(text)?;
-            if files.insert(name.clone(), Content::Path(path)).is_some() {
+            if files.insert(name.clone(), Content::at(path)).is_some() {
                 return Err(Failure::usage(format!(
                     "--file {text}: the program would see two files named {name}"
                 )));
@@ -101,7 +108,7 @@ impl JobPlan {
         }
         Ok(JobPlan {
             name: scene.job_name.clone().unwrap_or_else(|| program_name(program)),
-            program: Content::Path(program.to_path_buf()),
+            program: Content::at(program.to_path_buf()),
             arguments,
             environment,
             stdin: None,
@@ -123,6 +130,10 @@ impl JobPlan {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let mut missing = Vec::new();
         let mut look = |what: &str, path: &Path| {
+            // What others keep shows when it is brought.
+            if of_swarm(path).is_some() {
+                return;
+            }
             if let Err(why) = readable(path) {
                 missing.push(format!("{what} {}: {why}", path.display()));
             }
@@ -199,7 +210,10 @@ impl JobPlan {
             time_limit: self.limits.time.map(|s| s.0.as_secs_f64()),
             max_retries: self.limits.max_retries,
             priority: self.limits.priority,
-            find: self.find.map(str::to_owned),
+            find: self.limits.max_price.map(|_| "cheapest").or(self.find).map(str::to_owned),
+            max_price: self.limits.max_price.map(|price| price.0),
+            max_price_job: self.limits.max_price_job.map(|price| price.0),
+            min_speed: self.limits.min_speed,
             fuel_limit: self.limits.fuel,
             checkpoint: self.limits.checkpoint.map(|every| every.0.map_or(0.0, |every| every.as_secs_f64())),
             on_loss: self.limits.on_loss.map(|on_loss| match on_loss {
@@ -240,7 +254,7 @@ impl JobPlan {
             sent.ids.insert(key(content), client.upload(content)?);
         }
         let bar = (own.len() >= BAR_FROM).then(|| Progress::start("sending", own.len() as u64));
-        let contents: Vec<Content> = own.iter().map(|path| Content::Path(path.to_path_buf())).collect();
+        let contents: Vec<Content> = own.iter().map(|path| Content::at(path.to_path_buf())).collect();
         for (content, id) in contents.iter().zip(upload_all(client, &contents, bar.as_ref())?) {
             sent.ids.insert(key(content), id);
         }
@@ -307,6 +321,7 @@ enum Origin {
 fn key(content: &Content) -> Origin {
     match content {
         Content::Path(path) => Origin::Path(path.clone()),
+        Content::Swarm(which) => Origin::Path(format!("swarm:{which}").into()),
         Content::Spooled(_) => Origin::Stdin,
         Content::Bytes(bytes) => Origin::BuiltIn(bytes.as_ptr() as usize),
     }
@@ -334,6 +349,7 @@ fn file_argument(text: &str) -> Result<(String, PathBuf), Failure> {
 
 /// How a program is called on screens: its file name without extension.
 pub(crate) fn program_name(program: &Path) -> String {
+    let program = of_swarm(program).map_or(program, Path::new);
     let stem = program.file_stem().unwrap_or(program.as_os_str());
     stem.to_string_lossy().into_owned()
 }

@@ -1,5 +1,6 @@
 //! Sizes and durations as people write them: `256MiB`, `10m`, `1h30m`.
 
+use node_core::market::money::Micro;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;
 use std::str::FromStr;
@@ -45,6 +46,35 @@ impl FromStr for OnLoss {
             Some(("wait", span)) => span.parse::<Span>().map(|span| OnLoss::Wait(span.0)),
             _ => Err(format!("{text:?} is neither \"recover\" nor a wait such as \"wait 10m\"")),
         }
+    }
+}
+
+/// An amount of money, micro-credits. Written in credits, with at most six digits behind the point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Credits(pub(crate) u64);
+
+impl FromStr for Credits {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || {
+            format!("{text:?} is no amount: write credits as 2 or 0.25, at most six digits behind the point")
+        };
+        let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), "0"));
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !digits(whole) || !digits(part) || part.len() > 6 {
+            return Err(bad());
+        }
+        let micro = format!("{part:0<6}").parse::<u64>().ok();
+        let whole = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(1_000_000));
+        let sum = whole.zip(micro).and_then(|(whole, micro)| whole.checked_add(micro));
+        sum.filter(|amount| (1..=Micro::MAX.0).contains(amount)).map(Credits).ok_or_else(bad)
+    }
+}
+
+impl fmt::Display for Credits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Micro(self.0).fmt(f)
     }
 }
 
@@ -179,6 +209,12 @@ impl<'de> Deserialize<'de> for OnLoss {
     }
 }
 
+impl<'de> Deserialize<'de> for Credits {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_any(Written("credits as 0.25 or \"0.25\"", std::marker::PhantomData))
+    }
+}
+
 /// Processor seconds and ages, for people.
 pub(crate) fn seconds(s: f64) -> String {
     match s {
@@ -213,6 +249,18 @@ mod tests {
         assert_eq!(bytes("1.5GB"), Some(1_500_000_000));
         for bad in ["", "MiB", "5 apples", "-1", "1e3", "99999999999999999999", "18446744073709551615k"] {
             assert_eq!(bytes(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn credits_are_exact() {
+        let micro = |text: &str| text.parse::<Credits>().ok().map(|credits| credits.0);
+        assert_eq!(micro("2"), Some(2_000_000));
+        assert_eq!(micro("0.25"), Some(250_000));
+        assert_eq!(micro("0.000001"), Some(1));
+        assert_eq!(Credits(1_250_000).to_string(), "1.250000");
+        for bad in ["", "0", "-1", "0.0000001", "1e3", ".5", "5.", "9007199255", "99999999999999999999"] {
+            assert_eq!(micro(bad), None, "{bad}");
         }
     }
 

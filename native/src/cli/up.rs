@@ -9,16 +9,25 @@ use super::join::{Way, join};
 use super::progress::say;
 use super::run::print;
 use crate::api::ApiOptions;
-use crate::assemble::{Assembly, NodeParts, assemble};
-use crate::config::{UpConfig, UpLayer, processors};
+use crate::assemble::{Assembly, NodeParts, assemble, own_executable};
+use crate::config::{MarketScheme, Pricing, UpConfig, UpLayer, processors};
+use crate::driver::NodeHandle;
+use crate::files::seal::Seal;
 use crate::identity::Identity;
+use crate::market;
 use crate::paths::{DataFolder, config_candidates, write_private};
 use crate::policy::file::PolicyFile;
 use crate::policy::machine::Machine;
 use crate::policy::{Enforcer, Given, Sensors, within};
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
-use node_core::node::config::Bounds;
+use node_core::files::FilesConfig;
+use node_core::ledger::books::Rules;
+use node_core::market::MarketConfig;
+use node_core::market::commodity::Scheme;
+use node_core::market::money::Price;
+use node_core::market::pricing::Rule;
+use node_core::node::config::{BankPart, Bounds, MarketPart, RecordsPart};
 use node_core::trust::policy::Policy;
 use std::fmt::Write as _;
 use std::io::Read;
@@ -108,6 +117,10 @@ fn settle(args: UpArgs, data: Option<PathBuf>) -> Result<UpConfig, Failure> {
         invite: args.invite,
         public_host: several(args.public_host),
         tree_degree: args.tree_degree,
+        bank: args.bank,
+        market: args.market,
+        pricing: args.pricing,
+        speed: args.speed,
         data,
     };
     let variables = UpLayer::from_env(|name| std::env::var(name).ok()).map_err(Failure::usage)?;
@@ -133,6 +146,49 @@ struct Up {
     _pid: Noted,
 }
 
+/// By which rules this node trades, and at which bank.
+fn trade(config: &UpConfig, identity: &Identity) -> Result<(MarketPart, BankPart), Failure> {
+    let secret = identity.secret().ok_or_else(|| {
+        Failure::failed(
+            "the node's key is no ed25519 key, so it cannot sign what it sells; please report this",
+        )
+    })?;
+    let market = MarketConfig {
+        scheme: match config.market {
+            MarketScheme::Processor => Scheme::Processor,
+            MarketScheme::Single => Scheme::Single,
+        },
+        rule: match config.pricing {
+            Pricing::Vickrey => Rule::ReverseVickrey,
+            Pricing::MaxMin => Rule::MaxMin,
+        },
+        ..MarketConfig::default()
+    };
+    let begins = config.gateway && config.join.is_empty();
+    let bank = config.bank.or(begins.then_some(identity.node));
+    let rules = (config.gateway && bank == Some(identity.node)).then(Rules::default);
+    let market = MarketPart { config: market.into(), secret: secret.clone() };
+    Ok((market, BankPart { secret, bank, rules }))
+}
+
+/// Measures how fast a slot is, and lists what is free.
+async fn sell(node: NodeHandle, policy: Enforcer, cache: PathBuf, speed: Option<u64>) {
+    let measured = tokio::task::spawn_blocking(move || {
+        if let Some(speed) = speed {
+            return Ok(speed);
+        }
+        let exe = own_executable().map_err(|failure| failure.message)?;
+        market::speed::measure(&exe, &cache)
+    });
+    match measured.await.unwrap_or_else(|e| Err(e.to_string())) {
+        Ok(speed) => {
+            tracing::info!("a slot does {:.2} times 10^9 of fuel a second", speed as f64 / 1e9);
+            market::sell(node, policy, speed).await;
+        }
+        Err(why) => tracing::warn!("this node sells nothing, since its speed could not be measured: {why}"),
+    }
+}
+
 /// A gateway's other half.
 struct Http {
     url: String,
@@ -152,19 +208,33 @@ impl Up {
     ) -> Result<Up, Failure> {
         let mut machine = Machine::new(folder.dir());
         let space = policy.decide(&machine.read()).disk_bytes;
+        let identity = Identity::load_or_create(folder)?;
+        let (market, bank) = trade(config, &identity)?;
+        let cache = folder.cache();
+        let secret = identity.secret();
+        let mut limits = within(Bounds::default(), space);
+        let files = FilesConfig {
+            cost: Price(policy.marginal_cost),
+            gift: policy.min_price == 0,
+            ..FilesConfig::giving(crate::files::space(&mut limits))
+        };
         let parts = NodeParts {
-            identity: Identity::load_or_create(folder)?,
+            identity,
             state: Some(folder.dir().to_path_buf()),
-            cache: folder.cache(),
+            cache: cache.clone(),
             config: node_core::Config {
                 name: config.name.clone(),
                 gateway: config.gateway,
                 slots: config.slots,
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),
-                limits: within(Bounds::default(), space),
+                limits,
                 tree: node_core::overlay::tree::TreeConfig::of(config.tree_degree).into(),
                 ring: Some(Default::default()),
+                market: Some(market),
+                bank: Some(bank),
+                records: secret.map(|secret| RecordsPart { config: Default::default(), secret }),
+                files: Some(files.into()),
                 ..node_core::Config::default()
             },
             cpu_share: config.cpu_share,
@@ -180,6 +250,9 @@ impl Up {
         let file = PolicyFile::of(folder);
         // Before anybody can send work.
         let policy = Enforcer::start(file, policy, given, assembly.node.clone(), Box::new(machine));
+        if config.slots > 0 {
+            tokio::spawn(sell(assembly.node.clone(), policy.clone(), cache, config.speed));
+        }
         let http = match config.gateway {
             true => Some(Http::start(config, folder, &assembly, policy.clone()).await?),
             false => None,
@@ -273,6 +346,7 @@ impl Http {
             public_hosts: config.public_host.clone(),
             invite_required: config.invite.is_some(),
             policy: Some(policy),
+            seal: Some(Seal::load_or_create(folder)?.into()),
             ..ApiOptions::new(token.clone())
         };
         let url = local_url(at);

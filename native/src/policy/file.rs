@@ -72,9 +72,9 @@ pub(crate) type Stamp = Option<(SystemTime, u64)>;
 /// Why settings were not taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
-    /// They cannot be meant.
-    #[error("{0}")]
-    Settings(String),
+    /// They cannot be meant; `key` is the one to look at.
+    #[error("{why}")]
+    Settings { key: Option<String>, why: String },
     #[error(transparent)]
     Unwritable(#[from] PathError),
 }
@@ -109,7 +109,10 @@ impl PolicyFile {
     /// Writes these settings, if they can be meant.
     pub(crate) fn write(&self, set: &toml::Table) -> Result<Policy, Refused> {
         let text = set.to_string();
-        let policy = parse("policy", &text).map_err(|e| Refused::Settings(without_place(&e.to_string())))?;
+        let policy = parse("policy", &text).map_err(|e| {
+            let why = without_place(&e.to_string());
+            Refused::Settings { key: at_fault(set), why }
+        })?;
         write_private(&self.path, text.as_bytes(), true)?;
         Ok(policy)
     }
@@ -128,6 +131,21 @@ pub(crate) fn parse(shown: &str, text: &str) -> Result<Policy, Mistake> {
             Err(document.at_key(key, &said))
         }
     }
+}
+
+/// The first setting that is none by itself, or else the one that contradicts another.
+fn at_fault(set: &toml::Table) -> Option<String> {
+    let alone =
+        |(key, value): (&String, &toml::Value)| toml::Table::from_iter([(key.clone(), value.clone())]);
+    let is_none = |entry: &(&String, &toml::Value)| parse_table(&alone(*entry)).is_err();
+    match set.iter().find(is_none) {
+        Some((key, _)) => Some(key.clone()),
+        None => parse_table(set).ok()?.check().first().map(|contradiction| contradiction.key().to_owned()),
+    }
+}
+
+fn parse_table(set: &toml::Table) -> Result<Policy, toml::de::Error> {
+    set.clone().try_into()
 }
 
 /// Lines of a text that nobody wrote tell nobody anything.
@@ -243,8 +261,22 @@ mod tests {
         assert_eq!(file.write(&set).unwrap().cpu_usage_limit, 40.0);
         let before = file.stamp();
         apply(&mut set, "cpu_usage_limit=140").unwrap();
-        let refused = file.write(&set).unwrap_err().to_string();
-        assert!(refused.starts_with("cpu_usage_limit is 140: it is a percentage"), "{refused}");
+        let refused = |set: &toml::Table| match file.write(set).unwrap_err() {
+            Refused::Settings { key, why } => (key.unwrap_or_default(), why),
+            other => panic!("{other}"),
+        };
+        let (key, why) = refused(&set);
+        assert_eq!(key, "cpu_usage_limit");
+        assert!(why.starts_with("cpu_usage_limit is 140: it is a percentage"), "{why}");
+        for (wrong, key) in [
+            ("days = { monday = 'later' }", "days"),
+            ("share_space = true\nrefused_addresses = ['10.0.0.0/99']", "refused_addresses"),
+            ("start_hour = 1\nfunday = 1", "funday"),
+            ("cpu_usage_limit = 50\nmin_price = 3\nmarginal_cost = 4", "min_price"),
+        ] {
+            let (told, why) = refused(&toml::from_str(wrong).unwrap());
+            assert_eq!(told, key, "{why}");
+        }
         assert_eq!(file.stamp(), before);
         assert_eq!(file.read().unwrap().0.cpu_usage_limit, 40.0);
     }

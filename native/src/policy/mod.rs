@@ -69,6 +69,18 @@ impl Measure {
     }
 }
 
+/// What of a policy a market wants to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SaleTerms {
+    pub(crate) works: bool,
+    pub(crate) slots: u32,
+    pub(crate) cpu_share: u8,
+    pub(crate) memory_bytes: u64,
+    /// Micro-credits for 10^9 of fuel.
+    pub(crate) marginal_cost: u64,
+    pub(crate) min_price: u64,
+}
+
 /// Bounds on what is kept for others, so that all of it fits `space` bytes.
 pub(crate) fn within(mut bounds: Bounds, space: Option<u64>) -> Bounds {
     let Some(space) = space else { return bounds };
@@ -198,6 +210,19 @@ impl Enforcer {
                 true => tracing::info!("working: the policy allows it again"),
                 false => tracing::info!("not working now: {}", why.join("; ")),
             }
+        }
+    }
+
+    /// On which terms the node sells, as they are now.
+    pub(crate) fn terms(&self) -> SaleTerms {
+        let state = self.state();
+        SaleTerms {
+            works: state.done.lends,
+            slots: state.done.slots,
+            cpu_share: state.done.cpu_share,
+            memory_bytes: state.done.memory_bytes,
+            marginal_cost: state.policy.marginal_cost,
+            min_price: state.policy.min_price,
         }
     }
 

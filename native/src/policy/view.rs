@@ -1,7 +1,7 @@
 //! A policy as it is shown: what is set, what may be used now, and if nothing, why and until when.
 
 use super::Measure;
-use node_core::trust::policy::{Conditions, Decision, Policy, Reason};
+use node_core::trust::policy::{Conditions, Decision, Policy};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use utoipa::ToSchema;
@@ -63,7 +63,7 @@ impl View {
     ) -> View {
         let reasons = decision.reasons.iter();
         let reasons =
-            reasons.map(|reason| Why { reason: reason.to_string(), until: until(reason, policy, now) });
+            reasons.map(|reason| Why { reason: reason.to_string(), until: reason.until(policy, now) });
         let now = Now {
             works: done.lends && done.slots > 0,
             slots: if done.lends { done.slots } else { 0 },
@@ -72,7 +72,7 @@ impl View {
             task_memory_bytes: done.memory_bytes,
             space_bytes: decision.disk_bytes,
             reasons: reasons.collect(),
-            wait_s: wait_s(decision),
+            wait_s: decision.wait_s(),
             unknown: unknown(policy, now),
         };
         // It is plain data, which JSON has words for.
@@ -125,41 +125,6 @@ impl View {
         }
         text
     }
-}
-
-fn until(reason: &Reason, policy: &Policy, now: &Conditions) -> String {
-    match *reason {
-        Reason::NotShared => "you say share_cycles = true".into(),
-        Reason::Hours { wait: Some(wait) } => {
-            let minute = u32::from(now.minute) + wait;
-            let (mut day, days) = (now.day, minute / (24 * 60));
-            (0..days).for_each(|_| day = day.next());
-            let at = minute % (24 * 60);
-            let day = match days {
-                0 => "today".into(),
-                1 => "tomorrow".into(),
-                _ => format!("{day:?}"),
-            };
-            format!("its hours begin, {day} at {}:{:02}", at / 60, at % 60)
-        }
-        Reason::Hours { wait: None } => "you set hours: start_hour, end_hour or days".into(),
-        Reason::OnBattery => "it is plugged in, or you say run_on_batteries = true".into(),
-        Reason::Charge { least, .. } => format!("it is plugged in, or its battery is at {least:.0} %"),
-        Reason::InUse { .. } => {
-            format!("nobody has used it for {} min (idle_time_to_run)", policy.idle_time_to_run)
-        }
-        Reason::NoInput { .. } => "somebody uses it again".into(),
-        Reason::Load { most, .. } => format!("other programs take {most:.0} % or less, for about 10 s"),
-    }
-}
-
-/// Seconds, if every reason ends with time alone.
-fn wait_s(decision: &Decision) -> Option<u64> {
-    let waits = decision.reasons.iter().map(|reason| match reason {
-        Reason::Hours { wait } => wait.map(|minutes| u64::from(minutes) * 60),
-        _ => None,
-    });
-    waits.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 /// Settings that ask for what this machine does not say.

@@ -22,8 +22,11 @@ fn definition(table: Table) -> Definition {
         Table::Results => "results",
         Table::Checkpoints => "checkpoints",
         Table::Left => "left",
+        Table::Deals => "deals",
         Table::Ledger => "ledger",
         Table::Statements => "statements",
+        Table::Files => "files",
+        Table::Kept => "kept",
     })
 }
 
@@ -62,16 +65,22 @@ impl Records {
                 let mut results = transaction.open_table(definition(Table::Results))?;
                 let mut checkpoints = transaction.open_table(definition(Table::Checkpoints))?;
                 let mut left = transaction.open_table(definition(Table::Left))?;
+                let mut deals = transaction.open_table(definition(Table::Deals))?;
                 let mut ledger = transaction.open_table(definition(Table::Ledger))?;
                 let mut statements = transaction.open_table(definition(Table::Statements))?;
+                let mut files = transaction.open_table(definition(Table::Files))?;
+                let mut kept = transaction.open_table(definition(Table::Kept))?;
                 for Write { table, key, value } in writes {
                     let table = match table {
                         Table::Jobs => &mut jobs,
                         Table::Results => &mut results,
                         Table::Checkpoints => &mut checkpoints,
                         Table::Left => &mut left,
+                        Table::Deals => &mut deals,
                         Table::Ledger => &mut ledger,
                         Table::Statements => &mut statements,
+                        Table::Files => &mut files,
+                        Table::Kept => &mut kept,
                     };
                     match value {
                         Some(value) => drop(table.insert(&key[..], &value[..])?),

@@ -1,6 +1,7 @@
 //! Stories of the command line: the real binary, real processes, loopback, folders of their own.
 
 mod bad_input;
+mod files;
 mod gateways;
 mod guests;
 mod mapping;

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use node_core::BlobId;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Something to send along with a job.
@@ -16,6 +16,16 @@ pub(crate) enum Content {
     /// Standard input, kept in a temporary file that has no name.
     Spooled(Arc<File>),
     Bytes(&'static [u8]),
+    /// A file that other nodes keep: its content id, or a name under which it is published.
+    Swarm(String),
+}
+
+/// How a path says that it is none, but names a file that other nodes keep.
+const SWARM: &str = "swarm:";
+
+/// What such a path names.
+pub(crate) fn of_swarm(path: &Path) -> Option<&str> {
+    path.to_str()?.strip_prefix(SWARM)
 }
 
 /// Below this, asking whether a blob is there costs as much as sending it.
@@ -24,6 +34,14 @@ const ASK_FIRST: u64 = 16 << 10;
 const EXPECT_CONTINUE: u64 = 1 << 20;
 
 impl Content {
+    /// What a path names, here or in the swarm.
+    pub(crate) fn at(path: PathBuf) -> Content {
+        match of_swarm(&path) {
+            Some(which) => Content::Swarm(which.to_owned()),
+            None => Content::Path(path),
+        }
+    }
+
     /// Takes all of `from` into a temporary file; none if there is nothing.
     pub(crate) fn spool(mut from: impl Read) -> Result<Option<Content>, ApiError> {
         let mut keep = || -> std::io::Result<Option<File>> {
@@ -47,6 +65,7 @@ impl Content {
             Content::Path(path) => path.display().to_string(),
             Content::Spooled(_) => "standard input".into(),
             Content::Bytes(_) => "the built-in program".into(),
+            Content::Swarm(which) => format!("{SWARM}{which}"),
         }
     }
 
@@ -58,6 +77,9 @@ impl Content {
                 at.seek(SeekFrom::Start(0)).map(|_| Reader::Shared(file))
             }
             Content::Bytes(bytes) => Ok(Reader::Bytes(bytes)),
+            Content::Swarm(_) => {
+                Err(std::io::Error::other("other nodes keep it; `manyhands files get` brings it here"))
+            }
         };
         opened.map_err(|e| self.unreadable(&e))
     }
@@ -86,6 +108,9 @@ impl Read for Reader<'_> {
 impl Client {
     /// Sees to it that the gateway has this content, and returns the blob's id.
     pub(crate) fn upload(&self, content: &Content) -> Result<String, ApiError> {
+        if let Content::Swarm(which) = content {
+            return Ok(self.file_blob(which)?.id);
+        }
         let mut hasher = blake3::Hasher::new();
         hasher.update_reader(content.open()?).map_err(|e| content.unreadable(&e))?;
         let len = hasher.count();
@@ -182,7 +207,7 @@ impl Client {
     }
 }
 
-fn local_write(e: &std::io::Error) -> ApiError {
+pub(super) fn local_write(e: &std::io::Error) -> ApiError {
     ApiError::Local(match e.kind() {
         std::io::ErrorKind::BrokenPipe => String::new(),
         _ => format!("cannot write an output: {e}"),

@@ -2,16 +2,17 @@
 
 mod content;
 mod events;
+pub(crate) mod files;
 pub(crate) mod types;
 
-pub(crate) use content::Content;
+pub(crate) use content::{Content, of_swarm};
 
 use super::failure::Failure;
 use crate::policy::view::View;
 use serde::de::DeserializeOwned;
 use std::sync::RwLock;
 use std::time::{Duration, Instant};
-use types::{Job, Jobs, Network, NewJob, Nodes, Problem, Results, Unit, Units};
+use types::{Invite, Job, Jobs, Market, Network, NewJob, Nodes, Problem, Results, Unit, Units, Wallet};
 use ureq::http::{Response, StatusCode, Uri};
 use ureq::{Agent, Body};
 
@@ -202,6 +203,40 @@ impl Client {
             self.read_text(at, authorized(request, at).send(body.as_bytes()))
         })?;
         Ok((self.parse(&text)?, text))
+    }
+
+    /// Sends something that would count twice.
+    fn post_once<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<(T, String), ApiError> {
+        let (at, body) = (self.endpoint(), body.to_string());
+        let request = self.agent.post(format!("{}{path}", at.url)).header("content-type", "application/json");
+        let text = self.read_text(&at, authorized(request, &at).send(body.as_bytes()))?;
+        Ok((self.parse(&text)?, text))
+    }
+
+    pub(crate) fn market(&self) -> Result<(Market, String), ApiError> {
+        self.both("/api/v1/market")
+    }
+
+    /// This gateway's account, or a node's if it is the bank.
+    pub(crate) fn wallet(&self, node: Option<&str>, lines: u32) -> Result<(Wallet, String), ApiError> {
+        let node = node.map(|node| format!("&node={}", escape(node))).unwrap_or_default();
+        self.both(&format!("/api/v1/wallet?limit={lines}{node}"))
+    }
+
+    pub(crate) fn invite(&self, amount: u64) -> Result<(Invite, String), ApiError> {
+        self.post_once("/api/v1/wallet/invites", &serde_json::json!({ "amount": amount }))
+    }
+
+    pub(crate) fn redeem(&self, code: &str) -> Result<(Wallet, String), ApiError> {
+        self.post_once("/api/v1/wallet/redeem", &serde_json::json!({ "code": code }))
+    }
+
+    pub(crate) fn send_credit(&self, to: &str, amount: u64) -> Result<(Wallet, String), ApiError> {
+        self.post_once("/api/v1/wallet/transfers", &serde_json::json!({ "to": to, "amount": amount }))
     }
 
     pub(crate) fn policy(&self) -> Result<View, ApiError> {

@@ -44,9 +44,82 @@ pub(crate) struct Node {
 }
 
 #[derive(Debug, Deserialize)]
+pub(crate) struct Files {
+    pub(crate) files: Vec<File>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct File {
+    pub(crate) id: String,
+    pub(crate) name: Option<String>,
+    pub(crate) len: u64,
+    pub(crate) encrypted: bool,
+    pub(crate) copies: u8,
+    pub(crate) kept: u8,
+    pub(crate) names: Vec<String>,
+    pub(crate) reason: String,
+}
+
+#[derive(Debug, Deserialize)]
 pub(crate) struct Blob {
     pub(crate) id: String,
     pub(crate) len: u64,
+}
+
+/// An account at the bank; amounts in micro-credits.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Wallet {
+    pub(crate) balance: u64,
+    pub(crate) held: u64,
+    #[serde(default)]
+    pub(crate) pending: u64,
+    #[serde(default)]
+    pub(crate) first: u64,
+    #[serde(default)]
+    pub(crate) all: u64,
+    #[serde(default)]
+    pub(crate) statement: Vec<StatementLine>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct StatementLine {
+    pub(crate) at: String,
+    pub(crate) amount: i64,
+    pub(crate) balance: u64,
+    pub(crate) why: String,
+    pub(crate) with: Option<String>,
+    pub(crate) job: Option<String>,
+    pub(crate) unit: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Invite {
+    pub(crate) code: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Market {
+    pub(crate) scheme: Option<String>,
+    #[serde(default)]
+    pub(crate) commodities: Vec<Commodity>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Commodity {
+    #[serde(default)]
+    pub(crate) offers: Vec<Offer>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Offer {
+    pub(crate) seller: String,
+    #[serde(default)]
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) capacity: u64,
+    pub(crate) units: u16,
+    pub(crate) cost: u64,
+    pub(crate) engine: String,
 }
 
 /// The body of a submission.
@@ -77,6 +150,13 @@ pub(crate) struct NewJob {
     pub(crate) max_retries: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) priority: Option<i32>,
+    /// Micro-credits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_price: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_price_job: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) min_speed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) find: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

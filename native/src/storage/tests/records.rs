@@ -63,6 +63,7 @@ fn results_are_given_by_job_and_index() {
         attempts: 1,
         fuel: 7,
         journey: None,
+        paid: Default::default(),
     };
     let stored = |job, index| {
         write(Table::Results, &result_key(job, index), &rmp_serde::to_vec(&result(index)).unwrap())

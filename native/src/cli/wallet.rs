@@ -1,0 +1,162 @@
+//! `manyhands wallet` and `manyhands market`: credit, and what it buys.
+
+use super::args::{Format, SwarmArgs};
+use super::client::types::{Market, Wallet};
+use super::failure::{DONE, Failure};
+use super::quantity::Credits;
+use super::run::print;
+use super::swarm::find;
+use super::table::Table;
+use crate::paths::DataFolder;
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+pub(crate) struct WalletArgs {
+    #[command(subcommand)]
+    what: Option<WalletCommand>,
+    #[command(flatten)]
+    swarm: SwarmArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum WalletCommand {
+    /// Show the balance and the newest lines of the statement
+    Show {
+        /// Another node's account, if the gateway is the bank
+        #[arg(long, value_name = "NODE-ID")]
+        node: Option<String>,
+        /// How many lines
+        #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        lines: u32,
+        #[command(flatten)]
+        swarm: SwarmArgs,
+    },
+    /// Make new credit, for whoever shows the code first; on the bank's gateway only
+    Invite {
+        #[arg(value_name = "CREDITS")]
+        amount: Credits,
+        #[command(flatten)]
+        swarm: SwarmArgs,
+    },
+    /// Take the credit of an invite
+    Redeem {
+        #[arg(value_name = "CODE")]
+        code: String,
+        #[command(flatten)]
+        swarm: SwarmArgs,
+    },
+    /// Send credit to a node
+    Send {
+        #[arg(value_name = "NODE-ID")]
+        to: String,
+        #[arg(value_name = "CREDITS")]
+        amount: Credits,
+        #[command(flatten)]
+        swarm: SwarmArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MarketArgs {
+    #[command(flatten)]
+    swarm: SwarmArgs,
+}
+
+pub(crate) fn wallet(args: &WalletArgs, folder: &DataFolder) -> Result<u8, Failure> {
+    let (swarm, (wallet, text)) = match &args.what {
+        None => (&args.swarm, find(&args.swarm, folder)?.wallet(None, 20)?),
+        Some(WalletCommand::Show { node, lines, swarm }) => {
+            (swarm, find(swarm, folder)?.wallet(node.as_deref(), *lines)?)
+        }
+        Some(WalletCommand::Redeem { code, swarm }) => (swarm, find(swarm, folder)?.redeem(code)?),
+        Some(WalletCommand::Send { to, amount, swarm }) => {
+            (swarm, find(swarm, folder)?.send_credit(to, amount.0)?)
+        }
+        Some(WalletCommand::Invite { amount, swarm }) => {
+            let (invite, text) = find(swarm, folder)?.invite(amount.0)?;
+            let words = format!(
+                "{}\n\nwhoever redeems it first has {amount} credits: manyhands wallet redeem {}\n",
+                invite.code, invite.code
+            );
+            print(if swarm.output == Format::Json { text + "\n" } else { words }.as_bytes())?;
+            return Ok(DONE);
+        }
+    };
+    let shown = if swarm.output == Format::Json { text + "\n" } else { words(&wallet) };
+    print(shown.as_bytes())?;
+    Ok(DONE)
+}
+
+fn words(wallet: &Wallet) -> String {
+    let mut out = format!("balance  {} credits\n", Credits(wallet.balance));
+    if wallet.held > 0 {
+        out += &format!("held     {} credits, for places that are not settled yet\n", Credits(wallet.held));
+    }
+    if wallet.pending > 0 {
+        out += &format!("waiting  {} orders that the bank has not answered yet\n", wallet.pending);
+    }
+    if wallet.statement.is_empty() {
+        return out + "nothing has come or gone yet\n";
+    }
+    let mut table = Table::new(&["TIME", "AMOUNT", "BALANCE", "WHY", "FOR"], &[1, 2]);
+    for line in &wallet.statement {
+        let of = match (&line.with, &line.job, line.unit) {
+            (Some(node), ..) => node.chars().take(12).collect(),
+            (_, Some(job), Some(unit)) => {
+                format!("job {} unit {unit}", job.chars().take(8).collect::<String>())
+            }
+            _ => String::new(),
+        };
+        let sign = if line.amount < 0 { "-" } else { "+" };
+        let amount = format!("{sign}{}", Credits(line.amount.unsigned_abs()));
+        let time = line.at.replace('T', " ").chars().take(19).collect();
+        table.row([time, amount, Credits(line.balance).to_string(), line.why.clone(), of]);
+    }
+    let shown = wallet.first + wallet.statement.len() as u64;
+    if wallet.first > 0 {
+        out += &format!("lines {} to {shown} of {}\n", wallet.first + 1, wallet.all);
+    }
+    out + "\n" + &table.to_string()
+}
+
+pub(crate) fn market(args: &MarketArgs, folder: &DataFolder) -> Result<u8, Failure> {
+    let (market, text) = find(&args.swarm, folder)?.market()?;
+    let shown = if args.swarm.output == Format::Json { text + "\n" } else { offers(&market) };
+    print(shown.as_bytes())?;
+    Ok(DONE)
+}
+
+fn offers(market: &Market) -> String {
+    if market.scheme.is_none() {
+        return "this swarm has no markets\n".into();
+    }
+    if market.commodities.is_empty() {
+        return "this gateway knows of nobody who sells now; sellers list within a minute of their start\n"
+            .into();
+    }
+    let mut table = Table::new(&["KIND", "CAPACITY", "COST", "UNITS", "SELLER", "ENGINE"], &[1, 2, 3]);
+    for commodity in &market.commodities {
+        for offer in &commodity.offers {
+            let seller = match &offer.name[..] {
+                "" => offer.seller.chars().take(12).collect(),
+                name => name.to_owned(),
+            };
+            table.row([
+                offer.kind.clone(),
+                capacity(&offer.kind, offer.capacity),
+                offer.cost.to_string(),
+                offer.units.to_string(),
+                seller,
+                offer.engine.clone(),
+            ]);
+        }
+    }
+    format!("{table}\ncost in micro-credits for 10^9 of fuel, or for 10^9 byte-seconds\n")
+}
+
+fn capacity(kind: &str, capacity: u64) -> String {
+    match kind {
+        "cycles" => format!("{:.2}e9 fuel/s", capacity as f64 / 1e9),
+        _ => format!("{} MiB", capacity >> 20),
+    }
+}

@@ -1,0 +1,55 @@
+//! What this node sells: its free slots, at its donor's marginal cost.
+//!
+//! - [`speed`]: how fast a slot is, measured by a standard run in the node's own engine.
+//!
+//! What is sold of it, to whom and at which price is the core's business
+//! ([`node_core::market`]). Here it is only said what there is: the speed that a task gets under the
+//! policy as it is now, for how long, and what it costs.
+
+pub(crate) mod speed;
+
+use crate::driver::NodeHandle;
+use crate::policy::Enforcer;
+use node_core::market::commodity::{Kind, Market};
+use node_core::market::listing::Goods;
+use node_core::market::money::Price;
+use node_core::{Command, Platform};
+use std::time::Duration;
+
+/// Between two looks at the policy. Our choice: the policy itself looks as often.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Slots are listed for so long, minutes, if the policy's hours do not end before. Our choice: ten
+/// hours, beyond which nobody can say.
+const MINUTES: u16 = 600;
+
+/// Measures, and from then on lists what the policy leaves; until the node stops.
+pub(crate) async fn sell(node: NodeHandle, policy: Enforcer, speed: u64) {
+    let mut told = None;
+    let mut looks = tokio::time::interval(LOOK);
+    while !node.has_stopped() {
+        looks.tick().await;
+        let goods = goods(&policy, speed);
+        if told != Some(goods) {
+            told = Some(goods);
+            node.command(Command::Sell(goods));
+        }
+    }
+}
+
+/// What is for sale now; no units: nothing.
+fn goods(policy: &Enforcer, speed: u64) -> Goods {
+    let terms = policy.terms();
+    let capacity = speed / 100 * u64::from(terms.cpu_share);
+    let units = if terms.works { terms.slots } else { 0 };
+    Goods {
+        kind: Kind::Cycles,
+        capacity: capacity.clamp(Market::LEAST, Market::MOST),
+        units: u16::try_from(units).unwrap_or(u16::MAX),
+        minutes: MINUTES,
+        // Who names a least price does not sell below.
+        cost: Price(terms.marginal_cost.max(terms.min_price)),
+        engine: Platform::Native,
+        memory_mib: u32::try_from(terms.memory_bytes >> 20).unwrap_or(u32::MAX),
+    }
+}
