@@ -6,9 +6,9 @@ export const BASE = "/api/v1";
 
 export class ApiError extends Error {
   /** `status` is 0 when no answer came at all. */
-  constructor(status, title, detail, type = "") {
+  constructor(status, title, detail, type = "", field = null) {
     super([title, detail].filter(Boolean).join(". "));
-    Object.assign(this, { status, title, detail, type });
+    Object.assign(this, { status, title, detail, type, field });
   }
   get needsToken() {
     return this.status === 401;
@@ -39,10 +39,10 @@ export async function request(path, { method = "GET", body, signal, accept, more
 /** RFC 9457, or whatever text came instead. */
 export function problem(status, text) {
   try {
-    const { title, detail, type = "about:blank" } = JSON.parse(text);
+    const { title, detail, type = "about:blank", field } = JSON.parse(text);
     // Without a type of its own a problem's title is the status's name, which tells nobody much.
     const named = type === "about:blank" ? "" : title;
-    if (detail || named) return new ApiError(status, named || NAMES[status] || "", detail ?? "", type);
+    if (detail || named) return new ApiError(status, named || NAMES[status] || "", detail ?? "", type, field);
   } catch {
     // Not JSON: a proxy in between, perhaps.
   }
@@ -65,6 +65,10 @@ const json = async (path, options) => (await request(path, { accept: "applicatio
 export const network = (signal) => json("network", { signal });
 export const nodes = async (signal) => (await json("nodes", { signal })).nodes;
 export const tree = (signal) => json("tree", { signal });
+export const policy = (signal) => json("policy", { signal });
+/** The settings that are to hold; the others are default. */
+export const setPolicy = (set) =>
+  json("policy", { method: "PUT", body: JSON.stringify(set), more: { "Content-Type": "application/json" } });
 export const jobs = (limit, cursor, signal) => json(`jobs?${query({ limit, cursor })}`, { signal });
 export const job = (id, signal) => json(`jobs/${encodeURIComponent(id)}`, { signal });
 export const cancel = (id) => json(`jobs/${encodeURIComponent(id)}`, { method: "DELETE" });
@@ -73,6 +77,19 @@ const post = (path, body) => json(path, { method: "POST", body: JSON.stringify(b
 export const migrate = (id, index, to) => post(`jobs/${encodeURIComponent(id)}/units/${index}/migrate`, { to });
 export const pause = (id, index, paused) => post(`jobs/${encodeURIComponent(id)}/units/${index}/pause`, { paused });
 export const results = (id, from, limit, signal) => json(`jobs/${encodeURIComponent(id)}/results?${query({ from, limit })}`, { signal });
+
+export const market = (signal) => json("market", { signal });
+export const wallet = (limit, signal) => json(`wallet?${query({ limit })}`, { signal });
+export const invite = (amount) => post("wallet/invites", { amount });
+export const redeem = (code) => post("wallet/redeem", { code });
+export const sendCredit = (to, amount) => post("wallet/transfers", { to, amount });
+
+export const files = (signal) => json("files", { signal });
+export const putFile = (file, { copies, encrypt }, onProgress, signal) =>
+  send(`files?${query({ name: file.name, copies, encrypt })}`, file, onProgress, signal);
+export const nameFile = (id, name) => post(`files/${encodeURIComponent(id)}/names`, { name });
+export const removeFile = (id) => json(`files/${encodeURIComponent(id)}`, { method: "DELETE" });
+export const fileContent = async (id, signal) => (await request(`files/${encodeURIComponent(id)}/content`, { signal })).blob();
 
 /** The same key twice makes one job, so a repeated click or a lost answer does no harm. */
 export const submit = (spec, key, signal) =>
@@ -86,17 +103,20 @@ function query(values) {
   return parts;
 }
 
-/** Uploads content and gives its id. By XMLHttpRequest: fetch tells no progress. */
-export function upload(content, onProgress, signal) {
+/** Uploads content and gives its id. */
+export const upload = async (content, onProgress, signal) => (await send("blobs", content, onProgress, signal)).id;
+
+/** By XMLHttpRequest: fetch tells no progress. */
+function send(path, content, onProgress, signal) {
   return new Promise((resolve, reject) => {
     const call = new XMLHttpRequest();
-    call.open("POST", `${BASE}/blobs`);
+    call.open("POST", `${BASE}/${path}`);
     for (const [key, value] of headers({ "Content-Type": "application/octet-stream" })) call.setRequestHeader(key, value);
     call.upload.onprogress = (event) => event.lengthComputable && onProgress?.(event.loaded, event.total);
     call.onload = () => {
       if (call.status < 200 || call.status > 299) return reject(problem(call.status, call.responseText));
       try {
-        resolve(JSON.parse(call.responseText).id);
+        resolve(JSON.parse(call.responseText));
       } catch {
         reject(new ApiError(call.status, "The gateway's answer to the upload is unreadable", call.responseText.slice(0, 200)));
       }

@@ -8,6 +8,10 @@ import { overview } from "./overview.js";
 import { nodesView } from "./nodes.js";
 import { jobsView } from "./jobs.js";
 import { jobView } from "./job.js";
+import { marketView } from "./market.js";
+import { walletView } from "./wallet.js";
+import { filesView } from "./files.js";
+import { policyView } from "./policy.js";
 import { submitView } from "./submit.js";
 import { empty } from "./progress.js";
 
@@ -17,7 +21,16 @@ const liveness = document.getElementById("liveness");
 const forget = document.getElementById("forget");
 
 /** First part of the hash → view. A view gives `{title, element, …}` as `live` takes it. */
-const VIEWS = { "": overview, nodes: nodesView, jobs: (id) => (id ? jobView(id) : jobsView()), submit: submitView };
+const VIEWS = {
+  "": overview,
+  jobs: (id) => (id ? jobView(id) : jobsView()),
+  nodes: nodesView,
+  market: marketView,
+  wallet: walletView,
+  files: filesView,
+  policy: policyView,
+  submit: submitView,
+};
 
 let current = null;
 let shownHash = null;
@@ -62,6 +75,7 @@ function open(view) {
   let over = false;
   const keeper = live({
     stream: view.stream,
+    resting: view.resting,
     async load(signal) {
       const finished = await view.load(signal);
       say("");
@@ -98,6 +112,7 @@ function open(view) {
 const LIVENESS = {
   live: "Live",
   polling: "Asking every few seconds",
+  resting: "Nothing is under way",
   paused: "Paused while hidden",
   ended: "Final",
 };

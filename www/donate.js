@@ -4,10 +4,11 @@ import { copyButton, h, renew, setHidden, setText } from "./dom.js";
 import { count, plural, shortNode, span } from "./format.js";
 import { hand } from "./hand.js";
 import { Session } from "./session.js";
-import { watchBattery } from "./battery.js";
+import { Computer } from "./computer.js";
+import { Sharing, plainly } from "./sharing.js";
 
 const byId = (id) => document.getElementById(id);
-const [stateLine, detailLine, trouble, slots, slotsWords, share] = ["state", "detail", "trouble", "slots", "slots-words", "share"].map(byId);
+const [stateLine, detailLine, trouble, slots, slotsWords] = ["state", "detail", "trouble", "slots", "slots-words"].map(byId);
 const [startButton, stopButton, inviteField, invite, name] = ["start", "stop", "invite-field", "invite", "name"].map(byId);
 
 /** Rows of units shown at once; the rest is counted. Our choice: what fits a phone. */
@@ -18,6 +19,8 @@ const PAUSE = 1500;
 const cores = Math.max(1, navigator.hardwareConcurrency || 2);
 const session = new Session();
 const drawing = hand();
+const computer = new Computer();
+const sharing = new Sharing(byId("sharing"), computer);
 const address = new URLSearchParams(location.search);
 let network = null;
 let busyAt = -Infinity;
@@ -37,7 +40,11 @@ function setUp() {
     session.setSlots(Number(slots.value));
     show();
   });
-  share.addEventListener("change", () => session.setShare(Number(share.value)));
+  sharing.addEventListener("change", () => session.setPolicy(sharing.policy));
+  computer.addEventListener("change", () => {
+    session.setKnows(computer.knows);
+    show();
+  });
   byId("controls").addEventListener("submit", (event) => {
     event.preventDefault();
     start();
@@ -47,6 +54,7 @@ function setUp() {
     startButton.focus();
   });
   session.addEventListener("change", show);
+  session.addEventListener("policy", () => session.policy.faults.length && sharing.blame(session.policy.faults));
   addEventListener("pagehide", () => session.leave());
   // A countdown to a restart moves without messages.
   setInterval(() => session.phase === "restarting" && show(), 1000);
@@ -57,10 +65,7 @@ function setUp() {
     trouble.hidden = false;
     startButton.disabled = true;
   }
-  watchBattery((words) => {
-    setText(byId("battery"), words);
-    setHidden(byId("battery"), !words);
-  });
+  if (Computer.seesBattery) computer.watchBattery();
   show();
   meetGateway();
 }
@@ -105,7 +110,8 @@ function start() {
   session.start({
     gateway: location.origin,
     slots: Number(slots.value),
-    share: Number(share.value),
+    policy: sharing.policy,
+    knows: computer.knows,
     ...(name.value.trim() && { name: name.value.trim() }),
     ...(invite.value.trim() && { invite: invite.value.trim() }),
   });
@@ -136,7 +142,7 @@ function show() {
   setText(slotsWords, `${given} of ${plural(cores, "core")}`);
   slots.setAttribute("aria-valuetext", `${plural(given, "slot")} of ${plural(cores, "core")}`);
   slots.style.setProperty("--filled", `${cores === 1 ? 100 : ((given - 1) / (cores - 1)) * 100}%`);
-  drawing.update({ cores, given, busy, on: phase === "connected" });
+  drawing.update({ cores, given, busy, on: phase === "connected" && session.policy.works });
 
   // For style and for tests; people read the words.
   document.querySelector(".stage").dataset.phase = phase;
@@ -146,13 +152,16 @@ function show() {
   const restarted = session.failure && ["connecting", "connected", "offline"].includes(phase);
   setText(byId("restarted"), restarted ? `The node in this tab failed and was started again. What happened: ${session.failure.message}` : "");
   setHidden(byId("restarted"), !restarted);
+  setText(byId("battery"), battery(running));
+  setHidden(byId("battery"), !byId("battery").textContent);
+  setText(byId("unknown"), running ? session.policy.unknown.map(sentence).join(" ") : "");
+  setHidden(byId("unknown"), !byId("unknown").textContent);
   setHidden(startButton, running && phase !== "rejected");
   setHidden(stopButton, !running);
   startButton.setAttribute("aria-disabled", String(phase === "stopping"));
   setText(startButton, phase === "stopping" ? "One moment" : phase === "failed" || phase === "rejected" ? "Try again" : phase === "off" && session.hasRun ? "Start again" : "Start");
   setHidden(byId("options"), running);
   setHidden(byId("slots-hint"), running);
-  setHidden(byId("share-hint"), running);
   // Refused for its invitation, unless the gateway says that it asks for none.
   if (phase === "rejected" && network?.invite_required !== false) setHidden(inviteField, false);
   invite.disabled = running && phase !== "rejected";
@@ -162,7 +171,7 @@ function show() {
   setText(byId("cpu-time"), span(totals.cpu_us / 1e6));
   setText(byId("connection"), connection());
   showCurrent(work, running);
-  document.title = running && phase === "connected" ? "Giving · Manyhands" : "Manyhands: lend a hand";
+  document.title = running && phase === "connected" && session.policy.works ? "Giving · Manyhands" : "Manyhands: lend a hand";
 }
 
 /** Headline (read aloud when it changes) and detail. */
@@ -198,11 +207,30 @@ function working(work, detail) {
   const now = performance.now();
   if (work.busy > 0) busyAt = now;
   clearTimeout(pauseTimer);
+  if (!session.policy.works) return [work.busy ? "Handing on what runs here" : "Not working now", why(session.policy)];
   if (now - busyAt < PAUSE) {
     pauseTimer = setTimeout(show, PAUSE);
     return ["Computing", `${plural(Math.max(work.busy, 1), "slot")} at work${work.queued ? `, ${plural(work.queued, "unit")} in line` : ""}`];
   }
   return ["Ready, waiting for work", work.idle_reason || detail || "No unit needs this tab just now."];
+}
+
+/** Why nothing runs, and when something will: when none of it holds any more. */
+function why({ reasons }) {
+  const because = reasons.map(({ reason }) => sentence(plainly(reason)));
+  return [...because, `It goes on when ${reasons.map(({ until }) => plainly(until)).join(", and ")}.`].join(" ");
+}
+
+const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
+
+function battery(running) {
+  const { on_battery, charge_pct } = computer.knows;
+  // Then that is what the page says anyway.
+  if (!on_battery || (running && !session.policy.works)) return "";
+  const left = `This computer runs on its battery (${charge_pct} % left).`;
+  return running
+    ? `${left} Giving empties it sooner: plug it in, or give fewer slots.`
+    : `${left} “When and how much” says what may run then; unless you changed it, nothing does.`;
 }
 
 function connection() {

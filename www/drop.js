@@ -1,7 +1,8 @@
 // Places to drop files on. Each is a labelled file input first, so keyboard and screen reader
 // have the same way in.
 
-import { h } from "./dom.js";
+import { h, replace, setHidden } from "./dom.js";
+import { size } from "./format.js";
 
 /** Files that go into a job at most, as the gateway has it. */
 export const MOST = 1000;
@@ -30,6 +31,21 @@ export function dropZone({ id, title, hint, accept, multiple = false, onFiles })
     taking = Promise.all([taking, reading]);
   });
   return { element, input, settled: () => taking };
+}
+
+/** Shows what was chosen in place of `instead`, until it is removed. */
+export function chosen(line, file, instead, onRemove) {
+  replace(line, h("span", { class: "name" }, file.name), h("span", { class: "soft small number" }, size(file.size)),
+    h("button", {
+      type: "button", class: "button slim", "aria-label": `Remove ${file.name}`,
+      onclick: () => {
+        setHidden(line, true);
+        setHidden(instead, false);
+        onRemove();
+      },
+    }, "Remove"));
+  setHidden(line, false);
+  setHidden(instead, true);
 }
 
 /** Makes an element take drops of files; text that is dragged stays the browser's business. */

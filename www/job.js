@@ -3,7 +3,9 @@
 import * as api from "./api.js";
 import { h, renew, setHidden, setText } from "./dom.js";
 import { ago, count, exactTime, moment, percent, plural, shortNode, span } from "./format.js";
-import { badge, bar, empty, isOver, shortly } from "./progress.js";
+import { sure } from "./form.js";
+import { inCredits } from "./money.js";
+import { badge, bar, empty, isOver, shortly, showFigures } from "./progress.js";
 import { unitsPart } from "./units.js";
 import { outputPart } from "./results.js";
 import { allOutput } from "./output.js";
@@ -91,7 +93,7 @@ export function jobView(id) {
   }
 
   cancel.addEventListener("click", async () => {
-    if (!(await sure(job))) return cancel.focus();
+    if (!(await meant(job))) return cancel.focus();
     cancel.disabled = true;
     setHidden(fault, true);
     try {
@@ -149,17 +151,13 @@ function showFacts(facts, job) {
     ["CPU time", span(job.cpu_s)],
     ["Placements lost", count(job.lost_placements), "Units whose runner vanished; they were placed again elsewhere."],
     ["Results that came twice", count(job.duplicates), "Counted once."],
+    ...(job.cost ? [
+      ["Paid", inCredits(job.cost.paid), "For what was computed and accepted."],
+      ["Held", inCredits(job.cost.held), "Put aside at the bank for units that have not ended; what is left of it comes back."],
+      ["At most", inCredits(job.cost.most), "What the job may cost in all. It is never more."],
+    ] : []),
   ];
-  renew(facts, rows, ([label]) => label, ([label]) => {
-    const value = h("dd", { class: "number" });
-    return {
-      element: h("div", null, h("dt", null, label), value),
-      update([, words, hint]) {
-        setText(value, words);
-        if (hint) value.title = hint;
-      },
-    };
-  });
+  showFigures(facts, rows);
 }
 
 function workerRow() {
@@ -181,20 +179,12 @@ function workerRow() {
 }
 
 /** Asks before what cannot be taken back. */
-function sure(job) {
-  return new Promise((resolve) => {
-    const left = job.units.total - ended(job);
-    const dialog = h("dialog", { "aria-labelledby": "sure-title", "aria-describedby": "sure-words" },
-      h("h2", { id: "sure-title" }, "Cancel this job?"),
-      h("p", { id: "sure-words" }, `${plural(left, "unit")} that ${left === 1 ? "has" : "have"} not ended will not run any more. Results that are there stay. This cannot be taken back.`),
-      h("form", { method: "dialog", class: "row" },
-        h("button", { class: "button", value: "no", autofocus: true }, "Let it run"),
-        h("button", { class: "button danger", value: "yes" }, "Cancel the job")));
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      resolve(dialog.returnValue === "yes");
-    });
-    document.body.append(dialog);
-    dialog.showModal();
+function meant(job) {
+  const left = job.units.total - ended(job);
+  return sure({
+    title: "Cancel this job?",
+    words: `${plural(left, "unit")} that ${left === 1 ? "has" : "have"} not ended will not run any more. Results that are there stay. This cannot be taken back.`,
+    no: "Let it run",
+    yes: "Cancel the job",
   });
 }

@@ -89,13 +89,15 @@ export function fuel(units) {
   return `${count(units)} fuel`;
 }
 
+const OVER = new Set(["done", "failed", "cancelled"]);
+
 function sentence(unit) {
   const kept = unit.keepers?.length ? `kept by ${plural(unit.keepers.length, "node")}` : null;
   const newest = unit.checkpoint_fuel === null || unit.checkpoint_fuel === undefined ? null
     : [`the newest after ${fuel(unit.checkpoint_fuel)}`, kept].filter(Boolean).join(", ");
   return [
     unit.journey?.length ? null : "One node has had it all the time.",
-    unit.checkpoints ? `${plural(unit.checkpoints, "checkpoint")}${newest ? `, ${newest}` : ""}.` : "No checkpoint yet.",
+    unit.checkpoints ? `${plural(unit.checkpoints, "checkpoint")}${newest ? `, ${newest}` : ""}.` : OVER.has(unit.state) ? "No checkpoint was made." : "No checkpoint yet.",
     unit.lost_fuel ? `${fuel(unit.lost_fuel)} was lost with nodes and done again.` : null,
     unit.journey_is_cut ? "There were more stops than are shown." : null,
   ].filter(Boolean).join(" ");

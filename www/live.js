@@ -18,12 +18,13 @@ const SLOW_POLL = 10_000;
 const RETRIES = [1000, 2000, 5000, 10_000, 30_000];
 
 /**
- * `stream`: path of the events below the API's base; `load(signal)`: renews the view;
+ * `stream`: path of the events below the API's base, if there are any; `load(signal)`: renews the
+ * view; `resting()`: nothing will change by itself, so nothing is asked for;
  * `onEvent(name, data)`: takes an event, and answers false when the view needs a load;
- * `onState("live" | "polling" | "paused" | "ended")`; `onError(error)`.
+ * `onState("live" | "polling" | "resting" | "paused" | "ended")`; `onError(error)`.
  * Gives `{loaded, nudge(), close()}`.
  */
-export function live({ stream, load, onEvent = () => false, onState = () => {}, onError }) {
+export function live({ stream, load, resting = () => false, onEvent = () => false, onState = () => {}, onError }) {
   const closing = new AbortController();
   let streaming = null;
   let open = false;
@@ -37,7 +38,7 @@ export function live({ stream, load, onEvent = () => false, onState = () => {}, 
   let retry = null;
 
   function tell() {
-    onState(document.hidden ? "paused" : finished ? "ended" : open ? "live" : "polling");
+    onState(document.hidden ? "paused" : finished ? "ended" : open ? "live" : resting() ? "resting" : "polling");
   }
 
   /** The earliest load that was asked for is the one that happens. */
@@ -74,13 +75,14 @@ export function live({ stream, load, onEvent = () => false, onState = () => {}, 
     await loading;
     loading = null;
     if (dirty) schedule(0);
-    else if (!finished) schedule(open ? SLOW_POLL : POLL);
+    else if (!finished && !resting()) schedule(open ? SLOW_POLL : POLL);
+    if (!closing.signal.aborted) tell();
   }
 
   async function listen() {
     clearTimeout(retry);
     // Without the token there are no events, only what is open to all.
-    if (!token() || streaming || finished || closing.signal.aborted || document.hidden) return;
+    if (!stream || !token() || streaming || finished || closing.signal.aborted || document.hidden) return;
     const mine = (streaming = new AbortController());
     try {
       const answer = await request(`${BASE}${stream}`, { accept: "text/event-stream", signal: mine.signal });

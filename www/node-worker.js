@@ -1,5 +1,5 @@
 // The node, in a Worker of its own. The page that creates it passes on what its person wants.
-import init, { WebNode } from "/pkg/web_node.js";
+import init, { WebNode, faults_of } from "/pkg/web_node.js";
 import { takeUp } from "/left.js";
 
 const loaded = init();
@@ -7,17 +7,22 @@ let left = null;
 let node = null;
 
 const does = {
-  async start({ gateway, slots, share, name, invite }) {
+  async start({ gateway, slots, name, invite, policy, knows }) {
     const kept = await left;
     if (kept) postMessage({ type: "named", name: kept.name });
-    node ??= new WebNode(gateway, slots, name, invite, kept);
-    if (share) node.set_share(share);
+    node ??= new WebNode(gateway, slots, name, invite, kept, policy, knows);
   },
   slots({ n }) {
     node?.set_slots(n);
   },
-  share({ percent }) {
-    node?.set_share(percent);
+  policy({ policy }) {
+    node?.set_policy(policy);
+  },
+  knows({ knows }) {
+    node?.set_known(knows);
+  },
+  check({ n, policy }) {
+    postMessage({ type: "checked", n, faults: JSON.parse(faults_of(policy)) });
   },
   stop({ patience }) {
     if (node) node.stop(patience);

@@ -1,9 +1,9 @@
 // States and progress, as they look everywhere: a word, a sign and a colour, never colour alone.
 
-import { h, setText } from "./dom.js";
+import { h, renew, setText } from "./dom.js";
 import { count, percent } from "./format.js";
 
-const SIGNS = { waiting: "…", placed: "▶", running: "▶", done: "✓", failed: "✕", held: "‖", cancelled: "–" };
+const SIGNS = { waiting: "…", placed: "▶", running: "▶", done: "✓", failed: "✕", held: "‖", cancelled: "–", kept: "✓", placing: "…" };
 
 /** What each state of a unit means, for headings and hints. */
 export const UNIT_STATES = {
@@ -63,6 +63,20 @@ export function shortly(units) {
 }
 
 export const isOver = (job) => ["done", "failed", "cancelled"].includes(job.state);
+
+/** Fills a list of figures: `[label, words, hint]` each, the hint if there is one. */
+export function showFigures(list, rows) {
+  renew(list, rows, ([label]) => label, ([label]) => {
+    const value = h("dd", { class: "number" });
+    return {
+      element: h("div", null, h("dt", null, label), value),
+      update([, words, hint]) {
+        setText(value, words);
+        if (hint) value.title = hint;
+      },
+    };
+  });
+}
 
 /** A page without anything yet: what it is for, and what to do next. */
 export function empty(title, ...children) {

@@ -16,6 +16,8 @@ const IN_A_HURRY = 300;
 
 const NO_WORK = { slots: 0, busy: 0, queued: 0, units_done: 0, units_failed: 0, cpu_us: 0, current: [], idle_reason: null };
 
+const FREE = { works: true, reasons: [], wait_s: null, unknown: [], faults: [] };
+
 /** The name under which this tab left things when it was loaded before (`left.js`); a tab may be denied to keep it. */
 const lastName = () => tryStorage(() => sessionStorage.getItem("manyhands-name"));
 const rememberName = (name) => tryStorage(() => sessionStorage.setItem("manyhands-name", name));
@@ -30,7 +32,8 @@ function tryStorage(use) {
 
 /**
  * Phases: `off`, `starting`, `connecting`, `connected`, `offline`, `rejected`, `restarting`,
- * `failed` (gave up), `stopping`. Fires "change" whenever something that is shown changed.
+ * `failed` (gave up), `stopping`. Fires "change" whenever something that is shown changed, "policy" when what the
+ * donor's policy comes to did.
  */
 export class Session extends EventTarget {
   phase = "off";
@@ -39,6 +42,8 @@ export class Session extends EventTarget {
   short = null;
   gateway = null;
   work = NO_WORK;
+  /** What the donor's policy comes to now: `{works, reasons: [{reason, until}], wait_s, unknown, faults}`. */
+  policy = FREE;
   /** What went wrong last: `{message, restart, of, at}`, `at` being the time of the restart. */
   failure = null;
 
@@ -73,7 +78,7 @@ export class Session extends EventTarget {
     };
   }
 
-  /** `{gateway, slots, share?, name?, invite?}` as the Worker takes them. After a refusal, once more. */
+  /** `{gateway, slots, policy, knows, name?, invite?}` as the Worker takes them. After a refusal, once more. */
   start(options) {
     if (this.running && this.phase !== "rejected") return;
     this.#end();
@@ -89,11 +94,18 @@ export class Session extends EventTarget {
     if (this.running) this.#worker?.postMessage({ type: "slots", n });
   }
 
-  /** Percent of the time that each slot may compute. */
-  setShare(percent) {
+  /** The donor's settings, by their names. */
+  setPolicy(policy) {
     if (!this.#options) return;
-    this.#options.share = percent;
-    if (this.running) this.#worker?.postMessage({ type: "share", percent });
+    this.#options.policy = policy;
+    if (this.running) this.#worker?.postMessage({ type: "policy", policy });
+  }
+
+  /** What the page knows of its computer (`computer.js`). */
+  setKnows(knows) {
+    if (!this.#options) return;
+    this.#options.knows = knows;
+    if (this.running) this.#worker?.postMessage({ type: "knows", knows });
   }
 
   stop() {
@@ -152,6 +164,10 @@ export class Session extends EventTarget {
           this.failure = null;
         }
         return this.#set(message.state, message.detail ?? "");
+      case "policy":
+        this.policy = message;
+        this.dispatchEvent(new Event("policy"));
+        return this.dispatchEvent(new Event("change"));
       case "named":
         return rememberName(message.name);
       case "stopped":
@@ -185,6 +201,7 @@ export class Session extends EventTarget {
     this.#worker = null;
     this.#before = this.totals;
     this.work = NO_WORK;
+    this.policy = FREE;
   }
 
   #set(phase, detail) {

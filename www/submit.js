@@ -1,8 +1,9 @@
 // The form that makes a job: a program, what it gets, how often it runs.
 
 import * as api from "./api.js";
+import { buying } from "./buying.js";
 import { h, renew, replace, setHidden, setText } from "./dom.js";
-import { MOST as MOST_FILES, dropZone, takeDrops } from "./drop.js";
+import { MOST as MOST_FILES, chosen, dropZone, takeDrops } from "./drop.js";
 import { count, plural, size } from "./format.js";
 import { limits } from "./limits.js";
 import { setToken, tokenForm } from "./token.js";
@@ -51,6 +52,7 @@ export function submitView() {
     h("div", { class: "field" }, h("label", { for: "sweep-count" }, "How many"), sweepCount));
   const sweepHint = h("p", { class: "hint" });
   const bounds = limits();
+  const places = buying();
 
   const button = h("button", { type: "submit", class: "button primary big" }, "Submit");
   const stop = h("button", { type: "button", class: "button", hidden: true }, "Stop sending");
@@ -70,7 +72,8 @@ export function submitView() {
       h("div", { class: "field" }, h("p", { class: "label" }, "Files"), filesZone.element, fileList, filesWrong)),
     part("How often",
       h("label", { class: "check" }, sweep, "Run it many times, once for each number of a range"), sweepFields, sweepHint),
-    h("details", { class: "card pad" }, h("summary", null, "Limits, retries and environment"), bounds.element));
+    h("details", { class: "card pad" }, h("summary", null, "Limits, retries and environment"), bounds.element),
+    h("details", { class: "card pad" }, h("summary", null, "Buy places"), places.element));
   const form = h("form", { class: "submit", novalidate: true, autocomplete: "off" }, asked,
     h("section", { class: "card pad send", "aria-label": "What will be submitted" },
       summary, fault, h("div", { class: "row" }, button, stop), meter, progress));
@@ -109,6 +112,7 @@ export function submitView() {
       ["Arguments", count(splitWords(args.value).words.length)],
       ["Standard input", stdinFile ? size(stdinFile.size) : stdinText.value ? size(new Blob([stdinText.value]).size) : "empty"],
       ["Files", files.length ? `${count(files.length)}, ${size(files.reduce((sum, one) => sum + one.file.size, 0))}` : "none"],
+      ["Places", places.words()],
       ["Units", count(sweep.checked ? Math.max(0, Number(sweepCount.value) || 0) : 1)],
     ];
     renew(summary, rows, ([label]) => label, ([label]) => {
@@ -216,7 +220,7 @@ export function submitView() {
       if (!Number.isSafeInteger(first) || first < 0 || sweepFirst.value === "") return ["The first number has to be a whole number from 0 on.", sweepFirst];
       if (!Number.isInteger(n) || n < 1 || n > MOST_UNITS) return [`A job has 1 to ${count(MOST_UNITS)} units.`, sweepCount];
     }
-    return bounds.wrong();
+    return bounds.wrong() ?? places.wrong();
   }
 
   async function send() {
@@ -269,6 +273,7 @@ export function submitView() {
       ...(files.length && { files: files.map((one, i) => ({ path: one.path, blob: ids[i] })) }),
       ...(sweep.checked && { sweep: { first: Number(sweepFirst.value), count: Number(sweepCount.value) } }),
       ...bounds.values(),
+      ...places.values(),
     };
     return api.submit(spec, freshKey(), signal);
   }
@@ -299,21 +304,6 @@ export function submitView() {
 
 function part(title, ...children) {
   return h("fieldset", { class: "card pad part" }, h("legend", { class: "sr-only" }, title), h("h2", { "aria-hidden": "true" }, title), ...children);
-}
-
-/** Shows what was chosen in place of `instead`, until it is removed. */
-function chosen(line, file, instead, onRemove) {
-  replace(line, h("span", { class: "name" }, file.name), h("span", { class: "soft small number" }, size(file.size)),
-    h("button", {
-      type: "button", class: "button slim", "aria-label": `Remove ${file.name}`,
-      onclick: () => {
-        setHidden(line, true);
-        setHidden(instead, false);
-        onRemove();
-      },
-    }, "Remove"));
-  setHidden(line, false);
-  setHidden(instead, true);
 }
 
 /** crypto.randomUUID needs https; this does not. */

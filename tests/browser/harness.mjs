@@ -5,7 +5,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
@@ -110,6 +110,19 @@ export class Swarm {
     return this.#up(["--join", this.url, "--name", name, "--slots", String(slots), ...args], name);
   }
 
+  /** The same as a gateway of its own beside the first, with an API and markets that can be read. */
+  async trader(name, cost, speed) {
+    await this.policy(name, `marginal_cost = ${cost}\n`);
+    const ports = ["--http-port", "0", "--p2p-port", "0", "--ws-port", "0"];
+    return this.worker(name, 1, "--gateway", "--speed", String(speed), ...ports);
+  }
+
+  /** What a node that is started after this keeps to. */
+  async policy(name, settings) {
+    await mkdir(join(this.#data, name), { recursive: true });
+    await writeFile(join(this.#data, name, "policy.toml"), settings);
+  }
+
   async #up(args, folder) {
     const node = await Node.up(args, join(this.#data, folder));
     this.#nodes.push(node);
@@ -124,6 +137,8 @@ export class Swarm {
         "--disable-background-networking", "--disable-component-update", "--disable-sync"],
     });
     const context = await this.#browser.newContext(options);
+    // Tests run plugged in or not: a tab without a battery spares none.
+    await context.addInitScript(() => delete Navigator.prototype.getBattery);
     const page = await context.newPage();
     page.on("pageerror", (error) => this.troubles.push(`${path}: ${error.message}`));
     await page.goto(this.url + path);
@@ -153,11 +168,11 @@ export class Swarm {
   }
 
   /** What the API answers; an answer that is no success is an error. */
-  async api(path, { method = "GET", body, headers } = {}) {
-    const answer = await fetch(`${this.url}/api/v1/${path}`, {
+  async api(path, { method = "GET", body, headers, of = this.gateway } = {}) {
+    const answer = await fetch(`${of.http.replace(/\/$/, "")}/api/v1/${path}`, {
       method,
       body,
-      headers: { Authorization: `Bearer ${this.gateway.token}`, ...headers },
+      headers: { Authorization: `Bearer ${of.token}`, ...headers },
     });
     const text = await answer.text();
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
@@ -216,12 +231,29 @@ export class Swarm {
     return this.#wait("events", load, enough);
   }
 
+  /** Waits until the gateway's account is as it should be; gives it. */
+  wallet(enough) {
+    return this.#wait("events", () => this.api("wallet"), enough);
+  }
+
+  /** Waits until what these nodes know of the markets is as it should be; gives all offers. */
+  async offers(nodes, enough) {
+    const seen = new Map();
+    const load = async () => {
+      for (const of of nodes) seen.set(of.node, (await this.api("market", { of })).commodities);
+      const owned = [...seen.values()].flat().filter(({ mine }) => mine);
+      return owned.flatMap(({ offers }) => offers);
+    };
+    // Each of them may be the one that hears of the last offer.
+    return Promise.any(nodes.map((of) => this.#wait("events", load, enough, of)));
+  }
+
   /** The first that is `enough` of what `load` makes of the events at `path`. */
-  async #wait(path, load, enough) {
+  async #wait(path, load, enough, of = this.gateway) {
     let last;
     let why = "the gateway ended them";
     try {
-      for await (const event of this.#events(path)) {
+      for await (const event of this.#events(path, of)) {
         const now = await load(event);
         if (now === undefined) continue;
         last = now;
@@ -245,13 +277,13 @@ export class Swarm {
     return all;
   }
 
-  async *#events(path) {
+  async *#events(path, of) {
     const closing = new AbortController();
-    const headers = { Authorization: `Bearer ${this.gateway.token}`, Accept: "text/event-stream" };
+    const headers = { Authorization: `Bearer ${of.token}`, Accept: "text/event-stream" };
     // Not AbortSignal.timeout: combined with another signal it can be collected before it fires.
     const patience = setTimeout(() => closing.abort(new DOMException("too late", "TimeoutError")), PATIENCE);
     try {
-      for await (const event of this.#eventsUntil(path, headers, closing.signal)) {
+      for await (const event of this.#eventsUntil(path, of, headers, closing.signal)) {
         if (path.startsWith("jobs/")) patience.refresh();
         yield event;
       }
@@ -261,8 +293,8 @@ export class Swarm {
     }
   }
 
-  async *#eventsUntil(path, headers, signal) {
-    const answer = await fetch(`${this.url}/api/v1/${path}`, { headers, signal });
+  async *#eventsUntil(path, of, headers, signal) {
+    const answer = await fetch(`${of.http.replace(/\/$/, "")}/api/v1/${path}`, { headers, signal });
     if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
     let event = { name: "message", data: "" };
     for await (const line of lines(answer.body)) {

@@ -3,6 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { percent, size, span } from "../../www/format.js";
+import { capacityWords, rangeWords } from "../../www/market.js";
+import { credits, inCredits, microOf } from "../../www/money.js";
+import { steps } from "../../www/plot.js";
 import { events } from "../../www/live.js";
 import { Session } from "../../www/session.js";
 import { environmentOf, pathFault, programFault, splitWords } from "../../www/words.js";
@@ -162,4 +165,30 @@ test("events are read however the bytes are cut", async () => {
   for (const seen of whole) {
     assert.deepEqual(seen, [{ name: "job", data: { name: "ä" } }, { name: "nodes", data: {} }, { name: "message", data: null }]);
   }
+});
+
+test("credit is shown and read exactly, to the last micro-credit", () => {
+  assert.deepEqual([0, 1, 1_000_000, 12_500_000, -2_000_001, Number.MAX_SAFE_INTEGER].map(credits),
+    ["0", "0.000001", "1", "12.5", "−2.000001", "9,007,199,254.740991"]);
+  assert.equal(inCredits(1_000_000), "1 credit");
+  assert.deepEqual(["0.000001", " 12.5 ", "7", ".5", "3.", "9007199254.740991"].map(microOf).map(String),
+    ["1", "12500000", "7000000", "500000", "Error: Write an amount in credits, such as 10 or 0.25.", "9007199254740991"]);
+  for (const none of ["", ".", "ten", "-1", "1e3", "1,5", "0", "0.0", "1.0000001", "9007199254.740992"]) {
+    assert.ok(microOf(none) instanceof Error, none);
+  }
+});
+
+test("capacities are in the words of people", () => {
+  assert.equal(rangeWords("cycles", 2 ** 29, 759_250_124), "0.5 to 0.8 thousand million fuel/s");
+  assert.equal(rangeWords("cycles", 1 << 20, 1_482_910), "1 to 1.5 million fuel/s");
+  assert.equal(rangeWords("files", 2 ** 29, 759_250_124), "512 to 724 MiB");
+  assert.equal(capacityWords("checkpoints", 3 * 2 ** 40), "3 TiB");
+});
+
+test("a balance is drawn as steps in time, and by its order when all is of one moment", () => {
+  const at = (ms) => new Date(ms).toISOString();
+  const line = (ms, balance) => ({ at: at(ms), balance });
+  assert.deepEqual(steps([line(0, 5), line(500, 10), line(1000, 0)]), { path: "M0 70H300V4H600V136", top: 10 });
+  assert.equal(steps([line(7, 1), line(7, 1), line(7, 1)]).path, "M0 4H300V4H600V4");
+  assert.equal(steps([line(0, 0), line(1, 0)]).path, "M0 136H600V136", "nothing at all is a line at the bottom");
 });

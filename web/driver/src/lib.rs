@@ -7,11 +7,13 @@
 //! - [`storage`]: blobs in memory, bounded.
 //! - [`address`]: where the gateway of a page can be reached, and when to try again.
 //! - [`join`]: the way there, and back.
+//! - [`policy`]: what the donor shares, when and how much.
 //! - [`slot`]: what the node's Worker and a slot's Worker say to each other.
 //! - [`status`]: what the page is told, and how often.
 
 pub mod address;
 pub mod join;
+pub mod policy;
 pub mod pool;
 pub mod slot;
 pub mod status;

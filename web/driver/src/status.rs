@@ -63,8 +63,20 @@ pub fn to_json(state: State, detail: &str, node: NodeId, work: &WorkView) -> Str
     out
 }
 
+/// A JSON list.
+pub(crate) fn list<T>(items: &[T], mut each: impl FnMut(&mut String, &T)) -> String {
+    let mut out = String::from("[");
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        each(&mut out, item);
+    }
+    out + "]"
+}
+
 /// Appends a JSON string.
-fn text(out: &mut String, text: &str) {
+pub(crate) fn text(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         match c {

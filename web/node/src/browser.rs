@@ -21,6 +21,9 @@ extern "C" {
     #[wasm_bindgen(catch, js_name = postMessage)]
     fn post_message(message: &JsValue) -> Result<(), JsValue>;
 
+    #[wasm_bindgen(js_namespace = navigator, js_name = hardwareConcurrency, thread_local_v2)]
+    static HARDWARE_CONCURRENCY: Option<f64>;
+
     /// For whoever opens the developer tools.
     #[wasm_bindgen(js_namespace = console, js_name = warn)]
     pub(crate) fn warn(words: &str);
@@ -44,6 +47,10 @@ pub(crate) fn wall_clock_ms() -> u64 {
 
 pub(crate) fn random_u32() -> u32 {
     (js_sys::Math::random() * f64::from(u32::MAX)) as u32
+}
+
+pub(crate) fn hardware_concurrency() -> Option<f64> {
+    HARDWARE_CONCURRENCY.with(Option::clone)
 }
 
 /// Fit for keys.

@@ -3,6 +3,7 @@
 use crate::browser;
 use crate::host::WebHost;
 use crate::left::Left;
+use crate::settings;
 use crate::socket::{WebSockets, address_of};
 use crate::workers::{Heard, Workers};
 use futures::channel::mpsc;
@@ -18,6 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use wasm_bindgen_futures::spawn_local;
 use web_driver::join::{Join, Step};
+use web_driver::policy::{Known, Setting, Tab};
 use web_driver::pool::MAX_SLOTS;
 use web_driver::status::{self, State, Throttle};
 use web_driver::storage::{self, Storage};
@@ -44,6 +46,10 @@ const PROGRESS: Duration = Duration::from_secs(1);
 /// What went wrong stands on the page this long, unless something else does.
 const TROUBLE_SHOWN: Duration = Duration::from_secs(30);
 
+/// Between two looks at the clock. Our choice: hours count in minutes, and a tab that rests should
+/// seldom wake.
+const LOOK: Duration = Duration::from_secs(5);
+
 /// Good-byes and last results have this long once nothing is left to hand on. The page waits
 /// 300 ms longer than it said.
 const GOODBYE: Duration = Duration::from_millis(200);
@@ -59,13 +65,15 @@ pub(crate) struct Options {
     pub(crate) slots: u32,
     pub(crate) name: String,
     pub(crate) invite: Option<String>,
+    pub(crate) policy: Vec<(String, Setting)>,
+    pub(crate) known: Known,
 }
 
 /// What reaches the node's task beside links and Workers.
 pub(crate) enum Input {
     Slots(u32),
-    /// Percent of the time that slots may compute.
-    Share(u32),
+    Policy(Vec<(String, Setting)>),
+    Known(Known),
     /// Hand everything on and end, after this time at the latest.
     Stop(Duration),
     /// The gateway's addresses.
@@ -100,7 +108,11 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
     let (workers, heard) = Workers::new();
     // Bounded by who sends: the page by hand, and one question at a time.
     let (inputs, received) = mpsc::unbounded();
+    let Options { slots, policy, known, .. } = options;
+    let tab = Tab::new(policy, known, slots.min(MAX_SLOTS), settings::processors(), UNIT_MEMORY);
     let driver = Driver {
+        tab,
+        looked: None,
         node: Node::new(link.id(), config, browser::random_bytes()?, now),
         host: WebHost::new(link, storage, save, workers),
         join: Join::new(&options.gateway, now),
@@ -116,6 +128,9 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
 }
 
 struct Driver {
+    /// What the donor gives, and when it was last held against the clock.
+    tab: Tab,
+    looked: Option<Time>,
     node: Node,
     host: WebHost,
     join: Join,
@@ -154,10 +169,17 @@ impl Driver {
             select_biased! {
                 input = inputs.next() => match input {
                     Some(Input::Slots(n)) => {
-                        self.drive(NodeInput::Command(Command::SetSlots(n.min(MAX_SLOTS))));
-                        self.throttle.touch();
+                        self.tab.give(n.min(MAX_SLOTS));
+                        self.look();
                     }
-                    Some(Input::Share(percent)) => self.host.set_share(percent),
+                    Some(Input::Policy(set)) => {
+                        self.tab.set(set);
+                        self.look();
+                    }
+                    Some(Input::Known(known)) => {
+                        self.tab.know(known);
+                        self.look();
+                    }
                     Some(Input::Asked(answer)) => {
                         let answer = answer.map(|addresses| canonical(&addresses));
                         let step = self.join.asked(browser::now(), browser::random_u32(), answer);
@@ -191,8 +213,15 @@ impl Driver {
 
     fn deadline(&self) -> Option<Time> {
         let progress = self.host.is_busy().then(|| self.told + PROGRESS);
-        let all =
-            [self.host.deadline(), self.join.deadline(), self.throttle.deadline(), progress, self.leaves];
+        let look = self.looked.map_or(Time::ZERO, |at| at + LOOK);
+        let all = [
+            self.host.deadline(),
+            self.join.deadline(),
+            self.throttle.deadline(),
+            progress,
+            self.leaves,
+            Some(look),
+        ];
         all.into_iter().flatten().min()
     }
 
@@ -204,6 +233,9 @@ impl Driver {
         }
         self.host.wake_pool(now);
         self.feed();
+        if self.looked.is_none_or(|at| at + LOOK <= now) {
+            self.look();
+        }
         let step = self.join.wake(now, browser::random_u32());
         self.step(step);
         if self.host.is_busy() && now >= self.told + PROGRESS {
@@ -315,6 +347,22 @@ impl Driver {
                     self.step(step);
                 }
             }
+        }
+    }
+
+    /// Holds the donor's policy against what is known now, and does what follows.
+    fn look(&mut self) {
+        self.looked = Some(browser::now());
+        let acts = self.tab.act(settings::clock());
+        if let Some(percent) = acts.share {
+            self.host.set_share(percent);
+        }
+        for command in acts.commands {
+            self.drive(NodeInput::Command(command));
+            self.throttle.touch();
+        }
+        if let Some(message) = acts.message {
+            browser::post_json(&message);
         }
     }
 

@@ -8,6 +8,7 @@
 //! - [`driver`]: one task owns the node, everything else talks to it.
 //! - [`host`]: what the node asks for, carried out.
 //! - [`left`]: what outlives the page.
+//! - [`settings`]: what its donor wants, and what the page knows of the computer.
 //! - [`socket`]: WebSockets as a libp2p transport.
 //! - [`workers`]: the slots' Workers.
 //! - [`browser`]: clock, randomness, fetch, messages to the page.
@@ -16,6 +17,7 @@ mod browser;
 mod driver;
 mod host;
 mod left;
+mod settings;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -44,7 +46,8 @@ pub struct WebNode {
 
 #[wasm_bindgen]
 impl WebNode {
-    /// Starts a node that gives `slots` to the swarm of `gateway`, with what `www/left.js` has of it.
+    /// Starts a node that gives `slots` to the swarm of `gateway`, with what `www/left.js` has of it, as
+    /// its donor's `policy` (settings by their names) has it under what is `known` of the computer.
     #[wasm_bindgen(constructor)]
     pub fn new(
         gateway: String,
@@ -52,8 +55,17 @@ impl WebNode {
         name: Option<String>,
         invite: Option<String>,
         left: JsValue,
+        policy: JsValue,
+        known: JsValue,
     ) -> Result<WebNode, JsValue> {
-        let options = Options { gateway, slots, name: name.unwrap_or_default(), invite };
+        let options = Options {
+            gateway,
+            slots,
+            name: name.unwrap_or_default(),
+            invite,
+            policy: settings::settings(&policy),
+            known: settings::known(&known),
+        };
         let inputs = driver::start(options, left::Left::read(&left)).map_err(|e| JsError::new(&e))?;
         Ok(WebNode { inputs })
     }
@@ -64,9 +76,14 @@ impl WebNode {
         drop(self.inputs.unbounded_send(Input::Slots(n)));
     }
 
-    /// Lets tasks compute this many percent of the time from now on.
-    pub fn set_share(&self, percent: u32) {
-        drop(self.inputs.unbounded_send(Input::Share(percent)));
+    /// These settings hold from now on.
+    pub fn set_policy(&self, policy: &JsValue) {
+        drop(self.inputs.unbounded_send(Input::Policy(settings::settings(policy))));
+    }
+
+    /// The page knows this of the computer now.
+    pub fn set_known(&self, known: &JsValue) {
+        drop(self.inputs.unbounded_send(Input::Known(settings::known(known))));
     }
 
     /// Suspends all tasks and hands them on, for so many milliseconds at most; then tells the
@@ -74,4 +91,11 @@ impl WebNode {
     pub fn stop(&self, patience_ms: u32) {
         drop(self.inputs.unbounded_send(Input::Stop(Duration::from_millis(patience_ms.into()))));
     }
+}
+
+/// What of these settings would not count, as a JSON list of `key` and `message`.
+#[wasm_bindgen]
+pub fn faults_of(policy: &JsValue) -> String {
+    let (_, faults) = web_driver::policy::read(settings::settings(policy));
+    web_driver::policy::faults_json(&faults)
 }

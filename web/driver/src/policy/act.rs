@@ -1,0 +1,142 @@
+//! What follows from a policy: slots, or none; shares; terms; and what the page is told.
+
+use super::{Clock, Fault, Known, Setting, faults_json, read};
+use crate::status;
+use node_core::Command;
+use node_core::trust::policy::{Conditions, Decision, Policy, Reason};
+use std::sync::Arc;
+
+/// The policy of one tab.
+pub struct Tab {
+    policy: Arc<Policy>,
+    faults: Vec<Fault>,
+    known: Known,
+    /// Slots, as the slider has them.
+    given: u32,
+    processors: u32,
+    /// Of one unit.
+    memory_bytes: u64,
+    /// What the node was told last, and the page.
+    told: Option<Told>,
+    shown: String,
+}
+
+struct Told {
+    policy: Arc<Policy>,
+    slots: u32,
+    share: u32,
+    lends: bool,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug, Default)]
+pub struct Acts {
+    pub commands: Vec<Command>,
+    /// Percent of the time that slots may compute.
+    pub share: Option<u32>,
+    /// A message for the page, as JSON.
+    pub message: Option<String>,
+}
+
+impl Tab {
+    pub fn new(
+        set: Vec<(String, Setting)>,
+        known: Known,
+        given: u32,
+        processors: u32,
+        memory_bytes: u64,
+    ) -> Tab {
+        let (policy, faults) = read(set);
+        let policy = Arc::new(policy);
+        Tab { policy, faults, known, given, processors, memory_bytes, told: None, shown: String::new() }
+    }
+
+    /// These settings hold from now on, those that are any.
+    pub fn set(&mut self, set: Vec<(String, Setting)>) {
+        let (policy, faults) = read(set);
+        (self.policy, self.faults) = (Arc::new(policy), faults);
+    }
+
+    pub fn give(&mut self, slots: u32) {
+        self.given = slots;
+    }
+
+    pub fn know(&mut self, known: Known) {
+        self.known = known;
+    }
+
+    /// What has to be done now; nothing if nothing changed.
+    pub fn act(&mut self, clock: Clock) -> Acts {
+        let now = self.conditions(clock);
+        let decision = self.policy.decide(&now);
+        let lends = decision.reasons.is_empty();
+        // As natively: more slots than processors are meant, and all processors take none away.
+        let most = if lends && decision.slots < self.processors { decision.slots } else { u32::MAX };
+        let (slots, share, policy) = (self.given.min(most), decision.cpu_pct, self.policy.clone());
+        let mut acts = Acts::default();
+        let was = self.told.as_ref();
+        if was.is_none_or(|was| !Arc::ptr_eq(&was.policy, &policy)) {
+            let (memory_bytes, policy) = (self.memory_bytes, policy.clone());
+            acts.commands.push(Command::Terms { memory_bytes, policy });
+        }
+        if was.is_none_or(|was| was.slots != slots) {
+            acts.commands.push(Command::SetSlots(slots));
+        }
+        acts.share = was.is_none_or(|was| was.share != share).then_some(share);
+        // A node that starts lends.
+        if was.is_none_or(|was| was.lends) != lends {
+            acts.commands.push(Command::Lend(lends));
+        }
+        self.told = Some(Told { policy, slots, share, lends });
+        let message = self.message(&now, &decision);
+        if message != self.shown {
+            self.shown.clone_from(&message);
+            acts.message = Some(message);
+        }
+        acts
+    }
+
+    fn conditions(&self, clock: Clock) -> Conditions {
+        let Known { on_battery, charge_pct, quiet_since_ms } = self.known;
+        Conditions {
+            day: clock.day,
+            minute: clock.minute,
+            processors: self.processors,
+            others_cpu_pct: None,
+            no_input_minutes: quiet_since_ms.map(|since| ((clock.wall_ms - since) / 60_000.0).max(0.0)),
+            on_battery,
+            charge_pct,
+            // Browsers tell of 8 GB at most, and nothing of what is free.
+            memory_bytes: None,
+            disk_bytes: None,
+            disk_free_bytes: None,
+        }
+    }
+
+    fn message(&self, now: &Conditions, decision: &Decision) -> String {
+        let each = |out: &mut String, reason: &Reason| {
+            out.push_str(r#"{"reason":"#);
+            status::text(out, &reason.to_string());
+            out.push_str(r#","until":"#);
+            status::text(out, &reason.until(&self.policy, now));
+            out.push('}');
+        };
+        // Settings that ask for what is not known here.
+        let mut unknown = Vec::new();
+        if now.no_input_minutes.is_none()
+            && (!self.policy.run_if_user_active || self.policy.suspend_if_no_recent_input > 0.0)
+        {
+            unknown.push(
+                "this browser does not say whether somebody uses the computer, so nothing waits for that",
+            );
+        }
+        let wait = decision.wait_s().map_or_else(|| "null".into(), |wait| wait.to_string());
+        format!(
+            r#"{{"type":"policy","works":{},"reasons":{},"wait_s":{wait},"unknown":{},"faults":{}}}"#,
+            decision.reasons.is_empty(),
+            status::list(&decision.reasons, each),
+            status::list(&unknown, |out, words| status::text(out, words)),
+            faults_json(&self.faults),
+        )
+    }
+}

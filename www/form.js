@@ -1,0 +1,90 @@
+// Small forms: a few labelled fields, one button, and what the gateway said beside them.
+
+import { h, setText } from "./dom.js";
+
+/**
+ * A labelled input. `read(input)` gives its value, or an Error in words for whoever typed it.
+ * `{label, element, input, read(), blame(words)}`
+ */
+export function entry({ id, label, unit, hint, list, read = (input) => input.value.trim(), ...attributes }) {
+  const said = [hint && `${id}-hint`, `${id}-fault`].filter(Boolean).join(" ");
+  const input = h("input", { id, type: "text", list, "aria-describedby": said, ...attributes });
+  const fault = h("p", { class: "fault", id: `${id}-fault`, role: "alert" });
+  const check = attributes.type === "checkbox";
+  const name = h("label", { for: id }, label, unit && h("span", { class: "soft" }, ` (${unit})`));
+  const element = h("div", { class: "field" },
+    check ? h("div", { class: "check" }, input, name) : [name, input],
+    hint && h("p", { class: "hint", id: `${id}-hint` }, hint), fault);
+  return {
+    label, element, input,
+    read: () => read(input),
+    blame(words) {
+      setText(fault, words);
+      if (words) input.setAttribute("aria-invalid", "true");
+      else input.removeAttribute("aria-invalid");
+    },
+  };
+}
+
+/**
+ * A form of `entries`: `send(values)` hands them in, by their `key`, and gives the words for when it
+ * went well. What the gateway refuses stands at the field that it names, else above the button.
+ */
+export function form({ label, entries, action, busy, send, more = [] }) {
+  const button = h("button", { type: "submit", class: "button primary" }, action);
+  const fault = h("p", { class: "fault", role: "alert" });
+  const said = h("p", { class: "soft", role: "status" });
+  const fields = Object.entries(entries);
+  const element = h("form", { class: "small-form", novalidate: true, autocomplete: "off", "aria-label": label },
+    fields.map(([, field]) => field.element), more, fault, h("div", { class: "row" }, button, said));
+  let sending = false;
+
+  function blame(key, words) {
+    for (const [of, field] of fields) field.blame(of === key ? words : "");
+    setText(fault, key === null ? words : "");
+    if (key !== null) entries[key].input.focus();
+  }
+
+  element.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (sending) return;
+    setText(said, "");
+    const values = {};
+    for (const [key, field] of fields) {
+      const value = field.read();
+      if (value instanceof Error) return blame(key, value.message);
+      values[key] = value;
+    }
+    blame(null, "");
+    sending = button.disabled = true;
+    setText(said, busy);
+    try {
+      setText(said, await send(values));
+    } catch (error) {
+      setText(said, "");
+      // At the field its name need not be said.
+      if (Object.hasOwn(entries, error.field ?? "")) blame(error.field, (error.detail || error.message).replace(/^`\w+`: /, ""));
+      else blame(null, error.message);
+    }
+    sending = button.disabled = false;
+  });
+  return element;
+}
+
+/** Asks before what cannot be taken back; whether it was meant. */
+export function sure({ title, words, no, yes }) {
+  return new Promise((resolve) => {
+    const dialog = h("dialog", { "aria-labelledby": "sure-title", "aria-describedby": "sure-words" },
+      h("h2", { id: "sure-title" }, title),
+      h("p", { id: "sure-words" }, words),
+      h("form", { method: "dialog", class: "row" },
+        h("button", { class: "button", value: "no", autofocus: true }, no),
+        h("button", { class: "button danger", value: "yes" }, yes)));
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}

@@ -1,0 +1,148 @@
+// Who sells what and for how much, as far as this gateway knows: the markets that it owns, and those
+// that it keeps a copy of.
+
+import * as api from "./api.js";
+import { h, renew, replace, setHidden, setText } from "./dom.js";
+import { count, plural, shortNode, span } from "./format.js";
+import { joining } from "./nodes.js";
+import { empty } from "./progress.js";
+
+const KINDS = { cycles: "Computing", checkpoints: "Space for checkpoints", files: "Space for files" };
+
+const SCHEMES = {
+  processor: "Each range of capacity has a market of its own, spread over the nodes; a second ring leads from one to the next.",
+  single: "Each range of capacity has its place on the ring of nodes, and the node there keeps its market.",
+};
+const RULES = {
+  reverse_vickrey: "The cheapest sells, at the price of the next cheapest; without a next, at what the buyer offers at most. So it pays to ask for what it really costs.",
+  max_min: "The cheapest sells, at its own price and a micro-credit more; the market’s keeper gets more, the lower the highest price that it names.",
+};
+
+export function marketView() {
+  const summary = h("p", { class: "soft", role: "status" });
+  const goods = h("div", { class: "goods" });
+  const none = empty("Nothing is for sale that this gateway knows of",
+    h("p", null, "Nobody may be selling: a node sells idle slots and space at the price of its policy, and tabs give theirs for nothing. A swarm that has just begun needs about a minute until its markets are open. Or others know more: a gateway knows the markets that it keeps, while a job that buys asks them all."),
+    h("p", null, "To sell, start a node with slots and say in its ", h("a", { href: "#/policy" }, "policy"), " what it costs:"), joining());
+  const closed = empty("There are no markets in this swarm",
+    h("p", null, "Its nodes give their time for nothing, and jobs need no credit."),
+    h("p", { class: "row" }, h("a", { class: "button primary", href: "#/submit" }, "Submit a program")));
+  const mine = offersTable("What this gateway sells", false);
+  const idle = h("p", { class: "soft" }, "Nothing now. It sells idle slots and space for files: what is busy, or what its policy does not share, is not for sale. ",
+    h("a", { href: "#/policy" }, "See its policy"));
+  const selling = h("section", { "aria-labelledby": "selling" }, h("h2", { id: "selling" }, "What this gateway sells"), idle, mine.element);
+  const rules = h("dl", { class: "rules" });
+  const how = h("section", { "aria-labelledby": "how" }, h("h2", { id: "how" }, "How it works here"), h("div", { class: "card pad" }, rules));
+  const element = h("div", { class: "page" },
+    h("div", { class: "head" }, h("div", null, h("h1", null, "Market"),
+      h("p", { class: "soft" }, "What can be bought in this swarm, as far as this gateway knows. Costs are in micro-credits (µcr), millionths of a credit.")), summary),
+    none, closed, goods, selling, how);
+  for (const part of [none, closed, selling, how]) part.hidden = true;
+
+  return {
+    title: "Market",
+    element,
+    stream: "/events",
+    onEvent: (name) => name !== "market",
+    async load(signal) {
+      const { scheme, rule, bank, commodities, selling: own } = await api.market(signal);
+      const open = scheme !== null;
+      const sellers = commodities.reduce((sum, { sellers: n }) => sum + n, 0);
+      setText(summary, open ? `${plural(commodities.length, "market")} with ${plural(sellers, "seller")}` : "");
+      setHidden(closed, open);
+      setHidden(none, !open || commodities.length > 0);
+      setHidden(selling, !open);
+      setHidden(how, !open);
+      renew(goods, commodities, ({ kind, least }) => `${kind} ${least}`, commodityPart);
+      setHidden(idle, own.length > 0);
+      mine.show(own);
+      replaceIfNew(rules, [
+        ["Markets", SCHEMES[scheme] ?? scheme ?? ""],
+        ["Price", RULES[rule] ?? rule ?? ""],
+        ["Bank", bank ? `${shortNode(bank)} keeps the books.` : "None is known yet; it is found with the first gateway that this one joins."],
+      ]);
+    },
+  };
+}
+
+function replaceIfNew(list, rows) {
+  const words = JSON.stringify(rows);
+  if (list.dataset.shown === words) return;
+  list.dataset.shown = words;
+  replace(list, rows.map(([title, text]) => h("div", null, h("dt", null, title), h("dd", null, text))));
+}
+
+function commodityPart({ kind, least, most }) {
+  const id = `goods-${kind}-${least}`;
+  const whose = h("p", { class: "soft" });
+  const offers = offersTable(`Cheapest offers: ${KINDS[kind] ?? kind}, ${rangeWords(kind, least, most)}`, true);
+  const more = h("p", { class: "soft small" });
+  return {
+    element: h("section", { "aria-labelledby": id },
+      h("div", null, h("h2", { id }, `${KINDS[kind] ?? kind}, ${rangeWords(kind, least, most)}`), whose), offers.element, more),
+    update({ mine, sellers, cheapest, offers: shown }) {
+      const from = cheapest === null ? "" : ` from ${count(cheapest)} µcr on`;
+      setText(whose, `${plural(sellers, "seller")},${from || " none of them now"}. ${mine ? "This gateway keeps this market." : "Another node keeps this market; here is a copy of it."}`);
+      offers.show(shown, least);
+      const left = sellers - shown.length;
+      setText(more, left > 0 ? `${count(left)} dearer are not shown.` : "");
+      setHidden(more, left <= 0);
+    },
+  };
+}
+
+function offersTable(caption, named) {
+  const body = h("tbody");
+  const table = h("table", { class: "rows offers" },
+    h("caption", { class: "sr-only" }, caption),
+    h("thead", null, h("tr", null, [named ? "Seller" : "What", "Capacity", "Units", "For", "Cost"].map((title, i) => h("th", { scope: "col", class: i ? "right" : null }, title)))),
+    body);
+  const element = h("div", { class: "card" }, table);
+  return {
+    element,
+    show(offers, least) {
+      setHidden(element, offers.length === 0);
+      // Two offers of one seller may be alike in all that is shown.
+      const keyed = offers.map((offer, i) => ({ ...offer, least, key: `${i} ${offer.seller} ${offer.kind}` }));
+      renew(body, keyed, ({ key }) => key, () => offerRow(named));
+    },
+  };
+}
+
+function offerRow(named) {
+  const name = h("span", { class: "name" });
+  const tags = h("span", { class: "soft small" });
+  const [capacity, units, time, cost] = ["Capacity", "Units", "For", "Cost"].map((label) => h("td", { class: "right number", "data-label": label }));
+  return {
+    element: h("tr", null, h("th", { scope: "row" }, name, tags), capacity, units, time, cost),
+    update(offer) {
+      const short = shortNode(offer.seller);
+      setText(name, named ? offer.name || short : KINDS[offer.kind] ?? offer.kind);
+      name.title = named ? offer.seller : "";
+      setText(tags, [named && offer.name ? short : null, offer.engine === "browser" ? "browser tab" : offer.engine, offer.memory_mib ? `${count(offer.memory_mib)} MiB of memory` : null].filter(Boolean).join(" · "));
+      setText(capacity, capacityWords(offer.kind, offer.capacity, offer.least));
+      setText(units, count(offer.units));
+      setText(time, span(offer.minutes * 60));
+      setText(cost, `${count(offer.cost)} µcr for 10⁹ ${offer.kind === "cycles" ? "fuel" : "byte-seconds"}`);
+    },
+  };
+}
+
+/** Units of a kind, the largest first: from how much on, divided by what, called what. */
+const SPEEDS = [[5e8, 1e9, "thousand million fuel/s"], [0, 1e6, "million fuel/s"]];
+const SIZES = [[2 ** 40, 2 ** 40, "TiB"], [2 ** 30, 2 ** 30, "GiB"], [0, 2 ** 20, "MiB"]];
+
+const stepOf = (kind, n) => (kind === "cycles" ? SPEEDS : SIZES).find(([from]) => n >= from);
+const figure = (n) => (n < 99.5 ? String(Math.round(n * 10) / 10) : count(n));
+
+/** `0.7 thousand million fuel/s`, `724 MiB`; in the unit that suits `like`, such as its range's. */
+export function capacityWords(kind, n, like = n) {
+  const [, by, unit] = stepOf(kind, like);
+  return `${figure(n / by)} ${unit}`;
+}
+
+/** The same of a range: `0.5 to 0.8 thousand million fuel/s`; both ends in the unit of the lower. */
+export function rangeWords(kind, least, most) {
+  const [, by, unit] = stepOf(kind, least);
+  return `${figure(least / by)} to ${figure(most / by)} ${unit}`;
+}
