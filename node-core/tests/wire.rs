@@ -385,20 +385,16 @@ fn ledger_examples() -> Vec<Message> {
         ToBank::Stand,
         ToBank::Orders(signed),
         ToBank::Holdings { after: Some(sale) },
-        ToBank::Statement { from: 20, limit: 21 },
+        ToBank::Statement { number: 19, from: 20, limit: 21 },
     ];
     let to_client = [
         ToClient::Stands { next: 22 },
         ToClient::Outcomes(outcomes),
         ToClient::Holdings(vec![Holding { sale, payer: node, amount: Micro(23) }]),
-        ToClient::Statement(Page {
-            of: node,
-            balance: Micro(24),
-            held: Micro(25),
-            first: 26,
-            all: 27,
-            lines,
-        }),
+        ToClient::Statement {
+            number: 19,
+            page: Page { of: node, balance: Micro(24), held: Micro(25), first: 26, all: 27, lines },
+        },
     ];
     let all = to_bank.map(M::ToBank).into_iter().chain(to_client.map(M::ToClient));
     all.map(Message::Ledger).collect()

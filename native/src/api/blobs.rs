@@ -1,7 +1,8 @@
 //! Blobs: programs, inputs and outputs, named by their hash.
 
 use super::ApiState;
-use super::extract::{Path, Pieces};
+use super::extract::Path;
+use super::intake::take_in;
 use super::model::Blob;
 use super::problem::Problem;
 use axum::Json;
@@ -9,15 +10,9 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use node_core::ids::BlobId;
 use node_core::work::spec::{BlobRef, Data};
-use tokio::sync::mpsc;
 use tokio_util::io::ReaderStream;
-
-/// Pieces on their way from the connection to the disk. Our choice: some hundred kilobytes,
-/// so that neither waits for the other at every piece.
-const PIECES_AHEAD: usize = 8;
 
 /// Store a blob.
 ///
@@ -34,39 +29,13 @@ const PIECES_AHEAD: usize = 8;
     )
 )]
 pub(super) async fn upload(State(state): State<ApiState>, request: Request) -> Result<Response, Problem> {
-    let (parts, body) = request.into_parts();
-    let mut pieces = Pieces::new(&parts.headers, body, "the blob", state.max_upload)?;
-    let (sender, mut receiver) = mpsc::channel::<Option<Bytes>>(PIECES_AHEAD);
     let storage = state.node.storage().clone();
-    // The channel ends with `None` when the blob is whole; without it, the upload is dropped
-    // and leaves nothing behind.
-    let disk = tokio::task::spawn_blocking(move || {
+    let stored = take_in(request, "the blob", state.max_upload, move |mut intake| {
         let mut upload = storage.upload()?;
-        loop {
-            match receiver.blocking_recv() {
-                Some(Some(bytes)) => upload.write(&bytes)?,
-                Some(None) => return upload.finish().map(Some),
-                None => return Ok(None),
-            }
-        }
+        // One that broke off is dropped, and leaves nothing behind.
+        if intake.pour(|bytes| upload.write(bytes))? { upload.finish().map(Some) } else { Ok(None) }
     });
-    loop {
-        let piece = pieces.next().await?;
-        let last = piece.is_none();
-        // It fails when the disk did, which then says why.
-        if sender.send(piece).await.is_err() || last {
-            break;
-        }
-    }
-    drop(sender);
-    let blob = match disk.await {
-        Ok(Ok(Some(blob))) => blob,
-        Ok(Err(error)) => {
-            let detail = format!("the blob could not be stored: {error}");
-            return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, detail));
-        }
-        Ok(Ok(None)) | Err(_) => return Err(Problem::storage("an upload ended before its time")),
-    };
+    let blob = stored.await?;
     state.node.blob_stored(blob);
     let place = [(header::LOCATION, format!("/api/v1/blobs/{}", blob.id))];
     Ok((StatusCode::CREATED, place, Json(Blob::from(blob))).into_response())

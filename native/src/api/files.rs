@@ -1,11 +1,13 @@
 //! Files: kept by other nodes, found by their content id or by a published name.
 
 use super::ApiState;
-use super::extract::{Path, Pieces, Query, json};
+use super::extract::{Path, Query, json};
+use super::intake::{PIECES_AHEAD, take_in};
 use super::model::{Blob, Names, text};
 use super::problem::Problem;
+use crate::driver::number;
 use crate::files::cut::Cutter;
-use crate::files::read::{Incoming, NoFile, Opened, answer, number, open};
+use crate::files::read::{Incoming, NoFile, Opened, PATIENCE, open};
 use crate::files::seal::Seal;
 use axum::Json;
 use axum::body::Body;
@@ -23,9 +25,6 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use utoipa::ToSchema;
-
-/// Pieces on their way between the connection and the disk, as with blobs.
-const PIECES_AHEAD: usize = 8;
 
 /// What is given to a connection at a time.
 const PIECE: usize = 64 << 10;
@@ -222,17 +221,14 @@ pub(super) async fn put(
         true => Some(seal(&state)?.encryptor(&recipients).map_err(Problem::bad_request)?),
         false => None,
     };
-    let (parts, body) = request.into_parts();
-    let mut pieces = Pieces::new(&parts.headers, body, "the file", CHUNKS as u64 * CHUNK)?;
-    let (sender, receiver) = mpsc::channel::<Option<Bytes>>(PIECES_AHEAD);
     let (storage, name) = (state.node.storage().clone(), wishes.name);
-    let disk = tokio::task::spawn_blocking(move || {
+    let cut = take_in(request, "the file", CHUNKS as u64 * CHUNK, move |mut intake| {
         let mut cutter = Cutter::new(storage);
         let whole = match encryptor {
-            None => pour(receiver, &mut cutter)?,
+            None => intake.pour(|bytes| cutter.write_all(bytes)).map_err(|e| e.to_string())?,
             Some(encryptor) => {
                 let mut sealing = encryptor.wrap_output(&mut cutter).map_err(|e| e.to_string())?;
-                let whole = pour(receiver, &mut sealing)?;
+                let whole = intake.pour(|bytes| sealing.write_all(bytes)).map_err(|e| e.to_string())?;
                 sealing.finish().map_err(|e| e.to_string())?;
                 whole
             }
@@ -240,28 +236,12 @@ pub(super) async fn put(
         // One that broke off is dropped.
         if whole { cutter.finish(sealed, name).map(Some) } else { Ok(None) }
     });
-    loop {
-        let piece = pieces.next().await?;
-        let last = piece.is_none();
-        // It fails when the disk did, which then says why.
-        if sender.send(piece).await.is_err() || last {
-            break;
-        }
-    }
-    drop(sender);
-    let cut = match disk.await {
-        Ok(Ok(Some(cut))) => cut,
-        Ok(Err(why)) => {
-            let detail = format!("the file could not be stored: {why}");
-            return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, detail));
-        }
-        Ok(Ok(None)) | Err(_) => return Err(Problem::storage("a file ended before its time")),
-    };
-    let (number, id, mut events) = (number(), cut.id, state.node.events());
+    let cut = cut.await?;
+    let (number, id) = (number(), cut.id);
     state.node.command(Command::BlobsStored(cut.blobs()));
     let (manifest, shared) = (Box::new(cut.manifest), cut.shared);
-    state.node.command(Command::PutFile { number, id, manifest, copies, shared });
-    let refused = answer(&mut events, |event| match event {
+    let command = Command::PutFile { number, id, manifest, copies, shared };
+    let refused = ask(&state, command, |event| match event {
         NodeEvent::FilePut { number: of, refused } if of == number => Some(refused),
         _ => None,
     });
@@ -270,17 +250,6 @@ pub(super) async fn put(
     }
     let place = [(header::LOCATION, format!("/api/v1/files/{}", id.id))];
     Ok((StatusCode::CREATED, place, Json(one(&state, id.id).await?)).into_response())
-}
-
-/// Writes what comes; whether it came to its end.
-fn pour(mut from: mpsc::Receiver<Option<Bytes>>, into: &mut impl Write) -> Result<bool, String> {
-    loop {
-        match from.blocking_recv() {
-            Some(Some(bytes)) => into.write_all(&bytes).map_err(|e| e.to_string())?,
-            Some(None) => return Ok(true),
-            None => return Ok(false),
-        }
-    }
 }
 
 /// List files.
@@ -417,9 +386,8 @@ pub(super) async fn remove(
 ) -> Result<Json<File>, Problem> {
     let id = own(&id)?;
     let file = one(&state, id).await?;
-    let (number, mut events) = (number(), state.node.events());
-    state.node.command(Command::DropFile { number, file: id });
-    let known = answer(&mut events, |event| match event {
+    let number = number();
+    let known = ask(&state, Command::DropFile { number, file: id }, |event| match event {
         NodeEvent::FileDropped { number: of, known } if of == number => Some(known),
         _ => None,
     });
@@ -447,9 +415,8 @@ pub(super) async fn publish(
     let file = own(&id)?;
     let NewName { name } = json(request, MAX_JSON).await?;
     one(&state, file).await?;
-    let (number, mut events) = (number(), state.node.events());
-    state.node.command(Command::NameFile { number, file, name: name.clone() });
-    let refused = answer(&mut events, |event| match event {
+    let number = number();
+    let refused = ask(&state, Command::NameFile { number, file, name: name.clone() }, |event| match event {
         NodeEvent::FileNamed { number: of, refused } if of == number => Some(refused),
         _ => None,
     });
@@ -457,6 +424,14 @@ pub(super) async fn publish(
         None => Ok(Json(one(&state, file).await?)),
         Some(why) => Err(Problem::new(StatusCode::CONFLICT, format!("{name:?} is not published: {why}"))),
     }
+}
+
+async fn ask<T>(
+    state: &ApiState,
+    command: Command,
+    pick: impl Fn(NodeEvent) -> Option<T>,
+) -> Result<T, Problem> {
+    Ok(state.node.ask(command, PATIENCE, pick).await.map_err(NoFile::from)?)
 }
 
 fn own(id: &str) -> Result<BlobId, Problem> {

@@ -18,6 +18,7 @@ mod find;
 #[cfg(test)]
 mod fixture;
 mod guard;
+mod intake;
 mod jobs;
 mod market;
 mod metrics;

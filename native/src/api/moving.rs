@@ -6,13 +6,13 @@ use super::find::{find_job, find_node};
 use super::jobs::{check_ready, no_job};
 use super::model::Unit;
 use super::problem::Problem;
+use crate::driver::Unanswered;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use node_core::{Command, JobId, NodeEvent, UnitId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use tokio::sync::broadcast::error::RecvError;
 use utoipa::ToSchema;
 
 /// Bytes of a request's JSON. Our choice: an id and some spaces.
@@ -57,33 +57,25 @@ pub(super) async fn migrate(
         Some(text) => Some(find_node(&state, text).await?),
         None => None,
     };
-    let mut events = state.node.events();
-    state.node.command(Command::Migrate { unit, to });
-    let moved = async {
-        loop {
-            match events.recv().await {
-                Ok(NodeEvent::Migrated { unit: moved, standstill, .. }) if moved == unit => {
-                    return Ok(standstill);
-                }
-                Ok(NodeEvent::MigrationFailed { unit: stayed, why }) if stayed == unit => return Err(why),
-                Ok(_) | Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return Err("the gateway stopped meanwhile".into()),
-            }
-        }
-    };
-    match tokio::time::timeout(PATIENCE, moved).await {
+    let moved = state.node.ask(Command::Migrate { unit, to }, PATIENCE, |event| match event {
+        NodeEvent::Migrated { unit: moved, standstill, .. } if moved == unit => Some(Ok(standstill)),
+        NodeEvent::MigrationFailed { unit: stayed, why } if stayed == unit => Some(Err(why)),
+        _ => None,
+    });
+    match moved.await {
         Ok(Ok(standstill)) => {
             let Json(unit) = read(&state, unit).await?;
             Ok(Json(Moved { unit, standstill_ms: standstill.as_secs_f64() * 1e3 }))
         }
         Ok(Err(why)) => Err(Problem::new(StatusCode::CONFLICT, why)),
-        Err(_) => {
+        Err(Unanswered::Late) => {
             let detail = format!(
                 "unit {unit} is still on its way after {} s; look at it again later",
                 PATIENCE.as_secs()
             );
             Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, detail))
         }
+        Err(Unanswered::Stopped(stopped)) => Err(stopped.into()),
     }
 }
 

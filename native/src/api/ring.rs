@@ -4,15 +4,15 @@ use super::ApiState;
 use super::extract::Query;
 use super::model::{Names, text};
 use super::problem::Problem;
+use crate::driver::{Unanswered, number};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use node_core::overlay::ring::{MemberView, Peer, Point};
 use node_core::{Command, Node, NodeEvent, NodeId};
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt::Display;
 use std::time::Duration;
-use tokio::sync::broadcast::error::RecvError;
 use utoipa::ToSchema;
 
 /// Longer than a lookup's own deadline.
@@ -93,32 +93,26 @@ pub(super) async fn owner(
     State(state): State<ApiState>,
     Query(Asked { name }): Query<Asked>,
 ) -> Result<Json<Owner>, Problem> {
-    static NUMBERS: AtomicU64 = AtomicU64::new(1);
     if name.len() > MAX_NAME {
         return Err(Problem::bad_request(format!(
             "the name has {} bytes; {MAX_NAME} are allowed",
             name.len()
         )));
     }
-    let (number, key) = (NUMBERS.fetch_add(1, Ordering::Relaxed), Point::of_name(name.as_bytes()));
-    let mut events = state.node.events();
-    state.node.command(Command::Locate { number, key });
-    let located = async {
-        loop {
-            match events.recv().await {
-                Ok(NodeEvent::Located { number: of, found }) if of == number => {
-                    return found.map_err(|why| why.to_string());
-                }
-                Ok(_) | Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return Err("the gateway stopped meanwhile".into()),
-            }
-        }
-    };
-    let late = || Err("there was no answer in time; try again".to_owned());
-    let found = tokio::time::timeout(PATIENCE, located).await.unwrap_or_else(|_| late());
-    let found = found.map_err(|why| {
+    let (number, key) = (number(), Point::of_name(name.as_bytes()));
+    let found = state.node.ask(Command::Locate { number, key }, PATIENCE, |event| match event {
+        NodeEvent::Located { number: of, found } if of == number => Some(found),
+        _ => None,
+    });
+    let missing = |why: &dyn Display| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("the owner of `{name}` is not found: {why}"))
-    })?;
+    };
+    let found = match found.await {
+        Ok(Ok(found)) => found,
+        Ok(Err(why)) => return Err(missing(&why)),
+        Err(Unanswered::Late) => return Err(missing(&"there was no answer in time; try again")),
+        Err(Unanswered::Stopped(stopped)) => return Err(stopped.into()),
+    };
     let names = state.node.read(|node, _| Names::of(node)).await?;
     Ok(Json(Owner {
         key: hex(key),

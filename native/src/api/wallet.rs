@@ -5,6 +5,7 @@ use super::extract::{Limit, Query, json};
 use super::model::text;
 use super::problem::Problem;
 use super::time::rfc3339;
+use crate::driver::{Unanswered, number};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -13,9 +14,7 @@ use node_core::ledger::{Line, Order, Page, Why};
 use node_core::market::money::Micro;
 use node_core::{Command, NodeEvent, NodeId};
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::broadcast::error::RecvError;
 use utoipa::ToSchema;
 
 /// For an answer of the bank. Our choice: one that restarts meanwhile is waited for.
@@ -144,10 +143,11 @@ pub(super) async fn get(
             format!("this gateway sees its own account only; the bank is {bank}, and its gateway sees all");
         return Err(Problem::field("node", why));
     }
+    let number = number();
     // Beyond all lines the newest are given.
-    let command = Command::Statement { of, from: from.unwrap_or(u64::MAX), limit };
-    let page = answer(&state, command, move |event| match event {
-        NodeEvent::Statement(page) if page.of == of => Some(page),
+    let command = Command::Statement { number, of, from: from.unwrap_or(u64::MAX), limit };
+    let page = answer(&state, command, |event| match event {
+        NodeEvent::Statement { number: to, page } if to == number => Some(page),
         _ => None,
     });
     Ok(Json(Wallet::of(page.await?, bank, pending, sum)))
@@ -169,11 +169,9 @@ pub(super) async fn invite(
     request: Request,
 ) -> Result<(StatusCode, Json<Invite>), Problem> {
     let NewInvite { amount } = json(request, 1 << 10).await?;
-    // One after the other: the bank's answer does not say which it is for.
-    static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-    let _one = ONE.lock().await;
-    let made = answer(&state, Command::Invite { amount: Micro(amount) }, |event| match event {
-        NodeEvent::Invited(made) => Some(made),
+    let number = number();
+    let made = answer(&state, Command::Invite { number, amount: Micro(amount) }, |event| match event {
+        NodeEvent::Invited { number: to, made } if to == number => Some(made),
         _ => None,
     });
     let code = made.await?.map_err(|why| Problem::field("amount", why))?;
@@ -226,10 +224,9 @@ async fn now(state: ApiState) -> Result<Json<Wallet>, Problem> {
 }
 
 async fn order(state: &ApiState, field: &str, order: Order) -> Result<(), Problem> {
-    static NUMBERS: AtomicU64 = AtomicU64::new(1);
     let bank = state.node.read(|node, _| node.bank()).await?;
     bank.ok_or_else(no_bank)?;
-    let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+    let number = number();
     let outcome = answer(state, Command::Order { number, order }, move |event| match event {
         NodeEvent::Ordered { number: of, outcome } if of == number => Some(outcome),
         _ => None,
@@ -237,32 +234,19 @@ async fn order(state: &ApiState, field: &str, order: Order) -> Result<(), Proble
     outcome.await?.map_err(|refusal| Problem::field(field, refusal))
 }
 
-/// What the node says to a command.
+/// What the bank says to a command.
 async fn answer<T>(
     state: &ApiState,
     command: Command,
     of: impl Fn(NodeEvent) -> Option<T>,
 ) -> Result<T, Problem> {
-    let mut events = state.node.events();
-    state.node.command(command);
-    let said = async {
-        loop {
-            match events.recv().await {
-                Ok(event) => {
-                    if let Some(said) = of(event) {
-                        return Ok(said);
-                    }
-                }
-                Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return Err("the gateway stopped meanwhile"),
-            }
-        }
-    };
-    let late = "the bank does not answer; work goes on, and what was ordered is done when it is back";
-    tokio::time::timeout(PATIENCE, said)
-        .await
-        .unwrap_or(Err(late))
-        .map_err(|why| Problem::new(StatusCode::SERVICE_UNAVAILABLE, why))
+    state.node.ask(command, PATIENCE, of).await.map_err(|e| match e {
+        Unanswered::Late => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the bank does not answer; work goes on, and what was ordered is done when it is back",
+        ),
+        Unanswered::Stopped(stopped) => stopped.into(),
+    })
 }
 
 fn no_bank() -> Problem {

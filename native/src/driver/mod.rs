@@ -17,7 +17,9 @@ use node_core::trust::policy::Policy;
 use node_core::work::spec::{BlobRef, JobSpec};
 use node_core::{Command, Config, EngineReply, Node, NodeEvent, NodeId, StorageReply, Time};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 /// Events that a slow listener may be behind before it skips some.
@@ -119,6 +121,21 @@ pub(crate) enum SubmitError {
     Stopped(#[from] Stopped),
 }
 
+/// Why nothing came back to a command.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unanswered {
+    #[error("there was no answer in time")]
+    Late,
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// A name for what is asked of the node, used once.
+pub(crate) fn number() -> u64 {
+    static NUMBERS: AtomicU64 = AtomicU64::new(1);
+    NUMBERS.fetch_add(1, Ordering::Relaxed)
+}
+
 impl NodeHandle {
     pub(crate) fn id(&self) -> NodeId {
         self.id
@@ -164,6 +181,32 @@ impl NodeHandle {
     pub(crate) fn command(&self, command: Command) {
         // A node that has stopped needs no commands.
         drop(self.sender.send(Item::Command(command)));
+    }
+
+    /// Gives a command and waits for the event that answers it.
+    pub(crate) async fn ask<T>(
+        &self,
+        command: Command,
+        patience: Duration,
+        pick: impl Fn(NodeEvent) -> Option<T>,
+    ) -> Result<T, Unanswered> {
+        let mut events = self.events();
+        self.command(command);
+        let answered = async {
+            loop {
+                match events.recv().await {
+                    Ok(event) => {
+                        if let Some(answer) = pick(event) {
+                            return Ok(answer);
+                        }
+                    }
+                    // What was skipped may have been the answer: then it is late.
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return Err(Stopped.into()),
+                }
+            }
+        };
+        tokio::time::timeout(patience, answered).await.unwrap_or(Err(Unanswered::Late))
     }
 
     /// Tells the node of a blob that was put into its storage beside it.

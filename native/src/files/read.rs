@@ -1,6 +1,6 @@
 //! A file on its way out: found on the ring, brought chunk by chunk from whoever keeps it.
 
-use crate::driver::{NodeHandle, Stopped};
+use crate::driver::{NodeHandle, Stopped, Unanswered, number};
 use bytes::Bytes;
 use node_core::files::{Manifest, Whereabouts};
 use node_core::overlay::contact::Contact;
@@ -8,20 +8,11 @@ use node_core::records::{Key, Refused};
 use node_core::work::spec::BlobRef;
 use node_core::{BlobId, Command, NodeEvent};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 /// Longer than a question on the ring takes, and than a chunk takes on a slow line.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Names what is asked of the node.
-pub(crate) fn number() -> u64 {
-    static NUMBERS: AtomicU64 = AtomicU64::new(1);
-    NUMBERS.fetch_add(1, Ordering::Relaxed)
-}
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Why a file cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +27,15 @@ pub(crate) enum NoFile {
     Stopped(#[from] Stopped),
 }
 
+impl From<Unanswered> for NoFile {
+    fn from(e: Unanswered) -> NoFile {
+        match e {
+            Unanswered::Late => NoFile::Unavailable("there was no answer in time; try again".into()),
+            Unanswered::Stopped(stopped) => NoFile::Stopped(stopped),
+        }
+    }
+}
+
 /// A file that was found, with its manifest.
 pub(crate) struct Opened {
     pub(crate) id: BlobRef,
@@ -44,32 +44,9 @@ pub(crate) struct Opened {
     at: Vec<Contact>,
 }
 
-/// Waits for what a command brings about.
-pub(crate) async fn answer<T>(
-    events: &mut Receiver<NodeEvent>,
-    pick: impl Fn(NodeEvent) -> Option<T>,
-) -> Result<T, NoFile> {
-    let wait = async {
-        loop {
-            match events.recv().await {
-                Ok(event) => {
-                    if let Some(answer) = pick(event) {
-                        return Ok(answer);
-                    }
-                }
-                Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return Err(NoFile::Stopped(Stopped)),
-            }
-        }
-    };
-    let late = || Err(NoFile::Unavailable("there was no answer in time; try again".into()));
-    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| late())
-}
-
 async fn published(node: &NodeHandle, key: Key, shown: &str) -> Result<Whereabouts, NoFile> {
-    let (number, mut events) = (number(), node.events());
-    node.command(Command::ReadRecord { number, key });
-    let found = answer(&mut events, |event| match event {
+    let number = number();
+    let found = node.ask(Command::ReadRecord { number, key }, PATIENCE, |event| match event {
         NodeEvent::RecordRead { number: of, found } if of == number => Some(found),
         _ => None,
     });
@@ -107,16 +84,16 @@ pub(crate) async fn open(node: &NodeHandle, which: &str) -> Result<Opened, NoFil
 
 /// A blob's bytes, from here or from those.
 async fn bring(node: &NodeHandle, blob: BlobRef, at: &[Contact]) -> Result<Bytes, NoFile> {
-    let (number, mut events) = (number(), node.events());
-    node.command(Command::Bring { number, blobs: vec![blob], from: at.to_vec() });
-    let brought = answer(&mut events, |event| match event {
+    let number = number();
+    let command = Command::Bring { number, blobs: vec![blob], from: at.to_vec() };
+    let brought = node.ask(command, PATIENCE, |event| match event {
         NodeEvent::Brought { number: of, result } if of == number => Some(result),
         _ => None,
     });
     let brought = match brought.await {
         Ok(Ok(())) => read(node, blob).await,
         Ok(Err(why)) => Err(NoFile::Unavailable(why)),
-        Err(e) => Err(e),
+        Err(e) => Err(e.into()),
     };
     node.command(Command::LetGo { number });
     brought

@@ -57,8 +57,15 @@ struct Answer {
 enum What {
     Say(ToClient),
     /// Its lines are read first.
-    Statement(Page, u32),
-    Invited([u8; 16]),
+    Statement {
+        number: u64,
+        page: Page,
+        limit: u32,
+    },
+    Invited {
+        number: u64,
+        code: [u8; 16],
+    },
 }
 
 #[derive(Debug)]
@@ -71,6 +78,7 @@ struct Committing {
 #[derive(Debug)]
 struct Reading {
     to: NodeId,
+    number: u64,
     page: Page,
 }
 
@@ -93,12 +101,15 @@ pub enum Command {
         ticket: u64,
         entries: Result<Vec<(Vec<u8>, Bytes)>, String>,
     },
-    /// The operator's: new credit for whoever shows a code first. Answered by [`Event::Invited`].
+    /// The operator's: new credit for whoever shows a code first. Answered by [`Event::Invited`]
+    /// with the same number.
     Invite {
+        number: u64,
         amount: Micro,
     },
     /// The operator's: lines of anybody's statement, to this node's own purse.
     Statement {
+        number: u64,
         of: NodeId,
         from: u64,
         limit: u32,
@@ -121,7 +132,10 @@ pub enum Event {
         limit: u32,
     },
     /// The code is durable; or why there is none.
-    Invited(Result<[u8; 16], String>),
+    Invited {
+        number: u64,
+        made: Result<[u8; 16], String>,
+    },
     Fault {
         peer: NodeId,
         fault: String,
@@ -141,10 +155,10 @@ impl Protocol for Bank {
             Input::Command(Command::Restore(entries)) => self.restore(&entries, cx),
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
             Input::Command(Command::Read { ticket, entries }) => self.read(ticket, entries, cx),
-            Input::Command(Command::Invite { amount }) => self.invite(amount, cx),
-            Input::Command(Command::Statement { of, from, limit }) => {
+            Input::Command(Command::Invite { number, amount }) => self.invite(number, amount, cx),
+            Input::Command(Command::Statement { number, of, from, limit }) => {
                 if self.ready && self.waiting.len() < WAITING {
-                    self.statement(cx.me, of, from, limit);
+                    self.statement(cx.me, number, of, from, limit);
                     self.commit(cx);
                 }
             }
@@ -226,8 +240,8 @@ impl Bank {
             ToBank::Holdings { after } => {
                 What::Say(ToClient::Holdings(self.books.holdings(from, after, HOLDINGS)))
             }
-            ToBank::Statement { from: first, limit } => {
-                self.statement(from, from, first, limit);
+            ToBank::Statement { number, from: first, limit } => {
+                self.statement(from, number, from, first, limit);
                 return self.commit(cx);
             }
         };
@@ -235,9 +249,9 @@ impl Bank {
         self.commit(cx);
     }
 
-    fn statement(&mut self, to: NodeId, of: NodeId, first: u64, limit: u32) {
+    fn statement(&mut self, to: NodeId, number: u64, of: NodeId, first: u64, limit: u32) {
         let limit = limit.min(LINES);
-        let what = What::Statement(self.books.page(of, first, limit), limit);
+        let what = What::Statement { number, page: self.books.page(of, first, limit), limit };
         self.waiting.push(Answer { to, what });
     }
 
@@ -246,9 +260,10 @@ impl Bank {
         body.orders.iter().map(carry_out).collect()
     }
 
-    fn invite(&mut self, amount: Micro, cx: &mut Cx<'_, Self>) {
+    fn invite(&mut self, number: u64, amount: Micro, cx: &mut Cx<'_, Self>) {
         if !self.ready {
-            return cx.emit(Event::Invited(Err("the bank has not read its books yet; try again".into())));
+            let made = Err("the bank has not read its books yet; try again".into());
+            return cx.emit(Event::Invited { number, made });
         }
         let mut code = [0; 16];
         for word in code.chunks_exact_mut(8) {
@@ -256,10 +271,10 @@ impl Bank {
         }
         match self.books.invite(&code, amount) {
             Ok(()) => {
-                self.waiting.push(Answer { to: cx.me, what: What::Invited(code) });
+                self.waiting.push(Answer { to: cx.me, what: What::Invited { number, code } });
                 self.commit(cx);
             }
-            Err(refusal) => cx.emit(Event::Invited(Err(refusal.to_string()))),
+            Err(refusal) => cx.emit(Event::Invited { number, made: Err(refusal.to_string()) }),
         }
     }
 
@@ -306,23 +321,23 @@ impl Bank {
         let Answer { to, what } = answer;
         match what {
             What::Say(message) => cx.send(to, Message::ToClient(message)),
-            What::Invited(code) => cx.emit(Event::Invited(Ok(code))),
-            What::Statement(page, limit) if limit == 0 || page.first >= page.all => {
-                cx.send(to, Message::ToClient(ToClient::Statement(page)));
+            What::Invited { number, code } => cx.emit(Event::Invited { number, made: Ok(code) }),
+            What::Statement { number, page, limit } if limit == 0 || page.first >= page.all => {
+                cx.send(to, Message::ToClient(ToClient::Statement { number, page }));
             }
-            What::Statement(page, limit) => {
+            What::Statement { number, page, limit } => {
                 if self.reading.len() < READING {
                     let ticket = self.ticket();
                     let after = super::books::before_line(page.of, page.first);
                     cx.emit(Event::Read { ticket, after, limit });
-                    self.reading.insert(ticket, Reading { to, page });
+                    self.reading.insert(ticket, Reading { to, number, page });
                 }
             }
         }
     }
 
     fn read(&mut self, ticket: u64, entries: Result<Vec<(Vec<u8>, Bytes)>, String>, cx: &mut Cx<'_, Self>) {
-        let Some(Reading { to, mut page }) = self.reading.remove(&ticket) else { return };
+        let Some(Reading { to, number, mut page }) = self.reading.remove(&ticket) else { return };
         match entries {
             Ok(entries) => {
                 let of = page.of;
@@ -332,7 +347,7 @@ impl Bank {
                 page.first = lines.first().map_or(page.first, |(number, _)| *number);
                 let lines = lines.into_iter().take_while(|(number, _)| *number < page.all);
                 page.lines = lines.map(|(_, line)| line).collect();
-                cx.send(to, Message::ToClient(ToClient::Statement(page)));
+                cx.send(to, Message::ToClient(ToClient::Statement { number, page }));
             }
             Err(error) => cx.emit(Event::Trouble(format!("a statement could not be read: {error}"))),
         }

@@ -65,7 +65,7 @@ pub enum Command {
     /// `id` comes back with the answer.
     Order { id: u64, order: Order },
     /// Answered by [`Event::Statement`] if the bank is there; not repeated.
-    Statement { from: u64, limit: u32 },
+    Statement { number: u64, from: u64, limit: u32 },
 }
 
 #[derive(Clone, Debug)]
@@ -82,7 +82,10 @@ pub enum Event {
     Full {
         id: u64,
     },
-    Statement(Page),
+    Statement {
+        number: u64,
+        page: Page,
+    },
 }
 
 impl Protocol for Client {
@@ -107,8 +110,8 @@ impl Protocol for Client {
                 }
             }
             Input::Command(Command::Order { id, order }) => self.order(id, order, cx),
-            Input::Command(Command::Statement { from, limit }) => {
-                self.to_bank(ToBank::Statement { from, limit }, cx);
+            Input::Command(Command::Statement { number, from, limit }) => {
+                self.to_bank(ToBank::Statement { number, from, limit }, cx);
             }
             Input::Timer(Timer::Gather) => self.send_new(cx),
             Input::Timer(Timer::Retry) => self.again(cx),
@@ -222,7 +225,7 @@ impl Client {
                 outcomes.into_iter().for_each(|(number, outcome)| self.outcome(number, outcome, cx));
                 self.send_new(cx);
             }
-            (ToClient::Statement(page), _) => cx.emit(Event::Statement(page)),
+            (ToClient::Statement { number, page }, _) => cx.emit(Event::Statement { number, page }),
             // A late answer to what was asked in another phase.
             _ => {}
         }

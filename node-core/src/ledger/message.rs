@@ -20,8 +20,9 @@ pub enum ToBank {
     Orders(Signed),
     /// What is held for the sender's sales, those above this one.
     Holdings { after: Option<Sale> },
-    /// Lines of the sender's statement from this number on; the newest if there are not so many.
-    Statement { from: u64, limit: u32 },
+    /// Lines of the sender's statement from this one on; the newest if there are not so many.
+    /// `number` comes back with them.
+    Statement { number: u64, from: u64, limit: u32 },
 }
 
 /// What is signed: for this bank, each order under its number.
@@ -41,7 +42,10 @@ pub enum ToClient {
     Outcomes(Vec<(u64, Outcome)>),
     /// In order; none ends the list.
     Holdings(Vec<Holding>),
-    Statement(Page),
+    Statement {
+        number: u64,
+        page: Page,
+    },
 }
 
 /// What is held for a sale.

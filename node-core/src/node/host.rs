@@ -140,17 +140,20 @@ pub enum Command {
         order: Order,
     },
     /// Ask the bank for lines of this node's statement, from this number on; the bank itself, for
-    /// lines of anybody's. Answered by [`NodeEvent::Statement`] if the bank is there.
+    /// lines of anybody's. Answered by [`NodeEvent::Statement`] with the same number, if the bank is
+    /// there.
     #[cfg(feature = "roles")]
     Statement {
+        number: u64,
         of: NodeId,
         from: u64,
         limit: u32,
     },
     /// The bank's operator makes new credit for whoever shows a code first. Answered by
-    /// [`NodeEvent::Invited`].
+    /// [`NodeEvent::Invited`] with the same number.
     #[cfg(feature = "roles")]
     Invite {
+        number: u64,
         amount: Micro,
     },
     /// Publish this on the ring from now on, at most [`crate::records::VALUE`] bytes, or, without a
@@ -542,10 +545,16 @@ pub enum NodeEvent {
     },
     /// The answer to [`Command::Statement`].
     #[cfg(feature = "roles")]
-    Statement(Page),
+    Statement {
+        number: u64,
+        page: Page,
+    },
     /// The answer to [`Command::Invite`]: the code, or why there is none.
     #[cfg(feature = "roles")]
-    Invited(Result<[u8; 16], String>),
+    Invited {
+        number: u64,
+        made: Result<[u8; 16], String>,
+    },
     /// The answer to [`Command::Publish`]: it stands, or why not.
     #[cfg(feature = "roles")]
     Published {

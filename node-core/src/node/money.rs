@@ -11,6 +11,7 @@ use crate::ledger::bank::{self, Bank};
 use crate::ledger::books::Books;
 use crate::ledger::client::{self, Client};
 use crate::ledger::{Message, Order, Outcome, Refusal};
+use crate::market::money::Micro;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::time::Time;
 use crate::wire;
@@ -152,19 +153,19 @@ impl Node {
         self.tell_purse(client::Command::Order { id: OF_OWNER | ticket, order });
     }
 
-    pub(super) fn ask_statement(&mut self, of: NodeId, from: u64, limit: u32) {
+    pub(super) fn ask_statement(&mut self, number: u64, of: NodeId, from: u64, limit: u32) {
         match of == self.me {
-            true => self.tell_purse(client::Command::Statement { from, limit }),
-            false => self.tell_bank(bank::Command::Statement { of, from, limit }),
+            true => self.tell_purse(client::Command::Statement { number, from, limit }),
+            false => self.tell_bank(bank::Command::Statement { number, of, from, limit }),
         }
     }
 
-    pub(super) fn invite(&mut self, amount: crate::market::money::Micro, host: &mut impl Host) {
+    pub(super) fn invite(&mut self, number: u64, amount: Micro, host: &mut impl Host) {
         match self.is_bank() {
-            true => self.tell_bank(bank::Command::Invite { amount }),
+            true => self.tell_bank(bank::Command::Invite { number, amount }),
             false => {
-                let why = "this node is not the bank of its swarm; its operator makes invites".into();
-                host.event(NodeEvent::Invited(Err(why)));
+                let made = Err("this node is not the bank of its swarm; its operator makes invites".into());
+                host.event(NodeEvent::Invited { number, made });
             }
         }
     }
@@ -238,7 +239,7 @@ impl Node {
             Event::Open => {}
             Event::Answered { id, outcome } => self.ordered(id, outcome, host),
             Event::Full { id } => self.ordered(id, Err(Refusal::Full), host),
-            Event::Statement(page) => host.event(NodeEvent::Statement(page)),
+            Event::Statement { number, page } => host.event(NodeEvent::Statement { number, page }),
         }
     }
 
@@ -269,7 +270,7 @@ impl Node {
                 let table = Table::Statements;
                 host.storage(StorageRequest::Scan { token, table, after: Some(after), limit });
             }
-            Event::Invited(invited) => host.event(NodeEvent::Invited(invited)),
+            Event::Invited { number, made } => host.event(NodeEvent::Invited { number, made }),
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
             Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
         }

@@ -177,9 +177,9 @@ impl Node {
                 #[cfg(feature = "roles")]
                 Command::Order { number, order } => self.order(number, order, host),
                 #[cfg(feature = "roles")]
-                Command::Statement { of, from, limit } => self.ask_statement(of, from, limit),
+                Command::Statement { number, of, from, limit } => self.ask_statement(number, of, from, limit),
                 #[cfg(feature = "roles")]
-                Command::Invite { amount } => self.invite(amount, host),
+                Command::Invite { number, amount } => self.invite(number, amount, host),
                 #[cfg(feature = "roles")]
                 Command::Publish { number, key, value } => self.publish(number, key, value, host),
                 #[cfg(feature = "roles")]

@@ -105,10 +105,10 @@ pub(crate) fn id(world: &World, at: usize) -> NodeId {
 
 /// Gives the node credit by an invite of the bank's operator.
 pub(crate) fn endow(world: &mut World, at: usize, amount: u64) {
-    world.drive(0, NodeInput::Command(Command::Invite { amount: Micro(amount) }));
+    world.drive(0, NodeInput::Command(Command::Invite { number: 1, amount: Micro(amount) }));
     let code = |world: &World| {
         world.told.iter().rev().find_map(|(_, by, event)| match event {
-            NodeEvent::Invited(code) if *by == 0 => code.clone().ok(),
+            NodeEvent::Invited { made, .. } if *by == 0 => made.clone().ok(),
             _ => None,
         })
     };
@@ -138,10 +138,10 @@ pub(crate) fn holds(world: &World, owner: usize) -> usize {
 pub(crate) fn statement(world: &mut World, at: usize) -> Vec<Line> {
     let asked = world.told.len();
     let of = id(world, at);
-    world.drive(at, NodeInput::Command(Command::Statement { of, from: 0, limit: 1000 }));
+    world.drive(at, NodeInput::Command(Command::Statement { number: 1, of, from: 0, limit: 1000 }));
     let answer = |world: &World| {
         world.told[asked..].iter().find_map(|(_, by, event)| match event {
-            NodeEvent::Statement(page) if *by == at => Some(page.lines.clone()),
+            NodeEvent::Statement { page, .. } if *by == at => Some(page.lines.clone()),
             _ => None,
         })
     };

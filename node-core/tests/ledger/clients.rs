@@ -82,7 +82,7 @@ impl World {
                     self.owner.holding.extend(holdings.iter().map(|holding| holding.sale));
                 }
                 Effect::Emit(Event::Open) => self.owner.open = true,
-                Effect::Emit(Event::Full { .. } | Event::Statement(_)) => {}
+                Effect::Emit(Event::Full { .. } | Event::Statement { .. }) => {}
             }
         }
     }
@@ -257,7 +257,7 @@ fn a_node_without_an_account_is_told_so_and_can_redeem_an_invite() {
     let first = world.order(Order::Transfer { to: node(SELLER), amount: Micro(5) });
     world.until("it is told", |world| world.owner.answered.contains_key(&first));
     assert_eq!(world.owner.answered[&first], Err(Refusal::NoAccount));
-    world.desk.command(bank::Command::Invite { amount: Micro(10) });
+    world.desk.command(bank::Command::Invite { number: 1, amount: Micro(10) });
     let code = world.desk.invited.pop().unwrap().unwrap();
     let redeem = world.order(Order::Redeem { code });
     let second = world.order(Order::Transfer { to: node(SELLER), amount: Micro(5) });
@@ -289,12 +289,11 @@ fn the_queue_is_bounded_and_strangers_are_not_believed() {
 #[test]
 fn a_page_of_statement_reaches_who_asked() {
     let mut world = World::new(1);
-    world.command(Command::Statement { from: 0, limit: 5 });
+    world.command(Command::Statement { number: 1, from: 0, limit: 5 });
     world.until("it is asked", |world| !world.wire.is_empty());
-    let asked = world
-        .wire
-        .iter()
-        .any(|(_, message)| matches!(message, Message::ToBank(ToBank::Statement { from: 0, limit: 5 })));
+    let asked = world.wire.iter().any(|(_, message)| {
+        matches!(message, Message::ToBank(ToBank::Statement { number: 1, from: 0, limit: 5 }))
+    });
     assert!(asked);
     let id: NodeId = node(OWNER);
     assert_eq!(world.desk.books().page(id, 0, 5).balance, Micro(1_000_000));

@@ -232,7 +232,7 @@ fn amounts_that_make_no_sense_are_refused() {
     assert_eq!(desk.send(node(OWNER), transfer(5)), Some(Ok(())));
     assert!(desk.faults[0].contains("no orders"), "{:?}", desk.faults);
     for amount in [0, 1 << 53, u64::MAX] {
-        desk.command(Command::Invite { amount: Micro(amount) });
+        desk.command(Command::Invite { number: 1, amount: Micro(amount) });
         assert!(desk.invited.pop().unwrap().is_err());
     }
     assert_eq!(desk.has(OWNER), 995);
@@ -244,7 +244,7 @@ fn there_is_no_credit_without_an_invite_and_an_invite_counts_once() {
     let mut desk = Desk::open(Rules::default());
     assert_eq!(desk.order(OTHER, Order::Begin), Err(Refusal::NoAccount));
     assert_eq!(desk.order(OTHER, Order::Redeem { code: [5; 16] }), Err(Refusal::NoInvite));
-    desk.command(Command::Invite { amount: Micro(10) });
+    desk.command(Command::Invite { number: 1, amount: Micro(10) });
     let code = desk.invited.pop().unwrap().unwrap();
     desk.restart();
     assert_eq!(desk.order(OTHER, Order::Redeem { code }), Ok(()));
@@ -315,7 +315,7 @@ fn nothing_is_answered_before_it_is_durable_and_what_was_answered_survives() {
     // These wait for the first and share the next commit; a repetition is not answered earlier.
     assert_eq!(desk.send(node(OWNER), pay(10)), None);
     assert_eq!(desk.send(node(OWNER), pay(11)), None);
-    desk.hear(node(OTHER), ToBank::Statement { from: u64::MAX, limit: 10 });
+    desk.hear(node(OTHER), ToBank::Statement { number: 1, from: u64::MAX, limit: 10 });
     assert!(desk.said.is_empty());
     desk.write();
     assert_eq!(desk.said.len(), 1);
@@ -390,9 +390,9 @@ fn full_tables_refuse_and_pay_nobody_twice() {
     let mut desk = Desk::open(Rules { accounts: 2, holds: 1, allowances: 1, invites: 1, ..Rules::default() });
     desk.endow(OWNER, 1000);
     desk.endow(OTHER, 1000);
-    desk.command(Command::Invite { amount: Micro(1) });
+    desk.command(Command::Invite { number: 1, amount: Micro(1) });
     assert!(desk.invited.pop().unwrap().is_ok());
-    desk.command(Command::Invite { amount: Micro(1) });
+    desk.command(Command::Invite { number: 1, amount: Micro(1) });
     assert!(desk.invited.pop().unwrap().is_err());
     let to_new = Order::Transfer { to: node(9), amount: Micro(1) };
     assert_eq!(desk.order(OWNER, to_new), Err(Refusal::Full));

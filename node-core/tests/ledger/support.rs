@@ -132,7 +132,7 @@ impl Desk {
                         let entries = Ok(self.disk.scan(Table::Statements, &after, limit as usize));
                         inputs.push_back(Input::Command(Command::Read { ticket, entries }));
                     }
-                    Effect::Emit(Event::Invited(code)) => self.invited.push(code),
+                    Effect::Emit(Event::Invited { made, .. }) => self.invited.push(made),
                     Effect::Emit(Event::Fault { fault, .. }) => self.faults.push(fault),
                     Effect::Emit(Event::Trouble(trouble)) => self.troubles.push(trouble),
                 }
@@ -191,7 +191,7 @@ impl Desk {
 
     /// Gives a node credit by an invite.
     pub(crate) fn endow(&mut self, to: u8, amount: u64) {
-        self.command(Command::Invite { amount: Micro(amount) });
+        self.command(Command::Invite { number: 1, amount: Micro(amount) });
         let code = self.invited.pop().unwrap().unwrap();
         assert_eq!(self.order(to, Order::Redeem { code }), Ok(()));
     }
@@ -202,9 +202,9 @@ impl Desk {
 
     pub(crate) fn statement(&mut self, of: u8, from: u64, limit: u32) -> Page {
         self.said.clear();
-        self.hear(node(of), ToBank::Statement { from, limit });
+        self.hear(node(of), ToBank::Statement { number: 1, from, limit });
         match self.said.pop() {
-            Some((_, ToClient::Statement(page))) => page,
+            Some((_, ToClient::Statement { page, .. })) => page,
             other => panic!("{other:?}"),
         }
     }

@@ -146,7 +146,7 @@ impl Desk {
         }
         self.until(|desk| desk.open == OWNERS)?;
         for owner in 0..self.owners.len() {
-            self.tell_bank(Input::Command(bank::Command::Invite { amount }));
+            self.tell_bank(Input::Command(bank::Command::Invite { number: 0, amount }));
             self.until(|desk| desk.code.is_some())?;
             let code = self.code.take().unwrap_or_default();
             let order = Order::Redeem { code };
@@ -229,8 +229,8 @@ impl Desk {
                     self.asked += 1;
                     self.storage.request(StorageRequest::Commit { token: Token(ticket), writes });
                 }
-                Effect::Emit(bank::Event::Invited(Ok(code))) => self.code = Some(code),
-                Effect::Emit(bank::Event::Invited(Err(why)) | bank::Event::Trouble(why)) => {
+                Effect::Emit(bank::Event::Invited { made: Ok(code), .. }) => self.code = Some(code),
+                Effect::Emit(bank::Event::Invited { made: Err(why), .. } | bank::Event::Trouble(why)) => {
                     self.trouble = Some(why);
                 }
                 Effect::Emit(bank::Event::Fault { fault, .. }) => self.trouble = Some(fault),
@@ -253,7 +253,7 @@ impl Desk {
                 Effect::Emit(client::Event::Full { .. }) => {
                     self.trouble = Some("too many orders for one client; take fewer settlements".into());
                 }
-                Effect::Emit(client::Event::Holding(_) | client::Event::Statement(_)) => {}
+                Effect::Emit(client::Event::Holding(_) | client::Event::Statement { .. }) => {}
             }
         }
     }
