@@ -85,8 +85,8 @@ export const redeem = (code) => post("wallet/redeem", { code });
 export const sendCredit = (to, amount) => post("wallet/transfers", { to, amount });
 
 export const files = (signal) => json("files", { signal });
-export const putFile = (file, { copies, encrypt }, onProgress, signal) =>
-  send(`files?${query({ name: file.name, copies, encrypt })}`, file, onProgress, signal);
+export const putFile = (file, { copies, max_price, encrypt }, onProgress, signal) =>
+  send(`files?${query({ name: file.name, copies, max_price, encrypt })}`, file, onProgress, signal);
 export const nameFile = (id, name) => post(`files/${encodeURIComponent(id)}/names`, { name });
 export const removeFile = (id) => json(`files/${encodeURIComponent(id)}`, { method: "DELETE" });
 export const fileContent = async (id, signal) => (await request(`files/${encodeURIComponent(id)}/content`, { signal })).blob();

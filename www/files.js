@@ -5,6 +5,7 @@ import { copyButton, h, renew, replace, setHidden, setText } from "./dom.js";
 import { chosen, dropZone, takeDrops } from "./drop.js";
 import { entry, form, sure } from "./form.js";
 import { ago, count, exactTime, moment, plural, shortNode, size } from "./format.js";
+import { credits, microOf } from "./money.js";
 import { badge, empty } from "./progress.js";
 import { save } from "./results.js";
 
@@ -105,12 +106,19 @@ function putPart(done) {
       return Number.isInteger(n) && n >= 1 && n <= MOST_COPIES ? n : new Error(`Copies are a whole number from 1 to ${MOST_COPIES}.`);
     },
   });
+  const price = entry({
+    id: "put-price", label: "At most", unit: "credits", inputmode: "decimal", hint: "What all copies may cost for two days; 0 asks for gifts alone. Empty: about a credit a copy for a GiB and a day.",
+    read({ value }) {
+      if (value.trim() === "") return null;
+      return Number(value) === 0 ? 0 : microOf(value);
+    },
+  });
   const encrypt = entry({ id: "put-encrypt", label: "Encrypt it", type: "checkbox", hint: "With this gateway’s key, before it leaves. Its name stays readable, and without the key nobody can open it.", read: ({ checked }) => checked });
   const meter = h("progress", { max: "1", value: "0", hidden: true, "aria-label": "Sending" });
   const stop = h("button", { type: "button", class: "button slim", hidden: true }, "Stop sending");
   stop.addEventListener("click", () => sending?.abort());
   const made = form({
-    label: "Put a file", entries: { file: what, copies, encrypt }, action: "Put it", busy: "Sending…", more: [meter, stop],
+    label: "Put a file", entries: { file: what, copies, max_price: price, encrypt }, action: "Put it", busy: "Sending…", more: [meter, stop],
     async send({ file: content, ...wishes }) {
       sending = new AbortController();
       meter.value = 0;
@@ -196,7 +204,8 @@ function fileCard({ id, name }, gone) {
     state.update(file.state);
     setText(facts, [size(file.len), file.encrypted ? "encrypted" : "not encrypted", `put ${ago(file.put_ms)}`].join(" · "));
     facts.title = exactTime(file.put_ms);
-    setText(copies, `${count(file.kept)} of ${plural(file.copies, "copy", "copies")} kept`);
+    const cost = file.held || file.paid ? `cost ${credits(file.paid)} credits until now, ${credits(file.held)} put aside` : null;
+    setText(copies, [`${count(file.kept)} of ${plural(file.copies, "copy", "copies")} kept`, cost].filter(Boolean).join(" · "));
     const why = file.reason || (file.state === "placing" ? "it looks for nodes that keep it; in a swarm that has just begun that takes about a minute" : "");
     setText(reason, why && `${why[0].toUpperCase()}${why.slice(1)}.`);
     setHidden(reason, !why);

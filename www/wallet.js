@@ -148,7 +148,7 @@ const amountEntry = (id) => entry({
 });
 
 /** Lines about this gateway's own jobs; what it earned was another's. */
-const OWN = new Set(["held", "returned"]);
+const OWN = new Set(["held", "returned", "space_held", "space_returned"]);
 
 /** What a line was for. */
 function whyWords({ why, with: other, unit }, named) {
@@ -161,6 +161,9 @@ function whyWords({ why, with: other, unit }, named) {
     case "held": return `Put aside for${at}`;
     case "returned": return `Not used, came back from${at}`;
     case "earned": return `Earned with${at}`;
+    case "space_held": return `Put aside for space${at && ` of${at}`}`;
+    case "space_returned": return `Not used, came back of space${at && ` of${at}`}`;
+    case "kept": return at ? `Earned by keeping${at}` : "Earned by keeping a file";
     case "fee": return `For the market, from the sale of${at}`;
     default: return why;
   }
@@ -177,6 +180,7 @@ function lineRow(named) {
     update(line) {
       setText(why, whyWords(line, named));
       if (line.with) why.title = line.with;
+      if (line.file && !of.textContent) setText(of, `file ${line.file.slice(0, 12)}…`);
       if (line.job && !of.textContent) {
         const words = `job ${line.job.slice(0, 8)}`;
         replace(of, OWN.has(line.why) ? h("a", { href: `#/jobs/${encodeURIComponent(line.job)}` }, words) : words);

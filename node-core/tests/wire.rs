@@ -347,9 +347,10 @@ fn ledger_examples() -> Vec<Message> {
     use node_core::ledger::{
         Fee, Goods, Holding, Line, Message as M, Order, Page, Refusal, Sale, Term, ToBank, ToClient, Why,
     };
+    use node_core::market::commodity::Kind;
     let node = NodeId([1; 32]);
     let unit = UnitId { job: JobId([2; 16]), index: 3 };
-    let sale = Sale { unit, copy: 4 };
+    let sale = Sale { unit, copy: 4, kind: Kind::Files };
     let fees = vec![Fee { to: node, amount: Micro(5) }];
     let term = |goods| Term { to: node, goods, price: Price(6), fees: fees.clone() };
     let terms = vec![term(Goods::Cycles), term(Goods::Space { most: 7 })];
@@ -373,6 +374,9 @@ fn ledger_examples() -> Vec<Message> {
         Why::Returned(unit),
         Why::Earned(unit),
         Why::Fee(unit),
+        Why::SpaceHeld(Kind::Files, unit),
+        Why::SpaceReturned(Kind::Files, unit),
+        Why::Kept(Kind::Checkpoints, unit),
     ];
     let line = |why| Line { at_ms: 15, amount: -16, balance: Micro(17), why };
     let lines = why.map(line).to_vec();

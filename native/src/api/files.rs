@@ -18,6 +18,7 @@ use bytes::Bytes;
 use futures::stream;
 use node_core::files::owner::{FileView, KeeperView};
 use node_core::files::{CHUNK, CHUNKS, NAME};
+use node_core::market::money::Micro;
 use node_core::work::spec::BlobRef;
 use node_core::{BlobId, Command, NodeEvent, NodeId};
 use serde::{Deserialize, Serialize};
@@ -82,6 +83,12 @@ pub(super) struct File {
     reason: String,
     /// Keepers that went, the last one last.
     lost: Vec<Lost>,
+    /// What all copies may cost for a term of two days, market owners' parts included, micro-credits.
+    max_price: u64,
+    /// What the bank holds for its keepers, micro-credits; what they do not prove to have kept comes back.
+    held: u64,
+    /// What it has cost until now, micro-credits: keepers are paid when their term or their keeping ends.
+    paid: u64,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -139,6 +146,9 @@ impl File {
             keepers: view.keepers.into_iter().map(keeper).collect(),
             reason: view.reason,
             lost: view.lost.into_iter().map(lost).collect(),
+            max_price: view.max_price.0,
+            held: view.held.0,
+            paid: view.paid.0,
         }
     }
 }
@@ -148,6 +158,7 @@ impl File {
 pub(super) struct Wishes {
     name: Option<String>,
     copies: Option<u8>,
+    max_price: Option<u64>,
     #[serde(default)]
     encrypt: bool,
     /// Separated by commas.
@@ -192,6 +203,7 @@ impl From<NoFile> for Problem {
     params(
         ("name" = Option<String>, Query, description = "For people, at most 255 bytes"),
         ("copies" = Option<u8>, Query, description = "How many others keep it, 1 to 8; 3 by default"),
+        ("max_price" = Option<u64>, Query, description = "What all copies may cost for a term of two days, micro-credits; 0: only as a gift; about a credit a copy for a GiB and a day by default"),
         ("encrypt" = Option<bool>, Query, description = "With this gateway's key, in the format of age"),
         ("recipients" = Option<String>, Query, description = "Others who can read it: age1…, separated by commas"),
     ),
@@ -210,6 +222,13 @@ pub(super) async fn put(
     let copies = wishes.copies.unwrap_or(COPIES);
     if !(1..=8).contains(&copies) {
         return Err(Problem::bad_request(format!("copies: {copies} is not possible; give 1 to 8")));
+    }
+    let max_price = wishes.max_price.map(Micro);
+    if max_price > Some(Micro::MAX) {
+        return Err(Problem::bad_request(format!(
+            "max_price: an amount is at most {} micro-credits",
+            Micro::MAX.0
+        )));
     }
     if wishes.name.as_ref().is_some_and(|name| name.len() > NAME) {
         return Err(Problem::bad_request(format!("the name is longer than {NAME} bytes")));
@@ -240,7 +259,7 @@ pub(super) async fn put(
     let (number, id) = (number(), cut.id);
     state.node.command(Command::BlobsStored(cut.blobs()));
     let (manifest, shared) = (Box::new(cut.manifest), cut.shared);
-    let command = Command::PutFile { number, id, manifest, copies, shared };
+    let command = Command::PutFile { number, id, manifest, copies, max_price, shared };
     let refused = ask(&state, command, |event| match event {
         NodeEvent::FilePut { number: of, refused } if of == number => Some(refused),
         _ => None,

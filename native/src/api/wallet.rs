@@ -11,6 +11,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use node_core::ids::UnitId;
 use node_core::ledger::{Line, Order, Page, Why};
+use node_core::market::commodity::Kind;
 use node_core::market::money::Micro;
 use node_core::{Command, NodeEvent, NodeId};
 use serde::{Deserialize, Serialize};
@@ -56,13 +57,16 @@ pub(super) struct StatementLine {
     amount: i64,
     /// Behind it.
     balance: u64,
-    /// `invite`, `minted`, `sent`, `received`, `held`, `returned`, `earned` or `fee`.
+    /// `invite`, `minted`, `sent`, `received`, `held`, `returned`, `earned` or `fee`; for space `space_held`,
+    /// `space_returned` and `kept`.
     why: &'static str,
     /// The other side of a transfer.
     with: Option<String>,
     /// The unit that it was for, and its job.
     job: Option<String>,
     unit: Option<u32>,
+    /// The first half of the content id of the file that it was for.
+    file: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -282,16 +286,21 @@ impl Wallet {
 impl StatementLine {
     fn of(line: Line) -> StatementLine {
         let Line { at_ms, amount, balance, why } = line;
-        let (why, with, unit) = match why {
-            Why::Invite => ("invite", None, None),
-            Why::Minted => ("minted", None, None),
-            Why::To(node) => ("sent", Some(node), None),
-            Why::From(node) => ("received", Some(node), None),
-            Why::Held(unit) => ("held", None, Some(unit)),
-            Why::Returned(unit) => ("returned", None, Some(unit)),
-            Why::Earned(unit) => ("earned", None, Some(unit)),
-            Why::Fee(unit) => ("fee", None, Some(unit)),
+        let (why, with, unit, kind) = match why {
+            Why::Invite => ("invite", None, None, Kind::Cycles),
+            Why::Minted => ("minted", None, None, Kind::Cycles),
+            Why::To(node) => ("sent", Some(node), None, Kind::Cycles),
+            Why::From(node) => ("received", Some(node), None, Kind::Cycles),
+            Why::Held(unit) => ("held", None, Some(unit), Kind::Cycles),
+            Why::Returned(unit) => ("returned", None, Some(unit), Kind::Cycles),
+            Why::Earned(unit) => ("earned", None, Some(unit), Kind::Cycles),
+            Why::Fee(unit) => ("fee", None, Some(unit), Kind::Cycles),
+            Why::SpaceHeld(kind, unit) => ("space_held", None, Some(unit), kind),
+            Why::SpaceReturned(kind, unit) => ("space_returned", None, Some(unit), kind),
+            Why::Kept(kind, unit) => ("kept", None, Some(unit), kind),
         };
+        let file = unit.filter(|_| kind == Kind::Files).map(|unit| unit.job.to_string());
+        let unit = unit.filter(|_| file.is_none());
         StatementLine {
             at: rfc3339(at_ms),
             amount,
@@ -300,6 +309,7 @@ impl StatementLine {
             with: with.map(|node| node.to_string()),
             job: unit.map(|UnitId { job, .. }| job.to_string()),
             unit: unit.map(|unit| unit.index),
+            file,
         }
     }
 }

@@ -11,6 +11,7 @@ use super::run::print;
 use super::swarm::find;
 use super::table::Table;
 use crate::paths::DataFolder;
+use node_core::market::money::Micro;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -23,9 +24,10 @@ const MIB: u64 = 1 << 20;
 
 pub(crate) fn run(args: &FilesArgs, folder: &DataFolder) -> Result<u8, Failure> {
     match &args.what {
-        FilesCommand::Put { file, copies, encrypt, recipients, wait, swarm } => {
+        FilesCommand::Put { file, copies, max_price, encrypt, recipients, wait, swarm } => {
             let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-            let wishes = Wishes { name: &name, copies: *copies, encrypt: *encrypt, recipients };
+            let max_price = max_price.map(|most| most.0);
+            let wishes = Wishes { name: &name, copies: *copies, max_price, encrypt: *encrypt, recipients };
             put(file, &wishes, *wait, swarm, folder)
         }
         FilesCommand::Get { which, out, raw, swarm } => get(which, out.as_deref(), *raw, swarm, folder),
@@ -158,13 +160,15 @@ fn ls(swarm: &SwarmArgs, folder: &DataFolder) -> Result<u8, Failure> {
         if list.files.is_empty() {
             return "no files yet; put one with `manyhands files put FILE`\n".into();
         }
-        let mut table = Table::new(&["ID", "NAME", "BYTES", "KEPT", "PUBLISHED", "REASON"], &[2, 3]);
+        let mut table =
+            Table::new(&["ID", "NAME", "BYTES", "KEPT", "PAID", "PUBLISHED", "REASON"], &[2, 3, 4]);
         for file in &list.files {
             table.row([
                 file.id.clone(),
                 file.name.clone().unwrap_or_default(),
                 file.len.to_string(),
                 format!("{}/{}", file.kept, file.copies),
+                Micro(file.paid).to_string(),
                 file.names.join(", "),
                 file.reason.clone(),
             ]);

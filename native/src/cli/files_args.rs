@@ -1,6 +1,7 @@
 //! What `manyhands files` takes.
 
 use super::args::SwarmArgs;
+use super::quantity::Credits;
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
@@ -19,6 +20,10 @@ pub(crate) enum FilesCommand {
         /// How many other nodes keep it
         #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
         copies: u8,
+        /// All copies together may cost at most so many credits for a term of two days; 0: only who gives the
+        /// space for nothing keeps it [default: about a credit a copy for a GiB and a day]
+        #[arg(long, value_name = "CREDITS", value_parser = credits_or_nothing)]
+        max_price: Option<Credits>,
         /// Encrypt it with the gateway's own key before it leaves the gateway
         #[arg(long)]
         encrypt: bool,
@@ -66,4 +71,8 @@ pub(crate) enum FilesCommand {
         #[command(flatten)]
         swarm: SwarmArgs,
     },
+}
+
+fn credits_or_nothing(text: &str) -> Result<Credits, String> {
+    if text.trim() == "0" { Ok(Credits(0)) } else { text.parse() }
 }

@@ -105,7 +105,11 @@ fn words(wallet: &Wallet) -> String {
             (_, Some(job), Some(unit)) => {
                 format!("job {} unit {unit}", job.chars().take(8).collect::<String>())
             }
-            _ => String::new(),
+            _ => line
+                .file
+                .iter()
+                .map(|id| format!("file {}", id.chars().take(12).collect::<String>()))
+                .collect(),
         };
         let sign = if line.amount < 0 { "-" } else { "+" };
         let amount = format!("{sign}{}", Credits(line.amount.unsigned_abs()));

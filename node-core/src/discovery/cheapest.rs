@@ -9,7 +9,7 @@
 //! node stops lies at the bank, which lists it to the next life ([`crate::ledger::client`]).
 
 use super::{Bargain, Bought, Missed, Purchase};
-use crate::ledger::{Fee, Goods, Order, Outcome, Sale, Term};
+use crate::ledger::{Goods, Order, Outcome, Sale, Term};
 use crate::market::buyer::Offer;
 use crate::market::commodity::Kind;
 use crate::market::money::Micro;
@@ -121,7 +121,7 @@ impl Cheapest {
         let Some(Purchase { sales, fuel, most, .. }) = self.asked.remove(&number) else { return };
         let mut offers = offers.iter();
         for sale in sales {
-            match offers.next().map(|offer| (offer, term(offer))) {
+            match offers.next().map(|offer| (offer, Term::of(offer, Goods::Cycles))) {
                 Some((offer, term)) => self.hold(sale, offer, term, (fuel, most), cx),
                 None => {
                     let why = shortage.unwrap_or(NoDeal::NoSeller).to_string();
@@ -170,19 +170,11 @@ impl Cheapest {
         }
         let why = format!("{} has just sold it to somebody else, or is gone", bargain.seller.id.short());
         let ticket = self.ticket();
-        cx.emit(Event::Order { ticket, order: Order::Settle { sale, used: Vec::new() } });
+        cx.emit(Event::Order { ticket, order: sale.settle(0) });
         miss(sale, why, true, cx);
     }
 }
 
 fn miss(sale: Sale, why: String, named: bool, cx: &mut Cx<'_, Cheapest>) {
     cx.emit(Event::Bought(Bought { sale, place: Err(Missed { why, named }) }));
-}
-
-fn term(offer: &Offer) -> Term {
-    let fees = match offer.payoff {
-        Micro::ZERO => Vec::new(),
-        amount => vec![Fee { to: offer.owner, amount }],
-    };
-    Term { to: offer.seller.id, goods: Goods::Cycles, price: offer.price, fees }
 }

@@ -3,6 +3,7 @@
 use super::order::{Outcome, Sale};
 use crate::ids::{NodeId, UnitId};
 use crate::keys::Signed;
+use crate::market::commodity::Kind;
 use crate::market::money::Micro;
 use serde::{Deserialize, Serialize};
 
@@ -93,8 +94,14 @@ pub enum Why {
     Held(UnitId),
     /// Of that, what was not used.
     Returned(UnitId),
-    /// For work, or space.
+    /// For work.
     Earned(UnitId),
     /// For naming who did it.
     Fee(UnitId),
+    /// Put aside for space.
+    SpaceHeld(Kind, UnitId),
+    /// Of that, what was not used.
+    SpaceReturned(Kind, UnitId),
+    /// For keeping something.
+    Kept(Kind, UnitId),
 }

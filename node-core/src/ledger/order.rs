@@ -1,16 +1,21 @@
 //! What moves credit.
 
 use crate::ids::{JobId, NodeId, UnitId};
+use crate::market::buyer::Offer;
+use crate::market::commodity::Kind;
 use crate::market::money::{Micro, Price};
 use serde::{Deserialize, Serialize};
 
-/// The run of a unit that is paid for. Its owner names it; the same name under another owner is
-/// another sale.
+/// What is paid for: the run of a unit, or space at a keeper. Its owner names it; the same name under
+/// another owner is another sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sale {
+    /// Of a file: the first half of its content id, and a number of its owner's.
     pub unit: UnitId,
     /// Replicas of a unit are sales of their own.
     pub copy: u8,
+    /// Each kind has names of its own.
+    pub kind: Kind,
 }
 
 /// One thing that a node wants of the bank.
@@ -172,7 +177,23 @@ pub(super) fn due(fuel: u64, terms: &[Term], used: &[u64]) -> Option<Vec<Micro>>
     (fuel_used <= fuel).then(|| crate::market::money::shares(parts))?
 }
 
+impl Sale {
+    /// Pays for so much of a sale on one term, and returns the rest.
+    pub fn settle(self, used: u64) -> Order {
+        Order::Settle { sale: self, used: if used == 0 { Vec::new() } else { vec![used] } }
+    }
+}
+
 impl Term {
+    /// What the seller is to be paid for these goods, and who named it.
+    pub fn of(offer: &Offer, goods: Goods) -> Term {
+        let fees = match offer.payoff {
+            Micro::ZERO => Vec::new(),
+            amount => vec![Fee { to: offer.owner, amount }],
+        };
+        Term { to: offer.seller.id, goods, price: offer.price, fees }
+    }
+
     /// The most that a sale on this term alone can cost.
     pub fn most(&self, fuel: u64) -> Option<Micro> {
         most(fuel, std::slice::from_ref(self))

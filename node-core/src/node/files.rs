@@ -15,7 +15,6 @@ use crate::market::Wanted;
 use crate::market::buyer;
 use crate::market::commodity::Kind;
 use crate::market::listing::Goods;
-use crate::market::money::Micro;
 use crate::market::seller;
 use crate::overlay::contact::Contact;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
@@ -89,7 +88,7 @@ impl Node {
         }
     }
 
-    fn tell_files(&mut self, command: owner::Command) {
+    pub(super) fn tell_files(&mut self, command: owner::Command) {
         self.filing(Step::Owner(Input::Command(command)));
     }
 
@@ -144,8 +143,8 @@ impl Node {
             Command::NameFile { number, .. } if !has_files => {
                 host.event(NodeEvent::FileNamed { number, refused: Some(none()) });
             }
-            Command::PutFile { number, id, manifest, copies, shared } => {
-                self.tell_files(owner::Command::Put { number, id, manifest, copies, shared });
+            Command::PutFile { number, id, manifest, copies, max_price, shared } => {
+                self.tell_files(owner::Command::Put { number, id, manifest, copies, max_price, shared });
             }
             Command::DropFile { number, file } => self.tell_files(owner::Command::Drop { number, file }),
             Command::NameFile { number, file, name } => {
@@ -217,7 +216,10 @@ impl Node {
                 }
                 match (more, what) {
                     (Some(after), what) => scan(what, Some(after), host),
-                    (None, OWNER_SCAN) => scan(KEEPER_SCAN, None, host),
+                    (None, OWNER_SCAN) => {
+                        self.tell_files(owner::Command::Restored);
+                        scan(KEEPER_SCAN, None, host);
+                    }
                     (None, _) => self.tell_kept(keeper::Command::Restored),
                 }
             }
@@ -288,13 +290,12 @@ impl Node {
             Event::Buy { number, bytes, units, term, most, tie } => {
                 let minutes = u16::try_from(term.as_secs() / 60).unwrap_or(u16::MAX);
                 let quantity = bytes.saturating_mul(term.as_secs());
-                let most = most.of(quantity).round_up().unwrap_or(Micro::MAX);
                 let (kind, capacity) = (Kind::Files, bytes);
                 let (memory_mib, engine) = (0, None);
                 let wanted =
                     Wanted { kind, capacity, minutes, memory_mib, engine, units, quantity, most, tie };
-                if self.overlays.trade.is_none() {
-                    let (offers, shortage) = (Vec::new(), "this swarm has no market".into());
+                if self.overlays.trade.is_none() || self.bank().is_none() {
+                    let (offers, shortage) = (Vec::new(), "this swarm has no market or no bank".into());
                     return self.tell_files(owner::Command::Offers { number, offers, shortage });
                 }
                 self.tell_buyer(buyer::Command::Ask { number: OF_FILE | number, wanted });
@@ -302,6 +303,7 @@ impl Node {
             Event::Take { number, offer } => {
                 self.tell_buyer(buyer::Command::Take { number: OF_FILE | number, offer });
             }
+            Event::Order { ticket, order } => self.order_of_files(ticket, order),
             Event::Publish { number, key, value } => {
                 if self.overlays.records.is_none() {
                     let refused = Some(Refused::NoAnswer);
@@ -311,6 +313,7 @@ impl Node {
                 self.records_command(records::Command::Publish { number, key, value });
             }
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
+            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
         }
     }
 

@@ -170,15 +170,15 @@ pub enum Command {
         number: u64,
         key: Key,
     },
-    /// Have `copies` others keep this file. Its manifest and chunks are in this node's storage; `shared`
-    /// are chunks that were there before. Answered by [`NodeEvent::FilePut`] once it is written down;
-    /// that others keep it shows in [`crate::Node::files`].
+    /// Have `copies` others keep this file, for `max_price` a term or the usual. Its parts are in this node's
+    /// storage; `shared` are chunks that were there before. Answered by [`NodeEvent::FilePut`].
     #[cfg(feature = "roles")]
     PutFile {
         number: u64,
         id: BlobRef,
         manifest: Box<Manifest>,
         copies: u8,
+        max_price: Option<Micro>,
         shared: Vec<u32>,
     },
     /// Nobody needs this file any more. Answered by [`NodeEvent::FileDropped`].

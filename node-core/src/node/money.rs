@@ -6,11 +6,13 @@ use super::config::BankPart;
 use super::host::{Host, NodeEvent, StorageReply, StorageRequest, Table, Token};
 use super::route;
 use crate::discovery::cheapest;
+use crate::files;
 use crate::ids::NodeId;
 use crate::ledger::bank::{self, Bank};
 use crate::ledger::books::Books;
 use crate::ledger::client::{self, Client};
 use crate::ledger::{Message, Order, Outcome, Refusal};
+use crate::market::commodity::Kind;
 use crate::market::money::Micro;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::time::Time;
@@ -20,6 +22,7 @@ use crate::work::owner;
 /// Whose order a number is; the two highest bits. None of them: the driver's.
 const OF_FINDER: u64 = 1 << 62;
 const OF_OWNER: u64 = 2 << 62;
+const OF_FILES: u64 = 3 << 62;
 const WHO: u64 = 3 << 62;
 
 /// Who asked storage for something; the upper byte of a token.
@@ -153,6 +156,10 @@ impl Node {
         self.tell_purse(client::Command::Order { id: OF_OWNER | ticket, order });
     }
 
+    pub(super) fn order_of_files(&mut self, ticket: u64, order: Order) {
+        self.tell_purse(client::Command::Order { id: OF_FILES | ticket, order });
+    }
+
     pub(super) fn ask_statement(&mut self, number: u64, of: NodeId, from: u64, limit: u32) {
         match of == self.me {
             true => self.tell_purse(client::Command::Statement { number, from, limit }),
@@ -235,7 +242,11 @@ impl Node {
     fn of_purse(&mut self, event: client::Event, host: &mut impl Host) {
         use client::Event;
         match event {
-            Event::Holding(held) => self.push(route::Step::Owner, owner::Command::Holding(held)),
+            Event::Holding(held) => {
+                let (of_files, of_jobs) = held.into_iter().partition(|it| it.sale.kind == Kind::Files);
+                self.tell_files(files::owner::Command::Holding(of_files));
+                self.push(route::Step::Owner, owner::Command::Holding(of_jobs));
+            }
             Event::Open => {}
             Event::Answered { id, outcome } => self.ordered(id, outcome, host),
             Event::Full { id } => self.ordered(id, Err(Refusal::Full), host),
@@ -250,6 +261,7 @@ impl Node {
         }
         match id & WHO {
             OF_FINDER => self.tell_cheapest(cheapest::Command::Ordered { ticket: number, outcome }),
+            OF_FILES => self.tell_files(files::owner::Command::Ordered { ticket: number, outcome }),
             OF_OWNER => self.push(route::Step::Owner, owner::Command::Settled { ticket: number, outcome }),
             _ => host.event(NodeEvent::Ordered { number, outcome }),
         }

@@ -25,7 +25,8 @@ fn a_file_is_kept_by_as_many_as_was_asked_for_and_read_without_its_owner() {
 #[test]
 fn the_cheapest_that_sell_space_keep_it_at_the_rules_price() {
     for seed in 0..3 {
-        let mut world = trading(seed, 8, 64 * MIB);
+        let mut world = trading(seed, 8, 1, selling(64 * MIB));
+        paying::endow(&mut world, 0, paying::CREDIT);
         let id = put(&mut world, 0, &content(seed, MIB), 3);
         until_kept(&mut world, id, 3);
         let mut sellers = keepers(&world, id);
@@ -34,7 +35,7 @@ fn the_cheapest_that_sell_space_keep_it_at_the_rules_price() {
         let told = file(&world, 0, id);
         assert_eq!(told.reason, "", "nothing is given for nothing here");
         for keeper in told.keepers {
-            assert_eq!(keeper.price, Some(node_core::market::money::Price(4)), "all at the fourth price");
+            assert_eq!(keeper.price, Some(Price(4)), "all at the fourth price");
         }
         // What was sold is not sold again.
         let (files, kept, given) = world.node(1).kept_files().unwrap().load();

@@ -2,13 +2,16 @@
 
 mod keeping;
 mod losses;
+mod paying;
 
 use bytes::Bytes;
 use node_core::files::owner::FileView;
 use node_core::files::{CHUNK, FilesConfig, Manifest, Whereabouts};
 use node_core::keys::Secret;
+use node_core::ledger::books::Rules;
 use node_core::market::MarketConfig;
-use node_core::node::config::{MarketPart, RecordsPart};
+use node_core::market::money::{Micro, Price};
+use node_core::node::config::{BankPart, MarketPart, RecordsPart};
 use node_core::overlay::contact::Contact;
 use node_core::overlay::ring::RingConfig;
 use node_core::records::{Key, RecordsConfig};
@@ -58,20 +61,32 @@ fn swarm(seed: u64, nodes: usize, bytes: u64) -> World {
     world
 }
 
-/// The same, where space is sold: node n for n micro-credits.
-fn trading(seed: u64, nodes: usize, bytes: u64) -> World {
+/// The same, where space is sold: node n for n times `cost`. The node behind them is the bank, and the
+/// owner, node 0, has ten credits.
+fn trading(seed: u64, nodes: usize, cost: u64, files: FilesConfig) -> World {
     let mut world = World::seed(seed);
-    for n in 0..=nodes {
-        let cost = node_core::market::money::Price(n as u64);
-        let files = FilesConfig { cost, gift: false, ..giving(if n == 0 { 0 } else { bytes }) };
+    for n in 0..=nodes + 1 {
+        let bytes = if (1..=nodes).contains(&n) { files.bytes } else { 0 };
+        let cost = Price(cost * n as u64);
+        let files = FilesConfig { cost, ..FilesConfig { bytes, ..files.clone() } };
         let market = MarketPart { config: Arc::new(MarketConfig::default()), secret: secret(n) };
-        let at = world.add_keyed(Config { market: Some(market), ..config(n, files) }, &secret(n));
+        let rules = (n > nodes).then(Rules::default);
+        let bank = BankPart { secret: secret(n), bank: Some(secret(nodes + 1).node()), rules };
+        let gateway = n == 0 || n > nodes;
+        let config = Config { gateway, market: Some(market), bank: Some(bank), ..config(n, files) };
+        let at = world.add_keyed(config, &secret(n));
         if at > 0 {
             world.connect(0, at);
         }
     }
+    (1..=nodes).for_each(|at| world.connect(nodes + 1, at));
     world.run_for(A_MINUTE * 3);
     world
+}
+
+/// Who gives nothing for nothing.
+fn selling(bytes: u64) -> FilesConfig {
+    FilesConfig { gift: false, ..giving(bytes) }
 }
 
 fn content(seed: u64, len: u64) -> Vec<u8> {
@@ -80,12 +95,20 @@ fn content(seed: u64, len: u64) -> Vec<u8> {
 
 /// Puts content, as a gateway's API does; its content id.
 fn put(world: &mut World, at: usize, content: &[u8], copies: u8) -> BlobId {
+    put_for(world, at, content, copies, None)
+}
+
+fn put_for(world: &mut World, at: usize, content: &[u8], copies: u8, max_price: Option<u64>) -> BlobId {
     let chunks: Vec<BlobId> =
         content.chunks(CHUNK as usize).map(|chunk| world.upload(at, chunk).id).collect();
     let manifest = Manifest::new(content.len() as u64, false, None, chunks).expect("it may be");
     let id = world.upload(at, &manifest.encode());
     let (number, manifest) = (world.told.len() as u64, Box::new(manifest));
-    world.drive(at, NodeInput::Command(Command::PutFile { number, id, manifest, copies, shared: vec![] }));
+    let max_price = max_price.map(Micro);
+    world.drive(
+        at,
+        NodeInput::Command(Command::PutFile { number, id, manifest, copies, max_price, shared: vec![] }),
+    );
     let written = move |world: &World| {
         let is = |event: &NodeEvent| matches!(event, NodeEvent::FilePut { number: n, refused: None } if *n == number);
         world.told.iter().any(|(_, by, event)| *by == at && is(event))

@@ -8,6 +8,7 @@ use node_core::ledger::books::Rules;
 use node_core::ledger::{
     COMMONS, Fee, Goods, Holding, ORDERS, Order, Outcome, Refusal, Term, ToBank, ToClient, WINDOW,
 };
+use node_core::market::commodity::Kind;
 use node_core::market::money::Micro;
 use node_core::protocol::Rng;
 use node_core::{JobId, NodeId, UnitId};
@@ -187,7 +188,8 @@ impl Chaos {
     fn draw(&mut self, at: usize) -> Order {
         let id = self.owners[at].id;
         let job = JobId([id; 16]);
-        let name = |index| node_core::ledger::Sale { unit: UnitId { job, index }, copy: 0 };
+        let name =
+            |index| node_core::ledger::Sale { unit: UnitId { job, index }, copy: 0, kind: Kind::Cycles };
         let payer = match self.below(10) {
             0 => COMMONS,
             1 => node(1 + self.rng.below(OWNERS.into()) as u8),

@@ -6,6 +6,7 @@ use node_core::keys::{Secret, Signed};
 use node_core::ledger::bank::{Bank, Command, Event, Timer};
 use node_core::ledger::books::Rules;
 use node_core::ledger::{Goods, Message, Order, Outcome, PURPOSE, Page, Sale, Term, ToBank, ToClient};
+use node_core::market::commodity::Kind;
 use node_core::market::money::{Micro, Price};
 use node_core::protocol::{Effect, Input, Machine, Rng};
 use node_core::{JobId, NodeId, Table, Time, UnitId, Write};
@@ -33,7 +34,7 @@ pub(crate) fn node(n: u8) -> NodeId {
 }
 
 pub(crate) fn sale(n: u32) -> Sale {
-    Sale { unit: UnitId { job: JobId([1; 16]), index: n }, copy: 0 }
+    Sale { unit: UnitId { job: JobId([1; 16]), index: n }, copy: 0, kind: Kind::Cycles }
 }
 
 pub(crate) fn cycles(to: NodeId, price: u64) -> Term {

@@ -14,6 +14,7 @@ use node_core::ledger::bank::{self, Bank};
 use node_core::ledger::books::Rules;
 use node_core::ledger::client::{self, Client};
 use node_core::ledger::{Goods, Message, Order, Sale, Term};
+use node_core::market::commodity::Kind;
 use node_core::market::money::{Micro, Price};
 use node_core::protocol::{Effect, Input, InputOf, Machine, Rng};
 use node_core::{JobId, NodeId, StorageReply, StorageRequest, Table, Time, Token, UnitId};
@@ -161,7 +162,7 @@ impl Desk {
         for n in 0..units {
             let at = (n % OWNERS) as usize;
             let unit = UnitId { job: JobId([at as u8; 16]), index: n };
-            let order = order(Sale { unit, copy: 0 }, self.owners[at].0);
+            let order = order(Sale { unit, copy: 0, kind: Kind::Cycles }, self.owners[at].0);
             self.tell_client(at, Input::Command(client::Command::Order { id: n.into(), order }));
             self.deliver();
         }

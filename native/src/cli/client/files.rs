@@ -9,6 +9,8 @@ use std::io::{Read, Write};
 pub(crate) struct Wishes<'a> {
     pub(crate) name: &'a str,
     pub(crate) copies: u8,
+    /// Micro-credits.
+    pub(crate) max_price: Option<u64>,
     pub(crate) encrypt: bool,
     pub(crate) recipients: &'a [String],
 }
@@ -23,8 +25,9 @@ impl Client {
         let recipients = escape(&wishes.recipients.join(","));
         let recipients =
             if recipients.is_empty() { String::new() } else { format!("&recipients={recipients}") };
+        let max_price = wishes.max_price.map(|most| format!("&max_price={most}")).unwrap_or_default();
         let path = format!(
-            "/api/v1/files?name={}&copies={}&encrypt={}{recipients}",
+            "/api/v1/files?name={}&copies={}&encrypt={}{max_price}{recipients}",
             escape(wishes.name),
             wishes.copies,
             wishes.encrypt

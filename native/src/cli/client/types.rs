@@ -58,6 +58,8 @@ pub(crate) struct File {
     pub(crate) kept: u8,
     pub(crate) names: Vec<String>,
     pub(crate) reason: String,
+    /// Micro-credits.
+    pub(crate) paid: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -90,6 +92,7 @@ pub(crate) struct StatementLine {
     pub(crate) with: Option<String>,
     pub(crate) job: Option<String>,
     pub(crate) unit: Option<u32>,
+    pub(crate) file: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

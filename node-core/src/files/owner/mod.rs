@@ -3,10 +3,12 @@
 //! | file | what it knows |
 //! |---|---|
 //! | `record` | what is written down of a file |
+//! | `deals` | what was bought, what the bank holds for it, and what is paid |
 //! | `place` | finding keepers: bought in the market, or given by peers that are known |
 //! | `watch` | proofs, silence, and what is done about them |
 //! | `view` | for people |
 
+mod deals;
 mod place;
 mod record;
 mod view;
@@ -18,8 +20,9 @@ use super::config::FilesConfig;
 use super::manifest::Manifest;
 use super::message::{Message, ToKeeper, ToOwner};
 use crate::ids::{BlobId, NodeId};
+use crate::ledger::{Holding, Order, Outcome, Sale};
 use crate::market::buyer::Offer;
-use crate::market::money::Price;
+use crate::market::money::{Micro, Price};
 use crate::node::host::Write;
 use crate::overlay::contact::Contact;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
@@ -53,7 +56,8 @@ pub struct Owner {
     /// Native peers that can be dialled.
     peers: BTreeMap<NodeId, Contact>,
     asks: BTreeMap<u64, place::Ask>,
-    takes: BTreeMap<u64, (BlobId, Offer)>,
+    takes: BTreeMap<u64, Sale>,
+    deals: deals::Deals,
     proofs: BTreeMap<u64, watch::Proof>,
     /// Commits that a command waits for, by ticket.
     commits: BTreeMap<u64, u64>,
@@ -82,8 +86,9 @@ struct Holder {
     contact: Contact,
     state: State,
     until_ms: u64,
-    /// What was paid, if it was.
+    /// What it has sold the space for, if it was bought, and as which sale.
     price: Option<Price>,
+    sale: Option<Sale>,
     heard: Time,
     audit_at: Time,
     /// Proofs asked for in vain.
@@ -110,13 +115,16 @@ pub enum Command {
     /// A native peer that can be dialled is connected.
     Met(Contact),
     Restore(Vec<(Vec<u8>, Bytes)>),
+    /// That was all.
+    Restored,
     /// Have `copies` others keep this; its parts are in this node's storage. `shared`: chunks that were
-    /// there before, for another reason. Ends with [`Event::Put`] of this number.
+    /// there before, for another reason. `max_price`: of all copies, for a term; none: the usual. Ends with [`Event::Put`] of this number.
     Put {
         number: u64,
         id: BlobRef,
         manifest: Box<Manifest>,
         copies: u8,
+        max_price: Option<Micro>,
         shared: Vec<u32>,
     },
     /// Nobody needs it any more. Ends with [`Event::Dropped`].
@@ -146,6 +154,13 @@ pub enum Command {
         number: u64,
         taken: bool,
     },
+    /// Answers [`Event::Order`].
+    Ordered {
+        ticket: u64,
+        outcome: Outcome,
+    },
+    /// What the bank still holds for this node's sales.
+    Holding(Vec<Holding>),
     /// Answers [`Event::Commit`].
     Committed {
         ticket: u64,
@@ -205,14 +220,19 @@ pub enum Event {
         ticket: u64,
         blob: BlobRef,
     },
-    /// Who sells so much space for so long, at most at that price?
+    /// Who sells so much space for so long, each for at most so much?
     Buy {
         number: u64,
         bytes: u64,
         units: u16,
         term: Duration,
-        most: Price,
+        most: Micro,
         tie: u64,
+    },
+    /// Have the bank do this.
+    Order {
+        ticket: u64,
+        order: Order,
     },
     Take {
         number: u64,
@@ -227,6 +247,7 @@ pub enum Event {
         peer: NodeId,
         fault: String,
     },
+    Trouble(String),
 }
 
 type Ocx<'a> = Cx<'a, Owner>;
@@ -262,6 +283,7 @@ impl Protocol for Owner {
     fn check_invariants(&self) {
         assert!(self.files.len() <= self.config.owned, "files are bounded");
         assert!(self.peers.len() <= PEERS, "and peers");
+        self.deals.check();
         for (id, file) in &self.files {
             // One may be asked while another's time is nearly over, or one comes back.
             let most = 2 * usize::from(self.config.copies);
@@ -280,6 +302,7 @@ impl Owner {
             peers: BTreeMap::new(),
             asks: BTreeMap::new(),
             takes: BTreeMap::new(),
+            deals: deals::Deals::default(),
             proofs: BTreeMap::new(),
             commits: BTreeMap::new(),
             namings: BTreeMap::new(),
@@ -307,15 +330,19 @@ impl Owner {
                 }
             }
             Command::Restore(rows) => self.restore(rows, cx),
-            Command::Put { number, id, manifest, copies, shared } => {
-                self.put(number, id, *manifest, copies, shared, cx);
+            Command::Restored => self.deals_restored(cx),
+            Command::Put { number, id, manifest, copies, max_price, shared } => {
+                self.put(number, id, *manifest, (copies, max_price), shared, cx);
             }
             Command::Drop { number, file } => self.drop_file(number, file, cx),
             Command::Name { number, file, name } => self.name(number, file, name, cx),
             Command::Published { number, refused } => self.published(number, refused, cx),
             Command::Offers { number, offers, shortage } => self.offered(number, offers, shortage, cx),
             Command::Taken { number, taken } => self.taken(number, taken, cx),
+            Command::Ordered { ticket, outcome } => self.ordered(ticket, outcome, cx),
+            Command::Holding(held) => self.bank_holds(held, cx),
             Command::Committed { ticket, result } => {
+                self.deals_written(ticket, result.is_ok(), cx);
                 if let Some(number) = self.commits.remove(&ticket) {
                     cx.emit(Event::Put { number, refused: result.err() });
                 }
@@ -336,13 +363,13 @@ impl Owner {
         number: u64,
         id: BlobRef,
         manifest: Manifest,
-        copies: u8,
+        (copies, max_price): (u8, Option<Micro>),
         shared: Vec<u32>,
         cx: &mut Ocx<'_>,
     ) {
         let copies = copies.clamp(1, self.config.copies);
         if let Some(file) = self.files.get_mut(&id.id) {
-            file.record.copies = copies;
+            (file.record.copies, file.record.max_price) = (copies, max_price);
             file.look_at = cx.now;
         } else if self.files.len() >= self.config.owned {
             let refused = Some(format!("this node owns {} files, its bound; remove some", self.config.owned));
@@ -357,6 +384,8 @@ impl Owner {
                 names: Vec::new(),
                 shared,
                 at: Vec::new(),
+                max_price,
+                spent: Default::default(),
             };
             self.take_up(record, cx);
         }
@@ -368,10 +397,11 @@ impl Owner {
     fn take_up(&mut self, record: Record, cx: &mut Ocx<'_>) {
         cx.set_timer_by(Timer::Tick, TICK);
         let pinned = self.number();
-        let holders: BTreeMap<NodeId, Holder> = record.at.iter().map(|known| known.holder(cx.now)).collect();
+        let id = record.manifest.id;
+        let holders = record.at.iter().map(|known| known.holder(id, cx.now));
+        let holders: BTreeMap<NodeId, Holder> = holders.collect();
         let blobs = std::iter::once(record.manifest).chain(record.content.parts()).collect();
         let from = holders.keys().copied().collect();
-        let id = record.manifest.id;
         let file = File {
             record,
             holders,
@@ -408,6 +438,7 @@ impl Owner {
         cx.emit(Event::Forget { blobs: own.filter(|blob| !others(blob)).chain([id]).collect() });
         let ticket = self.number();
         cx.emit(Event::Commit { ticket, writes: vec![record::removed(id)] });
+        self.end_deals(id, cx);
         cx.emit(Event::Dropped { number, known: true });
     }
 

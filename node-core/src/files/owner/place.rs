@@ -3,8 +3,9 @@
 use super::super::message::ToKeeper;
 use super::{Event, File, Holder, Ocx, Owner, State, Timer, to_keeper};
 use crate::ids::{BlobId, NodeId};
+use crate::ledger::{Sale, Space};
 use crate::market::buyer::Offer;
-use crate::market::money::Price;
+use crate::market::money::{Micro, Price};
 use crate::overlay::contact::Contact;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ const LEAST: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Ask {
     file: BlobId,
-    /// Bought and not yet confirmed.
+    /// Being bought.
     taking: u32,
     /// Why the market did not give enough.
     shortage: String,
@@ -27,6 +28,11 @@ pub(super) struct Ask {
 }
 
 impl File {
+    /// Bytes that are bought for it.
+    pub(super) fn space(&self) -> u64 {
+        self.bytes().max(LEAST)
+    }
+
     /// Bytes of manifest and chunks.
     fn bytes(&self) -> u64 {
         self.record.content.len.saturating_add(self.record.manifest.len)
@@ -57,54 +63,65 @@ impl Owner {
         }
         file.looking = true;
         file.look_at = cx.now + self.config.again;
-        // Some of those that are named may have it already.
-        let units = u16::try_from(lacks + file.holders.len()).unwrap_or(u16::MAX);
-        let bytes = file.bytes().max(LEAST);
+        // Some of those that are named may have it already. Not more: the price is that of the next one.
+        let has = file.holders.keys().filter(|node| file.has(**node, now_ms, term)).count();
+        let units = u16::try_from(lacks + has).unwrap_or(u16::MAX);
+        let bytes = file.space();
         let number = self.number();
         let ask = Ask { file: id, taking: 0, shortage: String::new(), gifts: Vec::new() };
         self.asks.insert(number, ask);
-        let (most, tie) = (self.config.most, cx.rng.u64());
-        cx.emit(Event::Buy { number, bytes, units, term, most, tie });
+        let why = match (self.cannot_buy(id), self.budget(id, now_ms)) {
+            (Some(why), _) => why,
+            (None, Some((term, left))) if left.0 >= lacks as u64 => {
+                let (most, tie) = (Micro(left.0 / lacks as u64), cx.rng.u64());
+                return cx.emit(Event::Buy { number, bytes, units, term, most, tie });
+            }
+            _ => "nothing is left of what it may cost",
+        };
+        self.offered(number, Vec::new(), why.into(), cx);
     }
 
     pub(super) fn offered(&mut self, number: u64, offers: Vec<Offer>, shortage: String, cx: &mut Ocx<'_>) {
-        let (now_ms, term) = (self.wall.now(cx.now), self.config.term);
+        let now_ms = self.wall.now(cx.now);
         let Some(ask) = self.asks.get_mut(&number) else { return };
         ask.shortage = shortage;
         let id = ask.file;
-        let Some(file) = self.files.get(&id) else { return drop(self.asks.remove(&number)) };
-        let lacks = file.lacks(now_ms, term);
+        let Some((rest, left)) = self.budget(id, now_ms) else { return drop(self.asks.remove(&number)) };
+        let term = self.config.term;
+        let Some(file) = self.files.get(&id) else { return };
+        let (lacks, bytes) = (file.lacks(now_ms, term), file.space());
+        let most = Micro(left.0.checked_div(lacks as u64).unwrap_or_default());
+        let able = |offer: &Offer| offer.seller.id != cx.me && !file.has(offer.seller.id, now_ms, term);
         let mut sellers: Vec<NodeId> = Vec::new();
-        for offer in offers {
-            let seller = offer.seller.id;
-            let known = seller == cx.me || sellers.contains(&seller) || file.has(seller, now_ms, term);
-            if known || sellers.len() >= lacks {
-                continue;
+        let mut chosen: Vec<(Offer, Space)> = Vec::new();
+        for offer in offers.into_iter().filter(able) {
+            let space = Space::of(&offer, bytes, rest);
+            let fits = space.held().is_some_and(|held| held <= most);
+            if fits && !sellers.contains(&offer.seller.id) && chosen.len() < lacks {
+                sellers.push(offer.seller.id);
+                chosen.push((offer, space));
             }
-            sellers.push(seller);
-            ask.taking += 1;
-            self.next += 1;
-            self.takes.insert(self.next, (id, offer));
-            cx.emit(Event::Take { number: self.next, offer });
         }
-        if ask.taking == 0 {
-            self.ask_for_gifts(number, cx);
+        if chosen.is_empty() {
+            return self.ask_for_gifts(number, cx);
         }
+        if let Some(ask) = self.asks.get_mut(&number) {
+            ask.taking = chosen.len() as u32;
+        }
+        for (offer, space) in chosen {
+            self.begin_deal(id, number, offer, space, cx);
+        }
+        self.write(id, cx);
     }
 
-    pub(super) fn taken(&mut self, number: u64, taken: bool, cx: &mut Ocx<'_>) {
-        let Some((id, offer)) = self.takes.remove(&number) else { return };
-        let ask = self.asks.iter_mut().find(|(_, ask)| ask.file == id && ask.taking > 0);
-        let over = ask.and_then(|(number, ask)| {
-            ask.taking -= 1;
-            (ask.taking == 0).then_some(*number)
-        });
-        if taken {
-            let term = Duration::from_secs(60 * u64::from(offer.goods.minutes)).min(self.config.term);
-            self.engage(id, offer.seller, Some(offer.price), term, cx);
+    /// Of a search, one purchase has come to its end. What could not be bought may be given.
+    pub(super) fn one_less(&mut self, number: u64, why: Option<String>, cx: &mut Ocx<'_>) {
+        let Some(ask) = self.asks.get_mut(&number) else { return };
+        ask.taking = ask.taking.saturating_sub(1);
+        if let Some(why) = why {
+            ask.shortage = why;
         }
-        // What could not be bought may be given.
-        if let Some(number) = over {
+        if ask.taking == 0 {
             self.ask_for_gifts(number, cx);
         }
     }
@@ -143,12 +160,13 @@ impl Owner {
         let (id, mut gifts) = (ask.file, std::mem::take(&mut ask.gifts));
         let Some(file) = self.files.get(&id) else { return drop(self.asks.remove(&number)) };
         let (bytes, lacks) = (file.bytes(), file.lacks(now_ms, term));
+        let until_ms = now_ms.saturating_add(term.as_millis() as u64);
         gifts.retain(|(_, room)| *room >= bytes);
         // Where most is free; ties by the id, which nobody chooses for this.
         gifts.sort_by_key(|(node, room)| (std::cmp::Reverse(*room), *node));
         for (node, _) in gifts.into_iter().take(lacks) {
             if let Some(contact) = self.peers.get(&node).copied() {
-                self.engage(id, contact, None, term, cx);
+                self.engage(id, contact, None, until_ms, cx);
             }
         }
         self.end_ask(number, cx);
@@ -174,29 +192,35 @@ impl Owner {
     }
 
     /// Somebody keeps it from now on, if nothing comes in between.
-    fn engage(
+    pub(super) fn engage(
         &mut self,
         id: BlobId,
         contact: Contact,
-        price: Option<Price>,
-        term: Duration,
+        bought: Option<(Sale, Price)>,
+        until_ms: u64,
         cx: &mut Ocx<'_>,
     ) {
-        let until_ms = self.wall.now(cx.now).saturating_add(term.as_millis() as u64);
         let me = self.me;
         let Some(file) = self.files.get_mut(&id) else { return };
         let kept = file.holders.values().filter(|holder| holder.state == State::Kept);
         let at: Vec<Contact> = kept.map(|holder| holder.contact).filter(|at| at.id != contact.id).collect();
         let (manifest, bytes) = (file.record.manifest, file.record.content.len);
         let (heard, audit_at) = (cx.now, cx.now);
+        let (sale, price) = (bought.map(|(sale, _)| sale), bought.map(|(_, price)| price));
         match file.holders.get_mut(&contact.id) {
             Some(holder) => {
                 // For longer.
+                let earlier = std::mem::replace(&mut holder.sale, sale);
                 (holder.until_ms, holder.price, holder.heard) = (until_ms, price, heard);
+                if let (Some(earlier), Some(sale)) = (earlier, sale) {
+                    self.deals.follows(sale, earlier);
+                }
+                earlier.into_iter().for_each(|earlier| self.end_deal(earlier));
+                self.write(id, cx);
             }
             None => {
                 let state = State::Pulling(0);
-                let holder = Holder { contact, state, until_ms, price, heard, audit_at, silent: 0 };
+                let holder = Holder { contact, state, until_ms, price, sale, heard, audit_at, silent: 0 };
                 file.holders.insert(contact.id, holder);
             }
         }

@@ -1,9 +1,10 @@
 //! What is written down of a file.
 
 use super::super::manifest::Manifest;
+use super::deals::{Spent, name};
 use super::{Event, Holder, Ocx, Owner, State};
 use crate::ids::{BlobId, NodeId};
-use crate::market::money::Price;
+use crate::market::money::{Micro, Price};
 use crate::node::host::{Table, Write};
 use crate::overlay::contact::Contact;
 use crate::time::Time;
@@ -22,6 +23,11 @@ pub(super) struct Record {
     /// Chunks that are here for another reason, too.
     pub shared: Vec<u32>,
     pub at: Vec<Known>,
+    /// What all copies may cost for a term; none: the usual.
+    #[serde(default)]
+    pub max_price: Option<Micro>,
+    #[serde(default)]
+    pub spent: Spent,
 }
 
 /// A keeper that has all of it.
@@ -30,15 +36,18 @@ pub(super) struct Known {
     contact: Contact,
     until_ms: u64,
     price: Option<Price>,
+    /// The number of the sale.
+    #[serde(default)]
+    sale: Option<u32>,
 }
 
 impl Known {
-    pub(super) fn holder(&self, now: Time) -> (NodeId, Holder) {
-        let Known { contact, until_ms, price } = *self;
+    pub(super) fn holder(&self, file: BlobId, now: Time) -> (NodeId, Holder) {
+        let Known { contact, until_ms, price, sale } = *self;
+        let (state, sale) = (State::Kept, sale.map(|index| name(file, index)));
         // It has to prove itself at once: much may have happened meanwhile.
-        let holder =
-            Holder { contact, state: State::Kept, until_ms, price, heard: now, audit_at: now, silent: 0 };
-        (contact.id, holder)
+        let (heard, audit_at, silent) = (now, now, 0);
+        (contact.id, Holder { contact, state, until_ms, price, sale, heard, audit_at, silent })
     }
 }
 
@@ -56,21 +65,27 @@ impl Owner {
             contact: holder.contact,
             until_ms: holder.until_ms,
             price: holder.price,
+            sale: holder.sale.map(|sale| sale.unit.index),
         };
         file.record.at = kept.map(known).collect();
         // Plain data: rmp cannot fail on it.
         let value = rmp_serde::to_vec(&file.record).map(Bytes::from).ok();
-        let writes = vec![Write { table: Table::Files, key: id.0.to_vec(), value }];
+        let mut writes = self.deals.take_writes(id, ticket);
+        writes.push(Write { table: Table::Files, key: id.0.to_vec(), value });
         cx.emit(Event::Commit { ticket, writes });
         cx.emit(Event::Changed(id));
         ticket
     }
 
     pub(super) fn restore(&mut self, rows: Vec<(Vec<u8>, Bytes)>, cx: &mut Ocx<'_>) {
-        for (_, value) in rows {
+        for (key, value) in rows {
+            if key.len() > 32 {
+                self.restore_deal(&key, &value, cx);
+                continue;
+            }
             let Ok(record) = rmp_serde::from_slice::<Record>(&value) else { continue };
             if self.files.len() >= self.config.owned {
-                return;
+                continue;
             }
             let (id, names) = (record.manifest.id, record.names.clone());
             self.take_up(record, cx);

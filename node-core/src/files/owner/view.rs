@@ -2,7 +2,7 @@
 
 use super::{File, Owner, State};
 use crate::ids::{BlobId, NodeId};
-use crate::market::money::Price;
+use crate::market::money::{Micro, Price};
 
 /// A file that this node owns.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,11 @@ pub struct FileView {
     pub reason: String,
     /// Keepers that went, the last one last, and why.
     pub lost: Vec<(NodeId, String)>,
+    /// What all copies may cost for a term.
+    pub max_price: Micro,
+    /// What the bank holds for its keepers, and what it has cost until now.
+    pub held: Micro,
+    pub paid: Micro,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -43,9 +48,40 @@ impl Owner {
     /// Those of this id, or all, in the order in which they were put.
     pub fn files(&self, only: Option<BlobId>) -> Vec<FileView> {
         let wanted = |(id, _): &(&BlobId, &File)| only.is_none_or(|only| only == **id);
-        let mut all: Vec<FileView> = self.files.iter().filter(wanted).map(|(_, file)| file.view()).collect();
+        let mut all: Vec<FileView> =
+            self.files.iter().filter(wanted).map(|(_, file)| self.view(file)).collect();
         all.sort_by_key(|file| (file.put_ms, file.id));
         all
+    }
+
+    fn view(&self, file: &File) -> FileView {
+        let content = &file.record.content;
+        let chunks = content.chunks.len() as u32;
+        let keepers = file.holders.iter().map(|(node, holder)| {
+            let (here, kept) = match holder.state {
+                State::Pulling(here) => (here, false),
+                State::Kept => (chunks, true),
+            };
+            let (until_ms, price) = (holder.until_ms, holder.price);
+            KeeperView { node: *node, chunks: here, kept, until_ms, price }
+        });
+        FileView {
+            id: file.record.manifest.id,
+            name: content.name.clone(),
+            len: content.len,
+            chunks,
+            encrypted: content.encrypted,
+            copies: file.record.copies,
+            kept: file.kept() as u8,
+            put_ms: file.record.put_ms,
+            names: file.record.names.clone(),
+            keepers: keepers.collect(),
+            reason: file.reason.clone(),
+            lost: file.lost.iter().cloned().collect(),
+            max_price: self.may_cost(file),
+            held: self.deals.held(file.record.manifest.id, None),
+            paid: file.record.spent.paid,
+        }
     }
 
     /// Whether some are not kept by as many as they should be.
@@ -57,32 +93,5 @@ impl Owner {
 impl File {
     pub(super) fn kept(&self) -> usize {
         self.holders.values().filter(|holder| holder.state == State::Kept).count()
-    }
-
-    fn view(&self) -> FileView {
-        let content = &self.record.content;
-        let chunks = content.chunks.len() as u32;
-        let keepers = self.holders.iter().map(|(node, holder)| {
-            let (here, kept) = match holder.state {
-                State::Pulling(here) => (here, false),
-                State::Kept => (chunks, true),
-            };
-            let (until_ms, price) = (holder.until_ms, holder.price);
-            KeeperView { node: *node, chunks: here, kept, until_ms, price }
-        });
-        FileView {
-            id: self.record.manifest.id,
-            name: content.name.clone(),
-            len: content.len,
-            chunks,
-            encrypted: content.encrypted,
-            copies: self.record.copies,
-            kept: self.kept() as u8,
-            put_ms: self.record.put_ms,
-            names: self.record.names.clone(),
-            keepers: keepers.collect(),
-            reason: self.reason.clone(),
-            lost: self.lost.iter().cloned().collect(),
-        }
     }
 }

@@ -29,10 +29,11 @@ pub(super) struct Proof {
 
 impl Owner {
     pub(super) fn tick(&mut self, cx: &mut Ocx<'_>) {
-        if self.files.is_empty() {
+        if self.files.is_empty() && self.deals.is_empty() {
             return;
         }
         cx.set_timer(Timer::Tick, TICK);
+        self.look_at_deals(cx);
         let (now_ms, term) = (self.wall.now(cx.now), self.config.term);
         let (mut late, mut due, mut lacking) = (Vec::new(), Vec::new(), Vec::new());
         for (id, file) in &self.files {
@@ -92,7 +93,7 @@ impl Owner {
             // A file without content.
             (_, None) => {
                 self.proofs.remove(&ticket);
-                self.holds(id, from, cx);
+                self.has_proved(id, from, cx);
             }
             (None, Some(_)) => {
                 self.proofs.remove(&ticket);
@@ -114,7 +115,7 @@ impl Owner {
             return;
         };
         match bytes.filter(|bytes| BlobId::of(bytes) == blob.id) {
-            Some(bytes) if proof(&nonce, &bytes) == came => self.holds(id, node, cx),
+            Some(bytes) if proof(&nonce, &bytes) == came => self.has_proved(id, node, cx),
             Some(_) => {
                 let fault = "gave a wrong proof of a file that it keeps".into();
                 cx.emit(Event::Fault { peer: node, fault });
@@ -138,6 +139,15 @@ impl Owner {
         let from = file.holders.keys().copied().collect();
         cx.emit(Event::Release { ticket: old });
         cx.emit(Event::Pin { ticket, blobs, from });
+    }
+
+    fn has_proved(&mut self, id: BlobId, node: NodeId, cx: &mut Ocx<'_>) {
+        self.holds(id, node, cx);
+        let holder = self.files.get(&id).and_then(|file| file.holders.get(&node));
+        if let Some(sale) = holder.and_then(|holder| holder.sale) {
+            self.deals.proved(sale, self.wall.now(cx.now));
+            self.write_deals(id, cx);
+        }
     }
 
     fn holds(&mut self, id: BlobId, node: NodeId, cx: &mut Ocx<'_>) {
@@ -171,6 +181,9 @@ impl Owner {
             // Its first word is not its proof.
             (holder.silent, holder.audit_at) = (0, cx.now);
         }
+        if let Some(sale) = holder.sale {
+            self.deals.kept(sale, self.wall.now(cx.now));
+        }
         self.write(id, cx);
         self.say_where(id, false, cx);
     }
@@ -201,6 +214,9 @@ impl Owner {
         // Not at once to the same one again.
         file.look_at = file.look_at.max(cx.now + TICK);
         to_keeper(&holder.contact, ToKeeper::Drop { file: id }, cx);
+        if let Some(sale) = holder.sale {
+            self.end_deal(sale);
+        }
         self.write(id, cx);
         self.say_where(id, false, cx);
     }

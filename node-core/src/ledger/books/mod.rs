@@ -259,7 +259,11 @@ impl Books {
     /// What is held for the owner's sales above `after`, in order, at most `limit`.
     pub fn holdings(&self, owner: NodeId, after: Option<Sale>, limit: usize) -> Vec<Holding> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
-        const LOWEST: Sale = Sale { unit: crate::ids::UnitId { job: JobId([0; 16]), index: 0 }, copy: 0 };
+        const LOWEST: Sale = Sale {
+            unit: crate::ids::UnitId { job: JobId([0; 16]), index: 0 },
+            copy: 0,
+            kind: crate::market::commodity::Kind::Cycles,
+        };
         let from = after.map_or(Included((owner, LOWEST)), |after| Excluded((owner, after)));
         let its = self.holds.range((from, Unbounded)).take_while(|((of, _), _)| *of == owner);
         let holding = |((_, sale), hold): (&(NodeId, Sale), &Hold)| Holding {

@@ -9,6 +9,7 @@ use super::{Account, Books};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::ledger::{Line, Outcome, Sale};
 use crate::market::budget::Budget;
+use crate::market::commodity::Kind;
 use crate::market::money::Micro;
 use crate::node::host::{Table, Write};
 use bytes::Bytes;
@@ -30,8 +31,11 @@ impl Row {
     fn key(self) -> Vec<u8> {
         match self {
             Row::Account(node) => [b"a", &node.0[..]].concat(),
-            Row::Hold(owner, Sale { unit, copy }) => {
-                [b"h", &owner.0[..], &unit.job.0, &unit.index.to_be_bytes(), &[copy]].concat()
+            Row::Hold(owner, Sale { unit, copy, kind }) => {
+                let (index, kind) = (unit.index.to_be_bytes(), kind as u8);
+                // Cycles are the first kind, and were the only one.
+                let kind = if kind == 0 { &[][..] } else { &[kind][..] };
+                [b"h", &owner.0[..], &unit.job.0, &index, &[copy], kind].concat()
             }
             Row::Invite(hash) => [b"i", &hash[..]].concat(),
             Row::Allowance(payer, owner, job) => [b"j", &payer.0[..], &owner.0, &job.0].concat(),
@@ -48,7 +52,9 @@ impl Row {
             b'h' => {
                 let (owner, job) = (NodeId(take(rest)?), JobId(take(rest)?));
                 let (index, [copy]) = (u32::from_be_bytes(take(rest)?), take(rest)?);
-                Row::Hold(owner, Sale { unit: UnitId { job, index }, copy })
+                let [kind] = if rest.is_empty() { [0] } else { take(rest)? };
+                let kind = *Kind::ALL.get(usize::from(kind))?;
+                Row::Hold(owner, Sale { unit: UnitId { job, index }, copy, kind })
             }
             b'i' => Row::Invite(take(rest)?),
             b'j' => Row::Allowance(NodeId(take(rest)?), NodeId(take(rest)?), JobId(take(rest)?)),

@@ -5,8 +5,32 @@ use super::{Books, DAY_MS, due, most};
 use crate::ids::{JobId, NodeId};
 use crate::ledger::{COMMONS, Outcome, Refusal, Sale, Term, Why};
 use crate::market::budget::Budget;
+use crate::market::commodity::Kind;
 use crate::market::money::{Micro, Price};
 use serde::{Deserialize, Serialize};
+
+impl Sale {
+    fn held(self) -> Why {
+        match self.kind {
+            Kind::Cycles => Why::Held(self.unit),
+            kind => Why::SpaceHeld(kind, self.unit),
+        }
+    }
+
+    fn returned(self) -> Why {
+        match self.kind {
+            Kind::Cycles => Why::Returned(self.unit),
+            kind => Why::SpaceReturned(kind, self.unit),
+        }
+    }
+
+    fn earned(self) -> Why {
+        match self.kind {
+            Kind::Cycles => Why::Earned(self.unit),
+            kind => Why::Kept(kind, self.unit),
+        }
+    }
+}
 
 /// Put aside for one sale: always enough for whatever its terms may cost.
 #[derive(Debug, Serialize, Deserialize)]
@@ -95,7 +119,7 @@ impl Books {
             self.changed.insert(Row::Allowance(payer, owner, sale.unit.job));
         }
         if more > Micro::ZERO {
-            self.take(payer, more, Why::Held(sale.unit));
+            self.take(payer, more, sale.held());
         }
         let ends = self.wall_ms / DAY_MS + self.rules.hold_days;
         let hold = Hold { payer, amount: Micro(held.0 + more.0), fuel, terms: terms.to_vec(), ends };
@@ -118,7 +142,7 @@ impl Books {
         let shares = due(hold.fuel, &hold.terms, used).ok_or(Refusal::Nonsense)?;
         let mut legs = Vec::new();
         for ((term, share), used) in hold.terms.iter().zip(shares).zip(used) {
-            legs.push((term.to, share, Why::Earned(sale.unit)));
+            legs.push((term.to, share, sale.earned()));
             let fees = term.fees.iter().filter(|_| *used > 0);
             legs.extend(fees.map(|fee| (fee.to, fee.amount, Why::Fee(sale.unit))));
         }
@@ -147,7 +171,7 @@ impl Books {
             self.give(to, amount, why);
         }
         if rest > Micro::ZERO {
-            self.give(hold.payer, rest, Why::Returned(sale.unit));
+            self.give(hold.payer, rest, sale.returned());
         }
         let allowance = (hold.payer, owner, sale.unit.job);
         if let Some(budget) = self.allowances.get_mut(&allowance) {

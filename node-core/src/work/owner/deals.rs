@@ -13,7 +13,8 @@ use super::{Event, Owner, Pending, SlotState, Timer};
 use crate::checkpoint::Span;
 use crate::discovery::{Bargain, Bought, Purchase};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::ledger::{Holding, Order, Outcome, Refusal, Sale, Term};
+use crate::ledger::{Holding, Outcome, Refusal, Sale, Term};
+use crate::market::commodity::Kind;
 use crate::market::money::{Micro, Price};
 use crate::node::host::{Table, Write};
 use crate::protocol::Cx;
@@ -95,7 +96,7 @@ impl Place {
 
 impl Deal {
     fn sale(&self, unit: UnitId) -> Sale {
-        Sale { unit, copy: self.sales as u8 }
+        Sale { unit, copy: self.sales as u8, kind: Kind::Cycles }
     }
 
     fn write(unit: UnitId, deal: Option<&Deal>) -> Write {
@@ -343,8 +344,7 @@ impl Owner {
 
     fn settle(&mut self, sale: Sale, used: u64, cx: &mut Cx<'_, Self>) {
         let ticket = self.ticket(Pending::Settlement(sale, used));
-        let used = if used == 0 { Vec::new() } else { vec![used] };
-        cx.emit(Event::Settle { ticket, order: Order::Settle { sale, used } });
+        cx.emit(Event::Settle { ticket, order: sale.settle(used) });
     }
 
     fn give_back(&mut self, sale: Sale, any: bool, cx: &mut Cx<'_, Self>) {

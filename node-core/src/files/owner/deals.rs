@@ -1,0 +1,428 @@
+//! Space that is bought for files: what the bank holds for it, and what is paid in the end.
+//!
+//! One keeper of one file for a term is one sale. It is written down before the bank hears of it, so that
+//! a later life knows of all that may be held; and how much of it is due is written down before it is
+//! settled, so that it is settled alike however often owner or bank stop in between. Due is what the keeper
+//! has proved ([`Space`]), and each proof is written down.
+//!
+//! What a file may cost holds for a *period*. All that is bought in it is bought until a term after its
+//! beginning, so that the keepers there are and those that went share what one term of all copies may
+//! cost. When a quarter of the term is left the next period begins, and counts anew.
+//!
+//! Table `Files`: content id and big-endian number of the sale → [`Row`].
+
+use super::{Event, File, Ocx, Owner};
+use crate::ids::{BlobId, JobId, UnitId};
+use crate::ledger::{Holding, Outcome, Refusal, Sale, Space};
+use crate::market::buyer::Offer;
+use crate::market::commodity::Kind;
+use crate::market::money::Micro;
+use crate::node::host::{Table, Write};
+use crate::time::Time;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Sales that are not settled; one more waits. Our choice: of each file that a node may own its usual
+/// copies, twice.
+const SALES: usize = 25_000;
+
+/// How long the bank may take to put something aside; then somebody is asked to give the space. Our
+/// choice: a restart.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Default)]
+pub(super) struct Deals {
+    by_sale: BTreeMap<Sale, Deal>,
+    /// Orders to the bank, by ticket; true: a settlement.
+    orders: BTreeMap<u64, (Sale, bool)>,
+    /// All that an earlier life bought has been read.
+    ready: bool,
+    /// What the bank said that it holds, before that.
+    listed: Vec<Sale>,
+}
+
+#[derive(Debug)]
+struct Deal {
+    row: Row,
+    held: Micro,
+    dirty: bool,
+    /// The last commit that has its row.
+    ticket: u64,
+    stage: Stage,
+}
+
+/// What is written down of a sale.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Row {
+    file: BlobId,
+    space: Space,
+    /// Of the period in which it was bought.
+    period_ms: u64,
+    /// Its keeper had all of the file, and was paid for from then on.
+    kept: bool,
+    /// Byte-seconds to be paid, once it is over.
+    used: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Not written down, or not put aside yet: for this search, until then.
+    Buying(u64, Box<Offer>, Time),
+    Open,
+    /// Over, and not ordered to be settled.
+    Ended,
+    Settling,
+}
+
+/// What a file has cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Spent {
+    /// In all.
+    pub paid: Micro,
+    /// When the period began, milliseconds since 1970, and what was paid of what was bought in it.
+    period_ms: u64,
+    in_period: Micro,
+}
+
+impl Deal {
+    fn write(&self, sale: Sale) -> Write {
+        // Plain data: rmp cannot fail on it.
+        let value = rmp_serde::to_vec(&self.row).map(Bytes::from).ok();
+        Write { table: Table::Files, key: key(self.row.file, sale), value }
+    }
+
+    fn is_over(&self) -> bool {
+        self.row.used.is_some()
+    }
+}
+
+fn key(file: BlobId, sale: Sale) -> Vec<u8> {
+    [&file.0[..], &sale.unit.index.to_be_bytes()].concat()
+}
+
+/// Half of a content id tells files apart as well as all of it.
+pub(super) fn name(file: BlobId, index: u32) -> Sale {
+    let job = JobId(std::array::from_fn(|at| file.0[at]));
+    Sale { unit: UnitId { job, index }, copy: 0, kind: Kind::Files }
+}
+
+impl Deals {
+    fn of(&self, file: BlobId) -> impl DoubleEndedIterator<Item = (&Sale, &Deal)> {
+        self.by_sale.range(name(file, 0)..=name(file, u32::MAX))
+    }
+
+    /// What the bank holds for a file: of one period, or in all.
+    pub(super) fn held(&self, file: BlobId, period_ms: Option<u64>) -> Micro {
+        let its = self.of(file).map(|(_, deal)| deal).filter(|deal| !deal.is_over());
+        let its = its.filter(|deal| period_ms.is_none_or(|period| period == deal.row.period_ms));
+        its.fold(Micro::ZERO, |sum, deal| sum.plus(deal.held).unwrap_or(Micro::MAX))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_sale.is_empty()
+    }
+
+    pub(super) fn check(&self) {
+        assert!(self.by_sale.len() <= SALES, "sales are bounded");
+    }
+
+    /// The rows of a file that have changed, as part of this commit.
+    pub(super) fn take_writes(&mut self, file: BlobId, ticket: u64) -> Vec<Write> {
+        let its = self.by_sale.range_mut(name(file, 0)..=name(file, u32::MAX));
+        let dirty = its.filter(|(_, deal)| deal.dirty);
+        let write = |(sale, deal): (&Sale, &mut Deal)| {
+            (deal.dirty, deal.ticket) = (false, ticket);
+            deal.write(*sale)
+        };
+        dirty.map(write).collect()
+    }
+
+    fn change(&mut self, sale: Sale) -> Option<&mut Row> {
+        let deal = self.by_sale.get_mut(&sale).filter(|deal| !deal.is_over())?;
+        deal.dirty = true;
+        Some(&mut deal.row)
+    }
+
+    /// The keeper has all of it, as it says.
+    pub(super) fn kept(&mut self, sale: Sale, now_ms: u64) {
+        if let Some(row) = self.change(sale) {
+            row.kept = true;
+            row.space.begins(now_ms);
+        }
+    }
+
+    pub(super) fn proved(&mut self, sale: Sale, now_ms: u64) {
+        if let Some(row) = self.change(sale).filter(|row| row.kept) {
+            row.space.proved(now_ms);
+        }
+    }
+
+    /// The same keeper's next term.
+    pub(super) fn follows(&mut self, next: Sale, earlier: Sale) {
+        let earlier = self.by_sale.get(&earlier).filter(|deal| deal.row.kept && !deal.is_over());
+        let Some(space) = earlier.map(|deal| deal.row.space.clone()) else { return };
+        if let Some(row) = self.change(next) {
+            row.kept = true;
+            row.space.follows(&space);
+        }
+    }
+}
+
+impl Owner {
+    /// What all copies of the file may cost for a term.
+    pub(super) fn may_cost(&self, file: &File) -> Micro {
+        let usual = || {
+            let quantity = file.space().saturating_mul(self.config.term.as_secs());
+            let copy = self.config.most.of(quantity).round_up().unwrap_or(Micro::MAX);
+            Micro(copy.0.saturating_mul(file.record.copies.into()).min(Micro::MAX.0))
+        };
+        file.record.max_price.unwrap_or_else(usual)
+    }
+
+    /// For how long space is bought for the file now, and what of the price that it may have is left.
+    pub(super) fn budget(&mut self, id: BlobId, now_ms: u64) -> Option<(Duration, Micro)> {
+        let term = self.config.term.as_millis() as u64;
+        let most = self.may_cost(self.files.get(&id)?);
+        let spent = &mut self.files.get_mut(&id)?.record.spent;
+        if now_ms >= spent.period_ms.saturating_add(term - term / 4) {
+            (spent.period_ms, spent.in_period) = (now_ms, Micro::ZERO);
+        }
+        let (period, paid) = (spent.period_ms, spent.in_period);
+        let bound = paid.plus(self.deals.held(id, Some(period))).unwrap_or(Micro::MAX);
+        let rest = period.saturating_add(term).saturating_sub(now_ms);
+        Some((Duration::from_millis(rest), most.minus(bound).unwrap_or_default()))
+    }
+
+    /// Why nothing can be bought for the file now.
+    pub(super) fn cannot_buy(&self, id: BlobId) -> Option<&'static str> {
+        if !self.deals.ready {
+            return Some("what was bought before is not read yet");
+        }
+        if self.deals.of(id).any(|(_, deal)| deal.is_over()) {
+            return Some("the bank has not settled yet what was bought before");
+        }
+        let full = self.deals.by_sale.len() + usize::from(self.config.copies) > SALES;
+        full.then_some("space is bought for as many files as this node can look after")
+    }
+
+    /// A sale that is being made for this search. It is ordered at the bank when it is written down.
+    pub(super) fn begin_deal(&mut self, id: BlobId, ask: u64, offer: Offer, space: Space, cx: &Ocx<'_>) {
+        let (Some(held), Some(file)) = (space.held(), self.files.get(&id)) else { return };
+        let period_ms = file.record.spent.period_ms;
+        let last = self.deals.of(id).next_back().map_or(0, |(sale, _)| sale.unit.index);
+        let row = Row { file: id, space, period_ms, kept: false, used: None };
+        let stage = Stage::Buying(ask, Box::new(offer), cx.now + PATIENCE);
+        let deal = Deal { row, held, dirty: true, ticket: 0, stage };
+        self.deals.by_sale.insert(name(id, last.saturating_add(1)), deal);
+    }
+
+    /// Writes down what has changed of a file's sales alone.
+    pub(super) fn write_deals(&mut self, id: BlobId, cx: &mut Ocx<'_>) {
+        let ticket = self.number();
+        let writes = self.deals.take_writes(id, ticket);
+        if !writes.is_empty() {
+            cx.emit(Event::Commit { ticket, writes });
+        }
+    }
+
+    /// A commit is durable, or has failed.
+    pub(super) fn deals_written(&mut self, ticket: u64, durable: bool, cx: &mut Ocx<'_>) {
+        let its = self.deals.by_sale.iter().filter(|(_, deal)| deal.ticket == ticket && ticket > 0);
+        let sales: Vec<Sale> = its.map(|(sale, _)| *sale).collect();
+        for sale in sales {
+            let Some(deal) = self.deals.by_sale.get_mut(&sale) else { continue };
+            deal.ticket = 0;
+            match (&deal.stage, durable) {
+                (Stage::Buying(..), true) => {
+                    let order = deal.row.space.hold(sale, cx.me);
+                    self.order(sale, false, order, cx);
+                }
+                (Stage::Buying(..), false) => self.not_bought(sale, "it cannot be written down", cx),
+                (Stage::Ended, true) => self.settle(sale, cx),
+                // At the next look.
+                (_, false) => deal.dirty = true,
+                (Stage::Open | Stage::Settling, true) => {}
+            }
+        }
+    }
+
+    fn order(&mut self, sale: Sale, settles: bool, order: crate::ledger::Order, cx: &mut Ocx<'_>) {
+        let ticket = self.number();
+        self.deals.orders.insert(ticket, (sale, settles));
+        cx.emit(Event::Order { ticket, order });
+    }
+
+    fn settle(&mut self, sale: Sale, cx: &mut Ocx<'_>) {
+        let Some(deal) = self.deals.by_sale.get_mut(&sale) else { return };
+        deal.stage = Stage::Settling;
+        let order = sale.settle(deal.row.used.unwrap_or_default());
+        self.order(sale, true, order, cx);
+    }
+
+    /// The bank has answered.
+    pub(super) fn ordered(&mut self, ticket: u64, outcome: Outcome, cx: &mut Ocx<'_>) {
+        let Some((sale, settles)) = self.deals.orders.remove(&ticket) else { return };
+        let Some(deal) = self.deals.by_sale.get_mut(&sale) else { return };
+        match (outcome, &deal.stage) {
+            // The client's queue is full.
+            (Err(Refusal::Full), Stage::Settling) => (deal.stage, deal.dirty) = (Stage::Ended, true),
+            (outcome, Stage::Settling) if settles => {
+                if let Err(refusal) = outcome
+                    && refusal != Refusal::Over
+                {
+                    let file = deal.row.file;
+                    cx.emit(Event::Trouble(format!(
+                        "the bank does not settle space for the file {file}: {refusal}"
+                    )));
+                }
+                self.forget(sale, cx);
+            }
+            (Ok(()), Stage::Buying(_, offer, _)) if !settles => {
+                let offer = **offer;
+                let number = self.number();
+                self.takes.insert(number, sale);
+                cx.emit(Event::Take { number, offer });
+            }
+            (Err(refusal), Stage::Buying(..)) => {
+                let why = format!("the bank puts nothing aside for it: {refusal}");
+                self.not_bought(sale, &why, cx);
+            }
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, sale: Sale, cx: &mut Ocx<'_>) {
+        let Some(deal) = self.deals.by_sale.remove(&sale) else { return };
+        let ticket = self.number();
+        let row = Write { value: None, ..deal.write(sale) };
+        cx.emit(Event::Commit { ticket, writes: vec![row] });
+    }
+
+    /// The seller has sold it, or not.
+    pub(super) fn taken(&mut self, number: u64, taken: bool, cx: &mut Ocx<'_>) {
+        let Some(sale) = self.takes.remove(&number) else { return };
+        let Some(deal) = self.deals.by_sale.get_mut(&sale) else { return };
+        let (file, period_ms) = (deal.row.file, deal.row.period_ms);
+        if !matches!(deal.stage, Stage::Buying(..)) {
+            return;
+        }
+        if !taken {
+            return self.not_bought(sale, "it was just sold to somebody else", cx);
+        }
+        let Stage::Buying(ask, offer, _) = std::mem::replace(&mut deal.stage, Stage::Open) else { return };
+        let until_ms = period_ms.saturating_add(self.config.term.as_millis() as u64);
+        self.engage(file, offer.seller, Some((sale, offer.price)), until_ms, cx);
+        self.one_less(ask, None, cx);
+    }
+
+    /// What may be held for it comes back, and somebody else is asked.
+    fn not_bought(&mut self, sale: Sale, why: &str, cx: &mut Ocx<'_>) {
+        let stage = self.deals.by_sale.get(&sale).map(|deal| &deal.stage);
+        let Some(Stage::Buying(ask, ..)) = stage else { return };
+        let (ask, why) = (*ask, why.to_string());
+        self.end_deal(sale);
+        self.write_deals_of(sale, cx);
+        self.one_less(ask, Some(why), cx);
+    }
+
+    fn write_deals_of(&mut self, sale: Sale, cx: &mut Ocx<'_>) {
+        if let Some(file) = self.deals.by_sale.get(&sale).map(|deal| deal.row.file) {
+            self.write_deals(file, cx);
+        }
+    }
+
+    /// It is over, and what was proved is due. The caller writes it down with the file.
+    pub(super) fn end_deal(&mut self, sale: Sale) {
+        let Some(deal) = self.deals.by_sale.get_mut(&sale).filter(|deal| !deal.is_over()) else { return };
+        let used = if deal.row.kept { deal.row.space.used() } else { 0 };
+        let paid = deal.row.space.cost(used);
+        deal.row.used = Some(used);
+        (deal.dirty, deal.stage) = (true, Stage::Ended);
+        if let Some(file) = self.files.get_mut(&deal.row.file) {
+            file.record.spent.add(paid, deal.row.period_ms);
+        }
+    }
+
+    /// All of a file that is removed.
+    pub(super) fn end_deals(&mut self, id: BlobId, cx: &mut Ocx<'_>) {
+        let sales: Vec<Sale> = self.deals.of(id).map(|(sale, _)| *sale).collect();
+        sales.into_iter().for_each(|sale| self.end_deal(sale));
+        self.write_deals(id, cx);
+    }
+
+    /// Now and then: what could not be written or ordered, and a bank that is silent.
+    pub(super) fn look_at_deals(&mut self, cx: &mut Ocx<'_>) {
+        let mut dirty: Vec<BlobId> = Vec::new();
+        let mut late = Vec::new();
+        for (sale, deal) in &self.deals.by_sale {
+            if deal.dirty && deal.ticket == 0 && dirty.last() != Some(&deal.row.file) {
+                dirty.push(deal.row.file);
+            }
+            let taking = || self.takes.values().any(|of| of == sale);
+            if matches!(deal.stage, Stage::Buying(.., until) if until <= cx.now) && !taking() {
+                late.push(*sale);
+            }
+        }
+        dirty.into_iter().for_each(|file| self.write_deals(file, cx));
+        late.into_iter().for_each(|sale| self.not_bought(sale, "the bank does not answer", cx));
+    }
+
+    pub(super) fn restore_deal(&mut self, key: &[u8], value: &Bytes, cx: &mut Ocx<'_>) {
+        let index = key.get(32..).and_then(|index| Some(u32::from_be_bytes(index.try_into().ok()?)));
+        let row = rmp_serde::from_slice::<Row>(value).ok();
+        let (Some(index), Some(row)) = (index, row.filter(|row| key.starts_with(&row.file.0))) else {
+            return cx.emit(Event::Trouble(
+                "space that was bought for a file cannot be read; the bank gives it back after a while"
+                    .into(),
+            ));
+        };
+        let held = row.space.held().unwrap_or_default();
+        let deal = Deal { held, dirty: false, ticket: 0, stage: Stage::Open, row };
+        self.deals.by_sale.insert(name(deal.row.file, index), deal);
+    }
+
+    /// All has been read: what nobody keeps by it is over.
+    pub(super) fn deals_restored(&mut self, cx: &mut Ocx<'_>) {
+        self.deals.ready = true;
+        let sales: Vec<Sale> = self.deals.by_sale.keys().copied().collect();
+        for sale in sales {
+            let Some(deal) = self.deals.by_sale.get(&sale) else { continue };
+            let holders = self.files.get(&deal.row.file).into_iter().flat_map(|file| file.holders.values());
+            if deal.is_over() {
+                self.settle(sale, cx);
+            } else if holders.into_iter().all(|holder| holder.sale != Some(sale)) {
+                self.end_deal(sale);
+                self.write_deals_of(sale, cx);
+            }
+        }
+        let listed = std::mem::take(&mut self.deals.listed);
+        listed.into_iter().for_each(|sale| self.give_back(sale, cx));
+    }
+
+    /// What an earlier life had the bank put aside.
+    pub(super) fn bank_holds(&mut self, held: Vec<Holding>, cx: &mut Ocx<'_>) {
+        let sales = held.into_iter().map(|holding| holding.sale).filter(|sale| sale.kind == Kind::Files);
+        match self.deals.ready {
+            true => sales.for_each(|sale| self.give_back(sale, cx)),
+            false => self.deals.listed.extend(sales),
+        }
+    }
+
+    /// What is held, and nothing is known of.
+    fn give_back(&mut self, sale: Sale, cx: &mut Ocx<'_>) {
+        if !self.deals.by_sale.contains_key(&sale) {
+            self.order(sale, true, sale.settle(0), cx);
+        }
+    }
+}
+
+impl Spent {
+    fn add(&mut self, paid: Micro, period_ms: u64) {
+        self.paid = self.paid.plus(paid).unwrap_or(Micro::MAX);
+        if period_ms == self.period_ms {
+            self.in_period = self.in_period.plus(paid).unwrap_or(Micro::MAX);
+        }
+    }
+}
