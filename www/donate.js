@@ -3,6 +3,7 @@
 import { copyButton, h, renew, setHidden, setText } from "./dom.js";
 import { count, plural, shortNode, span } from "./format.js";
 import { hand } from "./hand.js";
+import { credits } from "./money.js";
 import { Session } from "./session.js";
 import { Computer } from "./computer.js";
 import { Sharing, plainly } from "./sharing.js";
@@ -112,6 +113,8 @@ function start() {
     slots: Number(slots.value),
     policy: sharing.policy,
     knows: computer.knows,
+    // As `manyhands up --speed` has it: it is not measured then.
+    ...(Number(address.get("speed")) > 0 && { speed: Number(address.get("speed")) }),
     ...(name.value.trim() && { name: name.value.trim() }),
     ...(invite.value.trim() && { invite: invite.value.trim() }),
   });
@@ -170,6 +173,7 @@ function show() {
   setText(byId("units-done"), count(totals.units_done) + (totals.units_failed ? ` (${count(totals.units_failed)} failed)` : ""));
   setText(byId("cpu-time"), span(totals.cpu_us / 1e6));
   setText(byId("connection"), connection());
+  showSales(running);
   showCurrent(work, running);
   document.title = running && phase === "connected" && session.policy.works ? "Giving · Manyhands" : "Manyhands: lend a hand";
 }
@@ -247,6 +251,24 @@ function connection() {
     default:
       return "none";
   }
+}
+
+/** What this tab sells, and what it has. */
+function showSales(running) {
+  const sales = running ? session.sales : null;
+  const known = typeof sales?.balance === "number";
+  setText(byId("balance"), known ? credits(sales.balance) : "");
+  setHidden(byId("account"), !known);
+  setText(byId("selling"), sales && phrase(sales));
+  setHidden(byId("selling"), !sales);
+}
+
+function phrase({ cost, listed }) {
+  const price = `${count(cost)} µcr`;
+  if (!session.policy.works) return `Nothing is for sale while this tab gives nothing; then, for at least ${price} each 10⁹ fuel.`;
+  return listed
+    ? `Slots that are free are for sale, for at least ${price} each 10⁹ fuel.`
+    : `For sale for at least ${price} each 10⁹ fuel, once a slot is free and the swarm’s market has listed it.`;
 }
 
 function showCurrent(work, running) {

@@ -7,10 +7,10 @@ let left = null;
 let node = null;
 
 const does = {
-  async start({ gateway, slots, name, invite, policy, knows }) {
+  async start({ gateway, slots, name, invite, policy, knows, speed }) {
     const kept = await left;
     if (kept) postMessage({ type: "named", name: kept.name });
-    node ??= new WebNode(gateway, slots, name, invite, kept, policy, knows);
+    node ??= new WebNode(gateway, slots, name, invite, kept, policy, knows, speed);
   },
   slots({ n }) {
     node?.set_slots(n);

@@ -42,6 +42,8 @@ export class Session extends EventTarget {
   short = null;
   gateway = null;
   work = NO_WORK;
+  /** What is for sale, if its gateway trades: `{cost, listed, balance}`, in micro-credits. */
+  sales = null;
   /** What the donor's policy comes to now: `{works, reasons: [{reason, until}], wait_s, unknown, faults}`. */
   policy = FREE;
   /** What went wrong last: `{message, restart, of, at}`, `at` being the time of the restart. */
@@ -78,7 +80,7 @@ export class Session extends EventTarget {
     };
   }
 
-  /** `{gateway, slots, policy, knows, name?, invite?}` as the Worker takes them. After a refusal, once more. */
+  /** `{gateway, slots, policy, knows, name?, invite?, speed?}` as the Worker takes them. After a refusal, once more. */
   start(options) {
     if (this.running && this.phase !== "rejected") return;
     this.#end();
@@ -159,6 +161,7 @@ export class Session extends EventTarget {
         this.short = message.short ?? this.short;
         this.gateway = message.gateway || null;
         this.work = { ...NO_WORK, ...message.work };
+        this.sales = message.sales ?? null;
         if (Date.now() - this.#startedAt > RECOVERED) {
           this.#failures = 0;
           this.failure = null;
@@ -201,6 +204,7 @@ export class Session extends EventTarget {
     this.#worker = null;
     this.#before = this.totals;
     this.work = NO_WORK;
+    this.sales = null;
     this.policy = FREE;
   }
 

@@ -149,8 +149,12 @@ export class Sharing extends EventTarget {
       number("max_task_memory_mb", "Memory of a task, at most (MiB)", "Most tasks ask for 256; who asks for more goes elsewhere.", { min: "1", max: "512", placeholder: "512" }),
       number("max_task_seconds", "Longest time limit of a task (minutes)", "Most tasks may take 60, though few need it; with less here, those go elsewhere.", { min: "1", max: "100000", factor: 60, placeholder: "no limit" }),
     ];
+    const prices = [
+      number("marginal_cost", "What the work costs you (µcr)", "For 10⁹ fuel, about a second of one core, in millionths of a credit; 1 if left empty. Free slots are for sale from this on.", { min: "1", max: "1000000000", step: "1", placeholder: "1" }),
+      number("min_price", "Least price (µcr)", "0 if left empty: what nobody pays for runs here too. Above 0, nothing that pays less does.", { min: "0", max: "1000000000", step: "1", placeholder: "0" }),
+    ];
     const peers = refused();
-    this.#fields = [cycles, from, to, week, battery, input, limits, peers].flat().filter(Boolean);
+    this.#fields = [cycles, from, to, week, battery, input, limits, prices, peers].flat().filter(Boolean);
     const element = (fields) => fields && fields.map((one) => one.element);
     replace(place, this.#title,
       h("div", { class: "sharing" },
@@ -160,6 +164,7 @@ export class Sharing extends EventTarget {
           h("p", { class: "hint" }, "By this computer’s clock, over midnight too. Both empty: all day."),
           week.element, element(battery), element(input)),
         h("fieldset", null, h("legend", null, "How much"), element(limits)),
+        h("fieldset", null, h("legend", null, "For how much"), element(prices)),
         h("fieldset", null, h("legend", null, "For whom"), cycles.element, peers.element),
         h("div", { class: "row" },
           h("button", { type: "button", class: "link-button", onclick: () => this.#take({}, true) }, "Back to the defaults"), this.#said)));

@@ -267,7 +267,9 @@ fn ring_examples() -> Vec<Message> {
 }
 
 fn market_examples() -> Vec<Message> {
-    use node_core::market::commodity::{Kind, Market};
+    use node_core::market::Message as M;
+    use node_core::market::commodity::{Kind, Market, Scheme};
+    use node_core::market::guest::{Message as Guest, ToGuest, ToHost, Word};
     use node_core::market::pricing::{Deal, NoDeal};
     use node_core::market::{
         Alive, Answer as Named, Copy, Entry, Outcome, Prober, Query, Sale, Take, ToBuyer, ToOwner, ToSeller,
@@ -312,12 +314,18 @@ fn market_examples() -> Vec<Message> {
     let take = Take { ticket: 1, kind, number: 2, units: 3, capacity: 4, price: Price(5) };
     let range = ring::Range { after: Point(1), upto: Point(2) };
     let to_owner = [
-        ToOwner::List(Box::new(signed)),
+        ToOwner::List(Box::new(signed.clone())),
         ToOwner::Withdraw { market, number: 1 },
         ToOwner::Alive(Box::new(alive.clone())),
         ToOwner::Query(Box::new(Query { ticket: 1, market, wanted, copy: true })),
         ToOwner::Enter { kind: Kind::Checkpoints, ticket: 1 },
-        ToOwner::Copy(Box::new(Copy { market, whole: true, entries: vec![entry], gone: vec![at.id] })),
+        ToOwner::Copy(Box::new(Copy {
+            market,
+            whole: true,
+            entries: vec![entry],
+            gone: vec![at.id],
+            hosts: vec![(at.id, at.id)],
+        })),
         ToOwner::Compare { market, count: 1, digest: 2 },
         ToOwner::Pull(range),
         ToOwner::Here { kind: Kind::Files, me: at, markets: 1 },
@@ -333,14 +341,36 @@ fn market_examples() -> Vec<Message> {
         ToBuyer::Answer(named(Outcome::Sale(sale))),
         ToBuyer::Answer(named(Outcome::None(NoDeal::TooDear { least: Micro(1), most: Micro(2) }))),
         ToBuyer::Answer(named(Outcome::Busy)),
-        ToBuyer::Alive(Box::new(alive)),
+        ToBuyer::Alive(Box::new(alive.clone())),
         ToBuyer::Entry { ticket: 1, at: vec![at] },
         ToBuyer::Taken { ticket: 1 },
         ToBuyer::Gone { ticket: 1 },
     ];
-    use node_core::market::Message as M;
+    let words = [
+        Word::List(Box::new(signed.clone())),
+        Word::Withdraw { market, number: 1 },
+        Word::Alive(Box::new(alive.clone())),
+        Word::AliveToBuyer(Box::new(alive)),
+        Word::Taken { ticket: 1 },
+        Word::Gone { ticket: 1 },
+    ];
+    let what = ToSeller::Take(Box::new(take));
+    let by_host = [
+        M::OfGuest { guest: at.id, word: Box::new(words[0].clone()) },
+        M::ForGuest { guest: at.id, what: Box::new(what.clone()) },
+    ];
+    let said = words.map(|word| ToHost::Say { to: at.id, word });
+    let to_host = [ToHost::Locate { number: 1, key: Point(2) }, ToHost::Balance(signed)];
+    let to_guest = [
+        ToGuest::Host { at, scheme: Scheme::Processor },
+        ToGuest::Owner { number: 1, owner: Some(at) },
+        ToGuest::Heard { from: at.id, what },
+        ToGuest::Balance(Micro(1)),
+    ];
+    let guests = to_host.into_iter().chain(said).map(Guest::ToHost).chain(to_guest.map(Guest::ToGuest));
     let all = to_owner.map(M::ToOwner).into_iter().chain(to_seller.map(M::ToSeller));
-    all.chain(to_buyer.map(M::ToBuyer)).map(Message::Market).collect()
+    let all = all.chain(to_buyer.map(M::ToBuyer)).chain(by_host).map(Message::Market);
+    all.chain(guests.map(Message::Guest)).collect()
 }
 
 fn ledger_examples() -> Vec<Message> {
@@ -365,6 +395,7 @@ fn ledger_examples() -> Vec<Message> {
     ];
     let body = rmp_serde::to_vec(&(node, orders)).unwrap();
     let signed = Signed::new(&node_core::keys::Secret::from_bytes(&[14; 32]), "orders", body.into());
+    let leave = node_core::ledger::may_read(&node_core::keys::Secret::from_bytes(&[14; 32]));
     let why = [
         Why::Invite,
         Why::Minted,
@@ -390,6 +421,7 @@ fn ledger_examples() -> Vec<Message> {
         ToBank::Orders(signed),
         ToBank::Holdings { after: Some(sale) },
         ToBank::Statement { number: 19, from: 20, limit: 21 },
+        ToBank::Balance(leave),
     ];
     let to_client = [
         ToClient::Stands { next: 22 },
@@ -399,6 +431,7 @@ fn ledger_examples() -> Vec<Message> {
             number: 19,
             page: Page { of: node, balance: Micro(24), held: Micro(25), first: 26, all: 27, lines },
         },
+        ToClient::Balance { of: node, balance: Micro(28) },
     ];
     let all = to_bank.map(M::ToBank).into_iter().chain(to_client.map(M::ToClient));
     all.map(Message::Ledger).collect()

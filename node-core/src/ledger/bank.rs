@@ -244,6 +244,13 @@ impl Bank {
                 self.statement(from, number, from, first, limit);
                 return self.commit(cx);
             }
+            ToBank::Balance(leave) => match super::reads(&leave) {
+                Some(of) => What::Say(ToClient::Balance { of, balance: self.books.balance(of) }),
+                None => {
+                    let fault = format!("asked for the account of {} without its leave", leave.by.short());
+                    return cx.emit(Event::Fault { peer: from, fault });
+                }
+            },
         };
         self.waiting.push(Answer { to: from, what });
         self.commit(cx);

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
+use crate::market::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -85,6 +86,11 @@ pub enum Event {
     Statement {
         number: u64,
         page: Page,
+    },
+    /// Of another node, which has given leave.
+    Balance {
+        of: NodeId,
+        balance: Micro,
     },
 }
 
@@ -226,6 +232,7 @@ impl Client {
                 self.send_new(cx);
             }
             (ToClient::Statement { number, page }, _) => cx.emit(Event::Statement { number, page }),
+            (ToClient::Balance { of, balance }, _) => cx.emit(Event::Balance { of, balance }),
             // A late answer to what was asked in another phase.
             _ => {}
         }

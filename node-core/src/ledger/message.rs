@@ -24,6 +24,9 @@ pub enum ToBank {
     /// Lines of the sender's statement from this one on; the newest if there are not so many.
     /// `number` comes back with them.
     Statement { number: u64, from: u64, limit: u32 },
+    /// What is there on the account of who has signed this ([`super::may_read`])? For who cannot speak
+    /// to the bank itself.
+    Balance(Signed),
 }
 
 /// What is signed: for this bank, each order under its number.
@@ -46,6 +49,10 @@ pub enum ToClient {
     Statement {
         number: u64,
         page: Page,
+    },
+    Balance {
+        of: NodeId,
+        balance: Micro,
     },
 }
 

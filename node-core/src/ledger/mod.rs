@@ -23,6 +23,8 @@ pub use order::{FEES, Fee, Goods, Order, Outcome, Refusal, Sale, TERMS, Term, mo
 pub use space::Space;
 
 use crate::ids::NodeId;
+use crate::keys::{Secret, Signed};
+use bytes::Bytes;
 
 /// What orders are signed for.
 pub const PURPOSE: &str = "manyhands 2026 orders to a bank";
@@ -41,3 +43,17 @@ pub const WINDOW: u64 = 1024;
 /// work that nobody else pays for is worth, on the word of the nodes that the bank's operator names.
 /// No key belongs to this name.
 pub const COMMONS: NodeId = NodeId(*b"manyhands: the swarm's own money");
+
+/// What says that whoever shows it may read the signer's balance.
+const READING: &str = "manyhands 2026 leave to read my balance";
+
+/// Leave to read the balance of a node that cannot ask the bank itself. It holds for ever: what who
+/// carries it learns is what it carried.
+pub fn may_read(secret: &Secret) -> Signed {
+    Signed::new(secret, READING, Bytes::new())
+}
+
+/// Whose balance this gives leave to read.
+pub fn reads(leave: &Signed) -> Option<NodeId> {
+    leave.open(READING).filter(|body| body.is_empty()).map(|_| leave.by)
+}

@@ -61,6 +61,8 @@ pub struct Listing {
     pub number: u64,
     /// Milliseconds since 1970.
     pub expires_ms: u64,
+    /// Nobody can dial the seller: it is a guest of this node, which is where `seller` says.
+    pub via: Option<NodeId>,
 }
 
 /// Why something cannot be listed.
@@ -113,6 +115,11 @@ impl Listing {
     pub fn id(&self) -> NodeId {
         self.seller.id
     }
+
+    /// Whether units of this node can run there: a guest has no connections but to its host.
+    pub fn is_reached_by(&self, buyer: NodeId) -> bool {
+        self.via.is_none_or(|host| host == buyer)
+    }
 }
 
 #[cfg(test)]
@@ -137,7 +144,7 @@ mod tests {
             memory_mib: 2048,
         };
         let seller = Contact { ip: Ip([1; 16]), id: secret().node(), port: 4001 };
-        Listing { seller, goods, number: 3, expires_ms: NOW + 60_000 }
+        Listing { seller, goods, number: 3, expires_ms: NOW + 60_000, via: None }
     }
 
     fn opened(change: impl FnOnce(&mut Listing)) -> Result<Market, BadListing> {

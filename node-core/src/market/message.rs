@@ -2,6 +2,7 @@
 //! addressee; the route gives each part to its machine.
 
 use super::commodity::{Kind, Market};
+use super::guest::Word;
 use super::listing::{BadListing, Goods};
 use super::money::{Micro, Price};
 use super::pricing::{Ask, Deal, NoDeal};
@@ -17,6 +18,16 @@ pub enum Message {
     ToOwner(ToOwner),
     ToSeller(ToSeller),
     ToBuyer(ToBuyer),
+    /// What a guest of the sender says, to the owner of a market.
+    OfGuest {
+        guest: NodeId,
+        word: Box<Word>,
+    },
+    /// To a guest of the addressee.
+    ForGuest {
+        guest: NodeId,
+        what: Box<ToSeller>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -212,6 +223,8 @@ pub struct Copy {
     /// At most [`COPY`].
     pub entries: Vec<Entry>,
     pub gone: Vec<NodeId>,
+    /// Of those entries that are guests, by way of whom they sell.
+    pub hosts: Vec<(NodeId, NodeId)>,
 }
 
 /// Sellers in one message of copies. Our choice: half of what a message may be.

@@ -7,12 +7,16 @@
 //! | [`pricing`] | who sells at which price: reverse Vickrey, max-min payoff |
 //! | [`commodity`] | ranges of capacity, and where their markets are |
 //! | [`listing`] | what a seller says and signs |
-//! | [`seller`], [`buyer`], [`owner`] | three machines, of which pages have two |
+//! | [`seller`], [`buyer`], [`owner`] | three machines, of which pages have the first |
+//! | [`guest`], [`host`] | selling by way of a gateway, for who cannot be dialled |
 
 pub mod budget;
 pub mod buyer;
 pub mod commodity;
 mod config;
+pub mod guest;
+#[cfg(feature = "roles")]
+pub mod host;
 pub mod listing;
 mod message;
 pub mod money;

@@ -4,7 +4,7 @@
 //! The seller is the one truth about what it has: market owners name it, and it says whether that is
 //! still for sale. What was sold is de-listed, and what is left is listed under a higher number.
 
-use super::commodity::{Kind, Market};
+use super::commodity::{Kind, Market, Scheme};
 use super::config::MarketConfig;
 use super::listing::{Goods, Listing};
 use super::message::{Alive, Message, Prober, Take, ToBuyer, ToOwner, ToSeller, Unlisted};
@@ -12,7 +12,7 @@ use super::money::Price;
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
 use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, Point, RingId};
+use crate::overlay::ring::{Point, RingId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use std::collections::{BTreeMap, VecDeque};
@@ -35,6 +35,8 @@ pub struct Seller {
     secret: Secret,
     wall: Option<Wall>,
     me: Option<Contact>,
+    /// By way of whom it sells, if it cannot be dialled itself.
+    via: Option<NodeId>,
     stock: BTreeMap<Kind, Stock>,
     /// The last number that was used.
     number: u64,
@@ -74,6 +76,13 @@ pub enum Command {
     WallClock(u64),
     /// Where others dial this node; nothing is listed before.
     Me(Contact),
+    /// Nobody can dial this node; it sells by way of its host, which is there.
+    Hosted {
+        at: Contact,
+        scheme: Scheme,
+    },
+    /// The host is gone: nothing is listed until there is another.
+    Alone,
     /// This is for sale from now on, in place of all of its kind that was. No units: nothing.
     Offer(Goods),
     /// The same of what comes and goes, such as free slots: less is for sale at once, more after a
@@ -82,7 +91,7 @@ pub enum Command {
     /// What became of [`Event::Lookup`].
     Found {
         number: u64,
-        found: Located,
+        owner: Contact,
     },
     NotFound {
         number: u64,
@@ -146,6 +155,8 @@ impl Protocol for Seller {
                     self.list_all(cx);
                 }
             }
+            Input::Command(Command::Hosted { at, scheme }) => self.hosted(at, scheme, cx),
+            Input::Command(Command::Alone) => self.alone(cx),
             Input::Command(Command::Offer(goods)) => self.offer(goods, cx),
             Input::Command(Command::Have(goods)) => self.have(goods, cx),
             Input::Timer(Timer::Have(kind)) => {
@@ -153,7 +164,7 @@ impl Protocol for Seller {
                     self.offer(goods, cx);
                 }
             }
-            Input::Command(Command::Found { number, found }) => self.found(number, &found, cx),
+            Input::Command(Command::Found { number, owner }) => self.found(number, owner, cx),
             Input::Command(Command::NotFound { number }) => {
                 if let Some(kind) = self.lookups.remove(&number) {
                     cx.set_timer(Timer::Relist(kind), AGAIN);
@@ -180,6 +191,7 @@ impl Seller {
             secret,
             wall: None,
             me: None,
+            via: None,
             stock: BTreeMap::new(),
             number: 0,
             lookups: BTreeMap::new(),
@@ -232,6 +244,22 @@ impl Seller {
     fn list_all(&mut self, cx: &mut Scx<'_>) {
         let kinds: Vec<Kind> = self.stock.keys().copied().collect();
         kinds.into_iter().for_each(|kind| self.list(kind, cx));
+    }
+
+    fn hosted(&mut self, at: Contact, scheme: Scheme, cx: &mut Scx<'_>) {
+        Arc::make_mut(&mut self.config).scheme = scheme;
+        self.via = Some(at.id);
+        self.me = Some(Contact { id: cx.me, ..at });
+        self.list_all(cx);
+    }
+
+    fn alone(&mut self, cx: &mut Scx<'_>) {
+        (self.via, self.me) = (None, None);
+        self.lookups.clear();
+        for (kind, stock) in &mut self.stock {
+            (stock.at, stock.listed) = (None, None);
+            cx.cancel_timer(Timer::Relist(*kind));
+        }
     }
 
     fn offer(&mut self, goods: Goods, cx: &mut Scx<'_>) {
@@ -306,13 +334,13 @@ impl Seller {
         let stock = self.stock.get_mut(&kind)?;
         let expires_ms = wall.now(cx.now) + self.config.purge.as_millis() as u64;
         stock.number = number;
-        stock.signed = Some(Listing { seller, goods: stock.goods, number, expires_ms }.sign(&self.secret));
+        let listing = Listing { seller, goods: stock.goods, number, expires_ms, via: self.via };
+        stock.signed = Some(listing.sign(&self.secret));
         stock.goods.market()
     }
 
-    fn found(&mut self, number: u64, found: &Located, cx: &mut Scx<'_>) {
+    fn found(&mut self, number: u64, owner: Contact, cx: &mut Scx<'_>) {
         let Some(kind) = self.lookups.remove(&number) else { return };
-        let owner = found.owner.contact;
         let Some(stock) = self.stock.get_mut(&kind) else { return };
         let Some(market) = stock.goods.market() else { return };
         if !stock.is_at(owner.id) {
@@ -354,8 +382,10 @@ impl Seller {
         if self.sales.contains(&(from, ticket)) {
             return cx.send(from, Message::ToBuyer(ToBuyer::Taken { ticket }));
         }
+        let reached = self.via.is_none_or(|host| host == from);
         let stock = self.stock.get_mut(&kind).filter(|stock| {
-            (stock.since..=stock.number).contains(&number)
+            reached
+                && (stock.since..=stock.number).contains(&number)
                 && (1..=stock.goods.units).contains(&units)
                 && (1..=stock.goods.capacity).contains(&capacity)
                 && price >= stock.goods.cost

@@ -1,11 +1,12 @@
 //! What a driver decides about its node before it starts.
 
+use crate::keys::Secret;
+use crate::market::MarketConfig;
 #[cfg(feature = "roles")]
 use crate::{
-    discovery::nearest::NearestConfig, files::FilesConfig, ids::NodeId, keys::Secret, ledger::books::Rules,
-    market::MarketConfig, overlay::ring::RingConfig, overlay::tree::TreeConfig, records::RecordsConfig,
+    discovery::nearest::NearestConfig, files::FilesConfig, ids::NodeId, ledger::books::Rules,
+    overlay::ring::RingConfig, overlay::tree::TreeConfig, records::RecordsConfig,
 };
-#[cfg(feature = "roles")]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,8 +48,7 @@ pub struct Config {
     /// The ring beside the tree: the same on all nodes of a swarm. None for swarms without one.
     #[cfg(feature = "roles")]
     pub ring: Option<Arc<RingConfig>>,
-    /// Markets on that ring; none without.
-    #[cfg(feature = "roles")]
+    /// Markets on that ring, or, of a node that nobody can dial, at its gateway; none without.
     pub market: Option<MarketPart>,
     /// Money; none in a swarm without.
     #[cfg(feature = "roles")]
@@ -83,7 +83,6 @@ pub struct RecordsPart {
 }
 
 /// What a node needs to trade.
-#[cfg(feature = "roles")]
 #[derive(Clone, Debug)]
 pub struct MarketPart {
     /// Its rules are the same on all nodes of a swarm.
@@ -116,7 +115,6 @@ impl Default for Config {
             nearest: Arc::new(NearestConfig { relays: false, ..NearestConfig::default() }),
             #[cfg(feature = "roles")]
             ring: None,
-            #[cfg(feature = "roles")]
             market: None,
             #[cfg(feature = "roles")]
             bank: None,

@@ -5,38 +5,60 @@ use super::Node;
 use super::config::Config;
 use super::host::{Host, NodeEvent};
 use super::route;
+use super::stall::Stall;
 use crate::discovery::{Found, Purchase, Query};
 use crate::ids::NodeId;
 use crate::ledger::Order;
+use crate::market::Message;
+use crate::market::commodity::Kind;
+use crate::market::seller::{self, Seller};
 use crate::overlay::contact::{Contact, Ip};
+use crate::overlay::ring::{Point, RingId};
+use crate::protocol::{Input, InputOf};
 use crate::time::Time;
 use crate::work::owner;
 
-pub(super) struct Overlays;
+pub(super) struct Overlays(Option<Box<Stall>>);
 
-pub(super) enum Step {}
+pub(super) enum Step {
+    Seller(InputOf<Seller>),
+}
 
 impl Overlays {
-    pub(super) fn new(_: &Config, _: &[u8; 32]) -> Overlays {
-        Overlays
+    pub(super) fn new(config: &Config, seed: &[u8; 32]) -> Overlays {
+        Overlays(config.market.as_ref().map(|part| Box::new(Stall::new(part, seed))))
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        None
+        self.0.as_ref()?.seller.deadline()
     }
 
-    pub(super) fn due(&mut self, _: Time) -> Option<Step> {
-        None
+    pub(super) fn due(&mut self, now: Time) -> Option<Step> {
+        Some(Step::Seller(Input::Timer(self.0.as_mut()?.seller.due(now)?)))
     }
 
     pub(super) fn is_left(&self) -> bool {
         true
     }
+
+    pub(super) fn stall(&self) -> Option<&Stall> {
+        self.0.as_deref()
+    }
+
+    pub(super) fn stall_mut(&mut self) -> Option<&mut Stall> {
+        self.0.as_deref_mut()
+    }
 }
 
 impl Node {
-    pub(super) fn overlay(&mut self, step: Step, _: &mut impl Host) {
-        match step {}
+    pub(super) fn overlay(&mut self, step: Step, host: &mut impl Host) {
+        match step {
+            Step::Seller(input) => self.seller_input(input, host),
+        }
+    }
+
+    pub(super) fn market_clock(&mut self, ms: u64) {
+        self.tell_seller(seller::Command::WallClock(ms));
     }
 
     /// A page dials nobody.
@@ -48,7 +70,9 @@ impl Node {
 
     pub(super) fn met(&mut self, _: NodeId, _: bool, _: Option<Ip>) {}
 
-    pub(super) fn lost(&mut self, _: NodeId) {}
+    pub(super) fn lost(&mut self, peer: NodeId) {
+        self.host_lost(peer);
+    }
 
     pub(super) fn find(&mut self, number: u64, _: Query, host: &mut impl Host) {
         let shortage = Some("this node is a guest and finds nobody itself; ask its gateway".into());
@@ -61,12 +85,18 @@ impl Node {
 
     pub(super) fn hosted(&mut self, _: NodeId) {}
 
-    pub(super) fn of_spare(&mut self, _: u32) {}
-
     /// A guest owns no jobs.
     pub(super) fn purchase(&mut self, _: Purchase) {}
 
     pub(super) fn order_of_owner(&mut self, _: u64, _: Order) {}
 
     pub(super) fn of_load(&mut self, _: u32, _: Vec<(NodeId, u32)>) {}
+
+    /// Without a host nothing is said, and nothing looked up.
+    pub(super) fn seller_says(&mut self, _: NodeId, _: Message, _: &mut impl Host) {}
+
+    pub(super) fn seller_looks_up(&mut self, _: u64, _: RingId, _: Point) {}
+
+    /// A page keeps nothing for others.
+    pub(super) fn space_sold(&mut self, _: Kind, _: NodeId, _: u64) {}
 }

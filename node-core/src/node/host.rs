@@ -2,6 +2,8 @@
 
 use crate::discovery::{Needs, Place};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
+use crate::market::listing::Goods;
+use crate::market::money::{Micro, Price};
 use crate::overlay::contact::{Contact, Ip};
 use crate::time::Time;
 use crate::trust::policy::Policy;
@@ -12,8 +14,6 @@ use crate::{
     ledger::{Order, Outcome as Ordered, Page},
     market::Wanted,
     market::buyer::Offer as MarketOffer,
-    market::listing::Goods,
-    market::money::{Micro, Price},
     market::pricing::NoDeal,
     overlay::ring::{Failure, Located, Point},
     records::{Found as RecordFound, Key, Refused},
@@ -118,8 +118,10 @@ pub enum Command {
     },
     /// This is for sale from now on, in place of all of its kind that was; no units: nothing. Without
     /// markets nothing comes of it.
-    #[cfg(feature = "roles")]
     Sell(Goods),
+    /// Ask what is on the account of a node that sells by way of its gateway. Answered by
+    /// [`NodeEvent::Balance`] if the bank is there.
+    Balance,
     /// Ask the markets who sells this. Answered by [`NodeEvent::Quoted`] with the same number.
     #[cfg(feature = "roles")]
     Quote {
@@ -524,13 +526,14 @@ pub enum NodeEvent {
         taken: bool,
     },
     /// A part of what [`Command::Sell`] offered was bought.
-    #[cfg(feature = "roles")]
     Sold {
         buyer: NodeId,
         units: u16,
         capacity: u64,
         price: Price,
     },
+    /// The answer to [`Command::Balance`].
+    Balance(Micro),
     /// Somebody lists something in a market that this node owns or keeps a copy of, or does no more.
     #[cfg(feature = "roles")]
     MarketChanged,

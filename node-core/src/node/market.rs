@@ -1,4 +1,4 @@
-//! Markets among the other machines: a node owns some, sells, and buys. They look things up on the
+//! Markets among the other machines: a node owns some and buys; what it sells is in `stall`. They look things up on the
 //! ring and have members on rings of their own; the ring knows nothing of them.
 
 use super::Node;
@@ -7,27 +7,28 @@ use super::config::MarketPart;
 use super::host::{Host, NodeEvent};
 use super::overlays;
 use super::route;
+use super::stall::Stall;
 use crate::discovery::cheapest::{self, Cheapest};
 use crate::discovery::{Bought, Missed, Purchase};
 use crate::ids::NodeId;
 use crate::market::MarketConfig;
 use crate::market::buyer::{self, Buyer, Doubt};
-use crate::market::commodity::Kind;
-use crate::market::listing::Goods;
+use crate::market::host::{self as hosting, Host as Hosting};
 use crate::market::owner::{self, Owner, OwnerView};
-use crate::market::seller::{self, Seller};
+use crate::market::seller;
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::{self, Located, Mode, Point, RingId};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::time::Time;
 use crate::wire::Message;
 use crate::work::owner as owner_of_jobs;
-use crate::work::runner;
 
 /// Whose lookup a number is; the two highest bits. None of them: the driver's.
 const OF_OWNER: u64 = 1 << 62;
 const OF_SELLER: u64 = 2 << 62;
 const OF_BUYER: u64 = 3 << 62;
+/// Beside [`OF_SELLER`]: of a guest.
+const OF_GUEST: u64 = OF_SELLER | 1 << 60;
 const WHO: u64 = 3 << 62;
 
 /// A question or a purchase of the finder's. Those of files have the next bit; else it is the driver's.
@@ -36,18 +37,16 @@ const OF_FINDER: u64 = 1 << 63;
 /// A node's part of all markets, if its swarm has some.
 pub(super) struct Trade {
     owner: Machine<Owner>,
-    seller: Machine<Seller>,
+    pub(super) stall: Stall,
+    /// A gateway sells for those whom nobody can dial.
+    pub(super) hosting: Machine<Hosting>,
     buyer: Machine<Buyer>,
     /// Buys for the jobs of this node.
     cheapest: Machine<Cheapest>,
-    /// What the donor sells, and how many slots are free for it.
-    goods: Option<Goods>,
-    spare: u32,
 }
 
 pub(super) enum Step {
     Owner(InputOf<Owner>),
-    Seller(InputOf<Seller>),
     Buyer(InputOf<Buyer>),
     Cheapest(InputOf<Cheapest>),
 }
@@ -58,24 +57,23 @@ impl Trade {
         let config = || part.config.clone();
         Box::new(Trade {
             owner: Machine::new(Owner::new(config()), rng("market owner")),
-            seller: Machine::new(Seller::new(config(), part.secret.clone()), rng("seller")),
+            stall: Stall::new(part, seed),
+            hosting: Machine::new(Hosting::new(config()), rng("hosting")),
             buyer: Machine::new(Buyer::new(config()), rng("buyer")),
             cheapest: Machine::new(Cheapest::default(), rng("cheapest")),
-            goods: None,
-            spare: 0,
         })
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        let all = [self.owner.deadline(), self.seller.deadline(), self.buyer.deadline()];
+        let all = [self.owner.deadline(), self.stall.seller.deadline(), self.buyer.deadline()];
         all.into_iter().flatten().min()
     }
 
-    pub(super) fn due(&mut self, now: Time) -> Option<Step> {
+    pub(super) fn due(&mut self, now: Time) -> Option<overlays::Step> {
         let owner = self.owner.due(now).map(|t| Step::Owner(Input::Timer(t)));
-        owner
-            .or_else(|| self.seller.due(now).map(|t| Step::Seller(Input::Timer(t))))
-            .or_else(|| self.buyer.due(now).map(|t| Step::Buyer(Input::Timer(t))))
+        let buyer = || self.buyer.due(now).map(|t| Step::Buyer(Input::Timer(t)));
+        let seller = self.stall.seller.due(now).map(|t| overlays::Step::Seller(Input::Timer(t)));
+        seller.or_else(|| owner.or_else(buyer).map(overlays::Step::Market))
     }
 }
 
@@ -90,12 +88,6 @@ impl Node {
         self.config.market.as_ref().map(|part| &*part.config)
     }
 
-    /// What this node sells now.
-    pub fn selling(&self) -> impl Iterator<Item = Goods> + '_ {
-        let seller = self.overlays.trade.as_ref().map(|trade| trade.seller.state());
-        Kind::ALL.into_iter().filter_map(move |kind| seller?.sells(kind)).map(|(goods, _)| goods)
-    }
-
     fn trade(&mut self, step: Step) {
         if self.overlays.trade.is_some() {
             self.steps.push_back(route::Step::Overlay(overlays::Step::Market(step)));
@@ -104,10 +96,6 @@ impl Node {
 
     fn tell_owner(&mut self, command: owner::Command) {
         self.trade(Step::Owner(Input::Command(command)));
-    }
-
-    pub(super) fn tell_seller(&mut self, command: seller::Command) {
-        self.trade(Step::Seller(Input::Command(command)));
     }
 
     pub(super) fn tell_buyer(&mut self, command: buyer::Command) {
@@ -123,11 +111,14 @@ impl Node {
     pub(super) fn market_me(&mut self, me: Contact) {
         self.tell_owner(owner::Command::Me(me));
         self.tell_seller(seller::Command::Me(me));
+        self.tell_hosting(hosting::Command::Me(me));
     }
 
     pub(super) fn market_lost(&mut self, peer: NodeId) {
         self.trade(Step::Owner(Input::Down(peer)));
         self.trade(Step::Buyer(Input::Down(peer)));
+        self.hosting_lost(peer);
+        self.host_lost(peer);
     }
 
     pub(super) fn tell_cheapest(&mut self, command: cheapest::Command) {
@@ -147,37 +138,18 @@ impl Node {
         }
     }
 
-    /// What the donor sells from now on. Of slots, as many as are free.
-    pub(super) fn sell(&mut self, goods: Goods) {
-        let Some(trade) = &mut self.overlays.trade else { return };
-        if goods.kind != Kind::Cycles {
-            return self.tell_seller(seller::Command::Offer(goods));
-        }
-        trade.goods = Some(goods);
-        self.offer_slots();
-    }
-
-    /// So many slots are free, and promised to nobody.
-    pub(super) fn spare_slots(&mut self, spare: u32) {
-        let Some(trade) = &mut self.overlays.trade else { return };
-        trade.spare = spare;
-        self.offer_slots();
-    }
-
-    fn offer_slots(&mut self) {
-        let Some(trade) = &self.overlays.trade else { return };
-        let Some(goods) = trade.goods else { return };
-        let spare = u16::try_from(trade.spare).unwrap_or(u16::MAX);
-        self.tell_seller(seller::Command::Have(Goods { units: goods.units.min(spare), ..goods }));
-    }
-
     pub(super) fn market_message(&mut self, from: NodeId, message: crate::market::Message) {
         use crate::market::Message;
-        self.trade(match message {
-            Message::ToOwner(_) => Step::Owner(Input::Message { from, message }),
-            Message::ToSeller(_) => Step::Seller(Input::Message { from, message }),
-            Message::ToBuyer(_) => Step::Buyer(Input::Message { from, message }),
-        });
+        match message {
+            Message::ToOwner(_) | Message::OfGuest { .. } => {
+                self.trade(Step::Owner(Input::Message { from, message }));
+            }
+            Message::ToSeller(_) => self.seller_step(Input::Message { from, message }),
+            Message::ToBuyer(_) => self.trade(Step::Buyer(Input::Message { from, message })),
+            Message::ForGuest { guest, what } => {
+                self.tell_hosting(hosting::Command::ForGuest { from, guest, what: *what });
+            }
+        }
     }
 
     pub(super) fn market_step(&mut self, step: Step, host: &mut impl Host) {
@@ -195,14 +167,6 @@ impl Node {
                     match effect {
                         Effect::Send { to, message } => self.send(to, Message::Market(message), host),
                         Effect::Emit(event) => self.of_market_owner(event, host),
-                    }
-                }
-            }
-            Step::Seller(input) => {
-                for effect in trade.seller.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Market(message), host),
-                        Effect::Emit(event) => self.of_seller(event, host),
                     }
                 }
             }
@@ -230,6 +194,18 @@ impl Node {
         self.ring_command(ring::Command::Lookup { number, ring, key, mode });
     }
 
+    pub(super) fn seller_looks_up(&mut self, number: u64, ring: RingId, key: Point) {
+        self.market_lookup(OF_SELLER | number, ring, key);
+    }
+
+    pub(super) fn seller_says(&mut self, to: NodeId, message: crate::market::Message, host: &mut impl Host) {
+        self.send(to, Message::Market(message), host);
+    }
+
+    pub(super) fn guest_looks_up(&mut self, number: u64, key: Point) {
+        self.market_lookup(OF_GUEST | number, RingId::NODES, key);
+    }
+
     fn market_via(&mut self, ring: RingId, via: &[Contact]) {
         let via = via.iter().map(|contact| contact.id).collect();
         self.ring_command(ring::Command::Know { ring, via, anchors: false });
@@ -247,24 +223,6 @@ impl Node {
             Event::Leave(member) => self.ring_command(ring::Command::Leave(member)),
             Event::Know { ring, via } => self.market_via(ring, &via),
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
-        }
-    }
-
-    fn of_seller(&mut self, event: seller::Event, host: &mut impl Host) {
-        use seller::Event;
-        match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
-            Event::Lookup { number, ring, key } => self.market_lookup(OF_SELLER | number, ring, key),
-            Event::Sold { buyer, kind, units, capacity, price, .. } => {
-                if kind == Kind::Cycles {
-                    let sold = runner::Command::Sold { owner: buyer, slots: units.into(), price };
-                    self.push(route::Step::Runner, sold);
-                }
-                self.space_sold(kind, buyer, capacity);
-                host.event(NodeEvent::Sold { buyer, units, capacity, price });
-            }
-            // Its own records tell; it is tried again either way.
-            Event::Listed { .. } | Event::Unlisted { .. } => {}
         }
     }
 
@@ -355,8 +313,12 @@ impl Node {
                 Some(found) => owner::Command::Found { number, found },
                 None => owner::Command::NotFound { number },
             }),
+            OF_SELLER if number & OF_GUEST != 0 => {
+                let (number, owner) = (number & !OF_GUEST, found.map(|found| found.owner.contact));
+                self.tell_hosting(hosting::Command::Found { number, owner });
+            }
             OF_SELLER => self.tell_seller(match found {
-                Some(found) => seller::Command::Found { number, found },
+                Some(found) => seller::Command::Found { number, owner: found.owner.contact },
                 None => seller::Command::NotFound { number },
             }),
             OF_BUYER => self.tell_buyer(match found {

@@ -10,6 +10,8 @@ mod events;
 mod files;
 pub mod host;
 #[cfg(feature = "roles")]
+mod hosting;
+#[cfg(feature = "roles")]
 mod market;
 #[cfg(feature = "roles")]
 mod money;
@@ -24,6 +26,7 @@ mod records;
 mod ring;
 mod route;
 pub mod snapshot;
+mod stall;
 mod views;
 
 #[cfg(feature = "roles")]

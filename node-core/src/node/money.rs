@@ -251,6 +251,7 @@ impl Node {
             Event::Answered { id, outcome } => self.ordered(id, outcome, host),
             Event::Full { id } => self.ordered(id, Err(Refusal::Full), host),
             Event::Statement { number, page } => host.event(NodeEvent::Statement { number, page }),
+            Event::Balance { of, balance } => self.guest_balance(of, balance),
         }
     }
 

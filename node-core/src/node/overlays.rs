@@ -8,9 +8,12 @@ use super::host::{Host, NodeEvent};
 use super::market::{self, Trade};
 use super::ring::Circle;
 use super::route;
+use super::stall::Stall;
 use crate::discovery::nearest::{self, BranchView, Load, Nearest};
 use crate::discovery::{Found, Offer, Query, connected};
 use crate::ids::NodeId;
+use crate::market::host::Host as Hosting;
+use crate::market::seller::Seller;
 use crate::overlay::contact::{Contact, Ip, port_for};
 use crate::overlay::neighbours;
 use crate::overlay::ring::Ring;
@@ -59,6 +62,8 @@ pub(super) enum Step {
     Nearest(InputOf<Nearest>),
     Ring(InputOf<Ring>),
     Market(market::Step),
+    Seller(InputOf<Seller>),
+    Hosting(InputOf<Hosting>),
     Records(InputOf<Records>),
     Files(files::Step),
 }
@@ -92,9 +97,17 @@ impl Overlays {
         let tree = self.tree.due(now).map(|t| Step::Tree(Input::Timer(t)));
         tree.or_else(|| self.nearest.due(now).map(|t| Step::Nearest(Input::Timer(t))))
             .or_else(|| self.circle.as_mut()?.ring.due(now).map(|t| Step::Ring(Input::Timer(t))))
-            .or_else(|| self.trade.as_mut()?.due(now).map(Step::Market))
+            .or_else(|| self.trade.as_mut()?.due(now))
             .or_else(|| self.records.as_mut()?.due(now).map(|t| Step::Records(Input::Timer(t))))
             .or_else(|| self.filing.as_mut()?.due(now).map(Step::Files))
+    }
+
+    pub(super) fn stall(&self) -> Option<&Stall> {
+        self.trade.as_ref().map(|trade| &trade.stall)
+    }
+
+    pub(super) fn stall_mut(&mut self) -> Option<&mut Stall> {
+        self.trade.as_mut().map(|trade| &mut trade.stall)
     }
 
     /// Whether nobody in the tree or on the ring counts on this node any more.
@@ -128,6 +141,8 @@ impl Node {
         match step {
             Step::Ring(input) => self.ring_input(input, host),
             Step::Market(step) => self.market_step(step, host),
+            Step::Seller(input) => self.seller_input(input, host),
+            Step::Hosting(input) => self.hosting_input(input, host),
             Step::Records(input) => self.records_input(input, host),
             Step::Files(step) => self.files_step(step, host),
             Step::Tree(input) => {
@@ -168,6 +183,7 @@ impl Node {
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Up(peer))));
         self.ring_peer(peer, true);
         self.bank_met(peer, gateway);
+        self.hosting_met(peer);
         self.records_peer(peer, true);
         let port = port_for(self.config.port, self.config.loopback_only, seen);
         if let (None, Some(ip), Some(port)) = (self.overlays.contact, seen, port) {
@@ -216,6 +232,11 @@ impl Node {
     /// Connects to a peer unless that is done or under way.
     pub(super) fn reach(&mut self, contact: Contact, spare: bool, host: &mut impl Host) {
         let peer = contact.id;
+        let own = self.overlays.contact.is_some_and(|me| (me.ip, me.port) == (contact.ip, contact.port));
+        if own && peer != self.me && !self.neighbours.state().is_connected(peer) {
+            // A guest of this node that has gone.
+            return self.lost(peer);
+        }
         if peer == self.me || self.dials.is_under_way(peer) || self.neighbours.state().is_connected(peer) {
             return;
         }
@@ -343,10 +364,6 @@ impl Node {
             platform,
         });
         self.nearest_command(nearest::Command::Guest { guest: node, load });
-    }
-
-    pub(super) fn of_spare(&mut self, slots: u32) {
-        self.spare_slots(slots);
     }
 
     pub(super) fn of_load(&mut self, slots: u32, busy: Vec<(NodeId, u32)>) {

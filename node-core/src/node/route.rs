@@ -16,6 +16,7 @@ use crate::discovery::connected::Connected;
 use crate::ids::NodeId;
 #[cfg(feature = "roles")]
 use crate::market::buyer;
+use crate::market::guest::Message as Guest;
 use crate::overlay::contact::Ip;
 use crate::overlay::neighbours::{self, Neighbours};
 use crate::protocol::{Effect, Input, InputOf};
@@ -104,7 +105,6 @@ impl Node {
         match input {
             NodeInput::Wake => {}
             NodeInput::WallClock(ms) => {
-                #[cfg(feature = "roles")]
                 self.market_clock(ms);
                 #[cfg(feature = "roles")]
                 self.bank_clock(ms);
@@ -166,8 +166,8 @@ impl Node {
                 }
                 #[cfg(feature = "roles")]
                 Command::Locate { number, key } => self.locate(number, key, host),
-                #[cfg(feature = "roles")]
                 Command::Sell(goods) => self.sell(goods),
+                Command::Balance => self.ask_balance(host),
                 #[cfg(feature = "roles")]
                 Command::Quote { number, wanted } => {
                     self.tell_buyer(buyer::Command::Ask { number, wanted });
@@ -262,6 +262,13 @@ impl Node {
             }
             #[cfg(feature = "roles")]
             Message::Files(message) => return self.files_message(from, message),
+            #[cfg(feature = "roles")]
+            Message::Guest(Guest::ToHost(message)) => return self.hosting_message(from, message),
+            #[cfg(not(feature = "roles"))]
+            Message::Guest(Guest::ToHost(_)) => {
+                return self.fault(from, "took a page for its host".into(), host);
+            }
+            Message::Guest(Guest::ToGuest(message)) => return self.heard_as_guest(from, message, host),
             Message::Store(message) => Step::Store(Input::Message { from, message }),
             Message::Work(message) => match &message {
                 work::Message::ToOwner(_) if self.config.gateway => {

@@ -4,9 +4,9 @@
 //! [`MAX_FRAME`], its depth by the types. A version that is not ours is named, not guessed at.
 
 use crate::node::host::Channel;
-use crate::{discovery, overlay, store, work};
+use crate::{discovery, market, overlay, store, work};
 #[cfg(feature = "roles")]
-use crate::{files, ledger, market, records};
+use crate::{files, ledger, records};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,7 @@ pub enum Message {
     Records(records::Message),
     #[cfg(feature = "roles")]
     Files(files::Message),
+    Guest(market::guest::Message),
 }
 
 impl Message {

@@ -29,11 +29,11 @@ pub(crate) const FUEL: u64 = MIPS as u64 * 1_000_000 * 60;
 /// What each sale adds for the market owner.
 pub(crate) const DELTA: u64 = 1000;
 
-fn long(task: &Task) -> (Duration, Outcome) {
+pub(crate) fn long(task: &Task) -> (Duration, Outcome) {
     (A_MINUTE, simulator::echo(task).1)
 }
 
-fn secret(at: usize) -> Secret {
+pub(crate) fn secret(at: usize) -> Secret {
     Secret::from_bytes(&[at as u8 + 1; 32])
 }
 

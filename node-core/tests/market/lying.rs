@@ -5,6 +5,7 @@ use node_core::NodeId;
 use node_core::keys::Signed;
 use node_core::market::buyer::Doubt;
 use node_core::market::commodity::{Kind, Market, Scheme};
+use node_core::market::guest::Word;
 use node_core::market::listing::{BadListing, Listing};
 use node_core::market::money::Price;
 use node_core::market::pricing::{BadCost, Deal};
@@ -28,7 +29,7 @@ fn five(seed: u64, config: MarketConfig) -> (Markets, usize, usize) {
 
 fn listing(markets: &Markets, n: usize, cost: u64, number: u64) -> Listing {
     let expires_ms = markets.wall_ms() + 60_000;
-    Listing { seller: markets.nodes[n].contact, goods: slots(SPEED, 1, cost), number, expires_ms }
+    Listing { seller: markets.nodes[n].contact, goods: slots(SPEED, 1, cost), number, expires_ms, via: None }
 }
 
 /// What the market owner answers to this listing, sent by `from`; the last word said to that node.
@@ -307,7 +308,8 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
         listed: None,
         probed: vec![],
     };
-    match markets.rng.below(13) {
+    let guest = markets.nodes[(at + 1) % 24].contact.id;
+    match markets.rng.below(16) {
         0 => Message::ToOwner(ToOwner::List(Box::new(signed))),
         1 => Message::ToOwner(ToOwner::Withdraw { market, number }),
         2 => Message::ToOwner(ToOwner::Alive(Box::new(alive))),
@@ -322,6 +324,7 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
             whole: index < 9,
             entries: (0..index).map(entry).collect(),
             gone: vec![me.id],
+            hosts: vec![(NodeId([1; 32]), me.id)],
         }))),
         5 => Message::ToOwner(ToOwner::Compare { market, count: index.into(), digest: number }),
         6 => Message::ToOwner(ToOwner::Here { kind: market.kind, me, markets: 0 }),
@@ -335,6 +338,9 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
         9 => Message::ToBuyer(ToBuyer::Entry { ticket: number, at: names }),
         10 => Message::ToBuyer(ToBuyer::Taken { ticket: number }),
         11 => Message::ToBuyer(ToBuyer::Alive(Box::new(alive))),
+        12 => Message::OfGuest { guest, word: Box::new(Word::Withdraw { market, number }) },
+        13 => Message::OfGuest { guest, word: Box::new(Word::List(Box::new(signed))) },
+        14 => Message::OfGuest { guest, word: Box::new(Word::Alive(Box::new(alive))) },
         _ => Message::ToOwner(ToOwner::Enter { kind: market.kind, ticket: number }),
     }
 }

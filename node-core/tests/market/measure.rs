@@ -25,7 +25,8 @@ fn a_market_of_ten_thousand_sellers_is_small_and_asks_winners_and_second() {
             let secret = Secret::from_bytes(&node_core::BlobId::of(&n.to_le_bytes()).0);
             let contact = Contact { ip: Ip([1; 16]), id: secret.node(), port: 4001 };
             let goods = slots(SPEED, 1, 100 + rng.below(10_000));
-            let listing = Listing { seller: contact, goods, number: n + 1, expires_ms: wall + 100_000 };
+            let listing =
+                Listing { seller: contact, goods, number: n + 1, expires_ms: wall + 100_000, via: None };
             (contact.id, listing.sign(&secret))
         })
         .collect();

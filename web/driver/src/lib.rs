@@ -9,6 +9,7 @@
 //! - [`join`]: the way there, and back.
 //! - [`policy`]: what the donor shares, when and how much.
 //! - [`slot`]: what the node's Worker and a slot's Worker say to each other.
+//! - [`speed`]: how fast a slot is, for who sells it.
 //! - [`status`]: what the page is told, and how often.
 
 pub mod address;
@@ -16,5 +17,6 @@ pub mod join;
 pub mod policy;
 pub mod pool;
 pub mod slot;
+pub mod speed;
 pub mod status;
 pub mod storage;

@@ -28,11 +28,23 @@ impl State {
     }
 }
 
+/// What this node sells by way of its gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sales {
+    /// Micro-credits for 10^9 of fuel.
+    pub cost: u64,
+    /// A market has it.
+    pub listed: bool,
+    /// Micro-credits on its account, as far as is known.
+    pub balance: Option<u64>,
+}
+
 /// Units listed as current; a page shows no more.
 const MAX_CURRENT: usize = 64;
 
 /// The page's `status` message as JSON.
-pub fn to_json(state: State, detail: &str, node: NodeId, work: &WorkView) -> String {
+/// No `sales`: its gateway trades nothing, or how fast it is, is not known yet.
+pub fn to_json(state: State, detail: &str, node: NodeId, work: &WorkView, sales: Option<Sales>) -> String {
     let mut out = String::with_capacity(512);
     out.push_str(r#"{"type":"status","state":"#);
     text(&mut out, state.word());
@@ -59,7 +71,15 @@ pub fn to_json(state: State, detail: &str, node: NodeId, work: &WorkView) -> Str
         Some(reason) => text(&mut out, reason),
         None => out.push_str("null"),
     }
-    out.push_str("}}");
+    out.push_str(r#"},"sales":"#);
+    match sales {
+        Some(Sales { cost, listed, balance }) => {
+            let balance = balance.map_or_else(|| "null".into(), |balance| balance.to_string());
+            let _ = write!(out, r#"{{"cost":{cost},"listed":{listed},"balance":{balance}}}"#);
+        }
+        None => out.push_str("null"),
+    }
+    out.push('}');
     out
 }
 
@@ -140,7 +160,8 @@ mod tests {
             gateways: vec![NodeId([0xab; 32])],
             ..WorkView::default()
         };
-        let json = to_json(State::Connected, "all is well", NodeId([1; 32]), &work);
+        let sales = Some(Sales { cost: 7, listed: true, balance: Some(12) });
+        let json = to_json(State::Connected, "all is well", NodeId([1; 32]), &work, sales);
         let node = "01".repeat(32);
         let job = "07".repeat(16);
         assert_eq!(
@@ -152,7 +173,7 @@ mod tests {
                     r#""work":{{"slots":2,"busy":1,"queued":0,"units_done":3,"units_failed":0,"#,
                     r#""cpu_us":4500000,"#,
                     r#""current":[{{"job":"{}","name":"a \"b\"\\\n\u0001ü","index":9,"for_us":1200}}],"#,
-                    r#""idle_reason":null}}}}"#
+                    r#""idle_reason":null}},"sales":{{"cost":7,"listed":true,"balance":12}}}}"#
                 ),
                 node, job
             )

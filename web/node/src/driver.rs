@@ -13,15 +13,18 @@ use gloo_timers::future::TimeoutFuture;
 use libp2p::identity::Keypair;
 use libp2p::swarm;
 use link::{Events, LinkEvent, LinkOptions};
-use node_core::node::config::{Bounds, Timing};
-use node_core::{BlobId, Command, Config, Node, NodeEvent, NodeInput, Platform, Time};
+use node_core::keys::Secret;
+use node_core::market::money::Micro;
+use node_core::node::config::{Bounds, MarketPart, Timing};
+use node_core::{BlobId, Command, Config, EngineReply, Node, NodeEvent, NodeInput, Platform, Time};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use wasm_bindgen_futures::spawn_local;
 use web_driver::join::{Join, Step};
 use web_driver::policy::{Known, Setting, Tab};
 use web_driver::pool::MAX_SLOTS;
-use web_driver::status::{self, State, Throttle};
+use web_driver::speed::Measure;
+use web_driver::status::{self, Sales, State, Throttle};
 use web_driver::storage::{self, Storage};
 
 /// Bytes of one blob. Our choice: a page holds two of them; larger ones go to native nodes.
@@ -50,6 +53,11 @@ const TROUBLE_SHOWN: Duration = Duration::from_secs(30);
 /// seldom wake.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// Between two looks at what is on its account, and until one after a unit has ended: its owner
+/// settles within a second or two.
+const BALANCE: Duration = Duration::from_secs(60);
+const PAID: Duration = Duration::from_secs(3);
+
 /// Good-byes and last results have this long once nothing is left to hand on. The page waits
 /// 300 ms longer than it said.
 const GOODBYE: Duration = Duration::from_millis(200);
@@ -67,6 +75,8 @@ pub(crate) struct Options {
     pub(crate) invite: Option<String>,
     pub(crate) policy: Vec<(String, Setting)>,
     pub(crate) known: Known,
+    /// Of a slot, fuel a second, if it is not to be measured.
+    pub(crate) speed: Option<u64>,
 }
 
 /// What reaches the node's task beside links and Workers.
@@ -88,6 +98,7 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         Some(Left { key, records, blobs, save }) => (key, Some(save), storage.restore(records, blobs)),
         None => (browser::random_bytes()?, None, Vec::new()),
     };
+    let sells = MarketPart { config: Default::default(), secret: Secret::from_bytes(&secret) };
     let key = Keypair::ed25519_from_bytes(&mut secret).map_err(|e| format!("no identity: {e}"))?;
     let executor = swarm::Config::with_wasm_executor();
     let (link, events, runner) =
@@ -101,6 +112,7 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         memory_bytes: UNIT_MEMORY,
         invited_with: options.invite,
         timing: Timing { drain: DRAIN, ..Timing::default() },
+        market: Some(sells),
         limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, left_bytes, ..Bounds::default() },
         ..Config::default()
     };
@@ -108,10 +120,17 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
     let (workers, heard) = Workers::new();
     // Bounded by who sends: the page by hand, and one question at a time.
     let (inputs, received) = mpsc::unbounded();
-    let Options { slots, policy, known, .. } = options;
-    let tab = Tab::new(policy, known, slots.min(MAX_SLOTS), settings::processors(), UNIT_MEMORY);
+    let Options { slots, policy, known, speed, .. } = options;
+    let mut tab = Tab::new(policy, known, slots.min(MAX_SLOTS), settings::processors(), UNIT_MEMORY);
+    if let Some(speed) = speed {
+        tab.measured(speed);
+    }
     let driver = Driver {
         tab,
+        measure: speed.is_none().then(Measure::default),
+        balance: None,
+        ask: None,
+        done: 0,
         looked: None,
         node: Node::new(link.id(), config, browser::random_bytes()?, now),
         host: WebHost::new(link, storage, save, workers),
@@ -131,6 +150,12 @@ struct Driver {
     /// What the donor gives, and when it was last held against the clock.
     tab: Tab,
     looked: Option<Time>,
+    /// How fast a slot is, is still to be measured.
+    measure: Option<Measure>,
+    /// What is on its account, when to ask again, and what it had done when it asked last.
+    balance: Option<Micro>,
+    ask: Option<Time>,
+    done: u64,
     node: Node,
     host: WebHost,
     join: Join,
@@ -221,6 +246,7 @@ impl Driver {
             progress,
             self.leaves,
             Some(look),
+            self.node.hosted_by().and(self.ask),
         ];
         all.into_iter().flatten().min()
     }
@@ -238,6 +264,7 @@ impl Driver {
         }
         let step = self.join.wake(now, browser::random_u32());
         self.step(step);
+        self.trade(now);
         if self.host.is_busy() && now >= self.told + PROGRESS {
             self.throttle.touch();
         }
@@ -249,8 +276,62 @@ impl Driver {
                 (State::Connected, Some((_, what))) => (State::Connected, what.as_str()),
                 (state, _) => (state, self.join.detail()),
             };
-            browser::post_json(&status::to_json(state, detail, self.node.id(), &work));
+            browser::post_json(&status::to_json(state, detail, self.node.id(), &work, self.sales()));
         }
+    }
+
+    /// What a node has to do that its gateway sells for.
+    fn trade(&mut self, now: Time) {
+        while let Some(reply) = self.host.measured.pop_front() {
+            self.measured(now, &reply);
+        }
+        if self.node.hosted_by().is_none() {
+            // What follows, the next one is told.
+            self.ask = None;
+            return;
+        }
+        // In a pause, so that it takes nothing from anybody.
+        if !self.host.is_busy() && self.tab.lends() {
+            if let Some(measure) = self.measure.as_mut().filter(|measure| measure.is_new()) {
+                let run = measure.next();
+                self.host.measure(now, run);
+                self.feed();
+            }
+        }
+        let done = self.node.work(now).units_done;
+        if done != self.done {
+            self.done = done;
+            self.ask = Some(self.ask.map_or(now, |ask| ask.min(now + PAID)));
+        }
+        if self.ask.is_none_or(|ask| ask <= now) {
+            self.ask = Some(now + BALANCE);
+            self.drive(NodeInput::Command(Command::Balance));
+        }
+    }
+
+    fn measured(&mut self, now: Time, reply: &EngineReply) {
+        let Some(measure) = &mut self.measure else { return };
+        match measure.ended(reply) {
+            Ok(Err(run)) => self.host.measure(now, run),
+            Ok(Ok(speed)) => {
+                self.measure = None;
+                self.tab.measured(speed);
+                self.look();
+            }
+            Err(why) => {
+                self.measure = None;
+                browser::warn(&format!(
+                    "this tab sells nothing, since its speed could not be measured: {why}"
+                ));
+            }
+        }
+        self.feed();
+    }
+
+    fn sales(&self) -> Option<Sales> {
+        let cost = self.tab.sells_at().filter(|_| self.node.hosted_by().is_some())?;
+        let balance = self.balance.map(|balance| balance.0);
+        Some(Sales { cost, listed: self.node.is_listed(), balance })
     }
 
     fn drive(&mut self, input: NodeInput) {
@@ -279,6 +360,7 @@ impl Driver {
     fn event(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::WorkChanged => {}
+            NodeEvent::Balance(balance) => self.balance = Some(balance),
             NodeEvent::NodesChanged => {
                 if !self.node.work(browser::now()).gateways.is_empty() {
                     self.join.accepted();

@@ -12,6 +12,7 @@ use node_core::{
 use std::collections::VecDeque;
 use web_driver::pool::{ModuleId, Pool, SlotId, World};
 use web_driver::slot::{Form, Job, Order};
+use web_driver::speed;
 use web_driver::storage::Storage;
 
 pub(crate) struct WebHost {
@@ -23,6 +24,8 @@ pub(crate) struct WebHost {
     pub(crate) inputs: VecDeque<NodeInput>,
     pub(crate) events: VecDeque<NodeEvent>,
     pub(crate) wake: Option<Time>,
+    /// Of standard runs.
+    pub(crate) measured: VecDeque<EngineReply>,
     save: Option<Save>,
     pool: Pool,
     shell: Shell,
@@ -43,6 +46,7 @@ impl WebHost {
             inputs: VecDeque::new(),
             events: VecDeque::new(),
             wake: None,
+            measured: VecDeque::new(),
             save,
             pool: Pool::default(),
             shell: Shell { storage, workers, replies: Vec::new() },
@@ -88,7 +92,18 @@ impl WebHost {
     }
 
     fn take_replies(&mut self) {
-        self.inputs.extend(self.shell.replies.drain(..).map(NodeInput::Engine));
+        for reply in self.shell.replies.drain(..) {
+            match speed::is_its(reply.run()) {
+                true => self.measured.push_back(reply),
+                false => self.inputs.push_back(NodeInput::Engine(reply)),
+            }
+        }
+    }
+
+    /// Beside the node's own runs.
+    pub(crate) fn measure(&mut self, now: Time, run: EngineRequest) {
+        self.pool.request(now, run, &mut self.shell);
+        self.take_replies();
     }
 }
 
@@ -129,7 +144,7 @@ impl Host for WebHost {
 
 impl World for Shell {
     fn blob(&self, id: &BlobId) -> Option<Bytes> {
-        self.storage.blob(id)
+        self.storage.blob(id).or_else(|| speed::program(id).map(Bytes::from_static))
     }
     fn spawn(&mut self, slot: SlotId) {
         self.workers.spawn(slot);

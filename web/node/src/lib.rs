@@ -47,7 +47,10 @@ pub struct WebNode {
 #[wasm_bindgen]
 impl WebNode {
     /// Starts a node that gives `slots` to the swarm of `gateway`, with what `www/left.js` has of it, as
-    /// its donor's `policy` (settings by their names) has it under what is `known` of the computer.
+    /// its donor's `policy` (settings by their names) has it under what is `known` of the computer. Its
+    /// `speed`, fuel a second of a slot, is measured unless it is said.
+    // What JavaScript gives, in one go.
+    #[allow(clippy::too_many_arguments)]
     #[wasm_bindgen(constructor)]
     pub fn new(
         gateway: String,
@@ -57,6 +60,7 @@ impl WebNode {
         left: JsValue,
         policy: JsValue,
         known: JsValue,
+        speed: Option<f64>,
     ) -> Result<WebNode, JsValue> {
         let options = Options {
             gateway,
@@ -65,6 +69,7 @@ impl WebNode {
             invite,
             policy: settings::settings(&policy),
             known: settings::known(&known),
+            speed: speed.map(|speed| speed.max(0.0) as u64).filter(|speed| *speed > 0),
         };
         let inputs = driver::start(options, left::Left::read(&left)).map_err(|e| JsError::new(&e))?;
         Ok(WebNode { inputs })

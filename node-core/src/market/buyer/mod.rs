@@ -63,6 +63,7 @@ enum For {
 struct Purchase {
     number: u64,
     seller: Contact,
+    via: Option<NodeId>,
     take: Take,
     said: u8,
 }
@@ -113,6 +114,8 @@ pub struct Offer {
     /// Who named it, and what that one gets for it once the seller did something.
     pub owner: NodeId,
     pub payoff: Micro,
+    /// It is a guest of this node.
+    pub via: Option<NodeId>,
 }
 
 /// What is wrong with a market owner; its score falls.
@@ -241,9 +244,9 @@ impl Buyer {
             return cx.emit(Event::Gone { number });
         }
         let ticket = cx.rng.u64();
-        let Offer { seller, goods, capacity, price, .. } = *offer;
+        let Offer { seller, goods, capacity, price, via, .. } = *offer;
         let take = Take { ticket, kind: goods.kind, number: offer.number, units: 1, capacity, price };
-        self.purchases.insert(ticket, Purchase { number, seller, take, said: 0 });
+        self.purchases.insert(ticket, Purchase { number, seller, via, take, said: 0 });
         self.say_take(ticket, cx);
     }
 
@@ -257,12 +260,13 @@ impl Buyer {
         }
         purchase.said += 1;
         cx.set_timer(Timer::Take(ticket), TAKE);
-        reach(&purchase.seller, cx);
-        cx.send(purchase.seller.id, Message::ToSeller(ToSeller::Take(Box::new(purchase.take))));
+        let (seller, via, take) = (purchase.seller, purchase.via, purchase.take);
+        to_seller(&seller, via, ToSeller::Take(Box::new(take)), cx);
     }
 
     fn taken(&mut self, from: NodeId, ticket: u64, sold: bool, cx: &mut Bcx<'_>) {
-        let Some(purchase) = self.purchases.get(&ticket).filter(|it| it.seller.id == from) else { return };
+        let at = |purchase: &Purchase| purchase.via.unwrap_or(purchase.seller.id);
+        let Some(purchase) = self.purchases.get(&ticket).filter(|it| at(it) == from) else { return };
         let number = purchase.number;
         self.purchases.remove(&ticket);
         cx.cancel_timer(Timer::Take(ticket));
@@ -282,6 +286,19 @@ fn reach(to: &Contact, cx: &mut Bcx<'_>) {
     if to.id != cx.me {
         cx.emit(Event::Reach(*to));
     }
+}
+
+/// By way of its host, if it has one.
+fn to_seller(to: &Contact, via: Option<NodeId>, message: ToSeller, cx: &mut Bcx<'_>) {
+    let at = Contact { id: via.unwrap_or(to.id), ..*to };
+    reach(&at, cx);
+    cx.send(
+        at.id,
+        match via {
+            None => Message::ToSeller(message),
+            Some(_) => Message::ForGuest { guest: to.id, what: Box::new(message) },
+        },
+    );
 }
 
 fn to_owner(to: &Contact, message: ToOwner, cx: &mut Bcx<'_>) {

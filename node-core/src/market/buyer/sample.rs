@@ -2,10 +2,10 @@
 //! better seller, asks the seller itself. Nobody is blamed on another's word.
 
 use super::super::listing::Listing;
-use super::super::message::{Alive, Answer, Message, Outcome, Prober, Query, ToOwner, ToSeller, Wanted};
+use super::super::message::{Alive, Answer, Outcome, Prober, Query, ToOwner, ToSeller, Wanted};
 use super::super::money::Price;
 use super::known::Place;
-use super::{Bcx, Buyer, Doubt, Event, For, Timer, reach, to_owner};
+use super::{Bcx, Buyer, Doubt, Event, For, Timer, to_owner, to_seller};
 use crate::ids::NodeId;
 use crate::overlay::ring::{Located, RingId};
 use crate::time::Time;
@@ -26,8 +26,9 @@ pub(super) struct Sample {
     /// Who was named, and the cost of the dearest.
     named: Vec<NodeId>,
     dearest: Option<Price>,
-    /// The copy that is asked, then the seller.
+    /// The copy that is asked, then the seller, or its host.
     at: Option<NodeId>,
+    seller: Option<NodeId>,
 }
 
 impl Sample {
@@ -52,7 +53,7 @@ impl Buyer {
             return;
         }
         let ticket = cx.rng.u64();
-        let sample = Sample { place, wanted, asked: cx.now, named, dearest, at: None };
+        let sample = Sample { place, wanted, asked: cx.now, named, dearest, at: None, seller: None };
         self.samples.insert(ticket, sample);
         cx.set_timer(Timer::Sample(ticket), 4 * self.config.answer);
         let key = place.market.key(self.config.scheme);
@@ -86,7 +87,8 @@ impl Buyer {
         let better = match &answer.what {
             Outcome::Sale(sale) => sale.winners.iter().find_map(|signed| {
                 let (at, listing) = Listing::open(signed, self.config.rule, now_ms).ok()?;
-                (at == sample.place.market && sample.is_better(&listing)).then_some(listing)
+                let better = sample.is_better(&listing) && listing.is_reached_by(cx.me);
+                (at == sample.place.market && better).then_some(listing)
             }),
             _ => None,
         };
@@ -94,10 +96,10 @@ impl Buyer {
             self.samples.remove(&answer.ticket);
             return cx.cancel_timer(Timer::Sample(answer.ticket));
         };
-        sample.at = Some(listing.id());
+        sample.at = listing.via.or(Some(listing.id()));
+        sample.seller = Some(listing.id());
         let probe = ToSeller::Probe { kind: listing.goods.kind, ticket: answer.ticket, by: Prober::Buyer };
-        reach(&listing.seller, cx);
-        cx.send(listing.id(), Message::ToSeller(probe));
+        to_seller(&listing.seller, listing.via, probe, cx);
     }
 
     /// The seller itself answers: it was there, and nobody asked it.
@@ -111,7 +113,7 @@ impl Buyer {
         let owner = sample.place.owner.id;
         let listing = alive
             .listing
-            .filter(|signed| signed.by == from)
+            .filter(|signed| Some(signed.by) == sample.seller)
             .and_then(|signed| Some(Listing::open(&signed, self.config.rule, now_ms).ok()?.1));
         let needed = cx.now.since(sample.asked) + SETTLED;
         let listed =
@@ -119,7 +121,7 @@ impl Buyer {
         // Who was asked a moment ago was perhaps named to another buyer, who came first.
         let passed_over = !alive.probed.contains(&owner);
         if let Some(listing) = listing.filter(|it| listed && passed_over && sample.is_better(it)) {
-            let why = Doubt::Omitted { seller: from, cost: listing.goods.cost };
+            let why = Doubt::Omitted { seller: listing.id(), cost: listing.goods.cost };
             cx.emit(Event::Doubted { owner, why });
         }
     }

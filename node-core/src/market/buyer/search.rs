@@ -195,18 +195,20 @@ impl Buyer {
                 self.known.forget(from);
                 return self.rest(number, cx);
             }
-            Outcome::Sale(sale) => match verify(&self.config, place.market, &asked, &sale, from, now_ms) {
-                Ok(offers) => {
-                    search.wanted.units = search.wanted.units.saturating_sub(offers.len() as u16);
-                    let dearest = offers.iter().map(|offer| offer.goods.cost).max();
-                    let named = offers.iter().map(|offer| offer.seller.id).collect();
-                    search.found.extend(offers);
-                    self.maybe_sample(place, asked, named, dearest, cx);
+            Outcome::Sale(sale) => {
+                match verify(&self.config, place.market, &asked, &sale, (cx.me, from), now_ms) {
+                    Ok(offers) => {
+                        search.wanted.units = search.wanted.units.saturating_sub(offers.len() as u16);
+                        let dearest = offers.iter().map(|offer| offer.goods.cost).max();
+                        let named = offers.iter().map(|offer| offer.seller.id).collect();
+                        search.found.extend(offers);
+                        self.maybe_sample(place, asked, named, dearest, cx);
+                    }
+                    Err(why) => {
+                        cx.emit(Event::Doubted { owner: from, why: Doubt::Wrong(why) });
+                    }
                 }
-                Err(why) => {
-                    cx.emit(Event::Doubted { owner: from, why: Doubt::Wrong(why) });
-                }
-            },
+            }
             Outcome::None(why) => {
                 if why != NoDeal::NoSeller {
                     search.shortage = why;

@@ -20,7 +20,7 @@ pub(super) fn verify(
     market: Market,
     wanted: &Wanted,
     sale: &Sale,
-    owner: NodeId,
+    (me, owner): (NodeId, NodeId),
     now_ms: u64,
 ) -> Result<Vec<Offer>, &'static str> {
     if sale.deals.is_empty() || sale.deals.len() > usize::from(wanted.units) {
@@ -28,7 +28,7 @@ pub(super) fn verify(
     }
     let open = |signed: &Signed| {
         let (at, listing) = Listing::open(signed, config.rule, now_ms).map_err(|_| "names a bad listing")?;
-        match at == market && wanted.suits(&listing.goods) {
+        match at == market && wanted.suits(&listing.goods) && listing.is_reached_by(me) {
             true => Ok(listing),
             false => Err("names a seller that has not what was asked for"),
         }
@@ -72,6 +72,7 @@ pub(super) fn verify(
             market,
             owner,
             payoff: deal.payoff,
+            via: listing.via,
         })
     };
     Ok(sale.deals.iter().filter_map(offer).collect())

@@ -7,6 +7,7 @@ use super::super::commodity::{Kind, Market};
 use super::super::listing::{Goods, Listing};
 use super::super::message::{Alive, Answer, Entry, Outcome, Prober, Query, Sale, ToBuyer, ToSeller, UNITS};
 use super::super::pricing::{Bid, Deal, NoDeal};
+use super::list::via;
 use super::{Ocx, Owner, Timer, fault, to_buyer};
 use crate::ids::NodeId;
 use crate::keys::Signed;
@@ -94,13 +95,14 @@ impl Owner {
             Step::Ask(sellers) => {
                 let until = cx.now + self.config.probe;
                 for seller in sellers {
-                    let at = self.books.get(&market).and_then(|book| book.table.get(seller));
-                    let Some(contact) = at.map(|entry| entry.seller) else { continue };
+                    let Some(table) = self.books.get(&market).map(|book| &book.table) else { continue };
+                    let Some(contact) = table.get(seller).map(|entry| entry.seller) else { continue };
+                    let host = table.host(seller);
                     if let Some(session) = self.sessions.get_mut(&ticket) {
                         session.asked.insert(seller, until);
                     }
                     let probe = ToSeller::Probe { kind: market.kind, ticket, by: Prober::Owner };
-                    self.send_seller(&contact, probe, cx);
+                    self.send_seller(&contact, host, probe, cx);
                 }
                 self.wait(ticket, cx);
             }
@@ -179,6 +181,10 @@ impl Owner {
             if session.dead.contains(&id) || late && !session.alive.contains_key(&id) {
                 return 0;
             }
+            // Units of other nodes do not come to a guest.
+            if book.table.host(id).is_some_and(|host| host != session.buyer) {
+                return 0;
+            }
             entry.units.saturating_sub(held.get(&id).copied().unwrap_or(0))
         };
         let bids = book.table.bids(market.kind, wanted, self.config.rule, free);
@@ -227,39 +233,40 @@ impl Owner {
         sells.next().map(|(other, _)| *other)
     }
 
-    /// A seller answers a probe.
-    pub(super) fn alive(&mut self, from: NodeId, alive: Alive, cx: &mut Ocx<'_>) {
+    /// A seller answers a probe, by way of its host if it has one.
+    pub(super) fn alive(&mut self, from: NodeId, seller: NodeId, alive: Alive, cx: &mut Ocx<'_>) {
         let ticket = alive.ticket;
         let Some(session) = self.sessions.get_mut(&ticket) else { return };
-        if session.asked.remove(&from).is_none() {
+        let (market, copy) = (session.query.market, session.query.copy);
+        let host = self.books.get(&market).and_then(|book| book.table.host(seller));
+        if host != via(from, seller) || session.asked.remove(&seller).is_none() {
             return;
         }
-        let (market, copy) = (session.query.market, session.query.copy);
         let now_ms = self.wall.now(cx.now);
-        let good = alive.listing.filter(|signed| signed.by == from).and_then(|signed| {
+        let good = alive.listing.filter(|signed| signed.by == seller).and_then(|signed| {
             let (at, listing) = Listing::open(&signed, self.config.rule, now_ms).ok()?;
-            (at == market).then_some((signed, listing))
+            (at == market && listing.via == host).then_some((signed, listing))
         });
         match good {
             Some((signed, listing)) => {
-                session.alive.insert(from, (listing.goods, signed));
+                session.alive.insert(seller, (listing.goods, signed));
                 let changed = self
                     .books
                     .get(&market)
-                    .and_then(|book| book.table.get(from))
+                    .and_then(|book| book.table.get(seller))
                     .is_none_or(|entry| entry.goods(market.kind) != listing.goods);
                 if copy && changed {
                     // A copy may be a second old; what it says wrongly does not count.
-                    session.dead.insert(from);
+                    session.dead.insert(seller);
                 }
                 if !copy {
                     self.renew(market, &listing, cx);
                 }
             }
             None => {
-                session.dead.insert(from);
+                session.dead.insert(seller);
                 if !copy {
-                    self.strike(market, from, cx);
+                    self.strike(market, seller, cx);
                 }
             }
         }
@@ -268,10 +275,13 @@ impl Owner {
 
     /// A peer is gone, or cannot be reached.
     pub(super) fn probed_in_vain(&mut self, peer: NodeId, cx: &mut Ocx<'_>) {
+        let books = &self.books;
         let waits = self.sessions.iter_mut().filter_map(|(ticket, session)| {
-            let until = session.asked.get_mut(&peer)?;
-            *until = cx.now;
-            Some(*ticket)
+            let table = books.get(&session.query.market).map(|book| &book.table);
+            let its = |seller| seller == peer || table.and_then(|table| table.host(seller)) == Some(peer);
+            let asked = session.asked.iter_mut().filter(|(seller, _)| its(**seller));
+            let untils = asked.map(|(_, until)| *until = cx.now);
+            (untils.count() > 0).then_some(*ticket)
         });
         let waits: Vec<u64> = waits.collect();
         waits.into_iter().for_each(|ticket| self.advance(ticket, cx));

@@ -12,6 +12,7 @@ use super::{Book, Ocx, Owner, PULLED, Timer, fault, seconds_after, to_owner};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::{Point, Range};
+use std::collections::BTreeMap;
 
 /// Copies on demand that are remembered, and those of one node. Our choice: a node pulls a range when
 /// it becomes its owner, and single markets when a copy differs.
@@ -79,7 +80,8 @@ impl Owner {
             for part in changed.chunks(COPY) {
                 let entries: Vec<Entry> = part.iter().filter_map(|id| book.table.get(*id)).copied().collect();
                 let gone = part.iter().filter(|id| book.table.get(**id).is_none()).copied().collect();
-                let copy = Copy { market: *market, whole: false, entries, gone };
+                let hosts = hosts(book, &entries);
+                let copy = Copy { market: *market, whole: false, entries, gone, hosts };
                 for heir in &self.heirs {
                     to_owner(heir, ToOwner::Copy(Box::new(copy.clone())), cx);
                 }
@@ -141,15 +143,16 @@ impl Owner {
 
     /// A part of a market, from its owner or from who was.
     pub(super) fn copy(&mut self, from: NodeId, copy: Copy, cx: &mut Ocx<'_>) {
-        let Copy { market, whole, entries, gone } = copy;
+        let Copy { market, whole, entries, gone, hosts } = copy;
         let fits = |entry: &Entry| entry.goods(market.kind).market() == Some(market);
-        let sane = market.is_valid() && entries.len() <= COPY && gone.len() <= COPY;
+        let sane = market.is_valid() && entries.len() <= COPY && gone.len() <= COPY && hosts.len() <= COPY;
         if !sane || !entries.iter().all(|entry| fits(entry) && entry.units > 0) {
             return fault(from, "sent a copy of no market", cx);
         }
         let mine = self.mine.contains(&market);
         let until = seconds_after(cx.now, self.config.purge);
         let (most, gather) = (self.config.sellers, self.config.gather);
+        let hosts: BTreeMap<NodeId, NodeId> = hosts.into_iter().collect();
         let book = self.books.entry(market).or_default();
         if !mine {
             book.holder = Some((from, cx.now));
@@ -166,7 +169,7 @@ impl Owner {
             // What the owner has heard itself is newer than what another has.
             let newer = old.is_none_or(|old| !mine || !old.proven && old.number < entry.number);
             if newer && (old.is_some() || book.table.len() < most) {
-                book.table.put(entry);
+                book.table.put(entry, hosts.get(&entry.seller.id).copied());
                 if mine {
                     book.changed.insert(entry.seller.id);
                     cx.set_timer_by(Timer::Gather, gather);
@@ -186,7 +189,13 @@ fn whole(market: Market, book: &Book) -> impl Iterator<Item = Copy> + '_ {
         whole: at == 0,
         entries: part.to_vec(),
         gone: Vec::new(),
+        hosts: hosts(book, part),
     })
+}
+
+fn hosts(book: &Book, of: &[Entry]) -> Vec<(NodeId, NodeId)> {
+    let host = |entry: &Entry| Some((entry.seller.id, book.table.host(entry.seller.id)?));
+    of.iter().filter_map(host).collect()
 }
 
 fn send_whole(market: Market, book: &Book, to: &Contact, cx: &mut Ocx<'_>) {

@@ -8,7 +8,8 @@ use crate::ids::NodeId;
 use crate::keys::Signed;
 
 impl Owner {
-    pub(super) fn list(&mut self, from: NodeId, signed: &Signed, cx: &mut Ocx<'_>) {
+    /// `from` is the seller itself, or its host.
+    pub(super) fn list(&mut self, from: NodeId, seller: NodeId, signed: &Signed, cx: &mut Ocx<'_>) {
         let opened = Listing::open(signed, self.config.rule, self.wall.now(cx.now));
         let (market, listing) = match opened {
             Ok(opened) => opened,
@@ -17,17 +18,17 @@ impl Owner {
                 let (kind, number) = named(signed);
                 fault(from, "listed what cannot be listed", cx);
                 let refused = ToSeller::Refused { kind, number, why: Unlisted::Bad(why) };
-                return cx.send(from, Message::ToSeller(refused));
+                return answer(from, seller, refused, cx);
             }
         };
         let (kind, number) = (market.kind, listing.number);
-        let taken =
-            if listing.id() != from { Err(Unlisted::NotYours) } else { self.take_up(market, &listing, cx) };
-        let answer = match taken {
+        let its = listing.id() == seller && listing.via == via(from, seller);
+        let taken = if its { self.take_up(market, &listing, cx) } else { Err(Unlisted::NotYours) };
+        let said = match taken {
             Ok(()) => ToSeller::Listed { kind, number },
             Err(why) => ToSeller::Refused { kind, number, why },
         };
-        cx.send(from, Message::ToSeller(answer));
+        answer(from, seller, said, cx);
     }
 
     fn take_up(&mut self, market: Market, listing: &Listing, cx: &mut Ocx<'_>) -> Result<(), Unlisted> {
@@ -42,14 +43,15 @@ impl Owner {
         if old.is_some_and(|old| old.proven && old.number >= listing.number) {
             return Err(Unlisted::Old);
         }
-        let same = old.is_some_and(|old| old.goods(market.kind) == listing.goods);
+        let same = old.is_some_and(|old| old.goods(market.kind) == listing.goods)
+            && book.table.host(listing.id()) == listing.via;
         if old.is_none() && book.table.len() >= self.config.sellers {
             let dearest = book.table.dearest().filter(|last| last.cost > listing.goods.cost);
             let last = dearest.map(|last| last.seller.id).ok_or(Unlisted::Full)?;
             book.table.remove(last);
             book.changed.insert(last);
         }
-        book.table.put(entry);
+        book.table.put(entry, listing.via);
         if !same {
             book.changed.insert(listing.id());
             cx.set_timer_by(Timer::Gather, self.config.gather);
@@ -66,11 +68,19 @@ impl Owner {
         Ok(())
     }
 
-    pub(super) fn withdraw(&mut self, from: NodeId, market: Market, number: u64, cx: &mut Ocx<'_>) {
+    pub(super) fn withdraw(
+        &mut self,
+        from: NodeId,
+        seller: NodeId,
+        market: Market,
+        number: u64,
+        cx: &mut Ocx<'_>,
+    ) {
         let Some(book) = self.books.get_mut(&market).filter(|_| self.mine.contains(&market)) else { return };
-        if book.table.get(from).is_some_and(|entry| entry.number <= number) {
-            book.table.remove(from);
-            book.changed.insert(from);
+        let its = book.table.host(seller) == via(from, seller);
+        if its && book.table.get(seller).is_some_and(|entry| entry.number <= number) {
+            book.table.remove(seller);
+            book.changed.insert(seller);
             cx.set_timer_by(Timer::Gather, self.config.gather);
         }
     }
@@ -93,12 +103,28 @@ impl Owner {
             return;
         }
         let same = old.goods(market.kind) == listing.goods;
-        book.table.put(entry(listing, until));
+        book.table.put(entry(listing, until), listing.via);
         if !same {
             book.changed.insert(listing.id());
             cx.set_timer_by(Timer::Gather, self.config.gather);
         }
     }
+}
+
+/// The host of a seller for which another node speaks.
+pub(super) fn via(from: NodeId, seller: NodeId) -> Option<NodeId> {
+    (from != seller).then_some(from)
+}
+
+/// The same way back.
+fn answer(from: NodeId, seller: NodeId, said: ToSeller, cx: &mut Ocx<'_>) {
+    cx.send(
+        from,
+        match via(from, seller) {
+            None => Message::ToSeller(said),
+            Some(_) => Message::ForGuest { guest: seller, what: Box::new(said) },
+        },
+    );
 }
 
 fn entry(listing: &Listing, until: u32) -> Entry {

@@ -24,6 +24,7 @@ pub use view::{BookView, OwnerView};
 
 use super::commodity::{Kind, Market};
 use super::config::MarketConfig;
+use super::guest::Word;
 use super::message::{Message, ToBuyer, ToOwner, ToSeller};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
@@ -146,6 +147,9 @@ impl Protocol for Owner {
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Ocx<'_>) {
         match input {
             Input::Message { from, message: Message::ToOwner(message) } => self.message(from, message, cx),
+            Input::Message { from, message: Message::OfGuest { guest, word } } => {
+                self.of_guest(from, guest, *word, cx);
+            }
             Input::Timer(Timer::Sweep) => self.sweep(cx),
             Input::Timer(Timer::Gather) => self.tell_copies(cx),
             Input::Timer(Timer::Compare) => self.compare(cx),
@@ -193,9 +197,9 @@ impl Owner {
 
     fn message(&mut self, from: NodeId, message: ToOwner, cx: &mut Ocx<'_>) {
         match message {
-            ToOwner::List(signed) => self.list(from, &signed, cx),
-            ToOwner::Withdraw { market, number } => self.withdraw(from, market, number, cx),
-            ToOwner::Alive(alive) => self.alive(from, *alive, cx),
+            ToOwner::List(signed) => self.list(from, from, &signed, cx),
+            ToOwner::Withdraw { market, number } => self.withdraw(from, from, market, number, cx),
+            ToOwner::Alive(alive) => self.alive(from, from, *alive, cx),
             ToOwner::Query(query) => self.query(from, *query, cx),
             ToOwner::Enter { kind, ticket } => self.enter(from, kind, ticket, cx),
             ToOwner::Copy(copy) => self.copy(from, *copy, cx),
@@ -203,6 +207,18 @@ impl Owner {
             ToOwner::Pull(range) => self.pull(from, range, cx),
             ToOwner::Here { kind, me, markets } => self.here(from, kind, me, markets, cx),
             ToOwner::Others { kind, at, lowest, first } => self.others(from, kind, at, lowest, first, cx),
+        }
+    }
+
+    /// A host speaks for a guest of its own.
+    fn of_guest(&mut self, host: NodeId, guest: NodeId, word: Word, cx: &mut Ocx<'_>) {
+        match word {
+            Word::List(signed) => self.list(host, guest, &signed, cx),
+            Word::Withdraw { market, number } => self.withdraw(host, guest, market, number, cx),
+            Word::Alive(alive) => self.alive(host, guest, *alive, cx),
+            Word::AliveToBuyer(_) | Word::Taken { .. } | Word::Gone { .. } => {
+                fault(host, "said to a market owner what a buyer is told", cx);
+            }
         }
     }
 
@@ -254,9 +270,17 @@ impl Owner {
         });
     }
 
-    fn send_seller(&self, to: &Contact, message: ToSeller, cx: &mut Ocx<'_>) {
-        reach(to, cx);
-        cx.send(to.id, Message::ToSeller(message));
+    /// By way of its host, if it has one.
+    fn send_seller(&self, to: &Contact, host: Option<NodeId>, message: ToSeller, cx: &mut Ocx<'_>) {
+        let at = Contact { id: host.unwrap_or(to.id), ..*to };
+        reach(&at, cx);
+        cx.send(
+            at.id,
+            match host {
+                None => Message::ToSeller(message),
+                Some(_) => Message::ForGuest { guest: to.id, what: Box::new(message) },
+            },
+        );
     }
 }
 

@@ -5,74 +5,93 @@ use super::super::message::{Entry, Wanted};
 use super::super::money::Price;
 use super::super::pricing::{Bid, Rule};
 use crate::ids::NodeId;
+use std::collections::BTreeMap;
 
-/// In the order of their ids: 88 bytes each.
+/// What a guest's host takes, with the tree that it is in, bytes.
+const GUEST: usize = 96;
+
 #[derive(Debug, Default)]
-pub(super) struct Table(Vec<Entry>);
+pub(super) struct Table {
+    /// In the order of their ids: 88 bytes each.
+    all: Vec<Entry>,
+    /// By way of whom those sell that are guests; the others cost nothing here.
+    hosts: BTreeMap<NodeId, NodeId>,
+}
 
 impl Table {
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     pub(super) fn all(&self) -> &[Entry] {
-        &self.0
+        &self.all
     }
 
     fn place(&self, seller: NodeId) -> Result<usize, usize> {
-        self.0.binary_search_by_key(&seller, |entry| entry.seller.id)
+        self.all.binary_search_by_key(&seller, |entry| entry.seller.id)
     }
 
     pub(super) fn get(&self, seller: NodeId) -> Option<&Entry> {
-        self.0.get(self.place(seller).ok()?)
+        self.all.get(self.place(seller).ok()?)
     }
 
-    pub(super) fn put(&mut self, entry: Entry) {
+    /// By way of whom a seller is reached that is a guest.
+    pub(super) fn host(&self, seller: NodeId) -> Option<NodeId> {
+        self.hosts.get(&seller).copied()
+    }
+
+    pub(super) fn put(&mut self, entry: Entry, host: Option<NodeId>) {
+        match host {
+            Some(host) => self.hosts.insert(entry.seller.id, host),
+            None => self.hosts.remove(&entry.seller.id),
+        };
         match self.place(entry.seller.id) {
-            Ok(at) => self.0[at] = entry,
+            Ok(at) => self.all[at] = entry,
             Err(at) => {
-                if self.0.len() == self.0.capacity() {
-                    self.0.reserve_exact(8 + self.0.len() / 16);
+                if self.all.len() == self.all.capacity() {
+                    self.all.reserve_exact(8 + self.all.len() / 16);
                 }
-                self.0.insert(at, entry);
+                self.all.insert(at, entry);
             }
         }
     }
 
     pub(super) fn remove(&mut self, seller: NodeId) -> Option<Entry> {
         let at = self.place(seller).ok()?;
-        let gone = self.0.remove(at);
-        if self.0.len() < self.0.capacity() / 2 {
-            self.0.shrink_to(self.0.len() + 8);
+        self.hosts.remove(&seller);
+        let gone = self.all.remove(at);
+        if self.all.len() < self.all.capacity() / 2 {
+            self.all.shrink_to(self.all.len() + 8);
         }
         Some(gone)
     }
 
     pub(super) fn clear(&mut self) {
-        self.0 = Vec::new();
+        *self = Table::default();
     }
 
     /// Removes and names those whose time is over.
     pub(super) fn purge(&mut self, now: u32) -> Vec<NodeId> {
         let over: Vec<NodeId> =
-            self.0.iter().filter(|entry| entry.until <= now).map(|entry| entry.seller.id).collect();
+            self.all.iter().filter(|entry| entry.until <= now).map(|entry| entry.seller.id).collect();
         if !over.is_empty() {
-            self.0.retain(|entry| entry.until > now);
+            self.all.retain(|entry| entry.until > now);
+            self.hosts.retain(|seller, _| over.binary_search(seller).is_err());
         }
         over
     }
 
     pub(super) fn renew(&mut self, until: u32) {
-        self.0.iter_mut().for_each(|entry| entry.until = until);
+        self.all.iter_mut().for_each(|entry| entry.until = until);
     }
 
     /// Who would give way to a cheaper one.
     pub(super) fn dearest(&self) -> Option<&Entry> {
-        self.0.iter().max_by_key(|entry| entry.cost)
+        self.all.iter().max_by_key(|entry| entry.cost)
     }
 
     /// The bids that decide about what is wanted: of the cheapest, as many as could sell and one
@@ -93,7 +112,7 @@ impl Table {
             (entry.cost, word ^ wanted.tie)
         };
         let mut all: Vec<((Price, u64), &Entry)> =
-            self.0.iter().filter(able).map(|entry| (rank(entry), entry)).collect();
+            self.all.iter().filter(able).map(|entry| (rank(entry), entry)).collect();
         let order = |one: &((Price, u64), &Entry)| (one.0, one.1.seller.id);
         let dearest = all.iter().max_by_key(|one| one.0).map(|(_, entry)| **entry);
         let most = usize::from(wanted.units) + 1;
@@ -125,11 +144,16 @@ impl Table {
                 (hash.rotate_left(7) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15)
             })
         };
-        self.0.iter().fold(0, |all, entry| all ^ of(entry))
+        let word = |id: &NodeId| id.0.first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
+        let guest = |(guest, host): (&NodeId, &NodeId)| {
+            (word(guest).rotate_left(13) ^ word(host)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        };
+        let guests = self.hosts.iter().fold(0, |all, one| all ^ guest(one));
+        self.all.iter().fold(guests, |all, entry| all ^ of(entry))
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.0.capacity() * size_of::<Entry>()
+        self.all.capacity() * size_of::<Entry>() + self.hosts.len() * GUEST
     }
 }
 
@@ -178,7 +202,7 @@ mod tests {
         let mut rng = Rng::from_seed([3; 32]);
         for round in 0..3000 {
             let mut table = Table::default();
-            (0..rng.below(40)).for_each(|_| table.put(some_entry(&mut rng)));
+            (0..rng.below(40)).for_each(|_| table.put(some_entry(&mut rng), None));
             let wanted = some_wanted(&mut rng);
             let held = rng.below(3) as u16;
             let free = |entry: &Entry| entry.units.saturating_sub(held);
@@ -203,9 +227,9 @@ mod tests {
         let mut rng = Rng::from_seed([4; 32]);
         let mut table = Table::default();
         let entries: Vec<Entry> = (0..500).map(|_| some_entry(&mut rng)).collect();
-        entries.iter().for_each(|entry| table.put(*entry));
+        entries.iter().for_each(|entry| table.put(*entry, None));
         let digest = table.digest();
-        entries.iter().rev().for_each(|entry| table.put(*entry));
+        entries.iter().rev().for_each(|entry| table.put(*entry, None));
         assert_eq!((table.len(), table.digest()), (500, digest));
         let over = table.purge(50);
         assert_eq!(over.len(), entries.iter().filter(|entry| entry.until <= 50).count());
@@ -221,7 +245,7 @@ mod tests {
         let mut table = Table::default();
         let mut most = 0;
         for _ in 0..10_000 {
-            table.put(some_entry(&mut rng));
+            table.put(some_entry(&mut rng), None);
             most = most.max(table.memory());
         }
         assert_eq!(size_of::<Entry>(), 88);

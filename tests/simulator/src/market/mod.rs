@@ -116,6 +116,8 @@ impl Above for Trader {
                     }
                     Message::ToSeller(_) => stack.step_seller(n, Input::Message { from, message }),
                     Message::ToBuyer(_) => stack.step_buyer(n, Input::Message { from, message }),
+                    // Nobody is a guest here: that takes whole nodes.
+                    Message::OfGuest { .. } | Message::ForGuest { .. } => {}
                 }
             }
             Heard::Up(peer) => {

@@ -169,7 +169,7 @@ impl Markets {
             }
             SELLER => {
                 let command = match found {
-                    Some(found) => seller::Command::Found { number, found },
+                    Some(found) => seller::Command::Found { number, owner: found.owner.contact },
                     None => seller::Command::NotFound { number },
                 };
                 self.step_seller(n, Input::Command(command));

@@ -2,9 +2,16 @@
 
 use super::{Clock, Fault, Known, Setting, faults_json, read};
 use crate::status;
-use node_core::Command;
+use node_core::market::commodity::{Kind, Market};
+use node_core::market::listing::Goods;
+use node_core::market::money::Price;
 use node_core::trust::policy::{Conditions, Decision, Policy, Reason};
+use node_core::{Command, Platform};
 use std::sync::Arc;
+
+/// Slots are listed for so long (paper 002: T), minutes. Our choice: people close a tab sooner than a
+/// server is switched off, and a unit that outlives its place goes on elsewhere.
+const MINUTES: u16 = 10;
 
 /// The policy of one tab.
 pub struct Tab {
@@ -16,6 +23,8 @@ pub struct Tab {
     processors: u32,
     /// Of one unit.
     memory_bytes: u64,
+    /// Fuel a second of one slot at all of a core, once it is known: nothing is for sale before.
+    speed: Option<u64>,
     /// What the node was told last, and the page.
     told: Option<Told>,
     shown: String,
@@ -26,6 +35,7 @@ struct Told {
     slots: u32,
     share: u32,
     lends: bool,
+    goods: Option<Goods>,
 }
 
 /// What is to be done, in this order.
@@ -48,7 +58,17 @@ impl Tab {
     ) -> Tab {
         let (policy, faults) = read(set);
         let policy = Arc::new(policy);
-        Tab { policy, faults, known, given, processors, memory_bytes, told: None, shown: String::new() }
+        Tab {
+            policy,
+            faults,
+            known,
+            given,
+            processors,
+            memory_bytes,
+            speed: None,
+            told: None,
+            shown: String::new(),
+        }
     }
 
     /// These settings hold from now on, those that are any.
@@ -61,8 +81,22 @@ impl Tab {
         self.given = slots;
     }
 
+    pub fn measured(&mut self, speed: u64) {
+        self.speed = Some(speed);
+    }
+
     pub fn know(&mut self, known: Known) {
         self.known = known;
+    }
+
+    pub fn lends(&self) -> bool {
+        self.told.as_ref().is_some_and(|told| told.lends)
+    }
+
+    /// What it asks for 10^9 of fuel, if it sells anything.
+    pub fn sells_at(&self) -> Option<u64> {
+        let goods = self.told.as_ref()?.goods.as_ref()?;
+        Some(goods.cost.0)
     }
 
     /// What has to be done now; nothing if nothing changed.
@@ -87,13 +121,33 @@ impl Tab {
         if was.is_none_or(|was| was.lends) != lends {
             acts.commands.push(Command::Lend(lends));
         }
-        self.told = Some(Told { policy, slots, share, lends });
+        let goods = self.goods(if lends { slots } else { 0 }, share);
+        if let Some(goods) = goods.filter(|_| was.is_none_or(|was| was.goods != goods)) {
+            acts.commands.push(Command::Sell(goods));
+        }
+        self.told = Some(Told { policy, slots, share, lends, goods });
         let message = self.message(&now, &decision);
         if message != self.shown {
             self.shown.clone_from(&message);
             acts.message = Some(message);
         }
         acts
+    }
+
+    /// What is for sale; no units: nothing.
+    fn goods(&self, slots: u32, share: u32) -> Option<Goods> {
+        let policy = &self.policy;
+        let memory = policy.max_task_memory_mb.map_or(u64::MAX, u64::from).min(self.memory_bytes >> 20);
+        Some(Goods {
+            kind: Kind::Cycles,
+            capacity: (self.speed? / 100 * u64::from(share)).clamp(Market::LEAST, Market::MOST),
+            units: u16::try_from(slots).unwrap_or(u16::MAX),
+            minutes: MINUTES,
+            // Who names a least price does not sell below.
+            cost: Price(policy.marginal_cost.max(policy.min_price)),
+            engine: Platform::Browser,
+            memory_mib: u32::try_from(memory).unwrap_or(u32::MAX),
+        })
     }
 
     fn conditions(&self, clock: Clock) -> Conditions {

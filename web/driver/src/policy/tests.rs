@@ -30,6 +30,7 @@ fn told(acts: &Acts) -> Vec<String> {
         Command::Lend(lends) => format!("lend {lends}"),
         Command::SetSlots(slots) => format!("slots {slots}"),
         Command::Terms { memory_bytes: MEMORY, .. } => "terms".into(),
+        Command::Sell(goods) => format!("sell {} of {} at {}", goods.units, goods.capacity, goods.cost.0),
         other => format!("{other:?}"),
     };
     acts.commands.iter().map(word).chain(acts.share.map(|share| format!("share {share}"))).collect()
@@ -144,4 +145,21 @@ fn what_contradicts_itself_counts_for_nothing_and_is_told_in_the_words_of_a_serv
     assert!(faults[0].message.starts_with("the hours exclude every day"), "{faults:?}");
     let json = faults_json(&faults);
     assert!(json.starts_with(r#"[{"key":"days","message":"the hours exclude"#), "{json}");
+}
+
+#[test]
+fn what_is_given_is_for_sale_at_the_donors_price_once_its_speed_is_known() {
+    let mut tab = tab(&[
+        ("marginal_cost", n(7.0)),
+        ("cpu_usage_limit", n(50.0)),
+        ("start_hour", n(8.0)),
+        ("end_hour", n(20.0)),
+    ]);
+    assert!(!told(&tab.act(at(12, 0))).iter().any(|told| told.starts_with("sell")));
+    tab.measured(1_000_000_000);
+    assert_eq!(told(&tab.act(at(12, 0))), ["sell 2 of 500000000 at 7"]);
+    assert!(told(&tab.act(at(12, 1))).is_empty(), "it is said once");
+    assert_eq!(told(&tab.act(at(20, 0))), ["lend false", "sell 0 of 500000000 at 7"]);
+    tab.set(set(&[("marginal_cost", n(7.0)), ("min_price", n(9.0))]));
+    assert_eq!(told(&tab.act(at(20, 0))), ["terms", "share 100", "lend true", "sell 2 of 1000000000 at 9"]);
 }

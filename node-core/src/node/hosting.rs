@@ -1,0 +1,66 @@
+//! A gateway among its guests: what they sell goes through it.
+
+use super::Node;
+use super::host::Host;
+use super::overlays;
+use super::route;
+use crate::ids::NodeId;
+use crate::ledger::{self, ToBank};
+use crate::market::guest::{Message, ToHost};
+use crate::market::host::{self as hosting, Host as Hosting};
+use crate::market::money::Micro;
+use crate::protocol::{Effect, Input, InputOf};
+use crate::wire;
+
+impl Node {
+    fn hosting_step(&mut self, input: InputOf<Hosting>) {
+        if self.config.gateway && self.overlays.trade.is_some() {
+            self.steps.push_back(route::Step::Overlay(overlays::Step::Hosting(input)));
+        }
+    }
+
+    pub(super) fn tell_hosting(&mut self, command: hosting::Command) {
+        self.hosting_step(Input::Command(command));
+    }
+
+    pub(super) fn hosting_message(&mut self, from: NodeId, message: ToHost) {
+        self.hosting_step(Input::Message { from, message: Message::ToHost(message) });
+    }
+
+    /// A peer has introduced itself.
+    pub(super) fn hosting_met(&mut self, peer: NodeId) {
+        let known = self.neighbours.state().get(peer);
+        if known.is_some_and(|known| known.port.is_none() && !known.gateway) {
+            self.tell_hosting(hosting::Command::Guest(peer));
+        }
+    }
+
+    pub(super) fn hosting_lost(&mut self, peer: NodeId) {
+        self.hosting_step(Input::Down(peer));
+    }
+
+    pub(super) fn guest_balance(&mut self, of: NodeId, balance: Micro) {
+        self.tell_hosting(hosting::Command::Balance { of, balance });
+    }
+
+    pub(super) fn hosting_input(&mut self, input: InputOf<Hosting>, host: &mut impl Host) {
+        let (now, me) = (self.now, self.me);
+        let Some(trade) = &mut self.overlays.trade else { return };
+        for effect in trade.hosting.step(me, now, input) {
+            match effect {
+                Effect::Send { to, message } => self.send(to, wire::Message::Guest(message), host),
+                Effect::Emit(hosting::Event::Reach(contact)) => self.reach(contact, true, host),
+                Effect::Emit(hosting::Event::Lookup { number, key }) => self.guest_looks_up(number, key),
+                Effect::Emit(hosting::Event::Say { to, message }) => {
+                    self.send(to, wire::Message::Market(message), host);
+                }
+                Effect::Emit(hosting::Event::Balance(leave)) => {
+                    if let Some(bank) = self.bank() {
+                        let message = ledger::Message::ToBank(ToBank::Balance(leave));
+                        self.send(bank, wire::Message::Ledger(message), host);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Guests: nodes that nobody can dial sell by way of the gateway that they have dialled.
+
+use crate::support::*;
+use node_core::market::Message as OfMarket;
+use node_core::market::commodity::{Kind, Market};
+use node_core::market::guest::Word;
+use node_core::node::config::Platform;
+use node_core::trust::policy::Policy;
+use node_core::wire::{Message, encode};
+use node_core::work::spec::Find;
+use node_core::{Channel, Command, Config, JobId, NodeEvent, NodeInput};
+use simulator::World;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A page that gives a slot, at the gateway `host`.
+fn guest(world: &mut World, host: usize, cost: u64) -> usize {
+    let at = world.nodes.len();
+    let page = Config { port: None, platform: Platform::Browser, bank: None, ..config(at, false, false) };
+    assert_eq!(world.add_keyed(page, &secret(at)), at);
+    world.connect(at, host);
+    sell(world, at, cost);
+    at
+}
+
+/// Gateway and bank, natives that sell at 2000, 4000 and so on, and a page for each of these costs.
+fn swarm_with(seed: u64, natives: usize, costs: &[u64]) -> (World, Vec<usize>) {
+    let mut world = World::seed(seed).with(long);
+    world.add_keyed(config(0, true, true), &secret(0));
+    for at in 1..=natives {
+        world.add_keyed(config(at, false, false), &secret(at));
+        world.connect(0, at);
+    }
+    world.run_for(A_MINUTE);
+    (1..=natives).for_each(|at| sell(&mut world, at, 2000 * at as u64));
+    let guests = costs.iter().map(|cost| guest(&mut world, 0, *cost)).collect();
+    world.run_for(A_MINUTE);
+    (world, guests)
+}
+
+fn price(of: u64) -> u64 {
+    of * FUEL / 1_000_000_000
+}
+
+/// What is on its account, fees for naming sellers apart.
+fn wages(world: &mut World, at: usize) -> u64 {
+    balance(world, at) - fees(world, at)
+}
+
+fn runners(world: &World, job: JobId) -> Vec<usize> {
+    let results = world.results(job);
+    let mut all: Vec<usize> =
+        results.values().map(|result| world.find(result.runner).expect("one of them")).collect();
+    all.sort_unstable();
+    all
+}
+
+/// What the page's donor sees of its account.
+fn shown(world: &World, at: usize) -> Option<u64> {
+    world.told.iter().rev().find_map(|(_, by, event)| match event {
+        NodeEvent::Balance(balance) if *by == at => Some(balance.0),
+        _ => None,
+    })
+}
+
+#[test]
+fn pages_sell_beside_servers_and_the_cheapest_of_both_are_paid_by_the_rule() {
+    for seed in 0..5 {
+        let (mut world, pages) = swarm_with(seed, 3, &[1000, 3000]);
+        endow(&mut world, 0, 10 * CREDIT);
+        let job = job(&mut world, 0, 3, CREDIT);
+        world.run_until(A_MINUTE * 5, "the job is done", |w| w.is_over(job));
+        world.assert_all_right(job, 3);
+        assert_settled(&mut world, 0);
+        assert_eq!(runners(&world, job), [1, pages[0], pages[1]], "seed {seed}");
+        // All sell at the cost of the fourth, a server.
+        for at in [pages[0], pages[1]] {
+            assert_eq!(balance(&world, at), price(4000), "seed {seed}: {at}");
+        }
+        assert_eq!(wages(&mut world, 1), price(4000));
+        world.drive(pages[0], NodeInput::Command(Command::Balance));
+        world.run_for(Duration::from_secs(5));
+        assert_eq!(shown(&world, pages[0]), Some(price(4000)), "and the page can show it");
+        assert!((0..4).all(|at| world.faults(at).is_empty()), "{:?}", world.faults(0));
+    }
+}
+
+#[test]
+fn a_page_sets_the_price_of_a_server_as_any_other_does() {
+    let (mut world, pages) = swarm_with(7, 2, &[2500]);
+    endow(&mut world, 0, 10 * CREDIT);
+    let job = job(&mut world, 0, 1, CREDIT);
+    world.run_until(A_MINUTE * 5, "the job is done", |w| w.is_over(job));
+    assert_settled(&mut world, 0);
+    assert_eq!((wages(&mut world, 1), balance(&world, pages[0])), (price(2500), 0));
+}
+
+#[test]
+fn a_slot_that_was_sold_is_listed_again_when_it_is_free() {
+    let (mut world, pages) = swarm_with(8, 1, &[1000]);
+    endow(&mut world, 0, 10 * CREDIT);
+    let job = job(&mut world, 0, 6, CREDIT);
+    world.run_until(A_MINUTE * 20, "the job is done", |w| w.is_over(job));
+    world.assert_all_right(job, 6);
+    assert_settled(&mut world, 0);
+    let its = runners(&world, job).iter().filter(|at| **at == pages[0]).count();
+    assert_eq!(its, 3, "each did half");
+}
+
+#[test]
+fn nobody_buys_of_another_gateways_pages_nor_are_their_prices_its_own() {
+    let mut world = with_a_far_bank(9, 2);
+    let far = guest(&mut world, 0, 10);
+    let near = guest(&mut world, 1, 20);
+    world.run_for(A_MINUTE);
+    endow(&mut world, 1, 10 * CREDIT);
+    let job = job(&mut world, 1, 1, CREDIT);
+    world.run_until(A_MINUTE * 5, "the job is done", |w| is_over(w, 1, job));
+    assert_settled(&mut world, 1);
+    // The natives sell at 2000 and 3000; the far page, at 10, is none of the bids.
+    assert_eq!((balance(&world, far), balance(&world, near)), (0, price(2000)));
+    world.drive(near, NodeInput::Command(Command::Balance));
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(shown(&world, near), Some(price(2000)), "its gateway asks the bank");
+}
+
+#[test]
+fn a_page_that_is_closed_sells_nothing_and_nobody_waits_for_it() {
+    for seed in 0..4 {
+        let (mut world, pages) = swarm_with(20 + seed, 2, &[1000]);
+        endow(&mut world, 0, 10 * CREDIT);
+        // No word of it reaches the market, which finds out when it asks.
+        world.kill(pages[0]);
+        world.run_for(Duration::from_secs(2 * seed));
+        let job = job(&mut world, 0, 1, CREDIT);
+        world.run_until(Duration::from_secs(100), "the job is done", |w| w.is_over(job));
+        assert_settled(&mut world, 0);
+        assert_eq!((runners(&world, job), wages(&mut world, 1)), (vec![1], price(4000)), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_page_that_dies_is_paid_up_to_its_checkpoint_and_sells_again_when_it_is_back() {
+    let (mut world, pages) = swarm_with(30, 2, &[1000]);
+    let page = pages[0];
+    endow(&mut world, 0, 10 * CREDIT);
+    let first = job(&mut world, 0, 1, CREDIT);
+    world.run_until(A_MINUTE * 3, "it has checkpoints", |w| {
+        w.node(0).units(first, 0, 1).is_some_and(|units| units[0].checkpoints >= 4)
+    });
+    world.kill(page);
+    world.run_until(A_MINUTE * 10, "the job is done", |w| w.is_over(first));
+    world.assert_all_right(first, 1);
+    assert_settled(&mut world, 0);
+    let earned = balance(&world, page);
+    assert!(earned > price(2000) / 10 && earned < price(2000), "{earned}");
+    world.start(page);
+    world.connect(page, 0);
+    sell(&mut world, page, 1000);
+    world.run_until(A_MINUTE, "it is listed", |w| w.node(page).is_listed());
+    let second = job(&mut world, 0, 1, CREDIT);
+    world.run_until(A_MINUTE * 5, "the second is done", |w| w.is_over(second));
+    assert_settled(&mut world, 0);
+    assert_eq!(balance(&world, page), earned + price(2000));
+}
+
+#[test]
+fn a_page_with_a_least_price_takes_no_gifts_and_sells() {
+    let (mut world, pages) = swarm_with(31, 1, &[5000]);
+    // So that nobody else does it.
+    world.kill(1);
+    world.run_for(A_MINUTE);
+    endow(&mut world, 0, 10 * CREDIT);
+    let policy = Policy { marginal_cost: 1000, min_price: 5000, ..Policy::default() };
+    let terms = Command::Terms { memory_bytes: 1 << 30, policy: Arc::new(policy) };
+    world.drive(pages[0], NodeInput::Command(terms));
+    let mut spec = world.sweep(0, 1);
+    spec.find = Find::default();
+    let gift = world.submit(0, spec);
+    world.run_for(A_MINUTE * 2);
+    assert!(!world.is_over(gift), "for nothing it does nothing");
+    let bought = job(&mut world, 0, 1, CREDIT);
+    world.run_until(A_MINUTE * 5, "what is paid for is done", |w| w.is_over(bought));
+    assert_eq!(runners(&world, bought), pages);
+}
+
+#[test]
+fn who_is_not_its_host_cannot_speak_for_a_page() {
+    let (mut world, pages) = swarm_with(32, 3, &[1000]);
+    let kind = Kind::Cycles;
+    let goods = world.node(pages[0]).selling().next().expect("it sells");
+    let market = Market::of(kind, goods.capacity).expect("a market");
+    let owner = (0..4).find(|at| world.node(*at).markets().is_some_and(|markets| markets.owns(market)));
+    let owner = owner.expect("somebody owns the market");
+    let listed = |world: &World| {
+        let markets = world.node(owner).markets().expect("markets");
+        let books: Vec<_> = markets.books().filter(|book| book.market == market).collect();
+        books.iter().any(|book| book.sellers.iter().any(|it| it.seller.id == id(world, pages[0])))
+    };
+    assert!(listed(&world));
+    let stranger = (1..4).find(|at| *at != owner).expect("another");
+    world.connect(stranger, owner);
+    world.run_for(Duration::from_secs(1));
+    let word = Box::new(Word::Withdraw { market, number: u64::MAX });
+    let lie = Message::Market(OfMarket::OfGuest { guest: id(&world, pages[0]), word });
+    let bytes = encode(&lie).expect("it is short");
+    let from = id(&world, stranger);
+    world.drive(owner, NodeInput::Received { from, channel: Channel::Control, bytes });
+    assert!(listed(&world), "a stranger's word does not count");
+}
+
+#[test]
+fn whatever_happens_to_pages_and_their_gateway_no_credit_is_made_or_lost() {
+    for seed in 0..12 {
+        let (mut world, pages) = swarm_with(100 + seed, 3, &[500, 1000, 1500]);
+        endow(&mut world, 0, 10 * CREDIT);
+        let job = job(&mut world, 0, 8, CREDIT);
+        for _ in 0..6 {
+            let time = 5 + world.rng.below(25);
+            world.run_for(Duration::from_secs(time));
+            let page = pages[world.rng.below(3) as usize];
+            match world.rng.below(4) {
+                0 if world.lives(page) => world.kill(page),
+                1 => world.cut(page, 0),
+                2 => {
+                    world.crash(0);
+                    world.run_for(Duration::from_secs(2));
+                    world.start(0);
+                    (1..=3).for_each(|at| world.connect(0, at));
+                }
+                _ => {}
+            }
+            for page in &pages {
+                if !world.lives(*page) {
+                    world.start(*page);
+                    sell(&mut world, *page, 1000);
+                }
+                world.connect(*page, 0);
+            }
+        }
+        world.run_until(A_MINUTE * 30, "the job is done", |w| is_over(w, 0, job));
+        world.assert_all_right(job, 8);
+        assert_settled(&mut world, 0);
+        let all: u64 = (0..world.nodes.len()).map(|at| balance(&world, at)).sum();
+        assert_eq!(all, 10 * CREDIT, "seed {seed}");
+    }
+}
