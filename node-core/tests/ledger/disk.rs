@@ -45,15 +45,22 @@ impl Disk {
         assert_ne!(amount, 0);
         match line.why {
             Why::Invite | Why::Minted => self.minted += amount,
-            Why::Held(unit) | Why::Returned(unit) => *self.held.entry(unit).or_default() -= amount,
-            Why::Earned(unit) | Why::Fee(unit) => {
+            Why::Held(unit) | Why::Returned(unit) | Why::SpaceHeld(_, unit) | Why::SpaceReturned(_, unit) => {
+                *self.held.entry(unit).or_default() -= amount;
+            }
+            Why::Earned(unit) | Why::Fee(unit) | Why::Kept(_, unit) => {
                 *self.held.entry(unit).or_default() -= amount;
                 let paid = self.paid.entry((unit, node)).or_default();
                 *paid = (paid.0 + 1, paid.1 + amount);
             }
             Why::To(_) | Why::From(_) => {}
         }
-        if let Why::Held(unit) | Why::Returned(unit) | Why::Earned(unit) | Why::Fee(unit) = line.why {
+        if let Why::Held(unit)
+        | Why::Returned(unit)
+        | Why::Earned(unit)
+        | Why::Fee(unit)
+        | Why::Kept(_, unit) = line.why
+        {
             assert!(self.held[&unit] >= 0, "{unit}: more came out than was put aside");
         }
     }
