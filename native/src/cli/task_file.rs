@@ -19,7 +19,7 @@
 
 use super::args::{LimitArgs, SceneArgs};
 use super::plan::{JobPlan, UnitPlan, UnitsPlan};
-use super::quantity::Every;
+use super::quantity::{Credits, Every};
 use super::strict_toml::{Mistake, nearest};
 use super::task_path::task_path;
 use roxmltree::{Document, Error, Node, ParsingOptions, TextPos};
@@ -56,7 +56,8 @@ pub(crate) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mi
     let mut plan = usual.map_err(|e| file.at(first.program_at, &e.message))?;
     // Otherwise as often as usual: the size is measured, and the pace follows it.
     plan.limits.checkpoint = (!first.checkpoints).then_some(Every(None));
-    let (place, checkpoints) = (first.program_at, first.checkpoints);
+    let (place, checkpoints, price) = (first.program_at, first.checkpoints, first.price);
+    let mut cycles = first.cycles;
     let mut units = vec![first.unit(folder)];
     for task in tasks {
         let task = task?;
@@ -73,10 +74,31 @@ pub(crate) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mi
                         or for none; say 0 in every CheckPointDataSize or in none";
             return Err(file.at(task.checkpoints_at, what));
         }
+        if task.price != price {
+            let what = format!(
+                "the first sub-task pays {price} and this one {}: a job has one maximum for all its units; \
+                 say the same in every Price, or write a task file for each",
+                task.price,
+            );
+            return Err(file.at(task.price_at, &what));
+        }
+        cycles = cycles.max(task.cycles);
         units.push(task.unit(folder));
     }
     plan.units = UnitsPlan::List(units);
+    if price > 0 {
+        plan.limits.max_price = Some(Credits(price));
+        plan.limits.fuel = Some(fuel_of(cycles));
+    }
     Ok(plan)
+}
+
+/// Of a place that is bought, how much fuel a unit may use there: its seller has to know. Our choice: a
+/// cycle does about one instruction, which is about one unit of fuel; twice that, since the author
+/// estimates and what ends at its limit is lost; and a second of a usual slot in any case, which a
+/// program takes to begin.
+fn fuel_of(cycles: u64) -> u64 {
+    cycles.saturating_mul(2).max(1_000_000_000)
 }
 
 const PROCESSING: &str = "a processing instruction has no meaning in a task file; leave it out";
@@ -87,6 +109,11 @@ struct SubTask<'x> {
     program_at: Node<'x, 'x>,
     checkpoints: bool,
     checkpoints_at: Node<'x, 'x>,
+    /// As its author estimates them.
+    cycles: u64,
+    /// Micro-credits; 0: nothing is paid.
+    price: u64,
+    price_at: Node<'x, 'x>,
     parameters: Vec<String>,
     /// By the path that the program sees.
     inputs: Vec<(String, PathBuf)>,
@@ -126,9 +153,10 @@ impl<'x> TaskFile<'x> {
                 )
             })
         };
-        // Both are estimates and offers for a market; nothing asks for them yet (docs/task-file.md).
-        self.number(needed("CpuCycles", "1000000000")?, 1)?;
-        self.number(needed("Price", "234")?, 0)?;
+        let cycles = self.number(needed("CpuCycles", "1000000000")?, 1)?;
+        let price_at = find("Price");
+        let price = price_at.map_or(Ok(0), |price| self.number(price, 0))?;
+        let price_at = price_at.unwrap_or(task);
         let checkpoints_at = needed("CheckPointDataSize", "0")?;
         let checkpoints = self.number(checkpoints_at, 0)? > 0;
         let program_at = needed("File", "job.wasm")?;
@@ -148,7 +176,17 @@ impl<'x> TaskFile<'x> {
             task_path(&path).map_err(|e| self.at(at, &e))?;
         }
         let parameters = parameters.into_iter().map(|(_, text)| text).collect();
-        Ok(SubTask { program, program_at, checkpoints, checkpoints_at, parameters, inputs })
+        Ok(SubTask {
+            program,
+            program_at,
+            checkpoints,
+            checkpoints_at,
+            cycles,
+            price,
+            price_at,
+            parameters,
+            inputs,
+        })
     }
 
     /// A `Count`, and so many of `item`.

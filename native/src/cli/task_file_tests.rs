@@ -60,13 +60,50 @@ fn the_figure_of_the_paper_is_a_job_of_one_unit() {
     let arguments = Some(vec!["3".to_owned(), "4".into()]);
     assert_eq!(*units, [UnitPlan { arguments, ..UnitPlan::default() }]);
     assert_eq!(plan.limits.checkpoint, Some(Every(None)), "size 0 takes none");
+    assert_eq!(plan.limits.max_price, Some(Credits(234)), "its place is bought, for 234 µcr at most");
+    assert_eq!(plan.limits.fuel, Some(1_000_000_000), "a thousand cycles would not do to begin");
+}
+
+#[test]
+fn a_job_without_a_price_buys_nothing_and_its_cycles_are_no_limit() {
+    for text in [changed("<Price>234</Price>", "<Price>0</Price>"), changed("<Price>234</Price>", "")] {
+        let limits = read(&text).unwrap().limits;
+        assert_eq!((limits.max_price, limits.fuel), (None, None));
+    }
+}
+
+#[test]
+fn the_largest_estimate_bounds_every_unit_that_is_bought() {
+    let task = |cycles: u64| {
+        format!(
+            "<SubTask><CpuCycles>{cycles}</CpuCycles><CheckPointDataSize>0</CheckPointDataSize>\
+             <Price>5</Price><File>a.wasm</File></SubTask>"
+        )
+    };
+    let of = |cycles: [u64; 2]| {
+        let text = format!("<TaskFile>{}{}</TaskFile>", task(cycles[0]), task(cycles[1]));
+        read(&text).unwrap().limits.fuel
+    };
+    assert_eq!(of([3_000_000_000, 7_000_000_000]), Some(14_000_000_000));
+    assert_eq!(of([7_000_000_000, 1]), Some(14_000_000_000));
+    assert_eq!(of([u64::MAX, 1]), Some(u64::MAX));
+}
+
+#[test]
+fn all_sub_tasks_pay_the_same() {
+    let second = "<SubTask>\n<CpuCycles>1</CpuCycles><CheckPointDataSize>0</CheckPointDataSize>\
+                  <File>job.wasm</File><Price>235</Price></SubTask></TaskFile>";
+    let e = mistake(&FIGURE.replace("</TaskFile>", second));
+    assert!(e.starts_with("task.xml:18:") && e.contains("pays 234 and this one 235"), "{e}");
+    let e = mistake(&FIGURE.replace("</TaskFile>", &second.replace("<Price>235</Price>", "")));
+    assert!(e.contains("pays 234 and this one 0"), "{e}");
 }
 
 #[test]
 fn sub_tasks_are_units_with_parameters_and_files_of_their_own() {
     let inputs = "<InputFiles><!-- ours --><Count>2</Count><InputFile>in/a.txt</InputFile>\
                   <InputFile> ./b&amp;c.txt </InputFile></InputFiles>";
-    let second = "<SubTask><File>job.wasm</File><Price>0</Price><CpuCycles>18446744073709551615</CpuCycles>\
+    let second = "<SubTask><File>job.wasm</File><Price>234</Price><CpuCycles>18446744073709551615</CpuCycles>\
                   <CheckPointDataSize>0</CheckPointDataSize><InputParameters><Count>1</Count>\
                   <Param> <![CDATA[<kept>]]> </Param></InputParameters></SubTask></TaskFile>";
     let text = changed("<OutputFiles>", &format!("{inputs}<OutputFiles>")).replace("</TaskFile>", second);
@@ -109,7 +146,7 @@ fn what_is_unknown_is_named_with_its_place_and_the_likely_one() {
 
 #[test]
 fn what_is_missing_or_said_twice_is_named() {
-    for line in ["<CpuCycles>1000</CpuCycles>", "<Price>234</Price>", "<File>job.wasm</File>"] {
+    for line in ["<CpuCycles>1000</CpuCycles>", "<File>job.wasm</File>"] {
         let name = &line[1..line.find('>').unwrap()];
         let e = mistake(&changed(line, ""));
         assert!(e.starts_with(&format!("task.xml:3:3: this SubTask has no {name}; add one")), "{e}");

@@ -107,7 +107,7 @@ fn a_task_file_of_the_paper_is_a_job() {
     let task = |size: u32, inputs: &str| {
         format!(
             "<SubTask><CpuCycles>1000</CpuCycles><CheckPointDataSize>{size}</CheckPointDataSize>\
-             <Price>234</Price><File>arguments.wasm</File><InputParameters><Count>2</Count>\
+             <Price>0</Price><File>arguments.wasm</File><InputParameters><Count>2</Count>\
              <Param>3</Param><Param> 4 &amp; more</Param></InputParameters>{inputs}</SubTask>\n"
         )
     };
@@ -123,11 +123,15 @@ fn a_task_file_of_the_paper_is_a_job() {
         let stdout = std::fs::read_to_string(world.path(&format!("out/{unit}/stdout"))).unwrap();
         assert!(stdout.ends_with("\x003\x00 4 & more\0"), "{stdout:?}");
     }
+    // With a price its places are bought: here nobody sells, and it waits.
+    world.file("tools/task.xml", file(&task(0, "")).replace("<Price>0<", "<Price>234<"));
+    let bought = world.run(["submit", "tools/task.xml", "--output", "json"]).ok().json();
+    assert_eq!(bought["cost"]["most"], 234, "{bought}");
     // A mistake is told with its place, and nothing is submitted.
     world.file("tools/task.xml", file(&[task(0, ""), task(9, "")].concat()));
     world.run(["submit", "tools/task.xml"]).failed(2, &["tools/task.xml:4:", "want checkpoints"]);
     world.file("tools/task.xml", "<!DOCTYPE x>\n<TaskFile/>");
     world.run(["submit", "tools/task.xml"]).failed(2, &["tools/task.xml:1:1: ", "document type"]);
     let list = world.run(["jobs", "--output", "json"]).ok().json();
-    assert_eq!(list["jobs"].as_array().unwrap().len(), 1);
+    assert_eq!(list["jobs"].as_array().unwrap().len(), 2);
 }
