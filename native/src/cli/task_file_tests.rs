@@ -94,7 +94,7 @@ fn all_sub_tasks_pay_the_same() {
     let second = "<SubTask>\n<CpuCycles>1</CpuCycles><CheckPointDataSize>0</CheckPointDataSize>\
                   <File>job.wasm</File><Price>235</Price></SubTask></TaskFile>";
     let e = mistake(&FIGURE.replace("</TaskFile>", second));
-    assert!(e.starts_with("task.xml:18:") && e.contains("pays 234 and this one 235"), "{e}");
+    assert!(e.starts_with("task.xml:19:") && e.contains("pays 234 and this one 235"), "{e}");
     let e = mistake(&FIGURE.replace("</TaskFile>", &second.replace("<Price>235</Price>", "")));
     assert!(e.contains("pays 234 and this one 0"), "{e}");
 }
