@@ -264,11 +264,11 @@ function showSales(running) {
 }
 
 function phrase({ cost, listed }) {
-  const price = `${count(cost)} µcr`;
-  if (!session.policy.works) return `Nothing is for sale while this tab gives nothing; then, for at least ${price} each 10⁹ fuel.`;
+  const price = `at ${count(cost)} µcr or more for 10⁹ fuel`;
+  if (!session.policy.works) return `Nothing is for sale while this tab gives nothing; then, ${price}.`;
   return listed
-    ? `Slots that are free are for sale, for at least ${price} each 10⁹ fuel.`
-    : `For sale for at least ${price} each 10⁹ fuel, once a slot is free and the swarm’s market has listed it.`;
+    ? `Slots that are free are for sale ${price}.`
+    : `For sale ${price}, once a slot is free and the swarm’s market has listed it.`;
 }
 
 function showCurrent(work, running) {

@@ -269,7 +269,7 @@ fn ring_examples() -> Vec<Message> {
 fn market_examples() -> Vec<Message> {
     use node_core::market::Message as M;
     use node_core::market::commodity::{Kind, Market, Scheme};
-    use node_core::market::guest::{Message as Guest, ToGuest, ToHost, Word};
+    use node_core::market::guest::{ToGuest, ToHost, Word};
     use node_core::market::pricing::{Deal, NoDeal};
     use node_core::market::{
         Alive, Answer as Named, Copy, Entry, Outcome, Prober, Query, Sale, Take, ToBuyer, ToOwner, ToSeller,
@@ -367,10 +367,10 @@ fn market_examples() -> Vec<Message> {
         ToGuest::Heard { from: at.id, what },
         ToGuest::Balance(Micro(1)),
     ];
-    let guests = to_host.into_iter().chain(said).map(Guest::ToHost).chain(to_guest.map(Guest::ToGuest));
+    let guests = to_host.into_iter().chain(said).map(Message::ToHost).chain(to_guest.map(Message::ToGuest));
     let all = to_owner.map(M::ToOwner).into_iter().chain(to_seller.map(M::ToSeller));
     let all = all.chain(to_buyer.map(M::ToBuyer)).chain(by_host).map(Message::Market);
-    all.chain(guests.map(Message::Guest)).collect()
+    all.chain(guests).collect()
 }
 
 fn ledger_examples() -> Vec<Message> {

@@ -1,5 +1,5 @@
-// The market in the real swarm: eight native processes that sell at different costs, two tabs that
-// give what they have for nothing, and a bank.
+// The market in the real swarm: eight native processes, of which seven sell and one is the gateway and
+// the bank, and two tabs that sell by way of it, all at different costs.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -17,22 +17,38 @@ async function command(swarm, ...args) {
   return JSON.parse(stdout);
 }
 
+/** A tab that sells a slot at this cost: its node's id, and its page. */
+async function seller(swarm, name, cost, address = `/?speed=${SPEED}`) {
+  const page = await swarm.tab(address);
+  if (cost) {
+    await page.locator("#sharing > summary").click();
+    await page.getByLabel("What the work costs you").fill(String(cost));
+    await page.getByLabel("What the work costs you").blur();
+    await page.getByText("Kept in this browser.").waitFor();
+  }
+  await swarm.give(page, name);
+  const nodes = await swarm.nodes((nodes) => nodes.some((node) => node.name === name && node.slots === 1));
+  return { page, node: nodes.find((node) => node.name === name).id };
+}
+
 test("a job buys of the cheapest, who are paid what the rule gives", { timeout: 600_000 }, async (t) => {
   const swarm = await Swarm.start(t);
   const traders = [];
   for (let n = 1; n <= 7; n += 1) traders.push(await swarm.trader(`trader-${n}`, 100_000 * n, SPEED));
-  await swarm.donor("ada");
-  await swarm.donor("bob");
+  const tabs = [await seller(swarm, "ada", 50_000), await seller(swarm, "bob", 250_000)];
   const all = [swarm.gateway, ...traders];
   // They sell space for files, too.
   const cycles = (offers) => offers.filter(({ kind }) => kind === "cycles");
-  const offers = cycles(await swarm.offers(all, (offers) => cycles(offers).length === 7));
-  assert.deepEqual(offers.map(({ cost }) => cost).sort(), [1, 2, 3, 4, 5, 6, 7].map((n) => 100_000 * n));
+  const offers = cycles(await swarm.offers(all, (offers) => cycles(offers).length === 9));
+  const costs = [50_000, 100_000, 200_000, 250_000, 300_000, 400_000, 500_000, 600_000, 700_000];
+  assert.deepEqual(offers.map(({ cost }) => cost).sort((a, b) => a - b), costs);
+  const browsers = offers.filter(({ engine }) => engine === "browser").map((offer) => offer.seller);
+  assert.deepEqual(browsers.sort(), tabs.map(({ node }) => node).sort());
   assert.ok(offers.every(({ capacity, units }) => capacity === SPEED && units === 1));
 
   // Without credit nothing is bought.
   const program = await swarm.upload(guest("xorshift"));
-  const spec = { program, arguments: ["{}"], sweep: { first: 1, count: 2 }, fuel_limit: FUEL };
+  const spec = { program, arguments: ["{}"], sweep: { first: 1, count: 4 }, fuel_limit: FUEL };
   const job = await swarm.submit({ ...spec, find: "cheapest", max_price: 10 * CREDIT });
   await swarm.follow(job.id, ({ reason }) => reason.includes("the bank puts nothing aside"));
 
@@ -43,8 +59,8 @@ test("a job buys of the cheapest, who are paid what the rule gives", { timeout: 
   const done = await swarm.finished(job.id);
   assert.equal(done.state, "done", done.reason);
   const results = await swarm.results(job.id);
-  // The two cheapest did one each, at the cost of the third.
-  const cheapest = traders.slice(0, 2).map(({ node }) => node);
+  // The four cheapest did one each, two servers and both tabs, at the cost of the fifth.
+  const cheapest = [...traders.slice(0, 2), ...tabs].map(({ node }) => node);
   assert.deepEqual(results.map(({ runner }) => runner).sort(), [...cheapest].sort());
   const price = 300_000;
   const due = (fuel) => Math.ceil((fuel * price) / 1e9);
@@ -56,6 +72,16 @@ test("a job buys of the cheapest, who are paid what the rule gives", { timeout: 
 
   // Each statement says the same, at the node's own gateway and at the bank.
   let everything = 0;
+  for (const { node, page } of tabs) {
+    const account = await swarm.api(`wallet?node=${node}`);
+    const [{ fuel }] = results.filter(({ runner }) => runner === node);
+    assert.deepEqual(account.statement.map(({ why, amount }) => [why, amount]), [["earned", due(fuel)]]);
+    assert.equal(account.balance, due(fuel));
+    // The page shows it.
+    const shown = String(due(fuel) / CREDIT);
+    await page.waitForFunction((shown) => document.getElementById("balance").textContent === shown, shown);
+    everything += account.balance;
+  }
   for (const trader of all) {
     const own = await swarm.api("wallet", { of: trader });
     const shown = await swarm.api(`wallet?node=${trader.node}`);
@@ -70,5 +96,12 @@ test("a job buys of the cheapest, who are paid what the rule gives", { timeout: 
     everything += own.balance;
   }
   assert.equal(everything, 100 * CREDIT, "no credit was made or lost");
+
+  // What nobody says, a tab measures.
+  const cleo = await seller(swarm, "cleo", null, "/");
+  const found = await swarm.offers(all, (offers) => offers.some((offer) => offer.seller === cleo.node));
+  const { capacity, cost, minutes } = found.find((offer) => offer.seller === cleo.node);
+  assert.ok(capacity > 10_000_000 && capacity !== SPEED, `${capacity} of fuel a second`);
+  assert.deepEqual([cost, minutes], [1, 10]);
   assert.deepEqual(swarm.troubles, []);
 });

@@ -14,7 +14,7 @@ use crate::overlay::contact::Contact;
 use crate::overlay::ring::Point;
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     ToHost(ToHost),
     ToGuest(ToGuest),

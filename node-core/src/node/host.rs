@@ -2,8 +2,7 @@
 
 use crate::discovery::{Needs, Place};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
-use crate::market::listing::Goods;
-use crate::market::money::{Micro, Price};
+use crate::market::{listing::Goods, money::Micro, money::Price};
 use crate::overlay::contact::{Contact, Ip};
 use crate::time::Time;
 use crate::trust::policy::Policy;
@@ -116,11 +115,9 @@ pub enum Command {
         number: u64,
         key: Point,
     },
-    /// This is for sale from now on, in place of all of its kind that was; no units: nothing. Without
-    /// markets nothing comes of it.
+    /// This is for sale from now on, in place of all of its kind that was; no units: nothing.
     Sell(Goods),
-    /// Ask what is on the account of a node that sells by way of its gateway. Answered by
-    /// [`NodeEvent::Balance`] if the bank is there.
+    /// What is on the account of a node that sells by way of its gateway? See [`NodeEvent::Balance`].
     Balance,
     /// Ask the markets who sells this. Answered by [`NodeEvent::Quoted`] with the same number.
     #[cfg(feature = "roles")]

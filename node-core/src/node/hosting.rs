@@ -48,7 +48,11 @@ impl Node {
         let Some(trade) = &mut self.overlays.trade else { return };
         for effect in trade.hosting.step(me, now, input) {
             match effect {
-                Effect::Send { to, message } => self.send(to, wire::Message::Guest(message), host),
+                Effect::Send { to, message: Message::ToGuest(message) } => {
+                    self.send(to, wire::Message::ToGuest(message), host);
+                }
+                // A host is nobody's guest.
+                Effect::Send { .. } => {}
                 Effect::Emit(hosting::Event::Reach(contact)) => self.reach(contact, true, host),
                 Effect::Emit(hosting::Event::Lookup { number, key }) => self.guest_looks_up(number, key),
                 Effect::Emit(hosting::Event::Say { to, message }) => {

@@ -16,7 +16,6 @@ use crate::discovery::connected::Connected;
 use crate::ids::NodeId;
 #[cfg(feature = "roles")]
 use crate::market::buyer;
-use crate::market::guest::Message as Guest;
 use crate::overlay::contact::Ip;
 use crate::overlay::neighbours::{self, Neighbours};
 use crate::protocol::{Effect, Input, InputOf};
@@ -263,12 +262,12 @@ impl Node {
             #[cfg(feature = "roles")]
             Message::Files(message) => return self.files_message(from, message),
             #[cfg(feature = "roles")]
-            Message::Guest(Guest::ToHost(message)) => return self.hosting_message(from, message),
+            Message::ToHost(message) => return self.hosting_message(from, message),
             #[cfg(not(feature = "roles"))]
-            Message::Guest(Guest::ToHost(_)) => {
+            Message::ToHost(_) => {
                 return self.fault(from, "took a page for its host".into(), host);
             }
-            Message::Guest(Guest::ToGuest(message)) => return self.heard_as_guest(from, message, host),
+            Message::ToGuest(message) => return self.heard_as_guest(from, message, host),
             Message::Store(message) => Step::Store(Input::Message { from, message }),
             Message::Work(message) => match &message {
                 work::Message::ToOwner(_) if self.config.gateway => {

@@ -10,7 +10,7 @@ use super::route;
 use crate::ids::NodeId;
 use crate::ledger;
 use crate::market::commodity::Kind;
-use crate::market::guest::{Message as GuestMessage, ToGuest, ToHost, Word};
+use crate::market::guest::{ToGuest, ToHost, Word};
 use crate::market::listing::Goods;
 use crate::market::seller::{self, Seller};
 use crate::overlay::contact::Contact;
@@ -110,7 +110,7 @@ impl Node {
     }
 
     fn to_host(&mut self, to: NodeId, message: ToHost, host: &mut impl Host) {
-        self.send(to, Message::Guest(GuestMessage::ToHost(message)), host);
+        self.send(to, Message::ToHost(message), host);
     }
 
     fn of_seller(&mut self, event: seller::Event, host: &mut impl Host) {

@@ -38,7 +38,11 @@ pub enum Message {
     Records(records::Message),
     #[cfg(feature = "roles")]
     Files(files::Message),
-    Guest(market::guest::Message),
+    // Each side reads what it is told, and no more: a page loads what it has.
+    #[cfg_attr(not(feature = "roles"), serde(skip_deserializing))]
+    ToHost(market::guest::ToHost),
+    #[cfg_attr(not(feature = "roles"), serde(skip_serializing))]
+    ToGuest(market::guest::ToGuest),
 }
 
 impl Message {

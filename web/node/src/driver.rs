@@ -291,12 +291,11 @@ impl Driver {
             return;
         }
         // In a pause, so that it takes nothing from anybody.
-        if !self.host.is_busy() && self.tab.lends() {
-            if let Some(measure) = self.measure.as_mut().filter(|measure| measure.is_new()) {
-                let run = measure.next();
-                self.host.measure(now, run);
-                self.feed();
-            }
+        let pause = !self.host.is_busy() && self.tab.lends();
+        if let Some(measure) = self.measure.as_mut().filter(|measure| pause && measure.is_new()) {
+            let run = measure.next();
+            self.host.measure(now, run);
+            self.feed();
         }
         let done = self.node.work(now).units_done;
         if done != self.done {

@@ -254,7 +254,11 @@ impl Desk {
                 Effect::Emit(client::Event::Full { .. }) => {
                     self.trouble = Some("too many orders for one client; take fewer settlements".into());
                 }
-                Effect::Emit(client::Event::Holding(_) | client::Event::Statement { .. }) => {}
+                Effect::Emit(
+                    client::Event::Holding(_)
+                    | client::Event::Statement { .. }
+                    | client::Event::Balance { .. },
+                ) => {}
             }
         }
     }

@@ -161,5 +161,5 @@ fn what_is_given_is_for_sale_at_the_donors_price_once_its_speed_is_known() {
     assert!(told(&tab.act(at(12, 1))).is_empty(), "it is said once");
     assert_eq!(told(&tab.act(at(20, 0))), ["lend false", "sell 0 of 500000000 at 7"]);
     tab.set(set(&[("marginal_cost", n(7.0)), ("min_price", n(9.0))]));
-    assert_eq!(told(&tab.act(at(20, 0))), ["terms", "share 100", "lend true", "sell 2 of 1000000000 at 9"]);
+    assert_eq!(told(&tab.act(at(20, 0))), ["terms", "lend true", "sell 2 of 1000000000 at 9", "share 100"]);
 }
