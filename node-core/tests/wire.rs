@@ -83,6 +83,11 @@ fn examples() -> Vec<Message> {
             key: SealKey([200; 32]),
             resume: Some(Box::new(Resume { checkpoint: checkpoint(), sources: vec![source()] })),
             price: Price(16),
+            receipt: Some(Signed {
+                by: NodeId([17; 32]),
+                body: Bytes::from_static(b"body"),
+                signature: Bytes::from_static(b"signature"),
+            }),
         }],
     };
     let owner = |m| Message::Work(Work::ToOwner(m));
@@ -330,6 +335,7 @@ fn market_examples() -> Vec<Message> {
         ToOwner::Pull(range),
         ToOwner::Here { kind: Kind::Files, me: at, markets: 1 },
         ToOwner::Others { kind, at: vec![at], lowest: Some(market), first: true },
+        ToOwner::Door { kind, open: true, members: vec![(at, 5)] },
     ];
     let to_seller = [
         ToSeller::Listed { kind, number: 1 },
@@ -375,7 +381,8 @@ fn market_examples() -> Vec<Message> {
 
 fn ledger_examples() -> Vec<Message> {
     use node_core::ledger::{
-        Fee, Goods, Holding, Line, Message as M, Order, Page, Refusal, Sale, Term, ToBank, ToClient, Why,
+        Fee, Goods, Holding, Line, Message as M, Order, Page, Receipt, Refusal, Sale, Term, ToBank, ToClient,
+        Why,
     };
     use node_core::market::commodity::Kind;
     let node = NodeId([1; 32]);
@@ -396,6 +403,8 @@ fn ledger_examples() -> Vec<Message> {
     let body = rmp_serde::to_vec(&(node, orders)).unwrap();
     let signed = Signed::new(&node_core::keys::Secret::from_bytes(&[14; 32]), "orders", body.into());
     let leave = node_core::ledger::may_read(&node_core::keys::Secret::from_bytes(&[14; 32]));
+    let bank = node_core::keys::Secret::from_bytes(&[15; 32]);
+    let receipt = Receipt { owner: node, sale, to: node, price: Price(29), fuel: 30 }.sign(&bank);
     let why = [
         Why::Invite,
         Why::Minted,
@@ -432,6 +441,7 @@ fn ledger_examples() -> Vec<Message> {
             page: Page { of: node, balance: Micro(24), held: Micro(25), first: 26, all: 27, lines },
         },
         ToClient::Balance { of: node, balance: Micro(28) },
+        ToClient::Receipts(vec![(28, receipt)]),
     ];
     let all = to_bank.map(M::ToBank).into_iter().chain(to_client.map(M::ToClient));
     all.map(Message::Ledger).collect()

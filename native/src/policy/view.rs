@@ -100,6 +100,7 @@ impl View {
                 text,
                 "working: {slots}, {share} % of a processor and at most {memory} MiB for each task"
             );
+            text.push_str(&self.gifts());
         } else if now.reasons.is_empty() {
             text.push_str("not working: the node was started without slots (`up --slots`)\n");
         } else {
@@ -124,6 +125,17 @@ impl View {
             let _ = writeln!(text, "{line}");
         }
         text
+    }
+
+    /// Whom it works for first.
+    fn gifts(&self) -> String {
+        let share = self.policy["gift_share_pct"].as_f64().unwrap_or_default();
+        let least = self.policy["min_price"].as_u64().unwrap_or_default();
+        match (share > 0.0, least) {
+            (true, _) => format!("paid work goes first, but {share} % stay for gifts while there are any\n"),
+            (false, 0) => "paid work goes first, gifts have the rest\n".into(),
+            (false, least) => format!("it does nothing for less than {least} µcr a 10^9 fuel\n"),
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! node stops lies at the bank, which lists it to the next life ([`crate::ledger::client`]).
 
 use super::{Bargain, Bought, Missed, Purchase};
+use crate::keys::Signed;
 use crate::ledger::{Goods, Order, Outcome, Sale, Term};
 use crate::market::buyer::Offer;
 use crate::market::commodity::Kind;
@@ -49,7 +50,7 @@ pub enum Command {
     /// Answers [`Event::Quote`].
     Quoted { number: u64, offers: Vec<Offer>, shortage: Option<NoDeal> },
     /// Answers [`Event::Order`].
-    Ordered { ticket: u64, outcome: Outcome },
+    Ordered { ticket: u64, outcome: Outcome, receipt: Option<Signed> },
     /// Answers [`Event::Buy`].
     Taken { ticket: u64, taken: bool },
 }
@@ -74,7 +75,9 @@ impl Protocol for Cheapest {
             Input::Command(Command::Quoted { number, offers, shortage }) => {
                 self.quoted(number, &offers, shortage, cx);
             }
-            Input::Command(Command::Ordered { ticket, outcome }) => self.ordered(ticket, outcome, cx),
+            Input::Command(Command::Ordered { ticket, outcome, receipt }) => {
+                self.ordered(ticket, outcome, receipt, cx);
+            }
             Input::Command(Command::Taken { ticket, taken }) => self.taken(ticket, taken, cx),
             Input::Message { .. } | Input::Up(_) | Input::Down(_) | Input::Timer(()) => {}
         }
@@ -146,16 +149,19 @@ impl Cheapest {
         };
         let ticket = self.ticket();
         let terms = vec![term.clone()];
-        let bargain = Bargain { seller: offer.seller, term, fuel, held };
+        let bargain = Bargain { seller: offer.seller, term, fuel, held, receipt: None };
         self.sales.insert(ticket, Under { sale, offer: *offer, bargain });
         cx.emit(Event::Order { ticket, order: Order::Hold { sale, payer: cx.me, fuel, terms } });
     }
 
-    fn ordered(&mut self, ticket: u64, outcome: Outcome, cx: &mut Cx<'_, Self>) {
+    fn ordered(&mut self, ticket: u64, outcome: Outcome, receipt: Option<Signed>, cx: &mut Cx<'_, Self>) {
         // Not one that was given back.
-        let Some(under) = self.sales.get(&ticket) else { return };
+        let Some(under) = self.sales.get_mut(&ticket) else { return };
         match outcome {
-            Ok(()) => cx.emit(Event::Buy { ticket, offer: under.offer }),
+            Ok(()) => {
+                under.bargain.receipt = receipt;
+                cx.emit(Event::Buy { ticket, offer: under.offer });
+            }
             Err(refusal) => {
                 let Some(Under { sale, .. }) = self.sales.remove(&ticket) else { return };
                 miss(sale, format!("the bank puts nothing aside for it: {refusal}"), true, cx);

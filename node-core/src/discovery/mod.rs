@@ -11,6 +11,7 @@ pub mod connected;
 pub mod nearest;
 
 use crate::ids::NodeId;
+use crate::keys::Signed;
 use crate::ledger::{Sale, Term};
 use crate::market::money::Micro;
 use crate::node::config::Platform;
@@ -91,6 +92,8 @@ pub struct Bargain {
     pub term: Term,
     pub fuel: u64,
     pub held: Micro,
+    /// The bank's word for it, for the seller.
+    pub receipt: Option<Signed>,
 }
 
 /// What a node can take.

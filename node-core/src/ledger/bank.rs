@@ -7,9 +7,9 @@
 
 use super::books::{Books, Rules};
 use super::message::Body;
-use super::{BODY, Line, Message, ORDERS, Outcome, PURPOSE, Page, ToBank, ToClient};
+use super::{BODY, Line, Message, ORDERS, Order, Outcome, PURPOSE, Page, Receipt, ToBank, ToClient};
 use crate::ids::NodeId;
-use crate::keys::Signed;
+use crate::keys::{Secret, Signed};
 use crate::market::money::Micro;
 use crate::node::host::Write;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
@@ -36,6 +36,8 @@ const READING: usize = 256;
 #[derive(Debug)]
 pub struct Bank {
     books: Books,
+    /// With which it signs receipts; a bank without gives none.
+    secret: Option<Secret>,
     ready: bool,
     /// Not all that was kept could be read.
     damaged: bool,
@@ -186,6 +188,7 @@ impl Bank {
     pub fn new(rules: Rules) -> Bank {
         Bank {
             books: Books::new(rules),
+            secret: None,
             ready: false,
             damaged: false,
             waiting: Vec::new(),
@@ -193,6 +196,11 @@ impl Bank {
             reading: BTreeMap::new(),
             next_ticket: 1,
         }
+    }
+
+    /// The same with the node's key.
+    pub fn signing(self, secret: Secret) -> Bank {
+        Bank { secret: Some(secret), ..self }
     }
 
     pub fn books(&self) -> &Books {
@@ -233,7 +241,15 @@ impl Bank {
         }
         let what = match message {
             ToBank::Orders(signed) => match open(&signed, cx.me) {
-                Ok(body) => What::Say(ToClient::Outcomes(self.orders(signed.by, &body))),
+                Ok(body) => {
+                    let outcomes = self.orders(signed.by, &body);
+                    let receipts = self.receipts(signed.by, &body, &outcomes);
+                    if !receipts.is_empty() {
+                        let what = What::Say(ToClient::Receipts(receipts));
+                        self.waiting.push(Answer { to: from, what });
+                    }
+                    What::Say(ToClient::Outcomes(outcomes))
+                }
                 Err(fault) => return cx.emit(Event::Fault { peer: from, fault }),
             },
             ToBank::Stand => What::Say(ToClient::Stands { next: self.books.next(from) }),
@@ -265,6 +281,18 @@ impl Bank {
     fn orders(&mut self, by: NodeId, body: &Body) -> Vec<(u64, Outcome)> {
         let carry_out = |(number, order): &(u64, _)| (*number, self.books.carry_out(by, *number, order));
         body.orders.iter().map(carry_out).collect()
+    }
+
+    /// For those who sell what the bank holds for now.
+    fn receipts(&self, by: NodeId, body: &Body, outcomes: &[(u64, Outcome)]) -> Vec<(u64, Signed)> {
+        let Some(secret) = &self.secret else { return Vec::new() };
+        let done = body.orders.iter().zip(outcomes).filter(|(_, (_, outcome))| outcome.is_ok());
+        let held = done.filter(|((_, order), _)| match order {
+            Order::Hold { sale, .. } => self.books.holds(by, *sale),
+            _ => false,
+        });
+        held.filter_map(|((number, order), _)| Some((*number, Receipt::of(by, order)?.sign(secret))))
+            .collect()
     }
 
     fn invite(&mut self, number: u64, amount: Micro, cx: &mut Cx<'_, Self>) {

@@ -37,6 +37,8 @@ pub struct Client {
     waiting: VecDeque<(u64, Order)>,
     /// Numbered, and not answered.
     under_way: BTreeMap<u64, (u64, Order)>,
+    /// Of those, what the bank has signed already.
+    receipts: BTreeMap<u64, Signed>,
     /// Sales with a hold under way: their settlement must not overtake it.
     holding: BTreeSet<Sale>,
     next: u64,
@@ -78,6 +80,8 @@ pub enum Event {
     Answered {
         id: u64,
         outcome: Outcome,
+        /// Of a hold: the bank's word for who sells, if it gives one.
+        receipt: Option<Signed>,
     },
     /// Too many orders wait; try again when some are answered.
     Full {
@@ -128,6 +132,10 @@ impl Protocol for Client {
 
     fn check_invariants(&self) {
         assert!(self.waiting.len() <= WAITING, "the queue is bounded");
+        assert!(
+            self.receipts.keys().all(|number| self.under_way.contains_key(number)),
+            "receipts are bounded"
+        );
         let span = self.next.saturating_sub(self.under_way.keys().next().copied().unwrap_or(self.next));
         assert!(span <= WINDOW, "the bank remembers every number under way");
     }
@@ -142,6 +150,7 @@ impl Client {
             phase: Phase::Asking,
             waiting: VecDeque::new(),
             under_way: BTreeMap::new(),
+            receipts: BTreeMap::new(),
             holding: BTreeSet::new(),
             next: 0,
         }
@@ -231,6 +240,10 @@ impl Client {
                 outcomes.into_iter().for_each(|(number, outcome)| self.outcome(number, outcome, cx));
                 self.send_new(cx);
             }
+            (ToClient::Receipts(receipts), Phase::Open) => {
+                let known = receipts.into_iter().filter(|(number, _)| self.under_way.contains_key(number));
+                self.receipts.extend(known);
+            }
             (ToClient::Statement { number, page }, _) => cx.emit(Event::Statement { number, page }),
             (ToClient::Balance { of, balance }, _) => cx.emit(Event::Balance { of, balance }),
             // A late answer to what was asked in another phase.
@@ -240,13 +253,14 @@ impl Client {
 
     fn outcome(&mut self, number: u64, outcome: Outcome, cx: &mut Cx<'_, Self>) {
         let Some((id, order)) = self.under_way.remove(&number) else { return };
+        let receipt = self.receipts.remove(&number);
         if let (Order::Hold { .. }, Some(sale)) = (&order, order.sale()) {
             self.holding.remove(&sale);
         }
         match outcome {
             // Under this number the bank did something else: it goes under a new one.
             Err(Refusal::NumberTaken) => self.waiting.push_front((id, order)),
-            outcome => cx.emit(Event::Answered { id, outcome }),
+            outcome => cx.emit(Event::Answered { id, outcome, receipt }),
         }
     }
 

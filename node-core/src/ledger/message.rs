@@ -54,6 +54,8 @@ pub enum ToClient {
         of: NodeId,
         balance: Micro,
     },
+    /// Of holds among the outcomes that follow, by number: what the bank signs for their sellers.
+    Receipts(Vec<(u64, Signed)>),
 }
 
 /// What is held for a sale.

@@ -16,10 +16,12 @@ pub mod books;
 pub mod client;
 mod message;
 mod order;
+mod receipt;
 mod space;
 
 pub use message::{Holding, Line, Message, Page, ToBank, ToClient, Why};
 pub use order::{FEES, Fee, Goods, Order, Outcome, Refusal, Sale, TERMS, Term, most};
+pub use receipt::Receipt;
 pub use space::Space;
 
 use crate::ids::NodeId;

@@ -54,6 +54,9 @@ pub enum ToOwner {
     /// From the entrance: members, a few of them, first of all the one with the lowest id, and a market
     /// of that one. If there are none: whether the addressee may be the first.
     Others { kind: Kind, at: Vec<Contact>, lowest: Option<Market>, first: bool },
+    /// From who was the entrance to who is now: whether it had heard all that are there, and the members
+    /// that it knew, with their markets.
+    Door { kind: Kind, open: bool, members: Vec<(Contact, u64)> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

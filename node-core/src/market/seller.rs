@@ -157,7 +157,11 @@ impl Protocol for Seller {
             }
             Input::Command(Command::Hosted { at, scheme }) => self.hosted(at, scheme, cx),
             Input::Command(Command::Alone) => self.alone(cx),
-            Input::Command(Command::Offer(goods)) => self.offer(goods, cx),
+            Input::Command(Command::Offer(goods)) => {
+                self.there.remove(&goods.kind);
+                cx.cancel_timer(Timer::Have(goods.kind));
+                self.offer(goods, cx);
+            }
             Input::Command(Command::Have(goods)) => self.have(goods, cx),
             Input::Timer(Timer::Have(kind)) => {
                 if let Some(goods) = self.there.remove(&kind) {
@@ -170,8 +174,9 @@ impl Protocol for Seller {
                     cx.set_timer(Timer::Relist(kind), AGAIN);
                 }
             }
+            Input::Down(peer) => self.owner_down(peer, cx),
             // Nothing that the route gives a seller, or nothing to be done.
-            Input::Message { .. } | Input::Up(_) | Input::Down(_) => {}
+            Input::Message { .. } | Input::Up(_) => {}
         }
     }
 
@@ -293,6 +298,17 @@ impl Seller {
         }
     }
 
+    /// What the owner of its market asked meanwhile may be lost, and then it was purged there: it is not
+    /// listed any more until that one says so again.
+    fn owner_down(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
+        for (kind, stock) in self.stock.iter_mut().filter(|(_, stock)| stock.is_at(peer)) {
+            stock.listed = None;
+            // Not all sellers of a market at once.
+            let apart = Duration::from_micros(cx.rng.below(AGAIN.as_micros() as u64));
+            cx.set_timer_by(Timer::Relist(*kind), AGAIN + apart);
+        }
+    }
+
     /// Nothing of this kind is for sale any more.
     fn close(&mut self, kind: Kind, cx: &mut Scx<'_>) {
         cx.cancel_timer(Timer::Relist(kind));
@@ -352,8 +368,9 @@ impl Seller {
 
     /// Whether it is for sale, and what else is known of it.
     fn probe(&mut self, from: NodeId, kind: Kind, ticket: u64, by: Prober, cx: &mut Scx<'_>) {
-        // A buyer that was told of another seller meanwhile asks a little later.
-        let hold = 3 * self.config.hold;
+        // A buyer that was told of another seller meanwhile asks a little later: after that answer, and
+        // its sample.
+        let hold = self.config.hold + 5 * self.config.answer;
         let mut alive = Alive { ticket, listing: None, listed: None, probed: Vec::new() };
         if let Some(stock) = self.stock.get_mut(&kind) {
             stock.probed.retain(|(_, at)| cx.now.since(*at) < hold);

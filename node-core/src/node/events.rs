@@ -156,7 +156,7 @@ impl Node {
             Event::Slots(slots) => host.engine(EngineRequest::Slots(slots)),
             Event::Offer { to, offer } => self.push(Step::Finder, connected::Command::Offer { to, offer }),
             Event::Load { slots, busy } => self.of_load(slots, busy),
-            Event::Spare(slots) => self.of_spare(slots),
+            Event::Spare { slots, at_once } => self.of_spare(slots, at_once),
             Event::Changed => host.event(NodeEvent::WorkChanged),
             Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
         }

@@ -116,6 +116,7 @@ impl Node {
 
     pub(super) fn market_lost(&mut self, peer: NodeId) {
         self.trade(Step::Owner(Input::Down(peer)));
+        self.seller_step(Input::Down(peer));
         self.trade(Step::Buyer(Input::Down(peer)));
         self.hosting_lost(peer);
         self.host_lost(peer);

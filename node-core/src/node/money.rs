@@ -8,6 +8,7 @@ use super::route;
 use crate::discovery::cheapest;
 use crate::files;
 use crate::ids::NodeId;
+use crate::keys::Signed;
 use crate::ledger::bank::{self, Bank};
 use crate::ledger::books::Books;
 use crate::ledger::client::{self, Client};
@@ -17,7 +18,7 @@ use crate::market::money::Micro;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::time::Time;
 use crate::wire;
-use crate::work::owner;
+use crate::work::{owner, runner};
 
 /// Whose order a number is; the two highest bits. None of them: the driver's.
 const OF_FINDER: u64 = 1 << 62;
@@ -46,7 +47,8 @@ pub(super) enum Step {
 
 impl Money {
     pub(super) fn new(part: &BankPart, retry: std::time::Duration, seed: &[u8; 32]) -> Box<Money> {
-        let bank = part.rules.clone().map(|rules| Machine::new(Bank::new(rules), Rng::fork(seed, "bank")));
+        let bank = |rules| Bank::new(rules).signing(part.secret.clone());
+        let bank = part.rules.clone().map(|rules| Machine::new(bank(rules), Rng::fork(seed, "bank")));
         Box::new(Money {
             purse: Machine::new(Client::new(part.secret.clone(), retry), Rng::fork(seed, "purse")),
             bank,
@@ -104,6 +106,7 @@ impl Node {
     pub(super) fn open_bank(&mut self, host: &mut impl Host) {
         if let Some(money) = self.money.as_mut().filter(|money| money.bank.is_some()) {
             money.at = Some(self.me);
+            self.push(route::Step::Runner, runner::Command::Bank(self.me));
             self.scan(OF_BOOKS_SCAN, None, host);
         }
     }
@@ -120,6 +123,7 @@ impl Node {
             money.at = Some(peer);
         }
         if money.at == Some(peer) {
+            self.push(route::Step::Runner, runner::Command::Bank(peer));
             self.tell_purse(client::Command::BankUp(peer));
         }
     }
@@ -248,20 +252,20 @@ impl Node {
                 self.push(route::Step::Owner, owner::Command::Holding(of_jobs));
             }
             Event::Open => {}
-            Event::Answered { id, outcome } => self.ordered(id, outcome, host),
-            Event::Full { id } => self.ordered(id, Err(Refusal::Full), host),
+            Event::Answered { id, outcome, receipt } => self.ordered(id, outcome, receipt, host),
+            Event::Full { id } => self.ordered(id, Err(Refusal::Full), None, host),
             Event::Statement { number, page } => host.event(NodeEvent::Statement { number, page }),
             Event::Balance { of, balance } => self.guest_balance(of, balance),
         }
     }
 
-    fn ordered(&mut self, id: u64, outcome: Outcome, host: &mut impl Host) {
+    fn ordered(&mut self, id: u64, outcome: Outcome, receipt: Option<Signed>, host: &mut impl Host) {
         let number = id & !WHO;
         if outcome.is_ok() {
             host.event(NodeEvent::CreditChanged);
         }
         match id & WHO {
-            OF_FINDER => self.tell_cheapest(cheapest::Command::Ordered { ticket: number, outcome }),
+            OF_FINDER => self.tell_cheapest(cheapest::Command::Ordered { ticket: number, outcome, receipt }),
             OF_FILES => self.tell_files(files::owner::Command::Ordered { ticket: number, outcome }),
             OF_OWNER => self.push(route::Step::Owner, owner::Command::Settled { ticket: number, outcome }),
             _ => host.event(NodeEvent::Ordered { number, outcome }),

@@ -69,21 +69,25 @@ impl Node {
             return self.tell_seller(seller::Command::Offer(goods));
         }
         stall.goods = Some(goods);
-        self.offer_slots();
+        self.offer_slots(false);
     }
 
     /// So many slots are free, and promised to nobody.
-    pub(super) fn of_spare(&mut self, spare: u32) {
+    pub(super) fn of_spare(&mut self, spare: u32, at_once: bool) {
         let Some(stall) = self.overlays.stall_mut() else { return };
         stall.spare = spare;
-        self.offer_slots();
+        self.offer_slots(at_once);
     }
 
-    fn offer_slots(&mut self) {
+    fn offer_slots(&mut self, at_once: bool) {
         let Some(stall) = self.overlays.stall() else { return };
         let Some(goods) = stall.goods else { return };
         let spare = u16::try_from(stall.spare).unwrap_or(u16::MAX);
-        self.tell_seller(seller::Command::Have(Goods { units: goods.units.min(spare), ..goods }));
+        let goods = Goods { units: goods.units.min(spare), ..goods };
+        self.tell_seller(match at_once {
+            true => seller::Command::Offer(goods),
+            false => seller::Command::Have(goods),
+        });
     }
 
     pub(super) fn seller_input(&mut self, input: InputOf<Seller>, host: &mut impl Host) {

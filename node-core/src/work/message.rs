@@ -3,6 +3,7 @@
 use super::spec::{BlobRef, JobSpec, Template, UnitResult, UnitSpec};
 use crate::checkpoint::{Made, Resume, Source, Version};
 use crate::ids::{JobId, NodeId, UnitId};
+use crate::keys::Signed;
 use crate::market::money::Price;
 use crate::node::host::SealKey;
 use serde::{Deserialize, Serialize};
@@ -185,6 +186,8 @@ pub struct UnitGrant {
     pub resume: Option<Box<Resume>>,
     /// At which the runner has sold the place; 0: it is a gift.
     pub price: Price,
+    /// The bank's word that it holds that, if it is no gift.
+    pub receipt: Option<Signed>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

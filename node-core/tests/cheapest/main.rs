@@ -2,5 +2,6 @@
 
 mod guests;
 mod losses;
+mod opening;
 mod stories;
 mod support;

@@ -163,6 +163,7 @@ fn nobody_fills_a_node_with_what_will_never_come() {
         key: node_core::SealKey([0; 32]),
         resume: None,
         price: Default::default(),
+        receipt: None,
     };
     let prepare = |n: u32| {
         let units =

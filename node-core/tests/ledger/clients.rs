@@ -74,7 +74,7 @@ impl World {
                     assert_eq!(to, BANK);
                     self.wire.push((true, message));
                 }
-                Effect::Emit(Event::Answered { id, outcome }) => {
+                Effect::Emit(Event::Answered { id, outcome, .. }) => {
                     let twice = self.owner.answered.insert(id, outcome);
                     assert_eq!(twice, None, "an order is answered once");
                 }

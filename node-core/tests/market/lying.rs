@@ -10,7 +10,8 @@ use node_core::market::listing::{BadListing, Listing};
 use node_core::market::money::Price;
 use node_core::market::pricing::{BadCost, Deal};
 use node_core::market::{
-    Answer, Copy, MarketConfig, Message, Outcome, Query, Sale, Take, ToBuyer, ToOwner, ToSeller, Unlisted,
+    Answer, Copy, MarketConfig, Message, Outcome, Prober, Query, Sale, Take, ToBuyer, ToOwner, ToSeller,
+    Unlisted,
 };
 use simulator::market::Markets;
 
@@ -217,9 +218,47 @@ fn a_market_owner_that_hides_the_cheapest_is_found_out_by_the_copies() {
         let (blamed, id) = (markets.nodes[owner].contact.id, markets.nodes[cheapest].contact.id);
         let end = markets.searched(buyer, unit(SPEED)).unwrap();
         assert_eq!((end.offers.len(), end.offers[0].price), (1, Price(300)), "{scheme:?}");
-        markets.run(20 * SECOND);
+        // The seller is asked twice, and between the two a broken connection would show.
+        markets.run(40 * SECOND);
         let omitted = Doubt::Omitted { seller: id, cost: Price(100) };
         assert_eq!(markets.shared.doubts, [(buyer, blamed, omitted)], "{scheme:?}");
+    }
+}
+
+/// The seller does not hear what the owner of its market asks, since their connection breaks.
+fn loses_the_probe(markets: &mut Markets, n: usize, at: usize, message: &Message) -> bool {
+    let market = Market::of(Kind::Cycles, SPEED).unwrap();
+    let probe = matches!(message, Message::ToSeller(ToSeller::Probe { by: Prober::Owner, .. }));
+    let lost = probe && markets.owner_view(at).owns(market);
+    if lost {
+        markets.lies(n, |_, _, _, _| false);
+        markets.cut_link(n, at);
+    }
+    lost
+}
+
+#[test]
+fn an_owner_that_purges_whom_it_cannot_ask_is_not_blamed_and_lists_it_again() {
+    for (seed, scheme) in [(8, SCHEMES[0]), (9, SCHEMES[1]), (10, SCHEMES[0]), (11, SCHEMES[1])] {
+        let (mut markets, owner, buyer) = five(seed, MarketConfig { samples: 1000, ..config(scheme) });
+        markets.run(20 * SECOND);
+        let cheapest = (0..24).find(|n| *n != owner).unwrap();
+        markets.lies(cheapest, loses_the_probe);
+        let end = markets.searched(buyer, unit(SPEED)).unwrap();
+        assert_eq!(
+            (end.offers.len(), end.offers[0].price),
+            (1, Price(300)),
+            "{scheme:?}: the cheapest is gone"
+        );
+        markets.run(15 * SECOND);
+        let end = markets.searched(buyer, unit(SPEED)).unwrap();
+        assert_eq!(
+            markets.find(end.offers[0].seller.id),
+            Some(cheapest),
+            "{scheme:?}: it does not wait a minute"
+        );
+        markets.run(40 * SECOND);
+        assert_eq!(markets.shared.doubts, [], "{scheme:?}");
     }
 }
 

@@ -99,8 +99,9 @@ impl Desk {
             let client = Client::new(secret.clone(), Duration::from_secs(3));
             (secret.node(), Machine::new(client, Rng::from_seed([n as u8; 32])))
         };
+        let secret = Secret::from_bytes(&[255; 32]);
         let mut desk = Desk {
-            bank: Machine::new(Bank::new(Rules::default()), Rng::from_seed([0; 32])),
+            bank: Machine::new(Bank::new(Rules::default()).signing(secret), Rng::from_seed([0; 32])),
             owners: (0..OWNERS).map(owner).collect(),
             storage,
             replies,

@@ -256,6 +256,11 @@ impl Books {
         }
     }
 
+    /// Whether anything is held for this sale.
+    pub fn holds(&self, owner: NodeId, sale: Sale) -> bool {
+        self.holds.contains_key(&(owner, sale))
+    }
+
     /// What is held for the owner's sales above `after`, in order, at most `limit`.
     pub fn holdings(&self, owner: NodeId, after: Option<Sale>, limit: usize) -> Vec<Holding> {
         use std::ops::Bound::{Excluded, Included, Unbounded};

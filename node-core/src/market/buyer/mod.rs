@@ -179,7 +179,7 @@ impl Protocol for Buyer {
         match input {
             Input::Message { from, message: Message::ToBuyer(message) } => self.message(from, message, cx),
             Input::Timer(Timer::Search(number)) => self.late(number, cx),
-            Input::Timer(Timer::Sample(number)) => drop(self.samples.remove(&number)),
+            Input::Timer(Timer::Sample(number)) => self.sample_due(number, cx),
             Input::Timer(Timer::Take(ticket)) => self.say_take(ticket, cx),
             Input::Command(Command::WallClock(ms)) => self.wall.told(ms, cx.now),
             Input::Command(Command::Ask { number, wanted }) => self.ask(number, wanted, cx),

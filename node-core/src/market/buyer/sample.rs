@@ -7,6 +7,7 @@ use super::super::money::Price;
 use super::known::Place;
 use super::{Bcx, Buyer, Doubt, Event, For, Timer, to_owner, to_seller};
 use crate::ids::NodeId;
+use crate::overlay::contact::Contact;
 use crate::overlay::ring::{Located, RingId};
 use crate::time::Time;
 use std::time::Duration;
@@ -14,6 +15,10 @@ use std::time::Duration;
 /// A seller must have been listed so long before, to have been left out. Our choice: the answer was on
 /// its way meanwhile, and clocks differ.
 const SETTLED: Duration = Duration::from_secs(15);
+
+/// A seller whose connection to the market owner broke must have had so long to notice, before its word
+/// counts that it was listed all the time. Our choice: a broken connection shows within 10 s.
+const NOTICED: Duration = Duration::from_secs(12);
 
 /// Samples at once. Our choice: they are worth something only now and then.
 const MOST: usize = 16;
@@ -29,6 +34,17 @@ pub(super) struct Sample {
     /// The copy that is asked, then the seller, or its host.
     at: Option<NodeId>,
     seller: Option<NodeId>,
+    /// The seller that was left out, as it looks.
+    suspect: Suspect,
+}
+
+/// A seller says twice that it was left out, before anybody is blamed.
+#[derive(Debug)]
+enum Suspect {
+    Nobody,
+    /// With its host.
+    Once(Contact, Option<NodeId>),
+    Twice,
 }
 
 impl Sample {
@@ -37,6 +53,11 @@ impl Sample {
         !self.named.contains(&listing.id())
             && self.wanted.suits(&listing.goods)
             && self.dearest.is_none_or(|dearest| listing.goods.cost < dearest)
+    }
+
+    /// What the seller is asked.
+    fn probe(&self, ticket: u64) -> ToSeller {
+        ToSeller::Probe { kind: self.wanted.kind, ticket, by: Prober::Buyer }
     }
 }
 
@@ -53,7 +74,8 @@ impl Buyer {
             return;
         }
         let ticket = cx.rng.u64();
-        let sample = Sample { place, wanted, asked: cx.now, named, dearest, at: None, seller: None };
+        let suspect = Suspect::Nobody;
+        let sample = Sample { place, wanted, asked: cx.now, named, dearest, at: None, seller: None, suspect };
         self.samples.insert(ticket, sample);
         cx.set_timer(Timer::Sample(ticket), 4 * self.config.answer);
         let key = place.market.key(self.config.scheme);
@@ -98,18 +120,28 @@ impl Buyer {
         };
         sample.at = listing.via.or(Some(listing.id()));
         sample.seller = Some(listing.id());
-        let probe = ToSeller::Probe { kind: listing.goods.kind, ticket: answer.ticket, by: Prober::Buyer };
+        let probe = sample.probe(answer.ticket);
         to_seller(&listing.seller, listing.via, probe, cx);
+    }
+
+    /// A suspect is asked again, or nobody answers.
+    pub(super) fn sample_due(&mut self, ticket: u64, cx: &mut Bcx<'_>) {
+        let Some(sample) = self.samples.get_mut(&ticket) else { return };
+        let Suspect::Once(seller, via) = std::mem::replace(&mut sample.suspect, Suspect::Twice) else {
+            self.samples.remove(&ticket);
+            return;
+        };
+        let probe = sample.probe(ticket);
+        cx.set_timer(Timer::Sample(ticket), self.config.answer);
+        to_seller(&seller, via, probe, cx);
     }
 
     /// The seller itself answers: it was there, and nobody asked it.
     pub(super) fn sample_alive(&mut self, from: NodeId, alive: Alive, cx: &mut Bcx<'_>) {
         let now_ms = self.wall.now(cx.now);
-        if self.samples.get(&alive.ticket).is_none_or(|sample| sample.at != Some(from)) {
+        let Some(sample) = self.samples.get_mut(&alive.ticket).filter(|it| it.at == Some(from)) else {
             return;
-        }
-        let Some(sample) = self.samples.remove(&alive.ticket) else { return };
-        cx.cancel_timer(Timer::Sample(alive.ticket));
+        };
         let owner = sample.place.owner.id;
         let listing = alive
             .listing
@@ -120,7 +152,17 @@ impl Buyer {
             alive.listed.is_some_and(|(at, secs)| at == owner && u64::from(secs) >= needed.as_secs());
         // Who was asked a moment ago was perhaps named to another buyer, who came first.
         let passed_over = !alive.probed.contains(&owner);
-        if let Some(listing) = listing.filter(|it| listed && passed_over && sample.is_better(it)) {
+        let left_out = listing.filter(|it| listed && passed_over && sample.is_better(it));
+        if let (Some(listing), Suspect::Nobody) = (&left_out, &sample.suspect) {
+            sample.suspect = Suspect::Once(listing.seller, listing.via);
+            return cx.set_timer(Timer::Sample(alive.ticket), NOTICED);
+        }
+        if matches!(sample.suspect, Suspect::Once(..)) {
+            return;
+        }
+        self.samples.remove(&alive.ticket);
+        cx.cancel_timer(Timer::Sample(alive.ticket));
+        if let Some(listing) = left_out {
             let why = Doubt::Omitted { seller: listing.id(), cost: listing.goods.cost };
             cx.emit(Event::Doubted { owner, why });
         }

@@ -236,12 +236,16 @@ impl Owner {
     /// A seller answers a probe, by way of its host if it has one.
     pub(super) fn alive(&mut self, from: NodeId, seller: NodeId, alive: Alive, cx: &mut Ocx<'_>) {
         let ticket = alive.ticket;
-        let Some(session) = self.sessions.get_mut(&ticket) else { return };
+        let session = self.sessions.get_mut(&ticket);
+        let Some(session) = session.filter(|session| session.asked.contains_key(&seller)) else {
+            return self.alive_late(from, seller, alive, cx);
+        };
         let (market, copy) = (session.query.market, session.query.copy);
         let host = self.books.get(&market).and_then(|book| book.table.host(seller));
-        if host != via(from, seller) || session.asked.remove(&seller).is_none() {
+        if host != via(from, seller) {
             return;
         }
+        session.asked.remove(&seller);
         let now_ms = self.wall.now(cx.now);
         let good = alive.listing.filter(|signed| signed.by == seller).and_then(|signed| {
             let (at, listing) = Listing::open(&signed, self.config.rule, now_ms).ok()?;
@@ -271,6 +275,18 @@ impl Owner {
             }
         }
         self.advance(ticket, cx);
+    }
+
+    /// Who was purged for its silence, and is there after all, need not wait until it lists again.
+    fn alive_late(&mut self, from: NodeId, seller: NodeId, alive: Alive, cx: &mut Ocx<'_>) {
+        let now_ms = self.wall.now(cx.now);
+        let signed = alive.listing.filter(|signed| signed.by == seller);
+        let opened = signed.and_then(|signed| Listing::open(&signed, self.config.rule, now_ms).ok());
+        let Some((market, listing)) = opened.filter(|(_, it)| it.via == via(from, seller)) else { return };
+        if self.take_up(market, &listing, cx).is_ok() {
+            let listed = ToSeller::Listed { kind: market.kind, number: listing.number };
+            super::list::answer(from, seller, listed, cx);
+        }
     }
 
     /// A peer is gone, or cannot be reached.

@@ -7,7 +7,6 @@
 
 use super::super::commodity::{Kind, Market};
 use super::super::message::{COPY, Copy, Entry, Message, ToOwner};
-use super::overlay::Door;
 use super::{Book, Ocx, Owner, PULLED, Timer, fault, seconds_after, to_owner};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
@@ -32,7 +31,7 @@ impl Owner {
             }
         }
         for kind in Kind::ALL.into_iter().filter(|kind| range.contains(kind.entrance())) {
-            self.doors.entry(kind).or_insert_with(|| Door::new(cx.now));
+            self.gain_door(kind, range.after == range.upto, cx.now);
         }
         if let Some(from) = from.filter(|from| from.id != cx.me) {
             to_owner(&from, ToOwner::Pull(range), cx);
@@ -50,7 +49,9 @@ impl Owner {
                 send_whole(market, book, &to, cx);
             }
         }
-        self.doors.retain(|kind, _| !range.contains(kind.entrance()));
+        for kind in Kind::ALL.into_iter().filter(|kind| range.contains(kind.entrance())) {
+            self.lose_door(kind, to.map(|to| to.id), cx);
+        }
         self.keep_overlay(cx);
     }
 

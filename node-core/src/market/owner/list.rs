@@ -31,7 +31,12 @@ impl Owner {
         answer(from, seller, said, cx);
     }
 
-    fn take_up(&mut self, market: Market, listing: &Listing, cx: &mut Ocx<'_>) -> Result<(), Unlisted> {
+    pub(super) fn take_up(
+        &mut self,
+        market: Market,
+        listing: &Listing,
+        cx: &mut Ocx<'_>,
+    ) -> Result<(), Unlisted> {
         if !self.mine.contains(&market) {
             return Err(Unlisted::NotMine);
         }
@@ -117,7 +122,7 @@ pub(super) fn via(from: NodeId, seller: NodeId) -> Option<NodeId> {
 }
 
 /// The same way back.
-fn answer(from: NodeId, seller: NodeId, said: ToSeller, cx: &mut Ocx<'_>) {
+pub(super) fn answer(from: NodeId, seller: NodeId, said: ToSeller, cx: &mut Ocx<'_>) {
     cx.send(
         from,
         match via(from, seller) {

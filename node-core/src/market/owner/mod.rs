@@ -49,6 +49,8 @@ pub struct Owner {
     /// What of the ring of nodes is this node's: markets and entrances.
     mine: BTreeSet<Market>,
     doors: BTreeMap<Kind, Door>,
+    /// What is known of entrances that are not this node's: one may be it soon, or was a moment ago.
+    left_doors: BTreeMap<Kind, Door>,
     books: BTreeMap<Market, Book>,
     /// Who keeps copies, in order.
     heirs: Vec<Contact>,
@@ -182,6 +184,7 @@ impl Owner {
             me: None,
             mine: BTreeSet::new(),
             doors: BTreeMap::new(),
+            left_doors: BTreeMap::new(),
             books: BTreeMap::new(),
             heirs: Vec::new(),
             sessions: BTreeMap::new(),
@@ -206,6 +209,7 @@ impl Owner {
             ToOwner::Compare { market, count, digest } => self.compared(from, market, count, digest, cx),
             ToOwner::Pull(range) => self.pull(from, range, cx),
             ToOwner::Here { kind, me, markets } => self.here(from, kind, me, markets, cx),
+            ToOwner::Door { kind, open, members } => self.handed(kind, open, &members, cx),
             ToOwner::Others { kind, at, lowest, first } => self.others(from, kind, at, lowest, first, cx),
         }
     }
@@ -237,7 +241,7 @@ impl Owner {
             Command::Refused(member) => self.refused(member, cx),
             Command::Left(member) => self.left(member, cx),
             Command::Found { number, found } => self.located(number, &found, cx),
-            Command::NotFound { number } => drop(self.lookups.remove(&number)),
+            Command::NotFound { number } => self.not_located(number, cx),
         }
     }
 

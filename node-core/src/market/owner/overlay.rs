@@ -4,13 +4,14 @@
 //! *Addition:* the paper says nothing about how a market or a buyer finds a first member. Here the owner
 //! of one well-known point on the ring of nodes is the *entrance*: owners of markets tell it that they
 //! are there, it names some of them to others, and says who may be the first. What it knows is never
-//! older than a few of these words, so that nothing has to be handed over; a new entrance first listens.
+//! older than a few of these words. A new entrance is told by the one before it, and if that one is dead
+//! it first listens; that of a node that is alone on its ring knows that nobody is there.
 //! Overlays that grew apart all the same are merged: who does not find the member with the lowest id
 //! in its own overlay leaves it, and joins that one's.
 
 use super::super::commodity::{Kind, Market, Scheme};
-use super::super::message::{ToBuyer, ToOwner};
-use super::{Book, Event, Ocx, Owner, fault, reach, to_buyer, to_owner};
+use super::super::message::{Message, ToBuyer, ToOwner};
+use super::{Book, Event, Ocx, Owner, Timer, fault, reach, to_buyer, to_owner};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::{Located, MemberId, Point, RingId};
@@ -46,6 +47,10 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// How long somebody is the first before another may be. Our choice: joining, and a word.
 const FIRST: Duration = Duration::from_secs(30);
 
+/// Until somebody who is outside asks the entrance again. Our choice: a swarm that begins does not feel
+/// it, and there is one of them a market.
+const OUTSIDE: Duration = Duration::from_secs(2);
+
 /// Owners of markets that an entrance knows; the one heard of longest ago gives way. Our choice: four
 /// times as many as there are markets.
 const KNOWN: usize = 4 * Market::COUNT as usize;
@@ -69,6 +74,10 @@ pub(super) enum For {
 #[derive(Debug)]
 pub(super) struct Door {
     since: Time,
+    /// It need not listen first.
+    open: bool,
+    /// Whose it is, once it is not this node's any more.
+    next: Option<NodeId>,
     known: BTreeMap<NodeId, Known>,
     first: Option<(NodeId, Time)>,
 }
@@ -85,7 +94,24 @@ struct Known {
 
 impl Door {
     pub(super) fn new(now: Time) -> Door {
-        Door { since: now, known: BTreeMap::new(), first: None }
+        Door { since: now, open: false, next: None, known: BTreeMap::new(), first: None }
+    }
+
+    /// To who is next. From then on that one says who may be the first.
+    fn hand_over(&mut self, kind: Kind, cx: &mut Ocx<'_>) {
+        let Some(next) = self.next else { return };
+        let open = std::mem::take(&mut self.open);
+        let members = self.known.values().filter(|known| known.markets != 0 && !known.doubtful);
+        let members = members.map(|known| (known.contact, known.markets)).collect();
+        cx.send(next, Message::ToOwner(ToOwner::Door { kind, open, members }));
+    }
+
+    fn told(&mut self, open: bool, members: &[(Contact, u64)], now: Time) {
+        self.open |= open;
+        for (contact, markets) in members.iter().take(KNOWN.saturating_sub(self.known.len())) {
+            let known = Known { contact: *contact, markets: *markets, heard: now, doubtful: false };
+            self.known.entry(contact.id).or_insert(known);
+        }
     }
 }
 
@@ -203,6 +229,13 @@ impl Owner {
         }
     }
 
+    pub(super) fn not_located(&mut self, number: u64, cx: &mut Ocx<'_>) {
+        if let Some(For::Entrance(_)) = self.lookups.remove(&number) {
+            self.register = self.register.min(cx.now + OUTSIDE);
+            cx.set_timer_by(Timer::Sweep, OUTSIDE);
+        }
+    }
+
     fn register_at(&mut self, kind: Kind, entrance: Contact, cx: &mut Ocx<'_>) {
         let Some(me) = self.me else { return };
         let within = self.books.range(of_kind(kind)).filter(|(_, book)| book.stage == Stage::In);
@@ -227,7 +260,7 @@ impl Owner {
             door.known.insert(from, known);
             let members = door.known.values().any(|known| known.markets != 0);
             let taken = door.first.is_some_and(|(who, at)| who != from && cx.now.since(at) < FIRST);
-            let listened = cx.now.since(door.since) >= self.config.open;
+            let listened = door.open || cx.now.since(door.since) >= self.config.open;
             if !members && listened && !taken {
                 door.first = Some((from, cx.now));
                 first = true;
@@ -282,7 +315,38 @@ impl Owner {
         }
         if first || !at.is_empty() {
             self.enter_overlay(kind, &at, cx);
+        } else if self.books.range(of_kind(kind)).all(|(_, book)| book.stage.is_out()) {
+            self.register = self.register.min(cx.now + OUTSIDE);
+            cx.set_timer_by(Timer::Sweep, OUTSIDE);
         }
+    }
+
+    /// The entrance is this node's from now on.
+    pub(super) fn gain_door(&mut self, kind: Kind, alone: bool, now: Time) {
+        let told = self.left_doors.remove(&kind).filter(|door| now.since(door.since) < FIRST);
+        let door = told.unwrap_or_else(|| Door::new(now));
+        self.doors.entry(kind).or_insert(Door { since: now, open: door.open || alone, next: None, ..door });
+    }
+
+    /// It is another's, who is told what this one knew.
+    pub(super) fn lose_door(&mut self, kind: Kind, next: Option<NodeId>, cx: &mut Ocx<'_>) {
+        let Some(mut door) = self.doors.remove(&kind) else { return };
+        door.open |= cx.now.since(door.since) >= self.config.open;
+        (door.since, door.next) = (cx.now, next.filter(|next| *next != cx.me));
+        door.hand_over(kind, cx);
+        self.left_doors.insert(kind, door);
+    }
+
+    /// What an entrance before this one knew.
+    pub(super) fn handed(&mut self, kind: Kind, open: bool, members: &[(Contact, u64)], cx: &mut Ocx<'_>) {
+        if let Some(door) = self.doors.get_mut(&kind) {
+            return door.told(open, members, cx.now);
+        }
+        // It comes before this node is the entrance, or when that is another already.
+        let door = self.left_doors.entry(kind).or_insert_with(|| Door::new(cx.now));
+        door.since = cx.now;
+        door.told(open, members, cx.now);
+        door.hand_over(kind, cx);
     }
 
     pub(super) fn enter(&mut self, from: NodeId, kind: Kind, ticket: u64, cx: &mut Ocx<'_>) {

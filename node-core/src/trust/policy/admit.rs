@@ -63,6 +63,11 @@ impl Policy {
         Ok(())
     }
 
+    /// Slots that are not sold, but kept for gifts. Of less than one, gifts have their share by time.
+    pub fn kept_for_gifts(&self, slots: u32) -> u32 {
+        (f64::from(slots) * self.gift_share_pct / 100.0).floor() as u32
+    }
+
     /// Which of two waits that were admitted goes first: paid work, and what pays more; but gifts as
     /// long as fewer of the `slots` than their share do any (`gifts`).
     pub fn goes_first(&self, one: u64, other: u64, gifts: u32, slots: u32) -> bool {

@@ -13,6 +13,7 @@ use super::{Event, Owner, Pending, SlotState, Timer};
 use crate::checkpoint::Span;
 use crate::discovery::{Bargain, Bought, Purchase};
 use crate::ids::{JobId, NodeId, UnitId};
+use crate::keys::Signed;
 use crate::ledger::{Holding, Outcome, Refusal, Sale, Term};
 use crate::market::commodity::Kind;
 use crate::market::money::{Micro, Price};
@@ -30,8 +31,8 @@ use std::time::Duration;
 const AT_ONCE: u64 = 128;
 
 /// Until a job that was sold nothing asks again. Our choice: sellers list what has become free within
-/// a second.
-const AGAIN: Duration = Duration::from_secs(2);
+/// a second, and at once what was paid for.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The same when somebody was named whom it did not buy of. Longer than a market keeps what it named
 /// ([`crate::market::MarketConfig::hold`]), or the job would be in its own way.
@@ -79,6 +80,9 @@ struct Place {
     fuel: u64,
     /// How much was used of it, once that is known: it is to be settled.
     used: Option<u64>,
+    /// What the bank signed for its seller.
+    #[serde(default)]
+    receipt: Option<Signed>,
 }
 
 impl Place {
@@ -127,8 +131,16 @@ impl Deals {
 
     /// At which this node has sold a place to the unit.
     pub(super) fn price(&self, index: u32, seller: NodeId) -> Option<Price> {
-        let place = self.by_unit.get(&index)?.place.as_ref()?;
-        (place.term.to == seller).then_some(place.term.price)
+        self.sold(index, seller).map(|place| place.term.price)
+    }
+
+    /// What the bank signed for that node.
+    pub(super) fn receipt(&self, index: u32, seller: NodeId) -> Option<&Signed> {
+        self.sold(index, seller)?.receipt.as_ref()
+    }
+
+    fn sold(&self, index: u32, seller: NodeId) -> Option<&Place> {
+        self.by_unit.get(&index)?.place.as_ref().filter(|place| place.term.to == seller)
     }
 
     pub(super) fn pay(&mut self, paid: Micro) {
@@ -232,9 +244,9 @@ impl Owner {
             // An earlier runner of it was faster to come back.
             return self.give_back(sale, place.is_ok(), cx);
         }
-        let place = place.map(|Bargain { seller, term, fuel, held }| {
+        let place = place.map(|Bargain { seller, term, fuel, held, receipt }| {
             deals.not_before = now;
-            deals.put(index, Place { term, held, from, fuel, used: None });
+            deals.put(index, Place { term, held, from, fuel, used: None, receipt });
             seller
         });
         if let (Ok(_), Some(deal)) = (&place, deals.by_unit.get_mut(&index)) {

@@ -254,8 +254,10 @@ impl Job {
         };
         let attempt = self.slot(index).map_or(1, |slot| slot.attempts);
         let seller = self.runner_of(index);
-        let price = self.deals.as_ref().zip(seller).and_then(|(deals, seller)| deals.price(index, seller));
-        UnitGrant { index, attempt, spec, key: self.key(index), resume, price: price.unwrap_or_default() }
+        let sold = self.deals.as_ref().zip(seller);
+        let price = sold.and_then(|(deals, seller)| deals.price(index, seller)).unwrap_or_default();
+        let receipt = sold.and_then(|(deals, seller)| deals.receipt(index, seller)).cloned();
+        UnitGrant { index, attempt, spec, key: self.key(index), resume, price, receipt }
     }
 
     /// Units of the job, which is called `id`, as they are given to a runner.

@@ -126,6 +126,8 @@ fn size_of(template: &Template) -> usize {
 fn size_of_unit(grant: &UnitGrant) -> usize {
     // Names and sizes of two blobs and their sources, if it goes on from somewhere.
     let resume = grant.resume.as_ref().map_or(0, |resume| 300 + 120 * resume.sources.len());
+    // A signature, two ids, and what it is about.
+    let resume = resume + grant.receipt.as_ref().map_or(0, |receipt| 110 + receipt.body.len());
     let Some(unit) = &grant.spec else { return KEY + resume };
     let arguments: usize = unit.arguments.iter().flatten().map(|s| s.len() + 5).sum();
     let files: usize = unit.files.iter().map(|f| f.path.len() + size_of_data(&f.data)).sum();

@@ -2,11 +2,13 @@
 //! led here are offered room, so that one slot is not promised twice.
 
 use super::{Event, Runner, Timer};
-use crate::ids::NodeId;
+use crate::ids::{NodeId, UnitId};
+use crate::ledger::{Receipt, Sale};
 use crate::market::money::Price;
 use crate::protocol::Cx;
 use crate::time::Time;
-use std::collections::BTreeMap;
+use crate::work::message::{Batch, UnitGrant};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// An owner whose units have all ended here may send more for so long. Our choice: the pause
@@ -19,6 +21,13 @@ const OWNERS: usize = 256;
 /// How long what was bought is kept for its buyer. Our choice: a dial and a grant on a slow line.
 const SOLD: Duration = Duration::from_secs(10);
 
+/// Places of one owner that are kept; more are sold all the same. Our choice: what it buys at once.
+const PLACES: usize = 128;
+
+/// Sales that are remembered, so that a receipt counts once. Our choice: more than one owner buys within
+/// minutes.
+const USED: usize = 1024;
+
 #[derive(Debug, Default)]
 pub(super) struct Engaged {
     pub(super) findable: bool,
@@ -26,8 +35,14 @@ pub(super) struct Engaged {
     reserved: BTreeMap<NodeId, (u32, Time)>,
     /// Slots that count as busy without a unit (experiments).
     occupied: BTreeMap<NodeId, u32>,
-    /// At which price each owner bought last.
-    bought: BTreeMap<NodeId, Price>,
+    /// Whose word counts for what is put aside; none: this swarm has no bank that is known.
+    pub(super) bank: Option<NodeId>,
+    /// What was sold and no unit has come for: at which price, and until when it is kept.
+    sold: BTreeMap<NodeId, VecDeque<(Price, Time)>>,
+    /// Sales for which a unit has come.
+    used: VecDeque<(NodeId, Sale)>,
+    /// A unit that is paid for has ended since its slot was told of.
+    pub(super) paid_ended: bool,
     /// What was last told of the load, and of what is free.
     told: Option<(u32, Vec<(NodeId, u32)>)>,
     spare: Option<u32>,
@@ -44,18 +59,64 @@ impl Engaged {
 
     /// Whether the owner is offered room.
     pub(super) fn takes(&self, owner: NodeId, me: NodeId, units: u32) -> bool {
-        !self.findable || owner == me || units > 0 || self.reserved.contains_key(&owner)
+        let comes = self.reserved.contains_key(&owner) || self.sold.contains_key(&owner);
+        !self.findable || owner == me || units > 0 || comes
     }
 
-    /// At which price the owner has bought, if it says that it has: no more than it paid.
-    pub(super) fn price(&self, owner: NodeId, said: Price) -> Price {
-        self.bought.get(&owner).map_or(Price(0), |price| said.min(*price))
+    pub(super) fn new(bank: Option<NodeId>) -> Engaged {
+        Engaged { bank, ..Engaged::default() }
     }
 
-    /// What of `room` is not reserved for others.
+    /// At which price a unit's place was sold, as its owner says and the bank has signed. Whoever says
+    /// that it pays, and has put nothing aside, gets nothing.
+    fn price(
+        &self,
+        owner: NodeId,
+        unit: UnitId,
+        grant: &UnitGrant,
+        fuel: u64,
+        (me, now): (NodeId, Time),
+    ) -> Result<Price, String> {
+        let said = grant.price;
+        let sold = || self.sold.get(&owner).into_iter().flatten().filter(|(_, until)| *until > now);
+        let other = sold().next().is_some() && sold().all(|(price, _)| *price != said);
+        let Some(bank) = self.bank.filter(|_| owner != me) else {
+            return Ok(if self.has_sold(owner, said) || owner == me { said } else { Price(0) });
+        };
+        let fuel = fuel.saturating_sub(grant.resume.as_ref().map_or(0, |from| from.checkpoint.snapshot.fuel));
+        let receipt = grant.receipt.as_ref().and_then(|signed| Receipt::open(signed, bank));
+        let fits = |it: &Receipt| {
+            (it.owner, it.sale.unit, it.to, it.price) == (owner, unit, me, said) && it.fuel >= fuel
+        };
+        match receipt {
+            None => Err("it is to be paid, and brings no receipt of the bank's".into()),
+            Some(receipt) if !fits(&receipt) => {
+                Err("the receipt of the bank's is for another sale, or for less than this unit may use"
+                    .into())
+            }
+            Some(receipt) if self.used.contains(&(owner, receipt.sale)) => {
+                Err("a unit has come for that sale before".into())
+            }
+            Some(_) if other => Err("its place was sold at another price than it says".into()),
+            Some(_) => Ok(said),
+        }
+    }
+
+    fn has_sold(&self, owner: NodeId, price: Price) -> bool {
+        self.sold.get(&owner).is_some_and(|places| places.iter().any(|(at, _)| *at == price))
+    }
+
+    /// What of `room` is not kept for others.
     pub(super) fn left_for(&self, owner: NodeId, room: u32, now: Time) -> u32 {
         let others = self.reserved.iter().filter(|(of, (_, until))| **of != owner && *until > now);
-        room.saturating_sub(others.map(|(_, (slots, _))| slots).sum())
+        let sold = self.sold.keys().filter(|of| **of != owner).map(|of| self.kept(*of, now));
+        room.saturating_sub(others.map(|(_, (slots, _))| slots).sum::<u32>() + sold.sum::<u32>())
+    }
+
+    /// Places that the owner has bought, and that are kept for it.
+    fn kept(&self, owner: NodeId, now: Time) -> u32 {
+        let places = self.sold.get(&owner).into_iter().flatten();
+        places.filter(|(_, until)| *until > now).count() as u32
     }
 }
 
@@ -70,26 +131,68 @@ impl Runner {
 
     /// An owner has bought so many slots.
     pub(super) fn sold(&mut self, owner: NodeId, slots: u32, price: Price, cx: &mut Cx<'_, Self>) {
-        let bought = &mut self.engaged.bought;
-        if bought.len() >= OWNERS && !bought.contains_key(&owner) {
-            // Who has nothing here any more can be forgotten.
-            bought.retain(|owner, _| self.owners.get(owner).is_some_and(|ledger| ledger.units > 0));
+        let sold = &mut self.engaged.sold;
+        sold.values_mut().for_each(|places| places.retain(|(_, until)| *until > cx.now));
+        sold.retain(|_, places| !places.is_empty());
+        if sold.len() >= OWNERS && !sold.contains_key(&owner) {
+            return;
         }
-        if bought.len() < OWNERS {
-            bought.insert(owner, price);
+        let places = sold.entry(owner).or_default();
+        let room = PLACES.saturating_sub(places.len()).min(slots as usize);
+        places.extend(std::iter::repeat_n((price, cx.now + SOLD), room));
+        cx.set_timer_by(Timer::Disengage(owner), SOLD + LINGER);
+    }
+
+    /// At which price the units of a batch are run here, the least of all; or why they are not.
+    pub(super) fn price_of(&self, owner: NodeId, batch: &Batch, cx: &Cx<'_, Self>) -> Result<Price, String> {
+        let fuel = batch.template.limits.fuel;
+        let price = |grant: &UnitGrant| {
+            let unit = UnitId { job: batch.job, index: grant.index };
+            match self.units.get(&unit) {
+                // It has come before.
+                Some(known) if known.owner == owner => Ok(known.price),
+                _ => self.engaged.price(owner, unit, grant, fuel, (cx.me, cx.now)),
+            }
+        };
+        let paid = batch.units.iter().filter(|grant| grant.price > Price(0));
+        let prices = paid.map(price).collect::<Result<Vec<_>, _>>()?;
+        let gifts = prices.len() < batch.units.len();
+        Ok(prices.into_iter().min().filter(|_| !gifts).unwrap_or_default())
+    }
+
+    /// The unit has come for which a place was sold, at this price.
+    pub(super) fn use_up(&mut self, owner: NodeId, grant: &UnitGrant, me: NodeId) -> Price {
+        let engaged = &mut self.engaged;
+        let price = grant.price;
+        if price == Price(0) || (engaged.bank.is_none() && owner != me && !engaged.has_sold(owner, price)) {
+            return Price(0);
         }
-        let kept = self.engaged.reserved.get(&owner).filter(|(_, until)| *until > cx.now);
-        let busy = self.owners.get(&owner).map_or(0, |ledger| ledger.busy());
-        let slots = slots + kept.map_or(busy, |(slots, _)| *slots);
-        self.reserved(owner, slots, cx.now + SOLD, cx);
+        if let Some(places) = engaged.sold.get_mut(&owner)
+            && let Some(at) = places.iter().position(|(at, _)| *at == price)
+        {
+            places.remove(at);
+        }
+        engaged.sold.retain(|_, places| !places.is_empty());
+        let signed = grant.receipt.as_ref().zip(engaged.bank);
+        if let Some(receipt) = signed.and_then(|(signed, bank)| Receipt::open(signed, bank)) {
+            if engaged.used.len() >= USED {
+                engaged.used.pop_front();
+            }
+            engaged.used.push_back((owner, receipt.sale));
+        }
+        price
     }
 
     /// Time to see whether the owner still has work here.
     pub(super) fn disengage(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        if self.owners.get(&owner).is_some_and(|ledger| ledger.units > 0) {
+        let works = self.owners.get(&owner).is_some_and(|ledger| ledger.units > 0);
+        let engaged = &mut self.engaged;
+        let reserved = engaged.reserved.get(&owner).is_some_and(|(_, until)| *until > cx.now);
+        if works || reserved || engaged.kept(owner, cx.now) > 0 {
             cx.set_timer(Timer::Disengage(owner), LINGER);
         } else {
-            self.engaged.reserved.remove(&owner);
+            engaged.reserved.remove(&owner);
+            engaged.sold.remove(&owner);
         }
     }
 
@@ -117,9 +220,22 @@ impl Runner {
                 *its = (*its).max(*reserved);
             }
         }
-        let spare = slots.saturating_sub(taken.values().fold(0u32, |sum, slots| sum.saturating_add(*slots)));
-        if self.engaged.spare.replace(spare) != Some(spare) {
-            cx.emit(Event::Spare(spare));
+        for owner in self.engaged.sold.keys() {
+            *taken.entry(*owner).or_default() += self.engaged.kept(*owner, cx.now);
+        }
+        let taken = taken.values().fold(0u32, |sum, slots| sum.saturating_add(*slots));
+        // What gifts have is of what is kept for them. What they have beyond is sold, if it is free again
+        // soon: paid work goes first then.
+        let gifts: u32 = self.owners.values().map(|ledger| ledger.gifts.min(ledger.busy()).min(slots)).sum();
+        let kept = self.terms.kept_for_gifts(slots);
+        let yields = if self.pace.is_quick() { gifts.saturating_sub(kept) } else { 0 };
+        let spare = (slots + yields).saturating_sub(taken.saturating_add(kept.saturating_sub(gifts)));
+        let spare = spare.min(slots);
+        let before = self.engaged.spare.replace(spare);
+        if before != Some(spare) {
+            let more = before.is_some_and(|before| spare > before);
+            let at_once = more && std::mem::take(&mut self.engaged.paid_ended);
+            cx.emit(Event::Spare { slots: spare, at_once });
         }
         // A finder that nothing is paid through leads nobody here who would be sent away.
         let slots = if self.terms.takes_gifts() { slots } else { 0 };

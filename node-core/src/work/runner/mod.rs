@@ -12,6 +12,7 @@ mod outbox;
 mod owners;
 mod precopy;
 mod queue;
+mod ready;
 mod rest;
 mod terms;
 mod view;
@@ -32,7 +33,7 @@ use bytes::Bytes;
 use litemap::LiteMap;
 use owners::Ledger;
 use sandbox::Outcome;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,8 +47,7 @@ pub struct Runner {
     draining: bool,
     jobs: BTreeMap<JobId, Job>,
     units: BTreeMap<UnitId, Unit>,
-    /// Units that can run, in the order in which they became able to.
-    ready: VecDeque<UnitId>,
+    ready: ready::Ready,
     runs: BTreeMap<RunId, UnitId>,
     owners: LiteMap<NodeId, Box<Ledger>>,
     left: left::Left,
@@ -85,6 +85,8 @@ struct Unit {
     /// The ticket of its own blobs, if it has any.
     ticket: Option<u64>,
     key: SealKey,
+    /// At which its place was sold; 0: it is a gift.
+    price: Price,
     paused: bool,
     /// Where it began here, if not at its first instruction, and the ticket of that.
     resume: Option<(Box<Resume>, u64)>,
@@ -203,6 +205,8 @@ pub enum Command {
         slots: u32,
         price: Price,
     },
+    /// Whose word counts for what is put aside.
+    Bank(NodeId),
     /// Answers [`Event::Fetch`] and [`Event::Keep`].
     Answered {
         ticket: u64,
@@ -303,7 +307,11 @@ pub enum Event {
         busy: Vec<(NodeId, u32)>,
     },
     /// So many slots are free, and promised to nobody.
-    Spare(u32),
+    Spare {
+        slots: u32,
+        /// Some of them had paid work: what they do next is for sale at once.
+        at_once: bool,
+    },
     Changed,
     Trouble(String),
 }
@@ -370,6 +378,7 @@ impl Protocol for Runner {
                 self.reserved(owner, slots, until, cx)
             }
             Input::Command(Command::Sold { owner, slots, price }) => self.sold(owner, slots, price, cx),
+            Input::Command(Command::Bank(bank)) => self.engaged.bank = Some(bank),
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
             Input::Command(Command::Ended { run, outcome }) => self.ended(run, outcome, cx),
             Input::Command(Command::Broken { run, error }) => self.broken(run, error, cx),
@@ -418,13 +427,17 @@ impl Protocol for Runner {
 impl Runner {
     pub fn new(config: Arc<Config>) -> Runner {
         let terms = terms::Terms::new(config.memory_bytes);
+        #[cfg(feature = "roles")]
+        let bank = config.bank.as_ref().and_then(|part| part.bank);
+        #[cfg(not(feature = "roles"))]
+        let bank = None;
         Runner {
             slots: config.slots,
             config,
             draining: false,
             jobs: BTreeMap::new(),
             units: BTreeMap::new(),
-            ready: VecDeque::new(),
+            ready: ready::Ready::default(),
             runs: BTreeMap::new(),
             owners: LiteMap::new(),
             left: left::Left::default(),
@@ -433,7 +446,7 @@ impl Runner {
             next: 1,
             pace: offer::Pace::default(),
             rest: rest::Rest::default(),
-            engaged: engage::Engaged::default(),
+            engaged: engage::Engaged::new(bank),
             terms,
             totals: Totals::default(),
         }

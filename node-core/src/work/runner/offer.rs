@@ -23,8 +23,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// A unit ended that was handed over at `since`.
-    pub(super) fn ended(&mut self, now: Time, since: Time, slots: u32) {
+    /// A unit ended that was handed over at `since`; how long it took, as far as that shows.
+    pub(super) fn ended(&mut self, now: Time, since: Time, slots: u32) -> Duration {
         // In a busy engine the distance of ends tells more than the time since the hand-over,
         // which includes the engine's queue.
         let gap = now.since(self.last_end).as_nanos() as u64 * u64::from(slots.max(1));
@@ -35,6 +35,7 @@ impl Pace {
             None => sample,
             Some(old) => (old * 15 + sample) / 16,
         });
+        Duration::from_nanos(sample)
     }
 
     /// How many units of the usual length fill `time`, at most `most`.
@@ -47,6 +48,12 @@ impl Pace {
 
     pub(super) fn engine_depth(&self, slots: u32) -> usize {
         slots as usize * (1 + self.fit(ENGINE_QUEUE, 127).max(1) as usize)
+    }
+
+    /// Whether a slot that is busy is free again soon. Our choice: half of what a place that was bought
+    /// is kept.
+    pub(super) fn is_quick(&self) -> bool {
+        self.unit_ns.is_some_and(|ns| ns <= 5_000_000_000)
     }
 
     fn queue(&self, slots: u32) -> u32 {

@@ -8,6 +8,7 @@ use super::{Event, Runner, Ticket, Timer, UnitState};
 use crate::ids::BlobId;
 use crate::ids::{NodeId, UnitId};
 use crate::market::money::Micro;
+use crate::market::money::Price;
 use crate::node::host::RunId;
 use crate::protocol::Cx;
 use crate::work::message::{Report, ToOwner};
@@ -40,7 +41,8 @@ impl Runner {
         };
         let Some(unit) = self.units.get_mut(&id) else { return };
         if let UnitState::Running { since, .. } = unit.state {
-            self.pace.ended(cx.now, since, self.slots);
+            let took = self.pace.ended(cx.now, since, self.slots);
+            self.ready.ended(run, took);
         }
         unit.state = UnitState::Ended;
         self.rest.ran_well();
@@ -107,9 +109,11 @@ impl Runner {
     }
 
     fn post(&mut self, unit: UnitId, result: UnitResult, cx: &mut Cx<'_, Self>) {
-        let Some((owner, began)) = self.units.get(&unit).map(|u| (u.owner, u.began())) else { return };
+        let Some(ended) = self.units.get(&unit) else { return };
+        let (owner, began, paid) = (ended.owner, ended.began(), ended.price > Price(0));
         if let Some(ledger) = self.owners.get_mut(&owner) {
             ledger.outbox.push_back(Report { unit, began, result });
+            self.engaged.paid_ended |= paid;
         }
         self.report(owner, cx);
     }

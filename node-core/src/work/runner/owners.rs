@@ -31,7 +31,9 @@ pub(super) struct Ledger {
     pub(super) turned_away: bool,
     /// Of its units, how many are here, ended ones included.
     pub(super) units: u32,
-    /// Of those, stopped and waiting to be forgotten: they take no slot.
+    /// Of those, what nobody pays for.
+    pub(super) gifts: u32,
+    /// Of all, stopped and waiting to be forgotten: they take no slot.
     pub(super) suspended: u32,
     /// Finished units that are not acknowledged; the first `in_flight` of them are under way
     /// as report `seq`.

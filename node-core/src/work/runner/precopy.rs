@@ -44,17 +44,17 @@ impl Runner {
         sources: Vec<Source>,
         cx: &mut Cx<'_, Self>,
     ) {
+        let priced = self.price_of(owner, &batch, cx);
         let Batch { job, template, sweep_first, units, .. } = batch;
         let [grant] = &units[..] else { return };
         let unit = UnitId { job, index: grant.index };
-        let price = self.engaged.price(owner, grant.price);
         let why_not = match () {
             () if !self.owners.contains_key(&owner) => return,
             () if self.slots == 0 || self.is_closed() => Some("it gives no slots now".into()),
             () if self.coming.len() >= COMING_MAX => {
                 Some("it gets ready for other units; try again in a moment".into())
             }
-            () => self.terms.rejects(owner, cx.me, &template, price),
+            () => priced.map_or_else(Some, |price| self.terms.rejects(owner, cx.me, &template, price)),
         };
         if why_not.is_some() {
             return Self::to_owner(owner, ToOwner::Prepared { unit, error: why_not }, cx);

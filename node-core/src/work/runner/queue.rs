@@ -3,6 +3,7 @@
 use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState, left};
 use crate::checkpoint::KEEPERS;
 use crate::ids::{JobId, NodeId, UnitId};
+use crate::market::money::Price;
 use crate::node::host::{EngineTask, RunId, SealKey, SnapshotRef};
 use crate::protocol::Cx;
 use crate::work::message::{Batch, Lease, ToOwner, UnitGrant};
@@ -37,9 +38,11 @@ impl Runner {
                 declined.extend(units());
                 continue;
             }
-            let said = batch.units.iter().map(|unit| unit.price).min().unwrap_or_default();
-            let price = self.engaged.price(owner, said);
-            if let Some(reason) = self.terms.rejects(owner, cx.me, &batch.template, price) {
+            let reason = match self.price_of(owner, &batch, cx) {
+                Ok(price) => self.terms.rejects(owner, cx.me, &batch.template, price),
+                Err(why) => Some(why),
+            };
+            if let Some(reason) = reason {
                 let units = units().collect();
                 Self::to_owner(owner, ToOwner::Decline { lease, units, reason, tried: false }, cx);
                 self.turn_away(owner, cx);
@@ -104,6 +107,7 @@ impl Runner {
         grant: UnitGrant,
         cx: &mut Cx<'_, Self>,
     ) {
+        let price = self.use_up(owner, &grant, cx.me);
         let UnitGrant { attempt, spec, key, resume, .. } = grant;
         let blobs = spec.as_ref().map(blobs_of_unit).unwrap_or_default();
         let ticket = (!blobs.is_empty()).then(|| self.ticket(Ticket::Unit(id)));
@@ -114,6 +118,7 @@ impl Runner {
             spec,
             ticket,
             key,
+            price,
             paused: false,
             resume: None,
             progress: None,
@@ -125,6 +130,7 @@ impl Runner {
         }
         if let Some(ledger) = self.owners.get_mut(&owner) {
             ledger.units += 1;
+            ledger.gifts += u32::from(price == Price(0));
         }
         match resume {
             Some(resume) => self.fetch_resume(id, resume, cx),
@@ -144,7 +150,7 @@ impl Runner {
         let resume_here = unit.resume.as_ref().is_none_or(|(_, ticket)| !self.tickets.contains_key(ticket));
         if job_here && own_here && resume_here && matches!(unit.state, UnitState::Fetching) {
             unit.state = UnitState::Ready;
-            self.ready.push_back(id);
+            self.ready.push(id, unit.price);
         }
     }
 
@@ -203,7 +209,7 @@ impl Runner {
                 self.runs.remove(&run);
                 cx.emit(Event::Kill { run });
             }
-            UnitState::Ready => self.ready.retain(|ready| *ready != id),
+            UnitState::Ready => self.ready.remove(id, unit.price),
             UnitState::Fetching | UnitState::Suspended | UnitState::Ended => {}
         }
         self.release_snapshots(unit.resume, unit.progress, cx);
@@ -213,6 +219,7 @@ impl Runner {
         }
         if let Some(ledger) = self.owners.get_mut(&unit.owner) {
             ledger.units -= 1;
+            ledger.gifts -= u32::from(unit.price == Price(0));
             ledger.suspended -= u32::from(matches!(unit.state, UnitState::Suspended));
         }
         if let Some(job) = self.jobs.get_mut(&id.job) {
@@ -250,7 +257,7 @@ impl Runner {
             self.draining = false;
             cx.emit(Event::Slots(slots));
             if slots == 0 {
-                let waiting = self.ready.iter().copied().collect();
+                let waiting = self.ready.all();
                 self.give_back(waiting, "it gives no slots now", false, cx);
             }
             Self::changed(cx);
@@ -259,9 +266,10 @@ impl Runner {
 
     /// Keeps the engine supplied.
     pub(super) fn dispatch(&mut self, cx: &mut Cx<'_, Self>) {
-        while self.runs.len() < self.pace.engine_depth(self.slots) {
-            let Some(id) = self.ready.pop_front() else { break };
+        let depth = self.pace.engine_depth(self.slots);
+        while self.runs.len() < depth {
             let run = RunId(self.next);
+            let Some(id) = self.next_ready(run, depth) else { break };
             self.next += 1;
             let (Some(unit), Some(job)) = (self.units.get_mut(&id), self.jobs.get(&id.job)) else { continue };
             unit.state = UnitState::Running { run, since: cx.now };

@@ -45,7 +45,7 @@ impl Runner {
             "{count} units in a row could not be run here; it takes none for {} s (the last: {why})",
             pause.as_secs()
         )));
-        let waiting = self.ready.iter().copied().collect();
+        let waiting = self.ready.all();
         self.give_back(waiting, "its engine fails, it rests", false, cx);
     }
 

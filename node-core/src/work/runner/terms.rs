@@ -34,6 +34,18 @@ impl Terms {
         self.policy.as_ref().is_none_or(|policy| policy.min_price == 0)
     }
 
+    /// Slots of so many that are not sold.
+    pub(super) fn kept_for_gifts(&self, slots: u32) -> u32 {
+        self.policy.as_ref().map_or(0, |policy| policy.kept_for_gifts(slots))
+    }
+
+    /// Whether a gift goes before what pays this much, when so many of those that run are gifts, and
+    /// gifts have had this share of the time.
+    pub(super) fn gift_first(&self, price: Price, (gifts, all): (u32, u32), had_pct: f64) -> bool {
+        let policy = self.policy.as_ref().filter(|policy| had_pct <= policy.gift_share_pct);
+        policy.is_some_and(|policy| policy.goes_first(0, price.0, gifts, all))
+    }
+
     /// Whether anything of this owner's is taken. Its own work needs no leave of the node itself.
     pub(super) fn work_for(&self, owner: NodeId, me: NodeId) -> bool {
         // The least that can be asked for.
