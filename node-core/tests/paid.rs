@@ -4,6 +4,7 @@
 use node_core::ids::{BlobId, JobId, NodeId, UnitId};
 use node_core::keys::{Secret, Signed};
 use node_core::ledger::{Receipt, Sale};
+use node_core::market::commodity::Kind;
 use node_core::market::money::Price;
 use node_core::protocol::{Effect, Input, Machine, Rng};
 use node_core::trust::policy::Policy;
@@ -116,7 +117,7 @@ fn bank() -> Secret {
 }
 
 fn receipt(index: u32, price: u64) -> Receipt {
-    let sale = Sale { unit: UnitId { job: PAID, index }, copy: 1 };
+    let sale = Sale { unit: UnitId { job: PAID, index }, copy: 1, kind: Kind::Cycles };
     Receipt { owner: OWNER, sale, to: ME, price: Price(price), fuel: FUEL }
 }
 

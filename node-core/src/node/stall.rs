@@ -99,11 +99,11 @@ impl Node {
             match (effect, by) {
                 (Effect::Send { to, message }, Some(by)) => {
                     if let Some(word) = Word::of(message) {
-                        self.to_host(by, ToHost::Say { to, word }, host);
+                        self.tell_host(by, ToHost::Say { to, word }, host);
                     }
                 }
                 (Effect::Emit(seller::Event::Lookup { number, key, .. }), Some(by)) => {
-                    self.to_host(by, ToHost::Locate { number, key }, host);
+                    self.tell_host(by, ToHost::Locate { number, key }, host);
                 }
                 // The host does.
                 (Effect::Emit(seller::Event::Reach(_)), Some(_)) => {}
@@ -113,7 +113,7 @@ impl Node {
         }
     }
 
-    fn to_host(&mut self, to: NodeId, message: ToHost, host: &mut impl Host) {
+    fn tell_host(&mut self, to: NodeId, message: ToHost, host: &mut impl Host) {
         self.send(to, Message::ToHost(message), host);
     }
 
@@ -177,6 +177,6 @@ impl Node {
     pub(super) fn ask_balance(&mut self, host: &mut impl Host) {
         let (Some(part), Some(by)) = (&self.config.market, self.hosted_by()) else { return };
         let leave = ledger::may_read(&part.secret);
-        self.to_host(by, ToHost::Balance(leave), host);
+        self.tell_host(by, ToHost::Balance(leave), host);
     }
 }

@@ -47,8 +47,8 @@ impl Measure {
         self.begun == 0
     }
 
-    /// The next run.
-    pub fn next(&mut self) -> EngineRequest {
+    /// One more run.
+    pub fn again(&mut self) -> EngineRequest {
         self.begun += 1;
         let task = EngineTask {
             program: BlobId::of(PROGRAM),
@@ -77,7 +77,7 @@ impl Measure {
             EngineReply::Broken { error, .. } => return Err(error.clone()),
             _ => return Err("it did not end".into()),
         }
-        Ok(if self.begun < RUNS { Err(self.next()) } else { Ok(self.best) })
+        Ok(if self.begun < RUNS { Err(self.again()) } else { Ok(self.best) })
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn the_best_of_five_runs_counts_and_a_run_that_fails_measures_nothing() {
         let mut measure = Measure::default();
-        let mut next = measure.next();
+        let mut next = measure.again();
         for cpu_us in [500_000, 400_000, 100_000, 300_000] {
             let EngineRequest::Run { run, .. } = next else { panic!("a run") };
             assert!(is_its(run) && !is_its(RunId(1_000_000)));

@@ -293,7 +293,7 @@ impl Driver {
         // In a pause, so that it takes nothing from anybody.
         let pause = !self.host.is_busy() && self.tab.lends();
         if let Some(measure) = self.measure.as_mut().filter(|measure| pause && measure.is_new()) {
-            let run = measure.next();
+            let run = measure.again();
             self.host.measure(now, run);
             self.feed();
         }
