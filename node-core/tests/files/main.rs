@@ -11,7 +11,6 @@ use node_core::keys::Secret;
 use node_core::ledger::books::Rules;
 use node_core::market::MarketConfig;
 use node_core::market::money::{Micro, Price};
-use node_core::market::pricing::Rule;
 use node_core::node::config::{BankPart, MarketPart, RecordsPart};
 use node_core::overlay::contact::Contact;
 use node_core::overlay::ring::RingConfig;
@@ -65,17 +64,12 @@ fn swarm(seed: u64, nodes: usize, bytes: u64) -> World {
 /// The same, where space is sold: node n for n times `cost`. The node behind them is the bank, and the
 /// owner, node 0, has ten credits.
 fn trading(seed: u64, nodes: usize, cost: u64, files: FilesConfig) -> World {
-    trading_by(Rule::default(), seed, nodes, cost, files)
-}
-
-fn trading_by(rule: Rule, seed: u64, nodes: usize, cost: u64, files: FilesConfig) -> World {
     let mut world = World::seed(seed);
     for n in 0..=nodes + 1 {
         let bytes = if (1..=nodes).contains(&n) { files.bytes } else { 0 };
         let cost = Price(cost * n as u64);
         let files = FilesConfig { cost, ..FilesConfig { bytes, ..files.clone() } };
-        let market = MarketConfig { rule, ..MarketConfig::default() };
-        let market = MarketPart { config: Arc::new(market), secret: secret(n) };
+        let market = MarketPart { config: Arc::new(MarketConfig::default()), secret: secret(n) };
         let rules = (n > nodes).then(Rules::default);
         let bank = BankPart { secret: secret(n), bank: Some(secret(nodes + 1).node()), rules };
         let gateway = n == 0 || n > nodes;

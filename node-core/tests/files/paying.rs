@@ -295,30 +295,6 @@ fn a_file_never_costs_more_than_it_may_however_many_keepers_go() {
     }
 }
 
-#[test]
-fn each_term_is_paid_for_once_and_without_a_gap() {
-    let term = A_MINUTE * 40;
-    // By this rule a seller has its cost and one, however many others there are.
-    let mut world = trading_by(Rule::MaxMin, 8, 2, COST, FilesConfig { term, ..selling(64 * MIB) });
-    endow(&mut world, 0, 10 * CREDIT);
-    let id = put_for(&mut world, 0, &content(8, 5 * MIB), 1, Some(CREDIT));
-    until_kept(&mut world, id, 1);
-    let (kept, bytes) = (seconds(&world), space(&world, id));
-    world.run_for(A_MINUTE * 200);
-    let view = file(&world, 0, id);
-    assert!(view.lost.is_empty() && view.keepers.len() == 1, "{view:?}");
-    let ended = seconds(&world);
-    remove(&mut world, id);
-    assert_settled(&mut world);
-    let its = earned(&mut world, 1);
-    // Each settlement rounds up.
-    let range = cost(COST + 1, bytes, ended - kept - 100)..=cost(COST + 1, bytes, ended - kept + 60) + 9;
-    assert!(range.contains(&its), "it earned {its}, not {range:?}");
-    let lines = statement(&mut world, 1);
-    let sales = lines.iter().filter(|line| matches!(line.why, Why::Kept(..))).count();
-    assert!((6..=8).contains(&sales), "{sales}: each after three quarters of a term");
-}
-
 /// Deaths, restarts and cuts of everybody, at any time: no credit is made or lost, no hold is forgotten,
 /// and no file costs more than it may.
 #[test]
