@@ -23,9 +23,10 @@ use node_core::work::message::{
     Batch, Keep, Message as Work, Report, ToClient, ToKeeper, ToOwner, ToRunner, UnitGrant,
 };
 use node_core::work::spec::{
-    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, Template, Terms, UnitResult, UnitSpec,
-    Units,
+    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, OwnedBy, Template, Terms, UnitResult,
+    UnitSpec, Units,
 };
+use node_core::work::ward::{self, Part, UnitRecord, Ward};
 use node_core::{SealKey, SnapshotRef};
 use sandbox::{End, Limits};
 
@@ -69,6 +70,7 @@ fn examples() -> Vec<Message> {
             max_price_job: Some(Micro(301)),
             min_speed: 302,
         }),
+        owner: OwnedBy::Ring,
     };
     let batch = Batch {
         job,
@@ -144,6 +146,7 @@ fn examples() -> Vec<Message> {
     .chain(ledger_examples())
     .chain(record_examples())
     .chain(file_examples())
+    .chain(ward_examples())
     .collect()
 }
 
@@ -195,6 +198,60 @@ fn checkpoint_examples() -> Vec<Message> {
     let keeper = [ToKeeper::Keep(keep), ToKeeper::Drop { units: vec![unit] }];
     let all = owner.map(Work::ToOwner).into_iter().chain(runner.map(Work::ToRunner));
     all.chain(keeper.map(Work::ToKeeper)).map(Message::Work).collect()
+}
+
+fn ward_examples() -> Vec<Message> {
+    let job = JobId([2; 16]);
+    let unit = UnitId { job, index: 1 };
+    let part = || {
+        let part = Part {
+            home: source(),
+            name: "n".into(),
+            template: template(),
+            sweep_first: Some(3),
+            priority: -1,
+            max_retries: 2,
+        };
+        Box::new(part)
+    };
+    let ward = Ward {
+        index: 1,
+        spec: None,
+        key: SealKey([200; 32]),
+        term: 5,
+        attempts: 6,
+        runner: Some(source()),
+        record: Some(Box::new(UnitRecord::default())),
+        held: Some("h".into()),
+    };
+    let result = UnitResult {
+        end: End::Exited(0),
+        stdout: Data::EMPTY,
+        stderr: Data::EMPTY,
+        files: vec![],
+        cpu_us: 12,
+        runner: NodeId([4; 32]),
+        attempts: 1,
+        fuel: 2,
+        journey: None,
+        paid: Micro::ZERO,
+    };
+    let units = || vec![ward.clone()];
+    let all = [
+        ward::Message::Entrust { job, part: part(), units: units() },
+        ward::Message::Refused { job, units: vec![1], reason: "r".into() },
+        ward::Message::Owned { job, part: part(), units: units() },
+        ward::Message::Lives { job, units: vec![(1, 5)] },
+        ward::Message::Handed { job, part: part(), units: units() },
+        ward::Message::Results(vec![(unit, result)]),
+        ward::Message::Over(vec![unit]),
+    ];
+    let (home, heirs) = (NodeId([4; 32]), vec![NodeId([5; 32])]);
+    let runner = [
+        ToRunner::Heirs { units: vec![(unit, 5)], home, heirs: heirs.clone() },
+        ToRunner::Claim { units: vec![(unit, 6)], home, heirs },
+    ];
+    all.map(Work::Ward).into_iter().chain(runner.map(Work::ToRunner)).map(Message::Work).collect()
 }
 
 fn contact() -> Contact {

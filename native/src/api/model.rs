@@ -327,6 +327,10 @@ pub(super) struct Unit {
     keepers: Vec<NodeId>,
     /// Fuel that was used in vain, as far as it is known.
     lost_fuel: u64,
+    /// The id of the node that owns it, if the ring has it at another than this gateway.
+    #[serde(serialize_with = "text_or_null")]
+    #[schema(value_type = Option<String>)]
+    owner: Option<NodeId>,
 }
 
 /// What one node did of a unit.
@@ -386,6 +390,7 @@ impl From<UnitView> for Unit {
             checkpoint_bytes: unit.checkpoint_bytes,
             keepers: unit.keepers,
             lost_fuel: unit.lost_fuel,
+            owner: unit.owner,
         }
     }
 }

@@ -5,7 +5,8 @@ use node_core::ids::BlobId;
 use node_core::market::money::Micro;
 use node_core::node::config::Bounds;
 use node_core::work::spec::{
-    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, Template, Terms, UnitSpec, Units,
+    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, OwnedBy, Template, Terms, UnitSpec,
+    Units,
 };
 use sandbox::Limits;
 use serde::de::{Error, Visitor};
@@ -98,6 +99,9 @@ pub(super) struct JobRequest {
     /// The same floats on every node, NaNs included, at a price in speed.
     #[serde(default)]
     bit_exact: bool,
+    /// Who answers for the units.
+    #[serde(default)]
+    owner: OwnerName,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
@@ -157,6 +161,16 @@ pub(super) enum FindName {
     Cheapest,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum OwnerName {
+    /// This gateway.
+    #[default]
+    Gateway,
+    /// For each unit the successor of its id on the ring; this gateway keeps the job and its results.
+    Ring,
+}
+
 /// A blob's id in JSON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hex(BlobId);
@@ -202,6 +216,7 @@ impl JobRequest {
             (None, None) => Units::List(vec![UnitSpec::default()]),
         };
         let find = check_find(self.find, (self.max_price, self.max_price_job, self.min_speed), limits.fuel)?;
+        let owner = check_owner(self.owner, find)?;
         if self.max_retries > MAX_RETRIES {
             return Err(Problem::field("max_retries", format!("at most {MAX_RETRIES} retries are made")));
         }
@@ -226,7 +241,20 @@ impl JobRequest {
             priority: self.priority,
             max_retries: self.max_retries,
             find,
+            owner,
         })
+    }
+}
+
+fn check_owner(owner: OwnerName, find: Find) -> Result<OwnedBy, Problem> {
+    match (owner, find) {
+        (OwnerName::Gateway, _) => Ok(OwnedBy::Gateway),
+        (OwnerName::Ring, Find::Connected) => Ok(OwnedBy::Ring),
+        (OwnerName::Ring, Find::Cheapest(_)) => {
+            let why = "a job that buys its places is owned by its gateway, which has the budget; \
+                       leave out `owner`, or `find` and the prices";
+            Err(Problem::field("owner", why))
+        }
     }
 }
 

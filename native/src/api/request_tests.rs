@@ -72,6 +72,7 @@ fn everything_that_can_be_said_arrives() {
         "sweep": {"first": 5, "count": 3}, "memory_limit": 1048576, "output_limit": 0, "time_limit": 0.25,
         "max_retries": 2, "priority": -3, "find": "connected",
         "fuel_limit": 5, "checkpoint": 2.5, "on_loss": {"wait": 600}, "bit_exact": true,
+        "owner": "ring",
     })))
     .unwrap();
     let blob = Data::Blob(BlobRef { id: input(), len: 7 });
@@ -85,7 +86,7 @@ fn everything_that_can_be_said_arrives() {
     assert_eq!(template.checkpoint, CheckpointEvery(2_500_000));
     assert_eq!((template.on_loss, template.bit_exact), (OnLoss::Wait(600_000_000), true));
     assert_eq!(spec.template.limits, limits);
-    assert_eq!((spec.priority, spec.max_retries), (-3, 2));
+    assert_eq!((spec.priority, spec.max_retries, spec.owner), (-3, 2, OwnedBy::Ring));
 }
 
 #[test]
@@ -166,6 +167,12 @@ fn the_field_at_fault_is_named() {
         (json!({"find": "cheapest", "max_price": 5}), "fuel_limit", "needs one"),
         (json!({"find": "cheapest", "max_price": 0, "fuel_limit": 5}), "max_price", "an amount is 1 to"),
         (json!({"max_price": 5}), "max_price", "say `find: cheapest`"),
+        (json!({"owner": "me"}), "owner", "`ring`"),
+        (
+            json!({"owner": "ring", "find": "cheapest", "max_price": 5, "fuel_limit": 5}),
+            "owner",
+            "its gateway",
+        ),
     ] {
         let (at, detail) = refused(more.clone());
         assert_eq!(at, field, "{more}: {detail}");

@@ -345,7 +345,7 @@ async fn the_gateway_says_how_it_is_and_how_to_join() {
 }
 
 fn spec() -> node_core::work::spec::JobSpec {
-    use node_core::work::spec::{BlobRef, Data, Find, JobSpec, Template, Units};
+    use node_core::work::spec::{BlobRef, Data, Find, JobSpec, OwnedBy, Template, Units};
     JobSpec {
         name: String::new(),
         template: Template {
@@ -363,6 +363,7 @@ fn spec() -> node_core::work::spec::JobSpec {
         priority: 0,
         max_retries: 0,
         find: Find::Connected,
+        owner: OwnedBy::Gateway,
     }
 }
 

@@ -220,6 +220,27 @@ pub(crate) struct LimitArgs {
     /// Least speed of a place, fuel a second [default: any]
     #[arg(long, value_name = "FUEL", requires = "max_price")]
     pub(crate) min_speed: Option<u64>,
+    /// Who answers for the units: the gateway, or for each the successor of its id on the ring, so
+    /// that they go on without the gateway [default: gateway]
+    #[arg(long, value_enum, value_name = "WHO", conflicts_with = "max_price")]
+    pub(crate) owner: Option<OwnerWord>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OwnerWord {
+    Gateway,
+    Ring,
+}
+
+impl OwnerWord {
+    /// As the API has it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            OwnerWord::Gateway => "gateway",
+            OwnerWord::Ring => "ring",
+        }
+    }
 }
 
 /// What the program finds when it runs.

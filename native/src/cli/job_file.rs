@@ -12,7 +12,7 @@
 //! Paths are relative to the file; `swarm:` before a content id or a published name means a file that
 //! other nodes keep. `{}` in the arguments is the sweep's number, or the input.
 
-use super::args::{LimitArgs, SceneArgs};
+use super::args::{LimitArgs, OwnerWord, SceneArgs};
 use super::client::types::Sweep;
 use super::client::{Content, of_swarm};
 use super::failure::Failure;
@@ -55,6 +55,7 @@ struct JobFile {
     max_price: Option<Credits>,
     max_price_job: Option<Credits>,
     min_speed: Option<u64>,
+    owner: Option<OwnerWord>,
 }
 
 /// A path, or a path here and another one there.
@@ -114,6 +115,7 @@ const KEYS: &[Key] = &[
     key("max_price"),
     key("max_price_job"),
     key("min_speed"),
+    key("owner"),
 ];
 
 /// Reads a job's description.
@@ -153,6 +155,7 @@ fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mistake> {
         max_price: file.max_price,
         max_price_job: file.max_price_job,
         min_speed: file.min_speed,
+        owner: file.owner,
     };
     let usual = JobPlan::new(&program, file.arguments, &SceneArgs::default(), &LimitArgs::default());
     let mut plan = usual.map_err(|e| document.at_key("program", &e.message))?;
@@ -213,6 +216,11 @@ fn contradictions(file: &JobFile, document: &Document<'_>) -> Result<(), Mistake
     }
     if file.sweep.is_some_and(|sweep| sweep.count == 0) {
         return Err(document.at_key("sweep", "a sweep of 0 units is nothing to do; give count = 1 or more"));
+    }
+    let buys = file.find == Some(Find::Cheapest);
+    if file.owner == Some(OwnerWord::Ring) && buys {
+        let why = "a job that buys its places is owned by its gateway, which has the budget";
+        return Err(document.exclude("owner", "find", why));
     }
     if file.program.as_os_str().is_empty() {
         return Err(document.at_key("program", "the program's path is empty"));

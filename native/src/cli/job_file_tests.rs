@@ -51,6 +51,16 @@ fn what_a_job_may_cost_is_given_in_credits() {
 }
 
 #[test]
+fn the_ring_may_own_the_units_of_a_job_that_buys_nothing() {
+    let of = |text: &str| plan("job.toml", text, Path::new(""));
+    let ring = of("program = 'a'\nowner = 'ring'").unwrap();
+    assert_eq!(ring.limits.owner.map(|owner| owner.word()), Some("ring"));
+    assert_eq!(of("program = 'a'").unwrap().limits.owner, None);
+    assert!(mistake("program = 'a'\nowner = 'me'").contains("`gateway` or `ring`"));
+    assert!(mistake("program = 'a'\nowner = 'ring'\nfind = 'cheapest'").contains("its gateway"));
+}
+
+#[test]
 fn what_other_nodes_keep_is_named_and_not_looked_for_here() {
     let text = r#"
         program = "swarm:tools/tsp.wasm"

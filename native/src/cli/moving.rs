@@ -40,6 +40,9 @@ fn about(unit: &Unit) -> String {
     line("unit", &unit.index.to_string());
     line("state", &format!("{}{paused}{reason}", unit.state));
     line("node", &unit.runner.as_deref().map_or("none".into(), short_node));
+    if let Some(owner) = &unit.owner {
+        line("owner", &short_node(owner));
+    }
     line("fuel", &unit.fuel.to_string());
     let newest = match unit.checkpoint_fuel {
         Some(fuel) => {

@@ -1,6 +1,6 @@
 //! A job as a person meant it, with content that still lies here; and how it is sent.
 
-use super::args::{LimitArgs, SceneArgs};
+use super::args::{LimitArgs, OwnerWord, SceneArgs};
 use super::client::types::{Job, NewFile, NewJob, NewOnLoss, NewUnit, Sweep};
 use super::client::{ApiError, Client, Content, of_swarm};
 use super::failure::Failure;
@@ -60,6 +60,7 @@ pub(crate) struct LimitsPlan {
     pub(crate) max_price: Option<Credits>,
     pub(crate) max_price_job: Option<Credits>,
     pub(crate) min_speed: Option<u64>,
+    pub(crate) owner: Option<OwnerWord>,
 }
 
 impl From<&LimitArgs> for LimitsPlan {
@@ -77,6 +78,7 @@ impl From<&LimitArgs> for LimitsPlan {
             max_price: args.max_price,
             max_price_job: args.max_price_job,
             min_speed: args.min_speed,
+            owner: args.owner,
         }
     }
 }
@@ -221,6 +223,7 @@ impl JobPlan {
                 OnLoss::Wait(time) => NewOnLoss::Wait(time.as_secs_f64()),
             }),
             bit_exact: self.limits.bit_exact,
+            owner: self.limits.owner.map(|owner| owner.word().to_owned()),
         };
         client.submit(&new).map_err(|e| match e {
             // The gateway knows the program by its hash only.

@@ -37,6 +37,10 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+/// Units of other gateways' jobs that a node owns. Our choice: 20 MB, and a few for each slot of a swarm
+/// of some thousand nodes whose jobs all name the ring.
+const WARDS: usize = 10_000;
+
 /// For units under way to be suspended and handed on. Our choice: the node itself gives up after
 /// half of it, and a service manager waits longer.
 const DRAIN: Duration = Duration::from_secs(8);
@@ -212,7 +216,7 @@ impl Up {
         let (market, bank) = trade(config, &identity)?;
         let cache = folder.cache();
         let secret = identity.secret();
-        let mut limits = within(Bounds::default(), space);
+        let mut limits = Bounds { wards: WARDS, ..within(Bounds::default(), space) };
         let files = FilesConfig {
             cost: Price(policy.marginal_cost),
             gift: policy.min_price == 0,

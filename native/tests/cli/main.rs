@@ -7,6 +7,7 @@ mod guests;
 mod mapping;
 mod moving;
 mod other_languages;
+mod owners;
 mod policies;
 mod running;
 mod submitting;

@@ -223,6 +223,7 @@ impl Keeper {
                 false => Self::answer(from, relayed, ToRunner::Keeping { unit, version }, cx),
             };
         }
+        self.hear_of(owner, cx);
         if let Err(reason) = self.check(from, unit, owner, &parts, relayed) {
             return Self::answer(from, relayed, ToRunner::KeepRefused { unit, version, reason }, cx);
         }
@@ -243,6 +244,17 @@ impl Keeper {
         kept.versions.push((line, stored));
         cx.set_timer_by(Timer::Tell, TELL);
         cx.emit(Event::Fetch { ticket, blobs: parts, from });
+    }
+
+    /// An owner that this node is not connected to: the home of units on the ring. Whom nothing is kept
+    /// for gives way.
+    fn hear_of(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
+        if self.owners.len() >= OWNERS && !self.owners.contains_key(&owner) {
+            let idle = self.owners.iter().find(|(_, known)| !known.connected && known.bytes == 0);
+            let Some(idle) = idle.map(|(id, _)| *id) else { return };
+            self.owners.remove(&idle);
+        }
+        self.owners.entry(owner).or_default().heard = cx.now;
     }
 
     fn check(

@@ -153,6 +153,10 @@ pub struct Bounds {
     /// Bytes of snapshots of the node's own runs that outlive the node, so that its next life may
     /// go on from them. None by default: others keep them.
     pub left_bytes: u64,
+    /// Units of other gateways' jobs that this node owns because the ring says so, ended ones that
+    /// their home has not taken included. It has copies of four times as many. None by default: a
+    /// driver whose swarm has a ring says how many.
+    pub wards: usize,
 }
 
 impl Default for Bounds {
@@ -168,6 +172,7 @@ impl Default for Bounds {
             kept_bytes_per_owner: 12 << 30,
             kept_units: 10_000,
             left_bytes: 0,
+            wards: 0,
         }
     }
 }

@@ -30,6 +30,8 @@ impl Node {
                     self.push(Step::Keeper, keeper::Command::OwnerUp(peer));
                     self.push(Step::Runner, runner::Command::OwnerUp(peer));
                     self.push(Step::Client, client::Command::OwnerUp(peer));
+                } else {
+                    self.steps.push_back(Step::Runner(Input::Up(peer)));
                 }
                 self.met(peer, gateway, seen);
                 #[cfg(feature = "roles")]
@@ -111,6 +113,12 @@ impl Node {
             Event::JobEnded(job) => host.event(NodeEvent::JobEnded { job }),
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
             Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
+            Event::Reach(contact) => self.reach(contact, true, host),
+            Event::Locate { number, key } => self.locate_owner(number, key),
+            Event::Release { ticket: number } => {
+                let ticket = Ticket { of: Asker::Owner, number };
+                self.push(Step::Store, store::Command::Release { ticket });
+            }
         }
     }
 

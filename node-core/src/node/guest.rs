@@ -85,6 +85,9 @@ impl Node {
 
     pub(super) fn hosted(&mut self, _: NodeId) {}
 
+    /// A guest is on no ring.
+    pub(super) fn locate_owner(&mut self, _: u64, _: Point) {}
+
     /// A guest owns no jobs.
     pub(super) fn purchase(&mut self, _: Purchase) {}
 

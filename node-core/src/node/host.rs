@@ -102,8 +102,7 @@ pub enum Command {
         memory_bytes: u64,
         policy: Arc<Policy>,
     },
-    /// Look for free slots without a job behind it: they are reserved for this node for a
-    /// while. Answered by [`NodeEvent::Found`] with the same number.
+    /// Look for free slots without a job behind it, and reserve them. Answered by [`NodeEvent::Found`].
     Find {
         number: u64,
         units: u32,
@@ -205,8 +204,7 @@ pub enum Command {
     LetGo {
         number: u64,
     },
-    /// Count so many slots as busy for `owner`, though no unit holds them: experiments without
-    /// jobs. 0 frees them.
+    /// Count so many slots as busy for `owner`, though no unit holds them (experiments); 0 frees them.
     Occupy {
         owner: NodeId,
         slots: u32,
@@ -262,6 +260,8 @@ pub enum Table {
     Files,
     /// Owner's node id, content id → what is kept for it ([`crate::files::keeper`]).
     Kept,
+    /// What this node owns for other gateways ([`crate::work::owner::wards`]).
+    Wards,
 }
 
 /// One change; `None` removes the key.

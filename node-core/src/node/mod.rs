@@ -28,6 +28,8 @@ mod route;
 pub mod snapshot;
 mod stall;
 mod views;
+#[cfg(feature = "roles")]
+mod wards;
 
 #[cfg(feature = "roles")]
 use crate::checkpoint::keeper::Keeper;
@@ -78,7 +80,7 @@ pub struct Node {
     neighbours: Machine<Neighbours>,
     finder: Machine<Connected>,
     client: Machine<Client>,
-    /// Gateways alone own jobs.
+    /// Gateways own jobs; on the ring, others own units of them.
     owner: Option<Box<Machine<Owner>>>,
     runner: Machine<Runner>,
     /// Pages keep nothing for others.
@@ -119,7 +121,8 @@ impl Node {
             ),
             finder: Machine::new(Connected::default(), rng("finder")),
             client: Machine::new(Client::new(timing.retry), rng("client")),
-            owner: (config.gateway).then(|| Machine::new(Owner::new(config.clone()), rng("owner")).into()),
+            owner: (config.gateway || bounds.wards > 0)
+                .then(|| Machine::new(Owner::new(config.clone()), rng("owner")).into()),
             runner: Machine::new(Runner::new(config.clone()), rng("runner")),
             #[cfg(feature = "roles")]
             keeper: Machine::new(Keeper::new(config.clone()), rng("keeper")),

@@ -22,6 +22,7 @@ use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::records::Records;
 use crate::time::Time;
 use crate::wire::Message;
+use crate::work::owner::wards::OfRing;
 use crate::work::{owner, runner};
 use std::collections::BTreeMap;
 
@@ -193,6 +194,7 @@ impl Node {
             // A gateway that joined nobody is where a tree begins.
             let via = if self.config.gateway { Vec::new() } else { self.via() };
             self.market_me(me);
+            self.wards_told(OfRing::Me(me));
             self.files_me(me);
             self.join_ring(me, via.clone());
             self.tree_command(tree::Command::Join { me, via });

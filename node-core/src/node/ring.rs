@@ -120,6 +120,7 @@ impl Node {
     fn of_ring(&mut self, event: Event, host: &mut impl Host) {
         self.ring_told(&event);
         self.records_told(&event);
+        self.ring_told_wards(&event);
         match event {
             Event::Reach(contact) => self.reach(contact, true, host),
             Event::Hold(contact) => {
@@ -134,6 +135,8 @@ impl Node {
                 }
                 self.let_go(peer);
             }
+            Event::Found { number, found } if self.ward_located(number, Some(&found)) => {}
+            Event::Failed { number, .. } if self.ward_located(number, None) => {}
             Event::Found { number, found } if self.record_located(number, Some(&found)) => {}
             Event::Failed { number, .. } if self.record_located(number, None) => {}
             Event::Found { number, found } if self.located(number, Some(&found)) => {}

@@ -59,6 +59,7 @@ const OF_LEFT_SCAN: u64 = 7 << 56;
 const OF_DEALS_SCAN: u64 = 11 << 56;
 #[cfg(feature = "roles")]
 pub(super) const OF_FILES: u64 = 12 << 56;
+const OF_WARDS_SCAN: u64 = 32 << 56;
 pub(super) const TAG: u64 = 0xff << 56;
 
 impl Node {
@@ -69,14 +70,16 @@ impl Node {
     pub(super) fn start(&mut self, host: &mut impl Host) {
         host.engine(EngineRequest::Slots(self.config.slots));
         self.steps.push_back(Step::Finder(Input::Up(self.me)));
-        if self.config.gateway {
+        if self.owner.is_some() {
             let (node, platform) = (self.me, self.config.platform);
             self.push(Step::Owner, owner::Command::Met { node, platform, contact: None });
             self.push(Step::Runner, runner::Command::OwnerUp(self.me));
             #[cfg(feature = "roles")]
             self.push(Step::Keeper, keeper::Command::OwnerUp(self.me));
-            self.push(Step::Client, client::Command::OwnerUp(self.me));
-            self.scan(OF_JOBS_SCAN, None, host);
+            if self.config.gateway {
+                self.push(Step::Client, client::Command::OwnerUp(self.me));
+            }
+            self.scan(if self.config.gateway { OF_JOBS_SCAN } else { OF_WARDS_SCAN }, None, host);
         }
         #[cfg(feature = "roles")]
         self.files_start(host);
@@ -95,6 +98,7 @@ impl Node {
             #[cfg(feature = "roles")]
             money::OF_BOOKS_SCAN => Table::Ledger,
             OF_DEALS_SCAN => Table::Deals,
+            OF_WARDS_SCAN => Table::Wards,
             _ => Table::Checkpoints,
         };
         host.storage(StorageRequest::Scan { token: Token(of), table, after, limit: SCAN });
@@ -270,10 +274,10 @@ impl Node {
             Message::ToGuest(message) => return self.heard_as_guest(from, message, host),
             Message::Store(message) => Step::Store(Input::Message { from, message }),
             Message::Work(message) => match &message {
-                work::Message::ToOwner(_) if self.config.gateway => {
+                work::Message::ToOwner(_) | work::Message::Ward(_) if self.owner.is_some() => {
                     Step::Owner(Input::Message { from, message })
                 }
-                work::Message::ToOwner(_) => {
+                work::Message::ToOwner(_) | work::Message::Ward(_) => {
                     return self.fault(from, "asked a node that owns no jobs".into(), host);
                 }
                 work::Message::ToRunner(_) => Step::Runner(Input::Message { from, message }),
@@ -324,11 +328,12 @@ impl Node {
             (money::OF_BOOKS | money::OF_BOOKS_SCAN | money::OF_STATEMENT, result) => {
                 self.books_stored(token, result, host);
             }
-            (OF_JOBS_SCAN | OF_RESULTS_SCAN | OF_DEALS_SCAN | OF_CHECKPOINTS_SCAN, Err(error)) => {
-                host.event(NodeEvent::Trouble {
-                    what: format!("the gateway's records cannot be read, and it takes no jobs: {error}"),
-                })
-            }
+            (
+                OF_JOBS_SCAN | OF_RESULTS_SCAN | OF_DEALS_SCAN | OF_WARDS_SCAN | OF_CHECKPOINTS_SCAN,
+                Err(error),
+            ) => host.event(NodeEvent::Trouble {
+                what: format!("the gateway's records cannot be read, and it takes no jobs: {error}"),
+            }),
             (OF_RUNNER | OF_LEFT_SCAN, Err(error)) => host.event(NodeEvent::Trouble {
                 what: format!("what units leave here for after a restart is not kept: {error}"),
             }),
@@ -346,6 +351,7 @@ impl Node {
             OF_JOBS_SCAN => owner::Command::RestoreJobs,
             OF_RESULTS_SCAN => owner::Command::RestoreResults,
             OF_DEALS_SCAN => owner::Command::RestoreDeals,
+            OF_WARDS_SCAN => owner::Command::RestoreWards,
             _ => owner::Command::RestoreCheckpoints,
         };
         if !entries.is_empty() {
@@ -358,7 +364,8 @@ impl Node {
                 match of {
                     OF_JOBS_SCAN => self.scan(OF_RESULTS_SCAN, None, host),
                     OF_RESULTS_SCAN => self.scan(OF_DEALS_SCAN, None, host),
-                    OF_DEALS_SCAN => self.scan(OF_CHECKPOINTS_SCAN, None, host),
+                    OF_DEALS_SCAN => self.scan(OF_WARDS_SCAN, None, host),
+                    OF_WARDS_SCAN => self.scan(OF_CHECKPOINTS_SCAN, None, host),
                     _ => {}
                 }
             }

@@ -124,6 +124,8 @@ pub struct UnitView {
     pub keepers: Vec<NodeId>,
     /// Fuel that was used in vain, as far as it is known.
     pub lost_fuel: u64,
+    /// Who owns it, if the ring has it at another node.
+    pub owner: Option<NodeId>,
 }
 
 /// What this node computes for others (the donate page).

@@ -96,6 +96,9 @@ impl Node {
     /// What this node computes for others.
     pub fn work(&self, now: Time) -> WorkView {
         let mut work = self.runner.state().work(now);
+        // Others own units, too, if the ring has them do so.
+        let gateway = |id| self.neighbours.state().get(id).is_some_and(|known| known.gateway);
+        work.gateways.retain(|id| gateway(*id) || (*id == self.me && self.config.gateway));
         work.idle_reason = if work.busy > 0 {
             None
         } else if work.slots == 0 {

@@ -6,6 +6,7 @@ use crate::ids::{JobId, NodeId, UnitId};
 use crate::keys::Signed;
 use crate::market::money::Price;
 use crate::node::host::SealKey;
+use crate::work::ward;
 use serde::{Deserialize, Serialize};
 
 /// Names a period in which a runner holds units of an owner. A larger one replaces it.
@@ -17,6 +18,8 @@ pub enum Message {
     ToRunner(ToRunner),
     ToClient(ToClient),
     ToKeeper(ToKeeper),
+    /// Between home, owner and heirs of units on the ring.
+    Ward(ward::Message),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,6 +141,19 @@ pub enum ToRunner {
         unit: UnitId,
         version: Version,
         reason: String,
+    },
+    /// From the units' owner, which the ring chose, or from their home: who may own them next, under
+    /// which term it is owned now.
+    Heirs {
+        units: Vec<(UnitId, u32)>,
+        home: NodeId,
+        heirs: Vec<NodeId>,
+    },
+    /// From an heir, or from the home: it owns these units now, under a higher term.
+    Claim {
+        units: Vec<(UnitId, u32)>,
+        home: NodeId,
+        heirs: Vec<NodeId>,
     },
 }
 

@@ -6,3 +6,4 @@ pub mod message;
 pub mod owner;
 pub mod runner;
 pub mod spec;
+pub mod ward;

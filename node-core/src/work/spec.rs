@@ -70,6 +70,9 @@ pub struct JobSpec {
     pub max_retries: u32,
     /// Which finder places the units.
     pub find: Find,
+    /// Who answers for them.
+    #[serde(default)]
+    pub owner: OwnedBy,
 }
 
 impl JobSpec {
@@ -169,6 +172,17 @@ pub struct UnitSpec {
     pub stdin: Option<Data>,
     /// Beside the template's.
     pub files: Vec<NamedData>,
+}
+
+/// Who owns the units of a job: finds places, holds leases, records checkpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OwnedBy {
+    /// The gateway that took the job.
+    #[default]
+    Gateway,
+    /// The successor of each unit's id on the ring (paper 003); the gateway keeps the job's record
+    /// and its results.
+    Ring,
 }
 
 /// The finders, by the word a job uses.

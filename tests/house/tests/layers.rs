@@ -25,6 +25,7 @@ const VOCABULARY: &[&str] = &[
     "market::pricing::NoDeal",
     "work::spec",
     "work::message",
+    "work::ward",
     "trust::policy",
     "node::config",
     "node::host",

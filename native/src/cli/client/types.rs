@@ -171,6 +171,8 @@ pub(crate) struct NewJob {
     pub(crate) on_loss: Option<NewOnLoss>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) bit_exact: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -306,6 +308,8 @@ pub(crate) struct Unit {
     pub(crate) fuel: u64,
     #[serde(default)]
     pub(crate) lost_fuel: u64,
+    #[serde(default)]
+    pub(crate) owner: Option<String>,
     #[serde(default)]
     pub(crate) checkpoint_fuel: Option<u64>,
     #[serde(default)]

@@ -7,7 +7,7 @@ use crate::ids::{JobId, NodeId};
 use crate::market::money::Micro;
 use crate::protocol::Cx;
 use crate::work::message::{ToClient, ToRunner};
-use crate::work::spec::{BlobRef, JobSpec, NamedData, UnitResult, Units};
+use crate::work::spec::{BlobRef, JobSpec, NamedData, OwnedBy, UnitResult, Units};
 use bytes::Bytes;
 
 /// Longest text of a name, an argument list or an environment. Our choice: what a kernel
@@ -31,6 +31,9 @@ impl Owner {
                 _ => cx.send(client, super::Message::ToClient(ToClient::Accepted { job: id })),
             }
             return;
+        }
+        if !self.config.gateway {
+            return refuse("this node owns no jobs; submit to a gateway".into(), cx);
         }
         if !self.is_ready() {
             return refuse("the gateway is still reading its records; try again in a moment".into(), cx);
@@ -75,6 +78,16 @@ impl Owner {
                 .ok_or(format!("a unit has {} files and may have {FILES_MAX}; pack them", files.len()))
         };
         let template = &spec.template;
+        if spec.owner == OwnedBy::Ring {
+            if !self.has_wards() {
+                return Err("this gateway is on no ring that could own the units; leave `owner` out".into());
+            }
+            if spec.find.terms().is_some() {
+                return Err("a job that buys its places is owned by its gateway, which has the budget; \
+                            use owner = \"ring\" without a price, or leave `owner` out"
+                    .into());
+            }
+        }
         if let Some(terms) = spec.find.terms() {
             if template.limits.fuel == u64::MAX {
                 return Err(
@@ -138,6 +151,7 @@ impl Owner {
             self.tell_client(id, ToClient::Accepted { job: id }, cx);
             self.touch(id, cx);
             self.look(cx);
+            self.look_after_wards(cx);
         }
     }
 
@@ -180,7 +194,7 @@ impl Owner {
 
     pub(super) fn cancel(&mut self, from: NodeId, id: JobId, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get(&id) else { return };
-        if job.client != from && from != cx.me {
+        if job.ward.is_some() || (job.client != from && from != cx.me) {
             cx.emit(Event::Fault {
                 peer: from,
                 fault: format!("asked to cancel {id:?}, which is not its job"),
@@ -202,6 +216,7 @@ impl Owner {
         self.active.remove(&id);
         self.changed.remove(&id);
         self.settle_all(id, cx);
+        self.recall(id, cx);
         self.drop_records(id, cx);
         for (runner, held) in &mut self.leases {
             if held.remove_job(id) {
@@ -275,5 +290,6 @@ impl Owner {
         self.flush_records(cx);
         self.settle_ended(cx);
         self.look(cx);
+        self.look_after_wards(cx);
     }
 }

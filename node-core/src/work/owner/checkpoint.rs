@@ -4,7 +4,7 @@
 //! Only units that have a checkpoint have a record. That of the first instruction is the job's own
 //! record: program, arguments and inputs.
 
-use super::record::{self, Held, UnitRecord};
+use super::record::{Held, UnitRecord};
 use super::{Event, Owner, Pending, SlotState, Timer};
 use crate::checkpoint::{Checkpoint, Made, Resume, Source, Version};
 use crate::ids::{JobId, NodeId, UnitId};
@@ -68,13 +68,17 @@ impl Held {
 impl Owner {
     /// From a runner: keepers have these.
     pub(super) fn checkpoints(&mut self, from: NodeId, made: Vec<Made>, cx: &mut Cx<'_, Self>) {
+        if !self.is_ready() {
+            // It is said again.
+            return;
+        }
         let mut over = Vec::new();
         for made in made {
             let unit = made.unit;
             if self.is_placed(unit, from) || self.is_newest(unit, from, &made) {
                 self.note(from, made, &[], cx);
                 self.hand_over(unit, cx);
-            } else if !self.awaits(unit) {
+            } else if !self.awaits(unit) && !self.has_copy(unit) {
                 over.push(unit);
             }
         }
@@ -344,7 +348,7 @@ impl Owner {
         cx.cancel_timer(Timer::Records);
         let units: Vec<UnitId> = std::mem::take(&mut self.records.dirty).into_iter().collect();
         let told = std::mem::take(&mut self.records.told);
-        let writes = units.iter().map(|unit| record::unit_write(*unit, self.record(*unit))).collect();
+        let writes = units.iter().flat_map(|unit| self.rows_of(*unit, cx.me)).collect();
         let ticket = self.ticket(Pending::Records(told, units));
         cx.emit(Event::Commit { ticket, writes });
     }
@@ -364,6 +368,7 @@ impl Owner {
             self.records.writing = false;
             return cx.emit(Event::Trouble(format!("checkpoints could not be written down: {error}")));
         }
+        let units_written = units;
         let mut by_runner: BTreeMap<NodeId, Vec<(UnitId, Version)>> = BTreeMap::new();
         for (unit, runner, version) in told {
             by_runner.entry(runner).or_default().push((unit, version));
@@ -371,6 +376,7 @@ impl Owner {
         for (runner, units) in by_runner {
             Self::to_runner(runner, ToRunner::Recorded { units }, cx);
         }
+        self.tell_heirs(&units_written, cx);
         self.flush_records(cx);
     }
 
@@ -384,9 +390,11 @@ impl Owner {
                     job.attempted(unit.index, record.attempts);
                     job.records.insert(unit.index, Box::new(record));
                 }
-                // Its runner has likely gone on, and will say so.
-                self.wait_for(unit, wait, cx);
                 self.adopt_kept(unit, cx);
+                if self.state_of(unit) != Some(SlotState::Elsewhere) {
+                    // Its runner has likely gone on, and will say so.
+                    self.wait_for(unit, wait, cx);
+                }
             }
             // Left over from a crash just after the unit's end.
             Ok(_) => drop(self.records.dirty.insert(unit)),

@@ -2,11 +2,12 @@
 
 use super::deals::Deals;
 use super::record::UnitRecord;
+use super::wards::{OnRing, Wardship};
 use crate::checkpoint::{Journey, Resume, Source};
 use crate::ids::{JobId, NodeId};
 use crate::node::host::SealKey;
 use crate::work::message::{Batch, UnitGrant};
-use crate::work::spec::{JobSpec, UnitResult, Units};
+use crate::work::spec::{JobSpec, OwnedBy, UnitResult, UnitSpec, Units};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reasons of failed units kept in memory for lists; all are in the results on disk.
@@ -26,6 +27,8 @@ pub(super) enum SlotState {
     Held,
     /// Its runner, or who keeps its checkpoint, is waited for.
     Away,
+    /// Another node owns it, or is being looked for that does.
+    Elsewhere,
 }
 
 impl SlotState {
@@ -49,6 +52,36 @@ pub(super) struct Slot {
 
 const NOBODY: u32 = u32::MAX;
 
+impl Slot {
+    fn new(state: SlotState, attempts: u32) -> Slot {
+        Slot { state, failures: 0, losses: 0, attempts, runner: NOBODY }
+    }
+}
+
+/// The units of a job; of another's, those that this node owns.
+#[derive(Debug)]
+struct Slots {
+    all: Vec<Slot>,
+    some: BTreeMap<u32, Slot>,
+}
+
+impl Slots {
+    fn get(&self, index: u32) -> Option<&Slot> {
+        self.all.get(index as usize).or_else(|| self.some.get(&index))
+    }
+
+    fn get_mut(&mut self, index: u32) -> Option<&mut Slot> {
+        match self.all.get_mut(index as usize) {
+            Some(slot) => Some(slot),
+            None => self.some.get_mut(&index),
+        }
+    }
+
+    fn len(&self) -> u32 {
+        (self.all.len() + self.some.len()) as u32
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Its blobs are being fetched or its record written; not yet promised to anybody.
@@ -68,7 +101,7 @@ pub(super) struct Job {
     pub(super) submitted_ms: u64,
     pub(super) ended_ms: Option<u64>,
     pub(super) phase: Phase,
-    slots: Vec<Slot>,
+    slots: Slots,
     /// Below it, every waiting unit is in `returned`.
     fresh: u32,
     returned: BTreeSet<u32>,
@@ -78,6 +111,7 @@ pub(super) struct Job {
     pub(super) failed: u32,
     pub(super) held: u32,
     pub(super) away: u32,
+    pub(super) elsewhere: u32,
     pub(super) duplicates: u64,
     pub(super) lost_placements: u64,
     pub(super) cpu_us: u64,
@@ -94,14 +128,20 @@ pub(super) struct Job {
     pub(super) paused: BTreeSet<u32>,
     /// If it buys its places.
     pub(super) deals: Option<Box<Deals>>,
+    /// Who owns its units, if the ring says so.
+    pub(super) ring: Option<Box<OnRing>>,
+    /// Whose units these are, if they are another gateway's.
+    pub(super) ward: Option<Box<Wardship>>,
     runners: Vec<NodeId>,
     runner_index: BTreeMap<NodeId, u32>,
 }
 
 impl Job {
     pub(super) fn new(spec: JobSpec, client: NodeId, submitted_ms: u64, secret: [u8; 32]) -> Job {
-        let slot = Slot { state: SlotState::Waiting, failures: 0, losses: 0, attempts: 0, runner: NOBODY };
-        let slots = vec![slot; spec.units.count() as usize];
+        let ring = (spec.owner == OwnedBy::Ring).then(Box::<OnRing>::default);
+        let state = if ring.is_some() { SlotState::Elsewhere } else { SlotState::Waiting };
+        let units = spec.units.count();
+        let slots = Slots { all: vec![Slot::new(state, 0); units as usize], some: BTreeMap::new() };
         let deals = Deals::of(&spec);
         Job {
             deals,
@@ -120,6 +160,7 @@ impl Job {
             failed: 0,
             held: 0,
             away: 0,
+            elsewhere: if ring.is_some() { units } else { 0 },
             duplicates: 0,
             lost_placements: 0,
             cpu_us: 0,
@@ -130,25 +171,28 @@ impl Job {
             records: BTreeMap::new(),
             journeys: BTreeMap::new(),
             paused: BTreeSet::new(),
+            ring,
+            ward: None,
             runners: Vec::new(),
             runner_index: BTreeMap::new(),
         }
     }
 
     pub(super) fn units(&self) -> u32 {
-        self.slots.len() as u32
+        self.slots.len()
     }
 
     pub(super) fn slot(&self, index: u32) -> Option<Slot> {
-        self.slots.get(index as usize).copied()
+        self.slots.get(index).copied()
     }
 
     pub(super) fn runner_of(&self, index: u32) -> Option<NodeId> {
-        self.runners.get(self.slots.get(index as usize)?.runner as usize).copied()
+        self.runners.get(self.slots.get(index)?.runner as usize).copied()
     }
 
     pub(super) fn waiting(&self) -> u32 {
-        self.units() - self.placed - self.storing - self.done - self.failed - self.held - self.away
+        let placed = self.placed + self.storing + self.elsewhere;
+        self.units() - placed - self.done - self.failed - self.held - self.away
     }
 
     pub(super) fn all_ended(&self) -> bool {
@@ -168,12 +212,14 @@ impl Job {
             SlotState::Failed => &mut self.failed,
             SlotState::Held => &mut self.held,
             SlotState::Away => &mut self.away,
+            SlotState::Elsewhere => &mut self.elsewhere,
         })
     }
 
     /// The only place where a unit changes its state.
     fn set(&mut self, index: u32, state: SlotState) {
-        let old = std::mem::replace(&mut self.slots[index as usize].state, state);
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        let old = std::mem::replace(&mut slot.state, state);
         if let Some(n) = self.counter(old) {
             *n -= 1;
         }
@@ -192,7 +238,7 @@ impl Job {
         if let Some(&index) = self.returned.first() {
             return Some(index);
         }
-        while self.slots.get(self.fresh as usize)?.state != SlotState::Waiting {
+        while self.slots.all.get(self.fresh as usize)?.state != SlotState::Waiting {
             self.fresh += 1;
         }
         Some(self.fresh)
@@ -213,9 +259,40 @@ impl Job {
             self.runners.push(runner);
         }
         self.set(index, SlotState::Placed);
-        let slot = &mut self.slots[index as usize];
-        slot.attempts += 1;
-        slot.runner = by;
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.attempts += 1;
+            slot.runner = by;
+        }
+    }
+
+    /// This node owns it now.
+    pub(super) fn come_home(&mut self, index: u32) {
+        if self.slot(index).is_some_and(|slot| slot.state == SlotState::Elsewhere) {
+            self.set(index, SlotState::Waiting);
+        }
+    }
+
+    /// One more unit of another gateway's.
+    pub(super) fn take_ward(&mut self, index: u32, attempts: u32) {
+        self.slots.some.insert(index, Slot::new(SlotState::Elsewhere, attempts));
+        self.elsewhere += 1;
+        self.set(index, SlotState::Waiting);
+    }
+
+    /// It is not this node's any more.
+    pub(super) fn drop_ward(&mut self, index: u32) {
+        self.set(index, SlotState::Elsewhere);
+        self.elsewhere -= u32::from(self.slots.some.remove(&index).is_some());
+        self.records.remove(&index);
+        self.paused.remove(&index);
+        self.reasons.remove(&index);
+        self.journeys.remove(&index);
+    }
+
+    /// It is not to be placed, for this reason.
+    pub(super) fn hold(&mut self, index: u32, reason: String) {
+        self.set(index, SlotState::Held);
+        self.note(index, reason);
     }
 
     /// A unit that is placed, or waits, is not looked a place for now.
@@ -234,24 +311,21 @@ impl Job {
 
     /// It has come further than ever: what was lost with it before says nothing against it.
     pub(super) fn progressed(&mut self, index: u32) {
-        if let Some(slot) = self.slots.get_mut(index as usize) {
+        if let Some(slot) = self.slots.get_mut(index) {
             slot.losses = 0;
         }
     }
 
     /// Placements of an earlier life count on, so that no two checkpoints have the same name.
     pub(super) fn attempted(&mut self, index: u32, attempts: u32) {
-        if let Some(slot) = self.slots.get_mut(index as usize) {
+        if let Some(slot) = self.slots.get_mut(index) {
             slot.attempts = slot.attempts.max(attempts);
         }
     }
 
     /// The unit as it is given to a runner.
     pub(super) fn unit_grant(&self, index: u32, resume: Option<Box<Resume>>) -> UnitGrant {
-        let spec = match &self.spec.units {
-            Units::Sweep { .. } => None,
-            Units::List(list) => list.get(index as usize).cloned(),
-        };
+        let spec = self.unit_spec(index);
         let attempt = self.slot(index).map_or(1, |slot| slot.attempts);
         let seller = self.runner_of(index);
         let sold = self.deals.as_ref().zip(seller);
@@ -260,18 +334,34 @@ impl Job {
         UnitGrant { index, attempt, spec, key: self.key(index), resume, price, receipt }
     }
 
+    pub(super) fn unit_spec(&self, index: u32) -> Option<UnitSpec> {
+        match (&self.ward, &self.spec.units) {
+            (Some(ward), _) => ward.of(index)?.spec.clone(),
+            (None, Units::Sweep { .. }) => None,
+            (None, Units::List(list)) => list.get(index as usize).cloned(),
+        }
+    }
+
+    pub(super) fn sweep_first(&self) -> Option<u64> {
+        match (&self.ward, &self.spec.units) {
+            (Some(ward), _) => ward.sweep_first,
+            (None, Units::Sweep { first, .. }) => Some(*first),
+            (None, Units::List(_)) => None,
+        }
+    }
+
     /// Units of the job, which is called `id`, as they are given to a runner.
     pub(super) fn batch(&self, id: JobId, keepers: Vec<Source>, units: Vec<UnitGrant>) -> Batch {
-        let sweep_first = match self.spec.units {
-            Units::Sweep { first, .. } => Some(first),
-            Units::List(_) => None,
-        };
+        let sweep_first = self.sweep_first();
         let (name, template) = (self.spec.name.clone(), self.spec.template.clone());
         Batch { job: id, name, template, sweep_first, keepers, units }
     }
 
     /// What snapshots of the unit are sealed with.
     pub(super) fn key(&self, index: u32) -> SealKey {
+        if let Some(ward) = &self.ward {
+            return ward.of(index).map(|ward| ward.key).unwrap_or_default();
+        }
         SealKey(*blake3::keyed_hash(&self.secret, &index.to_be_bytes()).as_bytes())
     }
 
@@ -281,7 +371,7 @@ impl Job {
         if self.slot(index).is_none_or(|s| s.state != SlotState::Placed) {
             return;
         }
-        let slot = &mut self.slots[index as usize];
+        let Some(slot) = self.slots.get_mut(index) else { return };
         if lost.is_some() {
             slot.losses = slot.losses.saturating_add(1);
         }
@@ -303,13 +393,23 @@ impl Job {
     /// The result could not be stored; its runner will send it again.
     pub(super) fn not_stored(&mut self, index: u32, still_leased: bool) {
         if self.slot(index).is_some_and(|s| s.state == SlotState::Storing) {
-            self.set(index, if still_leased { SlotState::Placed } else { SlotState::Waiting });
+            let on_ring = self.ring.as_ref().is_some_and(|ring| ring.is_out(index));
+            self.set(
+                index,
+                match still_leased {
+                    true => SlotState::Placed,
+                    false if on_ring => SlotState::Elsewhere,
+                    false => SlotState::Waiting,
+                },
+            );
         }
     }
 
     /// Ended badly, with retries left: back to the waiting.
     pub(super) fn retry(&mut self, index: u32) {
-        self.slots[index as usize].failures += 1;
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.failures += 1;
+        }
         self.set(index, SlotState::Waiting);
     }
 
@@ -335,7 +435,7 @@ impl Job {
     /// From the disk, at start: the unit had ended before.
     pub(super) fn restore(&mut self, index: u32, result: &UnitResult) {
         if self.slot(index).is_some_and(|s| !s.state.has_ended()) {
-            self.slots[index as usize].attempts = result.attempts;
+            self.attempted(index, result.attempts);
             self.end(index, result);
         }
     }
@@ -347,11 +447,13 @@ impl Job {
     }
 
     pub(super) fn check(&self) {
-        let mut counted = [0u32; 7];
-        for slot in &self.slots {
+        let mut counted = [0u32; 8];
+        for slot in self.slots.all.iter().chain(self.slots.some.values()) {
             counted[slot.state as usize] += 1;
         }
-        let kept = [self.waiting(), self.placed, self.storing, self.done, self.failed, self.held, self.away];
-        assert_eq!(counted, kept, "counters follow the units' states");
+        let ended = [self.done, self.failed, self.held];
+        let others = [self.away, self.elsewhere];
+        let kept = [&[self.waiting(), self.placed, self.storing], &ended[..], &others].concat();
+        assert_eq!(counted[..], kept, "counters follow the units' states");
     }
 }

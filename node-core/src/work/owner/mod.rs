@@ -16,6 +16,7 @@ mod precopy;
 mod record;
 mod results;
 mod view;
+pub mod wards;
 
 use crate::checkpoint::Version;
 use crate::discovery::{Bought, Found, Offer, Purchase, Query};
@@ -24,6 +25,7 @@ use crate::ledger::{Holding, Order, Outcome, Sale};
 use crate::node::config::{Config, Platform};
 use crate::node::host::Write;
 use crate::overlay::contact::Contact;
+use crate::overlay::ring::Point;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
 use crate::work::spec::BlobRef;
@@ -72,6 +74,8 @@ pub struct Owner {
     late: Vec<(Sale, u64)>,
     /// What the bank said that it holds, before all was read here.
     bank_held: Vec<Holding>,
+    /// What the ring has this node own for others, and others for it.
+    wards: wards::Wards,
 }
 
 /// A connected node.
@@ -101,6 +105,10 @@ enum Pending {
     Deal,
     /// The bank is to pay for so much of a unit's place.
     Settlement(Sale, u64),
+    /// What units of another gateway's job need.
+    Content(JobId, BTreeSet<BlobRef>),
+    /// Outputs that are kept until a unit's home has them.
+    Kept,
     /// An end record; nobody waits for it, and a restart finds the end again by counting.
     End,
 }
@@ -118,6 +126,8 @@ pub enum Timer {
     Moves,
     /// Settlements are ordered again.
     Settle,
+    /// Units on the ring, here and elsewhere, are seen to.
+    Wards,
 }
 
 #[derive(Clone, Debug)]
@@ -164,6 +174,9 @@ pub enum Command {
     /// Some node has room that it had not before.
     Room,
     WallClock(u64),
+    /// Entries of the table of wards, before checkpoints; an empty list ends it.
+    RestoreWards(Vec<(Vec<u8>, Bytes)>),
+    Ring(wards::OfRing),
 }
 
 #[derive(Clone, Debug)]
@@ -221,6 +234,17 @@ pub enum Event {
         fault: String,
     },
     Trouble(String),
+    /// Something will be sent to this node: dial it if it is not connected.
+    Reach(Contact),
+    /// Whose is the key on the ring? Answered by [`wards::OfRing::Located`].
+    Locate {
+        number: u64,
+        key: Point,
+    },
+    /// The blobs of this ticket are not needed any more.
+    Release {
+        ticket: u64,
+    },
 }
 
 impl Protocol for Owner {
@@ -255,6 +279,7 @@ impl Protocol for Owner {
                 ToOwner::Kept { unit, version } => self.kept(from, unit, version, cx),
                 ToOwner::Holding { units } => self.holding(from, units, cx),
             },
+            Input::Message { from, message: Message::Ward(message) } => self.of_ward(from, message, cx),
             // The route gives an owner nothing else.
             Input::Message { .. } => {}
             Input::Up(peer) => {
@@ -270,6 +295,7 @@ impl Protocol for Owner {
             Input::Timer(Timer::Records) => self.flush_records(cx),
             Input::Timer(Timer::Moves) => self.moves_late(cx),
             Input::Timer(Timer::Settle) => self.settle_late(cx),
+            Input::Timer(Timer::Wards) => self.look_after_wards(cx),
             Input::Timer(Timer::Lease(runner)) => self.lease_lost(runner, "went silent", cx),
             Input::Timer(Timer::Progress) => self.tell_progress(cx),
             Input::Timer(Timer::Look) | Input::Command(Command::Room) => self.look(cx),
@@ -288,6 +314,8 @@ impl Protocol for Owner {
             Input::Command(Command::Migrate { unit, to, others }) => self.migrate(unit, to, &others, cx),
             Input::Command(Command::Pause { unit, paused }) => self.pause(unit, paused, cx),
             Input::Command(Command::WallClock(ms)) => self.wall_ms = ms,
+            Input::Command(Command::RestoreWards(entries)) => self.restore_wards(&entries, cx),
+            Input::Command(Command::Ring(told)) => self.of_ring(told, cx),
         }
     }
 
@@ -340,6 +368,7 @@ impl Owner {
             moves: moving::Moves::default(),
             late: Vec::new(),
             bank_held: Vec::new(),
+            wards: wards::Wards::default(),
         }
     }
 
@@ -359,10 +388,12 @@ impl Owner {
         match self.pending.remove(&ticket) {
             Some(Pending::JobBlobs(job)) => self.blobs_here(job, result, cx),
             Some(Pending::JobRecord(job)) => self.record_written(job, result, cx),
-            Some(Pending::ResultBlobs(arrived)) => self.result_blobs(arrived, result, cx),
+            Some(Pending::ResultBlobs(arrived)) => self.result_blobs(arrived, ticket, result, cx),
             Some(Pending::Results(arrived)) => self.results_written(arrived, result, cx),
             Some(Pending::Records(told, units)) => self.records_written(told, units, result, cx),
             Some(Pending::Relay(unit, runner)) => self.relay_here(unit, runner, ticket, result, cx),
+            Some(Pending::Content(job, blobs)) => self.content_here(job, (ticket, blobs), result, cx),
+            Some(Pending::Kept) => {}
             Some(Pending::Ahead(unit)) => self.ahead_here(unit, ticket, result, cx),
             // Waits for the bank, not for storage.
             Some(pending @ Pending::Settlement(..)) => drop(self.pending.insert(ticket, pending)),
@@ -389,8 +420,10 @@ impl Owner {
         } else {
             self.active.remove(&id);
         }
-        self.changed.insert(id);
-        cx.set_timer_by(Timer::Progress, PROGRESS);
+        if job.ward.is_none() {
+            self.changed.insert(id);
+            cx.set_timer_by(Timer::Progress, PROGRESS);
+        }
     }
 
     fn tell_progress(&mut self, cx: &mut Cx<'_, Self>) {

@@ -19,7 +19,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Placements of a unit that are believed to have been before a restart. Our choice: more than any
 /// unit goes through.
-const ATTEMPTS_MAX: u32 = 1 << 16;
+pub(super) const ATTEMPTS_MAX: u32 = 1 << 16;
 
 /// Moves under way at a time.
 const MOVES_MAX: usize = 1000;
@@ -40,6 +40,13 @@ pub(super) struct Moves {
 impl Moves {
     pub(super) fn relayed(&self) -> impl Iterator<Item = UnitId> + '_ {
         self.relayed.keys().copied()
+    }
+
+    /// The unit is not this owner's any more.
+    pub(super) fn forget(&mut self, unit: UnitId) {
+        self.wanted.remove(&unit);
+        self.relayed.remove(&unit);
+        self.away.remove(&unit);
     }
 
     pub(super) fn away(&self) -> impl Iterator<Item = UnitId> + '_ {
@@ -74,6 +81,9 @@ impl Owner {
     ) -> Result<NodeId, String> {
         let job = self.jobs.get(&unit.job).ok_or("this gateway owns no such job")?;
         let slot = job.slot(unit.index).ok_or("the job has no such unit")?;
+        if job.ward.is_some() || slot.state == SlotState::Elsewhere {
+            return Err("its owner is on the ring, and moves it by itself alone".into());
+        }
         let from = job.runner_of(unit.index).filter(|_| job.is_active() && slot.state == SlotState::Placed);
         let from = from.ok_or("it is not running: only what runs can be moved")?;
         if self.moves.wanted.contains_key(&unit) {
@@ -158,6 +168,7 @@ impl Owner {
                 || self.awaits(unit);
             return match needed {
                 true => self.hand_over(unit, cx),
+                false if self.has_copy(unit) => {}
                 false => Self::to_runner(from, ToRunner::Forget { units: vec![unit] }, cx),
             };
         }
@@ -300,6 +311,8 @@ impl Owner {
                 }
                 Some(SlotState::Placed) if self.is_placed(unit, from) => {}
                 Some(SlotState::Held) => {}
+                // Another owns it now, or soon will, and comes for it.
+                _ if self.has_copy(unit) => {}
                 // It runs elsewhere, or has ended.
                 _ => over.push(unit),
             }

@@ -23,6 +23,10 @@ impl Owner {
             .iter()
             .filter_map(|id| {
                 let job = self.jobs.get(id).filter(|job| !job.asking)?;
+                // What runners would not find here is not given to them.
+                if job.ward.as_ref().is_some_and(|ward| !ward.is_here()) {
+                    return None;
+                }
                 let had_its_turn = self.last_served.is_some_and(|last| *id <= last);
                 Some((-job.spec.priority, had_its_turn, *id))
             })
@@ -103,6 +107,8 @@ impl Owner {
         let paused: Vec<u32> =
             units.iter().map(|unit| unit.index).filter(|index| job.paused.contains(index)).collect();
         let batch = job.batch(id, keepers, units);
+        let placed: Vec<UnitId> =
+            batch.units.iter().map(|unit| UnitId { job: id, index: unit.index }).collect();
         let held = self.lease_of(runner, cx);
         for unit in &batch.units {
             held.add(UnitId { job: id, index: unit.index });
@@ -113,6 +119,7 @@ impl Owner {
             let unit = UnitId { job: id, index };
             Self::to_runner(runner, ToRunner::Pause { unit, paused: true }, cx);
         }
+        self.name_heirs(runner, &placed, cx);
     }
 }
 

@@ -4,11 +4,10 @@
 //! does not write its units again. Table `Results`: job id and big-endian index → the result.
 //! Table `Checkpoints`: the same key → [`UnitRecord`], while the unit has a checkpoint.
 
-use crate::checkpoint::{Checkpoint, Journey};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::node::host::{Table, Write};
-use crate::time::Time;
 use crate::work::spec::{JobSpec, UnitResult};
+pub(super) use crate::work::ward::{Held, UnitRecord};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -19,35 +18,6 @@ pub(super) struct JobRecord {
     pub(super) submitted_ms: u64,
     /// What the keys of the units' checkpoints are derived from.
     pub(super) secret: [u8; 32],
-}
-
-/// Where a unit stands: its newest checkpoint, and the one before it.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct UnitRecord {
-    pub(super) newest: Option<Held>,
-    pub(super) older: Option<Held>,
-    pub(super) journey: Journey,
-    pub(super) attempts: u32,
-    /// When the newest was noted.
-    #[serde(skip)]
-    pub(super) at: Time,
-    /// Fuel a second, of late.
-    #[serde(skip)]
-    pub(super) rate: u64,
-    /// Since when nobody is here who keeps any of it.
-    #[serde(skip)]
-    pub(super) missing: Option<Time>,
-}
-
-/// A checkpoint and who has it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Held {
-    pub(super) checkpoint: Checkpoint,
-    /// Who made it.
-    pub(super) runner: NodeId,
-    pub(super) holders: Vec<NodeId>,
-    /// Runners that could not go on from it.
-    pub(super) doubts: u8,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,7 +1,6 @@
 //! Results come in: fetched whole, made durable, counted once, acknowledged.
 
 use super::job::SlotState;
-use super::record;
 use super::{Event, Owner, Pending, Timer};
 use crate::checkpoint::Journey;
 use crate::ids::{JobId, NodeId, UnitId};
@@ -22,6 +21,10 @@ pub(super) struct Arrived {
     seq: u64,
     /// Those that count.
     results: Vec<Report>,
+    /// From who owned them on the ring, and not from their runner.
+    entrusted: bool,
+    /// Under which their outputs came.
+    ticket: Option<u64>,
 }
 
 impl Owner {
@@ -39,6 +42,11 @@ impl Owner {
         let mut results = Vec::with_capacity(reports.len());
         for mut report in reports {
             let UnitId { job: id, index } = report.unit;
+            if self.is_late(report.unit) {
+                report.result.runner = from;
+                results.push(report);
+                continue;
+            }
             let Some(job) = self.jobs.get_mut(&id).filter(|job| job.is_active()) else { continue };
             let Some(slot) = job.slot(index) else {
                 let fault = format!("reported unit {index} of {id:?}, which has {} units", job.units());
@@ -54,7 +62,11 @@ impl Owner {
                     continue;
                 }
                 // Late, from a lost lease: as good as any. Whoever has it now is too late.
-                SlotState::Waiting | SlotState::Held | SlotState::Placed | SlotState::Away => {}
+                SlotState::Waiting
+                | SlotState::Held
+                | SlotState::Placed
+                | SlotState::Away
+                | SlotState::Elsewhere => {}
             }
             if !report.result.end.is_success() && u32::from(slot.failures) < job.spec.max_retries {
                 self.drop_placement(report.unit);
@@ -79,7 +91,18 @@ impl Owner {
         if !self.active.is_empty() {
             cx.set_timer_by(Timer::Look, super::LOOK_ON);
         }
-        let arrived = Arrived { from, seq, results };
+        self.bring(Arrived { from, seq, results, entrusted: false, ticket: None }, cx);
+    }
+
+    /// Results of units that others own, brought by one of those.
+    pub(super) fn take_results(&mut self, from: NodeId, results: Vec<Report>, cx: &mut Cx<'_, Self>) {
+        if !results.is_empty() {
+            self.bring(Arrived { from, seq: 0, results, entrusted: true, ticket: None }, cx);
+        }
+    }
+
+    fn bring(&mut self, arrived: Arrived, cx: &mut Cx<'_, Self>) {
+        let from = arrived.from;
         let blobs: BTreeSet<BlobRef> = arrived.results.iter().flat_map(|r| blobs_of(&r.result)).collect();
         if blobs.is_empty() {
             self.write_results(arrived, cx);
@@ -87,6 +110,11 @@ impl Owner {
             let ticket = self.ticket(Pending::ResultBlobs(arrived));
             cx.emit(Event::Fetch { ticket, blobs: blobs.into_iter().collect(), from });
         }
+    }
+
+    /// Whether it is the result of a unit that this node owned once and another owns now.
+    fn is_late(&self, unit: UnitId) -> bool {
+        self.has_copy(unit) && self.jobs.get(&unit.job).is_none_or(|job| job.slot(unit.index).is_none())
     }
 
     /// The way to this result, unless its runner did it all.
@@ -103,7 +131,7 @@ impl Owner {
     }
 
     /// Takes the unit out of whichever lease it is under.
-    fn drop_placement(&mut self, unit: UnitId) {
+    pub(super) fn drop_placement(&mut self, unit: UnitId) {
         let Some(runner) = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index)) else { return };
         if let Some(held) = self.leases.get_mut(&runner) {
             held.remove(unit);
@@ -112,10 +140,13 @@ impl Owner {
 
     pub(super) fn result_blobs(
         &mut self,
-        arrived: Arrived,
+        mut arrived: Arrived,
+        ticket: u64,
         result: Result<(), String>,
         cx: &mut Cx<'_, Self>,
     ) {
+        // A gateway keeps what its results refer to; others only on the way.
+        arrived.ticket = (!self.config.gateway).then_some(ticket);
         match result {
             Ok(()) => self.write_results(arrived, cx),
             Err(error) => self.not_written(arrived, &error, cx),
@@ -128,7 +159,7 @@ impl Owner {
         }
         let writes = arrived.results.iter().flat_map(|r| {
             let deal = self.deal_write(r.unit);
-            std::iter::once(record::result_write(r.unit, &r.result)).chain(deal)
+            std::iter::once(self.rows_of_result(r.unit, &r.result)).chain(deal)
         });
         let writes = writes.collect();
         let ticket = self.ticket(Pending::Results(arrived));
@@ -149,11 +180,22 @@ impl Owner {
         }
         let mut jobs: BTreeSet<JobId> = BTreeSet::new();
         for report in &arrived.results {
-            let Some(job) = self.jobs.get_mut(&report.unit.job).filter(|job| job.is_active()) else {
+            let is_late = self.is_late(report.unit);
+            let job = self.jobs.get_mut(&report.unit.job).filter(|job| !is_late && job.is_active());
+            let Some(job) = job else {
+                if is_late {
+                    self.ward_ended(report, cx);
+                }
                 continue;
             };
             job.end(report.unit.index, &report.result);
+            if job.ward.is_some() {
+                self.ward_ended(report, cx);
+                self.touch(report.unit.job, cx);
+                continue;
+            }
             jobs.insert(report.unit.job);
+            self.out_over(arrived.from, report.unit, cx);
             self.settle_result(report.unit, cx);
             self.drop_record(report.unit, cx);
             self.fail_move(report.unit, "it ended before it could be moved", cx);
@@ -168,6 +210,13 @@ impl Owner {
     }
 
     fn acknowledge(&mut self, arrived: &Arrived, cx: &mut Cx<'_, Self>) {
+        if let Some(ticket) = arrived.ticket {
+            cx.emit(Event::Release { ticket });
+        }
+        if arrived.entrusted {
+            let units = arrived.results.iter().map(|report| report.unit).collect();
+            return self.tell_over(arrived.from, units, cx);
+        }
         if let Some(held) = self.leases.get_mut(&arrived.from) {
             held.reports.remove(&arrived.seq);
         }
@@ -177,9 +226,13 @@ impl Owner {
     /// The units are again as if nothing had come; their runner keeps the results and repeats
     /// them, and if it is gone they run elsewhere.
     fn not_written(&mut self, arrived: Arrived, error: &str, cx: &mut Cx<'_, Self>) {
+        if let Some(ticket) = arrived.ticket {
+            cx.emit(Event::Release { ticket });
+        }
         for report in arrived.results {
             self.not_priced(report.unit);
-            let leased = self.leases.contains_key(&arrived.from);
+            let leased =
+                !arrived.entrusted && !self.is_late(report.unit) && self.leases.contains_key(&arrived.from);
             if leased {
                 self.lease_of(arrived.from, cx).add(report.unit);
             }
@@ -196,7 +249,7 @@ impl Owner {
     }
 }
 
-fn blobs_of(result: &UnitResult) -> impl Iterator<Item = BlobRef> + '_ {
+pub(super) fn blobs_of(result: &UnitResult) -> impl Iterator<Item = BlobRef> + '_ {
     [&result.stdout, &result.stderr]
         .into_iter()
         .chain(result.files.iter().map(|f| &f.data))

@@ -2,6 +2,7 @@
 
 use super::Owner;
 use super::job::{Job, Phase, SlotState};
+use super::wards::Out;
 use crate::ids::{JobId, NodeId};
 use crate::node::snapshot::{CostView, JobState, JobView, UnitState, UnitView};
 use crate::work::spec::JobSpec;
@@ -12,7 +13,7 @@ impl Owner {
         let mut jobs: Vec<JobView> = self
             .jobs
             .iter()
-            .filter(|(_, job)| job.phase != Phase::Accepting)
+            .filter(|(_, job)| job.phase != Phase::Accepting && job.ward.is_none())
             .map(|(id, job)| view(*id, job))
             .collect();
         jobs.sort_by_key(|job| (std::cmp::Reverse(job.submitted_ms), job.id));
@@ -20,16 +21,21 @@ impl Owner {
     }
 
     pub fn job(&self, id: JobId) -> Option<JobView> {
-        let job = self.jobs.get(&id)?;
+        let job = self.own(id)?;
         (job.phase != Phase::Accepting).then(|| view(id, job))
     }
 
     pub fn spec(&self, id: JobId) -> Option<&JobSpec> {
-        self.jobs.get(&id).map(|job| &job.spec)
+        self.own(id).map(|job| &job.spec)
+    }
+
+    /// A job of this node's, not one of which it owns some units for another.
+    fn own(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(&id).filter(|job| job.ward.is_none())
     }
 
     pub fn units(&self, id: JobId, from: u32, limit: u32) -> Option<Vec<UnitView>> {
-        let job = self.jobs.get(&id)?;
+        let job = self.own(id)?;
         let to = from.saturating_add(limit).min(job.units());
         Some((from..to).filter_map(|index| unit_view(job, index)).collect())
     }
@@ -48,21 +54,27 @@ fn state(job: &Job) -> JobState {
         Phase::Over { cancelled: true } => JobState::Cancelled,
         Phase::Over { cancelled: false } if job.failed > 0 => JobState::Failed,
         Phase::Over { cancelled: false } => JobState::Done,
-        _ if job.placed + job.storing > 0 => JobState::Running,
+        _ if placed(job) > 0 => JobState::Running,
         _ => JobState::Waiting,
     }
 }
 
+/// Units that run or are queued somewhere.
+fn placed(job: &Job) -> u32 {
+    job.placed + job.storing + job.ring.as_ref().map_or(0, |ring| ring.placed())
+}
+
 fn view(id: JobId, job: &Job) -> JobView {
     let over = matches!(job.phase, Phase::Over { .. });
+    let elsewhere = job.ring.as_ref().map_or(0, |ring| ring.placed()).min(job.elsewhere);
     JobView {
         id,
         name: job.spec.name.clone(),
         state: state(job),
         reason: reason(job),
         units: job.units(),
-        waiting: if over { 0 } else { job.waiting() + job.away },
-        placed: if over { 0 } else { job.placed + job.storing },
+        waiting: if over { 0 } else { job.waiting() + job.away + job.elsewhere - elsewhere },
+        placed: if over { 0 } else { job.placed + job.storing + elsewhere },
         done: job.done,
         failed: job.failed,
         held: if over { 0 } else { job.held },
@@ -94,7 +106,7 @@ fn reason(job: &Job) -> String {
         JobState::Done if job.units() == 1 => "its one unit ended well".into(),
         JobState::Done => format!("all {} units ended well", job.units()),
         JobState::Running => {
-            let mut text = match job.placed + job.storing {
+            let mut text = match placed(job) {
                 1 => "1 unit is placed".to_owned(),
                 placed => format!("{placed} units are placed"),
             };
@@ -118,7 +130,10 @@ fn newest_is_missing(job: &Job, index: u32) -> bool {
 
 fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
     let slot = job.slot(index)?;
-    let runner = job.runner_of(index);
+    let out =
+        job.ring.as_ref().and_then(|ring| ring.of(index)).filter(|_| slot.state == SlotState::Elsewhere);
+    let runner = out.and_then(|out| Some(out.runner?.node)).or_else(|| job.runner_of(index));
+    let owner = out.and_then(|out| out.owner());
     let over = matches!(job.phase, Phase::Over { .. });
     let who = || runner.map_or_else(|| "a node".into(), |r| r.short());
     let (state, reason) = match slot.state {
@@ -146,6 +161,7 @@ fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
                 false => format!("{} went silent; it is waited for", who()),
             },
         ),
+        SlotState::Elsewhere => elsewhere(out, owner),
         SlotState::Waiting if slot.losses > 0 => {
             (UnitState::Waiting, format!("lost with {}; a new place is looked for", who()))
         }
@@ -176,5 +192,21 @@ fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
         checkpoint_bytes: newest.map(|held| held.checkpoint.snapshot.blob.len),
         keepers: newest.map(|held| held.holders.clone()).unwrap_or_default(),
         lost_fuel: journey.map_or(0, |journey| journey.lost_fuel),
+        owner,
     })
+}
+
+/// A unit that another node owns.
+fn elsewhere(out: Option<&Out>, owner: Option<NodeId>) -> (UnitState, String) {
+    let Some((out, owner)) = out.zip(owner) else {
+        return (UnitState::Waiting, "its owner on the ring is looked for".into());
+    };
+    let owner = owner.short();
+    match (&out.held, out.runner) {
+        (Some(why), _) => (UnitState::Held, why.clone()),
+        (None, Some(runner)) => {
+            (UnitState::Placed, format!("on {}, says {owner}, which owns it", runner.node.short()))
+        }
+        (None, None) => (UnitState::Waiting, format!("{owner} owns it and looks for a place")),
+    }
 }

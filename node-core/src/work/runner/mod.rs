@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod engage;
+mod heirs;
 pub mod left;
 mod moving;
 mod offer;
@@ -92,6 +93,8 @@ struct Unit {
     resume: Option<(Box<Resume>, u64)>,
     /// What was taken of it here; most units end before that.
     progress: Option<Box<checkpoint::Progress>>,
+    /// Who may own it next, if its owner was the ring's choice.
+    ward: Option<Box<heirs::Succession>>,
     state: UnitState,
 }
 
@@ -99,6 +102,11 @@ impl Unit {
     /// The fuel that it had used where this runner took it over.
     fn began(&self) -> u64 {
         self.resume.as_ref().map_or(0, |(resume, _)| resume.checkpoint.snapshot.fuel)
+    }
+
+    /// Whose its checkpoints are: owners on the ring come and go, the home stays.
+    fn kept_for(&self) -> NodeId {
+        self.ward.as_ref().map_or(self.owner, |ward| ward.home)
     }
 }
 
@@ -343,9 +351,12 @@ impl Protocol for Runner {
                 ToRunner::KeepRefused { unit, version, reason } => {
                     self.keep_refused(from, unit, version, &reason, cx);
                 }
+                ToRunner::Heirs { units, home, heirs } => self.heirs_named(from, &units, home, &heirs),
+                ToRunner::Claim { units, home, heirs } => self.claimed(from, &units, home, &heirs, cx),
             },
             // The route gives a runner nothing else.
-            Input::Message { .. } | Input::Up(_) => {}
+            Input::Message { .. } => {}
+            Input::Up(peer) => self.peer_up(peer, cx),
             Input::Down(peer) => {
                 self.owner_down(peer, cx);
                 self.keeper_down(peer, cx);

@@ -19,7 +19,10 @@ impl Runner {
         batches: Vec<Batch>,
         cx: &mut Cx<'_, Self>,
     ) {
-        // Only a connected gateway was offered anything.
+        // Only an owner that found this node was offered anything: a gateway, or whom the ring chose.
+        if !self.owners.contains_key(&owner) {
+            self.owner_up(owner, cx);
+        }
         let Some(ledger) = self.owners.get_mut(&owner) else { return };
         if lease > ledger.lease {
             ledger.lease = lease;
@@ -122,6 +125,7 @@ impl Runner {
             paused: false,
             resume: None,
             progress: None,
+            ward: None,
             state: UnitState::Fetching,
         };
         self.units.insert(id, unit);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use node_core::node::config::Platform;
 use node_core::node::snapshot::JobView;
 use node_core::work::spec::{
-    BlobRef, CheckpointEvery, Data, Find, JobSpec, OnLoss, Template, UnitResult, Units,
+    BlobRef, CheckpointEvery, Data, Find, JobSpec, OnLoss, OwnedBy, Template, UnitResult, Units,
 };
 use node_core::{BlobId, Command, Config, JobId, NodeEvent, NodeInput, Time};
 use sandbox::{Limits, Outcome, Task};
@@ -69,6 +69,7 @@ impl World {
             priority: 0,
             max_retries: 0,
             find: Find::default(),
+            owner: OwnedBy::default(),
         }
     }
 

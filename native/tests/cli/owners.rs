@@ -1,0 +1,88 @@
+//! Units whose owner the ring names, in real processes.
+
+use crate::world::{Node, World};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Half a minute of work on 4 MiB that no compression shortens.
+const ROUNDS: &str = "2000000";
+
+/// So long until a ring of some nodes has seen a death, and a bit.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Story {
+    world: World,
+    _gateway: Node,
+    nodes: BTreeMap<String, Node>,
+}
+
+impl Story {
+    fn unit(&self, job: &str) -> Value {
+        self.world.run(["unit", job, "--output", "json"]).ok().json()
+    }
+
+    #[track_caller]
+    fn until(&self, job: &str, enough: impl Fn(&Value) -> bool) -> Value {
+        let began = Instant::now();
+        loop {
+            let seen = self.unit(job);
+            if enough(&seen) {
+                return seen;
+            }
+            assert!(began.elapsed() < PATIENCE, "it stands at {seen}");
+        }
+    }
+
+    /// A unit that runs elsewhere than at its owner, which is not the gateway: ids are drawn by lot.
+    fn a_unit_with_an_owner(&self) -> (String, Value) {
+        for _ in 0..20 {
+            let submitted = self.world.run(["submit", "job.toml", "--output", "json"]).ok().json();
+            let job = submitted["id"].as_str().unwrap().to_owned();
+            let seen = self.until(&job, |unit| unit["checkpoints"].as_u64() > Some(0));
+            if seen["owner"].is_string() && seen["owner"] != seen["runner"] {
+                return (job, seen);
+            }
+            self.world.run(["cancel", &job]).ok();
+        }
+        panic!("twenty units, and none has an owner beside its runner");
+    }
+}
+
+#[test]
+fn a_unit_goes_on_where_it_is_when_its_owner_is_killed() {
+    let world = World::new();
+    let gateway = world.gateway(0);
+    let join = |(name, slots): (&str, &str)| {
+        let node = world.up(name, &["--join", &gateway.url, "--slots", slots, "--name", name]);
+        (node.id.clone(), node)
+    };
+    let nodes = [("ada", "1"), ("a", "0"), ("b", "0"), ("c", "0"), ("d", "0")].map(join).into();
+    std::fs::copy(world.example("ballast"), world.path("ballast.wasm")).unwrap();
+    let text = format!(
+        "program = 'ballast.wasm'\narguments = ['4', '{ROUNDS}']\ncheckpoint = '1s'\nowner = 'ring'\n"
+    );
+    world.file("job.toml", text);
+    let mut story = Story { world, _gateway: gateway, nodes };
+
+    let (job, before) = story.a_unit_with_an_owner();
+    let owner = before["owner"].as_str().unwrap().to_owned();
+    story.nodes.remove(&owner).unwrap().kill();
+    let ended = story.until(&job, |unit| unit["state"] == "done");
+    assert_eq!(ended["runner"], before["runner"], "{ended}");
+    assert_eq!(ended["journey"].as_array().unwrap().len(), 1, "its one runner did it all: {ended}");
+    assert_eq!(ended["lost_fuel"], 0, "{ended}");
+    story.world.run(["results", &job, "-o", "out"]).ok();
+    let stdout = std::fs::read_to_string(story.world.path("out/0/stdout")).unwrap();
+    let alone = story.world.run(["run", "--suspend-every", "50000000", "ballast.wasm", "4", ROUNDS]);
+    assert_eq!(stdout, alone.ok().text());
+}
+
+#[test]
+fn a_job_on_the_ring_buys_nothing() {
+    let world = World::new();
+    world.file("a.wasm", b"\0asm\x01\0\0\0");
+    let text = "program = 'a.wasm'\nowner = 'ring'\nfind = 'cheapest'\nmax_price = 1\nfuel_limit = 5\n";
+    world.file("job.toml", text);
+    world.run(["submit", "job.toml"]).failed(2, &["owner", "its gateway"]);
+}

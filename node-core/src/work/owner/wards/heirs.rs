@@ -1,0 +1,398 @@
+//! Copies of what others own, and how ownership follows the ring: whoever comes to have the point of
+//! a unit owns it, from the copy that it has or from what it is handed.
+//!
+//! Ownership moves with the ring, so that a lookup always names the owner and the heirs are always the
+//! next on it. It costs a message and a word to the runner, which runs on.
+
+use super::owned::later;
+use super::{AT_ONCE, Owner, Part, Ward};
+use crate::checkpoint::Source;
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::Range;
+use crate::protocol::Cx;
+use crate::time::Time;
+use crate::work::message::ToRunner;
+use crate::work::owner::SlotState;
+use crate::work::ward::{HEIRS, Message, point_of};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Whoever gave an arc to this node has so long to hand over what is on it. Our choice: a dial and a
+/// message on a slow line.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// Who is a ring by itself may have come before the others, and is not believed for so long. Our
+/// choice: what a swarm needs to come back after its gateway has restarted.
+const ALONE: Duration = Duration::from_secs(30);
+
+/// What an earlier life owned may be another's by now, which hands it over: it looks for strays twice
+/// in that time.
+const RETURN: Duration = Duration::from_secs(25);
+
+/// A copy of which its owner has said nothing for so long is looked up. Our choice: two of its words
+/// and a half.
+const ORPHAN: Duration = Duration::from_secs(150);
+
+/// Its home has so long to say that it is over.
+const ASKED: Duration = Duration::from_secs(20);
+
+/// And forgotten after this. Our choice: a day, as keepers do with checkpoints.
+const SILENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// Units that are looked up to be handed on, at a time.
+const STRAYS: usize = 4;
+
+/// What another node owns, as that one said last.
+#[derive(Debug)]
+pub(super) struct Replica {
+    pub(super) ward: Ward,
+    pub(super) owner: NodeId,
+    heard: Time,
+    /// It has a row here: this node owned it once.
+    pub(super) written: bool,
+    /// What another says that owns it now, until the ring has been asked.
+    next: Option<Box<(NodeId, Ward, Part)>>,
+}
+
+impl Owner {
+    /// Whether another owns the unit, or will, and this node knows of it.
+    pub(in crate::work::owner) fn has_copy(&self, unit: UnitId) -> bool {
+        self.wards.replicas.contains_key(&unit)
+    }
+
+    pub(super) fn gained(&mut self, range: Range, from: Option<Contact>, cx: &mut Cx<'_, Self>) {
+        self.wards.arc = Some(match self.wards.arc {
+            Some(arc) if arc.after == range.upto => Range { after: range.after, upto: arc.upto },
+            _ => range,
+        });
+        let whole = self.wards.arc.is_some_and(|arc| arc.after == arc.upto);
+        self.wards.alone = whole.then(|| self.wards.alone.unwrap_or(cx.now));
+        let wait = match from {
+            _ if whole => ALONE,
+            Some(from) if from.id != cx.me => SETTLE,
+            _ => Duration::ZERO,
+        };
+        self.wards.settled_at = Some(cx.now + wait);
+        if wait.is_zero() {
+            self.settle_arc(cx);
+        }
+    }
+
+    /// Whoever had the arc before has said what it has: the copies here are what is owned now.
+    pub(super) fn settle_arc(&mut self, cx: &mut Cx<'_, Self>) {
+        if !self.is_ready() || self.wards.settled_at.take_if(|at| *at <= cx.now).is_none() {
+            return;
+        }
+        self.own_on_arc(cx);
+        let now = cx.now;
+        let early = |copy: &Replica| copy.owner == cx.me && now.since(copy.heard) < RETURN;
+        let mine = self.wards.replicas.iter().filter(|(unit, _)| self.is_mine(**unit));
+        let (later, mine): (Vec<_>, Vec<_>) = mine.partition(|(_, copy)| early(copy));
+        let mine: Vec<UnitId> = mine.into_iter().map(|(unit, _)| *unit).collect();
+        if let Some(last) = later.iter().map(|(_, copy)| copy.heard + RETURN).max() {
+            self.wards.settled_at = Some(last);
+        }
+        mine.into_iter().for_each(|unit| self.inherit(unit, cx));
+    }
+
+    /// What was a copy is owned here.
+    fn inherit(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        if self.wards.ended.contains_key(&unit) || self.owned_count() >= self.config.limits.wards {
+            return;
+        }
+        let Some(part) = self.wards.parts.get(&unit.job).cloned() else { return };
+        let Some(replica) = self.wards.replicas.get(&unit) else { return };
+        if replica.owner == part.home.node {
+            return;
+        }
+        // Of who owned it meanwhile, too.
+        let (by, ward) = match &replica.next {
+            Some(next) => (next.0, next.1.clone()),
+            None => (replica.owner, replica.ward.clone()),
+        };
+        self.adopt(unit.job, &part, ward, cx);
+        if by != cx.me {
+            self.tell_ceded(by, unit, cx);
+        }
+    }
+
+    /// Whether all units seem to be this node's, and may not be.
+    pub(super) fn is_alone(&self, now: Time) -> bool {
+        self.wards.alone.is_some_and(|since| now.since(since) < ALONE)
+    }
+
+    pub(super) fn lost(&mut self, range: Range, to: Option<Contact>, cx: &mut Cx<'_, Self>) {
+        self.wards.alone = None;
+        let upper = |arc: &Range| arc.after == range.after && arc.upto != range.upto;
+        self.wards.arc = self.wards.arc.filter(upper).map(|arc| Range { after: range.upto, upto: arc.upto });
+        if let Some(to) = to.filter(|to| to.id != cx.me) {
+            let strays: Vec<UnitId> =
+                self.all_wards().into_iter().filter(|unit| range.contains(point_of(*unit))).collect();
+            self.hand_to(&to, &strays, cx);
+        }
+    }
+
+    /// Units that belong elsewhere by now, and copies of which nobody speaks, are looked up.
+    pub(super) fn hand_on_strays(&mut self, cx: &mut Cx<'_, Self>) {
+        if self.wards.arc.is_none() {
+            return;
+        }
+        let owned = self.all_wards().into_iter().filter(|unit| !self.is_mine(*unit));
+        // Its home is asked first: it may be over.
+        let now = cx.now;
+        let silent = |copy: &Replica, time| now.since(copy.heard) >= time;
+        for (unit, copy) in self.wards.replicas.iter().filter(|(_, copy)| silent(copy, ORPHAN)) {
+            if let Some(part) = self.wards.parts.get(&unit.job) {
+                let lives = Message::Lives { job: unit.job, units: vec![(unit.index, copy.ward.term)] };
+                Self::say_to(&part.home, lives, cx);
+            }
+        }
+        let silent = self.wards.replicas.iter().filter(|(_, copy)| silent(copy, ORPHAN + ASKED));
+        let strays: Vec<UnitId> = owned.chain(silent.map(|(unit, _)| *unit)).take(STRAYS).collect();
+        for unit in strays {
+            self.locate(unit, cx);
+        }
+    }
+
+    pub(super) fn stray_located(&mut self, unit: UnitId, owner: Contact, cx: &mut Cx<'_, Self>) {
+        self.believe_ring(unit, owner.id, cx.now);
+        if owner.id == cx.me {
+            return self.inherit(unit, cx);
+        }
+        if self.wards.replicas.get(&unit).is_some_and(|copy| cx.now.since(copy.heard) < ORPHAN) {
+            return;
+        }
+        self.hand_to(&owner, &[unit], cx);
+        // The next time it is another's turn.
+        if let Some(replica) = self.wards.replicas.get_mut(&unit) {
+            replica.heard = cx.now;
+        }
+    }
+
+    fn hand_to(&self, to: &Contact, units: &[UnitId], cx: &mut Cx<'_, Self>) {
+        // It may follow this node nowhere on the ring: runners are told of it.
+        for unit in units {
+            let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
+            let (Some(runner), Some(home), Some(term)) =
+                (runner, self.home_of(*unit, cx.me), self.term_of(*unit))
+            else {
+                continue;
+            };
+            let heirs = std::iter::once(to.id).chain(self.heirs()).collect();
+            Self::to_runner(runner, ToRunner::Heirs { units: vec![(*unit, term)], home, heirs }, cx);
+        }
+        for (job, wards) in self.by_job(units) {
+            let Some(part) = self.part_of(job, cx.me) else { continue };
+            Self::in_parts(wards, |units| {
+                Self::say(to, Message::Handed { job, part: Box::new(part.clone()), units }, cx);
+            });
+        }
+    }
+
+    /// The units as others are told of them, those that have ended left out.
+    fn by_job(&self, units: &[UnitId]) -> BTreeMap<JobId, Vec<Ward>> {
+        let mut by_job: BTreeMap<JobId, Vec<Ward>> = BTreeMap::new();
+        for unit in units.iter().filter(|unit| !self.wards.ended.contains_key(unit)) {
+            let copy = || self.wards.replicas.get(unit).map(|replica| replica.ward.clone());
+            if let Some(ward) = self.ward_of(*unit).or_else(copy) {
+                by_job.entry(unit.job).or_default().push(ward);
+            }
+        }
+        by_job
+    }
+
+    /// Tells heirs and homes of units what is written down of them.
+    pub(in crate::work::owner) fn tell_heirs(&mut self, units: &[UnitId], cx: &mut Cx<'_, Self>) {
+        if !self.has_wards() {
+            return;
+        }
+        let wards: Vec<UnitId> = units
+            .iter()
+            .copied()
+            .filter(|unit| self.jobs.get(&unit.job).is_some_and(|job| job.ward.is_some()))
+            .collect();
+        let heirs = self.wards.heirs.clone();
+        for (job, wards) in self.by_job(&wards) {
+            let Some(part) = self.part_of(job, cx.me) else { continue };
+            Self::in_parts(wards, |units| {
+                let owned = Message::Owned { job, part: Box::new(part.clone()), units };
+                heirs
+                    .iter()
+                    .filter(|heir| heir.id != part.home.node)
+                    .for_each(|heir| Self::say(heir, owned.clone(), cx));
+                Self::say_to(&part.home, owned, cx);
+            });
+        }
+    }
+
+    /// The home asked again: it has not heard.
+    pub(super) fn tell_home(&self, job: JobId, units: &[UnitId], cx: &mut Cx<'_, Self>) {
+        let Some(part) = self.part_of(job, cx.me) else { return };
+        for (job, wards) in self.by_job(units) {
+            Self::in_parts(wards, |units| {
+                Self::say_to(&part.home, Message::Owned { job, part: Box::new(part.clone()), units }, cx);
+            });
+        }
+    }
+
+    /// Tells all homes that this node lives, and what it owns.
+    pub(super) fn tell_homes(&self, cx: &mut Cx<'_, Self>) {
+        for (id, job) in &self.jobs {
+            let Some(wardship) = &job.ward else { continue };
+            let units: Vec<(u32, u32)> =
+                wardship.wards.iter().map(|(index, ward)| (*index, ward.term)).collect();
+            for units in units.chunks(AT_ONCE * 16) {
+                Self::say_to(&wardship.home, Message::Lives { job: *id, units: units.to_vec() }, cx);
+            }
+        }
+    }
+
+    /// Somebody says that it owns these.
+    pub(super) fn owned(
+        &mut self,
+        from: NodeId,
+        job: JobId,
+        part: Part,
+        units: Vec<Ward>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        if self.jobs.get(&job).is_some_and(|job| job.ward.is_none()) || part.home.node == cx.me {
+            return self.home_told(from, job, units, cx);
+        }
+        for ward in units.into_iter().take(AT_ONCE) {
+            let unit = UnitId { job, index: ward.index };
+            let mine = self.is_mine(unit);
+            let home = self.part_of(job, cx.me).map(|part| part.home.node);
+            if let Some(own) = self.own_mut(unit) {
+                let higher = (ward.term, from) > (own.term, cx.me);
+                // What the home owns itself is nobody else's. Whom the ring does not name gives way.
+                if home == Some(from) || (higher && !mine) {
+                    self.cede(unit, cx);
+                    self.copy(from, unit, &part, ward, true, cx);
+                } else if !higher {
+                    self.tell_ceded(from, unit, cx);
+                }
+            } else {
+                self.copy(from, unit, &part, ward, false, cx);
+            }
+        }
+    }
+
+    fn copy(
+        &mut self,
+        from: NodeId,
+        unit: UnitId,
+        part: &Part,
+        ward: Ward,
+        written: bool,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        if let Some(known) = self.wards.replicas.get_mut(&unit) {
+            let home = self.wards.parts.get(&unit.job).map(|part| part.home.node);
+            if known.owner == from || home == Some(from) {
+                (known.owner, known.ward, known.heard) = (from, ward, cx.now);
+            } else if (ward.term, from) > (known.ward.term, known.owner) || known.owner == cx.me {
+                // Another than before: the ring says whether it is so.
+                known.next = Some(Box::new((from, ward, part.clone())));
+                self.locate(unit, cx);
+            }
+            return;
+        }
+        if self.wards.replicas.len() >= self.config.limits.wards.saturating_mul(HEIRS) {
+            // Others have one.
+            return;
+        }
+        self.wards.replicas.insert(unit, Replica { ward, owner: from, heard: cx.now, written, next: None });
+        self.wards.parts.entry(unit.job).or_insert_with(|| part.clone());
+    }
+
+    /// Whom the ring names is who has the say.
+    fn believe_ring(&mut self, unit: UnitId, owner: NodeId, now: Time) {
+        let Some(known) = self.wards.replicas.get_mut(&unit) else { return };
+        let Some((from, ward, part)) = known.next.take().map(|next| *next) else { return };
+        if from == owner
+            || from == part.home.node && self.wards.parts.get(&unit.job).is_some_and(|p| p.home.node == from)
+        {
+            (known.owner, known.ward, known.heard) = (from, ward, now);
+            self.wards.parts.insert(unit.job, part);
+        }
+    }
+
+    /// Somebody that owned these, or has a copy, says that they are this node's now.
+    pub(super) fn handed(
+        &mut self,
+        from: NodeId,
+        job: JobId,
+        part: Part,
+        units: Vec<Ward>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let home = self.jobs.get(&job).is_some_and(|job| job.ward.is_none());
+        for ward in units.into_iter().take(AT_ONCE) {
+            let unit = UnitId { job, index: ward.index };
+            if !self.is_mine(unit) {
+                if !home && self.own_mut(unit).is_none() {
+                    // It may be soon.
+                    self.copy(from, unit, &part, ward, false, cx);
+                }
+                continue;
+            }
+            if home {
+                self.come_home(unit, Some(&ward), cx);
+                let over = self.state_of(unit).is_none_or(SlotState::has_ended);
+                match over {
+                    true => {
+                        Self::say_to(&Source { node: from, contact: None }, Message::Over(vec![unit]), cx)
+                    }
+                    false => self.tell_ceded(from, unit, cx),
+                }
+            } else if self.wards.ended.contains_key(&unit) {
+                // It has ended here; its home will say so.
+            } else if let Some(own) = self.own_mut(unit) {
+                own.term = later(own.term, ward.term.saturating_add(1));
+                self.write_record(unit, cx);
+                self.tell_ceded(from, unit, cx);
+            } else if part.home.node != cx.me && self.owned_count() < self.config.limits.wards {
+                self.adopt(job, &part, ward, cx);
+                self.tell_ceded(from, unit, cx);
+            }
+        }
+    }
+
+    /// What an earlier life owned is a copy until the ring says whose it is.
+    pub(super) fn restore_ward(&mut self, job: JobId, ward: Ward, cx: &mut Cx<'_, Self>) {
+        let unit = UnitId { job, index: ward.index };
+        if self.wards.parts.contains_key(&job) {
+            self.wards
+                .replicas
+                .insert(unit, Replica { ward, owner: cx.me, heard: cx.now, written: true, next: None });
+        }
+    }
+
+    pub(super) fn forget_old_replicas(&mut self, cx: &mut Cx<'_, Self>) {
+        // What units had in common has its row a little longer than they.
+        let written: Vec<JobId> = self.wards.written.iter().copied().collect();
+        for job in written {
+            self.forget_part(job);
+        }
+        let spare = |job: &JobId| !self.jobs.contains_key(job) && !self.wards.parts.contains_key(job);
+        let spare: Vec<JobId> = self.wards.written.iter().copied().filter(spare).collect();
+        spare.into_iter().for_each(|job| self.write_record(UnitId { job, index: 0 }, cx));
+        let old = |copy: &Replica| cx.now.since(copy.heard) >= SILENCE;
+        let old: Vec<(UnitId, bool)> = self
+            .wards
+            .replicas
+            .iter()
+            .filter(|(_, copy)| old(copy))
+            .map(|(unit, copy)| (*unit, copy.written))
+            .collect();
+        for (unit, written) in old {
+            self.wards.replicas.remove(&unit);
+            self.forget_part(unit.job);
+            if written {
+                self.write_record(unit, cx);
+            }
+        }
+    }
+}

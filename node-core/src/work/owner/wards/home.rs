@@ -1,0 +1,428 @@
+//! The home of a job: looks up who owns which of its units, entrusts them, and hears how they do.
+//!
+//! The home believes whom the ring names. Whoever else says that it owns a unit makes it look again.
+
+use super::{AT_ONCE, Owner, Ward};
+use crate::checkpoint::Source;
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::{Located, Point};
+use crate::protocol::Cx;
+use crate::time::Time;
+use crate::work::message::{Report, ToRunner};
+use crate::work::owner::{Event, SlotState};
+use crate::work::spec::UnitResult;
+use crate::work::ward::{Message, point_of};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Units that a home has out at a time; the next follow as these end. Our choice: a few for each slot
+/// of a swarm of a thousand, and 2 MB of state.
+const OUT_MAX: usize = 4096;
+
+/// Who was asked to own a unit and has not answered is asked again after so long, so often; then the
+/// ring is asked anew.
+const ANSWER: Duration = Duration::from_secs(5);
+const TRIES: u8 = 3;
+
+/// An owner of which nothing was heard for so long is looked up again. Our choice: three of its words,
+/// and longer than heirs need to take over.
+const SILENT: Duration = Duration::from_secs(30);
+
+/// After a lookup in vain, or a refusal.
+const REST: Duration = Duration::from_secs(2);
+
+/// Characters of a reason that are kept.
+const REASON: usize = 300;
+
+/// The units of a job that others own, as its home knows.
+#[derive(Debug, Default)]
+pub(in crate::work::owner) struct OnRing {
+    /// Those from here on have not been looked up yet.
+    next: u32,
+    out: BTreeMap<u32, Out>,
+    /// Those that the ring has at the home itself, and their terms.
+    mine: BTreeMap<u32, u32>,
+}
+
+#[derive(Debug)]
+pub(in crate::work::owner) struct Out {
+    stage: Stage,
+    /// When it was asked or heard last, or is to be looked up.
+    at: Time,
+    point: Point,
+    owner: Option<Contact>,
+    term: u32,
+    pub(in crate::work::owner) runner: Option<Source>,
+    pub(in crate::work::owner) held: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its owner is to be looked up.
+    Unknown,
+    Asked(u8),
+    Owned,
+}
+
+impl OnRing {
+    pub(in crate::work::owner) fn is_out(&self, index: u32) -> bool {
+        self.out.contains_key(&index)
+    }
+
+    pub(in crate::work::owner) fn of(&self, index: u32) -> Option<&Out> {
+        self.out.get(&index)
+    }
+
+    pub(in crate::work::owner) fn term(&self, index: u32) -> u32 {
+        let mine = self.mine.get(&index).copied();
+        mine.or_else(|| self.out.get(&index).map(|out| out.term)).unwrap_or_default()
+    }
+
+    /// Units that run somewhere.
+    pub(in crate::work::owner) fn placed(&self) -> u32 {
+        self.out.values().filter(|out| out.runner.is_some()).count() as u32
+    }
+}
+
+impl Out {
+    fn new(unit: UnitId, now: Time) -> Out {
+        let point = point_of(unit);
+        Out { stage: Stage::Unknown, at: now, point, owner: None, term: 0, runner: None, held: None }
+    }
+
+    /// Who owns it, as far as is known.
+    pub(in crate::work::owner) fn owner(&self) -> Option<NodeId> {
+        self.owner.map(|owner| owner.id).filter(|_| self.stage == Stage::Owned)
+    }
+
+    fn is_of(&self, node: NodeId) -> bool {
+        self.owner.is_some_and(|owner| owner.id == node)
+    }
+}
+
+impl Owner {
+    /// Sees to it that every unit on the ring has an owner.
+    pub(super) fn find_owners(&mut self, cx: &mut Cx<'_, Self>) {
+        let now = cx.now;
+        let ours = self.jobs.iter().filter(|(_, job)| job.is_active() && job.ring.is_some());
+        let ids: Vec<JobId> = ours.map(|(id, _)| *id).collect();
+        let mut out: usize =
+            self.jobs.values().filter_map(|job| job.ring.as_ref()).map(|ring| ring.out.len()).sum();
+        let (mut again, mut unknown) = (Vec::new(), Vec::new());
+        for id in ids {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let Some(mut ring) = job.ring.take() else { continue };
+            while out < OUT_MAX && ring.next < job.units() {
+                let index = ring.next;
+                ring.next += 1;
+                if job.slot(index).is_some_and(|slot| slot.state == SlotState::Elsewhere)
+                    && !ring.is_out(index)
+                {
+                    ring.out.insert(index, Out::new(UnitId { job: id, index }, now));
+                    out += 1;
+                }
+            }
+            for (index, out) in &mut ring.out {
+                let unit = UnitId { job: id, index: *index };
+                let silent = now.since(out.at);
+                match out.stage {
+                    Stage::Owned if silent >= SILENT => (out.stage, out.at) = (Stage::Unknown, now),
+                    Stage::Asked(TRIES) if silent >= ANSWER => (out.stage, out.at) = (Stage::Unknown, now),
+                    Stage::Asked(tries) if silent >= ANSWER => {
+                        (out.stage, out.at) = (Stage::Asked(tries + 1), now);
+                        again.extend(out.owner.map(|owner| (unit, owner)));
+                    }
+                    _ => {}
+                }
+                if out.stage == Stage::Unknown && out.at <= now {
+                    unknown.push(unit);
+                }
+            }
+            job.ring = Some(ring);
+        }
+        self.entrust(again, cx);
+        unknown
+            .into_iter()
+            .take_while(|unit| self.locate(*unit, cx) || self.wards.lookups.len() < super::LOOKUPS)
+            .count();
+    }
+
+    /// All units whose owner is not known and that are on the same arc are entrusted to it.
+    pub(super) fn home_located(&mut self, unit: UnitId, found: Option<Located>, cx: &mut Cx<'_, Self>) {
+        let now = cx.now;
+        let alone = self.is_alone(now);
+        let found = found.filter(|found| found.owner.contact.id != cx.me || !alone);
+        let (mut mine, mut others) = (Vec::new(), Vec::new());
+        for (id, job) in self.jobs.iter_mut().filter(|(_, job)| job.is_active()) {
+            let Some(ring) = &mut job.ring else { continue };
+            for (index, out) in ring.out.iter_mut().filter(|(_, out)| out.stage == Stage::Unknown) {
+                let of = UnitId { job: *id, index: *index };
+                match &found {
+                    Some(found) if found.range().contains(out.point) => {
+                        let owner = found.owner.contact;
+                        (out.stage, out.at, out.owner) = (Stage::Asked(1), now, Some(owner));
+                        if owner.id == cx.me { mine.push(of) } else { others.push((of, owner)) }
+                    }
+                    None if of == unit => out.at = now + REST,
+                    _ => {}
+                }
+            }
+        }
+        mine.into_iter().for_each(|unit| self.come_home(unit, None, cx));
+        self.entrust(others, cx);
+        self.look(cx);
+    }
+
+    fn entrust(&mut self, units: Vec<(UnitId, Contact)>, cx: &mut Cx<'_, Self>) {
+        let mut by_owner: BTreeMap<(JobId, NodeId), (Contact, Vec<Ward>)> = BTreeMap::new();
+        for (unit, owner) in units {
+            let Some(mut ward) = self.ward_of(unit) else { continue };
+            ward.runner = self.out(unit).and_then(|out| out.runner);
+            if let Some(runner) = ward.runner {
+                self.vouch(unit, runner, owner.id, cx);
+            }
+            by_owner.entry((unit.job, owner.id)).or_insert((owner, Vec::new())).1.push(ward);
+        }
+        for ((job, _), (owner, wards)) in by_owner {
+            let Some(part) = self.part_of(job, cx.me) else { continue };
+            Self::in_parts(wards, |units| {
+                Self::say(&owner, Message::Entrust { job, part: Box::new(part.clone()), units }, cx);
+            });
+        }
+    }
+
+    /// Owner and heirs may all be lost: the runner is told by the home whom to believe.
+    fn vouch(&self, unit: UnitId, runner: Source, owner: NodeId, cx: &mut Cx<'_, Self>) {
+        if let Some(contact) = runner.contact.filter(|contact| contact.id == runner.node) {
+            cx.emit(Event::Reach(contact));
+        }
+        let term = self.term_of(unit).unwrap_or_default();
+        let heirs = ToRunner::Heirs { units: vec![(unit, term)], home: cx.me, heirs: vec![owner] };
+        Self::to_runner(runner.node, heirs, cx);
+    }
+
+    fn out(&self, unit: UnitId) -> Option<&Out> {
+        self.jobs.get(&unit.job)?.ring.as_ref()?.out.get(&unit.index)
+    }
+
+    fn out_mut(&mut self, unit: UnitId) -> Option<&mut Out> {
+        self.jobs.get_mut(&unit.job)?.ring.as_mut()?.out.get_mut(&unit.index)
+    }
+
+    /// The ring has the unit here: the home owns it as any gateway does its units.
+    pub(super) fn come_home(&mut self, unit: UnitId, ward: Option<&Ward>, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| job.is_active()) else { return };
+        if job.slot(unit.index).is_none_or(|slot| slot.state != SlotState::Elsewhere) {
+            return;
+        }
+        let Some(ring) = &mut job.ring else { return };
+        let out = ring.out.remove(&unit.index);
+        let known = out.as_ref().map_or(0, |out| out.term);
+        ring.mine.insert(unit.index, known.max(ward.map_or(0, |ward| ward.term)).saturating_add(1));
+        let runner = ward.and_then(|ward| ward.runner).or(out.and_then(|out| out.runner));
+        job.come_home(unit.index);
+        if let Some(ward) = ward {
+            self.believe(unit, ward, cx);
+        }
+        if let Some(runner) = runner {
+            self.claim(unit, runner, cx);
+        }
+        self.touch(unit.job, cx);
+    }
+
+    /// What the owner has written down is kept here, too.
+    fn believe(&mut self, unit: UnitId, ward: &Ward, cx: &mut Cx<'_, Self>) {
+        let known = self.ward_of(unit).map(|ward| ward.age());
+        let Some(job) = self.jobs.get_mut(&unit.job) else { return };
+        let attempts = ward.attempts.min(crate::work::owner::moving::ATTEMPTS_MAX);
+        job.attempted(unit.index, attempts);
+        let newer = known.is_none_or(|known| known <= ward.age())
+            && job.records.get(&unit.index) != ward.record.as_ref();
+        if let Some(record) = ward.record.clone().filter(|_| newer) {
+            job.records.insert(unit.index, record);
+            self.write_record(unit, cx);
+        }
+    }
+
+    /// From who owns units of this node's, or says so.
+    pub(super) fn home_told(&mut self, from: NodeId, job: JobId, units: Vec<Ward>, cx: &mut Cx<'_, Self>) {
+        let mut over = Vec::new();
+        for ward in units.into_iter().take(AT_ONCE) {
+            let unit = UnitId { job, index: ward.index };
+            match self.word_of(from, unit, ward.term, cx) {
+                Word::Owner => {
+                    if let Some(out) = self.out_mut(unit) {
+                        (out.term, out.runner) = (ward.term, ward.runner);
+                        out.held = ward.held.as_ref().map(|why| why.chars().take(REASON).collect());
+                    }
+                    self.believe(unit, &ward, cx);
+                }
+                Word::Over => over.push(unit),
+                Word::Mine => self.cede_not(from, unit, cx),
+                Word::Doubt => {}
+            }
+        }
+        self.tell_over(from, over, cx);
+        self.touch(job, cx);
+    }
+
+    /// From an owner: it lives.
+    pub(super) fn lives(&mut self, from: NodeId, job: JobId, units: Vec<(u32, u32)>, cx: &mut Cx<'_, Self>) {
+        let mut over = Vec::new();
+        for (index, term) in units {
+            let unit = UnitId { job, index };
+            match self.word_of(from, unit, term, cx) {
+                Word::Over => over.push(unit),
+                Word::Mine => self.cede_not(from, unit, cx),
+                Word::Owner | Word::Doubt => {}
+            }
+        }
+        self.tell_over(from, over, cx);
+    }
+
+    pub(in crate::work::owner) fn tell_over(&self, to: NodeId, units: Vec<UnitId>, cx: &mut Cx<'_, Self>) {
+        if !units.is_empty() {
+            Self::say_to(&Source { node: to, contact: None }, Message::Over(units), cx);
+        }
+    }
+
+    /// What a word about a unit is worth.
+    fn word_of(&mut self, from: NodeId, unit: UnitId, term: u32, cx: &mut Cx<'_, Self>) -> Word {
+        let Some(job) = self.jobs.get_mut(&unit.job) else { return Word::Over };
+        if job.ward.is_some() {
+            return Word::Doubt;
+        }
+        let state = job.slot(unit.index).map(|slot| slot.state).filter(|_| job.is_active());
+        match state {
+            None | Some(SlotState::Done | SlotState::Failed) => return Word::Over,
+            Some(SlotState::Storing) => return Word::Doubt,
+            Some(SlotState::Elsewhere) => {}
+            Some(_) => return Word::Mine,
+        }
+        let Some(ring) = &mut job.ring else { return Word::Over };
+        let out = ring.out.entry(unit.index).or_insert_with(|| Out::new(unit, cx.now));
+        if out.is_of(from) && term >= out.term {
+            (out.stage, out.at) = (Stage::Owned, cx.now);
+            return Word::Owner;
+        }
+        if out.stage == Stage::Owned && term <= out.term {
+            return Word::Over;
+        }
+        // The ring may have moved: whom it names now is asked.
+        if out.stage != Stage::Unknown {
+            (out.stage, out.at) = (Stage::Unknown, cx.now);
+        }
+        Word::Doubt
+    }
+
+    /// This node owns the unit itself: whoever thinks that it does has a copy from now on.
+    fn cede_not(&mut self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let (Some(ward), Some(part)) = (self.ward_of(unit), self.part_of(unit.job, cx.me)) else { return };
+        let message = Message::Owned { job: unit.job, part: Box::new(part), units: vec![ward] };
+        Self::say_to(&Source { node: from, contact: None }, message, cx);
+    }
+
+    /// Whoever was asked does not own these.
+    pub(super) fn not_taken(
+        &mut self,
+        from: NodeId,
+        id: JobId,
+        units: &[u32],
+        reason: &str,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(ring) = &mut job.ring else { return };
+        for index in units {
+            if let Some(out) =
+                ring.out.get_mut(index).filter(|out| out.is_of(from) && out.stage != Stage::Unknown)
+            {
+                (out.stage, out.at) = (Stage::Unknown, cx.now + REST);
+            }
+        }
+        let reason: String = reason.chars().take(REASON).collect();
+        job.shortage = Some(format!("{} does not own them: {reason}", from.short()));
+    }
+
+    /// How units ended.
+    pub(super) fn ward_results(
+        &mut self,
+        from: NodeId,
+        results: Vec<(UnitId, UnitResult)>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let (mut over, mut good) = (Vec::new(), Vec::new());
+        for (unit, result) in results {
+            let job = self.jobs.get_mut(&unit.job).filter(|job| job.is_active() && job.ward.is_none());
+            let Some((job, slot)) = job.and_then(|job| job.slot(unit.index).map(|slot| (job, slot))) else {
+                over.push(unit);
+                continue;
+            };
+            match slot.state {
+                SlotState::Done | SlotState::Failed => {
+                    job.duplicates += 1;
+                    over.push(unit);
+                }
+                SlotState::Storing => {}
+                _ => {
+                    self.drop_placement(unit);
+                    if let Some(job) = self.jobs.get_mut(&unit.job) {
+                        job.storing(unit.index);
+                    }
+                    good.push(Report { unit, began: 0, result });
+                    self.touch(unit.job, cx);
+                }
+            }
+        }
+        self.tell_over(from, over, cx);
+        self.take_results(from, good, cx);
+    }
+
+    /// The result is durable: whoever else still owns the unit need not.
+    pub(in crate::work::owner) fn out_over(&mut self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let Some(ring) = self.jobs.get_mut(&unit.job).and_then(|job| job.ring.as_mut()) else { return };
+        ring.mine.remove(&unit.index);
+        let out = ring.out.remove(&unit.index);
+        if let Some(owner) = out.and_then(|out| out.owner).filter(|owner| owner.id != from) {
+            Self::say(&owner, Message::Over(vec![unit]), cx);
+        }
+    }
+
+    /// The job is over: nobody needs to own its units any more.
+    pub(in crate::work::owner) fn recall(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+        let Some(ring) = self.jobs.get_mut(&id).and_then(|job| job.ring.as_mut()) else { return };
+        let mut by_owner: BTreeMap<NodeId, (Contact, Vec<UnitId>)> = BTreeMap::new();
+        for (index, out) in std::mem::take(&mut ring.out) {
+            if let Some(owner) = out.owner {
+                by_owner.entry(owner.id).or_insert((owner, Vec::new())).1.push(UnitId { job: id, index });
+            }
+        }
+        for (owner, units) in by_owner.into_values() {
+            Self::say(&owner, Message::Over(units), cx);
+        }
+    }
+
+    /// The ring gave this node an arc on which units of its own jobs are.
+    pub(super) fn own_on_arc(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(arc) = self.wards.arc else { return };
+        let mut mine = Vec::new();
+        for (id, job) in self.jobs.iter().filter(|(_, job)| job.is_active()) {
+            let out = job.ring.iter().flat_map(|ring| &ring.out);
+            let here = out.filter(|(_, out)| arc.contains(out.point) && out.owner.is_some());
+            mine.extend(here.map(|(index, _)| UnitId { job: *id, index: *index }));
+        }
+        mine.into_iter().for_each(|unit| self.come_home(unit, None, cx));
+    }
+}
+
+/// What the word of somebody who owns a unit is worth to its home.
+enum Word {
+    Owner,
+    /// Nobody needs it any more, or another owns it.
+    Over,
+    /// This node owns it itself.
+    Mine,
+    /// It will turn out.
+    Doubt,
+}

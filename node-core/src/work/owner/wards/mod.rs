@@ -1,0 +1,307 @@
+//! Units whose owner the ring names (paper 003: the successor of the task's id), and this node's part
+//! in that: a job's home, an owner, an heir.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `home` | the gateway that took the job: who owns which unit, and what they tell |
+//! | `owned` | the owner: units taken over, their content, their results on the way home |
+//! | `heirs` | copies of what others own, and when they become what is owned here |
+//! | `rows` | what is written down, and what a unit is for others |
+
+mod heirs;
+mod home;
+mod owned;
+mod rows;
+
+pub(super) use home::{OnRing, Out};
+pub(super) use owned::Wardship;
+
+use super::{Event, Owner, Timer};
+use crate::checkpoint::Source;
+use crate::ids::{NodeId, UnitId};
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::{Located, Range};
+use crate::protocol::Cx;
+use crate::time::Time;
+use crate::work::message::{Message, ToRunner};
+use crate::work::ward::{self, HEIRS, Part, Ward, point_of};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Between two looks at what is due. Our choice: a tenth of what the ring needs to see a death.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Between two words of an owner to a home that it lives.
+const LIVES: Duration = Duration::from_secs(10);
+
+/// Between two full copies to heirs, which mend what was lost. Our choice: six words to the home.
+const REFRESH: Duration = Duration::from_secs(60);
+
+/// Lookups under way at a time. Our choice: as many as rings of some hundred members answer within a
+/// tick; each answer names the whole arc, and all units on it.
+const LOOKUPS: usize = 16;
+
+/// Wards in one message, and bytes of them. Our choice: half a frame.
+const AT_ONCE: usize = 256;
+const BYTES: usize = 400 << 10;
+
+/// What the ring says of this node, and of what was looked up.
+#[derive(Clone, Debug)]
+pub enum OfRing {
+    /// Where others dial this node.
+    Me(Contact),
+    Gained {
+        range: Range,
+        from: Option<Contact>,
+    },
+    Lost {
+        range: Range,
+        to: Option<Contact>,
+    },
+    Successors(Vec<Contact>),
+    /// What became of [`Event::Locate`].
+    Located {
+        number: u64,
+        found: Option<Located>,
+    },
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Wards {
+    me: Option<Contact>,
+    /// What of the ring is this node's.
+    arc: Option<Range>,
+    /// Who has copies of what is owned here, in order.
+    heirs: Vec<Contact>,
+    /// Copies here become what is owned here at this time: whoever gave the arc has had its say.
+    settled_at: Option<Time>,
+    /// This node has been a ring by itself since then.
+    alone: Option<Time>,
+    replicas: BTreeMap<UnitId, heirs::Replica>,
+    parts: BTreeMap<crate::ids::JobId, Part>,
+    /// Jobs of which there is a row.
+    written: std::collections::BTreeSet<crate::ids::JobId>,
+    /// How units ended, until their homes have written it down.
+    ended: BTreeMap<UnitId, owned::Ended>,
+    /// Runners that are told of their units' new owner, until they come.
+    claims: BTreeMap<UnitId, Source>,
+    lookups: BTreeMap<u64, UnitId>,
+    lived: Time,
+    refreshed: Time,
+}
+
+impl Owner {
+    /// Whether this node takes part at all.
+    pub(super) fn has_wards(&self) -> bool {
+        self.config.limits.wards > 0
+    }
+
+    pub(super) fn of_ring(&mut self, told: OfRing, cx: &mut Cx<'_, Self>) {
+        match told {
+            OfRing::Me(contact) => self.wards.me = Some(contact),
+            OfRing::Gained { range, from } => self.gained(range, from, cx),
+            OfRing::Lost { range, to } => self.lost(range, to, cx),
+            OfRing::Successors(list) => self.successors(list, cx),
+            OfRing::Located { number, found } => {
+                if let Some(unit) = self.wards.lookups.remove(&number) {
+                    self.owner_found(unit, found, cx);
+                }
+            }
+        }
+        self.wake(cx);
+    }
+
+    pub(super) fn of_ward(&mut self, from: NodeId, message: ward::Message, cx: &mut Cx<'_, Self>) {
+        use ward::Message;
+        if !self.is_ready() || !self.has_wards() {
+            // All of it is said again.
+            return;
+        }
+        match message {
+            Message::Entrust { job, part, units } => self.entrusted(from, job, *part, units, cx),
+            Message::Refused { job, units, reason } => self.not_taken(from, job, &units, &reason, cx),
+            Message::Owned { job, part, units } => self.owned(from, job, *part, units, cx),
+            Message::Lives { job, units } => self.lives(from, job, units, cx),
+            Message::Handed { job, part, units } => self.handed(from, job, *part, units, cx),
+            Message::Results(results) => self.ward_results(from, results, cx),
+            Message::Over(units) => self.wards_over(from, &units, cx),
+        }
+        self.wake(cx);
+    }
+
+    fn wake(&self, cx: &mut Cx<'_, Self>) {
+        cx.set_timer_by(Timer::Wards, TICK);
+    }
+
+    /// Something concerns the ring here.
+    fn concerns_ring(&self) -> bool {
+        let wards = &self.wards;
+        let jobs =
+            || self.jobs.values().any(|job| job.ward.is_some() || (job.ring.is_some() && job.is_active()));
+        !wards.replicas.is_empty()
+            || !wards.written.is_empty()
+            || !wards.ended.is_empty()
+            || wards.settled_at.is_some()
+            || jobs()
+    }
+
+    /// Time to see what is due.
+    pub(super) fn look_after_wards(&mut self, cx: &mut Cx<'_, Self>) {
+        if !self.is_ready() || !self.has_wards() || !self.concerns_ring() {
+            return;
+        }
+        self.wake(cx);
+        self.settle_arc(cx);
+        self.find_owners(cx);
+        self.claim_again(cx);
+        self.tell_results(cx);
+        self.want_content(cx);
+        if cx.now.since(self.wards.lived) >= LIVES {
+            self.wards.lived = cx.now;
+            self.tell_homes(cx);
+            self.hand_on_strays(cx);
+        }
+        if cx.now.since(self.wards.refreshed) >= REFRESH {
+            self.wards.refreshed = cx.now;
+            let all = self.all_wards();
+            self.tell_heirs(&all, cx);
+            self.forget_old_replicas(cx);
+        }
+    }
+
+    /// Looks up who owns the unit, unless too much is under way.
+    fn locate(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) -> bool {
+        let busy = self.wards.lookups.len() >= LOOKUPS;
+        if busy || self.wards.lookups.values().any(|of| *of == unit) {
+            return false;
+        }
+        let number = self.next_ticket;
+        self.next_ticket += 1;
+        self.wards.lookups.insert(number, unit);
+        cx.emit(Event::Locate { number, key: point_of(unit) });
+        true
+    }
+
+    fn owner_found(&mut self, unit: UnitId, found: Option<Located>, cx: &mut Cx<'_, Self>) {
+        if self.jobs.get(&unit.job).is_some_and(|job| job.ring.is_some()) {
+            return self.home_located(unit, found, cx);
+        }
+        if let Some(found) = found {
+            self.stray_located(unit, found.owner.contact, cx);
+        }
+    }
+
+    /// Whether the ring has the unit here.
+    fn is_mine(&self, unit: UnitId) -> bool {
+        self.wards.arc.is_some_and(|arc| arc.contains(point_of(unit)))
+    }
+
+    fn say(to: &Contact, message: ward::Message, cx: &mut Cx<'_, Self>) {
+        if to.id != cx.me {
+            cx.emit(Event::Reach(*to));
+        }
+        cx.send(to.id, Message::Ward(message));
+    }
+
+    fn say_to(to: &Source, message: ward::Message, cx: &mut Cx<'_, Self>) {
+        if let Some(contact) = to.contact.filter(|contact| contact.id == to.node && to.node != cx.me) {
+            cx.emit(Event::Reach(contact));
+        }
+        cx.send(to.node, Message::Ward(message));
+    }
+
+    /// Who may own it next: the heirs, as the runner is to know them.
+    fn heirs(&self) -> Vec<NodeId> {
+        self.wards.heirs.iter().map(|heir| heir.id).collect()
+    }
+
+    /// The unit's home, if it is on the ring.
+    fn home_of(&self, unit: UnitId, me: NodeId) -> Option<NodeId> {
+        let job = self.jobs.get(&unit.job)?;
+        let away = job.ward.as_ref().map(|ward| ward.home.node);
+        away.or_else(|| job.ring.as_ref().map(|_| me))
+    }
+
+    /// A runner is told of its units' owner until it comes or is not waited for any more.
+    fn claim(&mut self, unit: UnitId, runner: Source, cx: &mut Cx<'_, Self>) {
+        let bound = self.config.limits.wards;
+        if self.wards.claims.len() < bound {
+            self.wards.claims.insert(unit, runner);
+            self.wait_for(unit, self.config.timing.lease, cx);
+            self.claim_from(unit, runner, cx);
+        }
+    }
+
+    fn claim_from(&self, unit: UnitId, runner: Source, cx: &mut Cx<'_, Self>) {
+        let (Some(home), Some(term)) = (self.home_of(unit, cx.me), self.term_of(unit)) else { return };
+        if let Some(contact) = runner.contact.filter(|contact| contact.id == runner.node) {
+            cx.emit(Event::Reach(contact));
+        }
+        // What its home owns itself has no heirs.
+        let heirs = if home == cx.me { Vec::new() } else { self.heirs() };
+        let claim = ToRunner::Claim { units: vec![(unit, term)], home, heirs };
+        Self::to_runner(runner.node, claim, cx);
+    }
+
+    fn claim_again(&mut self, cx: &mut Cx<'_, Self>) {
+        let waits = |owner: &Self, unit: &UnitId| owner.state_of(*unit) == Some(super::SlotState::Away);
+        let mut claims = std::mem::take(&mut self.wards.claims);
+        claims.retain(|unit, _| waits(self, unit));
+        for (unit, runner) in &claims {
+            self.claim_from(*unit, *runner, cx);
+        }
+        self.wards.claims = claims;
+    }
+
+    /// A runner was just granted these: who may come in this node's place.
+    pub(super) fn name_heirs(&mut self, runner: NodeId, units: &[UnitId], cx: &mut Cx<'_, Self>) {
+        let Some(first) = units.first() else { return };
+        if self.jobs.get(&first.job).is_none_or(|job| job.ward.is_none()) {
+            return;
+        }
+        let Some(home) = self.home_of(*first, cx.me) else { return };
+        let units: Vec<_> = units.iter().filter_map(|unit| Some((*unit, self.term_of(*unit)?))).collect();
+        let told = units.iter().map(|(unit, _)| *unit).collect::<Vec<_>>();
+        Self::to_runner(runner, ToRunner::Heirs { units, home, heirs: self.heirs() }, cx);
+        told.into_iter().for_each(|unit| self.write_record(unit, cx));
+    }
+
+    /// Says something about many wards of one job, in as many messages as needed.
+    fn in_parts(units: Vec<Ward>, mut send: impl FnMut(Vec<Ward>)) {
+        let (mut some, mut size) = (Vec::new(), 0);
+        for ward in units {
+            size += rows::size_of(&ward);
+            some.push(ward);
+            if some.len() >= AT_ONCE || size >= BYTES {
+                send(std::mem::take(&mut some));
+                size = 0;
+            }
+        }
+        if !some.is_empty() {
+            send(some);
+        }
+    }
+
+    /// Keeps the heirs: whoever follows on the ring.
+    fn successors(&mut self, list: Vec<Contact>, cx: &mut Cx<'_, Self>) {
+        let mut heirs: Vec<Contact> = list.into_iter().filter(|heir| heir.id != cx.me).collect();
+        heirs.truncate(HEIRS);
+        if self.wards.heirs == heirs {
+            return;
+        }
+        self.wards.heirs = heirs;
+        let all = self.all_wards();
+        self.tell_heirs(&all, cx);
+        let mut by_runner: BTreeMap<(NodeId, crate::ids::JobId), Vec<UnitId>> = BTreeMap::new();
+        for unit in all {
+            let placed = self.state_of(unit) == Some(super::SlotState::Placed);
+            let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
+            if let Some(runner) = runner.filter(|_| placed) {
+                by_runner.entry((runner, unit.job)).or_default().push(unit);
+            }
+        }
+        for ((runner, _), units) in by_runner {
+            self.name_heirs(runner, &units, cx);
+        }
+    }
+}

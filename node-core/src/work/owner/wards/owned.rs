@@ -1,0 +1,430 @@
+//! The owner's side: units that the ring has here are placed, watched and written down as a gateway
+//! does with its own; their results wait here until their home has written them down.
+
+use super::{BYTES, Owner, Part, Ward};
+use crate::checkpoint::Source;
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::protocol::Cx;
+use crate::time::Time;
+use crate::work::message::{Report, ToRunner};
+use crate::work::owner::job::{Job, Phase};
+use crate::work::owner::moving::ATTEMPTS_MAX;
+use crate::work::owner::record::encode;
+use crate::work::owner::{Event, Pending};
+use crate::work::spec::{BlobRef, Data, Find, JobSpec, OwnedBy, UnitResult, UnitSpec, Units};
+use crate::work::ward::Message;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Between two tries to bring a result home, or content here. Our choice: as runners do.
+const AGAIN: Duration = Duration::from_secs(3);
+
+/// A home that has not taken a result for so long has gone for good. Our choice: a gateway is mended
+/// within a week, or never.
+const WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Terms that are believed of who has no other standing.
+const TERM_MAX: u32 = 1 << 30;
+
+/// How many owners, or placements, one word may be ahead of what is known. Our choice: who was cut off
+/// for an hour is not; and nobody makes a number so large that no later one is.
+const AHEAD: u32 = 64;
+
+/// What was told, if it is not too far from what is known.
+pub(super) fn later(known: u32, told: u32) -> u32 {
+    told.min(known.saturating_add(AHEAD)).max(known)
+}
+
+/// Units of another gateway's job.
+#[derive(Debug)]
+pub(in crate::work::owner) struct Wardship {
+    pub(super) home: Source,
+    pub(in crate::work::owner) sweep_first: Option<u64>,
+    pub(super) wards: BTreeMap<u32, Ward>,
+    /// What was asked for, and has not come.
+    asked: BTreeSet<u64>,
+    /// What is kept here until the job is over.
+    tickets: BTreeSet<u64>,
+    /// What could not be had, to be asked for again then.
+    missing: Option<(BTreeSet<BlobRef>, Time)>,
+}
+
+impl Wardship {
+    pub(in crate::work::owner) fn of(&self, index: u32) -> Option<&Ward> {
+        self.wards.get(&index)
+    }
+
+    pub(super) fn of_mut(&mut self, index: u32) -> Option<&mut Ward> {
+        self.wards.get_mut(&index)
+    }
+
+    /// Whether what its units need is here.
+    pub(in crate::work::owner) fn is_here(&self) -> bool {
+        self.asked.is_empty() && self.missing.is_none()
+    }
+}
+
+/// How a unit ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) result: UnitResult,
+    home: Source,
+    since: Time,
+    told: Option<Time>,
+    /// Its outputs are kept here under this ticket.
+    ticket: Option<u64>,
+}
+
+/// Results on their way to one home.
+struct Bundle {
+    home: Source,
+    size: usize,
+    results: Vec<(UnitId, UnitResult)>,
+}
+
+impl Owner {
+    pub(super) fn owned_count(&self) -> usize {
+        let jobs = self.jobs.values().filter_map(|job| job.ward.as_ref());
+        jobs.map(|ward| ward.wards.len()).sum::<usize>() + self.wards.ended.len()
+    }
+
+    /// From a home: own these.
+    pub(super) fn entrusted(
+        &mut self,
+        from: NodeId,
+        job: JobId,
+        part: Part,
+        units: Vec<Ward>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        if part.home.node != from || from == cx.me {
+            return cx
+                .emit(Event::Fault { peer: from, fault: "entrusted units that are not its own".into() });
+        }
+        let (mut refused, mut known) = (Vec::new(), Vec::new());
+        let mut reason = "the ring has moved";
+        for ward in units {
+            let unit = UnitId { job, index: ward.index };
+            let home = self.part_of(job, cx.me).map_or(from, |part| part.home.node);
+            if home != from {
+                reason = "another gateway has a job of this name";
+                refused.push(unit.index);
+            } else if let Some(ended) = self.wards.ended.get_mut(&unit) {
+                ended.told = None;
+            } else if let Some(own) = self.own_mut(unit) {
+                own.term = later(own.term, ward.term);
+                known.push(unit);
+            } else if !self.is_mine(unit) || self.jobs.get(&job).is_some_and(|job| job.ward.is_none()) {
+                refused.push(unit.index);
+            } else if self.owned_count() >= self.config.limits.wards {
+                reason = "it owns as many units as it may";
+                refused.push(unit.index);
+            } else if let Some(why) = self.unfit(&part, &ward) {
+                reason = why;
+                refused.push(unit.index);
+            } else {
+                self.adopt(job, &part, ward, cx);
+            }
+        }
+        self.tell_home(job, &known, cx);
+        self.tell_results(cx);
+        if !refused.is_empty() {
+            let refused = Message::Refused { job, units: refused, reason: reason.into() };
+            Self::say_to(&part.home, refused, cx);
+        }
+    }
+
+    fn unfit(&self, part: &Part, ward: &Ward) -> Option<&'static str> {
+        let large = |blob: &BlobRef| blob.len > self.config.limits.blob_bytes;
+        content_of(part, ward).iter().any(large).then_some("a blob is larger than it takes")
+    }
+
+    pub(super) fn own_mut(&mut self, unit: UnitId) -> Option<&mut Ward> {
+        self.jobs.get_mut(&unit.job)?.ward.as_mut()?.of_mut(unit.index)
+    }
+
+    /// This node owns the unit from now on, whoever did before.
+    pub(super) fn adopt(&mut self, id: JobId, part: &Part, ward: Ward, cx: &mut Cx<'_, Self>) {
+        let unit = UnitId { job: id, index: ward.index };
+        let before = self.wards.replicas.remove(&unit);
+        // Of two accounts the newer counts; a runner that one of them knows is asked.
+        let (mut ward, previous) = match before {
+            Some(replica) => {
+                let term = later(replica.ward.term, ward.term);
+                let runner = replica.ward.runner.or(ward.runner);
+                let believed = ward.attempts <= later(replica.ward.attempts, ward.attempts);
+                let ward = match believed && ward.age() > replica.ward.age() {
+                    true => Ward { term, ..ward },
+                    false => Ward { term, runner, ..replica.ward },
+                };
+                (ward, Some(replica.owner))
+            }
+            None => (Ward { term: ward.term.min(TERM_MAX), ..ward }, None),
+        };
+        self.forget_part(id);
+        ward.term = ward.term.saturating_add(1);
+        ward.attempts = ward.attempts.min(ATTEMPTS_MAX);
+        let job = self.jobs.entry(id).or_insert_with(|| guarded(part));
+        job.take_ward(ward.index, ward.attempts);
+        if let Some(mut record) = ward.record.take() {
+            record.at = cx.now;
+            job.records.insert(ward.index, record);
+        }
+        let (runner, held) = (ward.runner, ward.held.clone());
+        let content = content_of(part, &ward);
+        if let Some(wardship) = &mut job.ward {
+            wardship.wards.insert(ward.index, ward);
+        }
+        match (held, runner) {
+            (Some(why), _) => job.hold(unit.index, why),
+            (None, Some(runner)) => self.claim(unit, runner, cx),
+            (None, None) => {}
+        }
+        self.get_content(id, content, cx);
+        self.write_record(unit, cx);
+        if let Some(previous) = previous.filter(|previous| *previous != cx.me) {
+            self.tell_ceded(previous, unit, cx);
+        }
+        self.touch(id, cx);
+        self.look(cx);
+    }
+
+    /// Who owned the unit before has a copy from now on.
+    pub(super) fn tell_ceded(&self, to: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let (Some(ward), Some(part)) = (self.ward_of(unit), self.part_of(unit.job, cx.me)) else { return };
+        let owned = Message::Owned { job: unit.job, part: Box::new(part), units: vec![ward] };
+        Self::say_to(&Source { node: to, contact: None }, owned, cx);
+    }
+
+    /// Another owns it now. What of it ends here all the same goes home from here.
+    pub(super) fn cede(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
+        if let Some(held) = runner.and_then(|runner| self.leases.get_mut(&runner)) {
+            held.remove(unit);
+        }
+        self.leave(unit, cx);
+    }
+
+    /// The unit leaves this node's table; its row stays.
+    fn leave(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        self.resuming_over(unit, cx);
+        self.moves.forget(unit);
+        self.wards.claims.remove(&unit);
+        let Some(job) = self.jobs.get_mut(&unit.job) else { return };
+        let Some(wardship) = &mut job.ward else { return };
+        wardship.wards.remove(&unit.index);
+        job.drop_ward(unit.index);
+        if job.units() == 0 {
+            self.drop_wardship(unit.job, cx);
+        } else {
+            self.touch(unit.job, cx);
+        }
+    }
+
+    fn drop_wardship(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.remove(&id) else { return };
+        self.active.remove(&id);
+        self.changed.remove(&id);
+        for ticket in job.ward.iter().flat_map(|ward| ward.tickets.iter().chain(&ward.asked)) {
+            self.pending.remove(ticket);
+            cx.emit(Event::ReleaseSnapshot { ticket: *ticket });
+        }
+        let copies = self.wards.replicas.keys().chain(self.wards.ended.keys());
+        if { copies }.any(|unit| unit.job == id) {
+            let me = Source { node: cx.me, contact: None };
+            self.wards.parts.insert(id, job.part(me));
+        }
+    }
+
+    /// What the units need comes here, so that runners find it.
+    fn get_content(&mut self, id: JobId, blobs: BTreeSet<BlobRef>, cx: &mut Cx<'_, Self>) {
+        let ticket = self.ticket(Pending::Content(id, blobs.clone()));
+        let Some(wardship) = self.jobs.get_mut(&id).and_then(|job| job.ward.as_mut()) else { return };
+        wardship.asked.insert(ticket);
+        let runners = wardship.wards.values().filter_map(|ward| ward.runner);
+        let mut from: Vec<NodeId> = Vec::new();
+        for source in std::iter::once(wardship.home).chain(runners.take(4)) {
+            if let Some(contact) =
+                source.contact.filter(|contact| contact.id == source.node && source.node != cx.me)
+            {
+                cx.emit(Event::Reach(contact));
+            }
+            from.push(source.node);
+        }
+        from.extend(self.heirs());
+        cx.emit(Event::FetchSnapshot { ticket, blobs: blobs.into_iter().collect(), from });
+    }
+
+    pub(in crate::work::owner) fn content_here(
+        &mut self,
+        id: JobId,
+        (ticket, blobs): (u64, BTreeSet<BlobRef>),
+        result: Result<(), String>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(wardship) = &mut job.ward else { return };
+        if !wardship.asked.remove(&ticket) {
+            return;
+        }
+        match result {
+            Ok(()) => drop(wardship.tickets.insert(ticket)),
+            Err(error) => {
+                let missing = &mut wardship.missing.get_or_insert((BTreeSet::new(), cx.now)).0;
+                missing.extend(blobs);
+                job.shortage = Some(format!("its owner could not get its content: {error}"));
+            }
+        }
+        self.look(cx);
+    }
+
+    pub(super) fn want_content(&mut self, cx: &mut Cx<'_, Self>) {
+        let mut again = Vec::new();
+        for (id, job) in &mut self.jobs {
+            let Some(wardship) = &mut job.ward else { continue };
+            if let Some((blobs, _)) = wardship.missing.take_if(|(_, since)| cx.now.since(*since) >= AGAIN) {
+                again.push((*id, blobs));
+            }
+        }
+        again.into_iter().for_each(|(id, blobs)| self.get_content(id, blobs, cx));
+    }
+
+    /// The result of a unit is durable here: it goes home.
+    pub(in crate::work::owner) fn ward_ended(&mut self, report: &Report, cx: &mut Cx<'_, Self>) {
+        let Some(part) = self.part_of(report.unit.job, cx.me) else { return };
+        self.keep_end(report.unit, report.result.clone(), part.home, cx);
+        self.tell_results(cx);
+        self.wake(cx);
+    }
+
+    fn keep_end(&mut self, unit: UnitId, result: UnitResult, home: Source, cx: &mut Cx<'_, Self>) {
+        let blobs: Vec<BlobRef> = crate::work::owner::results::blobs_of(&result).collect();
+        let ticket = (!blobs.is_empty()).then(|| self.ticket(Pending::Kept));
+        if let Some(ticket) = ticket {
+            cx.emit(Event::Fetch { ticket, blobs, from: result.runner });
+        }
+        let ended = Ended { result, home, since: cx.now, told: None, ticket };
+        self.wards.ended.insert(unit, ended);
+    }
+
+    /// An earlier life has this to bring home.
+    pub(super) fn restore_end(&mut self, unit: UnitId, result: UnitResult, cx: &mut Cx<'_, Self>) {
+        if let Some(part) = self.wards.parts.get(&unit.job) {
+            let home = part.home;
+            self.keep_end(unit, result, home, cx);
+        }
+    }
+
+    pub(super) fn tell_results(&mut self, cx: &mut Cx<'_, Self>) {
+        let now = cx.now;
+        let old: Vec<UnitId> = self
+            .wards
+            .ended
+            .iter()
+            .filter(|(_, end)| now.since(end.since) >= WAIT)
+            .map(|(unit, _)| *unit)
+            .collect();
+        old.into_iter().for_each(|unit| self.release(unit, cx));
+        let mut by_home: BTreeMap<NodeId, Bundle> = BTreeMap::new();
+        for (unit, ended) in &mut self.wards.ended {
+            if ended.told.is_some_and(|told| now.since(told) < AGAIN) {
+                continue;
+            }
+            let bundle = by_home.entry(ended.home.node);
+            let bundle = bundle.or_insert_with(|| Bundle { home: ended.home, size: 0, results: Vec::new() });
+            if bundle.size < BYTES {
+                ended.told = Some(now);
+                bundle.size += encode(&ended.result).len();
+                bundle.results.push((*unit, ended.result.clone()));
+            }
+        }
+        for Bundle { home, results, .. } in by_home.into_values() {
+            Self::say_to(&home, Message::Results(results), cx);
+        }
+    }
+
+    /// Nobody needs these any more: says their home, or an owner of what has a copy here.
+    pub(super) fn wards_over(&mut self, from: NodeId, units: &[UnitId], cx: &mut Cx<'_, Self>) {
+        for unit in units {
+            let home = self.part_of(unit.job, cx.me).map(|part| part.home.node);
+            let is_own = self.jobs.get(&unit.job).is_some_and(|job| job.ward.is_none());
+            let owner = self.wards.replicas.get(unit).map(|replica| replica.owner);
+            let owned = self.own_mut(*unit).is_some();
+            if !is_own && (home == Some(from) || (owner == Some(from) && !owned)) {
+                self.release(*unit, cx);
+            }
+        }
+    }
+
+    /// The unit is over: nothing of it stays.
+    fn release(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let end = self.wards.ended.remove(&unit);
+        let ended = end.is_some();
+        if let Some(ticket) = end.and_then(|end| end.ticket) {
+            self.pending.remove(&ticket);
+            cx.emit(Event::Release { ticket });
+        }
+        let copy = self.wards.replicas.remove(&unit);
+        let owned = self.own_mut(unit).is_some();
+        if owned {
+            let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
+            let held = runner.and_then(|runner| self.leases.get_mut(&runner));
+            if let (Some(runner), true) = (runner, held.is_some_and(|held| held.remove(unit))) {
+                Self::to_runner(runner, ToRunner::Forget { units: vec![unit] }, cx);
+            }
+            self.drop_record(unit, cx);
+            for heir in self.wards.heirs.clone() {
+                Self::say(&heir, Message::Over(vec![unit]), cx);
+            }
+            self.leave(unit, cx);
+        }
+        let last = self.forget_part(unit.job) && self.wards.written.contains(&unit.job);
+        if owned || ended || last || copy.is_some_and(|copy| copy.written) {
+            self.write_record(unit, cx);
+        }
+    }
+
+    /// What units here have in common is forgotten with the last of them.
+    pub(super) fn forget_part(&mut self, job: JobId) -> bool {
+        let range = UnitId { job, index: 0 }..=UnitId { job, index: u32::MAX };
+        let copies = self.wards.replicas.range(range.clone()).next().is_some();
+        let ends = self.wards.ended.range(range).next().is_some();
+        !copies && !ends && self.wards.parts.remove(&job).is_some()
+    }
+}
+
+/// A job of another gateway, without units yet.
+fn guarded(part: &Part) -> Job {
+    let spec = JobSpec {
+        name: part.name.clone(),
+        template: part.template.clone(),
+        units: Units::List(Vec::new()),
+        priority: part.priority,
+        max_retries: part.max_retries,
+        find: Find::Connected,
+        owner: OwnedBy::Gateway,
+    };
+    let mut job = Job::new(spec, part.home.node, 0, [0; 32]);
+    job.phase = Phase::Active;
+    job.ward = Some(Box::new(Wardship {
+        home: part.home,
+        sweep_first: part.sweep_first,
+        wards: BTreeMap::new(),
+        asked: BTreeSet::new(),
+        tickets: BTreeSet::new(),
+        missing: None,
+    }));
+    job
+}
+
+/// What a unit cannot be run without.
+fn content_of(part: &Part, ward: &Ward) -> BTreeSet<BlobRef> {
+    let template = &part.template;
+    let of_unit = |spec: &UnitSpec| -> Vec<BlobRef> {
+        let files = spec.files.iter().filter_map(|file| file.data.blob());
+        spec.stdin.iter().filter_map(Data::blob).chain(files).collect()
+    };
+    let shared = template.files.iter().filter_map(|file| file.data.blob());
+    let own = ward.spec.iter().flat_map(of_unit);
+    std::iter::once(template.program).chain(template.stdin.blob()).chain(shared).chain(own).collect()
+}

@@ -1,0 +1,182 @@
+//! What an owner on the ring writes down: table `Wards`, job id → what its units share; job id and
+//! big-endian index → the unit, as heirs have it; the same and `r` → its result, until its home has it.
+
+use super::owned::Wardship;
+use super::{Owner, Part, Ward};
+use crate::checkpoint::Source;
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::node::host::{Table, Write};
+use crate::protocol::Cx;
+use crate::work::owner::SlotState;
+use crate::work::owner::job::Job;
+use crate::work::owner::record::{self, encode, result_id};
+use crate::work::spec::UnitResult;
+use bytes::Bytes;
+
+/// A row that was read.
+pub(super) enum Row {
+    Part(JobId, Part),
+    Ward(JobId, Ward),
+    Result(UnitId, UnitResult),
+}
+
+pub(super) fn read(key: &[u8], value: &[u8]) -> Option<Row> {
+    let (job, rest) = key.split_at_checked(16)?;
+    let job = JobId(job.try_into().ok()?);
+    Some(match rest.len() {
+        0 => Row::Part(job, rmp_serde::from_slice(value).ok()?),
+        4 => Row::Ward(job, rmp_serde::from_slice(value).ok()?),
+        _ => {
+            let index = u32::from_be_bytes(rest.first_chunk().copied()?);
+            Row::Result(UnitId { job, index }, rmp_serde::from_slice(value).ok()?)
+        }
+    })
+}
+
+fn write(key: Vec<u8>, value: Option<Bytes>) -> Write {
+    Write { table: Table::Wards, key, value }
+}
+
+pub(super) fn part_write(job: JobId, part: Option<&Part>) -> Write {
+    write(job.0.to_vec(), part.map(encode))
+}
+
+pub(super) fn ward_write(unit: UnitId, ward: Option<&Ward>) -> Write {
+    write(result_id(unit.job, unit.index), ward.map(encode))
+}
+
+pub(super) fn end_write(unit: UnitId, result: Option<&UnitResult>) -> Write {
+    write([&result_id(unit.job, unit.index)[..], b"r"].concat(), result.map(encode))
+}
+
+pub(super) fn size_of(ward: &Ward) -> usize {
+    encode(ward).len()
+}
+
+impl Job {
+    /// What its units share, for others; `me`: where its home is, if it is this node.
+    pub(super) fn part(&self, me: Source) -> Part {
+        Part {
+            home: self.ward.as_ref().map_or(me, |ward| ward.home),
+            name: self.spec.name.clone(),
+            template: self.spec.template.clone(),
+            sweep_first: self.sweep_first(),
+            priority: self.spec.priority,
+            max_retries: self.spec.max_retries,
+        }
+    }
+}
+
+impl Owner {
+    fn myself(&self, me: NodeId) -> Source {
+        Source { node: me, contact: self.wards.me }
+    }
+
+    pub(super) fn part_of(&self, job: JobId, me: NodeId) -> Option<Part> {
+        let known = self.jobs.get(&job).map(|job| job.part(self.myself(me)));
+        known.or_else(|| self.wards.parts.get(&job).cloned())
+    }
+
+    pub(super) fn term_of(&self, unit: UnitId) -> Option<u32> {
+        let job = self.jobs.get(&unit.job)?;
+        let ward = job.ward.as_ref().and_then(|ward| Some(ward.of(unit.index)?.term));
+        ward.or_else(|| job.ring.as_ref().map(|ring| ring.term(unit.index)))
+    }
+
+    /// The unit as others are told of it.
+    pub(super) fn ward_of(&self, unit: UnitId) -> Option<Ward> {
+        let job = self.jobs.get(&unit.job)?;
+        let slot = job.slot(unit.index)?;
+        let known = job.ward.as_ref().and_then(|ward| ward.of(unit.index)?.runner);
+        let placed = job.runner_of(unit.index).filter(|_| slot.state == SlotState::Placed);
+        let contact = |node: NodeId| self.nodes.get(&node).and_then(|peer| peer.contact);
+        let runner = match slot.state {
+            SlotState::Placed => placed.map(|node| {
+                let contact =
+                    if Some(node) == self.wards.me.map(|me| me.id) { self.wards.me } else { contact(node) };
+                Source { node, contact }
+            }),
+            SlotState::Away => known,
+            _ => None,
+        };
+        Some(Ward {
+            index: unit.index,
+            spec: job.unit_spec(unit.index),
+            key: job.key(unit.index),
+            term: self.term_of(unit)?,
+            attempts: slot.attempts,
+            runner,
+            record: job.records.get(&unit.index).cloned(),
+            held: (slot.state == SlotState::Held).then(|| job.reasons.get(&unit.index).cloned()).flatten(),
+        })
+    }
+
+    /// All units that this node owns for others.
+    pub(super) fn all_wards(&self) -> Vec<UnitId> {
+        let jobs = self.jobs.iter().filter_map(|(id, job)| Some((id, job.ward.as_ref()?)));
+        jobs.flat_map(|(job, ward)| ward.indices().map(|index| UnitId { job: *job, index })).collect()
+    }
+
+    /// What is written down of a unit whose record changed.
+    pub(in crate::work::owner) fn rows_of(&mut self, unit: UnitId, me: NodeId) -> Vec<Write> {
+        if self.jobs.get(&unit.job).is_some_and(|job| job.ward.is_none()) {
+            return vec![record::unit_write(unit, self.record(unit))];
+        }
+        let Some(ward) = self.ward_of(unit) else { return self.rows_of_nothing(unit) };
+        let job = self.jobs.get_mut(&unit.job);
+        if let Some(known) = job.and_then(|job| job.ward.as_mut()?.of_mut(unit.index)) {
+            known.runner = ward.runner;
+        }
+        let first = self.wards.written.insert(unit.job);
+        let part = self.part_of(unit.job, me).filter(|_| first);
+        let part = part.map(|part| part_write(unit.job, Some(&part)));
+        part.into_iter().chain([ward_write(unit, Some(&ward))]).collect()
+    }
+
+    /// The unit is not this node's any more. Of what another owns, the row is as good as a copy.
+    fn rows_of_nothing(&mut self, unit: UnitId) -> Vec<Write> {
+        if self.has_copy(unit) || self.wards.ended.contains_key(&unit) {
+            return Vec::new();
+        }
+        let id = unit.job;
+        let spare = !self.jobs.contains_key(&id) && !self.wards.parts.contains_key(&id);
+        let part = (spare && self.wards.written.remove(&id)).then(|| part_write(id, None));
+        let rows = [record::unit_write(unit, None), ward_write(unit, None), end_write(unit, None)];
+        rows.into_iter().chain(part).collect()
+    }
+
+    /// What is written down of a unit that has ended.
+    pub(in crate::work::owner) fn rows_of_result(&self, unit: UnitId, result: &UnitResult) -> Write {
+        match self.jobs.get(&unit.job) {
+            Some(job) if job.ward.is_none() => record::result_write(unit, result),
+            _ => end_write(unit, Some(result)),
+        }
+    }
+
+    /// Entries of the table of wards.
+    pub(in crate::work::owner) fn restore_wards(
+        &mut self,
+        entries: &[(Vec<u8>, Bytes)],
+        cx: &mut Cx<'_, Self>,
+    ) {
+        for (key, value) in entries {
+            match read(key, value) {
+                Some(Row::Part(job, part)) => {
+                    self.wards.written.insert(job);
+                    self.wards.parts.insert(job, part);
+                }
+                Some(Row::Ward(job, ward)) => self.restore_ward(job, ward, cx),
+                Some(Row::Result(unit, result)) => self.restore_end(unit, result, cx),
+                None => cx.emit(super::Event::Trouble(
+                    "what this node owned for others cannot be read and is left as it is; was it written by a newer version?".into(),
+                )),
+            }
+        }
+    }
+}
+
+impl Wardship {
+    pub(super) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
+        self.wards.keys().copied()
+    }
+}

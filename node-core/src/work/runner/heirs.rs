@@ -1,0 +1,114 @@
+//! Units whose owner was the ring's choice get another when that one is lost, or when the ring moves.
+//!
+//! Who may come is named by the owner, while it is one, and by the job's home, should owner and heirs be
+//! lost at once. Others are not heard. The unit runs on meanwhile.
+
+use super::owners::Ledger;
+use super::{Runner, Timer, UnitState};
+use crate::ids::{NodeId, UnitId};
+use crate::protocol::Cx;
+use crate::work::message::Report;
+
+/// Heirs that are remembered: an owner's, and whom its home named.
+const HEIRS_MAX: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Succession {
+    pub(super) home: NodeId,
+    heirs: Vec<NodeId>,
+    term: u32,
+}
+
+impl Runner {
+    /// A peer that is no gateway may be an owner that was away.
+    pub(super) fn peer_up(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
+        if self.owners.get(&peer).is_some_and(|ledger| !ledger.connected) {
+            self.owner_up(peer, cx);
+        }
+    }
+
+    /// Who may own these units next.
+    pub(super) fn heirs_named(
+        &mut self,
+        from: NodeId,
+        units: &[(UnitId, u32)],
+        home: NodeId,
+        heirs: &[NodeId],
+    ) {
+        for (id, term) in units {
+            let Some(unit) = self.units.get_mut(id) else { continue };
+            let first = HEIRS_MAX.min(heirs.len());
+            match &mut unit.ward {
+                // Whom the home names comes beside those whom the owner did.
+                Some(known) if known.home == from && unit.owner != from => {
+                    known.heirs.retain(|heir| !heirs.contains(heir));
+                    known.heirs.splice(0..0, heirs[..first].iter().copied());
+                    known.heirs.truncate(HEIRS_MAX);
+                }
+                known if unit.owner == from => {
+                    let home = known.as_ref().map_or(home, |known| known.home);
+                    *known = Some(Box::new(Succession { home, heirs: heirs[..first].to_vec(), term: *term }));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Somebody owns these units now, it says.
+    pub(super) fn claimed(
+        &mut self,
+        from: NodeId,
+        units: &[(UnitId, u32)],
+        home: NodeId,
+        heirs: &[NodeId],
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let may = |id: &UnitId, term: u32| {
+            let Some(unit) = self.units.get(id) else { return false };
+            let Some(known) = unit.ward.as_ref().filter(|known| known.home == home) else { return false };
+            unit.owner != from && term > known.term && (known.heirs.contains(&from) || known.home == from)
+        };
+        let taken: Vec<(UnitId, u32)> = units.iter().copied().filter(|(id, term)| may(id, *term)).collect();
+        if taken.is_empty() {
+            return;
+        }
+        for (id, _) in &taken {
+            self.change_owner(*id, from, cx);
+        }
+        self.heirs_named(from, &taken, home, heirs);
+        self.report_again(from, cx);
+        self.ask_after(from, 0, cx);
+        if self.owners.get(&from).is_some_and(|ledger| ledger.units > 0) {
+            cx.set_timer_by(Timer::Heartbeat(from), self.config.timing.heartbeat);
+        }
+    }
+
+    /// The unit is that owner's from now on; what has not begun, it places anew.
+    fn change_owner(&mut self, id: UnitId, to: NodeId, cx: &mut Cx<'_, Self>) {
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        if matches!(unit.state, UnitState::Fetching | UnitState::Ready) {
+            return self.remove(id, cx);
+        }
+        let (from, suspended) = (unit.owner, u32::from(matches!(unit.state, UnitState::Suspended)));
+        // Of no lease: it is asked what is wanted of it.
+        (unit.owner, unit.lease) = (to, 0);
+        let mut moved: Vec<Report> = Vec::new();
+        if let Some(ledger) = self.owners.get_mut(&from) {
+            ledger.units -= 1;
+            ledger.suspended -= suspended;
+            // What was under way to it is said again, without this one.
+            ledger.in_flight = 0;
+            let (its, rest): (Vec<Report>, Vec<Report>) =
+                ledger.outbox.drain(..).partition(|report| report.unit == id);
+            moved = its;
+            ledger.outbox.extend(rest);
+        }
+        let ledger = self.owners.entry(to).or_insert_with(|| Box::new(Ledger::default()));
+        ledger.connected = true;
+        ledger.units += 1;
+        ledger.suspended += suspended;
+        ledger.outbox.extend(moved);
+        self.report_again(from, cx);
+        Self::changed(cx);
+    }
+}

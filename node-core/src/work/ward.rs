@@ -1,0 +1,108 @@
+//! Units whose owner is the ring's choice: what is entrusted, and what home, owner and heirs say to
+//! each other about it.
+//!
+//! A job's *home* is the gateway that took it; it has the job's record and its results. The *owner*
+//! of a unit is the successor of its point: it finds places, holds leases, records checkpoints. The
+//! *heirs* are the next members on the ring, who have a copy of what the owner has written down.
+
+use super::spec::{Template, UnitResult, UnitSpec};
+use crate::checkpoint::{Checkpoint, Journey, Source};
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::node::host::SealKey;
+use crate::overlay::ring::Point;
+use crate::time::Time;
+use serde::{Deserialize, Serialize};
+
+/// Heirs of an owner. Our choice: as many as records have copies, so that the owner and three of them
+/// may be lost at once.
+pub const HEIRS: usize = 4;
+
+/// Where on the ring a unit's owner is looked for.
+pub fn point_of(unit: UnitId) -> Point {
+    Point::of_name(&[b"unit ", &unit.job.0[..], &unit.index.to_be_bytes()].concat())
+}
+
+/// What the units of a job share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    pub home: Source,
+    pub name: String,
+    pub template: Template,
+    pub sweep_first: Option<u64>,
+    pub priority: i32,
+    pub max_retries: u32,
+}
+
+/// A unit, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ward {
+    pub index: u32,
+    pub spec: Option<UnitSpec>,
+    /// What its snapshots are sealed with. The job's secret stays at home.
+    pub key: SealKey,
+    /// Counts owners. Of two who say that they are it the higher is, then the higher id.
+    pub term: u32,
+    pub attempts: u32,
+    /// Where it runs, as far as is known.
+    pub runner: Option<Source>,
+    pub record: Option<Box<UnitRecord>>,
+    /// Why it is not placed any more.
+    pub held: Option<String>,
+}
+
+impl Ward {
+    /// How far its record is; of two copies the higher is the newer.
+    pub fn age(&self) -> (u32, u32, u32) {
+        let newest = self.record.as_ref().and_then(|record| record.newest.as_ref());
+        let version = newest.map(|held| held.checkpoint.version).unwrap_or_default();
+        (self.attempts, version.attempt, version.number)
+    }
+}
+
+/// Where a unit stands: its newest checkpoint, and the one before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitRecord {
+    pub(crate) newest: Option<Held>,
+    pub(crate) older: Option<Held>,
+    pub(crate) journey: Journey,
+    pub(crate) attempts: u32,
+    /// When the newest was noted.
+    #[serde(skip)]
+    pub(crate) at: Time,
+    /// Fuel a second, of late.
+    #[serde(skip)]
+    pub(crate) rate: u64,
+    /// Since when nobody is here who keeps any of it.
+    #[serde(skip)]
+    pub(crate) missing: Option<Time>,
+}
+
+/// A checkpoint and who has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    pub(crate) checkpoint: Checkpoint,
+    /// Who made it.
+    pub(crate) runner: NodeId,
+    pub(crate) holders: Vec<NodeId>,
+    /// Runners that could not go on from it.
+    pub(crate) doubts: u8,
+}
+
+/// What home, owner and heirs say to each other. Repeating any of it is harmless.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// From the home to whom the ring names: own these. Answered by `Owned`, `Results` or `Refused`.
+    Entrust { job: JobId, part: Box<Part>, units: Vec<Ward> },
+    /// To the home: the sender does not own them, and why.
+    Refused { job: JobId, units: Vec<u32>, reason: String },
+    /// From the owner to its heirs and to the home: this is written down here.
+    Owned { job: JobId, part: Box<Part>, units: Vec<Ward> },
+    /// From the owner to the home, now and then: it lives, and owns these, with their terms.
+    Lives { job: JobId, units: Vec<(u32, u32)> },
+    /// To who owns these now, from who did or has a copy.
+    Handed { job: JobId, part: Box<Part>, units: Vec<Ward> },
+    /// To the home: how units ended. Repeated until they are over.
+    Results(Vec<(UnitId, UnitResult)>),
+    /// From the home to the owner, and from that one to its heirs: nobody needs these any more.
+    Over(Vec<UnitId>),
+}

@@ -1,0 +1,178 @@
+//! Owners, heirs, runners and homes are lost.
+
+use super::*;
+
+/// Fuel lost with each runner: what it had used, less where its successor began.
+fn losses(world: &World) -> Vec<u64> {
+    let mut lost = Vec::new();
+    for (n, (_, _, ran)) in world.ran.iter().enumerate() {
+        let Ran::Lost { unit, fuel } = *ran else { continue };
+        let next = world.ran[n..].iter().find_map(|(_, _, next)| match *next {
+            Ran::Began { unit: of, fuel } if of == unit => Some(fuel),
+            _ => None,
+        });
+        lost.extend(next.map(|next| fuel.saturating_sub(next)));
+    }
+    lost
+}
+
+fn new_owner(world: &mut World, job: JobId, old: usize) -> usize {
+    let old = world.nodes[old].id;
+    world.run_until(A_MINUTE * 2, "another owns it", |w| {
+        unit(w, job, 0).owner.is_some_and(|owner| owner != old && unit(w, job, 0).attempts > 1)
+    });
+    world.find(unit(world, job, 0).owner.expect("it has one")).expect("a node")
+}
+
+#[test]
+fn a_unit_whose_owner_is_lost_runs_on() {
+    for seed in 10..14 {
+        let mut world = swarm(seed, 2);
+        let job = job(&mut world, 1);
+        let (owner, runner) = under_way(&mut world, job, 3);
+        assert_eq!(owner, circle(&world, first(job))[0]);
+        world.crash(owner);
+        let now = new_owner(&mut world, job, owner);
+        assert_eq!(now, circle(&world, first(job))[0], "seed {seed}: the first heir");
+        assert_eq!(unit(&world, job, 0).runner, Some(world.nodes[runner].id), "seed {seed}: it stays");
+        done(&mut world, job, 1);
+        assert_eq!(beginnings(&world), 1, "seed {seed}: no fuel was used twice");
+        tidy(&mut world);
+    }
+}
+
+#[test]
+fn the_owner_and_its_first_three_heirs_are_lost_at_once() {
+    for seed in 20..23 {
+        let mut world = swarm(seed, 2);
+        let job = job(&mut world, 1);
+        under_way(&mut world, job, 3);
+        let lost: Vec<usize> = circle(&world, first(job)).into_iter().filter(|at| *at > 0).take(4).collect();
+        lost.iter().for_each(|at| world.crash(*at));
+        done(&mut world, job, 1);
+        assert_eq!(beginnings(&world), 1, "seed {seed}: it ran on");
+    }
+}
+
+/// Whoever the ring names then knows nothing of it; the home does, and the runner believes the home.
+#[test]
+fn the_owner_and_all_its_heirs_are_lost_at_once() {
+    for seed in 30..33 {
+        let mut world = swarm(seed, 2);
+        let job = job(&mut world, 1);
+        under_way(&mut world, job, 3);
+        let lost: Vec<usize> = circle(&world, first(job)).into_iter().filter(|at| *at > 0).take(6).collect();
+        lost.iter().for_each(|at| world.crash(*at));
+        done(&mut world, job, 1);
+        assert_eq!(beginnings(&world), 1, "seed {seed}: it ran on");
+    }
+}
+
+#[test]
+fn owner_and_runner_are_lost_at_once() {
+    for seed in 40..43 {
+        let mut world = swarm(seed, 2);
+        let job = job(&mut world, 1);
+        let (owner, runner) = under_way(&mut world, job, 3);
+        world.run_for(Duration::from_millis(700));
+        world.crash(owner);
+        world.crash(runner);
+        done(&mut world, job, 1);
+        let lost = losses(&world);
+        assert!(lost.len() == 1 && lost[0] <= BOUND, "seed {seed}: {lost:?}");
+        assert_eq!(beginnings(&world), 2);
+    }
+}
+
+#[test]
+fn runners_of_units_on_the_ring_are_lost_like_any() {
+    let mut world = swarm(45, 2);
+    let job = job(&mut world, 1);
+    let (_, runner) = under_way(&mut world, job, 3);
+    world.crash(runner);
+    done(&mut world, job, 1);
+    let lost = losses(&world);
+    assert!(lost.len() == 1 && lost[0] <= BOUND, "{lost:?}");
+}
+
+#[test]
+fn units_go_on_and_results_wait_while_their_home_is_away() {
+    for seed in 50..53 {
+        let mut world = swarm(seed, 2);
+        let job = job(&mut world, 6);
+        let (owner, _) = under_way(&mut world, job, 3);
+        let far: Vec<u32> =
+            (0..6).filter(|index| circle(&world, UnitId { job, index: *index })[0] > 0).collect();
+        world.crash(0);
+        world.run_for(Duration::from_secs(10));
+        // And the owner of some of them is lost meanwhile.
+        world.crash(owner);
+        world.run_for(A_MINUTE * 4);
+        let waiting: usize = (1..=MEMBERS).map(|at| world.nodes[at].disk.rows(Table::Wards)).sum();
+        assert!(waiting > 0, "seed {seed}: they are written down");
+        let before = beginnings(&world);
+        world.start(0);
+        (1..world.nodes.len()).filter(|at| *at != owner).for_each(|at| world.connect(0, at));
+        world.run_until(A_MINUTE, "results come home", |w| {
+            w.node(0)
+                .units(job, 0, 6)
+                .is_some_and(|units| far.iter().all(|index| units[*index as usize].state == UnitState::Done))
+        });
+        assert_eq!(beginnings(&world), before, "seed {seed}: nothing ran again");
+        done(&mut world, job, 6);
+    }
+}
+
+#[test]
+fn an_owner_that_restarts_finds_its_units_where_they_run() {
+    for (seed, pause) in [(60, 1), (61, 5), (62, 20), (63, 60)] {
+        let mut world = swarm(seed, 2);
+        let job = job(&mut world, 1);
+        let (owner, _) = under_way(&mut world, job, 3);
+        world.crash(owner);
+        world.run_for(Duration::from_secs(pause));
+        world.start(owner);
+        world.connect(0, owner);
+        done(&mut world, job, 1);
+        // After a minute another owns it, and a second change of owners may cost a checkpoint's time.
+        let most = if pause < 60 { 1 } else { 2 };
+        assert!(beginnings(&world) <= most, "seed {seed}: it ran on");
+        assert!(losses(&world).iter().all(|lost| *lost <= BOUND), "seed {seed}");
+        tidy(&mut world);
+    }
+}
+
+/// The result is on a disk that comes back; nobody acknowledged it to the runner in vain.
+#[test]
+fn a_result_whose_owner_restarts_comes_home() {
+    let mut world = swarm(65, 2);
+    let job = job(&mut world, 1);
+    let (owner, _) = under_way(&mut world, job, 3);
+    world.crash(0);
+    world.run_for(A_MINUTE * 3);
+    world.crash(owner);
+    world.run_for(Duration::from_secs(2));
+    world.start(owner);
+    world.start(0);
+    (1..world.nodes.len()).for_each(|at| world.connect(0, at));
+    done(&mut world, job, 1);
+    assert_eq!(beginnings(&world), 1);
+    tidy(&mut world);
+}
+
+#[test]
+fn a_cut_costs_work_at_most() {
+    for seed in 70..74 {
+        let mut world = swarm(seed, 2);
+        world.network.keepalive = Some((5_000_000, 10_000_000));
+        let job = job(&mut world, 8);
+        let (owner, runner) = under_way(&mut world, job, 3);
+        let heir = circle(&world, first(job))[2];
+        world.part(&[owner, runner, heir]);
+        world.run_for(A_MINUTE);
+        world.heal();
+        (1..world.nodes.len()).for_each(|at| world.connect(0, at));
+        done(&mut world, job, 8);
+        tidy(&mut world);
+    }
+}
