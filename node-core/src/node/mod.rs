@@ -27,6 +27,7 @@ mod ring;
 mod route;
 pub mod snapshot;
 mod stall;
+mod storage;
 mod views;
 #[cfg(feature = "roles")]
 mod wards;
