@@ -15,7 +15,7 @@ fn lives_that_once_failed_are_safe() {
 #[test]
 fn any_sequence_of_trades_joins_leaves_and_deaths_is_safe_and_ends_at_rest() {
     // MANYHANDS_SEEDS=N runs more; so does `simulator --swarm N --of market`, side by side.
-    let count = std::env::var("MANYHANDS_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let count = std::env::var("MANYHANDS_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
     let (mut named, mut dead, mut longest) = (0, 0, Duration::ZERO);
     for life in (0..count).map(live) {
         named += life.named;
