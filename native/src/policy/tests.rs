@@ -111,5 +111,8 @@ fn what_cannot_be_known_is_told_to_who_asks_for_it() {
 #[test]
 fn what_works_says_what_it_gives() {
     let said = explain("max_ncpus_pct = 50\ncpu_usage_limit = 40", &noon()).explanation();
-    assert_eq!(said, "working: 2 of 4 slots, 40 % of a processor and at most 2048 MiB for each task\n");
+    let gives = "working: 2 of 4 slots, 40 % of a processor and at most 2048 MiB for each task\n";
+    assert_eq!(said, format!("{gives}paid work goes first, gifts have the rest\n"));
+    let shared = explain("gift_share_pct = 20", &noon()).explanation();
+    assert!(shared.contains("20 % stay for gifts"), "{shared}");
 }
