@@ -6,6 +6,7 @@
 use super::owners::Ledger;
 use super::{Runner, Timer, UnitState};
 use crate::ids::{NodeId, UnitId};
+use crate::market::money::Price;
 use crate::protocol::Cx;
 use crate::work::message::Report;
 
@@ -90,11 +91,13 @@ impl Runner {
             return self.remove(id, cx);
         }
         let (from, suspended) = (unit.owner, u32::from(matches!(unit.state, UnitState::Suspended)));
+        let gift = u32::from(unit.price == Price(0));
         // Of no lease: it is asked what is wanted of it.
         (unit.owner, unit.lease) = (to, 0);
         let mut moved: Vec<Report> = Vec::new();
         if let Some(ledger) = self.owners.get_mut(&from) {
             ledger.units -= 1;
+            ledger.gifts -= gift;
             ledger.suspended -= suspended;
             // What was under way to it is said again, without this one.
             ledger.in_flight = 0;
@@ -106,6 +109,7 @@ impl Runner {
         let ledger = self.owners.entry(to).or_insert_with(|| Box::new(Ledger::default()));
         ledger.connected = true;
         ledger.units += 1;
+        ledger.gifts += gift;
         ledger.suspended += suspended;
         ledger.outbox.extend(moved);
         self.report_again(from, cx);

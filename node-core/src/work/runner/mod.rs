@@ -409,7 +409,9 @@ impl Protocol for Runner {
         let mut by_job: BTreeMap<JobId, u32> = BTreeMap::new();
         let mut running = 0;
         let mut suspended = 0;
+        let mut gifts = 0;
         for (id, unit) in &self.units {
+            gifts += u32::from(unit.price == Price(0));
             suspended += u32::from(matches!(unit.state, UnitState::Suspended));
             *by_owner.entry(unit.owner).or_default() += 1;
             *by_job.entry(id.job).or_default() += 1;
@@ -421,6 +423,8 @@ impl Protocol for Runner {
         assert_eq!(running, self.runs.len(), "every run has its unit");
         let counted = self.owners.values().map(|ledger| ledger.suspended).sum::<u32>();
         assert_eq!(suspended, counted, "units that are suspended are counted");
+        let counted = self.owners.values().map(|ledger| ledger.gifts).sum::<u32>();
+        assert_eq!(gifts, counted, "gifts are counted");
         for (id, job) in &self.jobs {
             assert_eq!(by_job.get(id).copied().unwrap_or(0), job.units, "a job counts its units");
         }
