@@ -69,8 +69,8 @@ fn a_unit_goes_on_where_it_is_when_its_owner_is_killed() {
     let owner = before["owner"].as_str().unwrap().to_owned();
     story.nodes.remove(&owner).unwrap().kill();
     let ended = story.until(&job, |unit| unit["state"] == "done");
-    assert_eq!(ended["runner"], before["runner"], "{ended}");
-    assert_eq!(ended["journey"].as_array().unwrap().len(), 1, "its one runner did it all: {ended}");
+    let journey = ended["journey"].as_array().unwrap();
+    assert!(journey.len() == 1 && journey[0]["runner"] == before["runner"], "one did it all: {ended}");
     assert_eq!(ended["lost_fuel"], 0, "{ended}");
     story.world.run(["results", &job, "-o", "out"]).ok();
     let stdout = std::fs::read_to_string(story.world.path("out/0/stdout")).unwrap();
