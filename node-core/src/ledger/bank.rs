@@ -283,7 +283,7 @@ impl Bank {
         body.orders.iter().map(carry_out).collect()
     }
 
-    /// For those who sell what the bank holds for now.
+    /// For the sellers of what the bank has just put aside.
     fn receipts(&self, by: NodeId, body: &Body, outcomes: &[(u64, Outcome)]) -> Vec<(u64, Signed)> {
         let Some(secret) = &self.secret else { return Vec::new() };
         let done = body.orders.iter().zip(outcomes).filter(|(_, (_, outcome))| outcome.is_ok());
