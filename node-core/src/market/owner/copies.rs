@@ -7,16 +7,31 @@
 
 use super::super::commodity::{Kind, Market};
 use super::super::message::{COPY, Copy, Entry, Message, ToOwner};
-use super::{Book, Ocx, Owner, PULLED, Timer, fault, seconds_after, to_owner};
+use super::{Book, Ocx, Owner, Timer, fault, seconds_after, to_owner};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::{Point, Range};
+use crate::time::Time;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Copies on demand that are remembered, and those of one node. Our choice: a node pulls a range when
 /// it becomes its owner, and single markets when a copy differs.
 const PULLS: usize = 256;
 const PULLS_OF_ONE: usize = 16;
+
+/// How long a copy that was sent on demand is not sent again. Our choice: a stranger cannot draw more
+/// than the network carries.
+const PULLED: Duration = Duration::from_secs(10);
+
+/// A copy that was sent on demand, and whether it was asked for again since.
+#[derive(Debug)]
+pub(super) struct Pulled {
+    by: NodeId,
+    range: Range,
+    at: Time,
+    again: bool,
+}
 
 impl Owner {
     pub(super) fn gained(&mut self, range: Range, from: Option<Contact>, cx: &mut Ocx<'_>) {
@@ -124,15 +139,28 @@ impl Owner {
     }
 
     pub(super) fn pull(&mut self, from: NodeId, range: Range, cx: &mut Ocx<'_>) {
-        let its = self.pulled.iter().filter(|(who, ..)| *who == from).count();
-        let again = self
-            .pulled
-            .iter()
-            .any(|(who, what, at)| (*who, *what) == (from, range) && cx.now.since(*at) < PULLED);
-        if again || its >= PULLS_OF_ONE || self.pulled.len() >= PULLS {
+        self.pull_again(cx);
+        let same = |pulled: &&mut Pulled| (pulled.by, pulled.range) == (from, range);
+        if let Some(pulled) = self.pulled.iter_mut().find(same) {
+            pulled.again = true;
             return;
         }
-        self.pulled.push((from, range, cx.now));
+        let its = self.pulled.iter().filter(|pulled| pulled.by == from).count();
+        if its >= PULLS_OF_ONE || self.pulled.len() >= PULLS {
+            return;
+        }
+        self.pulled.push(Pulled { by: from, range, at: cx.now, again: false });
+        self.give(from, range, cx);
+    }
+
+    /// Who pulled again too soon, as after a restart, gets it now.
+    pub(super) fn pull_again(&mut self, cx: &mut Ocx<'_>) {
+        let over = self.pulled.extract_if(.., |pulled| cx.now.since(pulled.at) >= PULLED);
+        let again: Vec<Pulled> = over.filter(|pulled| pulled.again).collect();
+        again.into_iter().for_each(|pulled| self.pull(pulled.by, pulled.range, cx));
+    }
+
+    fn give(&self, from: NodeId, range: Range, cx: &mut Ocx<'_>) {
         for (market, book) in &self.books {
             if range.contains(market.key(self.config.scheme)) && !book.table.is_empty() {
                 whole(*market, book).for_each(|copy| {

@@ -32,6 +32,7 @@ use crate::overlay::ring::{Located, MemberId, Point, Range, RingId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use answer::{Held, Session};
+use copies::Pulled;
 use overlay::{Door, For, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub struct Owner {
     sessions: BTreeMap<u64, Session>,
     held: BTreeMap<(Kind, NodeId), Vec<Held>>,
     /// When copies were sent to whom on demand; bounded.
-    pulled: Vec<(NodeId, Range, Time)>,
+    pulled: Vec<Pulled>,
     /// Lookups under way, and entrances that were asked.
     lookups: BTreeMap<u64, For>,
     entrances: BTreeMap<Kind, NodeId>,
@@ -264,7 +265,7 @@ impl Owner {
             held.retain(|held| held.until > cx.now);
             !held.is_empty()
         });
-        self.pulled.retain(|(_, _, at)| cx.now.since(*at) < PULLED);
+        self.pull_again(cx);
         self.keep_overlay(cx);
         let mine = &self.mine;
         self.books.retain(|market, book| {
@@ -287,10 +288,6 @@ impl Owner {
         );
     }
 }
-
-/// How long a copy that was sent on demand is not sent again. Our choice: a stranger cannot draw more
-/// than the network carries.
-const PULLED: Duration = Duration::from_secs(10);
 
 fn reach(to: &Contact, cx: &mut Ocx<'_>) {
     if to.id != cx.me {

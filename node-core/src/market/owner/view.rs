@@ -2,6 +2,7 @@
 
 use super::super::commodity::Market;
 use super::super::message::Entry;
+use super::copies::Pulled;
 use super::overlay::Stage;
 use super::{Book, Owner};
 
@@ -54,6 +55,6 @@ impl Owner {
             + self.mine.len() * 4
             + self.sessions.len() * 512
             + self.held.len() * 128
-            + self.pulled.capacity() * 72
+            + self.pulled.capacity() * size_of::<Pulled>()
     }
 }

@@ -28,10 +28,11 @@ impl<X: Above> Stack<X> {
                 let peer = self.ids[&id];
                 if !self.is_there(peer) {
                     self.links.remove(&pair(to, peer));
-                } else if self.links.contains(&pair(to, peer)) {
-                    // Connected again before it was noticed.
+                } else if !self.broken.contains(&(to, peer)) && self.links.contains(&pair(to, peer)) {
+                    // It has heard of it with the connection that it has now.
                     return None;
                 }
+                self.broken.remove(&(to, peer));
                 if !self.nodes[to].frozen {
                     self.down(to, id);
                 }
@@ -62,7 +63,10 @@ impl<X: Above> Stack<X> {
                     return None;
                 }
                 if self.links.insert(pair(from, to)) {
-                    for (n, peer) in [(from, b), (to, a)] {
+                    for (n, other, peer) in [(from, to, b), (to, from, a)] {
+                        if self.broken.remove(&(n, other)) {
+                            self.down(n, peer);
+                        }
                         self.step(n, Input::Up(peer));
                         self.heard(n, Heard::Up(peer));
                     }

@@ -209,6 +209,8 @@ pub struct Stack<X: Above> {
     number: u64,
     asked: u64,
     links: BTreeSet<(usize, usize)>,
+    /// Connections that ended, at this end of them, which has not heard of it yet.
+    broken: BTreeSet<(usize, usize)>,
     dialling: BTreeMap<(usize, usize), Vec<Says<X::Message>>>,
     last: BTreeMap<(usize, usize), Time>,
 }
@@ -240,6 +242,7 @@ impl<X: Above> Stack<X> {
             number: 0,
             asked: 0,
             links: BTreeSet::new(),
+            broken: BTreeSet::new(),
             dialling: BTreeMap::new(),
             last: BTreeMap::new(),
         }
@@ -299,8 +302,12 @@ impl<X: Above> Stack<X> {
         n
     }
 
-    /// Its process begins anew.
+    /// Its process begins anew. What its peers still take for a connection is none.
     pub fn start(&mut self, n: usize) {
+        for peer in self.peers(n) {
+            self.links.remove(&pair(n, peer));
+            self.break_at(peer, n);
+        }
         let seed = self.rng.seed();
         let machine = Machine::new(Ring::new(self.config.clone()), NodeRng::from_seed(seed));
         self.nodes[n].machine = Some(machine);
@@ -459,12 +466,17 @@ impl<X: Above> Stack<X> {
     /// A connection ends, for whatever reason, and both ends hear of it.
     pub fn cut_link(&mut self, a: usize, b: usize) {
         if self.links.remove(&pair(a, b)) {
-            for (at, other) in [(a, b), (b, a)] {
-                let after = self.draw(self.conditions.latency);
-                let id = self.nodes[other].contact.id;
-                self.push(after, What::Down(at, id));
-            }
+            self.break_at(a, b);
+            self.break_at(b, a);
         }
+    }
+
+    /// This end hears that its connection to the other has ended: in a moment, or when it has a new one.
+    fn break_at(&mut self, at: usize, other: usize) {
+        self.broken.insert((at, other));
+        let after = self.draw(self.conditions.latency);
+        let id = self.nodes[other].contact.id;
+        self.push(after, What::Down(at, id));
     }
 
     pub fn is_frozen(&self, n: usize) -> bool {
