@@ -102,7 +102,7 @@ impl Desk {
             on_loss: OnLoss::default(),
         };
         let keepers = Vec::new();
-        let batch = Batch { job, name: "n".into(), template, sweep_first: None, keepers, units };
+        let batch = Batch { job, name: "n".into(), template, sweep_first: None, keepers, units, home: None };
         self.hear(ToRunner::Grant { lease, batches: vec![batch] });
     }
 }

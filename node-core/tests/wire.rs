@@ -94,6 +94,7 @@ fn examples() -> Vec<Message> {
                 signature: Bytes::from_static(b"signature"),
             }),
         }],
+        home: Some(NodeId([18; 32])),
     };
     let owner = |m| Message::Work(Work::ToOwner(m));
     let runner = |m| Message::Work(Work::ToRunner(m));

@@ -188,6 +188,8 @@ pub struct Batch {
     /// Who keeps the checkpoints of these units.
     pub keepers: Vec<Source>,
     pub units: Vec<UnitGrant>,
+    /// For whom checkpoints are kept, if that is not the sender.
+    pub home: Option<NodeId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -354,7 +354,8 @@ impl Job {
     pub(super) fn batch(&self, id: JobId, keepers: Vec<Source>, units: Vec<UnitGrant>) -> Batch {
         let sweep_first = self.sweep_first();
         let (name, template) = (self.spec.name.clone(), self.spec.template.clone());
-        Batch { job: id, name, template, sweep_first, keepers, units }
+        let home = self.ward.as_ref().map(|wardship| wardship.home());
+        Batch { job: id, name, template, sweep_first, keepers, units, home }
     }
 
     /// What snapshots of the unit are sealed with.

@@ -28,6 +28,12 @@ impl Runner {
         }
     }
 
+    /// The unit's owner is the ring's choice; who may be the next is told in a moment.
+    pub(super) fn has_home(&mut self, id: UnitId, home: Option<NodeId>) {
+        let (Some(unit), Some(home)) = (self.units.get_mut(&id), home) else { return };
+        unit.ward.get_or_insert_with(|| Box::new(Succession { home, heirs: Vec::new(), term: 0 }));
+    }
+
     /// Who may own these units next.
     pub(super) fn heirs_named(
         &mut self,

@@ -84,6 +84,7 @@ impl Runner {
                 } else {
                     self.take(owner, lease, unit, grant, cx);
                 }
+                self.has_home(unit, batch.home);
                 self.left_again(unit, again, cx);
             }
             if self.jobs.get(&id).is_some_and(|job| job.units == 0) {

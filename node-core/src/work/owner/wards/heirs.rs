@@ -156,10 +156,10 @@ impl Owner {
     }
 
     pub(super) fn stray_located(&mut self, unit: UnitId, owner: Contact, cx: &mut Cx<'_, Self>) {
-        self.believe_ring(unit, owner.id, cx.now);
         if owner.id == cx.me {
             return self.inherit(unit, cx);
         }
+        self.believe_ring(unit, owner.id, cx.now);
         if self.wards.replicas.get(&unit).is_some_and(|copy| cx.now.since(copy.heard) < ORPHAN) {
             return;
         }

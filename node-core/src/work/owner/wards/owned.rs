@@ -58,6 +58,10 @@ impl Wardship {
         self.wards.get_mut(&index)
     }
 
+    pub(in crate::work::owner) fn home(&self) -> NodeId {
+        self.home.node
+    }
+
     /// Whether what its units need is here.
     pub(in crate::work::owner) fn is_here(&self) -> bool {
         self.asked.is_empty() && self.missing.is_none()

@@ -135,7 +135,8 @@ impl Owner {
 
     /// The unit is not this node's any more. Of what another owns, the row is as good as a copy.
     fn rows_of_nothing(&mut self, unit: UnitId) -> Vec<Write> {
-        if self.has_copy(unit) || self.wards.ended.contains_key(&unit) {
+        let written = self.wards.replicas.get(&unit).is_some_and(|copy| copy.written);
+        if written || self.wards.ended.contains_key(&unit) {
             return Vec::new();
         }
         let id = unit.job;
