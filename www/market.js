@@ -1,5 +1,5 @@
-// Who sells what and for how much, as far as this gateway knows: the markets that it owns, and those
-// that it keeps a copy of.
+// Who sells what and for how much, in all markets that there are: while this page asks, the gateway looks
+// into those of others every few seconds.
 
 import * as api from "./api.js";
 import { h, renew, replace, setHidden, setText } from "./dom.js";
@@ -21,8 +21,9 @@ const RULES = {
 export function marketView() {
   const summary = h("p", { class: "soft", role: "status" });
   const goods = h("div", { class: "goods" });
+  const looked = h("p", { class: "soft" });
   const none = empty("Nothing is for sale that this gateway knows of",
-    h("p", null, "Nobody may be selling: a node sells idle slots and space at the price of its policy, and tabs give theirs for nothing. A swarm that has just begun needs about a minute until its markets are open. Or others know more: a gateway knows the markets that it keeps, while a job that buys asks them all."),
+    h("p", null, "Nobody may be selling: a node sells idle slots and space at the price of its policy. A swarm that has just begun needs about a minute until its markets are open."),
     h("p", null, "To sell, start a node with slots and say in its ", h("a", { href: "#/policy" }, "policy"), " what it costs:"), joining());
   const closed = empty("There are no markets in this swarm",
     h("p", null, "Its nodes give their time for nothing, and jobs need no credit."),
@@ -35,7 +36,7 @@ export function marketView() {
   const how = h("section", { "aria-labelledby": "how" }, h("h2", { id: "how" }, "How it works here"), h("div", { class: "card pad" }, rules));
   const element = h("div", { class: "page" },
     h("div", { class: "head" }, h("div", null, h("h1", null, "Market"),
-      h("p", { class: "soft" }, "What can be bought in this swarm, as far as this gateway knows. Costs are in micro-credits (µcr), millionths of a credit.")), summary),
+      h("p", { class: "soft" }, "What can be bought in this swarm. Costs are in micro-credits (µcr), millionths of a credit."), looked), summary),
     none, closed, goods, selling, how);
   for (const part of [none, closed, selling, how]) part.hidden = true;
 
@@ -45,9 +46,10 @@ export function marketView() {
     stream: "/events",
     onEvent: (name) => name !== "market",
     async load(signal) {
-      const { scheme, rule, bank, commodities, selling: own } = await api.market(signal);
+      const { scheme, rule, bank, commodities, looks = [], selling: own } = await api.market(signal);
       const open = scheme !== null;
       const sellers = commodities.reduce((sum, { sellers: n }) => sum + n, 0);
+      setText(looked, open ? looksWords(looks) : "");
       setText(summary, open ? `${plural(commodities.length, "market")} with ${plural(sellers, "seller")}` : "");
       setHidden(closed, open);
       setHidden(none, !open || commodities.length > 0);
@@ -65,6 +67,17 @@ export function marketView() {
   };
 }
 
+/** Whether what is shown is all there is, and how old. */
+export function looksWords(looks) {
+  const named = (those) => those.map(({ kind }) => (KINDS[kind] ?? kind).toLowerCase()).join(", ");
+  const [never, partly] = [looks.filter(({ age_s }) => age_s === null), looks.filter(({ age_s, whole }) => age_s !== null && !whole)];
+  if (never.length) return `The gateway is looking around now. Not seen yet: ${named(never)}.`;
+  if (partly.length) return `Not all markets answered: some may be missing of ${named(partly)}. The gateway looks again in a few seconds.`;
+  return looks.length ? `All markets there are, seen ${seconds(Math.max(...looks.map(({ age_s }) => age_s)))}.` : "";
+}
+
+const seconds = (s) => (s < 5 ? "just now" : `${span(s)} ago`);
+
 function replaceIfNew(list, rows) {
   const words = JSON.stringify(rows);
   if (list.dataset.shown === words) return;
@@ -80,9 +93,12 @@ function commodityPart({ kind, least, most }) {
   return {
     element: h("section", { "aria-labelledby": id },
       h("div", null, h("h2", { id }, `${KINDS[kind] ?? kind}, ${rangeWords(kind, least, most)}`), whose), offers.element, more),
-    update({ mine, sellers, cheapest, offers: shown }) {
-      const from = cheapest === null ? "" : ` from ${count(cheapest)} µcr on`;
-      setText(whose, `${plural(sellers, "seller")},${from || " none of them now"}. ${mine ? "This gateway keeps this market." : "Another node keeps this market; here is a copy of it."}`);
+    update({ mine, sellers, units, cheapest, dearest, last, owner, age_s, offers: shown }) {
+      const costs = cheapest === null ? "none of them now" : cheapest === dearest ? `at ${count(cheapest)} µcr` : `from ${count(cheapest)} to ${count(dearest)} µcr`;
+      const what = kind === "cycles" ? ` with ${plural(units, "slot")}` : "";
+      const paid = last ? `Last sold at ${count(last.price)} µcr, ${seconds(last.ago_s)}.` : "No sale was seen lately.";
+      const source = mine ? "This gateway keeps this market." : owner ? `${shortNode(owner)} keeps this market and said so ${seconds(age_s)}.` : "A copy, whose keeper was not asked yet.";
+      setText(whose, `${plural(sellers, "seller")}${what}, ${costs}. ${paid} ${source}`);
       offers.show(shown, least);
       const left = sellers - shown.length;
       setText(more, left > 0 ? `${count(left)} dearer are not shown.` : "");

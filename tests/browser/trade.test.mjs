@@ -167,6 +167,10 @@ test("who sells is shown, and a job of the form buys of them and says what it pa
   await shows(offers.first(), /grace.*500 million fuel\/s.*100,000 µcr for 10⁹ fuel/);
   await shows(offers.nth(1), /ada.*250,000 µcr/);
   await page.getByText("The cheapest sells, at the price of the next cheapest").waitFor();
+  // Both sell again what was bought; whoever keeps the market says what for.
+  const market = page.getByRole("region", { name: "Computing, 380 to 537 million fuel/s" });
+  await shows(market, "2 sellers with 2 slots, from 100,000 to 250,000 µcr. Last sold at 250,000 µcr");
+  await page.getByText(/^All markets there are, seen (just now|\d+ s ago)\.$/).waitFor({ timeout: PATIENCE });
   assert.deepEqual(swarm.troubles, []);
 });
 
@@ -174,13 +178,27 @@ test("when nothing is for sale the market says why that may be, and what to do",
   const swarm = await Swarm.start(t);
   const page = await swarm.tab(`/dashboard#token=${swarm.gateway.token}`);
   // A gateway sells space of its own as soon as there are markets, so what it answers is the test's.
-  let state = { scheme: "single", rule: "max_min", bank: null, commodities: [], selling: [] };
+  const looks = ["cycles", "checkpoints", "files"].map((kind) => ({ kind, whole: true, age_s: 3 }));
+  let state = { scheme: "single", rule: "max_min", bank: null, commodities: [], looks, selling: [] };
   await page.route("**/api/v1/market", (route) => route.fulfill({ json: state }));
   await page.getByRole("navigation").getByRole("link", { name: "Market" }).click();
   await page.getByRole("heading", { name: "Nothing is for sale that this gateway knows of" }).waitFor();
   await page.getByText("Nobody may be selling").waitFor();
   await page.getByText("manyhands up --join").waitFor();
   await page.getByText("None is known yet").waitFor();
+  await page.getByText("All markets there are, seen just now.").waitFor();
+  const offer = { seller: "ab".repeat(32), name: "grace", kind: "files", capacity: 1 << 30, units: 1, minutes: 2880, cost: 3, engine: "native", memory_mib: 0 };
+  const owner = "cd".repeat(32);
+  state = { ...state, looks: looks.map((look, i) => (i < 2 ? look : { ...look, whole: false })), commodities: [
+    { kind: "files", least: 1 << 30, most: 1518500249, mine: false, sellers: 40, units: 40, cheapest: 3, dearest: 9, last: null, owner, age_s: 70, offers: [offer] },
+  ] };
+  await page.reload();
+  await page.getByText("Not all markets answered: some may be missing of space for files.").waitFor();
+  await page.getByText("40 sellers, from 3 to 9 µcr. No sale was seen lately. n-cdcdcdcd keeps this market and said so 1 min 10 s ago.").waitFor();
+  await page.getByText("39 dearer are not shown.").waitFor();
+  state = { ...state, looks: looks.map((look) => ({ ...look, whole: false, age_s: null })), commodities: [] };
+  await page.reload();
+  await page.getByText("Not seen yet: computing, space for checkpoints, space for files.").waitFor();
   state = { ...state, scheme: null, rule: null };
   await page.reload();
   await page.getByRole("heading", { name: "There are no markets in this swarm" }).waitFor();

@@ -3,9 +3,10 @@
 
 use super::failure::EXIT_CODES;
 use super::files_args::FilesArgs;
+use super::market::MarketArgs;
 use super::policy_args::PolicyArgs;
 use super::quantity::{Credits, Every, OnLoss, Size, Span};
-use super::wallet::{MarketArgs, WalletArgs};
+use super::wallet::WalletArgs;
 use super::words::sorted;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
@@ -70,7 +71,7 @@ pub(crate) enum Command {
     Nodes(NodesArgs),
     /// Show the credit of this gateway, and what came and went
     Wallet(WalletArgs),
-    /// Show who sells what in the markets that this gateway knows
+    /// Show who sells what and for how much, in all markets of the swarm
     Market(MarketArgs),
     /// What this node shares: when, how much, with whom; and why it does not work now
     Policy(PolicyArgs),

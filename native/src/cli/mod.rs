@@ -20,6 +20,7 @@ mod job_file;
 mod join;
 mod lists;
 mod map;
+mod market;
 mod moving;
 mod outputs;
 mod plan;
@@ -86,7 +87,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Resume(args) => moving::pause(&args, false, &folder()?),
         Command::Drain => moving::drain(&folder()?),
         Command::Wallet(args) => wallet::wallet(&args, &folder()?),
-        Command::Market(args) => wallet::market(&args, &folder()?),
+        Command::Market(args) => market::market(&args, &folder()?),
         Command::Policy(args) => policy::run(&args, &folder()?),
         Command::Files(args) => files::run(&args, &folder()?),
         Command::Nodes(args) => lists::nodes(args, &folder()?),

@@ -1,7 +1,7 @@
-//! `manyhands wallet` and `manyhands market`: credit, and what it buys.
+//! `manyhands wallet`: credit.
 
 use super::args::{Format, SwarmArgs};
-use super::client::types::{Market, Wallet};
+use super::client::types::Wallet;
 use super::failure::{DONE, Failure};
 use super::quantity::Credits;
 use super::run::print;
@@ -54,12 +54,6 @@ enum WalletCommand {
         #[command(flatten)]
         swarm: SwarmArgs,
     },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct MarketArgs {
-    #[command(flatten)]
-    swarm: SwarmArgs,
 }
 
 pub(crate) fn wallet(args: &WalletArgs, folder: &DataFolder) -> Result<u8, Failure> {
@@ -121,46 +115,4 @@ fn words(wallet: &Wallet) -> String {
         out += &format!("lines {} to {shown} of {}\n", wallet.first + 1, wallet.all);
     }
     out + "\n" + &table.to_string()
-}
-
-pub(crate) fn market(args: &MarketArgs, folder: &DataFolder) -> Result<u8, Failure> {
-    let (market, text) = find(&args.swarm, folder)?.market()?;
-    let shown = if args.swarm.output == Format::Json { text + "\n" } else { offers(&market) };
-    print(shown.as_bytes())?;
-    Ok(DONE)
-}
-
-fn offers(market: &Market) -> String {
-    if market.scheme.is_none() {
-        return "this swarm has no markets\n".into();
-    }
-    if market.commodities.is_empty() {
-        return "this gateway knows of nobody who sells now; sellers list within a minute of their start\n"
-            .into();
-    }
-    let mut table = Table::new(&["KIND", "CAPACITY", "COST", "UNITS", "SELLER", "ENGINE"], &[1, 2, 3]);
-    for commodity in &market.commodities {
-        for offer in &commodity.offers {
-            let seller = match &offer.name[..] {
-                "" => offer.seller.chars().take(12).collect(),
-                name => name.to_owned(),
-            };
-            table.row([
-                offer.kind.clone(),
-                capacity(&offer.kind, offer.capacity),
-                offer.cost.to_string(),
-                offer.units.to_string(),
-                seller,
-                offer.engine.clone(),
-            ]);
-        }
-    }
-    format!("{table}\ncost in micro-credits for 10^9 of fuel, or for 10^9 byte-seconds\n")
-}
-
-fn capacity(kind: &str, capacity: u64) -> String {
-    match kind {
-        "cycles" => format!("{:.2}e9 fuel/s", capacity as f64 / 1e9),
-        _ => format!("{} MiB", capacity >> 20),
-    }
 }

@@ -5,6 +5,7 @@ mod files;
 mod gateways;
 mod guests;
 mod mapping;
+mod markets;
 mod moving;
 mod other_languages;
 mod owners;

@@ -57,6 +57,8 @@ pub enum ToOwner {
     /// From who was the entrance to who is now: whether it had heard all that are there, and the members
     /// that it knew, with their markets.
     Door { kind: Kind, open: bool, members: Vec<(Contact, u64)> },
+    /// From who looks around: what is there? Answered by `Shelf`.
+    Look { ticket: u64, market: Market },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,16 +86,23 @@ pub enum ToSeller {
 pub enum ToBuyer {
     Answer(Box<Answer>),
     Alive(Box<Alive>),
-    /// Owners of markets, a few of them.
+    /// Owners of markets, a few of them. If there are none: whether it would have heard of one.
     Entry {
         ticket: u64,
         at: Vec<Contact>,
+        open: bool,
     },
     Taken {
         ticket: u64,
     },
     Gone {
         ticket: u64,
+    },
+    /// None: the market is another's. `next` is that of [`Answer`].
+    Shelf {
+        ticket: u64,
+        shelf: Option<Box<Shelf>>,
+        next: Option<Market>,
     },
 }
 
@@ -266,5 +275,40 @@ impl Entry {
             engine: self.engine,
             memory_mib: self.memory_mib,
         }
+    }
+}
+
+/// A market in short, as its owner has it. It is for people: nobody buys by it, so nobody is probed for
+/// it and nothing in it is signed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shelf {
+    pub sellers: u32,
+    pub units: u32,
+    /// The highest cost that is listed.
+    pub dearest: Price,
+    /// The price at which a seller was named last that had less right after, and how many seconds ago.
+    pub last: Option<(Price, u32)>,
+    /// The cheapest, in order; at most [`SHELF`].
+    pub offers: Vec<(NodeId, Goods)>,
+}
+
+/// Sellers on a shelf. Our choice: what a person looks through, in 2 KB.
+pub const SHELF: usize = 32;
+
+impl Shelf {
+    /// Whether a market could be like that.
+    pub fn is_sound(&self, market: Market, most: usize) -> bool {
+        let (sellers, shown) = (self.sellers as usize, self.offers.len());
+        let goods = || self.offers.iter().map(|(_, goods)| goods);
+        let units: u64 = goods().map(|goods| u64::from(goods.units)).sum();
+        let ends = goods().next_back().map_or(Price::default(), |last| last.cost);
+        let all = shown == sellers;
+        shown == sellers.min(SHELF)
+            && sellers <= most
+            && goods().all(|goods| goods.units > 0 && goods.market() == Some(market))
+            && self.offers.is_sorted_by_key(|(_, goods)| goods.cost)
+            && if all { ends == self.dearest } else { ends <= self.dearest }
+            && if all { units == u64::from(self.units) } else { units < u64::from(self.units) }
+            && u64::from(self.units) <= self.sellers as u64 * u64::from(u16::MAX)
     }
 }

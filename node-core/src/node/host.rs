@@ -125,6 +125,10 @@ pub enum Command {
         number: u64,
         wanted: Wanted,
     },
+    /// Somebody looks at the markets: see what there is, now and for a few seconds more. What was seen is
+    /// [`crate::Node::seen_markets`]; [`NodeEvent::MarketChanged`] says that it is new.
+    #[cfg(feature = "roles")]
+    LookAround,
     /// Buy a unit of what was named. Answered by [`NodeEvent::Bought`] with the same number.
     #[cfg(feature = "roles")]
     Buy {
@@ -446,7 +450,8 @@ pub enum NodeEvent {
     },
     /// The answer to [`Command::Balance`].
     Balance(Micro),
-    /// Somebody lists something in a market that this node owns or keeps a copy of, or does no more.
+    /// Somebody lists something in a market that this node owns or keeps a copy of, or does no more; or
+    /// the markets were looked at.
     #[cfg(feature = "roles")]
     MarketChanged,
     /// The bank has moved credit: this node's, or, at the bank, anybody's.

@@ -12,7 +12,8 @@ use crate::discovery::cheapest::{self, Cheapest};
 use crate::discovery::{Bought, Missed, Purchase};
 use crate::ids::NodeId;
 use crate::market::MarketConfig;
-use crate::market::buyer::{self, Buyer, Doubt};
+use crate::market::buyer::{self, Buyer, Doubt, Seen, Walked};
+use crate::market::commodity::Kind;
 use crate::market::host::{self as hosting, Host as Hosting};
 use crate::market::owner::{self, Owner, OwnerView};
 use crate::market::seller;
@@ -86,6 +87,17 @@ impl Node {
     /// The rules of its markets; none if its swarm has none.
     pub fn market_config(&self) -> Option<&MarketConfig> {
         self.config.market.as_ref().map(|part| &*part.config)
+    }
+
+    /// What was seen of markets that this node has not itself, by [`Command::LookAround`].
+    ///
+    /// [`Command::LookAround`]: super::host::Command::LookAround
+    pub fn seen_markets(&self, now: Time) -> impl Iterator<Item = Seen<'_>> {
+        self.overlays.trade.iter().flat_map(move |trade| trade.buyer.state().seen(now))
+    }
+
+    pub fn walked(&self, kind: Kind) -> Option<Walked> {
+        self.overlays.trade.as_ref()?.buyer.state().walked(kind)
     }
 
     fn trade(&mut self, step: Step) {
@@ -251,6 +263,7 @@ impl Node {
             }
             Event::Taken { number } => host.event(NodeEvent::Bought { number, taken: true }),
             Event::Gone { number } => host.event(NodeEvent::Bought { number, taken: false }),
+            Event::Looked => host.event(NodeEvent::MarketChanged),
             Event::Doubted { owner, why } => match why {
                 Doubt::Wrong(what) => self.fault(owner, format!("answered for a market: {what}"), host),
                 Doubt::Omitted { seller, .. } => {

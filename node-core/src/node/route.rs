@@ -176,6 +176,8 @@ impl Node {
                     self.tell_buyer(buyer::Command::Ask { number, wanted });
                 }
                 #[cfg(feature = "roles")]
+                Command::LookAround => self.tell_buyer(buyer::Command::Look),
+                #[cfg(feature = "roles")]
                 Command::Buy { number, offer } => self.tell_buyer(buyer::Command::Take { number, offer }),
                 #[cfg(feature = "roles")]
                 Command::Order { number, order } => self.order(number, order, host),

@@ -1,6 +1,7 @@
 //! Markets as machines among themselves, on a ring: whole networks of them, checked from outside. The
 //! network is the simulator's, `tests/simulator/src/market`.
 
+mod around;
 mod churn;
 mod failing;
 mod lying;

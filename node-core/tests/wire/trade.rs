@@ -6,10 +6,11 @@ pub(crate) fn market_examples() -> Vec<Message> {
     use node_core::market::Message as M;
     use node_core::market::commodity::{Kind, Market, Scheme};
     use node_core::market::guest::{ToGuest, ToHost, Word};
+    use node_core::market::listing::Goods;
     use node_core::market::pricing::{Deal, NoDeal};
     use node_core::market::{
-        Alive, Answer as Named, Copy, Entry, Outcome, Prober, Query, Sale, Take, ToBuyer, ToOwner, ToSeller,
-        Unlisted, Wanted,
+        Alive, Answer as Named, Copy, Entry, Outcome, Prober, Query, Sale, Shelf, Take, ToBuyer, ToOwner,
+        ToSeller, Unlisted, Wanted,
     };
     let (kind, at, body) = (Kind::Cycles, contact(), Bytes::from_static(b"body"));
     let market = Market { kind, index: 3 };
@@ -47,6 +48,17 @@ pub(crate) fn market_examples() -> Vec<Message> {
         deals: vec![deal],
     };
     let named = |what| Box::new(Named { ticket: 1, market, what, next: Some(market) });
+    let goods = Goods {
+        kind,
+        capacity: 1 << 21,
+        units: 2,
+        minutes: 3,
+        cost: Price(4),
+        engine: Platform::Native,
+        memory_mib: 5,
+    };
+    let offers = vec![(at.id, goods)];
+    let shelf = Shelf { sellers: 1, units: 2, dearest: Price(4), last: Some((Price(5), 6)), offers };
     let take = Take { ticket: 1, kind, number: 2, units: 3, capacity: 4, price: Price(5) };
     let range = ring::Range { after: Point(1), upto: Point(2) };
     let to_owner = [
@@ -67,6 +79,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
         ToOwner::Here { kind: Kind::Files, me: at, markets: 1 },
         ToOwner::Others { kind, at: vec![at], lowest: Some(market), first: true },
         ToOwner::Door { kind, open: true, members: vec![(at, 5)] },
+        ToOwner::Look { ticket: 1, market },
     ];
     let to_seller = [
         ToSeller::Listed { kind, number: 1 },
@@ -79,9 +92,10 @@ pub(crate) fn market_examples() -> Vec<Message> {
         ToBuyer::Answer(named(Outcome::None(NoDeal::TooDear { least: Micro(1), most: Micro(2) }))),
         ToBuyer::Answer(named(Outcome::Busy)),
         ToBuyer::Alive(Box::new(alive.clone())),
-        ToBuyer::Entry { ticket: 1, at: vec![at] },
+        ToBuyer::Entry { ticket: 1, at: vec![at], open: true },
         ToBuyer::Taken { ticket: 1 },
         ToBuyer::Gone { ticket: 1 },
+        ToBuyer::Shelf { ticket: 1, shelf: Some(Box::new(shelf)), next: Some(market) },
     ];
     let words = [
         Word::List(Box::new(signed.clone())),

@@ -105,12 +105,39 @@ pub(crate) struct Market {
     pub(crate) scheme: Option<String>,
     #[serde(default)]
     pub(crate) commodities: Vec<Commodity>,
+    #[serde(default)]
+    pub(crate) looks: Vec<Looked>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Looked {
+    pub(crate) kind: String,
+    pub(crate) whole: bool,
+    pub(crate) age_s: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Commodity {
     #[serde(default)]
+    pub(crate) kind: String,
+    #[serde(default)]
+    pub(crate) least: u64,
+    #[serde(default)]
+    pub(crate) sellers: u32,
+    #[serde(default)]
+    pub(crate) units: u32,
+    pub(crate) cheapest: Option<u64>,
+    pub(crate) dearest: Option<u64>,
+    pub(crate) last: Option<Paid>,
+    pub(crate) age_s: Option<u64>,
+    #[serde(default)]
     pub(crate) offers: Vec<Offer>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Paid {
+    pub(crate) price: u64,
+    pub(crate) ago_s: u64,
 }
 
 #[derive(Debug, Deserialize)]

@@ -7,11 +7,15 @@
 //! | `verify` | whether an answer is what the rule gives for what sellers signed |
 //! | `sample` | now and then: what another copy of the market says, and whether something was hidden |
 //! | `known` | markets that were used before |
+//! | `walk` | while somebody looks: from market to market, to see what there is |
 
 mod known;
 mod sample;
 mod search;
 mod verify;
+mod walk;
+
+pub use walk::{Seen, Walked};
 
 use super::commodity::{Kind, Market};
 use super::config::MarketConfig;
@@ -23,13 +27,14 @@ use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::{Located, Point, RingId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::time::Wall;
+use crate::time::{Time, Wall};
 use known::Known;
 use sample::Sample;
 use search::Search;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use walk::Around;
 
 /// Until a purchase is repeated, and how often. Our choice: a dial and an answer on a slow line.
 const TAKE: Duration = Duration::from_secs(3);
@@ -51,12 +56,14 @@ pub struct Buyer {
     known: Known,
     /// Owners of markets, for the way into the processor overlay.
     entries: BTreeMap<Kind, Vec<Contact>>,
+    around: Around,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     Search(u64),
     Sample(u64),
+    Walk,
 }
 
 #[derive(Debug)]
@@ -74,6 +81,8 @@ pub enum Timer {
     Search(u64),
     Sample(u64),
     Take(u64),
+    /// A walk has waited or rested long enough, or the next one is due.
+    Walk,
 }
 
 #[derive(Clone, Debug)]
@@ -90,6 +99,8 @@ pub enum Command {
         number: u64,
         offer: Offer,
     },
+    /// Somebody looks at the markets now; see [`Buyer::seen`].
+    Look,
     /// What became of [`Event::Lookup`].
     Found {
         number: u64,
@@ -165,6 +176,8 @@ pub enum Event {
         owner: NodeId,
         why: Doubt,
     },
+    /// All markets of a kind were looked at.
+    Looked,
 }
 
 type Bcx<'a> = Cx<'a, Buyer>;
@@ -181,17 +194,21 @@ impl Protocol for Buyer {
             Input::Timer(Timer::Search(number)) => self.late(number, cx),
             Input::Timer(Timer::Sample(number)) => self.sample_due(number, cx),
             Input::Timer(Timer::Take(ticket)) => self.say_take(ticket, cx),
+            Input::Timer(Timer::Walk) => self.walk_on(cx),
+            Input::Command(Command::Look) => self.look(cx),
             Input::Command(Command::WallClock(ms)) => self.wall.told(ms, cx.now),
             Input::Command(Command::Ask { number, wanted }) => self.ask(number, wanted, cx),
             Input::Command(Command::Take { number, offer }) => self.buy(number, &offer, cx),
             Input::Command(Command::Found { number, found }) => match self.lookups.remove(&number) {
                 Some(For::Search(search)) => self.located(search, Some(found), cx),
                 Some(For::Sample(sample)) => self.sample_located(sample, &found, cx),
+                Some(For::Walk) => self.walk_located(Some(&found), cx),
                 None => {}
             },
             Input::Command(Command::NotFound { number }) => match self.lookups.remove(&number) {
                 Some(For::Search(search)) => self.located(search, None, cx),
                 Some(For::Sample(sample)) => drop(self.samples.remove(&sample)),
+                Some(For::Walk) => self.walk_located(None, cx),
                 None => {}
             },
             Input::Down(peer) => self.down(peer, cx),
@@ -202,6 +219,8 @@ impl Protocol for Buyer {
 
     fn check_invariants(&self) {
         assert!(self.searches.len() <= self.config.searches, "searches under way are bounded");
+        let shown = self.seen(Time::ZERO).count();
+        assert!(shown <= usize::from(Market::COUNT) * Kind::ALL.len(), "a market is shown once");
     }
 }
 
@@ -217,6 +236,7 @@ impl Buyer {
             next: 0,
             known: Known::default(),
             entries: BTreeMap::new(),
+            around: Around::default(),
         }
     }
 
@@ -227,9 +247,13 @@ impl Buyer {
                 false => self.answered(from, *answer, cx),
             },
             ToBuyer::Alive(alive) => self.sample_alive(from, *alive, cx),
-            ToBuyer::Entry { ticket, at } => self.entry(from, ticket, at, cx),
+            ToBuyer::Entry { ticket, at, open } => match self.walk_entered(from, ticket, &at, open, cx) {
+                true => {}
+                false => self.entry(from, ticket, at, cx),
+            },
             ToBuyer::Taken { ticket } => self.taken(from, ticket, true, cx),
             ToBuyer::Gone { ticket } => self.taken(from, ticket, false, cx),
+            ToBuyer::Shelf { ticket, shelf, next } => self.shelved(from, ticket, shelf, next, cx),
         }
     }
 
@@ -279,6 +303,7 @@ impl Buyer {
             entries.retain(|contact| contact.id != peer);
         }
         self.asked_in_vain(peer, cx);
+        self.looked_in_vain(peer, cx);
     }
 }
 

@@ -1,6 +1,6 @@
 //! One search: from market to market, upward, until there is enough, nothing is above, or time is over.
 
-use super::super::commodity::{Market, Scheme};
+use super::super::commodity::{Kind, Market, Scheme};
 use super::super::message::{Answer, Outcome, Query, ToOwner, UNITS, Wanted};
 use super::super::pricing::NoDeal;
 use super::known::Place;
@@ -8,7 +8,7 @@ use super::verify::verify;
 use super::{Bcx, Buyer, Doubt, Event, For, Offer, Timer, to_owner};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, MemberId, RingId};
+use crate::overlay::ring::{Located, MemberId, Point, RingId};
 use crate::time::Time;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -93,18 +93,26 @@ impl Buyer {
             // The ring may have moved: which other markets are its owner's too is looked up anew.
             return self.query(number, Place { range: None, ..place }, true, cx);
         }
-        let single = self.config.scheme == Scheme::Single;
-        let via = self.entries.get(&next.kind).filter(|via| !via.is_empty());
-        let (ring, key) = match (single, via) {
-            (true, _) => (RingId::NODES, next.key(Scheme::Single)),
-            (false, Some(via)) => {
-                cx.emit(Event::Know { ring: next.kind.ring(), via: via.clone() });
-                (next.kind.ring(), next.member().point)
-            }
-            (false, None) => (RingId::NODES, next.kind.entrance()),
-        };
-        search.step = if single || via.is_some() { Step::Market } else { Step::Entrance };
+        let (inside, ring, key) = self.way(next, cx);
+        if let Some(search) = self.searches.get_mut(&number) {
+            search.step = if inside { Step::Market } else { Step::Entrance };
+        }
         self.look_up(ring, key, For::Search(number), cx);
+    }
+
+    /// What to look up: the market, or the entrance to those of its kind if no way in is known.
+    pub(super) fn way(&self, market: Market, cx: &mut Bcx<'_>) -> (bool, RingId, Point) {
+        if self.config.scheme == Scheme::Single {
+            return (true, RingId::NODES, market.key(Scheme::Single));
+        }
+        let ring = market.kind.ring();
+        match self.entries.get(&market.kind).filter(|via| !via.is_empty()) {
+            Some(via) => {
+                cx.emit(Event::Know { ring, via: via.clone() });
+                (true, ring, market.member().point)
+            }
+            None => (false, RingId::NODES, market.kind.entrance()),
+        }
     }
 
     /// A lookup has ended.
@@ -161,8 +169,12 @@ impl Buyer {
         if at.is_empty() {
             return self.rest(number, cx);
         }
-        self.entries.insert(kind, at.into_iter().take(ENTRIES).collect());
+        self.enter(kind, &at);
         self.go(number, cx);
+    }
+
+    pub(super) fn enter(&mut self, kind: Kind, at: &[Contact]) {
+        self.entries.insert(kind, at.iter().take(ENTRIES).copied().collect());
     }
 
     fn query(&mut self, number: u64, place: Place, known: bool, cx: &mut Bcx<'_>) {

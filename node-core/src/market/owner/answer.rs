@@ -6,6 +6,7 @@
 use super::super::commodity::{Kind, Market};
 use super::super::listing::{Goods, Listing};
 use super::super::message::{Alive, Answer, Entry, Outcome, Prober, Query, Sale, ToBuyer, ToSeller, UNITS};
+use super::super::money::Price;
 use super::super::pricing::{Bid, Deal, NoDeal};
 use super::list::via;
 use super::{Ocx, Owner, Timer, fault, to_buyer};
@@ -31,6 +32,7 @@ pub(super) struct Session {
 pub(super) struct Held {
     ticket: u64,
     units: u16,
+    pub price: Price,
     pub until: Time,
 }
 
@@ -204,7 +206,7 @@ impl Owner {
             let held = self.held.entry((kind, deal.seller)).or_default();
             match held.iter_mut().find(|held| held.ticket == ticket) {
                 Some(held) => held.units += 1,
-                None => held.push(Held { ticket, units: 1, until }),
+                None => held.push(Held { ticket, units: 1, price: deal.price, until }),
             }
         }
     }
@@ -226,7 +228,7 @@ impl Owner {
         to_buyer(session.buyer, ToBuyer::Answer(Box::new(answer)), cx);
     }
 
-    fn next_of_mine(&self, market: Market) -> Option<Market> {
+    pub(super) fn next_of_mine(&self, market: Market) -> Option<Market> {
         let after = self.books.range(market..).skip_while(|(other, _)| **other == market);
         let same = after.take_while(|(other, _)| other.kind == market.kind);
         let mut sells = same.filter(|(other, book)| self.mine.contains(other) && !book.table.is_empty());

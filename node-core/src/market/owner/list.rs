@@ -3,6 +3,7 @@
 use super::super::commodity::Market;
 use super::super::listing::Listing;
 use super::super::message::{Entry, Message, ToSeller, Unlisted};
+use super::shelf::is_less;
 use super::{Ocx, Owner, Timer, fault, seconds_after};
 use crate::ids::NodeId;
 use crate::keys::Signed;
@@ -50,6 +51,7 @@ impl Owner {
         }
         let same = old.is_some_and(|old| old.goods(market.kind) == listing.goods)
             && book.table.host(listing.id()) == listing.via;
+        let less = old.is_some_and(|old| is_less(market.kind, &entry, old));
         if old.is_none() && book.table.len() >= self.config.sellers {
             let dearest = book.table.dearest().filter(|last| last.cost > listing.goods.cost);
             let last = dearest.map(|last| last.seller.id).ok_or(Unlisted::Full)?;
@@ -57,9 +59,13 @@ impl Owner {
             book.changed.insert(last);
         }
         book.table.put(entry, listing.via);
+        let out = book.stage.is_out();
         if !same {
             book.changed.insert(listing.id());
             cx.set_timer_by(Timer::Gather, self.config.gather);
+            if less {
+                self.has_less(market, listing.id(), cx.now);
+            }
             // It has sold a part, most likely of what was named to somebody.
             if let Some(held) = self.held.get_mut(&(market.kind, listing.id()))
                 && !held.is_empty()
@@ -67,7 +73,7 @@ impl Owner {
                 held.remove(0);
             }
         }
-        if book.stage.is_out() {
+        if out {
             self.keep_overlay(cx);
         }
         Ok(())
@@ -87,6 +93,7 @@ impl Owner {
             book.table.remove(seller);
             book.changed.insert(seller);
             cx.set_timer_by(Timer::Gather, self.config.gather);
+            self.has_less(market, seller, cx.now);
         }
     }
 

@@ -10,6 +10,7 @@
 //! | `list` | listings, and what is refused |
 //! | `answer` | one answer to a buyer: a machine of its own, which probes until winners and second live |
 //! | `copies` | copies at successors, and handing over |
+//! | `shelf` | a market in short, for who looks around |
 //! | `overlay` | the processor overlay: markets as members of a second ring, and the entrance to it |
 //! | `view` | for people and for checkers |
 
@@ -17,6 +18,7 @@ mod answer;
 mod copies;
 mod list;
 mod overlay;
+mod shelf;
 mod table;
 mod view;
 
@@ -26,6 +28,7 @@ use super::commodity::{Kind, Market};
 use super::config::MarketConfig;
 use super::guest::Word;
 use super::message::{Message, ToBuyer, ToOwner, ToSeller};
+use super::money::Price;
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::{Located, MemberId, Point, Range, RingId};
@@ -78,6 +81,8 @@ struct Book {
     changed: BTreeSet<NodeId>,
     stage: Stage,
     empty_since: Option<Time>,
+    /// The last sale that shows: its price, and when. The next owner does not hear of it.
+    last: Option<(Price, Time)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -212,6 +217,7 @@ impl Owner {
             ToOwner::Here { kind, me, markets } => self.here(from, kind, me, markets, cx),
             ToOwner::Door { kind, open, members } => self.handed(kind, open, &members, cx),
             ToOwner::Others { kind, at, lowest, first } => self.others(from, kind, at, lowest, first, cx),
+            ToOwner::Look { ticket, market } => self.look(from, ticket, market, cx),
         }
     }
 

@@ -351,7 +351,9 @@ impl Owner {
 
     pub(super) fn enter(&mut self, from: NodeId, kind: Kind, ticket: u64, cx: &mut Ocx<'_>) {
         let (at, _) = self.names(kind, None, cx);
-        to_buyer(from, ToBuyer::Entry { ticket, at }, cx);
+        let heard = |door: &Door| door.open || cx.now.since(door.since) >= self.config.open;
+        let open = self.doors.get(&kind).is_some_and(heard);
+        to_buyer(from, ToBuyer::Entry { ticket, at, open }, cx);
     }
 }
 

@@ -2,9 +2,11 @@
 
 use super::super::commodity::Market;
 use super::super::message::Entry;
+use super::super::money::Price;
 use super::copies::Pulled;
 use super::overlay::Stage;
 use super::{Book, Owner};
+use crate::time::Time;
 
 #[derive(Clone, Copy)]
 pub struct OwnerView<'a>(&'a Owner);
@@ -19,6 +21,8 @@ pub struct BookView<'a> {
     pub member: bool,
     /// In the order of their ids.
     pub sellers: &'a [Entry],
+    /// The price of the last sale that shows, and when that was.
+    pub last: Option<(Price, Time)>,
 }
 
 impl<'a> OwnerView<'a> {
@@ -28,6 +32,7 @@ impl<'a> OwnerView<'a> {
             mine: self.0.mine.contains(market),
             member: book.stage == Stage::In,
             sellers: book.table.all(),
+            last: book.last,
         })
     }
 

@@ -253,6 +253,15 @@ impl Markets {
         self.nodes[n].above.owner.state().view()
     }
 
+    pub fn buyer(&self, n: usize) -> &Buyer {
+        self.nodes[n].above.buyer.state()
+    }
+
+    /// Somebody at this node looks at the markets.
+    pub fn look(&mut self, n: usize) {
+        self.step_buyer(n, Input::Command(buyer::Command::Look));
+    }
+
     pub fn sells(&self, n: usize, kind: Kind) -> Option<Goods> {
         self.nodes[n].above.seller.state().sells(kind).map(|(goods, _)| goods)
     }

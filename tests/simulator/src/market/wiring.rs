@@ -132,6 +132,7 @@ impl Markets {
             }
             buyer::Event::Taken { number } => drop(self.shared.bought.insert(number, true)),
             buyer::Event::Gone { number } => drop(self.shared.bought.insert(number, false)),
+            buyer::Event::Looked => {}
             buyer::Event::Doubted { owner, why } => self.shared.doubts.push((n, owner, why)),
         }
     }

@@ -1,0 +1,53 @@
+//! A market in short, for who looks around.
+//!
+//! It costs one pass over the market, less than an answer to a buyer, and is not kept; what sellers say
+//! is not asked anew.
+
+use super::super::commodity::{Kind, Market};
+use super::super::message::{Entry, SHELF, Shelf, ToBuyer};
+use super::{Ocx, Owner, fault, to_buyer};
+use crate::ids::NodeId;
+use crate::time::Time;
+
+impl Owner {
+    pub(super) fn look(&mut self, from: NodeId, ticket: u64, market: Market, cx: &mut Ocx<'_>) {
+        if !market.is_valid() {
+            return fault(from, "looks for a market that there is not", cx);
+        }
+        let shelf = self.mine.contains(&market).then(|| Box::new(self.shelf(market, cx.now)));
+        to_buyer(from, ToBuyer::Shelf { ticket, shelf, next: self.next_of_mine(market) }, cx);
+    }
+
+    fn shelf(&self, market: Market, now: Time) -> Shelf {
+        let Some(book) = self.books.get(&market) else { return Shelf::default() };
+        let all = book.table.all();
+        let order = |entry: &&Entry| (entry.cost, entry.seller.id);
+        let mut cheapest: Vec<&Entry> = all.iter().collect();
+        if cheapest.len() > SHELF {
+            cheapest.select_nth_unstable_by_key(SHELF, order);
+            cheapest.truncate(SHELF);
+        }
+        cheapest.sort_unstable_by_key(order);
+        Shelf {
+            sellers: all.len() as u32,
+            units: all.iter().map(|entry| u32::from(entry.units)).fold(0, u32::saturating_add),
+            dearest: all.iter().map(|entry| entry.cost).max().unwrap_or_default(),
+            last: book.last.map(|(price, at)| (price, now.since(at).as_secs() as u32)),
+            offers: cheapest.iter().map(|entry| (entry.seller.id, entry.goods(market.kind))).collect(),
+        }
+    }
+
+    /// A seller has less than before. If it was named a moment ago it was most likely bought, at that
+    /// price; what its buyer paid in the end only the bank knows.
+    pub(super) fn has_less(&mut self, market: Market, seller: NodeId, now: Time) {
+        let named = self.held.get(&(market.kind, seller)).and_then(|held| held.first());
+        if let (Some(named), Some(book)) = (named, self.books.get_mut(&market)) {
+            book.last = Some((named.price, now));
+        }
+    }
+}
+
+/// Whether there is less of it than there was.
+pub(super) fn is_less(kind: Kind, new: &Entry, old: &Entry) -> bool {
+    if kind.divides() { new.capacity < old.capacity } else { new.units < old.units }
+}
