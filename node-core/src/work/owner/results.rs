@@ -183,8 +183,10 @@ impl Owner {
             let is_late = self.is_late(report.unit);
             let job = self.jobs.get_mut(&report.unit.job).filter(|job| !is_late && job.is_active());
             let Some(job) = job else {
-                if is_late {
-                    self.ward_ended(report, cx);
+                match is_late {
+                    true => self.ward_ended(report, cx),
+                    // It was over while this was written: no row stays.
+                    false => self.write_record(report.unit, cx),
                 }
                 continue;
             };
