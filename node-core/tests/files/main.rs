@@ -3,6 +3,7 @@
 mod keeping;
 mod losses;
 mod paying;
+mod renewing;
 
 use bytes::Bytes;
 use node_core::files::owner::FileView;

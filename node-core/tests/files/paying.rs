@@ -8,20 +8,20 @@ use node_core::market::commodity::Kind;
 pub(crate) const CREDIT: u64 = 1_000_000;
 
 /// What node 1 asks for 10^9 byte-seconds in these stories.
-const COST: u64 = 1000;
+pub(crate) const COST: u64 = 1000;
 
 /// What each sale adds for the market owner.
-const DELTA: u64 = 1000;
+pub(crate) const DELTA: u64 = 1000;
 
-fn bank(world: &World) -> usize {
+pub(crate) fn bank(world: &World) -> usize {
     world.nodes.len() - 1
 }
 
-fn books(world: &World) -> &Books {
+pub(crate) fn books(world: &World) -> &Books {
     world.node(bank(world)).books().expect("the last node is the bank")
 }
 
-fn balance(world: &World, at: usize) -> u64 {
+pub(crate) fn balance(world: &World, at: usize) -> u64 {
     books(world).balance(world.nodes[at].id).0
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn endow(world: &mut World, at: usize, amount: u64) {
     world.run_until(A_MINUTE, "it is redeemed", |w| balance(w, at) == before + amount);
 }
 
-fn statement(world: &mut World, at: usize) -> Vec<Line> {
+pub(crate) fn statement(world: &mut World, at: usize) -> Vec<Line> {
     let (asked, of) = (world.told.len(), world.nodes[at].id);
     world.drive(at, NodeInput::Command(Command::Statement { number: 1, of, from: 0, limit: 1000 }));
     let answer = |world: &World| {
@@ -59,7 +59,7 @@ fn statement(world: &mut World, at: usize) -> Vec<Line> {
 }
 
 /// What the node's statement says that it earned by keeping files, and by naming who did.
-fn earned(world: &mut World, at: usize) -> u64 {
+pub(crate) fn earned(world: &mut World, at: usize) -> u64 {
     let lines = statement(world, at).into_iter();
     lines.filter(|line| matches!(line.why, Why::Kept(Kind::Files, _))).map(|line| line.amount as u64).sum()
 }
@@ -69,27 +69,27 @@ fn fees(world: &mut World, at: usize) -> u64 {
     lines.filter(|line| matches!(line.why, Why::Fee(_))).map(|line| line.amount as u64).sum()
 }
 
-fn remove(world: &mut World, file: BlobId) {
+pub(crate) fn remove(world: &mut World, file: BlobId) {
     world.drive(0, NodeInput::Command(Command::DropFile { number: 1, file }));
 }
 
 /// Nothing is held, and no credit was made or lost.
-fn assert_settled(world: &mut World) {
+pub(crate) fn assert_settled(world: &mut World) {
     world.run_until(A_MINUTE * 3, "all is settled", |w| holds(w) == 0 && w.node(0).orders_pending() == 0);
     assert_eq!(books(world).sum(), 0);
 }
 
 /// What so much space costs for so many seconds.
-fn cost(price: u64, bytes: u64, seconds: u64) -> u64 {
+pub(crate) fn cost(price: u64, bytes: u64, seconds: u64) -> u64 {
     Price(price).of(bytes * seconds).round_up().expect("it is an amount").0
 }
 
-fn seconds(world: &World) -> u64 {
+pub(crate) fn seconds(world: &World) -> u64 {
     world.now.0 / 1_000_000
 }
 
 /// Manifest and content, as they are bought.
-fn space(world: &World, id: BlobId) -> u64 {
+pub(crate) fn space(world: &World, id: BlobId) -> u64 {
     let view = file(world, 0, id);
     let blob = world.nodes[0].disk.blob(id).expect("its owner has the manifest");
     view.len + blob.len() as u64

@@ -116,6 +116,36 @@ fn what_was_sold_is_gone_and_the_rest_is_listed_again() {
     }
 }
 
+/// How much is left differs, so nearly each stands in a market of its own.
+#[test]
+fn who_has_much_space_left_competes_with_who_has_little() {
+    for scheme in SCHEMES {
+        let mut markets = grown(10, config(scheme), 20);
+        for (n, shift, cost) in [(3, 28, 100), (4, 29, 300), (5, 30, 200), (6, 31, 400)] {
+            markets.offer(n, space(1 << shift, cost));
+        }
+        // The buyer sells, too, and is not in its own way.
+        markets.offer(9, space(1 << 28, 50));
+        markets.settle_markets(120 * SECOND);
+        let wanted = Wanted { kind: Kind::Files, quantity: 1_000_000_000, ..unit(1 << 27) };
+        let mut ask = |units, capacity| {
+            let end = markets.searched(9, Wanted { units, capacity, ..wanted }).unwrap();
+            markets.run(20 * SECOND);
+            let named =
+                end.offers.iter().map(|it| (markets.find(it.seller.id).unwrap(), it.price.0)).collect();
+            (named, end.shortage)
+        };
+        assert_eq!(ask(1, 1 << 27), (vec![(3, 300)], None), "{scheme:?}: one more market was asked");
+        assert_eq!(ask(2, 1 << 27), (vec![(3, 300), (5, 300)], None), "{scheme:?}");
+        assert_eq!(ask(1, 1 << 29), (vec![(5, 300)], None), "{scheme:?}: who has not enough is not asked");
+        let most = Micro(1_000_000).minus(config(scheme).delta).unwrap().0;
+        assert_eq!(ask(1, 1 << 31), (vec![(6, most)], None), "{scheme:?}: alone");
+        let (named, shortage) = ask(5, 1 << 27);
+        assert_eq!((named.len(), shortage), (4, Some(NoDeal::NoSeller)), "{scheme:?}");
+        assert!(named.iter().all(|(_, price)| *price == most));
+    }
+}
+
 /// Served in order: who asks first has the cheapest, though both ask before it is sold.
 #[test]
 fn two_buyers_at_once_are_not_sent_to_the_same_slot() {

@@ -1,8 +1,9 @@
 //! One search: from market to market, upward, until there is enough, nothing is above, or time is over.
 
 use super::super::commodity::{Kind, Market, Scheme};
-use super::super::message::{Answer, Outcome, Query, ToOwner, UNITS, Wanted};
-use super::super::pricing::NoDeal;
+use super::super::message::{Answer, Outcome, Query, Sale, ToOwner, UNITS, Wanted};
+use super::super::money::Micro;
+use super::super::pricing::{Bid, Deal, NoDeal, Rule};
 use super::known::Place;
 use super::verify::verify;
 use super::{Bcx, Buyer, Doubt, Event, For, Offer, Timer, to_owner};
@@ -32,6 +33,8 @@ pub(super) struct Search {
     hops: u16,
     entered: bool,
     found: Vec<Offer>,
+    /// Of space: all bids of the markets that have answered, winners and seconds.
+    pool: Option<Vec<Bid>>,
     /// Markets that have answered.
     asked: BTreeSet<Market>,
     shortage: NoDeal,
@@ -58,6 +61,58 @@ enum Step {
     },
 }
 
+impl Search {
+    /// Whether no further market has to be asked. Of space one seller more than is wanted has to be found,
+    /// whose cost is the price.
+    fn is_over(&self) -> bool {
+        match &self.pool {
+            Some(pool) => pool.len() > usize::from(self.wanted.units),
+            None => self.wanted.units == 0,
+        }
+    }
+
+    /// What a market is asked for: of space one unit more, since this node may be named itself.
+    fn asks(&self) -> Wanted {
+        let units = self.wanted.units.saturating_add(self.pool.is_some().into());
+        Wanted { units: units.min(UNITS), ..self.wanted }
+    }
+
+    /// What a market names.
+    fn take_up(&mut self, me: NodeId, sale: &Sale, mut offers: Vec<Offer>, longest: Time) {
+        match &mut self.pool {
+            Some(pool) => {
+                pool.extend(
+                    offers.iter().map(|offer| Bid { seller: offer.seller.id, cost: offer.goods.cost }),
+                );
+                // Its cost is the price, or above what may be paid, which is the price then.
+                let second = sale.second.as_ref().zip(offers.first());
+                pool.extend(second.map(|(second, offer)| Bid { seller: second.by, cost: offer.price }));
+                pool.retain(|bid| bid.seller != me);
+                offers.retain(|offer| offer.seller.id != me);
+            }
+            None => self.wanted.units = self.wanted.units.saturating_sub(offers.len() as u16),
+        }
+        self.found.extend(offers);
+        if self.found.len() >= usize::from(self.wanted.units) {
+            self.until = self.until.min(longest);
+        }
+    }
+
+    /// What is bought of what was found. Of space, the rule decides among the sellers of all markets.
+    fn offers(&mut self, rule: Rule, delta: Micro) -> Vec<Offer> {
+        let found = std::mem::take(&mut self.found);
+        let Some(pool) = &self.pool else { return found };
+        let deals = rule.deals(&self.wanted.ask(), delta, pool).unwrap_or_default();
+        let priced = |deal: Deal| {
+            let offer = found.iter().find(|offer| offer.seller.id == deal.seller)?;
+            Some(Offer { price: deal.price, payoff: deal.payoff, ..*offer })
+        };
+        let offers: Vec<Offer> = deals.into_iter().filter_map(priced).collect();
+        self.wanted.units = self.wanted.units.saturating_sub(offers.len() as u16);
+        offers
+    }
+}
+
 impl Buyer {
     pub(super) fn ask(&mut self, number: u64, wanted: Wanted, cx: &mut Bcx<'_>) {
         let next = Market::first(wanted.kind, wanted.capacity);
@@ -66,8 +121,12 @@ impl Buyer {
             let (offers, shortage) = (Vec::new(), Some(NoDeal::NoSeller));
             return cx.emit(Event::Found { number, offers, shortage, hops: 0, entered: false });
         };
+        // Who has more space than another can sell as much of it: all sell one good, though how much is
+        // left of it lists each in a market of its own. Max-min pays by the bids of one market.
+        let pools = wanted.kind.divides() && self.config.rule == Rule::ReverseVickrey;
         let search = Search {
             wanted,
+            pool: pools.then(Vec::new),
             next,
             until: cx.now + self.config.search,
             hops: 0,
@@ -183,7 +242,7 @@ impl Buyer {
             return self.onward(number, place, None, cx);
         }
         let ticket = cx.rng.u64();
-        let wanted = Wanted { units: search.wanted.units.min(UNITS), ..search.wanted };
+        let wanted = search.asks();
         search.hops += u16::from(place.owner.id != cx.me);
         search.step = Step::Query { ticket, place, known };
         cx.set_timer(Timer::Search(number), self.config.answer + WAY);
@@ -201,7 +260,7 @@ impl Buyer {
         let Some((number, place, known)) = at else { return };
         let now_ms = self.wall.now(cx.now);
         let Some(search) = self.searches.get_mut(&number) else { return };
-        let asked = Wanted { units: search.wanted.units.min(UNITS), ..search.wanted };
+        let asked = search.asks();
         match answer.what {
             Outcome::NotMine | Outcome::Busy => {
                 self.known.forget(from);
@@ -210,10 +269,10 @@ impl Buyer {
             Outcome::Sale(sale) => {
                 match verify(&self.config, place.market, &asked, &sale, (cx.me, from), now_ms) {
                     Ok(offers) => {
-                        search.wanted.units = search.wanted.units.saturating_sub(offers.len() as u16);
                         let dearest = offers.iter().map(|offer| offer.goods.cost).max();
                         let named = offers.iter().map(|offer| offer.seller.id).collect();
-                        search.found.extend(offers);
+                        // Who was named first is held for us no longer than that.
+                        search.take_up(cx.me, &sale, offers, cx.now + self.config.hold);
                         self.maybe_sample(place, asked, named, dearest, cx);
                     }
                     Err(why) => {
@@ -230,7 +289,7 @@ impl Buyer {
         }
         let Some(search) = self.searches.get_mut(&number) else { return };
         search.asked.insert(place.market);
-        if known && search.wanted.units > 0 && self.config.scheme == Scheme::Processor {
+        if known && !search.is_over() && self.config.scheme == Scheme::Processor {
             // Since it was used, a nearer market may have opened.
             self.known.forget(from);
             return self.go(number, cx);
@@ -242,7 +301,7 @@ impl Buyer {
     fn onward(&mut self, number: u64, place: Place, next: Option<Market>, cx: &mut Bcx<'_>) {
         let scheme = self.config.scheme;
         let Some(search) = self.searches.get_mut(&number) else { return };
-        if search.wanted.units == 0 {
+        if search.is_over() {
             return self.end(number, cx);
         }
         // In the single overlay one node owns several markets in a row, and says which have sellers.
@@ -293,10 +352,11 @@ impl Buyer {
     }
 
     fn end(&mut self, number: u64, cx: &mut Bcx<'_>) {
-        let Some(search) = self.searches.remove(&number) else { return };
+        let Some(mut search) = self.searches.remove(&number) else { return };
         cx.cancel_timer(Timer::Search(number));
         self.lookups.retain(|_, of| *of != For::Search(number));
-        let Search { found: offers, hops, entered, wanted, shortage, .. } = search;
+        let offers = search.offers(self.config.rule, self.config.delta);
+        let Search { hops, entered, wanted, shortage, .. } = search;
         let shortage = (wanted.units > 0).then_some(shortage);
         cx.emit(Event::Found { number, offers, shortage, hops, entered });
     }
