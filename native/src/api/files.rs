@@ -107,6 +107,8 @@ pub(super) struct Keeper {
     until_ms: u64,
     /// Micro-credits for 10^9 byte-seconds; null: for nothing.
     price: Option<u64>,
+    /// What it has to be paid by now for what it has proved, the market owner's part included, micro-credits.
+    due: u64,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -129,6 +131,7 @@ impl File {
             chunks: keeper.chunks,
             until_ms: keeper.until_ms,
             price: keeper.price.map(|price| price.0),
+            due: keeper.due.0,
         };
         let lost =
             |(node, why): (NodeId, String)| Lost { node, short: node.short(), name: names.get(node), why };

@@ -9,6 +9,7 @@ mod markets;
 mod moving;
 mod other_languages;
 mod owners;
+mod paid_files;
 mod policies;
 mod running;
 mod submitting;

@@ -120,6 +120,12 @@ impl Deals {
         its.fold(Micro::ZERO, |sum, deal| sum.plus(deal.held).unwrap_or(Micro::MAX))
     }
 
+    /// What a keeper has to be paid by now, the market owner's part included.
+    pub(super) fn due(&self, sale: Sale) -> Micro {
+        let row = self.by_sale.get(&sale).map(|deal| &deal.row).filter(|row| row.kept);
+        row.map_or(Micro::ZERO, |row| row.space.cost(row.space.used()))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.by_sale.is_empty()
     }

@@ -42,6 +42,8 @@ pub struct KeeperView {
     pub until_ms: u64,
     /// None: given for nothing.
     pub price: Option<Price>,
+    /// What it has to be paid for what it has proved until now, if it was bought.
+    pub due: Micro,
 }
 
 impl Owner {
@@ -63,7 +65,8 @@ impl Owner {
                 State::Kept => (chunks, true),
             };
             let (until_ms, price) = (holder.until_ms, holder.price);
-            KeeperView { node: *node, chunks: here, kept, until_ms, price }
+            let due = holder.sale.map_or(Micro::ZERO, |sale| self.deals.due(sale));
+            KeeperView { node: *node, chunks: here, kept, until_ms, price, due }
         });
         FileView {
             id: file.record.manifest.id,
