@@ -221,3 +221,41 @@ fn an_entrance_that_has_just_begun_does_not_say_that_there_is_nothing() {
     watch(&mut markets, looker, 60);
     assert!(whole(&markets, looker)[0]);
 }
+
+/// Who looks all the time from the beginning is not in the way of the overlay that forms.
+#[test]
+fn in_a_swarm_that_begins_all_look_and_all_see_all() {
+    for seed in 0..12 {
+        let scheme = SCHEMES[usize::from(seed % 6 != 0)];
+        let mut markets = Markets::with(seed, crate::small(), config(scheme));
+        let all = 3 + seed as usize % 3;
+        for n in 0..all {
+            markets.grow(1, 1);
+            markets.offer(n, slots(SPEED, 1, 100 + n as u64));
+            markets.offer(n, space(1 << 33, 100 + n as u64));
+            for _ in 0..4 {
+                (0..=n).for_each(|n| markets.look(n));
+                markets.run(SECOND);
+            }
+        }
+        let begun = markets.now;
+        let sees = |markets: &Markets, n: usize| {
+            let seen = seen(markets, n);
+            whole(markets, n) == [true; 3]
+                && seen.len() == 2
+                && seen.values().all(|it| it.sellers as usize == all)
+        };
+        while !(0..all).all(|n| sees(&markets, n)) {
+            (0..all).for_each(|n| markets.look(n));
+            markets.run(SECOND);
+            if markets.now.since(begun) > 120 * SECOND {
+                let state: Vec<_> = (0..all).map(|n| (whole(&markets, n), seen(&markets, n).len())).collect();
+                panic!("seed {seed}: {state:?} {:?}", markets.check_markets(true));
+            }
+        }
+        println!(
+            "seed {seed}, {scheme:?}: {all} nodes see all {:?} after the last came",
+            markets.now.since(begun)
+        );
+    }
+}

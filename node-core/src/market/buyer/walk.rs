@@ -170,11 +170,7 @@ impl Buyer {
     pub(super) fn walk_located(&mut self, found: Option<&Located>, cx: &mut Bcx<'_>) {
         let Some(walk) = &mut self.around.walk else { return };
         let kind = walk.next.kind;
-        let Some(found) = found else {
-            // The ways in that are known lead nowhere.
-            self.entries.remove(&kind);
-            return self.walk_failed(cx);
-        };
+        let Some(found) = found else { return self.walk_failed(cx) };
         walk.hops = walk.hops.saturating_add(found.hops.into());
         let owner = found.owner.contact;
         match walk.step {
@@ -316,6 +312,10 @@ impl Buyer {
     fn walk_failed(&mut self, cx: &mut Bcx<'_>) {
         self.lookups.retain(|_, of| *of != For::Walk);
         let Some(walk) = &mut self.around.walk else { return };
+        if matches!(walk.step, Step::Market) {
+            // The ways in that are known lead nowhere: who was a member may be none any more.
+            self.entries.remove(&walk.next.kind);
+        }
         walk.tries += 1;
         match walk.step {
             Step::Look { .. } if walk.tries >= TRIES => self.pass_over(cx),
