@@ -93,6 +93,7 @@ fn examples() -> Vec<Message> {
                 body: Bytes::from_static(b"body"),
                 signature: Bytes::from_static(b"signature"),
             }),
+            keeper: Some(source()),
         }],
         home: Some(NodeId([18; 32])),
     };

@@ -12,7 +12,7 @@ use crate::time::Time;
 use crate::work::message::{Keep, Message, ToKeeper, ToOwner, ToRunner};
 use crate::work::spec::BlobRef;
 use litemap::LiteMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +36,18 @@ const TELL: Duration = Duration::from_secs(600);
 /// within a day.
 const SILENCE: Duration = Duration::from_secs(24 * 3600);
 
+/// How long space that was sold is kept free for its buyer. Our choice: four of the usual intervals. What
+/// has come by then stays, and is what is paid for; what has not is seldom needed.
+const SOLD: Duration = Duration::from_secs(120);
+
+/// Sales at a time for which space is kept free; meanwhile no more is for sale. Our choice: of the smallest
+/// size all that a node gives by default would be 16 times as many.
+const SALES: usize = 1024;
+
+/// What is for sale is told in such parts of all that is given, so that not each checkpoint is news. Our
+/// choice: by default a task's usual memory.
+const PARTS_SOLD: u64 = 64;
+
 /// Owners known at a time, connected or not; checkpoints of more are refused.
 const OWNERS: usize = 256;
 
@@ -48,6 +60,10 @@ pub struct Keeper {
     next: u64,
     /// Of all that is kept or on its way.
     bytes: u64,
+    /// Bought by these owners, and kept free for them until then.
+    sold: VecDeque<(NodeId, u64, Time)>,
+    /// What was last told to be for sale.
+    told: u64,
 }
 
 #[derive(Debug, Default)]
@@ -90,12 +106,16 @@ impl Stored {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     Tell,
+    /// What was sold first is free again.
+    Sold,
 }
 
 #[derive(Clone, Debug)]
 pub enum Command {
     /// A gateway is connected, or is this node.
     OwnerUp(NodeId),
+    /// This owner has bought so many bytes.
+    Sold { buyer: NodeId, bytes: u64 },
     /// Answers [`Event::Fetch`].
     Answered { ticket: u64, result: Result<(), String> },
 }
@@ -111,6 +131,8 @@ pub enum Event {
     Release {
         ticket: u64,
     },
+    /// So many bytes can be sold.
+    Room(u64),
 }
 
 impl Protocol for Keeper {
@@ -133,21 +155,28 @@ impl Protocol for Keeper {
             }
             Input::Command(Command::OwnerUp(owner)) => self.owner_up(owner, cx),
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
+            Input::Command(Command::Sold { buyer, bytes }) => {
+                self.sold.push_back((buyer, bytes, cx.now + SOLD));
+                cx.set_timer_by(Timer::Sold, SOLD);
+            }
             Input::Down(peer) => {
                 if let Some(owner) = self.owners.get_mut(&peer).filter(|_| peer != cx.me) {
                     (owner.connected, owner.heard) = (false, cx.now);
                 }
             }
             Input::Timer(Timer::Tell) => self.tell_all(cx),
+            Input::Timer(Timer::Sold) => self.sold_is_free(cx),
             // The route gives a keeper nothing else.
             Input::Message { .. } | Input::Up(_) => {}
         }
+        self.tell_room(cx);
     }
 
     fn check_invariants(&self) {
         let all = self.units.values().flat_map(|kept| &kept.versions);
         assert_eq!(self.bytes, all.map(|(_, stored)| stored.bytes()).sum::<u64>(), "bytes are counted");
         assert!(self.bytes <= self.config.limits.kept_bytes, "and bounded");
+        assert!(self.sold.len() <= SALES, "sales are bounded, too");
         assert_eq!(self.bytes, self.owners.values().map(|owner| owner.bytes).sum::<u64>(), "by owner, too");
         for (id, kept) in &self.units {
             assert!(!kept.versions.is_empty(), "{id}: nothing is kept for nothing");
@@ -164,6 +193,44 @@ impl Keeper {
             tickets: BTreeMap::new(),
             next: 1,
             bytes: 0,
+            sold: VecDeque::new(),
+            told: 0,
+        }
+    }
+
+    /// What is taken with so many bytes of this owner's: of each owner what is kept for it, or kept free.
+    fn taken(&self, owner: Option<NodeId>, bytes: u64) -> u64 {
+        let mut free: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for (buyer, bytes, _) in self.sold.iter().filter(|(buyer, ..)| Some(*buyer) != owner) {
+            let its = free.entry(*buyer).or_default();
+            *its = its.saturating_add(*bytes);
+        }
+        let had = |node: &NodeId| self.owners.get(node).map_or(0, |owner| owner.bytes);
+        let free = free.iter().map(|(buyer, bytes)| bytes.saturating_sub(had(buyer)));
+        let others = self.bytes - owner.map_or(0, |owner| had(&owner));
+        free.fold(others.saturating_add(bytes), u64::saturating_add)
+    }
+
+    fn sold_is_free(&mut self, cx: &mut Cx<'_, Self>) {
+        while self.sold.front().is_some_and(|(.., until)| *until <= cx.now) {
+            self.sold.pop_front();
+        }
+        if let Some((.., until)) = self.sold.front() {
+            cx.set_timer(Timer::Sold, until.since(cx.now));
+        }
+    }
+
+    /// Says what can be sold, when that has changed.
+    fn tell_room(&mut self, cx: &mut Cx<'_, Self>) {
+        let given = self.config.limits.kept_bytes;
+        let part = (given / PARTS_SOLD).max(1);
+        let can = self.sold.len() < SALES && self.units.len() < self.config.limits.kept_units;
+        let room = match can {
+            true => given.saturating_sub(self.taken(None, 0)) / part * part,
+            false => 0,
+        };
+        if std::mem::replace(&mut self.told, room) != room {
+            cx.emit(Event::Room(room));
         }
     }
 
@@ -281,13 +348,16 @@ impl Keeper {
         }
         let bytes = parts.iter().map(|part| part.len).fold(0, u64::saturating_add);
         let full = |has: u64, bound: u64| has.checked_add(bytes).is_none_or(|sum| sum > bound);
-        if full(self.bytes, limits.kept_bytes) {
+        let taken = self.taken(Some(owner), known.bytes);
+        if full(taken, limits.kept_bytes) {
             return Err(format!(
-                "it keeps {} bytes of checkpoints and has room for {}",
-                self.bytes, limits.kept_bytes
+                "it keeps {taken} bytes of checkpoints and has room for {}",
+                limits.kept_bytes
             ));
         }
-        if full(known.bytes, limits.kept_bytes_per_owner) {
+        let bought = self.sold.iter().filter(|(buyer, ..)| *buyer == owner).map(|(_, bytes, _)| *bytes);
+        let bought = bought.fold(0, u64::saturating_add);
+        if full(known.bytes, limits.kept_bytes_per_owner.max(bought)) {
             return Err(format!(
                 "it keeps {} bytes for this owner and gives each owner {}",
                 known.bytes, limits.kept_bytes_per_owner

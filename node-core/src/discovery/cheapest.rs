@@ -5,19 +5,26 @@
 //! at most ([`Event::Order`]), buy of the seller ([`Event::Buy`]). What was put aside for a place that
 //! somebody else was faster to buy comes back.
 //!
+//! A unit that takes checkpoints may have somebody paid for keeping them. With a part of what its place
+//! leaves of what the unit may cost, space is asked for, too, put aside in the same hold, and bought at the
+//! same time of another node than runs it. It is never waited for long: where nobody sells any, or it costs
+//! too much, the place is bought without, and the owner draws keepers by lot.
+//!
 //! It keeps nothing: the terms of a sale are the owner's to write down. What is under way when a
 //! node stops lies at the bank, which lists it to the next life ([`crate::ledger::client`]).
 
-use super::{Bargain, Bought, Missed, Purchase};
+use super::{Bargain, Bought, Missed, Purchase, Shelf};
 use crate::keys::Signed;
-use crate::ledger::{Goods, Order, Outcome, Sale, Term};
+use crate::ledger::{Goods, Order, Outcome, Refusal, Sale, Space, Term};
 use crate::market::buyer::Offer;
 use crate::market::commodity::Kind;
 use crate::market::money::Micro;
 use crate::market::pricing::NoDeal;
 use crate::market::{UNITS, Wanted};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::Time;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Sales under way at once; what is asked for beyond is told to wait. Our choice: what buyer and bank
 /// take at once, too.
@@ -27,11 +34,35 @@ const SALES: usize = 4096;
 /// elsewhere.
 const MINUTES: u16 = 1;
 
+/// How long a market of space may take, and who sells there. Our choice: such a market waits 3 s for a seller
+/// that is gone, and that of the places keeps them for 10.
+const MARKET: Duration = Duration::from_secs(5);
+const SELLER: Duration = Duration::from_secs(2);
+
+/// Space is bought for twice as long as the fuel takes, and for so long at least. Our choice: a unit is
+/// paused or moved now and then, and what is not used costs nothing.
+const SLACK: u64 = 2;
+const LEAST: u64 = 600;
+
+/// It may cost this part of what a unit may. Our choice: others keep checkpoints for nothing, and a market
+/// with few sellers sells at whatever it may cost.
+const PART: u64 = 10;
+
+/// Where nobody sold as much, it is not asked for again for so long. Our choice: what a seller takes to
+/// list again.
+const NOBODY: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Default)]
 pub struct Cheapest {
     asked: BTreeMap<u64, Purchase>,
+    /// With places, and space asked for.
+    furnished: BTreeMap<u64, Furnished>,
     /// By ticket.
     sales: BTreeMap<u64, Under>,
+    /// Space that is being bought; the sale's ticket.
+    shelves: BTreeMap<u64, u64>,
+    /// So many bytes nobody sold, until then.
+    nobody: Option<(u64, Time)>,
     next: u64,
 }
 
@@ -41,6 +72,29 @@ struct Under {
     sale: Sale,
     offer: Offer,
     bargain: Bargain,
+    /// Space that is put aside for as well, until it was sold or not.
+    space: Option<Offer>,
+    /// The place is bought, the space not yet.
+    placed: bool,
+}
+
+/// Sales for which there are places.
+#[derive(Debug)]
+struct Furnished {
+    places: Vec<(Sale, Offer)>,
+    fuel: u64,
+    most: Micro,
+    /// Of space, for each.
+    bytes: u64,
+    time: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// A market of space had its time,
+    Market(u64),
+    /// and so had who sells it.
+    Shelf(u64),
 }
 
 #[derive(Clone, Debug)]
@@ -65,7 +119,7 @@ pub enum Event {
 
 impl Protocol for Cheapest {
     type Message = ();
-    type Timer = ();
+    type Timer = Timer;
     type Command = Command;
     type Event = Event;
 
@@ -79,19 +133,51 @@ impl Protocol for Cheapest {
                 self.ordered(ticket, outcome, receipt, cx);
             }
             Input::Command(Command::Taken { ticket, taken }) => self.taken(ticket, taken, cx),
-            Input::Message { .. } | Input::Up(_) | Input::Down(_) | Input::Timer(()) => {}
+            Input::Timer(Timer::Market(number)) => self.space_quoted(number, &[], None, cx),
+            Input::Timer(Timer::Shelf(ticket)) => self.end(ticket, cx),
+            Input::Message { .. } | Input::Up(_) | Input::Down(_) => {}
         }
     }
 
     fn check_invariants(&self) {
-        assert!(self.sales.len() <= SALES, "sales under way are bounded");
+        let furnished: usize = self.furnished.values().map(|it| it.places.len()).sum();
+        assert!(self.sales.len() + furnished <= SALES, "sales under way are bounded");
+        let awaited = |ticket| self.sales.get(ticket).is_some_and(|under| under.space.is_some());
+        assert!(self.shelves.values().all(awaited), "space is bought for sales");
+    }
+}
+
+impl Furnished {
+    /// What space may cost: a part of what a unit may, and no more than the dearest of the places leaves.
+    fn left(&self) -> Micro {
+        let cost = |(_, offer): &(Sale, Offer)| Term::of(offer, Goods::Cycles).most(self.fuel);
+        let dearest = self.places.iter().map(|place| cost(place).unwrap_or(Micro::MAX)).max();
+        let left = self.most.minus(dearest.unwrap_or(Micro::MAX)).unwrap_or_default();
+        left.min(Micro(self.most.0 / PART))
+    }
+
+    fn wanted(&self, cx: &mut Cx<'_, Cheapest>) -> Wanted {
+        let seconds = self.time.as_secs();
+        Wanted {
+            kind: Kind::Checkpoints,
+            capacity: self.bytes,
+            minutes: MINUTES,
+            memory_mib: 0,
+            engine: None,
+            // Who runs a unit does not keep it, nor does this node; both may be named.
+            units: u16::try_from(self.places.len() + 2).unwrap_or(UNITS).min(UNITS),
+            quantity: self.bytes.saturating_mul(seconds),
+            most: self.left(),
+            tie: cx.rng.u64(),
+        }
     }
 }
 
 impl Cheapest {
     fn ask(&mut self, mut purchase: Purchase, cx: &mut Cx<'_, Self>) {
         let asked: usize = self.asked.values().map(|purchase| purchase.sales.len()).sum();
-        let room = SALES.saturating_sub(self.sales.len() + asked).min(UNITS.into());
+        let furnished: usize = self.furnished.values().map(|it| it.places.len()).sum();
+        let room = SALES.saturating_sub(self.sales.len() + asked + furnished).min(UNITS.into());
         let over = purchase.sales.split_off(room.min(purchase.sales.len()));
         for sale in over {
             miss(sale, "many places are being bought already; it is next".into(), false, cx);
@@ -121,16 +207,64 @@ impl Cheapest {
     }
 
     fn quoted(&mut self, number: u64, offers: &[Offer], shortage: Option<NoDeal>, cx: &mut Cx<'_, Self>) {
-        let Some(Purchase { sales, fuel, most, .. }) = self.asked.remove(&number) else { return };
-        let mut offers = offers.iter();
-        for sale in sales {
-            match offers.next().map(|offer| (offer, Term::of(offer, Goods::Cycles))) {
-                Some((offer, term)) => self.hold(sale, offer, term, (fuel, most), cx),
-                None => {
-                    let why = shortage.unwrap_or(NoDeal::NoSeller).to_string();
-                    miss(sale, why, false, cx);
-                }
+        let Some(purchase) = self.asked.remove(&number) else {
+            return self.space_quoted(number, offers, shortage, cx);
+        };
+        let Purchase { mut sales, fuel, most, checkpoints, .. } = purchase;
+        for sale in sales.split_off(offers.len().min(sales.len())) {
+            miss(sale, shortage.unwrap_or(NoDeal::NoSeller).to_string(), false, cx);
+        }
+        let places: Vec<(Sale, Offer)> = sales.into_iter().zip(offers.iter().copied()).collect();
+        let Some(slowest) = places.iter().map(|(_, offer)| offer.goods.capacity.max(1)).min() else { return };
+        let seconds = fuel / slowest;
+        let (bytes, every) = checkpoints.unwrap_or_default();
+        let time = Duration::from_secs(seconds.saturating_mul(SLACK).max(LEAST));
+        let furnished = Furnished { places, fuel, most, bytes, time };
+        // A unit that has ended before its first checkpoint needs nobody who keeps it.
+        let needed = bytes > 0 && seconds >= every.as_secs();
+        let known = self.nobody.is_some_and(|(least, until)| bytes >= least && cx.now < until);
+        let wanted = (needed && !known).then(|| furnished.wanted(cx)).filter(|it| it.most > Micro::ZERO);
+        let number = self.ticket();
+        self.furnished.insert(number, furnished);
+        match wanted {
+            Some(wanted) => {
+                cx.set_timer(Timer::Market(number), MARKET);
+                cx.emit(Event::Quote { number, wanted });
             }
+            None => self.furnish(number, &[], cx),
+        }
+    }
+
+    /// Who sells space for checkpoints, if anybody does.
+    fn space_quoted(
+        &mut self,
+        number: u64,
+        offers: &[Offer],
+        shortage: Option<NoDeal>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let Some(furnished) = self.furnished.get(&number) else { return };
+        cx.cancel_timer(Timer::Market(number));
+        if offers.is_empty() && !matches!(shortage, Some(NoDeal::TooDear { .. })) {
+            self.nobody = Some((furnished.bytes, cx.now + NOBODY));
+        }
+        self.furnish(number, offers, cx);
+    }
+
+    /// Has what the places may cost put aside, and space for the checkpoints of as many as there is.
+    fn furnish(&mut self, number: u64, offers: &[Offer], cx: &mut Cx<'_, Self>) {
+        let Some(Furnished { places, fuel, most, bytes, time }) = self.furnished.remove(&number) else {
+            return;
+        };
+        // Guests of this node reach nobody else.
+        let can_keep = |offer: &Offer| offer.seller.id != cx.me && offer.via.is_none();
+        let mut free: Vec<Offer> = offers.iter().copied().filter(can_keep).collect();
+        for (sale, offer) in places {
+            // Who runs it does not keep it.
+            let other = free.iter().position(|space| space.seller.id != offer.seller.id);
+            let space = other.map(|at| free.swap_remove(at));
+            let space = space.map(|offer| (offer, Space::of(&offer, bytes, time)));
+            self.hold(sale, &offer, space, (fuel, most), cx);
         }
     }
 
@@ -138,19 +272,26 @@ impl Cheapest {
         &mut self,
         sale: Sale,
         offer: &Offer,
-        term: Term,
-        (fuel, most): (u64, Micro),
+        space: Option<(Offer, Space)>,
+        (fuel, limit): (u64, Micro),
         cx: &mut Cx<'_, Self>,
     ) {
+        let term = Term::of(offer, Goods::Cycles);
+        let held = |terms: &[Term]| Term::most_of(fuel, terms).filter(|held| *held <= limit);
+        let both = space.and_then(|(offer, space)| {
+            let terms = vec![term.clone(), space.term.clone()];
+            Some((held(&terms)?, terms, Some((offer, space))))
+        });
+        let alone = || Some((held(std::slice::from_ref(&term))?, vec![term.clone()], None));
         // The buyer checked it already; what is spent is checked where it is spent.
-        let Some(held) = term.most(fuel).filter(|held| *held <= most) else {
-            let why = format!("the cheapest costs more than the {most} credits that it may");
+        let Some((held, terms, space)) = both.or_else(alone) else {
+            let why = format!("the cheapest costs more than the {limit} credits that it may");
             return miss(sale, why, true, cx);
         };
         let ticket = self.ticket();
-        let terms = vec![term.clone()];
-        let bargain = Bargain { seller: offer.seller, term, fuel, held, receipt: None };
-        self.sales.insert(ticket, Under { sale, offer: *offer, bargain });
+        let (space, shelf) = space.map(|(offer, space)| (offer, Box::new(Shelf { space, at: None }))).unzip();
+        let bargain = Bargain { seller: offer.seller, term, fuel, held, receipt: None, shelf };
+        self.sales.insert(ticket, Under { sale, offer: *offer, bargain, space, placed: false });
         cx.emit(Event::Order { ticket, order: Order::Hold { sale, payer: cx.me, fuel, terms } });
     }
 
@@ -161,23 +302,68 @@ impl Cheapest {
             Ok(()) => {
                 under.bargain.receipt = receipt;
                 cx.emit(Event::Buy { ticket, offer: under.offer });
+                if let Some(offer) = under.space {
+                    let number = self.ticket();
+                    self.shelves.insert(number, ticket);
+                    cx.emit(Event::Buy { ticket: number, offer });
+                }
             }
             Err(refusal) => {
-                let Some(Under { sale, .. }) = self.sales.remove(&ticket) else { return };
+                let Some(Under { sale, offer, bargain, space, .. }) = self.sales.remove(&ticket) else {
+                    return;
+                };
+                let too_much = matches!(refusal, Refusal::NoFunds { .. } | Refusal::NotAllowed { .. });
+                if space.is_some() && too_much {
+                    // It may do for the place.
+                    return self.hold(sale, &offer, None, (bargain.fuel, bargain.held), cx);
+                }
                 miss(sale, format!("the bank puts nothing aside for it: {refusal}"), true, cx);
             }
         }
     }
 
     fn taken(&mut self, ticket: u64, taken: bool, cx: &mut Cx<'_, Self>) {
-        let Some(Under { sale, bargain, .. }) = self.sales.remove(&ticket) else { return };
-        if taken {
-            return cx.emit(Event::Bought(Bought { sale, place: Ok(bargain) }));
+        if let Some(sale) = self.shelves.remove(&ticket) {
+            return self.shelf_taken(sale, taken, cx);
         }
+        let Some(under) = self.sales.get_mut(&ticket) else { return };
+        if taken {
+            under.placed = true;
+            return match under.space {
+                Some(_) => cx.set_timer(Timer::Shelf(ticket), SELLER),
+                None => self.end(ticket, cx),
+            };
+        }
+        let Some(Under { sale, bargain, .. }) = self.forget(ticket, cx) else { return };
         let why = format!("{} has just sold it to somebody else, or is gone", bargain.seller.id.short());
         let ticket = self.ticket();
-        cx.emit(Event::Order { ticket, order: sale.settle(0) });
+        cx.emit(Event::Order { ticket, order: sale.settle(&[]) });
         miss(sale, why, true, cx);
+    }
+
+    /// Space was sold for this sale, or not.
+    fn shelf_taken(&mut self, ticket: u64, taken: bool, cx: &mut Cx<'_, Self>) {
+        let Some(under) = self.sales.get_mut(&ticket) else { return };
+        let offer = under.space.take();
+        if let Some(shelf) = &mut under.bargain.shelf {
+            shelf.at = offer.map(|offer| offer.seller).filter(|_| taken);
+        }
+        if under.placed {
+            self.end(ticket, cx);
+        }
+    }
+
+    /// The place is bought.
+    fn end(&mut self, ticket: u64, cx: &mut Cx<'_, Self>) {
+        if let Some(Under { sale, bargain, .. }) = self.forget(ticket, cx) {
+            cx.emit(Event::Bought(Bought { sale, place: Ok(bargain) }));
+        }
+    }
+
+    fn forget(&mut self, ticket: u64, cx: &mut Cx<'_, Self>) -> Option<Under> {
+        cx.cancel_timer(Timer::Shelf(ticket));
+        self.shelves.retain(|_, sale| *sale != ticket);
+        self.sales.remove(&ticket)
     }
 }
 

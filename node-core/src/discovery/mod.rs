@@ -12,11 +12,12 @@ pub mod nearest;
 
 use crate::ids::NodeId;
 use crate::keys::Signed;
-use crate::ledger::{Sale, Term};
+use crate::ledger::{Sale, Space, Term};
 use crate::market::money::Micro;
 use crate::node::config::Platform;
 use crate::overlay::contact::Contact;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// *n* units' worth of slots that satisfy these needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub struct Purchase {
     pub fuel: u64,
     /// What each may cost at most, all legs together.
     pub most: Micro,
+    /// Bytes that the checkpoints of each need at most, and how often it is to have one; none: it has none.
+    pub checkpoints: Option<(u64, Duration)>,
 }
 
 /// What came of one of them.
@@ -94,6 +97,15 @@ pub struct Bargain {
     pub held: Micro,
     /// The bank's word for it, for the seller.
     pub receipt: Option<Signed>,
+    /// Space for its checkpoints, if the hold has a second term for that.
+    pub shelf: Option<Box<Shelf>>,
+}
+
+/// Space for a unit's checkpoints, and who has sold it, if anybody has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shelf {
+    pub space: Space,
+    pub at: Option<Contact>,
 }
 
 /// What a node can take.

@@ -178,9 +178,10 @@ pub(super) fn due(fuel: u64, terms: &[Term], used: &[u64]) -> Option<Vec<Micro>>
 }
 
 impl Sale {
-    /// Pays for so much of a sale on one term, and returns the rest.
-    pub fn settle(self, used: u64) -> Order {
-        Order::Settle { sale: self, used: if used == 0 { Vec::new() } else { vec![used] } }
+    /// Pays for so much of each of its terms, and returns the rest.
+    pub fn settle(self, used: &[u64]) -> Order {
+        let nothing = used.iter().all(|used| *used == 0);
+        Order::Settle { sale: self, used: if nothing { Vec::new() } else { used.to_vec() } }
     }
 }
 
@@ -199,11 +200,21 @@ impl Term {
         most(fuel, std::slice::from_ref(self))
     }
 
+    /// The same of a sale on several.
+    pub fn most_of(fuel: u64, terms: &[Term]) -> Option<Micro> {
+        most(fuel, terms)
+    }
+
     /// What such a sale costs of which so much was used, fees included: all that the bank pays when it
     /// is settled. `None` if the term does not allow it.
     pub fn cost(&self, fuel: u64, used: u64) -> Option<Micro> {
-        let share = Micro::sum(due(fuel, std::slice::from_ref(self), &[used])?)?;
-        let fees = if used > 0 { &self.fees[..] } else { &[] };
-        share.plus(Micro::sum(fees.iter().map(|fee| fee.amount))?)
+        Term::cost_of(fuel, std::slice::from_ref(self), &[used])
+    }
+
+    /// The same of a sale on several.
+    pub fn cost_of(fuel: u64, terms: &[Term], used: &[u64]) -> Option<Micro> {
+        let shares = Micro::sum(due(fuel, terms, used)?)?;
+        let due = terms.iter().zip(used).filter(|(_, used)| **used > 0);
+        shares.plus(Micro::sum(due.flat_map(|(term, _)| &term.fees).map(|fee| fee.amount))?)
     }
 }

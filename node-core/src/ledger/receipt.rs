@@ -1,7 +1,7 @@
 //! The bank's word that it holds what a place may cost, for who sells it. The buyer brings it along: so
 //! nobody has to ask the bank, and what was bought runs while it is down.
 
-use super::{Order, Sale};
+use super::{Goods, Order, Sale};
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
 use crate::market::money::Price;
@@ -24,10 +24,10 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// For the newest term of a hold; none of another order.
+    /// For who runs it, on the newest such term of a hold, if it is for a run; none of another order.
     pub fn of(owner: NodeId, order: &Order) -> Option<Receipt> {
         let Order::Hold { sale, fuel, terms, .. } = order else { return None };
-        let term = terms.last()?;
+        let term = terms.iter().rfind(|term| term.goods == Goods::Cycles).or(terms.last())?;
         Some(Receipt { owner, sale: *sale, to: term.to, price: term.price, fuel: *fuel })
     }
 

@@ -17,12 +17,19 @@ pub struct Space {
     /// Milliseconds since 1970: from then on, and until then; 0: it was never there.
     since_ms: u64,
     proved_ms: u64,
+    /// Of what grows and shrinks: byte-seconds until then, and how much is there since.
+    #[serde(default)]
+    kept: Option<(u64, u64)>,
 }
+
+/// Less is paid as so much: the smallest that a market sells. Our choice, as for files.
+const LEAST: u64 = 1 << 20;
 
 impl Space {
     pub fn of(offer: &Offer, bytes: u64, time: Duration) -> Space {
         let most = bytes.saturating_mul(time.as_secs());
-        Space { term: Term::of(offer, Goods::Space { most }), bytes, since_ms: 0, proved_ms: 0 }
+        let term = Term::of(offer, Goods::Space { most });
+        Space { term, bytes, since_ms: 0, proved_ms: 0, kept: None }
     }
 
     /// The most that it can cost, fees included: what the bank holds for it.
@@ -47,6 +54,16 @@ impl Space {
         self.proved_ms = self.proved_ms.max(now_ms);
     }
 
+    /// The same of what grows and shrinks: so much is there from now on, in place of what was until now.
+    pub fn holds(&mut self, bytes: u64, now_ms: u64) {
+        let (sum, size) = self.kept.unwrap_or_default();
+        let until = if self.since_ms == 0 { now_ms } else { self.proved_ms };
+        let exact = u128::from(size) * u128::from(now_ms.saturating_sub(until)) / 1000;
+        let sum = sum.saturating_add(u64::try_from(exact).unwrap_or(u64::MAX));
+        self.kept = Some((sum, bytes.max(LEAST).min(self.bytes)));
+        self.proved(now_ms);
+    }
+
     /// Goes on where the same keeper's earlier space ends, so that no time is paid for twice or not
     /// at all.
     pub fn follows(&mut self, earlier: &Space) {
@@ -56,6 +73,9 @@ impl Space {
     /// Byte-seconds that are to be paid.
     pub fn used(&self) -> u64 {
         let Goods::Space { most } = self.term.goods else { return 0 };
+        if let Some((sum, _)) = self.kept {
+            return sum.min(most);
+        }
         let ms = self.proved_ms.saturating_sub(self.since_ms);
         let exact = u128::from(self.bytes) * u128::from(ms) / 1000;
         u64::try_from(exact).unwrap_or(u64::MAX).min(most)

@@ -178,6 +178,7 @@ impl Node {
                 let from = vec![from];
                 self.push(Step::Store, store::Command::Fetch { ticket: ticket(number), blobs, from });
             }
+            keeper::Event::Room(bytes) => self.sell_checkpoints(bytes),
             keeper::Event::Release { ticket: number } => {
                 self.push(Step::Store, store::Command::Release { ticket: ticket(number) });
             }

@@ -7,6 +7,7 @@ use super::config::Platform;
 use super::host::{Command, Host, NodeEvent, StorageReply, StorageRequest, Table, Token};
 use super::overlays;
 use super::route::{self, OF_FILES, SCAN, TAG};
+use crate::checkpoint;
 use crate::files::keeper::{self, Keeper};
 use crate::files::owner::{self, FileView, Owner};
 use crate::files::{FilesConfig, Message};
@@ -42,8 +43,9 @@ pub(super) struct Filing {
     config: Arc<FilesConfig>,
     owner: Machine<Owner>,
     keeper: Machine<Keeper>,
-    /// Bytes that the market was told of.
+    /// Bytes that the market was told of, for files and for checkpoints.
     for_sale: u64,
+    for_checkpoints: u64,
 }
 
 pub(super) enum Step {
@@ -58,6 +60,7 @@ impl Filing {
             owner: Machine::new(Owner::new(config.clone()), Rng::fork(seed, "files")),
             keeper: Machine::new(Keeper::new(config.clone()), Rng::fork(seed, "kept files")),
             for_sale: 0,
+            for_checkpoints: 0,
         })
     }
 
@@ -354,28 +357,43 @@ impl Node {
     /// What is free is for sale, in a swarm that has a market for it.
     fn sell_space(&mut self, bytes: u64) {
         let Some(filing) = &mut self.overlays.filing else { return };
-        if std::mem::replace(&mut filing.for_sale, bytes) == bytes {
-            return;
+        if std::mem::replace(&mut filing.for_sale, bytes) != bytes {
+            self.offer_space(Kind::Files, bytes);
         }
+    }
+
+    /// The same for checkpoints, at the same cost. Their runner has to dial who keeps them.
+    pub(super) fn sell_checkpoints(&mut self, bytes: u64) {
+        let can_be_dialled = self.config.port.is_some();
+        let Some(filing) = self.overlays.filing.as_mut().filter(|_| can_be_dialled) else { return };
+        if std::mem::replace(&mut filing.for_checkpoints, bytes) != bytes {
+            self.offer_space(Kind::Checkpoints, bytes);
+        }
+    }
+
+    fn offer_space(&mut self, kind: Kind, capacity: u64) {
+        let Some(filing) = &self.overlays.filing else { return };
         let minutes = u16::try_from(filing.config.term.as_secs() / 60).unwrap_or(u16::MAX);
-        let goods = Goods {
-            kind: Kind::Files,
-            capacity: bytes,
-            units: 1,
-            minutes,
-            cost: filing.config.cost,
-            engine: self.config.platform,
-            memory_mib: 0,
-        };
+        let (cost, engine) = (filing.config.cost, self.config.platform);
+        let goods = Goods { kind, capacity, units: 1, minutes, cost, engine, memory_mib: 0 };
         self.tell_seller(seller::Command::Offer(goods));
     }
 
     pub(super) fn space_sold(&mut self, kind: Kind, buyer: NodeId, bytes: u64) {
-        let Some(filing) = self.overlays.filing.as_mut().filter(|_| kind == Kind::Files) else { return };
+        let Some(filing) = &mut self.overlays.filing else { return };
         let term = filing.config.term;
         // The seller has taken it off already.
-        filing.for_sale = filing.for_sale.saturating_sub(bytes);
-        self.tell_kept(keeper::Command::Sold { buyer, bytes, term });
+        match kind {
+            Kind::Cycles => {}
+            Kind::Files => {
+                filing.for_sale = filing.for_sale.saturating_sub(bytes);
+                self.tell_kept(keeper::Command::Sold { buyer, bytes, term });
+            }
+            Kind::Checkpoints => {
+                filing.for_checkpoints = filing.for_checkpoints.saturating_sub(bytes);
+                self.push(route::Step::Keeper, checkpoint::keeper::Command::Sold { buyer, bytes });
+            }
+        }
     }
 
     /// Takes what the buyer says of files; the rest is others'.

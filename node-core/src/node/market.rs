@@ -66,7 +66,8 @@ impl Trade {
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {
-        let all = [self.owner.deadline(), self.stall.seller.deadline(), self.buyer.deadline()];
+        let finder = self.cheapest.deadline();
+        let all = [self.owner.deadline(), self.stall.seller.deadline(), self.buyer.deadline(), finder];
         all.into_iter().flatten().min()
     }
 
@@ -74,7 +75,8 @@ impl Trade {
         let owner = self.owner.due(now).map(|t| Step::Owner(Input::Timer(t)));
         let buyer = || self.buyer.due(now).map(|t| Step::Buyer(Input::Timer(t)));
         let seller = self.stall.seller.due(now).map(|t| overlays::Step::Seller(Input::Timer(t)));
-        seller.or_else(|| owner.or_else(buyer).map(overlays::Step::Market))
+        let finder = || self.cheapest.due(now).map(|t| Step::Cheapest(Input::Timer(t)));
+        seller.or_else(|| owner.or_else(buyer).or_else(finder).map(overlays::Step::Market))
     }
 }
 

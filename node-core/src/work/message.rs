@@ -206,6 +206,8 @@ pub struct UnitGrant {
     pub price: Price,
     /// The bank's word that it holds that, if it is no gift.
     pub receipt: Option<Signed>,
+    /// Who is paid for keeping its checkpoints, before those of all units.
+    pub keeper: Option<Source>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -92,10 +92,15 @@ fn assert_settled_but(world: &mut World, owner: usize, at_most: usize) {
 #[test]
 fn whatever_stops_the_books_balance_and_nothing_is_left_over() {
     let seeds = std::env::var("MANYHANDS_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let mut kept_in_all = 0;
     for seed in 0..seeds {
-        let mut world = swarm(1000 + seed, 4);
-        endow(&mut world, 0, 20 * CREDIT);
-        let job = job(&mut world, 0, 6, CREDIT);
+        // In every other world keepers are bought as well.
+        let (mut world, most) = match seed % 2 {
+            0 => (swarm(1000 + seed, 4), CREDIT),
+            _ => (with_space(1000 + seed, 4), 10 * CREDIT),
+        };
+        endow(&mut world, 0, 100 * CREDIT);
+        let job = job(&mut world, 0, 6, most);
         let mut rng = node_core::protocol::Rng::from_seed([seed as u8; 32]);
         for _ in 0..rng.below(6) {
             world.run_for(Duration::from_millis(rng.below(60_000)));
@@ -122,9 +127,17 @@ fn whatever_stops_the_books_balance_and_nothing_is_left_over() {
         world.run_for(Duration::from_secs(5));
         world.assert_all_right(job, 6);
         assert_settled(&mut world, 0);
-        let paid: u64 = world.results(job).values().map(|result| result.paid.0).sum();
+        let paid: Vec<u64> = world.results(job).values().map(|result| result.paid.0).collect();
+        let spent = 100 * CREDIT - balance(&world, 0) + fees(&mut world, 0);
+        assert_eq!(paid.iter().sum::<u64>(), spent, "seed {seed}: the results say what was paid");
         let all: u64 = (0..5).map(|at| balance(&world, at)).sum();
-        assert_eq!(all, 20 * CREDIT, "seed {seed}: all of it is somewhere");
-        assert!(paid <= 6 * CREDIT);
+        assert_eq!(all, 100 * CREDIT, "seed {seed}: all of it is somewhere");
+        assert!(paid.iter().all(|paid| *paid <= most), "seed {seed}: {paid:?}");
+        if seed % 2 == 1 {
+            (1..5).for_each(|at| world.connect(0, at));
+            world.run_for(Duration::from_secs(5));
+            kept_in_all += (1..5).map(|at| kept(&mut world, at)).sum::<u64>();
+        }
     }
+    assert!(seeds < 2 || kept_in_all > 0, "keepers were paid in some of them");
 }

@@ -1,6 +1,7 @@
 //! Stories of jobs that buy their places: whole nodes, markets and a bank.
 
 mod guests;
+mod keepers;
 mod losses;
 mod opening;
 mod stories;

@@ -1,5 +1,6 @@
 //! The world of these stories: a gateway that is the bank, and workers that sell slots.
 
+use node_core::files::FilesConfig;
 use node_core::ids::{JobId, NodeId};
 use node_core::keys::Secret;
 use node_core::ledger::books::{Books, Rules};
@@ -69,14 +70,38 @@ pub(crate) fn swarm(seed: u64, workers: usize) -> World {
     world
 }
 
+/// A worker that sells space for checkpoints, for a thousand times its number.
+pub(crate) fn keeper(at: usize) -> Config {
+    let files = FilesConfig { cost: Price(1000 * at as u64), ..FilesConfig::default() };
+    Config { files: Some(Arc::new(files)), ..config(at, false, false) }
+}
+
+/// As [`swarm`], and each of the workers sells space for checkpoints, too.
+pub(crate) fn with_space(seed: u64, workers: usize) -> World {
+    let mut world = World::seed(seed).with(long);
+    world.add_keyed(config(0, true, true), &secret(0));
+    for at in 1..=workers {
+        world.add_keyed(keeper(at), &secret(at));
+        world.connect(0, at);
+    }
+    world.run_for(A_MINUTE);
+    (1..=workers).for_each(|at| sell(&mut world, at, 1000 * at as u64));
+    world.run_for(A_MINUTE);
+    world
+}
+
 /// The same with a second gateway, node 1, that owns the jobs; node 0 is only the bank.
 pub(crate) fn with_a_far_bank(seed: u64, workers: usize) -> World {
+    far_from_bank(seed, workers, |at| config(at, false, false))
+}
+
+pub(crate) fn far_from_bank(seed: u64, workers: usize, worker: fn(usize) -> Config) -> World {
     let mut world = World::seed(seed).with(long);
     world.add_keyed(config(0, true, true), &secret(0));
     world.add_keyed(config(1, true, false), &secret(1));
     world.connect(0, 1);
     for at in 2..2 + workers {
-        world.add_keyed(config(at, false, false), &secret(at));
+        world.add_keyed(worker(at), &secret(at));
         world.connect(1, at);
         world.connect(0, at);
     }
@@ -176,6 +201,11 @@ pub(crate) fn cheapest(max_price: u64, job: Option<u64>) -> Find {
 /// Of the node's statement, what it earned with work, and what for naming who did it.
 pub(crate) fn earned(world: &mut World, at: usize) -> u64 {
     sum(statement(world, at), |why| matches!(why, Why::Earned(_)))
+}
+
+/// And what with keeping checkpoints.
+pub(crate) fn kept(world: &mut World, at: usize) -> u64 {
+    sum(statement(world, at), |why| matches!(why, Why::Kept(Kind::Checkpoints, _)))
 }
 
 pub(crate) fn fees(world: &mut World, at: usize) -> u64 {

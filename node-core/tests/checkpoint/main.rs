@@ -6,5 +6,6 @@ mod losses;
 mod moving;
 mod precopy;
 mod returning;
+mod room;
 mod support;
 mod swarm;

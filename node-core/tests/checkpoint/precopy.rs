@@ -164,6 +164,7 @@ fn nobody_fills_a_node_with_what_will_never_come() {
         resume: None,
         price: Default::default(),
         receipt: None,
+        keeper: None,
     };
     let prepare = |n: u32| {
         let units =

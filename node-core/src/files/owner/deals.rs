@@ -263,7 +263,7 @@ impl Owner {
     fn settle(&mut self, sale: Sale, cx: &mut Ocx<'_>) {
         let Some(deal) = self.deals.by_sale.get_mut(&sale) else { return };
         deal.stage = Stage::Settling;
-        let order = sale.settle(deal.row.used.unwrap_or_default());
+        let order = sale.settle(&[deal.row.used.unwrap_or_default()]);
         self.order(sale, true, order, cx);
     }
 
@@ -419,7 +419,7 @@ impl Owner {
     /// What is held, and nothing is known of.
     fn give_back(&mut self, sale: Sale, cx: &mut Ocx<'_>) {
         if !self.deals.by_sale.contains_key(&sale) {
-            self.order(sale, true, sale.settle(0), cx);
+            self.order(sale, true, sale.settle(&[]), cx);
         }
     }
 }

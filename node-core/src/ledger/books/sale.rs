@@ -3,7 +3,7 @@
 use super::rows::Row;
 use super::{Books, DAY_MS, due, most};
 use crate::ids::{JobId, NodeId};
-use crate::ledger::{COMMONS, Outcome, Refusal, Sale, Term, Why};
+use crate::ledger::{COMMONS, Goods, Outcome, Refusal, Sale, Term, Why};
 use crate::market::budget::Budget;
 use crate::market::commodity::Kind;
 use crate::market::money::{Micro, Price};
@@ -24,10 +24,11 @@ impl Sale {
         }
     }
 
-    fn earned(self) -> Why {
-        match self.kind {
-            Kind::Cycles => Why::Earned(self.unit),
-            kind => Why::Kept(kind, self.unit),
+    fn earned(self, term: &Term) -> Why {
+        match (term.goods, self.kind) {
+            (Goods::Cycles, _) => Why::Earned(self.unit),
+            (Goods::Space { .. }, Kind::Cycles) => Why::Kept(Kind::Checkpoints, self.unit),
+            (Goods::Space { .. }, kind) => Why::Kept(kind, self.unit),
         }
     }
 }
@@ -142,7 +143,7 @@ impl Books {
         let shares = due(hold.fuel, &hold.terms, used).ok_or(Refusal::Nonsense)?;
         let mut legs = Vec::new();
         for ((term, share), used) in hold.terms.iter().zip(shares).zip(used) {
-            legs.push((term.to, share, sale.earned()));
+            legs.push((term.to, share, sale.earned(term)));
             let fees = term.fees.iter().filter(|_| *used > 0);
             legs.extend(fees.map(|fee| (fee.to, fee.amount, Why::Fee(sale.unit))));
         }

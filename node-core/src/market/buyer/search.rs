@@ -226,7 +226,11 @@ impl Buyer {
         let Some(search) = self.searches.get(&number) else { return };
         let kind = search.next.kind;
         if at.is_empty() {
-            return self.rest(number, cx);
+            // Checkpoints are kept for nothing, too: nobody waits for such a market to open.
+            return match kind {
+                Kind::Checkpoints => self.end(number, cx),
+                Kind::Cycles | Kind::Files => self.rest(number, cx),
+            };
         }
         self.enter(kind, &at);
         self.go(number, cx);

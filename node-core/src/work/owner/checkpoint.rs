@@ -9,6 +9,7 @@ use super::{Event, Owner, Pending, SlotState, Timer};
 use crate::checkpoint::{Checkpoint, Made, Resume, Source, Version};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::node::config::Platform;
+use crate::node::host::Write;
 use crate::protocol::Cx;
 use crate::work::message::{Keep, ToKeeper, ToRunner};
 use bytes::Bytes;
@@ -115,7 +116,7 @@ impl Owner {
     /// Takes a checkpoint into the unit's record. `beside`: who has it beside the keepers.
     pub(super) fn note(&mut self, from: NodeId, made: Made, beside: &[NodeId], cx: &mut Cx<'_, Self>) {
         let platform = self.nodes.get(&from).map_or(Platform::Native, |peer| peer.platform);
-        let unit = made.unit;
+        let (unit, now_ms) = (made.unit, self.wall_now(cx.now));
         let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| job.is_active()) else { return };
         let Some(slot) = job.slot(unit.index) else { return };
         let Made { checkpoint, began, kept, .. } = made;
@@ -123,6 +124,14 @@ impl Owner {
         if version.attempt > slot.attempts {
             // Nobody was given the unit so often: it would hide all that comes.
             return;
+        }
+        let proofs = new_keepers(job.records.get(&unit.index).map(|record| &**record), &checkpoint, &kept);
+        if let Some(deals) = job.deals.as_deref_mut() {
+            deals.kept(unit.index, from, &checkpoint, &proofs, now_ms);
+            // Whoever comes to need it asks who is connected.
+            let keeper = deals.keeper(unit.index, from).filter(|keeper| proofs.contains(&keeper.node));
+            let away = keeper.filter(|keeper| !self.nodes.contains_key(&keeper.node));
+            away.and_then(|keeper| keeper.contact).into_iter().for_each(|at| cx.emit(Event::Reach(at)));
         }
         let record = job.records.entry(unit.index).or_default();
         record.attempts = slot.attempts;
@@ -165,14 +174,13 @@ impl Owner {
     fn keep_twice(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let Some(newest) = self.record(unit).and_then(|record| record.newest.as_ref()) else { return };
         let others = newest.holders.iter().any(|holder| *holder != cx.me && *holder != newest.runner);
-        let guest = self.nodes.get(&newest.runner).is_some_and(|peer| peer.platform == Platform::Browser);
-        if others || !guest || !newest.holders.contains(&cx.me) {
+        if others || !self.is_page(newest.runner) || !newest.holders.contains(&cx.me) {
             return;
         }
         let (version, parts) = (newest.checkpoint.version, newest.checkpoint.parts());
-        if let Some(keeper) = self.best_keepers(unit.job, newest.runner, cx).first() {
+        if let Some(keeper) = self.second_keeper(unit, newest.runner, cx) {
             let keep = Keep { unit, owner: cx.me, version, parts, relayed: true };
-            Self::to_keeper(keeper.node, ToKeeper::Keep(keep), cx);
+            Self::to_keeper(keeper, ToKeeper::Keep(keep), cx);
         }
     }
 
@@ -182,12 +190,16 @@ impl Owner {
         else {
             return;
         };
-        let asked = self.best_keepers(unit.job, runner, cx).first().is_some_and(|best| best.node == from);
+        let now_ms = self.wall_now(cx.now);
+        let asked = self.second_keeper(unit, runner, cx) == Some(from);
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         let Some(record) = job.records.get_mut(&unit.index) else { return };
         if let Some(newest) = record.newest.as_mut().filter(|n| asked && n.checkpoint.version == version)
             && newest.add(&[from])
         {
+            if let Some(deals) = job.deals.as_deref_mut() {
+                deals.kept(unit.index, runner, &newest.checkpoint, &[from], now_ms);
+            }
             self.write_record(unit, cx);
             self.hand_over(unit, cx);
         }
@@ -236,7 +248,7 @@ impl Owner {
         beside: Option<NodeId>,
         cx: &Cx<'_, Self>,
     ) -> Option<Start> {
-        let guest = self.nodes.get(&runner).is_some_and(|peer| peer.platform == Platform::Browser);
+        let guest = self.is_page(runner);
         let record = self.record(unit)?;
         let is_here = |node: &NodeId| *node == runner || *node == cx.me || self.nodes.contains_key(node);
         let versions: Vec<&Held> = record.newest.iter().chain(&record.older).collect();
@@ -348,7 +360,8 @@ impl Owner {
         cx.cancel_timer(Timer::Records);
         let units: Vec<UnitId> = std::mem::take(&mut self.records.dirty).into_iter().collect();
         let told = std::mem::take(&mut self.records.told);
-        let writes = units.iter().flat_map(|unit| self.rows_of(*unit, cx.me)).collect();
+        let mut writes: Vec<Write> = units.iter().flat_map(|unit| self.rows_of(*unit, cx.me)).collect();
+        writes.extend(units.iter().filter_map(|unit| self.shelf_write(*unit)));
         let ticket = self.ticket(Pending::Records(told, units));
         cx.emit(Event::Commit { ticket, writes });
     }
@@ -455,6 +468,17 @@ impl Owner {
         }
         self.flush_records(cx);
     }
+}
+
+/// Who has this checkpoint, and was not known to: what is said again proves nothing.
+fn new_keepers(record: Option<&UnitRecord>, checkpoint: &Checkpoint, kept: &[NodeId]) -> Vec<NodeId> {
+    let newest = record.and_then(|record| record.newest.as_ref());
+    let known = match newest {
+        Some(held) if held.checkpoint.version > checkpoint.version => return Vec::new(),
+        Some(held) if held.checkpoint == *checkpoint => &held.holders[..],
+        _ => &[],
+    };
+    kept.iter().copied().filter(|keeper| !known.contains(keeper)).collect()
 }
 
 /// The one before it is the newest now.

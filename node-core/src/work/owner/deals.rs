@@ -9,9 +9,9 @@
 //! without a row (the owner stopped before it was written) is given back.
 
 use super::job::Job;
-use super::{Event, Owner, Pending, SlotState, Timer};
+use super::{Event, Owner, Pending, SlotState, Timer, keeping};
 use crate::checkpoint::Span;
-use crate::discovery::{Bargain, Bought, Purchase};
+use crate::discovery::{Bargain, Bought, Purchase, Shelf};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::keys::Signed;
 use crate::ledger::{Holding, Outcome, Refusal, Sale, Term};
@@ -72,7 +72,7 @@ pub(super) struct Deal {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Place {
+pub(super) struct Place {
     term: Term,
     held: Micro,
     /// The fuel that the unit had used when it was bought, and how much more it may.
@@ -83,6 +83,9 @@ struct Place {
     /// What the bank signed for its seller.
     #[serde(default)]
     receipt: Option<Signed>,
+    /// Space for its checkpoints: the hold's second term.
+    #[serde(default)]
+    pub(super) shelf: Option<Box<Shelf>>,
 }
 
 impl Place {
@@ -93,8 +96,15 @@ impl Place {
         used.fold(0u64, u64::saturating_add).min(self.fuel)
     }
 
+    /// What is paid for, in the order of the hold's terms.
+    fn legs(&self, used: u64) -> Vec<u64> {
+        std::iter::once(used).chain(self.shelf.iter().map(|shelf| shelf.space.used())).collect()
+    }
+
     fn cost(&self, used: u64) -> Micro {
-        self.term.cost(self.fuel, used).unwrap_or_default()
+        let space = self.shelf.iter().map(|shelf| shelf.space.term.clone());
+        let terms: Vec<Term> = std::iter::once(self.term.clone()).chain(space).collect();
+        Term::cost_of(self.fuel, &terms, &self.legs(used)).unwrap_or_default()
     }
 }
 
@@ -139,8 +149,20 @@ impl Deals {
         self.sold(index, seller)?.receipt.as_ref()
     }
 
-    fn sold(&self, index: u32, seller: NodeId) -> Option<&Place> {
+    pub(super) fn sold(&self, index: u32, seller: NodeId) -> Option<&Place> {
         self.by_unit.get(&index)?.place.as_ref().filter(|place| place.term.to == seller)
+    }
+
+    /// That of a place that is not to be settled yet.
+    pub(super) fn shelf_mut(&mut self, index: u32, seller: NodeId) -> Option<&mut Shelf> {
+        let place = self.by_unit.get_mut(&index)?.place.as_mut()?;
+        (place.term.to == seller && place.used.is_none()).then_some(place.shelf.as_deref_mut())?
+    }
+
+    /// Whether somebody is paid for the unit's checkpoints, and its place is not to be settled yet.
+    pub(super) fn is_kept(&self, index: u32) -> bool {
+        let place = self.by_unit.get(&index).and_then(|deal| deal.place.as_ref());
+        place.is_some_and(|place| place.used.is_none() && place.shelf.is_some())
     }
 
     pub(super) fn pay(&mut self, paid: Micro) {
@@ -216,12 +238,10 @@ impl Owner {
             }
             return self.buy(id, cx);
         }
-        let memory_bytes = match self.jobs.get(&id) {
-            Some(job) if !sales.is_empty() => job.spec.template.limits.memory_bytes,
-            _ => return,
-        };
-        let min_speed = find.min_speed;
-        cx.emit(Event::Purchase(Purchase { sales, memory_bytes, min_speed, fuel, most }));
+        let Some(job) = self.jobs.get(&id).filter(|_| !sales.is_empty()) else { return };
+        let (memory_bytes, min_speed) = (job.spec.template.limits.memory_bytes, find.min_speed);
+        let checkpoints = keeping::needs(&job.spec.template);
+        cx.emit(Event::Purchase(Purchase { sales, memory_bytes, min_speed, fuel, most, checkpoints }));
         self.touch(id, cx);
     }
 
@@ -244,9 +264,10 @@ impl Owner {
             // An earlier runner of it was faster to come back.
             return self.give_back(sale, place.is_ok(), cx);
         }
-        let place = place.map(|Bargain { seller, term, fuel, held, receipt }| {
+        let place = place.map(|Bargain { seller, term, fuel, held, receipt, shelf }| {
             deals.not_before = now;
-            deals.put(index, Place { term, held, from, fuel, used: None, receipt });
+            shelf.as_ref().and_then(|shelf| shelf.at).into_iter().for_each(|at| cx.emit(Event::Reach(at)));
+            deals.put(index, Place { term, held, from, fuel, used: None, receipt, shelf });
             seller
         });
         if let (Ok(_), Some(deal)) = (&place, deals.by_unit.get_mut(&index)) {
@@ -311,7 +332,7 @@ impl Owner {
             deals.paid = deals.paid.minus(before).unwrap_or_default();
             let place = deals.take(unit.index);
             let sale = deals.by_unit.remove(&unit.index).map(|deal| deal.sale(unit));
-            match (sale, place.and_then(|place| place.used)) {
+            match (sale, place.and_then(|place| Some(place.legs(place.used?)))) {
                 (Some(sale), Some(used)) => self.settle(sale, used, cx),
                 (Some(_), None) => self.drop_deal(unit, cx),
                 (None, _) => {}
@@ -329,7 +350,7 @@ impl Owner {
         let sale = deal.sale(unit);
         let Some(place) = &mut deal.place else { return };
         let used = place.used(spans);
-        let paid = place.cost(used);
+        let (paid, legs) = (place.cost(used), place.legs(used));
         deal.before = deal.before.plus(paid).unwrap_or(Micro::MAX);
         place.used = Some(used);
         deals.pay(paid);
@@ -338,7 +359,7 @@ impl Owner {
         if let Some(deals) = self.deals(id) {
             deals.take(index);
         }
-        self.settle(sale, used, cx);
+        self.settle(sale, legs, cx);
     }
 
     /// All that a job has not settled, which is over.
@@ -354,14 +375,15 @@ impl Owner {
         }
     }
 
-    fn settle(&mut self, sale: Sale, used: u64, cx: &mut Cx<'_, Self>) {
+    fn settle(&mut self, sale: Sale, used: Vec<u64>, cx: &mut Cx<'_, Self>) {
+        let order = sale.settle(&used);
         let ticket = self.ticket(Pending::Settlement(sale, used));
-        cx.emit(Event::Settle { ticket, order: sale.settle(used) });
+        cx.emit(Event::Settle { ticket, order });
     }
 
     fn give_back(&mut self, sale: Sale, any: bool, cx: &mut Cx<'_, Self>) {
         if any {
-            self.settle(sale, 0, cx);
+            self.settle(sale, Vec::new(), cx);
         }
     }
 
@@ -459,7 +481,7 @@ impl Owner {
         let mut ended = Vec::new();
         for (id, job) in &self.jobs {
             for (index, deal) in job.deals.iter().flat_map(|deals| &deals.by_unit) {
-                let used = deal.place.as_ref().and_then(|place| place.used);
+                let used = deal.place.as_ref().and_then(|place| Some(place.legs(place.used?)));
                 let over = !job.is_active() || job.slot(*index).is_some_and(|slot| slot.state.has_ended());
                 if over || used.is_some() {
                     ended.push((

@@ -331,7 +331,8 @@ impl Job {
         let sold = self.deals.as_ref().zip(seller);
         let price = sold.and_then(|(deals, seller)| deals.price(index, seller)).unwrap_or_default();
         let receipt = sold.and_then(|(deals, seller)| deals.receipt(index, seller)).cloned();
-        UnitGrant { index, attempt, spec, key: self.key(index), resume, price, receipt }
+        let keeper = sold.and_then(|(deals, seller)| deals.keeper(index, seller));
+        UnitGrant { index, attempt, spec, key: self.key(index), resume, price, receipt, keeper }
     }
 
     pub(super) fn unit_spec(&self, index: u32) -> Option<UnitSpec> {

@@ -1,5 +1,5 @@
 //! Who keeps checkpoints: two dialable nodes for each runner and job, by lot, so that the load
-//! spreads without a table.
+//! spreads without a table. Who has sold space for one of its units comes before them (`keeping`).
 
 use super::{Owner, Peer};
 use crate::checkpoint::{KEEPERS, Source};
@@ -28,8 +28,7 @@ impl Owner {
     /// Keepers for what `runner` runs of the job. The owner itself is one where there are too few
     /// others; alone, where nobody else can reach the runner.
     pub(super) fn keepers_for(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Self>) -> Vec<Source> {
-        let guest = self.nodes.get(&runner).is_some_and(|peer| peer.platform == Platform::Browser);
-        let mut found = match guest {
+        let mut found = match self.is_page(runner) {
             true => Vec::new(),
             false => self.best_keepers(job, runner, cx),
         };
@@ -45,8 +44,7 @@ impl Owner {
         let salt = word(&job.0) ^ word(&runner.0).rotate_left(17);
         let mut best: Vec<(u64, Source)> = Vec::with_capacity(KEEPERS + 1);
         for (node, Peer { contact, .. }) in &self.nodes {
-            let is_shunned =
-                || self.keepers.shunned.get(&(runner, *node)).is_some_and(|until| *until > cx.now);
+            let is_shunned = || self.is_shunned(runner, *node, cx.now);
             if contact.is_none() || *node == runner || *node == cx.me || is_shunned() {
                 continue;
             }
@@ -58,6 +56,16 @@ impl Owner {
             }
         }
         best.into_iter().map(|(_, source)| source).collect()
+    }
+
+    /// Whether it reaches nobody else.
+    pub(super) fn is_page(&self, runner: NodeId) -> bool {
+        self.nodes.get(&runner).is_some_and(|peer| peer.platform == Platform::Browser)
+    }
+
+    /// Whether the runner could not use this keeper lately.
+    pub(super) fn is_shunned(&self, runner: NodeId, keeper: NodeId, now: Time) -> bool {
+        self.keepers.shunned.get(&(runner, keeper)).is_some_and(|until| *until > now)
     }
 
     /// Keepers of the job's units at `from` are of no use, or too few.

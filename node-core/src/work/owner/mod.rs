@@ -9,6 +9,7 @@ mod checkpoint;
 mod deals;
 mod job;
 mod keepers;
+mod keeping;
 mod lease;
 mod moving;
 mod place;
@@ -27,6 +28,7 @@ use crate::node::host::Write;
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::Point;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::Wall;
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
 use crate::work::spec::BlobRef;
 use bytes::Bytes;
@@ -71,11 +73,12 @@ pub struct Owner {
     records: checkpoint::Records,
     moves: moving::Moves,
     /// Settlements to be ordered again.
-    late: Vec<(Sale, u64)>,
+    late: Vec<(Sale, Vec<u64>)>,
     /// What the bank said that it holds, before all was read here.
     bank_held: Vec<Holding>,
     /// What the ring has this node own for others, and others for it.
     wards: wards::Wards,
+    wall: Wall,
 }
 
 /// A connected node.
@@ -103,8 +106,8 @@ enum Pending {
     Ahead(UnitId),
     /// What a unit's places cost; nobody waits for it.
     Deal,
-    /// The bank is to pay for so much of a unit's place.
-    Settlement(Sale, u64),
+    /// The bank is to pay for so much of a unit's place, and of space for its checkpoints.
+    Settlement(Sale, Vec<u64>),
     /// What units of another gateway's job need.
     Content(JobId, BTreeSet<BlobRef>),
     /// Outputs that are kept until a unit's home has them.
@@ -313,7 +316,10 @@ impl Protocol for Owner {
             }
             Input::Command(Command::Migrate { unit, to, others }) => self.migrate(unit, to, &others, cx),
             Input::Command(Command::Pause { unit, paused }) => self.pause(unit, paused, cx),
-            Input::Command(Command::WallClock(ms)) => self.wall_ms = ms,
+            Input::Command(Command::WallClock(ms)) => {
+                self.wall_ms = ms;
+                self.wall.told(ms, cx.now);
+            }
             Input::Command(Command::RestoreWards(entries)) => self.restore_wards(&entries, cx),
             Input::Command(Command::Ring(told)) => self.of_ring(told, cx),
         }
@@ -369,6 +375,7 @@ impl Owner {
             late: Vec::new(),
             bank_held: Vec::new(),
             wards: wards::Wards::default(),
+            wall: Wall::default(),
         }
     }
 

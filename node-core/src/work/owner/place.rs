@@ -96,9 +96,12 @@ impl Owner {
         &mut self,
         runner: NodeId,
         id: JobId,
-        units: Vec<UnitGrant>,
+        mut units: Vec<UnitGrant>,
         cx: &mut Cx<'_, Self>,
     ) {
+        for grant in &mut units {
+            grant.keeper = grant.keeper.filter(|keeper| self.can_keep(runner, keeper.node, cx.now));
+        }
         let keepers = match self.jobs.get(&id).and_then(|job| job.spec.template.checkpoint.duration()) {
             Some(_) => self.keepers_for(id, runner, cx),
             None => Vec::new(),
@@ -135,6 +138,7 @@ fn size_of_unit(grant: &UnitGrant) -> usize {
     let resume = grant.resume.as_ref().map_or(0, |resume| 300 + 120 * resume.sources.len());
     // A signature, two ids, and what it is about.
     let resume = resume + grant.receipt.as_ref().map_or(0, |receipt| 110 + receipt.body.len());
+    let resume = resume + grant.keeper.map_or(0, |_| 120);
     let Some(unit) = &grant.spec else { return KEY + resume };
     let arguments: usize = unit.arguments.iter().flatten().map(|s| s.len() + 5).sum();
     let files: usize = unit.files.iter().map(|f| f.path.len() + size_of_data(&f.data)).sum();

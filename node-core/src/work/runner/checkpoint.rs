@@ -270,10 +270,11 @@ impl Runner {
     fn offer_to_keepers(&mut self, id: UnitId, cx: &mut Cx<'_, Self>) {
         let (Some(unit), Some(job)) = (self.units.get_mut(&id), self.jobs.get(&id.job)) else { return };
         let owner = unit.kept_for();
+        let keepers = keepers_of(unit.keeper, &job.keepers);
         let Some(newest) = unit.progress.as_mut().and_then(|progress| progress.newest.as_mut()) else {
             return;
         };
-        for keeper in &job.keepers {
+        for keeper in &keepers {
             let known = newest.waiting.iter().any(|(waiting, _)| *waiting == keeper.node);
             if !known && !newest.kept.contains(&keeper.node) && keeper.node != cx.me {
                 newest.waiting.push((keeper.node, 0));
@@ -352,10 +353,13 @@ impl Runner {
     /// A keeper of the job's units is of no use: the owner is to name another.
     fn keeper_lost(&mut self, keeper: NodeId, id: JobId, reason: &str, cx: &mut Cx<'_, Self>) {
         let units: Vec<UnitId> = self.units_of(id).collect();
-        let mut owner = None;
-        for unit in units {
-            let Some(unit) = self.units.get_mut(&unit) else { continue };
+        let (mut owner, mut without) = (None, Vec::new());
+        for id in units {
+            let Some(unit) = self.units.get_mut(&id) else { continue };
             owner = Some(unit.owner);
+            if unit.keeper.take_if(|own| own.node == keeper).is_some() {
+                without.push(id);
+            }
             if let Some(newest) = unit.progress.as_mut().and_then(|progress| progress.newest.as_mut()) {
                 newest.waiting.retain(|(waiting, _)| *waiting != keeper);
             }
@@ -363,6 +367,8 @@ impl Runner {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.keepers.retain(|source| source.node != keeper);
         }
+        // The others' turn.
+        without.into_iter().for_each(|unit| self.offer_to_keepers(unit, cx));
         if let Some(owner) = owner {
             let mut reason = reason.to_owned();
             reason.truncate(
@@ -387,7 +393,7 @@ impl Runner {
     fn ask_again(&mut self, only: Option<NodeId>, tries: u8, cx: &mut Cx<'_, Self>) {
         let mut lost: BTreeMap<(JobId, NodeId), ()> = BTreeMap::new();
         for (id, unit) in &mut self.units {
-            let owner = unit.kept_for();
+            let (owner, own) = (unit.kept_for(), unit.keeper);
             let Some(newest) = unit.progress.as_mut().and_then(|progress| progress.newest.as_mut()) else {
                 continue;
             };
@@ -402,7 +408,8 @@ impl Runner {
                 }
             }
             let Some(job) = self.jobs.get(&id.job) else { continue };
-            for keeper in job.keepers.iter().filter(|keeper| again.contains(&keeper.node)) {
+            let keepers = keepers_of(own, &job.keepers);
+            for keeper in keepers.iter().filter(|keeper| again.contains(&keeper.node)) {
                 Self::ask_keeper(*id, owner, newest, keeper, cx);
             }
         }
@@ -470,6 +477,12 @@ impl Runner {
             cx.emit(Event::ReleaseSnapshot { ticket });
         }
     }
+}
+
+/// A unit's own, and of the job's as many as there should be beside it.
+fn keepers_of(own: Option<Source>, all: &[Source]) -> Vec<Source> {
+    let others = all.iter().copied().filter(|other| own.is_none_or(|own| own.node != other.node));
+    own.into_iter().chain(others).take(KEEPERS).collect()
 }
 
 /// Between two words to a keeper that does not answer. Our choice: as between requests for chunks.

@@ -93,6 +93,8 @@ struct Unit {
     resume: Option<(Box<Resume>, u64)>,
     /// What was taken of it here; most units end before that.
     progress: Option<Box<checkpoint::Progress>>,
+    /// Who is paid for keeping its checkpoints.
+    keeper: Option<Source>,
     /// Who may own it next, if its owner was the ring's choice.
     ward: Option<Box<heirs::Succession>>,
     state: UnitState,

@@ -156,7 +156,7 @@ impl Runner {
     /// A unit that is here was given again, after a lease that was lost: the work goes on.
     pub(super) fn given_again(&mut self, id: UnitId, lease: Lease, grant: UnitGrant, cx: &mut Cx<'_, Self>) {
         let Some(unit) = self.units.get_mut(&id) else { return };
-        (unit.lease, unit.attempt) = (lease, grant.attempt);
+        (unit.lease, unit.attempt, unit.keeper) = (lease, grant.attempt, grant.keeper);
         if !matches!(unit.state, UnitState::Suspended) {
             return;
         }

@@ -112,7 +112,7 @@ impl Runner {
         cx: &mut Cx<'_, Self>,
     ) {
         let price = self.use_up(owner, &grant, cx.me);
-        let UnitGrant { attempt, spec, key, resume, .. } = grant;
+        let UnitGrant { attempt, spec, key, resume, keeper, .. } = grant;
         let blobs = spec.as_ref().map(blobs_of_unit).unwrap_or_default();
         let ticket = (!blobs.is_empty()).then(|| self.ticket(Ticket::Unit(id)));
         let unit = Unit {
@@ -126,6 +126,7 @@ impl Runner {
             paused: false,
             resume: None,
             progress: None,
+            keeper,
             ward: None,
             state: UnitState::Fetching,
         };

@@ -1,0 +1,75 @@
+//! Space for checkpoints that was bought with a unit's place. Who has sold it is named to the unit's
+//! runner before the keepers that were drawn, and is paid with the place: for what it kept, from the first
+//! checkpoint that it has until the last. That it has one, the runner says, which is none the richer for
+//! it; of what a page runs, the keeper itself.
+
+use super::Owner;
+use super::deals::Deals;
+use crate::checkpoint::{Checkpoint, Source};
+use crate::discovery::Shelf;
+use crate::ids::{NodeId, UnitId};
+use crate::node::host::Write;
+use crate::protocol::Cx;
+use crate::time::Time;
+use crate::work::spec::Template;
+
+/// The smallest range of a market. What is less is bought as so much.
+const LEAST: u64 = 1 << 20;
+
+/// What a unit's checkpoints take at most, and how often it is to have one. A snapshot holds no more than
+/// the unit's memory; with what it is relative to it may be twice that, and its keeper sees whether it has
+/// room.
+pub(super) fn needs(template: &Template) -> Option<(u64, std::time::Duration)> {
+    Some((template.limits.memory_bytes.max(LEAST), template.checkpoint.duration()?))
+}
+
+impl Deals {
+    /// Who has sold space for the unit's checkpoints, with its place there.
+    pub(super) fn keeper(&self, index: u32, runner: NodeId) -> Option<Source> {
+        let at = self.sold(index, runner)?.shelf.as_ref()?.at?;
+        Some(Source { node: at.id, contact: Some(at) })
+    }
+
+    /// These have a checkpoint that was taken there.
+    pub(super) fn kept(
+        &mut self,
+        index: u32,
+        runner: NodeId,
+        checkpoint: &Checkpoint,
+        keepers: &[NodeId],
+        now_ms: u64,
+    ) {
+        let Some(Shelf { space, at: Some(at) }) = self.shelf_mut(index, runner) else { return };
+        if keepers.contains(&at.id) {
+            let bytes = checkpoint.parts().iter().map(|part| part.len).fold(0, u64::saturating_add);
+            space.holds(bytes, now_ms);
+        }
+    }
+}
+
+impl Owner {
+    /// Whether the runner can use this keeper.
+    pub(super) fn can_keep(&self, runner: NodeId, keeper: NodeId, now: Time) -> bool {
+        !self.is_page(runner) && !self.is_shunned(runner, keeper, now)
+    }
+
+    /// Milliseconds since 1970; 0: nobody knows yet.
+    pub(super) fn wall_now(&self, now: Time) -> u64 {
+        if self.wall_ms == 0 { 0 } else { self.wall.now(now) }
+    }
+
+    /// To whom this node passes on what a page's unit has come to.
+    pub(super) fn second_keeper(&self, unit: UnitId, page: NodeId, cx: &Cx<'_, Self>) -> Option<NodeId> {
+        let deals = self.jobs.get(&unit.job).and_then(|job| job.deals.as_deref());
+        let bought = deals.and_then(|deals| deals.keeper(unit.index, page)).map(|source| source.node);
+        let bought = bought.filter(|keeper| self.nodes.contains_key(keeper));
+        bought.or_else(|| self.best_keepers(unit.job, page, cx).first().map(|best| best.node))
+    }
+
+    /// What the unit's keeper is to be paid, with the record of the checkpoint that proves it: a later life
+    /// goes on from there.
+    pub(super) fn shelf_write(&self, unit: UnitId) -> Option<Write> {
+        let deals = self.jobs.get(&unit.job)?.deals.as_deref()?;
+        deals.is_kept(unit.index).then(|| self.deal_write(unit))?
+    }
+}
