@@ -374,7 +374,7 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
             first: true,
         }),
         8 => Message::ToSeller(ToSeller::Refused { kind: market.kind, number, why: Unlisted::NotMine }),
-        9 => Message::ToBuyer(ToBuyer::Entry { ticket: number, at: names, open: number % 2 == 0 }),
+        9 => Message::ToBuyer(ToBuyer::Entry { ticket: number, at: names, open: number.is_multiple_of(2) }),
         10 => Message::ToBuyer(ToBuyer::Taken { ticket: number }),
         11 => Message::ToBuyer(ToBuyer::Alive(Box::new(alive))),
         12 => Message::OfGuest { guest, word: Box::new(Word::Withdraw { market, number }) },

@@ -33,7 +33,7 @@ impl Runner {
         if ledger.units == 0 {
             cx.set_timer(Timer::Heartbeat(owner), self.config.timing.heartbeat);
         }
-        let mut declined = Vec::new();
+        let (mut declined, mut others) = (Vec::new(), Vec::new());
         for batch in batches {
             let id = batch.job;
             let units = || batch.units.iter().map(|u| UnitId { job: id, index: u.index });
@@ -76,6 +76,11 @@ impl Runner {
                     declined.push(unit);
                     continue;
                 }
+                // In a network that fell apart two may own it; it is none of this one's losses.
+                if self.units.get(&unit).is_some_and(|here| here.owner != owner) {
+                    others.push(unit);
+                    continue;
+                }
                 let again = left::Again::of(&grant);
                 if self.is_ahead(unit, &grant) {
                     self.take_anew(owner, lease, unit, grant, cx);
@@ -99,6 +104,11 @@ impl Runner {
                 ToOwner::Decline { lease, units: declined, reason: reason.into(), tried: false },
                 cx,
             );
+        }
+        if !others.is_empty() {
+            let reason = "it runs this for another owner".into();
+            Self::to_owner(owner, ToOwner::Decline { lease, units: others, reason, tried: false }, cx);
+            self.turn_away(owner, cx);
         }
         Self::changed(cx);
     }
