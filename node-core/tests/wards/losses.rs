@@ -142,6 +142,37 @@ fn an_owner_that_restarts_finds_its_units_where_they_run() {
     }
 }
 
+/// It may be what takes them down. The home says so, though another owns it.
+#[test]
+fn a_unit_that_is_lost_with_each_of_its_runners_is_held_and_its_home_says_why() {
+    let mut world = swarm(64, 2);
+    let mut spec = world.sweep(0, 1);
+    spec.owner = OwnedBy::Ring;
+    spec.template.checkpoint = CheckpointEvery::NEVER;
+    let job = JobId([7; 16]);
+    assert!(circle(&world, first(job))[0] > 0, "another owns it");
+    world.drive(0, NodeInput::Command(Command::Submit { job, spec }));
+    for lost in 0..8 {
+        world.run_until(A_MINUTE * 2, "it is placed", |w| unit(w, job, 0).state == UnitState::Placed);
+        let view = unit(&world, job, 0);
+        let runner = world.find(view.runner.expect("it runs")).expect("a node");
+        world.crash(runner);
+        world.run_until(A_MINUTE * 2, &format!("loss {lost} is seen"), |w| {
+            unit(w, job, 0).runner != view.runner || unit(w, job, 0).state == UnitState::Held
+        });
+        world.start(runner);
+        world.connect(0, runner);
+    }
+    world.run_until(A_MINUTE * 2, "it is held", |w| unit(w, job, 0).state == UnitState::Held);
+    let view = world.node(0).jobs().into_iter().find(|view| view.id == job).expect("the job");
+    assert_eq!((view.held, view.waiting, view.placed), (1, 0, 0));
+    assert!(
+        view.reason.starts_with("1 unit is held; unit 0 was lost with its runner 8 times"),
+        "{}",
+        view.reason
+    );
+}
+
 /// The result is on a disk that comes back; nobody acknowledged it to the runner in vain.
 #[test]
 fn a_result_whose_owner_restarts_comes_home() {

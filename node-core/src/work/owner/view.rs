@@ -64,20 +64,26 @@ fn placed(job: &Job) -> u32 {
     job.placed + job.storing + job.ring.as_ref().map_or(0, |ring| ring.placed())
 }
 
+/// Units that their owners on the ring do not place any more.
+fn held_elsewhere(job: &Job) -> u32 {
+    job.ring.as_ref().map_or(0, |ring| ring.held().count() as u32).min(job.elsewhere)
+}
+
 fn view(id: JobId, job: &Job) -> JobView {
     let over = matches!(job.phase, Phase::Over { .. });
-    let elsewhere = job.ring.as_ref().map_or(0, |ring| ring.placed()).min(job.elsewhere);
+    let held = held_elsewhere(job);
+    let elsewhere = job.ring.as_ref().map_or(0, |ring| ring.placed()).min(job.elsewhere - held);
     JobView {
         id,
         name: job.spec.name.clone(),
         state: state(job),
         reason: reason(job),
         units: job.units(),
-        waiting: if over { 0 } else { job.waiting() + job.away + job.elsewhere - elsewhere },
+        waiting: if over { 0 } else { job.waiting() + job.away + job.elsewhere - elsewhere - held },
         placed: if over { 0 } else { job.placed + job.storing + elsewhere },
         done: job.done,
         failed: job.failed,
-        held: if over { 0 } else { job.held },
+        held: if over { 0 } else { job.held + held },
         duplicates: job.duplicates,
         lost_placements: job.lost_placements,
         cpu_us: job.cpu_us,
@@ -93,10 +99,14 @@ fn view(id: JobId, job: &Job) -> JobView {
 }
 
 fn reason(job: &Job) -> String {
-    let first_note = || match job.reasons.first_key_value() {
-        Some((index, reason)) => format!("unit {index} {reason}"),
-        None => "a unit failed".into(),
+    let first_note = || {
+        let here = job.reasons.first_key_value().map(|(index, reason)| (*index, reason.as_str()));
+        match here.or_else(|| job.ring.as_ref()?.held().next()) {
+            Some((index, reason)) => format!("unit {index} {reason}"),
+            None => "a unit failed".into(),
+        }
     };
+    let held = job.held + held_elsewhere(job);
     match state(job) {
         JobState::Cancelled => {
             format!("cancelled with {} of {} units ended", job.done + job.failed, job.units())
@@ -115,9 +125,10 @@ fn reason(job: &Job) -> String {
             }
             text
         }
-        JobState::Waiting if job.held > 0 && job.waiting() == 0 => {
-            format!("{} units are held; {}", job.held, first_note())
-        }
+        JobState::Waiting if held > 0 && job.waiting() + job.elsewhere + job.held == held => match held {
+            1 => format!("1 unit is held; {}", first_note()),
+            _ => format!("{held} units are held; {}", first_note()),
+        },
         JobState::Waiting => {
             job.shortage.clone().unwrap_or_else(|| "it has just come in; a place is looked for".into())
         }

@@ -83,6 +83,11 @@ impl OnRing {
     pub(in crate::work::owner) fn placed(&self) -> u32 {
         self.out.values().filter(|out| out.runner.is_some()).count() as u32
     }
+
+    /// Units that their owners do not place any more, and why.
+    pub(in crate::work::owner) fn held(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.out.iter().filter_map(|(index, out)| Some((*index, out.held.as_deref()?)))
+    }
 }
 
 impl Out {
