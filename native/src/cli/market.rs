@@ -3,6 +3,7 @@
 use super::args::{Format, SwarmArgs};
 use super::client::types::{Commodity, Market};
 use super::failure::{DONE, Failure};
+use super::progress::say;
 use super::run::print;
 use super::swarm::find;
 use super::table::Table;
@@ -19,6 +20,9 @@ const FRESH_S: u64 = 20;
 
 const ASK_AGAIN: Duration = Duration::from_millis(300);
 
+/// Who waits for longer is told what for.
+const SILENT: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Args)]
 pub(crate) struct MarketArgs {
     #[command(flatten)]
@@ -27,12 +31,15 @@ pub(crate) struct MarketArgs {
 
 pub(crate) fn market(args: &MarketArgs, folder: &DataFolder) -> Result<u8, Failure> {
     let swarm = find(&args.swarm, folder)?;
-    let began = Instant::now();
+    let (began, mut told) = (Instant::now(), false);
     let (market, text) = loop {
         let (market, text) = swarm.market()?;
         let seen = market.looks.iter().all(|look| look.age_s.is_some_and(|age| age <= FRESH_S));
         if seen || market.scheme.is_none() || began.elapsed() > LOOK {
             break (market, text);
+        }
+        if began.elapsed() > SILENT && !std::mem::replace(&mut told, true) {
+            say(&format!("the gateway is asking all markets; at most {} s", LOOK.as_secs()));
         }
         std::thread::sleep(ASK_AGAIN);
     };
