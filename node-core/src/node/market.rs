@@ -72,11 +72,13 @@ impl Trade {
     }
 
     pub(super) fn due(&mut self, now: Time) -> Option<overlays::Step> {
-        let owner = self.owner.due(now).map(|t| Step::Owner(Input::Timer(t)));
-        let buyer = || self.buyer.due(now).map(|t| Step::Buyer(Input::Timer(t)));
+        let market = overlays::Step::Market;
         let seller = self.stall.seller.due(now).map(|t| overlays::Step::Seller(Input::Timer(t)));
-        let finder = || self.cheapest.due(now).map(|t| Step::Cheapest(Input::Timer(t)));
-        seller.or_else(|| owner.or_else(buyer).or_else(finder).map(overlays::Step::Market))
+        // Who is asked gives its timer away, so each only when those before it had none.
+        seller
+            .or_else(|| self.owner.due(now).map(|t| market(Step::Owner(Input::Timer(t)))))
+            .or_else(|| self.buyer.due(now).map(|t| market(Step::Buyer(Input::Timer(t)))))
+            .or_else(|| self.cheapest.due(now).map(|t| market(Step::Cheapest(Input::Timer(t)))))
     }
 }
 
