@@ -236,16 +236,10 @@ export class Swarm {
     return this.#wait("events", () => this.api("wallet"), enough);
   }
 
-  /** Waits until what these nodes know of the markets is as it should be; gives all offers. */
-  async offers(nodes, enough) {
-    const seen = new Map();
-    const load = async () => {
-      for (const of of nodes) seen.set(of.node, (await this.api("market", { of })).commodities);
-      const owned = [...seen.values()].flat().filter(({ mine }) => mine);
-      return owned.flatMap(({ offers }) => offers);
-    };
-    // Each of them may be the one that hears of the last offer.
-    return Promise.any(nodes.map((of) => this.#wait("events", load, enough, of)));
+  /** Waits until what is for sale is as it should be, as a buyer at the gateway finds it; gives all offers. */
+  offers(enough) {
+    const load = async () => (await this.api("market")).commodities.flatMap(({ offers }) => offers);
+    return this.#wait("events", load, enough);
   }
 
   /** The first that is `enough` of what `load` makes of the events at `path`. */

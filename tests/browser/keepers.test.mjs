@@ -14,7 +14,7 @@ test("a job that buys its places buys who keeps its checkpoints, and the keeper'
   for (let n = 1; n <= 4; n += 1) traders.push(await swarm.trader(`trader-${n}`, 100 * n, SPEED));
   const of = (offers, sold) => offers.filter(({ kind, cost }) => kind === sold && cost >= 100).length;
   const listed = (offers) => of(offers, "cycles") === 4 && of(offers, "checkpoints") === 4;
-  await swarm.offers([swarm.gateway, ...traders], listed);
+  await swarm.offers(listed);
 
   const post = (path, body) => swarm.api(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
   const { code } = await post("wallet/invites", { amount: 100 * CREDIT });

@@ -39,7 +39,7 @@ test("a job buys of the cheapest, who are paid what the rule gives", { timeout: 
   const all = [swarm.gateway, ...traders];
   // They sell space for files, too.
   const cycles = (offers) => offers.filter(({ kind }) => kind === "cycles");
-  const offers = cycles(await swarm.offers(all, (offers) => cycles(offers).length === 9));
+  const offers = cycles(await swarm.offers((offers) => cycles(offers).length === 9));
   const costs = [50_000, 100_000, 200_000, 250_000, 300_000, 400_000, 500_000, 600_000, 700_000];
   assert.deepEqual(offers.map(({ cost }) => cost).sort((a, b) => a - b), costs);
   const browsers = offers.filter(({ engine }) => engine === "browser").map((offer) => offer.seller);
@@ -99,7 +99,7 @@ test("a job buys of the cheapest, who are paid what the rule gives", { timeout: 
 
   // What nobody says, a tab measures.
   const cleo = await seller(swarm, "cleo", null, "/");
-  const found = await swarm.offers(all, (offers) => offers.some((offer) => offer.seller === cleo.node));
+  const found = await swarm.offers((offers) => offers.some((offer) => offer.seller === cleo.node));
   const { capacity, cost, minutes } = found.find((offer) => offer.seller === cleo.node);
   assert.ok(capacity > 10_000_000 && capacity !== SPEED, `${capacity} of fuel a second`);
   assert.deepEqual([cost, minutes], [1, 10]);

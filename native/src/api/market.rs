@@ -5,7 +5,7 @@ use super::model::{Names, text};
 use super::problem::Problem;
 use axum::Json;
 use axum::extract::State;
-use node_core::market::SHELF;
+use node_core::market::SHOWN;
 use node_core::market::buyer::Seen;
 use node_core::market::commodity::{Kind, Market, Scheme};
 use node_core::market::listing::Goods;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Offers of one market that are shown, the cheapest. As many as other market owners tell.
-const OFFERS: usize = SHELF;
+const OFFERS: usize = SHOWN;
 
 /// What is traded in this swarm, as far as this gateway has seen.
 #[derive(Debug, Serialize, ToSchema)]
@@ -188,15 +188,15 @@ impl Commodity {
     }
 
     fn of_seen(seen: &Seen<'_>, names: &Names) -> Commodity {
-        let (age, shelf) = (seen.age.as_secs(), seen.shelf);
+        let (age, summary) = (seen.age.as_secs(), seen.summary);
         Commodity {
-            sellers: shelf.sellers,
+            sellers: summary.sellers,
             owner: Some(seen.owner),
             age_s: Some(age),
-            units: shelf.units,
-            dearest: Some(shelf.dearest.0),
-            last: shelf.last.map(|(price, ago)| Paid { price: price.0, ago_s: u64::from(ago) + age }),
-            ..Commodity::new(seen.market, shelf.offers.iter().copied(), names)
+            units: summary.units,
+            dearest: Some(summary.dearest.0),
+            last: summary.last.map(|(price, ago)| Paid { price: price.0, ago_s: u64::from(ago) + age }),
+            ..Commodity::new(seen.market, summary.offers.iter().copied(), names)
         }
     }
 

@@ -49,15 +49,15 @@ pub enum ToOwner {
     /// All that you have of the markets whose points lie there.
     Pull(Range),
     /// From an owner of markets to the entrance: it is member of the processor overlay with these (a
-    /// bit each), or of none and wants to be. Answered by `Others`.
-    Here { kind: Kind, me: Contact, markets: u64 },
+    /// bit each), and whether it wants to be with more. Answered by `Others`.
+    Here { kind: Kind, me: Contact, markets: u64, wants: bool },
     /// From the entrance: members, a few of them, first of all the one with the lowest id, and a market
     /// of that one. If there are none: whether the addressee may be the first.
-    Others { kind: Kind, at: Vec<Contact>, lowest: Option<Market>, first: bool },
+    Others { kind: Kind, at: Vec<Contact>, lowest: Option<Market>, entrance: Entrance, first: bool },
     /// From who was the entrance to who is now: whether it had heard all that are there, and the members
     /// that it knew, with their markets.
     Door { kind: Kind, open: bool, members: Vec<(Contact, u64)> },
-    /// From who looks around: what is there? Answered by `Shelf`.
+    /// From who looks around: what is there? Answered by `Summary`.
     Look { ticket: u64, market: Market },
 }
 
@@ -82,15 +82,25 @@ pub enum ToSeller {
     Take(Box<Take>),
 }
 
+/// What a node says of itself that was taken for the entrance to the markets of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Entrance {
+    /// The ring has moved: another node is.
+    Elsewhere,
+    /// It has been for so short that it may not have heard of all markets.
+    Listening,
+    Open,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToBuyer {
     Answer(Box<Answer>),
     Alive(Box<Alive>),
-    /// Owners of markets, a few of them. If there are none: whether it would have heard of one.
+    /// Owners of markets, a few of them.
     Entry {
         ticket: u64,
         at: Vec<Contact>,
-        open: bool,
+        entrance: Entrance,
     },
     Taken {
         ticket: u64,
@@ -99,9 +109,9 @@ pub enum ToBuyer {
         ticket: u64,
     },
     /// None: the market is another's. `next` is that of [`Answer`].
-    Shelf {
+    Summary {
         ticket: u64,
-        shelf: Option<Box<Shelf>>,
+        summary: Option<Box<Summary>>,
         next: Option<Market>,
     },
 }
@@ -281,21 +291,21 @@ impl Entry {
 /// A market in short, as its owner has it. It is for people: nobody buys by it, so nobody is probed for
 /// it and nothing in it is signed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shelf {
+pub struct Summary {
     pub sellers: u32,
     pub units: u32,
     /// The highest cost that is listed.
     pub dearest: Price,
     /// The price at which a seller was named last that had less right after, and how many seconds ago.
     pub last: Option<(Price, u32)>,
-    /// The cheapest, in order; at most [`SHELF`].
+    /// The cheapest, in order; at most [`SHOWN`].
     pub offers: Vec<(NodeId, Goods)>,
 }
 
-/// Sellers on a shelf. Our choice: what a person looks through, in 2 KB.
-pub const SHELF: usize = 32;
+/// Sellers in a summary. Our choice: what a person looks through, in 2 KB.
+pub const SHOWN: usize = 32;
 
-impl Shelf {
+impl Summary {
     /// Whether a market could be like that.
     pub fn is_sound(&self, market: Market, most: usize) -> bool {
         let (sellers, shown) = (self.sellers as usize, self.offers.len());
@@ -303,7 +313,7 @@ impl Shelf {
         let units: u64 = goods().map(|goods| u64::from(goods.units)).sum();
         let ends = goods().next_back().map_or(Price::default(), |last| last.cost);
         let all = shown == sellers;
-        shown == sellers.min(SHELF)
+        shown == sellers.min(SHOWN)
             && sellers <= most
             && goods().all(|goods| goods.units > 0 && goods.market() == Some(market))
             && self.offers.is_sorted_by_key(|(_, goods)| goods.cost)

@@ -27,6 +27,6 @@ pub mod seller;
 
 pub use config::MarketConfig;
 pub use message::{
-    Alive, Answer, COPY, Copy, Entry, Message, Outcome, Prober, Query, SHELF, Sale, Shelf, Take, ToBuyer,
-    ToOwner, ToSeller, UNITS, Unlisted, Wanted,
+    Alive, Answer, COPY, Copy, Entrance, Entry, Message, Outcome, Prober, Query, SHOWN, Sale, Summary, Take,
+    ToBuyer, ToOwner, ToSeller, UNITS, Unlisted, Wanted,
 };

@@ -114,7 +114,7 @@ fn no_unit_and_no_job_costs_more_than_it_may_and_what_is_too_little_has_keepers_
         let job = job_within(&mut world, 0, 3, max_price, Some(max_price * 5 / 2));
         // Also one that is bought again, for what its first place has left.
         if seed == 4 {
-            until_checkpoints(&mut world, 0, job, 2);
+            until_checkpoints(&mut world, 0, job, 3);
             world.kill(1);
         }
         world.run_until(A_MINUTE * 30, "the job is done", |w| w.is_over(job));

@@ -6,3 +6,4 @@ mod losses;
 mod opening;
 mod stories;
 mod support;
+mod young;

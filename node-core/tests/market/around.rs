@@ -3,7 +3,7 @@
 use crate::{SCHEMES, SECOND, SPEED, config, grown, slots, space, unit};
 use node_core::market::commodity::{Kind, Market, Scheme};
 use node_core::market::money::Price;
-use node_core::market::{Message, SHELF, Shelf, ToBuyer, ToOwner};
+use node_core::market::{Message, SHOWN, Summary, ToBuyer, ToOwner};
 use node_core::overlay::ring::{MemberId, RingId};
 use simulator::market::Markets;
 use std::cell::Cell;
@@ -44,8 +44,8 @@ fn look_through(markets: &mut Markets, n: usize) {
 }
 
 /// Sellers by market, as they were seen; all of them within the last few seconds.
-fn seen(markets: &Markets, n: usize) -> BTreeMap<Market, Shelf> {
-    markets.buyer(n).seen(markets.now).map(|seen| (seen.market, seen.shelf.clone())).collect()
+fn seen(markets: &Markets, n: usize) -> BTreeMap<Market, Summary> {
+    markets.buyer(n).seen(markets.now).map(|seen| (seen.market, seen.summary.clone())).collect()
 }
 
 fn whole(markets: &Markets, n: usize) -> Vec<bool> {
@@ -57,16 +57,19 @@ fn all_is_seen(markets: &Markets, n: usize) {
     let for_sale = markets.for_sale();
     assert!(seen.keys().eq(for_sale.keys()), "{:?}\n{:?}", seen.keys(), for_sale.keys());
     for (market, sellers) in for_sale {
-        let shelf = &seen[&market];
+        let summary = &seen[&market];
         let mut right: Vec<_> = sellers
             .iter()
             .map(|n| (markets.nodes[*n].contact.id, markets.sells(*n, market.kind).unwrap()))
             .collect();
         right.sort_by_key(|(id, goods)| (goods.cost, *id));
-        assert_eq!(shelf.offers, right);
+        assert_eq!(summary.offers, right);
         let units: u32 = right.iter().map(|(_, goods)| u32::from(goods.units)).sum();
         let dearest = right.last().unwrap().1.cost;
-        assert_eq!((shelf.sellers as usize, shelf.units, shelf.dearest), (sellers.len(), units, dearest));
+        assert_eq!(
+            (summary.sellers as usize, summary.units, summary.dearest),
+            (sellers.len(), units, dearest)
+        );
     }
     assert_eq!(whole(markets, n), [true; 3]);
 }
@@ -90,10 +93,10 @@ fn who_owns_no_market_sees_all_there_are_and_what_was_paid() {
         markets.run(2 * SECOND);
         look_through(&mut markets, looker);
         all_is_seen(&markets, looker);
-        let shelves = seen(&markets, looker);
-        let (price, _) = shelves[&Market::of(Kind::Cycles, SPEED).unwrap()].last.unwrap();
+        let summaries = seen(&markets, looker);
+        let (price, _) = summaries[&Market::of(Kind::Cycles, SPEED).unwrap()].last.unwrap();
         assert_eq!(price, found.price, "{scheme:?}");
-        assert!(!shelves.contains_key(&last.market().unwrap()));
+        assert!(!summaries.contains_key(&last.market().unwrap()));
         assert!(markets.faults.is_empty() && markets.shared.doubts.is_empty());
     }
 }
@@ -104,10 +107,10 @@ fn of_a_large_market_the_cheapest_are_shown_and_all_are_counted() {
     (3..58).for_each(|n| markets.offer(n, slots(SPEED, 2, 1000 - n as u64)));
     markets.settle_markets(120 * SECOND);
     look_through(&mut markets, 2);
-    let shelf = &seen(&markets, 2)[&Market::of(Kind::Cycles, SPEED).unwrap()];
-    let costs: Vec<u64> = shelf.offers.iter().map(|(_, goods)| goods.cost.0).collect();
-    assert_eq!(costs, (1000 - 57..).take(SHELF).collect::<Vec<u64>>());
-    assert_eq!((shelf.sellers, shelf.units, shelf.dearest), (55, 110, Price(997)));
+    let summary = &seen(&markets, 2)[&Market::of(Kind::Cycles, SPEED).unwrap()];
+    let costs: Vec<u64> = summary.offers.iter().map(|(_, goods)| goods.cost.0).collect();
+    assert_eq!(costs, (1000 - 57..).take(SHOWN).collect::<Vec<u64>>());
+    assert_eq!((summary.sellers, summary.units, summary.dearest), (55, 110, Price(997)));
 }
 
 thread_local!(static LOOKS: Cell<u64> = const { Cell::new(0) });
@@ -162,7 +165,8 @@ fn a_walk_goes_on_when_an_owner_dies_in_its_midst() {
         let first = seen(&markets, looker);
         let top = Market::of(Kind::Cycles, SPEED << 9).unwrap();
         assert!(first.contains_key(&top), "{scheme:?}: what lies above the dead one is seen");
-        let was_whole = whole(&markets, looker)[0];
+        // In the processor overlay there is no such market until its next owner has joined with it.
+        let was_whole = whole(&markets, looker)[0] && scheme == Scheme::Single;
         assert!(!was_whole || first.contains_key(&market), "{scheme:?}: it says whether that is all");
         watch(&mut markets, looker, 60);
         look_through(&mut markets, looker);
@@ -175,17 +179,17 @@ fn boasts(markets: &mut Markets, n: usize, from: usize, message: &Message) -> bo
     let Message::ToOwner(ToOwner::Look { ticket, market }) = message else { return false };
     let offer = (markets.nodes[n].contact.id, slots(market.least(), 1, 7));
     let odd = markets.rng.below(6);
-    let mut shelf = Shelf { sellers: 1, units: 1, dearest: Price(7), last: None, offers: vec![offer] };
+    let mut summary = Summary { sellers: 1, units: 1, dearest: Price(7), last: None, offers: vec![offer] };
     match odd {
-        0 => shelf.sellers = u32::MAX,
-        1 => shelf.units = 2,
-        2 => shelf.offers = vec![offer; 9_000],
-        3 => (shelf.sellers, shelf.units, shelf.offers) = (20_001, 20_001, vec![offer; SHELF]),
-        4 => shelf.offers[0].1.capacity = 1,
-        _ => shelf.dearest = Price(6),
+        0 => summary.sellers = u32::MAX,
+        1 => summary.units = 2,
+        2 => summary.offers = vec![offer; 9_000],
+        3 => (summary.sellers, summary.units, summary.offers) = (20_001, 20_001, vec![offer; SHOWN]),
+        4 => summary.offers[0].1.capacity = 1,
+        _ => summary.dearest = Price(6),
     }
-    let shelf = ToBuyer::Shelf { ticket: *ticket, shelf: Some(Box::new(shelf)), next: market.next() };
-    markets.say_above(n, from, Message::ToBuyer(shelf));
+    let summary = ToBuyer::Summary { ticket: *ticket, summary: Some(Box::new(summary)), next: market.next() };
+    markets.say_above(n, from, Message::ToBuyer(summary));
     true
 }
 

@@ -10,8 +10,8 @@ use node_core::market::listing::{BadListing, Listing};
 use node_core::market::money::Price;
 use node_core::market::pricing::{BadCost, Deal};
 use node_core::market::{
-    Answer, Copy, MarketConfig, Message, Outcome, Prober, Query, Sale, Take, ToBuyer, ToOwner, ToSeller,
-    Unlisted,
+    Answer, Copy, Entrance, MarketConfig, Message, Outcome, Prober, Query, Sale, Take, ToBuyer, ToOwner,
+    ToSeller, Unlisted,
 };
 use simulator::market::Markets;
 
@@ -348,6 +348,7 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
         probed: vec![],
     };
     let guest = markets.nodes[(at + 1) % 24].contact.id;
+    let entrance = [Entrance::Elsewhere, Entrance::Listening, Entrance::Open][number as usize % 3];
     match markets.rng.below(16) {
         0 => Message::ToOwner(ToOwner::List(Box::new(signed))),
         1 => Message::ToOwner(ToOwner::Withdraw { market, number }),
@@ -366,15 +367,16 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
             hosts: vec![(NodeId([1; 32]), me.id)],
         }))),
         5 => Message::ToOwner(ToOwner::Compare { market, count: index.into(), digest: number }),
-        6 => Message::ToOwner(ToOwner::Here { kind: market.kind, me, markets: 0 }),
+        6 => Message::ToOwner(ToOwner::Here { kind: market.kind, me, markets: 0, wants: true }),
         7 => Message::ToOwner(ToOwner::Others {
             kind: market.kind,
             at: names,
             lowest: Some(market),
+            entrance,
             first: true,
         }),
         8 => Message::ToSeller(ToSeller::Refused { kind: market.kind, number, why: Unlisted::NotMine }),
-        9 => Message::ToBuyer(ToBuyer::Entry { ticket: number, at: names, open: number.is_multiple_of(2) }),
+        9 => Message::ToBuyer(ToBuyer::Entry { ticket: number, at: names, entrance }),
         10 => Message::ToBuyer(ToBuyer::Taken { ticket: number }),
         11 => Message::ToBuyer(ToBuyer::Alive(Box::new(alive))),
         12 => Message::OfGuest { guest, word: Box::new(Word::Withdraw { market, number }) },

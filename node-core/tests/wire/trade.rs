@@ -9,8 +9,8 @@ pub(crate) fn market_examples() -> Vec<Message> {
     use node_core::market::listing::Goods;
     use node_core::market::pricing::{Deal, NoDeal};
     use node_core::market::{
-        Alive, Answer as Named, Copy, Entry, Outcome, Prober, Query, Sale, Shelf, Take, ToBuyer, ToOwner,
-        ToSeller, Unlisted, Wanted,
+        Alive, Answer as Named, Copy, Entrance, Entry, Outcome, Prober, Query, Sale, Summary, Take, ToBuyer,
+        ToOwner, ToSeller, Unlisted, Wanted,
     };
     let (kind, at, body) = (Kind::Cycles, contact(), Bytes::from_static(b"body"));
     let market = Market { kind, index: 3 };
@@ -58,7 +58,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
         memory_mib: 5,
     };
     let offers = vec![(at.id, goods)];
-    let shelf = Shelf { sellers: 1, units: 2, dearest: Price(4), last: Some((Price(5), 6)), offers };
+    let summary = Summary { sellers: 1, units: 2, dearest: Price(4), last: Some((Price(5), 6)), offers };
     let take = Take { ticket: 1, kind, number: 2, units: 3, capacity: 4, price: Price(5) };
     let range = ring::Range { after: Point(1), upto: Point(2) };
     let to_owner = [
@@ -76,8 +76,8 @@ pub(crate) fn market_examples() -> Vec<Message> {
         })),
         ToOwner::Compare { market, count: 1, digest: 2 },
         ToOwner::Pull(range),
-        ToOwner::Here { kind: Kind::Files, me: at, markets: 1 },
-        ToOwner::Others { kind, at: vec![at], lowest: Some(market), first: true },
+        ToOwner::Here { kind: Kind::Files, me: at, markets: 1, wants: true },
+        ToOwner::Others { kind, at: vec![at], lowest: Some(market), entrance: Entrance::Open, first: true },
         ToOwner::Door { kind, open: true, members: vec![(at, 5)] },
         ToOwner::Look { ticket: 1, market },
     ];
@@ -92,10 +92,10 @@ pub(crate) fn market_examples() -> Vec<Message> {
         ToBuyer::Answer(named(Outcome::None(NoDeal::TooDear { least: Micro(1), most: Micro(2) }))),
         ToBuyer::Answer(named(Outcome::Busy)),
         ToBuyer::Alive(Box::new(alive.clone())),
-        ToBuyer::Entry { ticket: 1, at: vec![at], open: true },
+        ToBuyer::Entry { ticket: 1, at: vec![at], entrance: Entrance::Listening },
         ToBuyer::Taken { ticket: 1 },
         ToBuyer::Gone { ticket: 1 },
-        ToBuyer::Shelf { ticket: 1, shelf: Some(Box::new(shelf)), next: Some(market) },
+        ToBuyer::Summary { ticket: 1, summary: Some(Box::new(summary)), next: Some(market) },
     ];
     let words = [
         Word::List(Box::new(signed.clone())),

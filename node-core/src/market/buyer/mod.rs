@@ -247,13 +247,15 @@ impl Buyer {
                 false => self.answered(from, *answer, cx),
             },
             ToBuyer::Alive(alive) => self.sample_alive(from, *alive, cx),
-            ToBuyer::Entry { ticket, at, open } => match self.walk_entered(from, ticket, &at, open, cx) {
-                true => {}
-                false => self.entry(from, ticket, at, cx),
-            },
+            ToBuyer::Entry { ticket, at, entrance } => {
+                match self.walk_entered(from, ticket, &at, entrance, cx) {
+                    true => {}
+                    false => self.entry(from, ticket, &at, entrance, cx),
+                }
+            }
             ToBuyer::Taken { ticket } => self.taken(from, ticket, true, cx),
             ToBuyer::Gone { ticket } => self.taken(from, ticket, false, cx),
-            ToBuyer::Shelf { ticket, shelf, next } => self.shelved(from, ticket, shelf, next, cx),
+            ToBuyer::Summary { ticket, summary, next } => self.summed_up(from, ticket, summary, next, cx),
         }
     }
 

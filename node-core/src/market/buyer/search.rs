@@ -1,7 +1,7 @@
 //! One search: from market to market, upward, until there is enough, nothing is above, or time is over.
 
 use super::super::commodity::{Kind, Market, Scheme};
-use super::super::message::{Answer, Outcome, Query, Sale, ToOwner, UNITS, Wanted};
+use super::super::message::{Answer, Entrance, Outcome, Query, Sale, ToOwner, UNITS, Wanted};
 use super::super::money::Micro;
 use super::super::pricing::{Bid, Deal, NoDeal, Rule};
 use super::known::Place;
@@ -217,7 +217,14 @@ impl Buyer {
         }
     }
 
-    pub(super) fn entry(&mut self, from: NodeId, ticket: u64, at: Vec<Contact>, cx: &mut Bcx<'_>) {
+    pub(super) fn entry(
+        &mut self,
+        from: NodeId,
+        ticket: u64,
+        at: &[Contact],
+        entrance: Entrance,
+        cx: &mut Bcx<'_>,
+    ) {
         let waits = |search: &Search| matches!(search.step, Step::Entry { ticket: t, at } if t == ticket && at == from);
         let Some(number) = self.searches.iter().find(|(_, search)| waits(search)).map(|(number, _)| *number)
         else {
@@ -227,12 +234,12 @@ impl Buyer {
         let kind = search.next.kind;
         if at.is_empty() {
             // Checkpoints are kept for nothing, too: nobody waits for such a market to open.
-            return match kind {
-                Kind::Checkpoints => self.end(number, cx),
-                Kind::Cycles | Kind::Files => self.rest(number, cx),
+            return match (kind, entrance) {
+                (Kind::Checkpoints, Entrance::Listening | Entrance::Open) => self.end(number, cx),
+                _ => self.rest(number, cx),
             };
         }
-        self.enter(kind, &at);
+        self.enter(kind, at);
         self.go(number, cx);
     }
 

@@ -1,16 +1,16 @@
 //! A walk over the markets there are, for people who look at them.
 //!
 //! In the processor overlay it goes along the ring of markets, in the single one from range to range on
-//! the ring of nodes. Each market's owner is looked up, and asked for its [`Shelf`]; the ring remembers
+//! the ring of nodes. Each market's owner is looked up, and asked for its [`Summary`]; the ring remembers
 //! owners, so that the second time is a message there and one back. *Our choice:* an owner could name
 //! the next market itself; but then one that leaves others out would hide them. What an owner says of
 //! its own market is believed: nobody buys by it.
 //!
 //! Nobody walks while nobody looks. A walk is bounded by the markets that there can be, each of which is
-//! tried a few times, by time, and by what a shelf holds.
+//! tried a few times, by time, and by what a summary holds.
 
 use super::super::commodity::{Kind, Market, Scheme};
-use super::super::message::{Shelf, ToOwner};
+use super::super::message::{Entrance, Summary, ToOwner};
 use super::{Bcx, Buyer, Doubt, Event, For, Timer, to_owner};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
@@ -47,7 +47,7 @@ pub(super) struct Around {
     walk: Option<Walk>,
     /// No walk begins before.
     again: Time,
-    shelves: BTreeMap<Market, (NodeId, Time, Shelf)>,
+    summaries: BTreeMap<Market, (NodeId, Time, Summary)>,
     walked: BTreeMap<Kind, Walked>,
 }
 
@@ -57,14 +57,15 @@ pub struct Seen<'a> {
     pub market: Market,
     pub owner: NodeId,
     pub age: Duration,
-    pub shelf: &'a Shelf,
+    pub summary: &'a Summary,
 }
 
 /// The last walk over the markets of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walked {
     pub ended: Time,
-    /// No market was left out: else some did not answer, or nobody knew the way.
+    /// No market was left out: else some did not answer, or nobody knew the way. One whose owner has just
+    /// died is a member again within seconds, and till then there is none.
     pub whole: bool,
     /// Messages toward the markets, lookups included.
     pub hops: u16,
@@ -106,11 +107,11 @@ enum Step {
 impl Buyer {
     /// What was seen of the markets, in order.
     pub fn seen(&self, now: Time) -> impl Iterator<Item = Seen<'_>> {
-        self.around.shelves.iter().map(move |(market, (owner, at, shelf))| Seen {
+        self.around.summaries.iter().map(move |(market, (owner, at, summary))| Seen {
             market: *market,
             owner: *owner,
             age: now.since(*at),
-            shelf,
+            summary,
         })
     }
 
@@ -136,7 +137,7 @@ impl Buyer {
     }
 
     fn set_out(&mut self, kind: Kind, cx: &mut Bcx<'_>) {
-        self.around.shelves.retain(|_, (_, at, _)| cx.now.since(*at) < KEEP);
+        self.around.summaries.retain(|_, (_, at, _)| cx.now.since(*at) < KEEP);
         let (next, until) = (Market { kind, index: 0 }, cx.now + WALK);
         self.around.walk = Some(Walk { next, until, tries: 0, whole: true, hops: 0, step: Step::Rest });
         self.go_on(cx);
@@ -207,7 +208,7 @@ impl Buyer {
         from: NodeId,
         ticket: u64,
         at: &[Contact],
-        open: bool,
+        entrance: Entrance,
         cx: &mut Bcx<'_>,
     ) -> bool {
         let Some(walk) = &self.around.walk else { return false };
@@ -215,14 +216,14 @@ impl Buyer {
             return false;
         }
         let kind = walk.next.kind;
-        match (at.is_empty(), open) {
+        match (at.is_empty(), entrance) {
             (false, _) => {
                 self.enter(kind, at);
                 self.go_on(cx);
             }
-            // It would have heard of a market, and there is none.
-            (true, true) => self.at_the_top(kind, cx),
-            (true, false) => self.arrive(false, cx),
+            (true, Entrance::Open) => self.at_the_top(kind, cx),
+            (true, Entrance::Listening) => self.arrive(false, cx),
+            (true, Entrance::Elsewhere) => self.walk_failed(cx),
         }
         true
     }
@@ -237,11 +238,11 @@ impl Buyer {
         to_owner(&owner, ToOwner::Look { ticket, market }, cx);
     }
 
-    pub(super) fn shelved(
+    pub(super) fn summed_up(
         &mut self,
         from: NodeId,
         ticket: u64,
-        shelf: Option<Box<Shelf>>,
+        summary: Option<Box<Summary>>,
         next: Option<Market>,
         cx: &mut Bcx<'_>,
     ) {
@@ -253,17 +254,17 @@ impl Buyer {
             return;
         }
         // The ring has moved.
-        let Some(shelf) = shelf else { return self.walk_failed(cx) };
-        if !shelf.is_sound(market, self.config.sellers) {
+        let Some(summary) = summary else { return self.walk_failed(cx) };
+        if !summary.is_sound(market, self.config.sellers) {
             cx.emit(Event::Doubted {
                 owner: from,
                 why: Doubt::Wrong("what it says of its market cannot be"),
             });
             return self.pass_over(cx);
         }
-        match shelf.sellers {
-            0 => drop(self.around.shelves.remove(&market)),
-            _ => drop(self.around.shelves.insert(market, (from, cx.now, *shelf))),
+        match summary.sellers {
+            0 => drop(self.around.summaries.remove(&market)),
+            _ => drop(self.around.summaries.insert(market, (from, cx.now, *summary))),
         }
         // In the single overlay one node owns several in a row, and says which have sellers.
         let scheme = self.config.scheme;
@@ -294,7 +295,7 @@ impl Buyer {
     fn nothing_upto(&mut self, next: Market) {
         let Some(walk) = &mut self.around.walk else { return };
         let between = std::mem::replace(&mut walk.next, next)..next;
-        self.around.shelves.retain(|market, _| !between.contains(market));
+        self.around.summaries.retain(|market, _| !between.contains(market));
     }
 
     /// Nothing of this kind is above.
@@ -304,7 +305,7 @@ impl Buyer {
             _ => walk.next.index,
         });
         let from = Market { kind, index: asked.unwrap_or(0) };
-        self.around.shelves.retain(|market, _| market.kind != kind || *market < from);
+        self.around.summaries.retain(|market, _| market.kind != kind || *market < from);
         self.arrive(true, cx);
     }
 

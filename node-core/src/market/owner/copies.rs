@@ -6,7 +6,7 @@
 //! sellers the time of one purge to list again.
 
 use super::super::commodity::{Kind, Market};
-use super::super::message::{COPY, Copy, Entry, Message, ToOwner};
+use super::super::message::{COPY, Copy, Entry, Message, ToOwner, ToSeller, Unlisted};
 use super::{Book, Ocx, Owner, Timer, fault, seconds_after, to_owner};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
@@ -23,6 +23,10 @@ const PULLS_OF_ONE: usize = 16;
 /// How long a copy that was sent on demand is not sent again. Our choice: a stranger cannot draw more
 /// than the network carries.
 const PULLED: Duration = Duration::from_secs(10);
+
+/// Sellers of a market that are told that it is another's. Our choice: who is alone has few, and all list
+/// again within a minute.
+const SENT_AWAY: usize = 64;
 
 /// A copy that was sent on demand, and whether it was asked for again since.
 #[derive(Debug)]
@@ -55,8 +59,13 @@ impl Owner {
     }
 
     pub(super) fn lost(&mut self, range: Range, to: Option<Contact>, cx: &mut Ocx<'_>) {
+        let alone = range.after == range.upto;
         for market in self.markets_in(range) {
             self.mine.remove(&market);
+            if alone {
+                self.send_away(market, cx);
+                continue;
+            }
             let Some(book) = self.books.get_mut(&market) else { continue };
             book.holder = Some((to.map_or(cx.me, |to| to.id), cx.now));
             book.changed.clear();
@@ -68,6 +77,19 @@ impl Owner {
             self.lose_door(kind, to.map(|to| to.id), cx);
         }
         self.keep_overlay(cx);
+    }
+
+    /// Who was alone on its ring has found another, and does not know who has the market there. Its sellers
+    /// find out when they list again.
+    fn send_away(&mut self, market: Market, cx: &mut Ocx<'_>) {
+        let Some(book) = self.books.get_mut(&market) else { return };
+        let table = std::mem::take(&mut book.table);
+        book.changed.clear();
+        for entry in table.all().iter().filter(|entry| entry.proven).take(SENT_AWAY) {
+            let refused =
+                ToSeller::Refused { kind: market.kind, number: entry.number, why: Unlisted::NotMine };
+            self.send_seller(&entry.seller, table.host(entry.seller.id), refused, cx);
+        }
     }
 
     pub(super) fn successors(&mut self, list: Vec<Contact>, cx: &mut Ocx<'_>) {

@@ -3,7 +3,7 @@
 use super::super::commodity::Market;
 use super::super::listing::Listing;
 use super::super::message::{Entry, Message, ToSeller, Unlisted};
-use super::shelf::is_less;
+use super::summary::is_less;
 use super::{Ocx, Owner, Timer, fault, seconds_after};
 use crate::ids::NodeId;
 use crate::keys::Signed;

@@ -10,7 +10,7 @@
 //! | `list` | listings, and what is refused |
 //! | `answer` | one answer to a buyer: a machine of its own, which probes until winners and second live |
 //! | `copies` | copies at successors, and handing over |
-//! | `shelf` | a market in short, for who looks around |
+//! | `summary` | a market in short, for who looks around |
 //! | `overlay` | the processor overlay: markets as members of a second ring, and the entrance to it |
 //! | `view` | for people and for checkers |
 
@@ -18,7 +18,7 @@ mod answer;
 mod copies;
 mod list;
 mod overlay;
-mod shelf;
+mod summary;
 mod table;
 mod view;
 
@@ -36,7 +36,7 @@ use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use answer::{Held, Session};
 use copies::Pulled;
-use overlay::{Door, For, Stage};
+use overlay::{Door, For, Registered, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub struct Owner {
     /// How often in a row a member that the entrance named was not in this node's overlay.
     apart: BTreeMap<Kind, u8>,
     next_lookup: u64,
-    register: Time,
+    registered: BTreeMap<Kind, Registered>,
 }
 
 /// One market, or a copy of it.
@@ -200,7 +200,7 @@ impl Owner {
             entrances: BTreeMap::new(),
             apart: BTreeMap::new(),
             next_lookup: 0,
-            register: Time::ZERO,
+            registered: BTreeMap::new(),
         }
     }
 
@@ -214,9 +214,11 @@ impl Owner {
             ToOwner::Copy(copy) => self.copy(from, *copy, cx),
             ToOwner::Compare { market, count, digest } => self.compared(from, market, count, digest, cx),
             ToOwner::Pull(range) => self.pull(from, range, cx),
-            ToOwner::Here { kind, me, markets } => self.here(from, kind, me, markets, cx),
+            ToOwner::Here { kind, me, markets, wants } => self.here(from, kind, me, (markets, wants), cx),
             ToOwner::Door { kind, open, members } => self.handed(kind, open, &members, cx),
-            ToOwner::Others { kind, at, lowest, first } => self.others(from, kind, at, lowest, first, cx),
+            ToOwner::Others { kind, at, lowest, entrance, first } => {
+                self.others(from, kind, at, lowest, (entrance, first), cx);
+            }
             ToOwner::Look { ticket, market } => self.look(from, ticket, market, cx),
         }
     }

@@ -10,7 +10,7 @@
 //! in its own overlay leaves it, and joins that one's.
 
 use super::super::commodity::{Kind, Market, Scheme};
-use super::super::message::{Message, ToBuyer, ToOwner};
+use super::super::message::{Entrance, Message, ToBuyer, ToOwner};
 use super::{Book, Event, Ocx, Owner, Timer, fault, reach, to_buyer, to_owner};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
@@ -42,14 +42,17 @@ impl Stage {
 }
 
 /// Until a market that found its point taken tries again. Our choice: its last owner leaves meanwhile.
-const AGAIN: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// How long somebody is the first before another may be. Our choice: joining, and a word.
 const FIRST: Duration = Duration::from_secs(30);
 
-/// Until somebody who is outside asks the entrance again. Our choice: a swarm that begins does not feel
-/// it, and there is one of them a market.
+/// Until somebody who is outside, or not inside yet, asks the entrance again. Our choice: a swarm that
+/// begins does not feel it, and there is one of them a market.
 const OUTSIDE: Duration = Duration::from_secs(2);
+
+/// Until an entrance is looked up again that had moved. Our choice: what the ring needs to know it.
+const MOVED: Duration = Duration::from_millis(500);
 
 /// Owners of markets that an entrance knows; the one heard of longest ago gives way. Our choice: four
 /// times as many as there are markets.
@@ -61,6 +64,24 @@ const NAMES: usize = 4;
 /// Lookups in vain, of a member that must be there, until an overlay is left. Our choice: one may fall
 /// into a moment in which a range is nobody's.
 const APART: u8 = 3;
+
+/// What the entrance of a kind is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// The markets with which this node is a member, a bit each.
+    markets: u64,
+    /// It has one that is none.
+    wants: bool,
+}
+
+/// What it was told, and when it is told again.
+#[derive(Debug, Default)]
+pub(super) struct Registered {
+    said: State,
+    due: Time,
+    /// It may not have heard it.
+    lost: bool,
+}
 
 /// What a lookup is for.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +116,10 @@ struct Known {
 impl Door {
     pub(super) fn new(now: Time) -> Door {
         Door { since: now, open: false, next: None, known: BTreeMap::new(), first: None }
+    }
+
+    fn has_listened(&self, now: Time, enough: Duration) -> bool {
+        self.open || now.since(self.since) >= enough
     }
 
     /// To who is next. From then on that one says who may be the first.
@@ -149,12 +174,39 @@ impl Owner {
             }
         }
         wants.intersection(&within).for_each(|kind| self.enter_overlay(*kind, &[], cx));
-        if (!wants.is_empty() || !within.is_empty()) && cx.now >= self.register {
-            self.register = cx.now + self.config.register;
-            for kind in wants.union(&within) {
-                self.look_up(RingId::NODES, kind.entrance(), For::Entrance(*kind), cx);
+        Kind::ALL.into_iter().for_each(|kind| self.register(kind, cx));
+    }
+
+    /// Tells the entrance that this node is there. Of what has changed it hears at once, since others
+    /// join by way of whom it names.
+    fn register(&mut self, kind: Kind, cx: &mut Ocx<'_>) {
+        let state = self.state(kind);
+        let State { markets, wants } = state;
+        let outside = wants && markets == 0;
+        let again = if outside { OUTSIDE } else { self.config.register };
+        if outside {
+            cx.set_timer_by(Timer::Sweep, OUTSIDE);
+        }
+        let told = self.registered.entry(kind).or_default();
+        let due = (wants || markets != 0 || told.lost) && cx.now >= told.due;
+        if due || told.said != state {
+            *told = Registered { said: state, due: cx.now + again, lost: false };
+            self.look_up(RingId::NODES, kind.entrance(), For::Entrance(kind), cx);
+        }
+    }
+
+    fn state(&self, kind: Kind) -> State {
+        let mut state = State::default();
+        for (market, book) in self.books.range(of_kind(kind)) {
+            match book.stage {
+                Stage::In => state.markets |= 1 << market.index,
+                Stage::Out(_) | Stage::Joining(_) => {
+                    state.wants |= self.mine.contains(market) && !book.table.is_empty();
+                }
+                Stage::Leaving => {}
             }
         }
+        state
     }
 
     fn look_up(&mut self, ring: RingId, key: Point, of: For, cx: &mut Ocx<'_>) {
@@ -187,8 +239,6 @@ impl Owner {
         match book.stage {
             Stage::Joining(_) => {
                 book.stage = Stage::In;
-                // The entrance hears of it.
-                self.register = cx.now;
                 self.keep_overlay(cx);
             }
             Stage::Leaving | Stage::Out(_) => cx.emit(Event::Leave(member)),
@@ -199,13 +249,17 @@ impl Owner {
     pub(super) fn refused(&mut self, member: MemberId, cx: &mut Ocx<'_>) {
         if let Some(book) = Market::of_member(member).and_then(|market| self.books.get_mut(&market)) {
             book.stage = Stage::Out(cx.now + AGAIN);
+            cx.set_timer_by(Timer::Sweep, AGAIN);
         }
     }
 
     pub(super) fn left(&mut self, member: MemberId, cx: &mut Ocx<'_>) {
-        if let Some(book) = Market::of_member(member).and_then(|market| self.books.get_mut(&market)) {
+        let Some(market) = Market::of_member(member) else { return };
+        if let Some(book) = self.books.get_mut(&market) {
             book.stage = Stage::default();
         }
+        // It may have to join again.
+        self.registered.entry(market.kind).or_default().due = cx.now;
         self.keep_overlay(cx);
     }
 
@@ -230,22 +284,36 @@ impl Owner {
     }
 
     pub(super) fn not_located(&mut self, number: u64, cx: &mut Ocx<'_>) {
-        if let Some(For::Entrance(_)) = self.lookups.remove(&number) {
-            self.register = self.register.min(cx.now + OUTSIDE);
-            cx.set_timer_by(Timer::Sweep, OUTSIDE);
+        if let Some(For::Entrance(kind)) = self.lookups.remove(&number) {
+            self.register_again(kind, OUTSIDE, cx);
         }
+    }
+
+    /// The entrance has not heard it.
+    fn register_again(&mut self, kind: Kind, after: Duration, cx: &mut Ocx<'_>) {
+        let told = self.registered.entry(kind).or_default();
+        *told = Registered { due: told.due.min(cx.now + after), lost: true, ..*told };
+        cx.set_timer_by(Timer::Sweep, after);
     }
 
     fn register_at(&mut self, kind: Kind, entrance: Contact, cx: &mut Ocx<'_>) {
         let Some(me) = self.me else { return };
-        let within = self.books.range(of_kind(kind)).filter(|(_, book)| book.stage == Stage::In);
-        let markets = within.fold(0, |bits, (market, _)| bits | 1 << market.index);
+        let state = self.state(kind);
+        self.registered.entry(kind).or_default().said = state;
         self.entrances.insert(kind, entrance.id);
-        to_owner(&entrance, ToOwner::Here { kind, me, markets }, cx);
+        let State { markets, wants } = state;
+        to_owner(&entrance, ToOwner::Here { kind, me, markets, wants }, cx);
     }
 
     /// An owner of markets is there; at the entrance.
-    pub(super) fn here(&mut self, from: NodeId, kind: Kind, me: Contact, markets: u64, cx: &mut Ocx<'_>) {
+    pub(super) fn here(
+        &mut self,
+        from: NodeId,
+        kind: Kind,
+        me: Contact,
+        (markets, wants): (u64, bool),
+        cx: &mut Ocx<'_>,
+    ) {
         if me.id != from {
             return fault(from, "speaks for another market owner", cx);
         }
@@ -258,15 +326,20 @@ impl Owner {
             }
             let known = Known { contact: me, markets, heard: cx.now, doubtful: false };
             door.known.insert(from, known);
+            // It was the first, and has lost its markets again.
+            if markets == 0 && !wants && door.first.is_some_and(|(who, _)| who == from) {
+                door.first = None;
+            }
             let members = door.known.values().any(|known| known.markets != 0);
             let taken = door.first.is_some_and(|(who, at)| who != from && cx.now.since(at) < FIRST);
-            let listened = door.open || cx.now.since(door.since) >= self.config.open;
-            if !members && listened && !taken {
+            let listened = door.has_listened(cx.now, self.config.open);
+            if wants && !members && listened && !taken {
                 door.first = Some((from, cx.now));
                 first = true;
             }
         }
-        to_owner(&me, ToOwner::Others { kind, at, lowest, first }, cx);
+        let entrance = self.entrance(kind, cx.now);
+        to_owner(&me, ToOwner::Others { kind, at, lowest, entrance, first }, cx);
     }
 
     /// Some members, but not this one; the lowest is the first, and a market of it.
@@ -298,11 +371,14 @@ impl Owner {
         kind: Kind,
         at: Vec<Contact>,
         lowest: Option<Market>,
-        first: bool,
+        (entrance, first): (Entrance, bool),
         cx: &mut Ocx<'_>,
     ) {
         if self.entrances.get(&kind) != Some(&from) || at.len() > NAMES {
             return;
+        }
+        if entrance == Entrance::Elsewhere {
+            return self.register_again(kind, MOVED, cx);
         }
         if let (Some(holder), Some(market)) = (at.first(), lowest) {
             cx.emit(Event::Know { ring: kind.ring(), via: at.clone() });
@@ -313,11 +389,16 @@ impl Owner {
                 self.look_up(member.ring, member.point, For::Same(market, holder.id), cx);
             }
         }
+        if first {
+            // By way of whom these were to join has left.
+            for (market, book) in self.books.range_mut(of_kind(kind)) {
+                if matches!(book.stage, Stage::Joining(_)) {
+                    book.leave(*market, cx);
+                }
+            }
+        }
         if first || !at.is_empty() {
             self.enter_overlay(kind, &at, cx);
-        } else if self.books.range(of_kind(kind)).all(|(_, book)| book.stage.is_out()) {
-            self.register = self.register.min(cx.now + OUTSIDE);
-            cx.set_timer_by(Timer::Sweep, OUTSIDE);
         }
     }
 
@@ -331,7 +412,7 @@ impl Owner {
     /// It is another's, who is told what this one knew.
     pub(super) fn lose_door(&mut self, kind: Kind, next: Option<NodeId>, cx: &mut Ocx<'_>) {
         let Some(mut door) = self.doors.remove(&kind) else { return };
-        door.open |= cx.now.since(door.since) >= self.config.open;
+        door.open = door.has_listened(cx.now, self.config.open);
         (door.since, door.next) = (cx.now, next.filter(|next| *next != cx.me));
         door.hand_over(kind, cx);
         self.left_doors.insert(kind, door);
@@ -351,9 +432,16 @@ impl Owner {
 
     pub(super) fn enter(&mut self, from: NodeId, kind: Kind, ticket: u64, cx: &mut Ocx<'_>) {
         let (at, _) = self.names(kind, None, cx);
-        let heard = |door: &Door| door.open || cx.now.since(door.since) >= self.config.open;
-        let open = self.doors.get(&kind).is_some_and(heard);
-        to_buyer(from, ToBuyer::Entry { ticket, at, open }, cx);
+        let entrance = self.entrance(kind, cx.now);
+        to_buyer(from, ToBuyer::Entry { ticket, at, entrance }, cx);
+    }
+
+    fn entrance(&self, kind: Kind, now: Time) -> Entrance {
+        match self.doors.get(&kind) {
+            None => Entrance::Elsewhere,
+            Some(door) if door.has_listened(now, self.config.open) => Entrance::Open,
+            Some(_) => Entrance::Listening,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! is not asked anew.
 
 use super::super::commodity::{Kind, Market};
-use super::super::message::{Entry, SHELF, Shelf, ToBuyer};
+use super::super::message::{Entry, SHOWN, Summary, ToBuyer};
 use super::{Ocx, Owner, fault, to_buyer};
 use crate::ids::NodeId;
 use crate::time::Time;
@@ -14,21 +14,21 @@ impl Owner {
         if !market.is_valid() {
             return fault(from, "looks for a market that there is not", cx);
         }
-        let shelf = self.mine.contains(&market).then(|| Box::new(self.shelf(market, cx.now)));
-        to_buyer(from, ToBuyer::Shelf { ticket, shelf, next: self.next_of_mine(market) }, cx);
+        let summary = self.mine.contains(&market).then(|| Box::new(self.summary(market, cx.now)));
+        to_buyer(from, ToBuyer::Summary { ticket, summary, next: self.next_of_mine(market) }, cx);
     }
 
-    fn shelf(&self, market: Market, now: Time) -> Shelf {
-        let Some(book) = self.books.get(&market) else { return Shelf::default() };
+    fn summary(&self, market: Market, now: Time) -> Summary {
+        let Some(book) = self.books.get(&market) else { return Summary::default() };
         let all = book.table.all();
         let order = |entry: &&Entry| (entry.cost, entry.seller.id);
         let mut cheapest: Vec<&Entry> = all.iter().collect();
-        if cheapest.len() > SHELF {
-            cheapest.select_nth_unstable_by_key(SHELF, order);
-            cheapest.truncate(SHELF);
+        if cheapest.len() > SHOWN {
+            cheapest.select_nth_unstable_by_key(SHOWN, order);
+            cheapest.truncate(SHOWN);
         }
         cheapest.sort_unstable_by_key(order);
-        Shelf {
+        Summary {
             sellers: all.len() as u32,
             units: all.iter().map(|entry| u32::from(entry.units)).fold(0, u32::saturating_add),
             dearest: all.iter().map(|entry| entry.cost).max().unwrap_or_default(),
