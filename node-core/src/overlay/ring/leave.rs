@@ -127,7 +127,13 @@ impl Ring {
         }
         match member.phase {
             Phase::Leaving { .. } if first => self.gone(id, cx),
-            Phase::Asking | Phase::In if first => self.lose_successor(id, cx),
+            Phase::Asking | Phase::In if first => {
+                // It is no member, so it is not before this one either.
+                if member.before().is_some_and(|pred| pred.point == point && pred.id() == from) {
+                    self.lose_predecessor(id, cx);
+                }
+                self.lose_successor(id, cx);
+            }
             _ => {}
         }
     }

@@ -8,9 +8,18 @@ use node_core::time::Time;
 use std::cmp::Reverse;
 use std::time::Duration;
 
+/// So much at one moment is without end: networks of 100,000 nodes have less to do at once.
+const STANDSTILL: u64 = 10_000_000;
+
 impl<X: Above> Stack<X> {
     pub(super) fn one(&mut self) -> Option<u32> {
         let Reverse(At(time, _, what)) = self.heap.pop()?;
+        self.at_once = if time > self.now { 0 } else { self.at_once + 1 };
+        assert!(
+            self.at_once < STANDSTILL,
+            "seed {}: messages go to and fro, and time stands still",
+            self.seed
+        );
         self.now = time;
         self.happened += 1;
         self.trace.number(time.0);

@@ -194,6 +194,8 @@ pub struct Stack<X: Above> {
     /// What happened so far, and how often.
     pub trace: Trace,
     pub happened: u64,
+    /// Of that, at this moment.
+    at_once: u64,
     pub messages: u64,
     pub bytes: u64,
     /// Longest message.
@@ -230,6 +232,7 @@ impl<X: Above> Stack<X> {
             listen: false,
             trace: Trace::default(),
             happened: 0,
+            at_once: 0,
             messages: 0,
             bytes: 0,
             longest: 0,
