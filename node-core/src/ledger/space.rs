@@ -4,6 +4,7 @@
 use super::{Goods, Order, Sale, Term};
 use crate::ids::NodeId;
 use crate::market::buyer::Offer;
+use crate::market::commodity::Market;
 use crate::market::money::Micro;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -21,9 +22,6 @@ pub struct Space {
     #[serde(default)]
     kept: Option<(u64, u64)>,
 }
-
-/// Less is paid as so much: the smallest that a market sells. Our choice, as for files.
-const LEAST: u64 = 1 << 20;
 
 impl Space {
     pub fn of(offer: &Offer, bytes: u64, time: Duration) -> Space {
@@ -60,7 +58,8 @@ impl Space {
         let until = if self.since_ms == 0 { now_ms } else { self.proved_ms };
         let exact = u128::from(size) * u128::from(now_ms.saturating_sub(until)) / 1000;
         let sum = sum.saturating_add(u64::try_from(exact).unwrap_or(u64::MAX));
-        self.kept = Some((sum, bytes.max(LEAST).min(self.bytes)));
+        // Less is paid as the least that a market sells. Our choice, as for files.
+        self.kept = Some((sum, bytes.max(Market::LEAST).min(self.bytes)));
         self.proved(now_ms);
     }
 

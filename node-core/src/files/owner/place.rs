@@ -5,6 +5,7 @@ use super::{Event, File, Holder, Ocx, Owner, State, Timer, to_keeper};
 use crate::ids::{BlobId, NodeId};
 use crate::ledger::{Sale, Space};
 use crate::market::buyer::Offer;
+use crate::market::commodity::Market;
 use crate::market::money::{Micro, Price};
 use crate::overlay::contact::Contact;
 use std::time::Duration;
@@ -12,9 +13,6 @@ use std::time::Duration;
 /// Peers asked for a gift at once, and how long. Our choice: a few ways there and back.
 const ASKED: usize = 32;
 const GIFTS: Duration = Duration::from_secs(3);
-
-/// Least space that is traded.
-const LEAST: u64 = 1 << 20;
 
 /// A search for space for one file.
 #[derive(Debug)]
@@ -30,7 +28,7 @@ pub(super) struct Ask {
 impl File {
     /// Bytes that are bought for it.
     pub(super) fn space(&self) -> u64 {
-        self.bytes().max(LEAST)
+        self.bytes().max(Market::LEAST)
     }
 
     /// Bytes of manifest and chunks.

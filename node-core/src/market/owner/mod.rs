@@ -11,11 +11,13 @@
 //! | `answer` | one answer to a buyer: a machine of its own, which probes until winners and second live |
 //! | `copies` | copies at successors, and handing over |
 //! | `summary` | a market in short, for who looks around |
-//! | `overlay` | the processor overlay: markets as members of a second ring, and the entrance to it |
+//! | `overlay` | the processor overlay: markets as members of a second ring |
+//! | `entrance` | who is there, for those who are not, and who may be the first |
 //! | `view` | for people and for checkers |
 
 mod answer;
 mod copies;
+mod entrance;
 mod list;
 mod overlay;
 mod summary;
@@ -27,7 +29,7 @@ pub use view::{BookView, OwnerView};
 use super::commodity::{Kind, Market};
 use super::config::MarketConfig;
 use super::guest::Word;
-use super::message::{Message, ToBuyer, ToOwner, ToSeller};
+use super::message::{Message, Summary, ToBuyer, ToOwner, ToSeller};
 use super::money::Price;
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
@@ -36,7 +38,8 @@ use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use answer::{Held, Session};
 use copies::Pulled;
-use overlay::{Door, For, Registered, Stage};
+use entrance::Door;
+use overlay::{For, Registered, Stage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +86,8 @@ struct Book {
     empty_since: Option<Time>,
     /// The last sale that shows: its price, and when. The next owner does not hear of it.
     last: Option<(Price, Time)>,
+    /// What was told to who looked around, and when.
+    summary: Option<Box<(Time, Summary)>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

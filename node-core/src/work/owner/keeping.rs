@@ -8,19 +8,17 @@ use super::deals::Deals;
 use crate::checkpoint::{Checkpoint, Source};
 use crate::discovery::Shelf;
 use crate::ids::{NodeId, UnitId};
+use crate::market::commodity::Market;
 use crate::node::host::Write;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::spec::Template;
 
-/// The smallest range of a market. What is less is bought as so much.
-const LEAST: u64 = 1 << 20;
-
 /// What a unit's checkpoints take at most, and how often it is to have one. A snapshot holds no more than
 /// the unit's memory; with what it is relative to it may be twice that, and its keeper sees whether it has
 /// room.
 pub(super) fn needs(template: &Template) -> Option<(u64, std::time::Duration)> {
-    Some((template.limits.memory_bytes.max(LEAST), template.checkpoint.duration()?))
+    Some((template.limits.memory_bytes.max(Market::LEAST), template.checkpoint.duration()?))
 }
 
 impl Deals {
