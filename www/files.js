@@ -19,7 +19,7 @@ export function filesView() {
   const own = h("h2", { id: "own-files", tabindex: "-1" }, "Put here");
   const none = empty("No file yet",
     h("p", null, "A file that is put here is kept by other nodes, found by its content id or by a name, and encrypted before it leaves if you wish. Choose one above, or on the command line:"),
-    h("code", { class: "command" }, "manyhands files put FILE --copies 3"));
+    h("code", { class: "command" }, "manyhands files put FILE ", h("span", { class: "whole-word" }, "--copies 3")));
   const recipient = h("div", { class: "copyable" });
   const reading = h("section", { class: "card pad", "aria-labelledby": "reading", hidden: true },
     h("h2", { id: "reading" }, "Encrypted for this gateway"), h("p", { class: "soft" }, "Whoever encrypts a file for this recipient lets this gateway read it."), recipient);
