@@ -23,7 +23,7 @@ export function marketView() {
   const goods = h("div", { class: "goods" });
   const looked = h("p", { class: "soft" });
   const none = empty("Nothing is for sale that this gateway knows of",
-    h("p", null, "Nobody may be selling: a node sells idle slots and space at the price of its policy. A swarm that has just begun needs about a minute until its markets are open."),
+    h("p", null, "Nobody may be selling: a node sells idle slots and space at the price of its policy. A swarm that has just begun needs some seconds until its markets are open."),
     h("p", null, "To sell, start a node with slots and say in its ", h("a", { href: "#/policy" }, "policy"), " what it costs:"), joining());
   const closed = empty("There are no markets in this swarm",
     h("p", null, "Its nodes give their time for nothing, and jobs need no credit."),

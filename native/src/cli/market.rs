@@ -62,7 +62,7 @@ fn words(market: &Market) -> String {
     };
     if market.commodities.is_empty() {
         let none =
-            "nobody sells now, as far as this gateway has seen; sellers list within a minute of their start";
+            "nobody sells now, as far as this gateway has seen; sellers list within seconds of their start";
         return format!("{none}\n{all}");
     }
     let cost = "cost in micro-credits for 10^9 of fuel, or for 10^9 byte-seconds";
