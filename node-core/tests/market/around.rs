@@ -148,6 +148,37 @@ fn nobody_is_asked_while_nobody_looks_and_never_without_end() {
     }
 }
 
+thread_local!(static TOLD: Cell<u32> = const { Cell::new(0) });
+
+fn hears(_: &mut Markets, _: usize, _: usize, message: &Message) -> bool {
+    if let Message::ToBuyer(ToBuyer::Summary { summary: Some(summary), .. }) = message {
+        TOLD.with(|told| told.set(summary.sellers));
+    }
+    false
+}
+
+#[test]
+fn who_looks_all_the_time_is_told_the_same_for_a_second() {
+    let (mut markets, looker) = seven(7, Scheme::Processor);
+    let market = Market::of(Kind::Cycles, SPEED).unwrap();
+    let owner = markets.market_owner(market).unwrap();
+    markets.lies(looker, hears);
+    let told = |markets: &mut Markets, wait: u32| {
+        let look = ToOwner::Look { ticket: 1, market };
+        markets.say_above(looker, owner, Message::ToOwner(look));
+        markets.run(SECOND / 1000 * wait);
+        TOLD.with(Cell::get)
+    };
+    assert_eq!(told(&mut markets, 5000), 3);
+    // Asked, withdrawn, and asked again before a second is over.
+    assert_eq!(told(&mut markets, 400), 3);
+    let last = markets.sells(5, Kind::Cycles).unwrap();
+    markets.offer(5, node_core::market::listing::Goods { units: 0, ..last });
+    assert_eq!(told(&mut markets, 200), 3);
+    assert_eq!(told(&mut markets, 1000), 3);
+    assert_eq!(told(&mut markets, 1000), 2);
+}
+
 /// Who owns the market of [`SPEED`] << 4, which is neither the lowest nor the highest.
 fn middle(markets: &Markets) -> (Market, usize) {
     let market = Market::of(Kind::Cycles, SPEED << 4).unwrap();
