@@ -66,7 +66,7 @@ fn a_keeper_is_paid_for_what_it_proved_when_the_file_is_removed() {
     assert_eq!((&keeper["name"], &keeper["price"]), (&"ada".into(), &90.into()), "at the next one's cost");
     let own = json(&world, &["wallet"]);
     let held = kept["held"].as_u64().unwrap();
-    assert_eq!((&own["held"], amounts(&own, "space_held")), (&held.into(), vec![-(held as i64)]));
+    assert_eq!((&own["held"], amounts(&own, "space_held")), (&held.into(), vec![-(held as i64)]), "{own}");
     let line = own["statement"].as_array().unwrap().iter().find(|line| line["why"] == "space_held").unwrap();
     assert!(id.starts_with(line["file"].as_str().unwrap()), "{line}");
 

@@ -8,8 +8,8 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Nothing here takes this long unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Nothing here takes this long unless it hangs: a file may wait a minute for sellers, and is given then.
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// A machine on which nothing is set up.
 pub(crate) struct World {

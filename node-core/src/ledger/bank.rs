@@ -13,6 +13,7 @@ use crate::keys::{Secret, Signed};
 use crate::market::money::Micro;
 use crate::node::host::Write;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::Time;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub struct Bank {
     /// With which it signs receipts; a bank without gives none.
     secret: Option<Secret>,
     ready: bool,
+    /// The wall clock as it was told while the books were read, and when.
+    told: Option<(u64, Time)>,
     /// Not all that was kept could be read.
     damaged: bool,
     /// What answers the next commit.
@@ -169,6 +172,8 @@ impl Protocol for Bank {
                 if self.ready {
                     self.books.tell_time(ms);
                     self.commit(cx);
+                } else {
+                    self.told = Some((ms, cx.now));
                 }
             }
             Input::Timer(Timer::Again) => self.commit_again(cx),
@@ -190,6 +195,7 @@ impl Bank {
             books: Books::new(rules),
             secret: None,
             ready: false,
+            told: None,
             damaged: false,
             waiting: Vec::new(),
             committing: None,
@@ -226,6 +232,11 @@ impl Bank {
         }
         if self.books.balances() {
             self.ready = true;
+            // What is held in a time that is not known would be over at once when it is.
+            if let Some((ms, at)) = self.told.take() {
+                self.books.tell_time(ms.saturating_add(cx.now.since(at).as_millis() as u64));
+                self.commit(cx);
+            }
             return cx.emit(Event::Ready);
         }
         cx.emit(Event::Trouble(
