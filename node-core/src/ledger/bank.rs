@@ -13,7 +13,7 @@ use crate::keys::{Secret, Signed};
 use crate::market::money::Micro;
 use crate::node::host::Write;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::time::Time;
+use crate::time::Wall;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,9 +39,12 @@ pub struct Bank {
     books: Books,
     /// With which it signs receipts; a bank without gives none.
     secret: Option<Secret>,
-    ready: bool,
-    /// The wall clock as it was told while the books were read, and when.
-    told: Option<(u64, Time)>,
+    /// All books are read, and add up.
+    read: bool,
+    /// None until it is told.
+    wall: Option<Wall>,
+    /// Answers nobody before.
+    open: bool,
     /// Not all that was kept could be read.
     damaged: bool,
     /// What answers the next commit.
@@ -97,34 +100,21 @@ pub enum Command {
     /// Entries of the table `Ledger`, in key order; an empty list ends it.
     Restore(Vec<(Vec<u8>, Bytes)>),
     /// Answers [`Event::Commit`].
-    Answered {
-        ticket: u64,
-        result: Result<(), String>,
-    },
+    Answered { ticket: u64, result: Result<(), String> },
     /// Answers [`Event::Read`], in key order.
-    Read {
-        ticket: u64,
-        entries: Result<Vec<(Vec<u8>, Bytes)>, String>,
-    },
+    Read { ticket: u64, entries: Result<Vec<(Vec<u8>, Bytes)>, String> },
     /// The operator's: new credit for whoever shows a code first. Answered by [`Event::Invited`]
     /// with the same number.
-    Invite {
-        number: u64,
-        amount: Micro,
-    },
+    Invite { number: u64, amount: Micro },
     /// The operator's: lines of anybody's statement, to this node's own purse.
-    Statement {
-        number: u64,
-        of: NodeId,
-        from: u64,
-        limit: u32,
-    },
+    Statement { number: u64, of: NodeId, from: u64, limit: u32 },
+    /// Milliseconds since 1970; 0: a clock that was never set.
     WallClock(u64),
 }
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// All that was kept from an earlier life has been read.
+    /// All that was kept from an earlier life has been read, and the time is known.
     Ready,
     Commit {
         ticket: u64,
@@ -162,19 +152,15 @@ impl Protocol for Bank {
             Input::Command(Command::Read { ticket, entries }) => self.read(ticket, entries, cx),
             Input::Command(Command::Invite { number, amount }) => self.invite(number, amount, cx),
             Input::Command(Command::Statement { number, of, from, limit }) => {
-                if self.ready && self.waiting.len() < WAITING {
+                if self.open && self.waiting.len() < WAITING {
                     self.statement(cx.me, number, of, from, limit);
                     self.commit(cx);
                 }
             }
+            Input::Command(Command::WallClock(0)) => {}
             Input::Command(Command::WallClock(ms)) => {
-                // Not before the last day is known, or the commons would have its part twice.
-                if self.ready {
-                    self.books.tell_time(ms);
-                    self.commit(cx);
-                } else {
-                    self.told = Some((ms, cx.now));
-                }
+                self.wall.get_or_insert_default().told(ms, cx.now);
+                self.look_at_the_clock(cx);
             }
             Input::Timer(Timer::Again) => self.commit_again(cx),
             // The route gives a bank nothing else.
@@ -183,7 +169,7 @@ impl Protocol for Bank {
     }
 
     fn check_invariants(&self) {
-        if self.ready {
+        if self.open {
             self.books.check();
         }
     }
@@ -194,8 +180,9 @@ impl Bank {
         Bank {
             books: Books::new(rules),
             secret: None,
-            ready: false,
-            told: None,
+            read: false,
+            wall: None,
+            open: false,
             damaged: false,
             waiting: Vec::new(),
             committing: None,
@@ -231,13 +218,8 @@ impl Bank {
             return;
         }
         if self.books.balances() {
-            self.ready = true;
-            // What is held in a time that is not known would be over at once when it is.
-            if let Some((ms, at)) = self.told.take() {
-                self.books.tell_time(ms.saturating_add(cx.now.since(at).as_millis() as u64));
-                self.commit(cx);
-            }
-            return cx.emit(Event::Ready);
+            self.read = true;
+            return self.look_at_the_clock(cx);
         }
         cx.emit(Event::Trouble(
             "the ledger on the disk does not add up to zero, so the bank stays closed; put a copy of it back"
@@ -245,9 +227,21 @@ impl Bank {
         ));
     }
 
+    /// Opens the bank when it knows both. Without its books it does not know the last day, and the
+    /// commons would have its part twice; without the time, what is held would be over as soon as that
+    /// is known.
+    fn look_at_the_clock(&mut self, cx: &mut Cx<'_, Self>) {
+        let Some(wall) = self.wall.as_ref().filter(|_| self.read) else { return };
+        self.books.tell_time(wall.now(cx.now));
+        if !std::mem::replace(&mut self.open, true) {
+            cx.emit(Event::Ready);
+        }
+        self.commit(cx);
+    }
+
     fn heard(&mut self, from: NodeId, message: ToBank, cx: &mut Cx<'_, Self>) {
         // Not answered, so it comes again.
-        if !self.ready || self.waiting.len() >= WAITING {
+        if !self.open || self.waiting.len() >= WAITING {
             return;
         }
         let what = match message {
@@ -307,8 +301,9 @@ impl Bank {
     }
 
     fn invite(&mut self, number: u64, amount: Micro, cx: &mut Cx<'_, Self>) {
-        if !self.ready {
-            let made = Err("the bank has not read its books yet; try again".into());
+        if !self.open {
+            let made =
+                Err("the bank is not open yet: it reads its books, or waits for the time; try again".into());
             return cx.emit(Event::Invited { number, made });
         }
         let mut code = [0; 16];

@@ -306,6 +306,38 @@ fn what_is_never_settled_comes_back_after_a_month() {
 }
 
 #[test]
+fn a_bank_that_does_not_know_the_time_is_closed_and_what_it_holds_is_not_over() {
+    const TODAY: u64 = 20_000 * DAY_MS;
+    let holds = |n| hold(n, OWNER, BILLION, vec![cycles(node(SELLER), 30)]);
+    let mut desk = desk();
+    desk.command(Command::WallClock(TODAY));
+    // It is told the time before its books are read, between, after, or with a clock that nobody has set.
+    for (n, told) in [[TODAY, 0, 0], [0, TODAY, 0], [0, 0, TODAY]].into_iter().enumerate() {
+        desk.stop();
+        desk.command(Command::WallClock(told[0]));
+        desk.command(Command::Invite { number: 1, amount: Micro(1) });
+        assert!(desk.invited.pop().unwrap().unwrap_err().contains("not open yet"));
+        desk.wait(60);
+        desk.command(Command::WallClock(told[1]));
+        desk.read_books();
+        assert_eq!(desk.ready, told[2] == 0, "{told:?}");
+        if !desk.ready {
+            let order = orders(&secret(OWNER), BANK, &[(9, holds(9))]);
+            assert_eq!(desk.send(node(OWNER), order), None, "not answered, so it comes again");
+            desk.command(Command::WallClock(told[2]));
+            assert!(desk.ready);
+        }
+        let number = n as u32 + 1;
+        assert_eq!(desk.order(OWNER, holds(number)), Ok(()));
+        desk.command(Command::WallClock(TODAY + 120_000));
+        assert!(desk.books().holds(node(OWNER), sale(number)), "{told:?}: it is not over");
+        let at = desk.statement(OWNER, u64::MAX, 1).lines[0].at_ms;
+        assert_eq!(at, TODAY + if n == 0 { 60_000 } else { 0 }, "the time goes on while books are read");
+    }
+    desk.audit(everybody());
+}
+
+#[test]
 fn nothing_is_answered_before_it_is_durable_and_what_was_answered_survives() {
     let mut desk = desk();
     desk.slow = true;

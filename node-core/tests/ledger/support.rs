@@ -62,6 +62,8 @@ pub(crate) struct Desk {
     /// And fail then.
     pub(crate) full: bool,
     now: Time,
+    /// What the driver tells: 0 if it was never set.
+    clock: u64,
     lives: u8,
     numbers: [u64; 256],
 }
@@ -81,6 +83,7 @@ impl Desk {
             slow: false,
             full: false,
             now: Time(0),
+            clock: 1,
             lives: 0,
             numbers: [0; 256],
         };
@@ -92,12 +95,21 @@ impl Desk {
         self.machine.state().books()
     }
 
-    /// The machine stops, and starts again with what was durable.
+    /// The machine stops, and starts again with what was durable, and its driver's clock.
     pub(crate) fn restart(&mut self) {
+        self.stop();
+        self.command(Command::WallClock(self.clock));
+        self.read_books();
+    }
+
+    pub(crate) fn stop(&mut self) {
         self.lives = self.lives.wrapping_add(1);
         self.machine = Machine::new(Bank::new(self.rules.clone()), Rng::from_seed([self.lives; 32]));
         self.commits.clear();
         self.ready = false;
+    }
+
+    pub(crate) fn read_books(&mut self) {
         let mut after = Vec::new();
         loop {
             let entries = self.disk.scan(Table::Ledger, &after, 1000);
@@ -111,6 +123,9 @@ impl Desk {
     }
 
     pub(crate) fn command(&mut self, command: Command) {
+        if let Command::WallClock(ms) = command {
+            self.clock = ms;
+        }
         self.input(Input::Command(command));
     }
 

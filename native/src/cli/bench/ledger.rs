@@ -131,9 +131,11 @@ impl Desk {
             self.tell_bank(Input::Command(bank::Command::Restore(entries)));
             match last {
                 Some(last) => after = Some(last),
-                None => return self.fine(),
+                None => break,
             }
         }
+        self.tell_bank(Input::Command(bank::Command::WallClock(1)));
+        self.fine()
     }
 
     fn fine(&mut self) -> Result<(), Failure> {
