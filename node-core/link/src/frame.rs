@@ -45,16 +45,23 @@ pub(crate) struct Reader<S = Stream> {
     room: usize,
     /// Whether anything came since [`Reader::heard`] was asked.
     heard: bool,
+    /// Whether anything came at all.
+    begun: bool,
 }
 
 impl<S: AsyncRead + Unpin> Reader<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Reader { stream, buffer: BytesMut::new(), filled: 0, room: ROOM, heard: true }
+        Reader { stream, buffer: BytesMut::new(), filled: 0, room: ROOM, heard: true, begun: false }
     }
 
     /// Whether anything came since the last call.
     pub(crate) fn heard(&mut self) -> bool {
         std::mem::take(&mut self.heard)
+    }
+
+    /// Whether anything ever came.
+    pub(crate) fn begun(&self) -> bool {
+        self.begun
     }
 
     /// The next frame that is not a heartbeat.
@@ -82,7 +89,7 @@ impl<S: AsyncRead + Unpin> Reader<S> {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(self.ended())),
                 Poll::Ready(Ok(n)) => {
                     self.filled += n;
-                    self.heard = true;
+                    (self.heard, self.begun) = (true, true);
                     if n >= self.room {
                         self.room = (2 * self.room).min(CHUNK);
                     }

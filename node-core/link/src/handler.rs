@@ -30,6 +30,8 @@ use std::time::Duration;
 pub(crate) enum Report {
     /// Both streams stand.
     Ready { queue: Arc<Queue>, dialled: bool },
+    /// The peer has said something, for the first time.
+    Begun,
     /// The peer does not speak one of the two protocols. Said again after a while, in case
     /// nobody had heard by then what it speaks instead.
     NoProtocol { again: bool },
@@ -82,6 +84,7 @@ pub(crate) struct Handler {
     silent_max: u32,
     /// Why the connection is over unless it breaks by itself before the delay.
     suspicion: Option<(Delay, Gone)>,
+    begun: bool,
     scratch: Vec<Bytes>,
 }
 
@@ -113,6 +116,7 @@ impl Handler {
             silent: 0,
             silent_max: options.missed_heartbeats,
             suspicion: None,
+            begun: false,
             scratch: Vec::new(),
         }
     }
@@ -149,6 +153,8 @@ impl Handler {
         let wrote = self.writers.iter_mut().flatten().fold(false, |any, w| w.wrote() | any);
         if let (false, Some(control)) = (wrote, &mut self.writers[0])
             && control.is_idle()
+            // The first word says that this is the session.
+            && self.queue.is_chosen()
         {
             control.add(Bytes::new());
         }
@@ -262,8 +268,14 @@ impl Handler {
         let frames = self.read(cx);
         if !frames.is_empty() && matches!(self.state, State::Writing | State::Lingering) {
             cx.waker().wake_by_ref(); // there may be more to throw away
-        } else if !frames.is_empty() {
+        } else if !frames.is_empty() && self.begun {
             return notify(Report::Frames(frames));
+        } else if !frames.is_empty() || (!self.begun && self.readers.iter().flatten().any(Reader::begun)) {
+            self.begun = true;
+            if !frames.is_empty() {
+                self.reports.push_front(Report::Frames(frames));
+            }
+            return notify(Report::Begun);
         }
         if let Some((delay, _)) = &mut self.suspicion
             && delay.poll_unpin(cx).is_ready()

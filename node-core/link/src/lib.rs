@@ -20,7 +20,7 @@
 //!   or reordered within a channel. When a frame may be lost, the peer is disconnected.
 //! - [`Link::send`] reaches the session that the driver last heard of: a session begins and
 //!   ends for the sender when the driver takes its event, not before.
-//! - A peer has one session, however many connections it opens.
+//! - A peer has one session, however many connections it opens, and both ends see the same ones.
 //! - Every queue is bounded: towards a peer in bytes (a peer that reads too slowly is
 //!   disconnected), towards the driver in bytes (then nothing more is read from anybody).
 //! - A silent peer is disconnected after [`LinkOptions::silence`], whatever TCP thinks.

@@ -23,6 +23,8 @@ struct Inner {
     bytes: usize,
     limit: usize,
     end: Option<End>,
+    /// The connection is the session.
+    chosen: bool,
 }
 
 /// Why nothing more is put into a queue.
@@ -39,7 +41,14 @@ const OVERHEAD: usize = 32;
 
 impl Queue {
     pub(crate) fn new(limit: usize) -> Self {
-        let inner = Inner { control: VecDeque::new(), blob: VecDeque::new(), bytes: 0, limit, end: None };
+        let inner = Inner {
+            control: VecDeque::new(),
+            blob: VecDeque::new(),
+            bytes: 0,
+            limit,
+            end: None,
+            chosen: false,
+        };
         Queue { inner: Mutex::new(inner), handler: AtomicWaker::new() }
     }
 
@@ -61,6 +70,20 @@ impl Queue {
             }
         }
         self.handler.wake();
+    }
+
+    /// The connection is the session from now on. The peer is told by an empty frame, which comes first.
+    pub(crate) fn choose(&self) {
+        {
+            let mut inner = locked(&self.inner);
+            inner.chosen = true;
+            inner.control.push_front(Bytes::new());
+        }
+        self.handler.wake();
+    }
+
+    pub(crate) fn is_chosen(&self) -> bool {
+        locked(&self.inner).chosen
     }
 
     /// Ends the session after what is queued.

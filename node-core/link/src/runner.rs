@@ -111,7 +111,7 @@ pub struct Runner {
     /// What waits for each peer that has a session.
     queues: HashMap<NodeId, Arc<Queue>>,
     joins: Joins,
-    /// Addresses that are being dialled once.
+    /// Addresses that are being dialled once, until there is a session.
     dials: HashMap<ConnectionId, Multiaddr>,
     /// Connections without a session so far, and what is known of them.
     opening: HashMap<ConnectionId, Opening>,
@@ -133,6 +133,8 @@ struct Opening {
     offers: Option<Vec<String>>,
     /// Whether it turned out to lack one of ours.
     unsuited: bool,
+    /// Its streams stand, and the peer has not chosen it yet: its queue, and whether this side dialled.
+    ready: Option<(Arc<Queue>, bool)>,
 }
 
 /// Steps before others on the same thread get a turn.
@@ -295,7 +297,6 @@ impl Runner {
                 }
             }
             SwarmEvent::ConnectionEstablished { peer_id, connection_id, endpoint, .. } => {
-                self.dials.remove(&connection_id);
                 if let Some(target) = self.joins.find(connection_id) {
                     self.joins.reached(target, peer_id);
                 }
@@ -307,6 +308,7 @@ impl Runner {
                             ip: words::ip(endpoint.get_remote_address()),
                             offers: None,
                             unsuited: false,
+                            ready: None,
                         },
                     );
                 }
@@ -397,22 +399,13 @@ impl Runner {
                 }
             }
             Report::Ready { queue, dialled } => {
-                let ip = self.opening.remove(&connection).and_then(|opening| opening.ip);
-                let verdict = self.sessions.ready(peer, Standing { connection, dialled });
-                if verdict == Verdict::Superfluous {
-                    return self.close(peer, connection);
-                }
-                if let Verdict::Replaces(old) = verdict {
-                    let reason = "another connection to it took over".into();
-                    self.events.send(LinkEvent::Disconnected { peer, reason });
-                    self.close(peer, old);
-                }
-                self.queues.insert(peer, queue.clone());
-                self.events.connected(peer, ip, queue);
-                if let Some(id) = crate::peer_id(&peer) {
-                    self.joins.connected(id, peer);
+                let Some(opening) = self.opening.get_mut(&connection) else { return };
+                opening.ready = Some((queue, dialled));
+                if self.sessions.chooses(peer) {
+                    self.offer(peer, connection);
                 }
             }
+            Report::Begun => self.offer(peer, connection),
             Report::NoProtocol { again } => {
                 if let Some(opening) = self.opening.get_mut(&connection) {
                     opening.unsuited = true;
@@ -430,6 +423,30 @@ impl Runner {
                 self.events.send(LinkEvent::Fault { peer, what: what.clone() });
                 self.gone(peer, connection, format!("it {what}"));
             }
+        }
+    }
+
+    /// Makes a connection the session, or closes it. Only what is ready and new is either.
+    fn offer(&mut self, peer: NodeId, connection: ConnectionId) {
+        let Some(opening) = self.opening.get_mut(&connection) else { return };
+        let Some((queue, dialled)) = opening.ready.take() else { return };
+        let ip = opening.ip;
+        let verdict = self.sessions.offer(peer, Standing { connection, dialled });
+        if verdict == Verdict::Superfluous {
+            return self.close(peer, connection);
+        }
+        if let Verdict::Replaces(old) = verdict {
+            let reason = "another connection to it took over".into();
+            self.events.send(LinkEvent::Disconnected { peer, reason });
+            self.close(peer, old);
+        }
+        self.opening.remove(&connection);
+        self.dials.remove(&connection);
+        queue.choose();
+        self.queues.insert(peer, queue.clone());
+        self.events.connected(peer, ip, queue);
+        if let Some(id) = crate::peer_id(&peer) {
+            self.joins.connected(id, peer);
         }
     }
 
@@ -454,9 +471,7 @@ impl Runner {
                 reason = format!("it {reason}");
             }
         }
-        if let Some(target) = self.joins.find(connection) {
-            self.target_failed(target, reason.clone());
-        }
+        self.dial_ended(peer, connection, &reason);
         if self.sessions.end(peer, connection) {
             // When this side wanted it, that is the reason, however it ended.
             if let Some(End::Close(wanted)) = self.queues.remove(&peer).and_then(|queue| queue.end()) {
@@ -464,6 +479,23 @@ impl Runner {
             }
             self.joins.disconnected(peer);
             self.events.send(LinkEvent::Disconnected { peer, reason });
+        }
+    }
+
+    /// A connection that is no session is over. What dialled it waits for another one of the same peer.
+    fn dial_ended(&mut self, peer: NodeId, connection: ConnectionId, reason: &str) {
+        let other = self.opening.iter().find(|(_, opening)| opening.peer == peer).map(|(id, _)| *id);
+        match (self.joins.find(connection), other) {
+            (Some(target), Some(_)) => drop(self.joins.failed(target)),
+            (Some(target), None) => self.target_failed(target, reason.into()),
+            (None, _) => {}
+        }
+        match (self.dials.remove(&connection), other) {
+            (Some(addr), Some(other)) => drop(self.dials.entry(other).or_insert(addr)),
+            (Some(addr), None) if !self.sessions.has(peer) => {
+                self.events.dial_failed(addr, reason.into(), None);
+            }
+            _ => {}
         }
     }
 

@@ -1,9 +1,12 @@
 //! Which of a peer's connections is its session.
 //!
-//! Both sides must come to the same answer without asking each other:
-//! - Dialled by both at once: the one that the smaller id dialled stays.
-//! - Dialled twice by the same side: the newer stays. The dialling side never has two (it
+//! Both sides see the same sessions, or one would lose what the other still believes in. So the one
+//! with the smaller id chooses, and the first that it says on a connection tells the other:
+//! - There is a session, and it was dialled from the other side: it stays. Both dialled at once.
+//! - There is one that the same side dialled: the newer stays. The dialling side never has two (it
 //!   denies the second while it believes in the first), so it has given up the older.
+//!
+//! Who follows has its session half a round trip later if it was the one that dialled.
 
 use libp2p::swarm::ConnectionId;
 use node_core::NodeId;
@@ -23,7 +26,7 @@ pub(crate) struct Sessions {
     current: BTreeMap<NodeId, Standing>,
 }
 
-/// What to do with a connection that is ready.
+/// What to do with a connection that may be the session.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is the session now.
@@ -39,12 +42,18 @@ impl Sessions {
         Sessions { me, current: BTreeMap::new() }
     }
 
-    pub(crate) fn ready(&mut self, peer: NodeId, new: Standing) -> Verdict {
-        let mine_stays = self.me < peer;
+    /// Whether this side chooses the session with a peer.
+    pub(crate) fn chooses(&self, peer: NodeId) -> bool {
+        self.me < peer
+    }
+
+    /// The connection is ready, at the side that chooses; or was chosen, as the other side hears.
+    pub(crate) fn offer(&mut self, peer: NodeId, new: Standing) -> Verdict {
         let verdict = match self.current.get(&peer) {
             None => Verdict::First,
-            Some(old) if old.dialled == new.dialled => Verdict::Replaces(old.connection),
-            Some(old) if new.dialled == mine_stays => Verdict::Replaces(old.connection),
+            Some(old) if old.dialled == new.dialled || !self.chooses(peer) => {
+                Verdict::Replaces(old.connection)
+            }
             Some(_) => return Verdict::Superfluous,
         };
         self.current.insert(peer, new);
@@ -80,31 +89,38 @@ mod tests {
         Standing { connection: ConnectionId::new_unchecked(n), dialled }
     }
 
-    /// Both ends of connections 1 (dialled by the small id) and 2 (by the large one), which
-    /// become ready in some order at each end.
+    /// Connections 1 (dialled by the small id) and 2 (by the large one), which become ready in some
+    /// order.
     #[test]
-    fn both_ends_of_a_simultaneous_dial_keep_the_same_connection() {
-        for orders in [([1, 2], [1, 2]), ([1, 2], [2, 1]), ([2, 1], [1, 2]), ([2, 1], [2, 1])] {
+    fn both_ends_of_a_simultaneous_dial_have_one_session_and_no_other_before() {
+        for [first, second] in [[1, 2], [2, 1]] {
             let mut small = Sessions::new(SMALL);
             let mut large = Sessions::new(LARGE);
-            for n in orders.0 {
-                small.ready(LARGE, standing(n, n == 1));
-            }
-            for n in orders.1 {
-                large.ready(SMALL, standing(n, n == 2));
-            }
-            let kept = ConnectionId::new_unchecked(1);
-            assert!(small.is(LARGE, kept) && large.is(SMALL, kept), "{orders:?}");
+            assert_eq!(small.offer(LARGE, standing(first, first == 1)), Verdict::First);
+            assert_eq!(small.offer(LARGE, standing(second, second == 1)), Verdict::Superfluous);
+            assert_eq!(large.offer(SMALL, standing(first, first == 2)), Verdict::First);
+            let kept = ConnectionId::new_unchecked(first);
+            assert!(small.is(LARGE, kept) && large.is(SMALL, kept));
         }
     }
 
     #[test]
     fn a_peer_that_dials_again_has_given_up_its_first_connection() {
-        let mut sessions = Sessions::new(SMALL);
-        assert_eq!(sessions.ready(LARGE, standing(1, false)), Verdict::First);
+        for (me, peer) in [(SMALL, LARGE), (LARGE, SMALL)] {
+            let mut sessions = Sessions::new(me);
+            assert_eq!(sessions.offer(peer, standing(1, false)), Verdict::First);
+            let first = ConnectionId::new_unchecked(1);
+            assert_eq!(sessions.offer(peer, standing(2, false)), Verdict::Replaces(first));
+            assert!(!sessions.end(peer, first), "the end of the old one ends no session");
+            assert!(sessions.has(peer));
+        }
+    }
+
+    #[test]
+    fn who_follows_takes_what_was_chosen_in_place_of_what_the_other_has_given_up() {
+        let mut large = Sessions::new(LARGE);
+        large.offer(SMALL, standing(1, true));
         let first = ConnectionId::new_unchecked(1);
-        assert_eq!(sessions.ready(LARGE, standing(2, false)), Verdict::Replaces(first));
-        assert!(!sessions.end(LARGE, first), "the end of the old one ends no session");
-        assert!(sessions.has(LARGE));
+        assert_eq!(large.offer(SMALL, standing(2, false)), Verdict::Replaces(first));
     }
 }

@@ -153,7 +153,11 @@ struct HostileBehaviour {
 impl Hostile {
     /// Dials `target` and accepts streams of `speaks`, reading nothing from them.
     pub(crate) async fn dial(target: &Peer, speaks: &[&str]) -> Hostile {
-        let mut swarm = SwarmBuilder::with_new_identity()
+        // Of two the one with the smaller id chooses the session: the target.
+        let keys = std::iter::repeat_with(Keypair::generate_ed25519);
+        let follows = |key: &Keypair| link::node_id(&key.public().to_peer_id()).unwrap() > target.id;
+        let key = { keys }.find(follows).unwrap();
+        let mut swarm = SwarmBuilder::with_existing_identity(key)
             .with_tokio()
             .with_tcp(tcp::Config::default(), noise::Config::new, yamux::Config::default)
             .unwrap()
