@@ -112,6 +112,8 @@ pub enum Event {
         /// Where others can dial it, if they can.
         contact: Option<Contact>,
     },
+    /// Also of who has not introduced itself yet: what was said to it may be lost all the same, as the
+    /// first words are to who dials this node while it is dialled.
     Down {
         peer: NodeId,
     },
@@ -140,8 +142,10 @@ impl Protocol for Neighbours {
         match input {
             Input::Command(Command::Connected { peer, ip }) => self.connected(peer, ip, cx),
             Input::Command(Command::Disconnected(peer)) => {
-                if let Some(hello) = self.peers.remove(&peer).and_then(|p| p.hello) {
-                    self.gone(peer, hello.name.into());
+                if let Some(known) = self.peers.remove(&peer) {
+                    if let Some(hello) = known.hello {
+                        self.gone(peer, hello.name.into());
+                    }
                     cx.emit(Event::Down { peer });
                 }
             }

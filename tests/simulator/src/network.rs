@@ -62,6 +62,8 @@ pub struct Network {
     pub mischief_of: Vec<String>,
     /// What a dialled connection costs before the first frame, in latencies of its own.
     pub dial_hops: f64,
+    /// Chance that a dialled connection breaks before anything gets through.
+    pub stillborn: f64,
     /// How long a node tries to reach one that does not answer.
     pub dial_timeout: (u64, u64),
     /// How long it takes until peers notice that a node died.
@@ -83,6 +85,7 @@ impl Default for Network {
             mischief: Mischief::default(),
             mischief_of: Vec::new(),
             dial_hops: 1.0,
+            stillborn: 0.0,
             dial_timeout: (3_000_000, 3_000_000),
             notice: (1_000, 1_000),
             keepalive: None,

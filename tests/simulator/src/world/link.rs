@@ -19,6 +19,16 @@ pub struct Link {
     last: [Time; 2],
 }
 
+/// What the ends of a new connection say first.
+#[derive(Clone, Copy, PartialEq)]
+enum First {
+    OnItsWay,
+    /// It came along with the handshake.
+    Here,
+    /// The connection breaks, and it is lost.
+    Lost,
+}
+
 impl Place {
     /// Whether others can connect to it.
     pub fn is_dialable(&self) -> bool {
@@ -72,11 +82,10 @@ impl World {
 
     /// Connects two nodes from outside; their greetings take their time.
     pub fn connect(&mut self, a: usize, b: usize) {
-        self.join(a, b, false);
+        self.join(a, b, First::OnItsWay);
     }
 
-    /// `greeted`: what they say first came along with the handshake.
-    fn join(&mut self, a: usize, b: usize, greeted: bool) {
+    fn join(&mut self, a: usize, b: usize, first: First) {
         if a == b || self.connected(a, b) || !self.lives(a) || !self.lives(b) {
             return;
         }
@@ -90,13 +99,18 @@ impl World {
             }
         }
         for (at, peer) in [(a, b), (b, a)] {
-            let link = Link { peer: peer as u32, epoch, dead: false, last: [Time::ZERO; 2] };
+            let dead = first == First::Lost;
+            let link = Link { peer: peer as u32, epoch, dead, last: [Time::ZERO; 2] };
             self.nodes[at].set_link(link);
         }
         for (at, peer) in [(a, b), (b, a)] {
-            self.greeting = greeted.then_some(peer as u32);
+            self.greeting = (first == First::Here).then_some(peer as u32);
             let Place { id, ip, .. } = self.nodes[peer];
             self.drive(at, NodeInput::Connected { peer: id, ip: Some(ip) });
+            if first == First::Lost {
+                let (at, life, peer) = (at as u32, self.nodes[at].life, peer as u32);
+                self.after(1_000, Event::Gone { at, life, peer, epoch });
+            }
         }
         self.greeting = None;
     }
@@ -180,7 +194,9 @@ impl World {
             return;
         }
         if self.nodes[to as usize].is_dialable() && self.answers(from, to) && self.answers(to, from) {
-            return self.join(from as usize, to as usize, true);
+            let chance = self.network.stillborn;
+            let stillborn = chance > 0.0 && self.net_rng.chance(chance);
+            return self.join(from as usize, to as usize, if stillborn { First::Lost } else { First::Here });
         }
         let (low, high) = self.network.dial_timeout;
         let time = self.net_rng.between(low, high);
