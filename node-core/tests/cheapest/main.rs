@@ -3,7 +3,6 @@
 mod guests;
 mod keepers;
 mod losses;
-mod opening;
 mod stories;
 mod support;
 mod young;

@@ -11,15 +11,18 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Sellers of cycles and of space for checkpoints that come one after the other. Gateways begin each with a
-/// ring of its own, which becomes one with that of the first.
-fn begun(seed: u64, sellers: usize, apart: Duration, gateways: bool) -> World {
+/// ring of its own, which becomes one with that of the first. So many of the connections that they dial
+/// break before anything gets through.
+fn begun(seed: u64, sellers: usize, apart: u64, stillborn: f64) -> World {
     let mut world = World::seed(seed).with(long);
+    world.network.stillborn = stillborn;
+    let gateways = seed % 2 == 1;
     world.add_keyed(config(0, true, true), &secret(0));
     for at in 1..=sellers {
         world.add_keyed(Config { gateway: gateways, slots: 1, ..keeper(at) }, &secret(at));
         world.connect(0, at);
         sell(&mut world, at, 1000 * at as u64);
-        world.run_for(apart);
+        world.run_for(Duration::from_millis(apart));
     }
     world
 }
@@ -64,26 +67,52 @@ fn until_sold(world: &mut World, kind: Kind) -> Duration {
     }
 }
 
-/// Of 4,000 seeds: with 408 who had left was named for 30 s as a way in, and with 729 a market owner's
-/// timer was lost that was due together with a seller's.
-const ONCE_FAILED: [(u64, u64); 2] = [(408, 20), (729, 200)];
+/// Until what is for sale is listed, and until it is found from then on, at most.
+fn until_listed_and_found(seed: u64, apart: u64, stillborn: f64) -> (Duration, Duration) {
+    let sellers = 4 + seed as usize % 5;
+    let mut world = begun(seed, sellers, apart, stillborn);
+    let begun = world.now;
+    for kind in [Kind::Cycles, Kind::Checkpoints] {
+        world.run_until(A_MINUTE, "all are listed", |w| listed(w, kind) == sellers);
+    }
+    let took = world.now.since(begun);
+    let found = [Kind::Cycles, Kind::Checkpoints].map(|kind| until_sold(&mut world, kind));
+    // Who is the father of whom is not one's word alone while connections break.
+    assert!(stillborn > 0.0 || (0..=sellers).all(|at| world.faults(at).is_empty()));
+    (took, found.into_iter().max().unwrap_or_default())
+}
+
+const APART: [u64; 4] = [20, 200, 500, 1500];
+
+/// Of 4,000 seeds: with 408 who had left was named for 30 s as a way in, with 729 a market owner's timer
+/// was lost that was due together with a seller's, and with 661 another's was put off by 5 s.
+const ONCE_FAILED: [(u64, u64); 3] = [(408, 20), (729, 200), (661, 200)];
 
 #[test]
 fn what_is_listed_in_a_swarm_that_has_just_begun_is_found_within_seconds() {
     let mut slowest = Duration::ZERO;
-    let some = (0..60).zip([20, 200, 500, 1500].into_iter().cycle());
-    for (seed, apart) in some.chain(ONCE_FAILED) {
-        let sellers = 4 + seed as usize % 5;
-        let mut world = begun(seed, sellers, Duration::from_millis(apart), seed % 2 == 1);
-        for kind in [Kind::Cycles, Kind::Checkpoints] {
-            world.run_until(Duration::from_secs(10), "all are listed", |w| listed(w, kind) == sellers);
-        }
-        for kind in [Kind::Cycles, Kind::Checkpoints] {
-            let took = until_sold(&mut world, kind);
-            assert!(took <= Duration::from_secs(5), "seed {seed}, {apart} ms apart: {kind:?} after {took:?}");
-            slowest = slowest.max(took);
-        }
-        assert!((0..=sellers).all(|at| world.faults(at).is_empty()));
+    for (seed, apart) in (0..60).zip(APART.into_iter().cycle()).chain(ONCE_FAILED) {
+        let (listed, found) = until_listed_and_found(seed, apart, 0.0);
+        assert!(listed <= Duration::from_secs(10), "seed {seed}, {apart} ms apart: listed after {listed:?}");
+        assert!(found <= Duration::from_secs(5), "seed {seed}, {apart} ms apart: found after {found:?}");
+        slowest = slowest.max(found);
+    }
+    println!("the slowest was found {slowest:?} after it was listed");
+}
+
+/// With 69 a door went round for ever between two that had left it; with 187 a search waited 30 s for a
+/// way in that was none any more; with 18 a listing was lost until the next one was due.
+const ONCE_FAILED_TO_DIAL: [(u64, u64); 3] = [(69, 200), (187, 1500), (18, 500)];
+
+#[test]
+fn connections_that_break_before_anything_gets_through_cost_seconds() {
+    let mut slowest = Duration::ZERO;
+    for (seed, apart) in (0..60).zip(APART.into_iter().cycle()).chain(ONCE_FAILED_TO_DIAL) {
+        let (listed, found) = until_listed_and_found(seed, apart, 0.1);
+        let most = Duration::from_secs(20);
+        assert!(listed <= most, "seed {seed}, {apart} ms apart: listed after {listed:?}");
+        assert!(found <= most, "seed {seed}, {apart} ms apart: found after {found:?}");
+        slowest = slowest.max(found);
     }
     println!("the slowest was found {slowest:?} after it was listed");
 }

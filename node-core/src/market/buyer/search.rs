@@ -17,6 +17,10 @@ use std::time::Duration;
 /// Until a search tries again what was in vain. Our choice: what a ring needs to move on.
 const REST: Duration = Duration::from_millis(500);
 
+/// For a lookup: after that the ways in that are known count for none. Our choice: four of its steps that
+/// fail.
+const LOOKUP: Duration = Duration::from_secs(8);
+
 /// What a market owner has beyond its own patience: the way there, with a dial, and back.
 const WAY: Duration = Duration::from_secs(2);
 
@@ -147,7 +151,7 @@ impl Buyer {
             return self.end(number, cx);
         }
         let next = search.next;
-        cx.set_timer(Timer::Search(number), search.until.since(cx.now));
+        cx.set_timer(Timer::Search(number), LOOKUP.min(search.until.since(cx.now)));
         if let Some(place) = self.known.of(next, cx.now, self.config.remember) {
             // The ring may have moved: which other markets are its owner's too is looked up anew.
             return self.query(number, Place { range: None, ..place }, true, cx);
@@ -345,8 +349,11 @@ impl Buyer {
     /// It has waited or rested long enough.
     pub(super) fn late(&mut self, number: u64, cx: &mut Bcx<'_>) {
         let Some(search) = self.searches.get(&number) else { return };
-        if let Step::Query { place, .. } = search.step {
-            self.known.forget(place.owner.id);
+        match search.step {
+            Step::Query { place, .. } => self.known.forget(place.owner.id),
+            // Who was a member may be none any more, and does not know who is.
+            Step::Market => drop(self.entries.remove(&search.next.kind)),
+            Step::Rest | Step::Entrance | Step::Entry { .. } => {}
         }
         self.lookups.retain(|_, of| *of != For::Search(number));
         self.go(number, cx);

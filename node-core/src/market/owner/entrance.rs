@@ -8,7 +8,7 @@
 
 use super::super::commodity::{Kind, Market};
 use super::super::message::{Entrance, Message, ToBuyer, ToOwner};
-use super::overlay::FIRST;
+use super::overlay::{FIRST, MOVED};
 use super::{Ocx, Owner, fault, to_buyer, to_owner};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
@@ -29,6 +29,8 @@ pub(super) struct Door {
     since: Time,
     /// It need not listen first.
     open: bool,
+    /// That has been said to another.
+    said_open: bool,
     /// Whose it is, once it is not this node's any more.
     next: Option<NodeId>,
     known: BTreeMap<NodeId, Known>,
@@ -47,7 +49,7 @@ struct Known {
 
 impl Door {
     pub(super) fn new(now: Time) -> Door {
-        Door { since: now, open: false, next: None, known: BTreeMap::new(), first: None }
+        Door { since: now, open: false, said_open: false, next: None, known: BTreeMap::new(), first: None }
     }
 
     fn has_listened(&self, now: Time, enough: Duration) -> bool {
@@ -58,9 +60,16 @@ impl Door {
     fn hand_over(&mut self, kind: Kind, cx: &mut Ocx<'_>) {
         let Some(next) = self.next else { return };
         let open = std::mem::take(&mut self.open);
+        self.said_open |= open;
         let members = self.known.values().filter(|known| known.markets != 0 && !known.doubtful);
         let members = members.map(|known| (known.contact, known.markets)).collect();
         cx.send(next, Message::ToOwner(ToOwner::Door { kind, open, members }));
+    }
+
+    /// Whether it would hear anything new.
+    fn is_news(&self, open: bool, members: &[(Contact, u64)]) -> bool {
+        let new = |(contact, _): &(Contact, u64)| !self.known.contains_key(&contact.id);
+        (open && !self.open && !self.said_open) || members.iter().take(KNOWN).any(new)
     }
 
     fn told(&mut self, open: bool, members: &[(Contact, u64)], now: Time) {
@@ -156,9 +165,24 @@ impl Owner {
         }
         // It comes before this node is the entrance, or when that is another already.
         let door = self.left_doors.entry(kind).or_insert_with(|| Door::new(cx.now));
+        let news = door.is_news(open, members);
         door.since = cx.now;
         door.told(open, members, cx.now);
-        door.hand_over(kind, cx);
+        if news {
+            return door.hand_over(kind, cx);
+        }
+        // It went round among those who have left it: whose it is now says the ring.
+        self.register_again(kind, MOVED, cx);
+    }
+
+    /// Who has left the door and still knows something tells whose it is.
+    pub(super) fn tell_entrance(&mut self, kind: Kind, entrance: NodeId, cx: &mut Ocx<'_>) {
+        if entrance != cx.me
+            && let Some(door) = self.left_doors.get_mut(&kind).filter(|door| door.open)
+        {
+            door.next = Some(entrance);
+            door.hand_over(kind, cx);
+        }
     }
 
     pub(super) fn enter(&mut self, from: NodeId, kind: Kind, ticket: u64, cx: &mut Ocx<'_>) {

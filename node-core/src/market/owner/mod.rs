@@ -170,6 +170,7 @@ impl Protocol for Owner {
             Input::Command(command) => self.command(command, cx),
             Input::Down(peer) => {
                 self.unnamed(peer);
+                self.entrance_down(peer, cx);
                 self.probed_in_vain(peer, cx);
             }
             // Nothing that the route gives a market owner, or nothing to be done.

@@ -48,7 +48,7 @@ pub(super) const FIRST: Duration = Duration::from_secs(30);
 const OUTSIDE: Duration = Duration::from_secs(2);
 
 /// Until an entrance is looked up again that had moved. Our choice: what the ring needs to know it.
-const MOVED: Duration = Duration::from_millis(500);
+pub(super) const MOVED: Duration = Duration::from_millis(500);
 
 /// Lookups in vain, of a member that must be there, until an overlay is left. Our choice: one may fall
 /// into a moment in which a range is nobody's.
@@ -128,6 +128,9 @@ impl Owner {
             cx.set_timer_by(Timer::Sweep, OUTSIDE);
         }
         let told = self.registered.entry(kind).or_default();
+        if told.lost && cx.now < told.due {
+            cx.set_timer_by(Timer::Sweep, told.due.since(cx.now));
+        }
         let due = (wants || markets != 0 || told.lost) && cx.now >= told.due;
         if due || told.said != state {
             *told = Registered { said: state, due: cx.now + again, lost: false };
@@ -229,8 +232,17 @@ impl Owner {
         }
     }
 
+    /// What the entrance was told last may be lost, or what it answered.
+    pub(super) fn entrance_down(&mut self, peer: NodeId, cx: &mut Ocx<'_>) {
+        for kind in Kind::ALL {
+            if self.entrances.get(&kind) == Some(&peer) {
+                self.register_again(kind, MOVED, cx);
+            }
+        }
+    }
+
     /// The entrance has not heard it.
-    fn register_again(&mut self, kind: Kind, after: Duration, cx: &mut Ocx<'_>) {
+    pub(super) fn register_again(&mut self, kind: Kind, after: Duration, cx: &mut Ocx<'_>) {
         let told = self.registered.entry(kind).or_default();
         *told = Registered { due: told.due.min(cx.now + after), lost: true, ..*told };
         cx.set_timer_by(Timer::Sweep, after);
@@ -241,6 +253,7 @@ impl Owner {
         let state = self.state(kind);
         self.registered.entry(kind).or_default().said = state;
         self.entrances.insert(kind, entrance.id);
+        self.tell_entrance(kind, entrance.id, cx);
         let State { markets, wants } = state;
         to_owner(&entrance, ToOwner::Here { kind, me, markets, wants }, cx);
     }
