@@ -112,8 +112,7 @@ pub enum Event {
         /// Where others can dial it, if they can.
         contact: Option<Contact>,
     },
-    /// Also of who has not introduced itself yet: what was said to it may be lost all the same, as the
-    /// first words are to who dials this node while it is dialled.
+    /// Also of who has not introduced itself yet: what was said to it first may be lost all the same.
     Down {
         peer: NodeId,
     },
