@@ -8,8 +8,12 @@ use std::time::{Duration, Instant};
 /// Half a minute of work on 4 MiB that no compression shortens.
 const ROUNDS: &str = "2000000";
 
-/// So long until a ring of some nodes has seen a death, and a bit.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// So long until a ring of some nodes has seen a death, and the work is done on a machine that does much
+/// else.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Between two looks. Without a pause these would take the processor from the unit.
+const PAUSE: Duration = Duration::from_millis(200);
 
 struct Story {
     world: World,
@@ -31,6 +35,7 @@ impl Story {
                 return seen;
             }
             assert!(began.elapsed() < PATIENCE, "it stands at {seen}");
+            std::thread::sleep(PAUSE);
         }
     }
 
