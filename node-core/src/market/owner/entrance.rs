@@ -178,7 +178,10 @@ impl Owner {
     /// Who has left the door and still knows something tells whose it is.
     pub(super) fn tell_entrance(&mut self, kind: Kind, entrance: NodeId, cx: &mut Ocx<'_>) {
         if entrance != cx.me
-            && let Some(door) = self.left_doors.get_mut(&kind).filter(|door| door.open)
+            && let Some(door) = self.left_doors.get_mut(&kind)
+            // Older, it would open a door whose owner has to listen.
+            && door.open
+            && cx.now.since(door.since) < FIRST
         {
             door.next = Some(entrance);
             door.hand_over(kind, cx);
