@@ -1,0 +1,53 @@
+// README's second machine: what a newcomer types on it, and what comes of it.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { LIMIT, openGateway } from "./kinds.mjs";
+import { Lab } from "./lab.mjs";
+import { BINARY, ROOT, guest } from "./machine.mjs";
+import { isMember, standing } from "./node.mjs";
+
+/** Today nodes listen on loopback, or take an address that nobody has checked. */
+const TODO = { todo: "a node is a member only after peers have dialled it back" };
+
+const TEXTS = ["gettysburg", "ozymandias", "sonnet-18", "the-tyger"];
+const example = (folder, text) => join(ROOT, "examples/wordcount", folder, `${text}.txt`);
+
+test("a second machine joins with the URL alone, and a third one has its programs run", TODO, async (t) => {
+  const lab = await Lab.start(t);
+  const gateway = await openGateway(lab, "--slots", "0");
+  const ada = await lab.machine("ada");
+  await ada.up("--join", "http://gateway.example:8080");
+  const all = await gateway.until(standing, (all) => isMember(all.ada), LIMIT);
+  assert.ok(isMember(all.gateway));
+
+  // The command says the same.
+  const listed = await gateway.machine.manyhands("nodes", "--output", "json");
+  assert.equal(listed.code, 0, listed.stderr);
+  const guests = Object.fromEntries(JSON.parse(listed.stdout).nodes.map(({ name, guest }) => [name, guest]));
+  assert.deepEqual(guests, { gateway: false, ada: false });
+
+  const grace = await lab.machine("grace");
+  const typed = (...words) => grace.run(BINARY, words, { env: gateway.env });
+  const one = await typed("run", guest("wordcount"), example("texts", TEXTS[0]));
+  assert.equal(one.code, 0, one.stderr);
+  assert.equal(one.stdout, await readFile(example("expected", TEXTS[0]), "utf8"));
+  const each = await typed("map", guest("wordcount"), "--", ...TEXTS.map((text) => example("texts", text)));
+  assert.equal(each.code, 0, each.stderr);
+  const expected = await Promise.all(TEXTS.map((text) => readFile(example("expected", text), "utf8")));
+  assert.equal(each.stdout, expected.join(""));
+});
+
+test("the line that a gateway prints to join with works on another machine", TODO, async (t) => {
+  const lab = await Lab.start(t);
+  const machine = await lab.machine("gateway");
+  const gateway = await machine.up("--gateway", "--bind", "0.0.0.0", "--invite", "sesame");
+  const line = gateway.greeting("join with");
+  const [program, ...words] = line.split(" ");
+  assert.equal(program, "manyhands", line);
+  const ada = await lab.machine("ada");
+  await ada.up(...words.slice(1));
+  await gateway.until(standing, (all) => isMember(all.ada), LIMIT);
+});
