@@ -17,8 +17,8 @@ for (let seed = SEED; seed < SEED + ORDERS; seed += 1) {
     const lab = await Lab.start(t);
     const gateway = await openGateway(lab, "--slots", "0");
     const arrived = await arrivals(lab, gateway, seed);
-    const late = arrived.filter(({ s }) => s === null);
-    const told = ({ name, stands, node }) => `${name} is ${JSON.stringify(stands)} and has said\n${node.said}`;
+    const late = arrived.filter(({ why }) => why);
+    const told = ({ name, stands, why, node }) => `${name} is ${JSON.stringify(stands)} (${why}) and has said\n${node.said}`;
     assert.equal(late.length, 0, `not in time (MANYHANDS_SEED=${seed}):\n${late.map(told).join("\n")}`);
     // No node lost its place to a later one, and the one beside the gateway gave its own up.
     const isRight = ({ kind, name }, all) => (KINDS[kind].member ? isMember(all[name]) : isGuest(all[name]));

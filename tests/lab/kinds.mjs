@@ -1,6 +1,6 @@
 // Kinds of machines that join a swarm, and orders of arrival drawn from a seed.
 
-import { isGuest, isMember, standing } from "./node.mjs";
+import { isGuest, isMember, sellers, standing } from "./node.mjs";
 
 /** Time from `up --join` to its place in the swarm that a node may need, whatever came before it, ms. */
 export const LIMIT = 30_000;
@@ -63,24 +63,32 @@ export async function openGateway(lab, ...words) {
 }
 
 /**
- * Lets a machine join with the one option that README names, and waits for its place: `{kind, name, s, ok, stands, node}`
- * with `s` the seconds from `up --join` on, or null if it was not right within the limit.
+ * Lets a machine join with the one option that README names, and waits for its place: `{kind, name, s, sells_s,
+ * stands, node}`. `s` is the time from `up --join` on, seconds, until it was member or guest as its kind has to
+ * be; `sells_s` until a member was listed in the markets too. Each is null if that took longer than the limit.
  */
 export async function arrive(gateway, { kind, name }, machine) {
   const { member, words = () => [], url = "http://gateway.example:8080" } = KINDS[kind];
   const started = performance.now();
   const node = await machine.up("--join", url, ...words(name));
   const left = () => Math.max(1, LIMIT - (performance.now() - started));
+  const since = () => (performance.now() - started) / 1000;
   const right = (all) => (member !== false && isMember(all[name])) || (member !== true && isGuest(all[name]));
-  let stands;
+  const arrived = { kind, name, s: null, sells_s: null, node };
   try {
-    stands = (await gateway.until(standing, right, left()))[name];
+    arrived.stands = (await gateway.until(standing, right, left()))[name];
     // Its donor is told, in a line.
     if (member === false) await node.says(/guest/i, left());
+    arrived.s = since();
+    if (member === true) {
+      await gateway.until(sellers, (ids) => ids.includes(arrived.stands.id), left());
+      arrived.sells_s = since();
+    }
   } catch (error) {
-    return { kind, name, s: null, stands: stands ?? (await standing(gateway))[name], why: error.message, node };
+    arrived.stands ??= (await standing(gateway))[name];
+    arrived.why = error.message;
   }
-  return { kind, name, s: (performance.now() - started) / 1000, stands, node };
+  return arrived;
 }
 
 /** Makes all machines of an order and lets them join a gateway: `[{kind, name, s, stands, …}]`. */

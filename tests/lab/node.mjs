@@ -164,6 +164,12 @@ export async function standing(gateway) {
   return Object.fromEntries(nodes.map((node) => [node.name, stands(node)]));
 }
 
+/** Ids of the nodes that sell something (cycles or space), as this gateway has seen the markets last. */
+export async function sellers(gateway) {
+  const { commodities, selling } = await gateway.api("market");
+  return [...commodities.flatMap(({ offers }) => offers), ...selling].map(({ seller }) => seller);
+}
+
 /** It is no guest, and has its places in the tree and in the ring. */
 export const isMember = (stands) => stands !== undefined && !stands.guest && stands.tree && stands.ring;
 

@@ -30,11 +30,11 @@ test("a second machine joins with the URL alone, and a third one has its program
   assert.deepEqual(guests, { gateway: false, ada: false });
 
   const grace = await lab.machine("grace");
-  const typed = (...words) => grace.run(BINARY, words, { env: gateway.env });
-  const one = await typed("run", guest("wordcount"), example("texts", TEXTS[0]));
+  const typed = (words, stdin) => grace.run(BINARY, words, { env: gateway.env, stdin });
+  const one = await typed(["run", guest("wordcount")], await readFile(example("texts", TEXTS[0]), "utf8"));
   assert.equal(one.code, 0, one.stderr);
   assert.equal(one.stdout, await readFile(example("expected", TEXTS[0]), "utf8"));
-  const each = await typed("map", guest("wordcount"), "--", ...TEXTS.map((text) => example("texts", text)));
+  const each = await typed(["map", guest("wordcount"), "--", ...TEXTS.map((text) => example("texts", text))]);
   assert.equal(each.code, 0, each.stderr);
   const expected = await Promise.all(TEXTS.map((text) => readFile(example("expected", text), "utf8")));
   assert.equal(each.stdout, expected.join(""));
