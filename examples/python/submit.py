@@ -29,7 +29,7 @@ SILENCE = 45
 # A gateway that restarts is waited for; a broken one is not waited for without end.
 TRIES = 10
 # What may be in a job file and goes to the API as it is.
-PLAIN = ["arguments", "environment", "sweep", "max_retries", "priority", "fuel_limit", "find", "bit_exact"]
+PLAIN = ["arguments", "environment", "sweep", "max_retries", "priority", "fuel_limit", "find", "bit_exact", "owner"]
 
 
 class Refused(Exception):
