@@ -63,7 +63,7 @@ pub struct JobView {
     pub held: u32,
     /// Results that came again for a unit that had ended, and were not counted.
     pub duplicates: u64,
-    /// Placements lost with their runner.
+    /// Placements lost with their runner; not those that came back from one that is there.
     pub lost_placements: u64,
     /// Processor time of counted results, microseconds.
     pub cpu_us: u64,

@@ -4,6 +4,7 @@
 //! Only units that have a checkpoint have a record. That of the first instruction is the job's own
 //! record: program, arguments and inputs.
 
+use super::job::Back;
 use super::record::{Held, UnitRecord};
 use super::{Event, Owner, Pending, SlotState, Timer};
 use crate::checkpoint::{Checkpoint, Made, Resume, Source, Version};
@@ -332,7 +333,7 @@ impl Owner {
                 self.write_record(unit, cx);
             }
         }
-        self.units_back(from, &[unit], None, cx);
+        self.units_back(from, &[unit], Back::Unharmed, cx);
     }
 
     /// A unit was lost with its runner; what it had done since the last checkpoint is an estimate.

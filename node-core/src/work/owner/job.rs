@@ -43,7 +43,7 @@ pub(super) struct Slot {
     pub(super) state: SlotState,
     /// Times that it ended badly.
     pub(super) failures: u16,
-    /// Times that it was lost with its runner.
+    /// Times that it was lost with its runner, or failed there without a result.
     pub(super) losses: u16,
     pub(super) attempts: u32,
     /// Index into [`Job::runners`].
@@ -134,6 +134,17 @@ pub(super) struct Job {
     pub(super) ward: Option<Box<Wardship>>,
     runners: Vec<NodeId>,
     runner_index: BTreeMap<NodeId, u32>,
+}
+
+/// How a placed unit comes back without a result. The reasons are sentences for people.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Back<'a> {
+    /// Its runner has not begun it, or somebody wished it back.
+    Unharmed,
+    /// Its runner tried to run it and could not; the runner is there.
+    Failed(&'a str),
+    /// Its runner is gone.
+    Lost(&'a str),
 }
 
 impl Job {
@@ -367,21 +378,29 @@ impl Job {
         SealKey(*blake3::keyed_hash(&self.secret, &index.to_be_bytes()).as_bytes())
     }
 
-    /// A placed unit will not end where it is. `lost`: something happened to its runner, in
-    /// words. Held after too many losses, so that a unit that takes nodes down stops doing so.
-    pub(super) fn put_back(&mut self, index: u32, lost: Option<&str>, max_losses: u16) {
+    /// A placed unit will not end where it is. Held after too many losses, so that a unit that takes
+    /// nodes down stops doing so.
+    pub(super) fn put_back(&mut self, index: u32, back: Back<'_>, max_losses: u16) {
         if self.slot(index).is_none_or(|s| s.state != SlotState::Placed) {
             return;
         }
         let Some(slot) = self.slots.get_mut(index) else { return };
-        if lost.is_some() {
+        let why = match back {
+            Back::Unharmed => None,
+            Back::Failed(why) | Back::Lost(why) => Some(why),
+        };
+        if why.is_some() {
             slot.losses = slot.losses.saturating_add(1);
         }
         let losses = slot.losses;
-        self.lost_placements += u64::from(lost.is_some());
-        if let Some(why) = lost.filter(|_| losses >= max_losses) {
+        self.lost_placements += u64::from(matches!(back, Back::Lost(_)));
+        if let Some(why) = why.filter(|_| losses >= max_losses) {
             self.set(index, SlotState::Held);
-            self.note(index, format!("was lost with its runner {losses} times, the last time because {why}"));
+            let what = match back {
+                Back::Lost(_) => "was lost with its runner",
+                _ => "came back without a result",
+            };
+            self.note(index, format!("{what} {losses} times, the last time because {why}"));
         } else {
             self.set(index, SlotState::Waiting);
         }

@@ -1,5 +1,6 @@
 //! Leases: one a runner. Silence ends it, and its units are placed elsewhere.
 
+use super::job::Back;
 use super::{Event, Owner, SlotState, Timer};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
@@ -135,7 +136,7 @@ impl Owner {
             .flat_map(|(job, indices)| indices.into_iter().map(move |index| UnitId { job, index }))
             .collect();
         let missing: Vec<UnitId> = held.units().filter(|unit| !listed.contains(unit)).collect();
-        self.units_back(from, &missing, None, cx);
+        self.units_back(from, &missing, Back::Unharmed, cx);
     }
 
     pub(super) fn declined(
@@ -161,7 +162,8 @@ impl Owner {
             self.fail_move(*unit, &format!("{why}; it goes on where there is room"), cx);
         }
         // A unit that breaks every engine it meets is held in the end.
-        self.units_back(from, &units, tried.then_some(&why), cx);
+        let back = if tried { Back::Failed(&why) } else { Back::Unharmed };
+        self.units_back(from, &units, back, cx);
     }
 
     pub(super) fn lease_lost(&mut self, runner: NodeId, why: &str, cx: &mut Cx<'_, Self>) {
@@ -181,7 +183,7 @@ impl Owner {
         let jobs: BTreeSet<JobId> = units.iter().map(|unit| unit.job).collect();
         for unit in units {
             if let Some(job) = self.jobs.get_mut(&unit.job) {
-                job.put_back(unit.index, Some(&why), super::MAX_LOSSES);
+                job.put_back(unit.index, Back::Lost(&why), super::MAX_LOSSES);
                 if let OnLoss::Wait(us) = job.spec.template.on_loss {
                     let waits = job.slot(unit.index).is_some_and(|slot| slot.state == SlotState::Waiting);
                     if waits {
@@ -204,7 +206,7 @@ impl Owner {
         &mut self,
         runner: NodeId,
         units: &[UnitId],
-        lost: Option<&str>,
+        back: Back<'_>,
         cx: &mut Cx<'_, Self>,
     ) {
         units.iter().for_each(|unit| self.resuming_over(*unit, cx));
@@ -214,7 +216,7 @@ impl Owner {
             if held.remove(*unit)
                 && let Some(job) = self.jobs.get_mut(&unit.job)
             {
-                job.put_back(unit.index, lost, super::MAX_LOSSES);
+                job.put_back(unit.index, back, super::MAX_LOSSES);
                 jobs.insert(unit.job);
             }
         }

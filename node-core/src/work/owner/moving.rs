@@ -2,6 +2,7 @@
 //! that were cut off, and waited for.
 
 use super::checkpoint::Start;
+use super::job::Back;
 use super::precopy::{Move, Stage};
 use super::{Event, Owner, Pending, SlotState, Timer};
 use crate::checkpoint::{Made, Resume, Source};
@@ -186,7 +187,7 @@ impl Owner {
                 }
             }
             Some(to) => {
-                self.units_back(from, &[unit], None, cx);
+                self.units_back(from, &[unit], Back::Unharmed, cx);
                 self.fail_move(unit, &format!("{} has gone; it goes on where there is room", to.short()), cx);
             }
             None => {
@@ -206,7 +207,7 @@ impl Owner {
             held.remove(unit);
         }
         if let Some(job) = self.jobs.get_mut(&unit.job) {
-            job.put_back(unit.index, None, super::MAX_LOSSES);
+            job.put_back(unit.index, Back::Unharmed, super::MAX_LOSSES);
         }
     }
 
@@ -414,7 +415,7 @@ impl Owner {
         let checkpoint = newest.map(|held| held.checkpoint);
         let (true, Ok(()), Some(checkpoint)) = (self.nodes.contains_key(&runner), &result, checkpoint) else {
             if let Some(job) = self.jobs.get_mut(&unit.job) {
-                job.put_back(unit.index, None, super::MAX_LOSSES);
+                job.put_back(unit.index, Back::Unharmed, super::MAX_LOSSES);
             }
             self.fail_move(unit, "its checkpoint could not be brought here, or the other node has gone", cx);
             if result.is_err() {

@@ -173,9 +173,10 @@ fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
             },
         ),
         SlotState::Elsewhere => elsewhere(out, owner),
-        SlotState::Waiting if slot.losses > 0 => {
-            (UnitState::Waiting, format!("lost with {}; a new place is looked for", who()))
-        }
+        SlotState::Waiting if slot.losses > 0 => (
+            UnitState::Waiting,
+            format!("came back from {} without a result; a new place is looked for", who()),
+        ),
         SlotState::Waiting if slot.failures > 0 => {
             (UnitState::Waiting, format!("failed {} times; it will be tried again", slot.failures))
         }
