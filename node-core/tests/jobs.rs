@@ -24,6 +24,28 @@ fn a_sweep_runs_on_all_workers_and_ends_well() {
 }
 
 #[test]
+fn nodes_that_take_a_few_steps_at_a_time_do_the_same_work_slowly() {
+    let mut world = World::seed(2);
+    world.overruns_wait = true;
+    for at in 0..3 {
+        let slots = if at == 0 { 0 } else { 2 };
+        let mut config = Config { gateway: at == 0, slots, ..Config::default() };
+        config.limits.steps = 10;
+        world.add(config);
+    }
+    world.run_until(A_MINUTE, "the gateway has read its disk", |w| w.node(0).is_ready());
+    (1..3).for_each(|at| world.connect(0, at));
+    let spec = world.sweep(0, 50);
+    let job = world.submit(0, spec);
+    world.run_until(A_MINUTE, "the job is done", |w| w.is_over(job));
+    world.assert_all_right(job, 50);
+    assert!((0..3).all(|at| world.faults(at).is_empty()));
+    let says = |event: &NodeEvent| matches!(event, NodeEvent::Trouble { what } if what.contains("Busiest"));
+    let said = |node| world.told.iter().filter(|(_, at, event)| *at == node && says(event)).count();
+    assert_eq!([0, 1, 2].map(said).iter().max(), Some(&1), "the bound was met, and that is said once");
+}
+
+#[test]
 fn who_watches_the_nodes_is_told_of_every_change() {
     let mut world = World::seed(3).swarm(3, 2);
     world.run_for(Duration::from_secs(1));

@@ -157,6 +157,11 @@ pub struct Bounds {
     /// their home has not taken included. It has copies of four times as many. None by default: a
     /// driver whose swarm has a ring says how many.
     pub wards: usize,
+    /// Steps, each an input of one machine, that one call of `Node::drive` takes; the rest waits
+    /// (`node/budget`).
+    pub steps: u32,
+    /// More steps than that are a panic that shows them: for tests. A node in the field goes on.
+    pub overrun_panics: bool,
 }
 
 impl Default for Bounds {
@@ -173,6 +178,9 @@ impl Default for Bounds {
             kept_units: 10_000,
             left_bytes: 0,
             wards: 0,
+            // Our choice: a tenth of a second, and many times what any burst in the stories takes.
+            steps: 100_000,
+            overrun_panics: false,
         }
     }
 }

@@ -48,9 +48,19 @@ pub(super) struct Filing {
     for_checkpoints: u64,
 }
 
+#[derive(Debug)]
 pub(super) enum Step {
     Owner(InputOf<Owner>),
     Keeper(InputOf<Keeper>),
+}
+
+impl Step {
+    pub(super) fn machine(&self) -> &'static str {
+        match self {
+            Step::Owner(_) => "file owner",
+            Step::Keeper(_) => "keeper of files",
+        }
+    }
 }
 
 impl Filing {

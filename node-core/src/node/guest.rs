@@ -24,6 +24,13 @@ pub(super) enum Step {
     Seller(InputOf<Seller>),
 }
 
+impl Step {
+    pub(super) fn machine(&self) -> &'static str {
+        let Step::Seller(_) = self;
+        "seller"
+    }
+}
+
 impl Overlays {
     pub(super) fn new(config: &Config, seed: &[u8; 32]) -> Overlays {
         Overlays(config.market.as_ref().map(|part| Box::new(Stall::new(part, seed))))

@@ -46,10 +46,21 @@ pub(super) struct Trade {
     cheapest: Machine<Cheapest>,
 }
 
+#[derive(Debug)]
 pub(super) enum Step {
     Owner(InputOf<Owner>),
     Buyer(InputOf<Buyer>),
     Cheapest(InputOf<Cheapest>),
+}
+
+impl Step {
+    pub(super) fn machine(&self) -> &'static str {
+        match self {
+            Step::Owner(_) => "market owner",
+            Step::Buyer(_) => "buyer",
+            Step::Cheapest(_) => "finder in the markets",
+        }
+    }
 }
 
 impl Trade {

@@ -1,6 +1,7 @@
 //! The node: owns all machines and is driven from outside.
 
 mod alarms;
+mod budget;
 pub mod config;
 // A page dials its gateway alone, and its driver does that.
 #[cfg_attr(not(feature = "roles"), allow(dead_code))]
@@ -55,7 +56,8 @@ use std::sync::Arc;
 /// - Create it with [`Node::new`] from its id, its configuration, a seed and the current time.
 /// - Call [`Node::drive`] with each [`NodeInput`] as it happens, and with [`NodeInput::Wake`]
 ///   once before anything else. One call takes one input and drains everything that follows
-///   into the [`Host`]; nothing is left waiting inside.
+///   into the [`Host`]. Work beyond [`config::Bounds::steps`] waits for the next call, which the
+///   node asks for by [`Host::wake_at`].
 /// - Each call may end with [`Host::wake_at`]: drive the node again with `Wake` at that time.
 ///   Late and needless wake-ups are harmless (tabs are throttled, laptops sleep). Time must
 ///   not go backwards; if it does, it is taken to stand still.
@@ -89,6 +91,7 @@ pub struct Node {
     keeper: Machine<Keeper>,
     store: Machine<Store>,
     steps: VecDeque<route::Step>,
+    budget: budget::Budget,
 }
 
 impl Node {
@@ -129,6 +132,7 @@ impl Node {
             keeper: Machine::new(Keeper::new(config.clone()), rng("keeper")),
             store: Machine::new(Store::new(cache, bounds.blob_bytes, timing.retry), rng("store")),
             steps: VecDeque::new(),
+            budget: budget::Budget::default(),
             config,
         }
     }
@@ -137,19 +141,24 @@ impl Node {
     /// host the next deadline if it changed.
     pub fn drive(&mut self, now: Time, input: NodeInput, host: &mut impl Host) {
         self.now = self.now.max(now);
+        self.budget.begin(&self.config.limits);
         if !self.started {
             self.started = true;
             self.start(host);
             self.drain(host);
         }
         self.input(input, host);
-        self.drain(host);
-        while self.fire_due() {
-            self.drain(host);
+        let mut done = self.drain(host);
+        while done && self.fire_due() {
+            done = self.drain(host);
         }
-        // Room for a burst is not kept: most nodes are quiet most of the time.
-        self.steps = VecDeque::new();
-        let wake = self.alarms.earliest();
+        let wake = if done {
+            // Room for a burst is not kept: most nodes are quiet most of the time.
+            self.steps = VecDeque::new();
+            self.alarms.earliest()
+        } else {
+            Some(self.put_off(host))
+        };
         if wake != self.wake {
             self.wake = wake;
             host.wake_at(wake);

@@ -40,9 +40,19 @@ pub(super) struct Money {
     at: Option<NodeId>,
 }
 
+#[derive(Debug)]
 pub(super) enum Step {
     Purse(InputOf<Client>),
     Bank(InputOf<Bank>),
+}
+
+impl Step {
+    pub(super) fn machine(&self) -> &'static str {
+        match self {
+            Step::Purse(_) => "purse",
+            Step::Bank(_) => "bank",
+        }
+    }
 }
 
 impl Money {

@@ -58,6 +58,7 @@ pub(super) struct Overlays {
     left: bool,
 }
 
+#[derive(Debug)]
 pub(super) enum Step {
     Tree(InputOf<Tree>),
     Nearest(InputOf<Nearest>),
@@ -67,6 +68,21 @@ pub(super) enum Step {
     Hosting(InputOf<Hosting>),
     Records(InputOf<Records>),
     Files(files::Step),
+}
+
+impl Step {
+    pub(super) fn machine(&self) -> &'static str {
+        match self {
+            Step::Tree(_) => "tree",
+            Step::Nearest(_) => "finder in the tree",
+            Step::Ring(_) => "ring",
+            Step::Market(step) => step.machine(),
+            Step::Seller(_) => "seller",
+            Step::Hosting(_) => "host of guests",
+            Step::Records(_) => "records",
+            Step::Files(step) => step.machine(),
+        }
+    }
 }
 
 impl Overlays {

@@ -34,6 +34,7 @@ const FAULTS_MAX: u32 = 10;
 pub(super) const SCAN: u32 = 1000;
 
 /// An input on its way to a machine.
+#[cfg_attr(feature = "roles", derive(Debug))]
 pub(super) enum Step {
     Neighbours(InputOf<Neighbours>),
     Finder(InputOf<Connected>),
@@ -46,6 +47,9 @@ pub(super) enum Step {
     #[cfg(feature = "roles")]
     Keeper(InputOf<Keeper>),
     Store(InputOf<Store>),
+    /// Played to and fro for ever, by tests of the budget.
+    #[cfg(test)]
+    Ball(bool),
 }
 
 /// Who asked storage for something; the upper byte of a token.
@@ -206,12 +210,11 @@ impl Node {
 
     fn connected(&mut self, peer: NodeId, ip: Option<Ip>, host: &mut impl Host) {
         let dial = self.dials.end(peer).unwrap_or_default();
-        self.push(Step::Neighbours, neighbours::Command::Connected { peer, ip });
+        // The introduction goes first, also when other steps wait.
+        self.take(Step::Neighbours(Input::Command(neighbours::Command::Connected { peer, ip })), host);
         if dial.spare {
             self.push(Step::Neighbours, neighbours::Command::Spare(peer, true));
         }
-        // The introduction goes first.
-        self.drain(host);
         for (channel, bytes) in dial.frames {
             host.transmit(peer, channel, bytes);
         }
@@ -374,87 +377,100 @@ impl Node {
         }
     }
 
-    /// Runs all inputs under way, and those that follow from them.
-    pub(super) fn drain(&mut self, host: &mut impl Host) {
+    /// Runs all inputs under way, and those that follow from them. `false` if some are left because
+    /// the budget of this drive is spent.
+    pub(super) fn drain(&mut self, host: &mut impl Host) -> bool {
         while let Some(step) = self.steps.pop_front() {
-            let now = self.now;
-            match step {
-                Step::Neighbours(input) => {
-                    let effects = self.neighbours.step(self.me, now, input);
-                    self.alarms.set(Part::Neighbours, self.neighbours.deadline());
-                    for effect in effects {
-                        match effect {
-                            Effect::Send { to, message } => self.send(to, Message::Neighbours(message), host),
-                            Effect::Emit(event) => self.of_neighbours(event, host),
-                        }
-                    }
-                }
-                Step::Finder(input) => {
-                    let effects = self.finder.step(self.me, now, input);
-                    self.alarms.set(Part::Finder, self.finder.deadline());
-                    for effect in effects {
-                        match effect {
-                            Effect::Send { to, message } => self.send(to, Message::Offer(message), host),
-                            Effect::Emit(event) => self.of_finder(event, host),
-                        }
-                    }
-                }
-                Step::Overlay(step) => self.overlay(step, host),
-                #[cfg(feature = "roles")]
-                Step::Money(step) => self.money_input(step, host),
-                Step::Client(input) => {
-                    let effects = self.client.step(self.me, now, input);
-                    self.alarms.set(Part::Client, self.client.deadline());
-                    for effect in effects {
-                        match effect {
-                            Effect::Send { to, message } => self.send(to, Message::Work(message), host),
-                            Effect::Emit(event) => self.of_client(event, host),
-                        }
-                    }
-                }
-                Step::Owner(input) => {
-                    let Some(owner) = &mut self.owner else { continue };
-                    let effects = owner.step(self.me, now, input);
-                    self.alarms.set(Part::Owner, owner.deadline());
-                    for effect in effects {
-                        match effect {
-                            Effect::Send { to, message } => self.send(to, Message::Work(message), host),
-                            Effect::Emit(event) => self.of_owner(event, host),
-                        }
-                    }
-                }
-                Step::Runner(input) => {
-                    let effects = self.runner.step(self.me, now, input);
-                    self.alarms.set(Part::Runner, self.runner.deadline());
-                    for effect in effects {
-                        match effect {
-                            Effect::Send { to, message } => self.send(to, Message::Work(message), host),
-                            Effect::Emit(event) => self.of_runner(event, host),
-                        }
-                    }
-                }
-                #[cfg(feature = "roles")]
-                Step::Keeper(input) => {
-                    let effects = self.keeper.step(self.me, now, input);
-                    self.alarms.set(Part::Keeper, self.keeper.deadline());
-                    for effect in effects {
-                        match effect {
-                            Effect::Send { to, message } => self.send(to, Message::Work(message), host),
-                            Effect::Emit(event) => self.of_keeper(event),
-                        }
-                    }
-                }
-                Step::Store(input) => {
-                    let effects = self.store.step(self.me, now, input);
-                    self.alarms.set(Part::Store, self.store.deadline());
-                    for effect in effects {
-                        match effect {
-                            Effect::Send { to, message } => self.send(to, Message::Store(message), host),
-                            Effect::Emit(event) => self.of_store(event, host),
-                        }
+            if !self.budget.take(&step) {
+                self.steps.push_front(step);
+                return false;
+            }
+            self.take(step, host);
+        }
+        true
+    }
+
+    /// Gives one input to its machine, and passes on what the machine sends and emits.
+    pub(super) fn take(&mut self, step: Step, host: &mut impl Host) {
+        let now = self.now;
+        match step {
+            Step::Neighbours(input) => {
+                let effects = self.neighbours.step(self.me, now, input);
+                self.alarms.set(Part::Neighbours, self.neighbours.deadline());
+                for effect in effects {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, Message::Neighbours(message), host),
+                        Effect::Emit(event) => self.of_neighbours(event, host),
                     }
                 }
             }
+            Step::Finder(input) => {
+                let effects = self.finder.step(self.me, now, input);
+                self.alarms.set(Part::Finder, self.finder.deadline());
+                for effect in effects {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, Message::Offer(message), host),
+                        Effect::Emit(event) => self.of_finder(event, host),
+                    }
+                }
+            }
+            Step::Overlay(step) => self.overlay(step, host),
+            #[cfg(feature = "roles")]
+            Step::Money(step) => self.money_input(step, host),
+            Step::Client(input) => {
+                let effects = self.client.step(self.me, now, input);
+                self.alarms.set(Part::Client, self.client.deadline());
+                for effect in effects {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, Message::Work(message), host),
+                        Effect::Emit(event) => self.of_client(event, host),
+                    }
+                }
+            }
+            Step::Owner(input) => {
+                let Some(owner) = &mut self.owner else { return };
+                let effects = owner.step(self.me, now, input);
+                self.alarms.set(Part::Owner, owner.deadline());
+                for effect in effects {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, Message::Work(message), host),
+                        Effect::Emit(event) => self.of_owner(event, host),
+                    }
+                }
+            }
+            Step::Runner(input) => {
+                let effects = self.runner.step(self.me, now, input);
+                self.alarms.set(Part::Runner, self.runner.deadline());
+                for effect in effects {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, Message::Work(message), host),
+                        Effect::Emit(event) => self.of_runner(event, host),
+                    }
+                }
+            }
+            #[cfg(feature = "roles")]
+            Step::Keeper(input) => {
+                let effects = self.keeper.step(self.me, now, input);
+                self.alarms.set(Part::Keeper, self.keeper.deadline());
+                for effect in effects {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, Message::Work(message), host),
+                        Effect::Emit(event) => self.of_keeper(event),
+                    }
+                }
+            }
+            Step::Store(input) => {
+                let effects = self.store.step(self.me, now, input);
+                self.alarms.set(Part::Store, self.store.deadline());
+                for effect in effects {
+                    match effect {
+                        Effect::Send { to, message } => self.send(to, Message::Store(message), host),
+                        Effect::Emit(event) => self.of_store(event, host),
+                    }
+                }
+            }
+            #[cfg(test)]
+            Step::Ball(way) => self.steps.push_back(Step::Ball(!way)),
         }
     }
 

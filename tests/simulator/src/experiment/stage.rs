@@ -99,8 +99,9 @@ impl Stage {
             world,
         };
         let tree = TreeConfig { k, ..TreeConfig::of(m) };
-        let config =
+        let mut config =
             Config { port: Some(4001), tree: tree.into(), nearest: nearest.into(), ..Config::default() };
+        config.limits.overrun_panics = true;
         let mut configs: Vec<(u64, Arc<Config>)> = Vec::new();
         stage.world.nodes.reserve_exact(nodes);
         for (at, ip) in addresses(nodes, scenario.tree.order, &mut rng).into_iter().enumerate() {

@@ -70,6 +70,9 @@ pub struct World {
     epoch: u32,
     /// Frames to this node travel with the handshake.
     greeting: Option<u32>,
+    /// Nodes that are added after this go on, slowly, when one input makes more steps than their bound;
+    /// otherwise that is a panic.
+    pub overruns_wait: bool,
 }
 
 /// A node and what surrounds it.
@@ -184,6 +187,7 @@ impl World {
             held: BTreeMap::new(),
             epoch: 0,
             greeting: None,
+            overruns_wait: false,
         }
     }
 
@@ -203,14 +207,16 @@ impl World {
     }
 
     /// Adds a node and starts it.
-    pub fn add(&mut self, config: Config) -> usize {
+    pub fn add(&mut self, mut config: Config) -> usize {
+        config.limits.overrun_panics = !self.overruns_wait;
         let at = self.place(Arc::new(config));
         self.start(at);
         at
     }
 
     /// Adds a node that has a key, so that it can sign, and starts it.
-    pub fn add_keyed(&mut self, config: Config, secret: &Secret) -> usize {
+    pub fn add_keyed(&mut self, mut config: Config, secret: &Secret) -> usize {
+        config.limits.overrun_panics = !self.overruns_wait;
         let at = self.place(Arc::new(config));
         self.nodes[at].id = secret.node();
         self.start(at);
