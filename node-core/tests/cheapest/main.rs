@@ -3,6 +3,7 @@
 mod guests;
 mod keepers;
 mod losses;
+mod restart;
 mod stories;
 mod support;
 mod young;

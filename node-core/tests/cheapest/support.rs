@@ -111,16 +111,27 @@ pub(crate) fn far_from_bank(seed: u64, workers: usize, worker: fn(usize) -> Conf
     world
 }
 
-pub(crate) fn sell(world: &mut World, at: usize, cost: u64) {
-    let goods = Goods {
+/// A slot that does so much fuel a second.
+pub(crate) fn goods(capacity: u64, cost: u64) -> Goods {
+    Goods {
         kind: Kind::Cycles,
-        capacity: u64::from(MIPS) * 1_000_000,
+        capacity,
         units: 1,
         minutes: 600,
         cost: Price(cost),
         engine: Platform::Native,
         memory_mib: 1024,
-    };
+    }
+}
+
+pub(crate) fn sell(world: &mut World, at: usize, cost: u64) {
+    let goods = goods(u64::from(MIPS) * 1_000_000, cost);
+    world.drive(at, NodeInput::Command(Command::Sell(goods)));
+}
+
+/// The same at a speed of its own: each of three in a row sells in another market.
+pub(crate) fn sell_apart(world: &mut World, at: usize, cost: u64) {
+    let goods = goods((u64::from(MIPS) * 1_000_000) << (2 * (at % 3)), cost);
     world.drive(at, NodeInput::Command(Command::Sell(goods)));
 }
 

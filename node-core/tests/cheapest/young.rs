@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Sellers of cycles and of space for checkpoints that come one after the other. Gateways begin each with a
 /// ring of its own, which becomes one with that of the first. So many of the connections that they dial
-/// break before anything gets through.
+/// break before anything gets through. The sellers' speeds differ, so there are several markets of a kind.
 fn begun(seed: u64, sellers: usize, apart: u64, stillborn: f64) -> World {
     let mut world = World::seed(seed).with(long);
     world.network.stillborn = stillborn;
@@ -21,7 +21,7 @@ fn begun(seed: u64, sellers: usize, apart: u64, stillborn: f64) -> World {
     for at in 1..=sellers {
         world.add_keyed(Config { gateway: gateways, slots: 1, ..keeper(at) }, &secret(at));
         world.connect(0, at);
-        sell(&mut world, at, 1000 * at as u64);
+        sell_apart(&mut world, at, 1000 * at as u64);
         world.run_for(Duration::from_millis(apart));
     }
     world

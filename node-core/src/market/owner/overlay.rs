@@ -20,7 +20,12 @@ use std::time::Duration;
 pub(super) enum Stage {
     /// Not before then again.
     Out(Time),
-    Joining(Time),
+    /// `first`: the rendezvous node has said that this node may be the first member. Otherwise the market
+    /// joins by way of members that may leave meanwhile.
+    Joining {
+        since: Time,
+        first: bool,
+    },
     In,
     Leaving,
 }
@@ -107,13 +112,13 @@ impl Owner {
                 }
                 Stage::In if !mine || deserted => book.leave(*market, cx),
                 // By way of whom it was to join is gone.
-                Stage::Joining(since) if !mine || deserted || cx.now.since(since) >= FIRST => {
+                Stage::Joining { since, .. } if !mine || deserted || cx.now.since(since) >= FIRST => {
                     book.leave(*market, cx);
                 }
                 _ => {}
             }
         }
-        wants.intersection(&within).for_each(|kind| self.enter_overlay(*kind, &[], cx));
+        wants.intersection(&within).for_each(|kind| self.enter_overlay(*kind, &[], false, cx));
         Kind::ALL.into_iter().for_each(|kind| self.register(kind, cx));
     }
 
@@ -143,7 +148,7 @@ impl Owner {
         for (market, book) in self.books.range(of_kind(kind)) {
             match book.stage {
                 Stage::In => state.markets |= 1 << market.index,
-                Stage::Out(_) | Stage::Joining(_) => {
+                Stage::Out(_) | Stage::Joining { .. } => {
                     state.wants |= self.mine.contains(market) && !book.table.is_empty();
                 }
                 Stage::Leaving => {}
@@ -161,7 +166,7 @@ impl Owner {
         cx.emit(Event::Lookup { number: self.next_lookup, ring, key });
     }
 
-    fn enter_overlay(&mut self, kind: Kind, via: &[Contact], cx: &mut Ocx<'_>) {
+    fn enter_overlay(&mut self, kind: Kind, via: &[Contact], first: bool, cx: &mut Ocx<'_>) {
         via.iter().for_each(|contact| reach(contact, cx));
         for (market, book) in self.books.iter_mut().filter(|(market, _)| market.kind == kind) {
             if let Stage::Out(again) = book.stage
@@ -169,7 +174,7 @@ impl Owner {
                 && self.mine.contains(market)
                 && !book.table.is_empty()
             {
-                book.stage = Stage::Joining(cx.now);
+                book.stage = Stage::Joining { since: cx.now, first };
                 cx.emit(Event::Join { member: market.member(), via: via.to_vec() });
             }
         }
@@ -180,7 +185,7 @@ impl Owner {
             return cx.emit(Event::Leave(member));
         };
         match book.stage {
-            Stage::Joining(_) => {
+            Stage::Joining { .. } => {
                 book.stage = Stage::In;
                 self.keep_overlay(cx);
             }
@@ -201,7 +206,13 @@ impl Owner {
         if let Some(book) = self.books.get_mut(&market) {
             book.stage = Stage::default();
         }
-        // It may have to join again.
+        // One registration serves all markets of the kind that leave together: the last one sends it.
+        // Should another `Left` fail to come, the next sweep registers.
+        let mut of_kind = self.books.range(of_kind(market.kind));
+        if of_kind.any(|(_, book)| book.stage == Stage::Leaving) {
+            return;
+        }
+        // A market that has left may have to join again.
         self.registered.entry(market.kind).or_default().due = cx.now;
         self.keep_overlay(cx);
     }
@@ -283,15 +294,17 @@ impl Owner {
             }
         }
         if first {
-            // By way of whom these were to join has left.
+            // The members by way of which these markets were to join have left. A market that joins as the
+            // first stays: if it left because the same answer comes twice, it would ask again at once, and
+            // a node that is its own rendezvous would never come to an end.
             for (market, book) in self.books.range_mut(of_kind(kind)) {
-                if matches!(book.stage, Stage::Joining(_)) {
+                if matches!(book.stage, Stage::Joining { first: false, .. }) {
                     book.leave(*market, cx);
                 }
             }
         }
         if first || !at.is_empty() {
-            self.enter_overlay(kind, &at, cx);
+            self.enter_overlay(kind, &at, first, cx);
         }
     }
 }
