@@ -1,7 +1,8 @@
 // A swarm for one test: processes of the real binary, tabs of a real browser, the real API.
 //
 // Nothing here sleeps. A story goes on when a process says that it is ready, when the gateway's
-// events say that something changed, or when a page shows it. What it started ends with it.
+// events say that something changed, or when a page shows it. What it started ends with it, also when
+// the setup fails before the story has a hook that would end it.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -35,32 +36,56 @@ export async function execute(program, args, { stdin, ...options } = {}) {
   return { code, ...output };
 }
 
+/** Processes that live. Whatever ends this one, they do not outlive it. */
+const living = new Set();
+process.on("exit", () => living.forEach((child) => child.kill("SIGKILL")));
+
 /** A process of `manyhands up`. */
 class Node {
   #child;
+  #said = "";
+  #line;
 
-  /** Returns when the node says that it is ready. */
-  static async up(args, data) {
-    const node = new Node();
+  constructor(args, data) {
     const all = ["--data", data, "up", "--ready-json", "--until-stdin-closes", ...args];
     const child = spawn(BINARY, all, { stdio: ["pipe", "pipe", "pipe"] });
-    node.#child = child;
-    let said = "";
-    child.stderr.setEncoding("utf8").on("data", (text) => (said = (said + text).slice(-8000)));
+    this.#child = child;
+    living.add(child);
+    child.stdin.on("error", () => {});
+    child.stderr.setEncoding("utf8").on("data", (text) => (this.#said = (this.#said + text).slice(-8000)));
     const ended = once(child, "close").then(([code, signal]) => {
-      throw new Error(`manyhands ${all.join(" ")} ended (${signal ?? code}) before it was ready:\n${said}`);
+      living.delete(child);
+      throw new Error(`manyhands ${all.join(" ")} ended (${signal ?? code}) before it was ready:\n${this.#said}`);
     });
-    const [line] = await Promise.race([once(createInterface(child.stdout), "line"), ended]);
     ended.catch(() => {});
-    Object.assign(node, JSON.parse(line));
-    return node;
+    this.#line = Promise.race([once(createInterface(child.stdout), "line"), ended]);
+    this.#line.catch(() => {});
   }
 
-  /** Ends it as a power cut would, or otherwise as `signal` says. */
+  /** Returns when the node says that it is ready. */
+  async ready() {
+    const [line] = await this.#line;
+    Object.assign(this, JSON.parse(line));
+    return this;
+  }
+
+  get pid() {
+    return this.#child.pid;
+  }
+
+  /** The end of its log. */
+  get log() {
+    return this.#said;
+  }
+
+  /** Ends it as a power cut would, or otherwise as `signal` says. Gives its exit code, or the signal. */
   async kill(signal = "SIGKILL") {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const { exitCode, signalCode } = this.#child;
+    if (exitCode !== null || signalCode !== null) return signalCode ?? exitCode;
+    const closed = once(this.#child, "close");
     this.#child.kill(signal);
-    await once(this.#child, "close");
+    const [code, by] = await closed;
+    return by ?? code;
   }
 }
 
@@ -84,11 +109,17 @@ export class Swarm {
   static async start(story, ...args) {
     const swarm = new Swarm();
     story.after(() => swarm.#end());
-    swarm.#data = await mkdtemp(join(tmpdir(), "manyhands-"));
-    const ports = ["--http-port", "0", "--p2p-port", "0", "--ws-port", "0"];
-    // Alone by default, so that a test sees who computes.
-    await swarm.#gateway([...(args.includes("--slots") ? [] : ["--slots", "0"]), ...ports, ...args]);
-    return swarm;
+    try {
+      swarm.#data = await mkdtemp(join(tmpdir(), "manyhands-"));
+      const ports = ["--http-port", "0", "--p2p-port", "0", "--ws-port", "0"];
+      // Alone by default, so that a test sees who computes.
+      await swarm.#gateway([...(args.includes("--slots") ? [] : ["--slots", "0"]), ...ports, ...args]);
+      return swarm;
+    } catch (error) {
+      // After a `before` that throws no `after` is called.
+      await swarm.#end();
+      throw error;
+    }
   }
 
   async #gateway(args) {
@@ -97,13 +128,13 @@ export class Swarm {
   }
 
   /** Starts the gateway once more, on the same data and the same ports. */
-  async restartGateway() {
+  async restartGateway(...args) {
     const port = (transport) => {
       const address = this.gateway.addresses.find((one) => transport.test(one));
       return new RegExp("/tcp/(\\d+)").exec(address)[1];
     };
     const ports = ["--http-port", new URL(this.url).port, "--p2p-port", port(/tcp\/\d+\/p2p/), "--ws-port", port(/\/ws/)];
-    await this.#gateway(["--slots", "0", ...ports]);
+    await this.#gateway([...(args.includes("--slots") ? [] : ["--slots", "0"]), ...ports, ...args]);
   }
 
   worker(name, slots = 1, ...args) {
@@ -124,9 +155,9 @@ export class Swarm {
   }
 
   async #up(args, folder) {
-    const node = await Node.up(args, join(this.#data, folder));
+    const node = new Node(args, join(this.#data, folder));
     this.#nodes.push(node);
-    return node;
+    return node.ready();
   }
 
   /** A tab of one browser that this swarm's pages share. */
@@ -301,8 +332,8 @@ export class Swarm {
   }
 
   async #end() {
-    await this.#browser?.close();
-    await Promise.all(this.#nodes.map((node) => node.kill()));
+    // One that cannot be ended must not keep the others alive.
+    await Promise.allSettled([this.#browser?.close(), ...this.#nodes.map((node) => node.kill())]);
     if (this.#data) await rm(this.#data, { recursive: true, force: true });
   }
 }
