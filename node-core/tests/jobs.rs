@@ -227,6 +227,20 @@ fn a_crash_between_the_last_result_and_the_end_record_still_ends_the_job() {
     world.assert_all_right(job, 1);
 }
 
+/// The driver tells the wall clock when the node starts, and no more: the core's own time goes on from it.
+#[test]
+fn a_jobs_times_are_true_to_the_millisecond() {
+    let mut world = World::seed(9).swarm(1, 1);
+    world.run_for(Duration::from_millis(1234));
+    let spec = world.sweep(0, 60);
+    let (job, began) = (world.submit(0, spec), world.now);
+    world.run_until(A_MINUTE, "the job is done", |w| w.is_over(job));
+    let (view, took) = (world.job(job).unwrap(), world.now.since(began));
+    assert!(took > Duration::from_millis(1200), "60 units of 20 ms on one slot: {took:?}");
+    assert_eq!(view.submitted_ms, 1_700_000_000_000 + began.0 / 1000);
+    assert_eq!(view.ended_ms, Some(1_700_000_000_000 + world.now.0 / 1000));
+}
+
 #[test]
 fn units_with_their_own_input_get_it_whatever_its_size() {
     fn count(task: &Task) -> (Duration, Outcome) {

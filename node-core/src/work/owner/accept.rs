@@ -50,7 +50,7 @@ impl Owner {
         for word in secret.chunks_exact_mut(8) {
             word.copy_from_slice(&cx.rng.u64().to_le_bytes());
         }
-        self.jobs.insert(id, Job::new(spec, client, self.wall_ms, secret));
+        self.jobs.insert(id, Job::new(spec, client, self.wall_now(cx.now), secret));
         let ticket = self.ticket(Pending::JobBlobs(id));
         cx.emit(Event::Fetch { ticket, blobs, from: client });
     }
@@ -206,8 +206,10 @@ impl Owner {
 
     /// The job is over, one way or the other.
     pub(super) fn finish(&mut self, id: JobId, cancelled: bool, cx: &mut Cx<'_, Self>) {
-        let ended_ms = self.wall_ms;
+        let now_ms = self.wall_now(cx.now);
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        // The wall clock may have been set back meanwhile.
+        let ended_ms = now_ms.max(job.submitted_ms);
         job.phase = Phase::Over { cancelled };
         job.ended_ms = Some(ended_ms);
         let ticket = self.ticket(Pending::End);

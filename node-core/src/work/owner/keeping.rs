@@ -51,9 +51,9 @@ impl Owner {
         !self.is_page(runner) && !self.is_shunned(runner, keeper, now)
     }
 
-    /// Milliseconds since 1970; 0: nobody knows yet.
+    /// Milliseconds since 1970; 0 until the driver has told the time.
     pub(super) fn wall_now(&self, now: Time) -> u64 {
-        if self.wall_ms == 0 { 0 } else { self.wall.now(now) }
+        self.wall.map_or(0, |wall| wall.now(now))
     }
 
     /// To whom this node passes on what a page's unit has come to.

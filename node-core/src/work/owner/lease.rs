@@ -77,7 +77,7 @@ impl Owner {
     /// The lease of `runner`, begun now if it has none.
     pub(super) fn lease_of(&mut self, runner: NodeId, cx: &mut Cx<'_, Self>) -> &mut Held {
         // Numbers grow across restarts of the owner as long as its wall clock does.
-        let next = self.next_lease.max(self.wall_ms);
+        let next = self.next_lease.max(self.wall_now(cx.now));
         // Who holds nothing does not beat: it has all the time there is from its first unit on.
         if self.leases.get(&runner).is_none_or(|held| held.count == 0) {
             cx.set_timer(Timer::Lease(runner), self.config.timing.lease);

@@ -54,7 +54,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Owner {
     config: Arc<Config>,
-    wall_ms: u64,
     jobs: BTreeMap<JobId, Job>,
     /// Jobs with waiting units; the next search begins behind `last_served`.
     active: BTreeSet<JobId>,
@@ -78,7 +77,8 @@ pub struct Owner {
     bank_held: Vec<Holding>,
     /// What the ring has this node own for others, and others for it.
     wards: wards::Wards,
-    wall: Wall,
+    /// `None` until the driver has told the time.
+    wall: Option<Wall>,
 }
 
 /// A connected node.
@@ -317,8 +317,7 @@ impl Protocol for Owner {
             Input::Command(Command::Migrate { unit, to, others }) => self.migrate(unit, to, &others, cx),
             Input::Command(Command::Pause { unit, paused }) => self.pause(unit, paused, cx),
             Input::Command(Command::WallClock(ms)) => {
-                self.wall_ms = ms;
-                self.wall.told(ms, cx.now);
+                self.wall.get_or_insert_default().told(ms, cx.now);
             }
             Input::Command(Command::RestoreWards(entries)) => self.restore_wards(&entries, cx),
             Input::Command(Command::Ring(told)) => self.of_ring(told, cx),
@@ -357,7 +356,6 @@ impl Owner {
     pub fn new(config: Arc<Config>) -> Owner {
         Owner {
             config,
-            wall_ms: 0,
             jobs: BTreeMap::new(),
             active: BTreeSet::new(),
             last_served: None,
@@ -375,7 +373,7 @@ impl Owner {
             late: Vec::new(),
             bank_held: Vec::new(),
             wards: wards::Wards::default(),
-            wall: Wall::default(),
+            wall: None,
         }
     }
 
