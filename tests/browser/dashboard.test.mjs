@@ -3,8 +3,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { test } from "node:test";
-import { ROOT, Swarm, guest, native } from "./harness.mjs";
+import { ROOT, Swarm, guest, native, test } from "./harness.mjs";
 
 const opened = (swarm, section = "") => swarm.tab(`/dashboard#token=${swarm.gateway.token}`).then(async (page) => {
   if (section) await page.getByRole("navigation").getByRole("link", { name: section }).click();

@@ -1,8 +1,7 @@
 // The donate page: starts on a click only, follows its slider, stops at once, and gets up again.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Swarm, guest, stdout } from "./harness.mjs";
+import { Swarm, guest, stdout, test } from "./harness.mjs";
 
 const state = (page) => page.locator("#state");
 const shows = (locator, text) => locator.filter({ hasText: text }).waitFor();

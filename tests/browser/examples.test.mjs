@@ -5,8 +5,8 @@ import { existsSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readFile, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { after, before, describe, test } from "node:test";
-import { BINARY, ROOT, Swarm, execute, guest, native } from "./harness.mjs";
+import { after, before, describe } from "node:test";
+import { BINARY, ROOT, Swarm, execute, guest, native, test } from "./harness.mjs";
 
 const EXAMPLES = join(ROOT, "examples");
 

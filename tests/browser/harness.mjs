@@ -3,13 +3,17 @@
 // Nothing here sleeps. A story goes on when a process says that it is ready, when the gateway's
 // events say that something changed, or when a page shows it. What it started ends with it, also when
 // the setup fails before the story has a hook that would end it.
+//
+// A claim that cannot come true any more fails at once, and says why: a job or a unit that has ended
+// changes no more, and a process or a page that ended by itself brings every wait to an end.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
+import { test as base } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
@@ -45,8 +49,11 @@ class Node {
   #child;
   #said = "";
   #line;
+  /** The story has ended it. */
+  #killed = false;
 
-  constructor(args, data) {
+  /** `lost` is called with an error if it ends by itself. */
+  constructor(args, data, lost) {
     const all = ["--data", data, "up", "--ready-json", "--until-stdin-closes", ...args];
     const child = spawn(BINARY, all, { stdio: ["pipe", "pipe", "pipe"] });
     this.#child = child;
@@ -60,6 +67,9 @@ class Node {
     ended.catch(() => {});
     this.#line = Promise.race([once(createInterface(child.stdout), "line"), ended]);
     this.#line.catch(() => {});
+    child.once("close", (code, signal) => {
+      if (!this.#killed) lost(new Error(`${basename(data)} ended by itself (${signal ?? code}):\n${this.#said}`));
+    });
   }
 
   /** Returns when the node says that it is ready. */
@@ -80,6 +90,7 @@ class Node {
 
   /** Ends it as a power cut would, or otherwise as `signal` says. Gives its exit code, or the signal. */
   async kill(signal = "SIGKILL") {
+    this.#killed = true;
     const { exitCode, signalCode } = this.#child;
     if (exitCode !== null || signalCode !== null) return signalCode ?? exitCode;
     const closed = once(this.#child, "close");
@@ -95,13 +106,30 @@ class Node {
  * nobody else wants of a processor, may need any time on a machine that has others to serve. The
  * test's own timeout bounds that.
  */
-const PATIENCE = 120_000;
+const PATIENCE = 60_000;
+
+/** The exception is trade: a market opens 45 s after it began, and a search for sellers goes on for a minute. */
+export const TRADE = 120_000;
+
+/** Bounds a test in which something happens again and again, and never what was waited for. */
+const LONGEST = 300_000;
+
+/** A test of node's runner with that bound. */
+export const test = (name, ...rest) => {
+  const story = rest.pop();
+  return base(name, { timeout: LONGEST, ...rest[0] }, story);
+};
+
+/** States of a job, and of a unit, that change no more. */
+const OVER = ["done", "failed", "cancelled"];
 
 /** A gateway with what joins it. Made for one test, and gone with it. */
 export class Swarm {
   #data;
   #nodes = [];
   #browser;
+  /** Aborted with an error when what has to live ended by itself. */
+  #lost = new AbortController();
   /** Uncaught errors of pages, in words: a test that expects none looks here. */
   troubles = [];
 
@@ -155,7 +183,7 @@ export class Swarm {
   }
 
   async #up(args, folder) {
-    const node = new Node(args, join(this.#data, folder));
+    const node = new Node(args, join(this.#data, folder), (error) => this.#lost.abort(error));
     this.#nodes.push(node);
     return node.ready();
   }
@@ -172,6 +200,7 @@ export class Swarm {
     await context.addInitScript(() => delete Navigator.prototype.getBattery);
     const page = await context.newPage();
     page.on("pageerror", (error) => this.troubles.push(`${path}: ${error.message}`));
+    page.on("crash", () => this.#lost.abort(new Error(`the tab ${path} crashed`)));
     await page.goto(this.url + path);
     return page;
   }
@@ -221,16 +250,18 @@ export class Swarm {
 
   /** Follows a job until `enough(job)`; gives the job as it then was. */
   follow(id, enough) {
-    return this.#wait(`jobs/${id}/events`, ({ data }) => data, (job) => job.units && enough(job));
+    const over = (job) => OVER.includes(job.state) && `the job is ${job.state}, and so it stays`;
+    return this.#wait(`jobs/${id}/events`, ({ data }) => data, (job) => job.units && enough(job), over);
   }
 
   finished(id) {
-    return this.follow(id, (job) => ["done", "failed", "cancelled"].includes(job.state));
+    return this.follow(id, (job) => OVER.includes(job.state));
   }
 
   /** Follows one unit of a job until `enough(unit)`; gives it as it then was. */
   unit(id, index, enough) {
-    return this.#wait(`jobs/${id}/events`, () => this.api(`jobs/${id}/units/${index}`), enough);
+    const over = (unit) => OVER.includes(unit.state) && `the unit is ${unit.state}, and so it stays`;
+    return this.#wait(`jobs/${id}/events`, () => this.api(`jobs/${id}/units/${index}`), enough, over);
   }
 
   migrate(id, index, to) {
@@ -270,23 +301,28 @@ export class Swarm {
   /** Waits until what is for sale is as it should be, as a buyer at the gateway finds it; gives all offers. */
   offers(enough) {
     const load = async () => (await this.api("market")).commodities.flatMap(({ offers }) => offers);
-    return this.#wait("events", load, enough);
+    return this.#wait("events", load, enough, undefined, TRADE);
   }
 
-  /** The first that is `enough` of what `load` makes of the events at `path`. */
-  async #wait(path, load, enough, of = this.gateway) {
+  /**
+   * The first that is `enough` of what `load` makes of the events at `path`. `never(now)` says why it cannot
+   * come any more, if it cannot.
+   */
+  async #wait(path, load, enough, never = () => false, patience = PATIENCE) {
     let last;
     let why = "the gateway ended them";
     try {
-      for await (const event of this.#events(path, of)) {
+      for await (const event of this.#events(path, patience)) {
         const now = await load(event);
         if (now === undefined) continue;
         last = now;
         if (enough(now)) return now;
+        why = never(now) || why;
+        if (never(now)) break;
       }
     } catch (error) {
       if (error.name !== "TimeoutError") throw error;
-      why = `${PATIENCE / 1000} s are over`;
+      why = `${patience / 1000} s are over`;
     }
     throw new Error(`what was waited for in ${path} did not come (${why}); it stands at ${JSON.stringify(last)}`);
   }
@@ -302,18 +338,23 @@ export class Swarm {
     return all;
   }
 
-  async *#events(path, of) {
+  async *#events(path, ms) {
+    const of = this.gateway;
     const closing = new AbortController();
     const headers = { Authorization: `Bearer ${of.token}`, Accept: "text/event-stream" };
     // Not AbortSignal.timeout: combined with another signal it can be collected before it fires.
-    const patience = setTimeout(() => closing.abort(new DOMException("too late", "TimeoutError")), PATIENCE);
+    const patience = setTimeout(() => closing.abort(new DOMException("too late", "TimeoutError")), ms);
+    const lost = () => closing.abort(this.#lost.signal.reason);
     try {
+      this.#lost.signal.addEventListener("abort", lost);
+      if (this.#lost.signal.aborted) lost();
       for await (const event of this.#eventsUntil(path, of, headers, closing.signal)) {
         if (path.startsWith("jobs/")) patience.refresh();
         yield event;
       }
     } finally {
       clearTimeout(patience);
+      this.#lost.signal.removeEventListener("abort", lost);
       closing.abort();
     }
   }

@@ -8,8 +8,7 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
-import { Swarm, execute, native } from "./harness.mjs";
+import { Swarm, execute, native, test } from "./harness.mjs";
 
 /** Programs; each hops three times. */
 const PROGRAMS = Number(process.env.MANYHANDS_HOPS ?? 70);

@@ -1,14 +1,13 @@
 // Who keeps checkpoints is bought and paid in the real swarm: five native processes, no page.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Swarm, guest } from "./harness.mjs";
+import { Swarm, guest, test } from "./harness.mjs";
 
 const FUEL = 300_000_000_000;
 const SPEED = 500_000_000;
 const CREDIT = 1_000_000;
 
-test("a job that buys its places buys who keeps its checkpoints, and the keeper's statement says so", { timeout: 600_000 }, async (t) => {
+test("a job that buys its places buys who keeps its checkpoints, and the keeper's statement says so", async (t) => {
   const swarm = await Swarm.start(t);
   const traders = [];
   for (let n = 1; n <= 4; n += 1) traders.push(await swarm.trader(`trader-${n}`, 100 * n, SPEED));

@@ -2,8 +2,7 @@
 // the bank, and two tabs that sell by way of it, all at different costs.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { BINARY, Swarm, execute, guest } from "./harness.mjs";
+import { BINARY, Swarm, execute, guest, test } from "./harness.mjs";
 
 const FUEL = 2_000_000_000;
 const SPEED = 500_000_000;
@@ -31,7 +30,7 @@ async function seller(swarm, name, cost, address = `/?speed=${SPEED}`) {
   return { page, node: nodes.find((node) => node.name === name).id };
 }
 
-test("a job buys of the cheapest, who are paid what the rule gives", { timeout: 600_000 }, async (t) => {
+test("a job buys of the cheapest, who are paid what the rule gives", async (t) => {
   const swarm = await Swarm.start(t);
   const traders = [];
   for (let n = 1; n <= 7; n += 1) traders.push(await swarm.trader(`trader-${n}`, 100_000 * n, SPEED));

@@ -2,13 +2,12 @@
 // of its checkpoints die, and its result is that of a machine where nothing happened.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Swarm, execute, guest, native, stdout } from "./harness.mjs";
+import { Swarm, execute, guest, native, stdout, test } from "./harness.mjs";
 
 /** Half a minute and more of work on 4 MiB that no compression shortens. */
 const WORK = ["4", "4000000"];
 
-test("a task goes from servers to a tab and back while its runners and a keeper die", { timeout: 900_000 }, async (t) => {
+test("a task goes from servers to a tab and back while its runners and a keeper die", async (t) => {
   const answer = execute(native("ballast"), WORK);
   const swarm = await Swarm.start(t);
   const workers = new Map();

@@ -1,8 +1,7 @@
 // What a donor shares, in a tab and on a gateway: outside of it nothing runs, and the page says why.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Swarm, guest, stdout } from "./harness.mjs";
+import { Swarm, guest, stdout, test } from "./harness.mjs";
 
 const state = (page) => page.locator("#state");
 const detail = (page) => page.locator("#detail");

@@ -2,8 +2,7 @@
 // passes to the next when it is gone.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Swarm } from "./harness.mjs";
+import { Swarm, test } from "./harness.mjs";
 
 test("native nodes form the ring, and a dead one's keys pass to the next", async (t) => {
   const swarm = await Swarm.start(t);

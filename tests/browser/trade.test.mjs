@@ -2,8 +2,7 @@
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { test } from "node:test";
-import { Swarm, guest } from "./harness.mjs";
+import { Swarm, TRADE, guest, test } from "./harness.mjs";
 
 const opened = async (swarm, section) => {
   const page = await swarm.tab(`/dashboard#token=${swarm.gateway.token}`);
@@ -11,9 +10,6 @@ const opened = async (swarm, section) => {
   await page.getByRole("heading", { name: section, level: 1 }).waitFor();
   return page;
 };
-
-/** Many times what a slow machine needs for what takes a minute. */
-const PATIENCE = 300_000;
 
 const figure = (page, label) => page.locator(".figures > div").filter({ has: page.getByText(label, { exact: true }) }).locator("dd");
 const shows = (locator, text) => locator.filter({ hasText: text }).waitFor();
@@ -88,7 +84,7 @@ test("credit that comes while the wallet is open is shown, since the gateway say
   assert.deepEqual(swarm.troubles, []);
 });
 
-test("a file that is put is kept by another node, published, fetched and removed", { timeout: 2 * PATIENCE }, async (t) => {
+test("a file that is put is kept by another node, published, fetched and removed", async (t) => {
   const swarm = await Swarm.start(t);
   await swarm.worker("grace");
   const page = await opened(swarm, "Files");
@@ -108,7 +104,7 @@ test("a file that is put is kept by another node, published, fetched and removed
   const card = page.getByRole("listitem").filter({ has: page.getByRole("heading", { name: "poem.txt" }) });
   await shows(card, "0 of 1 copy kept");
   // A swarm that has just begun asks its markets first, which takes them a minute.
-  await card.filter({ hasText: "1 of 1 copy kept" }).waitFor({ timeout: PATIENCE });
+  await card.filter({ hasText: "1 of 1 copy kept" }).waitFor({ timeout: TRADE });
   await shows(card, "encrypted");
   await shows(page.getByRole("list", { name: "Keepers of poem.txt", exact: true }), "grace");
   await shows(page.locator("#liveness"), "Nothing is under way");
@@ -132,7 +128,7 @@ test("a file that is put is kept by another node, published, fetched and removed
   assert.deepEqual(swarm.troubles, []);
 });
 
-test("who sells is shown, and a job of the form buys of them and says what it paid", { timeout: 2 * PATIENCE }, async (t) => {
+test("who sells is shown, and a job of the form buys of them and says what it paid", async (t) => {
   const swarm = await Swarm.start(t);
   for (const [name, cost] of [["grace", 100_000], ["ada", 250_000]]) await swarm.trader(name, cost, 500_000_000);
   const post = (path, body) => swarm.api(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
@@ -151,7 +147,7 @@ test("who sells is shown, and a job of the form buys of them and says what it pa
   await page.getByLabel("Fuel of a unit, at most").fill("2");
   await page.getByRole("button", { name: "Submit", exact: true }).click();
   await shows(figure(page, "At most"), "10 credits");
-  await page.getByText("Exit code 0").waitFor({ timeout: PATIENCE });
+  await page.getByText("Exit code 0").waitFor({ timeout: TRADE });
   const id = /[0-9a-f]{32}$/.exec(page.url())[0];
   const { cost } = await swarm.finished(id);
   assert.ok(cost.paid > 0);
@@ -170,7 +166,7 @@ test("who sells is shown, and a job of the form buys of them and says what it pa
   // Both sell again what was bought; whoever keeps the market says what for.
   const market = page.getByRole("region", { name: "Computing, 380 to 537 million fuel/s" });
   await shows(market, "2 sellers with 2 slots, from 100,000 to 250,000 µcr. Last sold at 250,000 µcr");
-  await page.getByText(/^All markets there are, seen (just now|\d+ s ago)\.$/).waitFor({ timeout: PATIENCE });
+  await page.getByText(/^All markets there are, seen (just now|\d+ s ago)\.$/).waitFor({ timeout: TRADE });
   assert.deepEqual(swarm.troubles, []);
 });
 

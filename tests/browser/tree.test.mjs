@@ -2,8 +2,7 @@
 // nodes is gone.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
-import { Swarm, guest, native, execute, stdout } from "./harness.mjs";
+import { Swarm, execute, guest, native, stdout, test } from "./harness.mjs";
 
 /** Small groups, so that a dozen nodes make several levels. */
 const SMALL = ["--tree-degree", "2"];
