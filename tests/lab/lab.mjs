@@ -28,12 +28,13 @@ const V4 = "45.10";
 const V6 = "2a0f:1ab::";
 /** Network interfaces have at most 15 bytes of name, so they have numbers. */
 let interfaces = 0;
+/** No address is given twice: a client of an earlier lab may still hold connections to it. */
+let nextAddress = 2;
 
 /** A network with everything on it. Made for one test, and removed at its end. */
 export class Lab {
   #machines = [];
   #hosts = ["127.0.0.1 localhost", "::1 localhost"];
-  #next = 2;
 
   /** `story` is the test, or whatever else has an `after` for what is to be done at its end. */
   static async start(story) {
@@ -67,9 +68,9 @@ export class Lab {
    * - `udp`: "drop" for a firewall that blocks UDP both ways
    */
   async machine(name, { behind, v4 = true, v6 = !behind, inbound, udp } = {}) {
-    const at = behind ? behind.nextAddress() : this.#next++;
+    const at = behind ? behind.nextAddress() : nextAddress++;
     const machine = new Machine(this, name, { behind });
-    if (v4) machine.v4 = behind ? `${behind.lan}.${at}` : `${V4}.0.${at}`;
+    if (v4) machine.v4 = behind ? `${behind.lan}.${at}` : `${V4}.${at >> 8}.${at & 255}`;
     if (v6) machine.v6 = `${V6}${at.toString(16)}`;
     const switchboard = behind ? { namespace: behind.machine.namespace, bridge: "lan" } : { bridge: this.bridge };
     await this.#wire(machine, switchboard, behind ? 24 : 16);
