@@ -52,7 +52,7 @@ fn garbage_and_other_versions_are_named_and_nothing_breaks() {
     introduce(&mut world, stranger, None);
     let cases: [(&[u8], &str); 5] = [
         (&[], "empty frame"),
-        (&[VERSION + 1, 0xc0], "version 10"),
+        (&[VERSION + 1, 0xc0], "version 11"),
         (&[VERSION, 0xc1, 0xff, 0xff], "not a message"),
         (&[VERSION, 0xdd, 0xff, 0xff, 0xff, 0xff], "not a message"),
         (&[VERSION], "not a message"),

@@ -2,6 +2,8 @@
 //! must end.
 
 use node_core::ids::JobId;
+use node_core::work::spec::{Data, JobSpec, NamedData, UnitSpec, Units};
+use sandbox::{File, Outcome};
 use simulator::network::Latency;
 use simulator::{World, echo};
 use std::time::Duration;
@@ -12,17 +14,28 @@ fn live(seed: u64) {
     let workers = 1 + world.rng.below(5) as usize;
     let slots = 1 + world.rng.below(4) as u32;
     world.network.latency = Latency::Uniform(1_000, 2_000 + world.rng.below(200_000));
+    // In a sixth of the seeds units have content of their own, and in some of them lines are slow.
+    let content = (world.rng.below(6) == 0).then(|| 1 + world.rng.below(40_000) as usize);
+    if content.is_some() && world.rng.below(2) == 0 {
+        world.network.bandwidth = 2_000_000 + world.rng.below(50_000_000);
+    }
     // A seed leaves some kinds of fault out altogether, so that others are seen alone.
     let kinds: Vec<u64> = (0..7).filter(|_| world.rng.below(2) == 0).collect();
     world.program = |task| {
         let number: u64 = task.arguments[0].parse().unwrap_or(0);
-        (Duration::from_millis(1 + number * 37 % 900), echo(task).1)
+        // What comes in goes out twice.
+        let twice = |file: &File| [&file.data[..], &file.data].concat().into();
+        let files = task.files.iter().map(|file| File { path: "out".into(), data: twice(file) }).collect();
+        (Duration::from_millis(1 + number * 37 % 900), Outcome { files, ..echo(task).1 })
     };
     let mut world = world.swarm(workers, slots);
     let jobs: Vec<(JobId, u32)> = (0..1 + world.rng.below(3))
         .map(|_| {
             let count = 1 + world.rng.below(150) as u32;
-            let spec = world.sweep(0, count);
+            let spec = match content {
+                Some(len) => with_content(&mut world, count, len),
+                None => world.sweep(0, count),
+            };
             (world.submit(0, spec), count)
         })
         .collect();
@@ -69,6 +82,25 @@ fn live(seed: u64) {
             world.assert_all_right(job, count);
         }
     }
+}
+
+/// A job whose units have an input of this length each: small ones in the job, others as blobs.
+fn with_content(world: &mut World, count: u32, len: usize) -> JobSpec {
+    let mut spec = world.sweep(0, count);
+    let unit = |index: u32| {
+        let bytes = [&index.to_be_bytes()[..], &vec![index as u8; len]].concat();
+        let data = match len {
+            0..2_000 => Data::Inline(bytes.into()),
+            _ => Data::Blob(world.upload(0, &bytes)),
+        };
+        UnitSpec {
+            arguments: Some(vec![index.to_string()]),
+            stdin: None,
+            files: vec![NamedData { path: "in".into(), data }],
+        }
+    };
+    spec.units = Units::List((0..count).map(unit).collect());
+    spec
 }
 
 fn text(index: u32) -> node_core::work::spec::Data {

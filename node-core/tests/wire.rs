@@ -131,6 +131,7 @@ fn examples() -> Vec<Message> {
             sources: vec![source()],
         }),
         runner(ToRunner::Ack { seq: 16 }),
+        runner(ToRunner::NotWritten { seq: 17 }),
         runner(ToRunner::LeaseOver { lease: 17 }),
         runner(ToRunner::Revoke { job }),
         client(ToClient::Accepted { job }),
@@ -141,6 +142,7 @@ fn examples() -> Vec<Message> {
         Message::Store(Content::Tree { id: BlobId([5; 32]), values: Bytes::from_static(&[6; 4]) }),
         Message::Store(Content::Chunk { id: BlobId([5; 32]), index: 0, bytes: Bytes::from_static(b"c") }),
         Message::Store(Content::Missing { id: BlobId([5; 32]) }),
+        Message::Store(Content::Busy { id: BlobId([5; 32]) }),
     ]
     .into_iter()
     .chain(checkpoint_examples())

@@ -190,6 +190,7 @@ impl Node {
         let token = |number| Token(OF_STORE | number);
         match event {
             Event::Answered { ticket: Ticket { of: Asker::Owner | Asker::Relay, number }, result } => {
+                let result = result.map_err(|error| error.to_string());
                 self.push(Step::Owner, owner::Command::Answered { ticket: number, result });
             }
             Event::Answered { ticket: Ticket { of: Asker::Runner | Asker::Snapshots, number }, result } => {
@@ -197,10 +198,13 @@ impl Node {
             }
             #[cfg(feature = "roles")]
             Event::Answered { ticket: Ticket { of: Asker::Keeper, number }, result } => {
+                let result = result.map_err(|error| error.to_string());
                 self.push(Step::Keeper, keeper::Command::Answered { ticket: number, result });
             }
             #[cfg(feature = "roles")]
-            Event::Answered { ticket, result } => self.files_answered(ticket, result, host),
+            Event::Answered { ticket, result } => {
+                self.files_answered(ticket, result.map_err(|error| error.to_string()), host);
+            }
             #[cfg(not(feature = "roles"))]
             Event::Answered { .. } => {}
             Event::Put { number, id, bytes } => {

@@ -4,6 +4,7 @@ use super::tree::{CHUNK, chunk_len, chunks};
 use super::{Event, Pending, Store};
 use crate::ids::BlobId;
 use crate::protocol::Cx;
+use crate::work::spec::FetchError;
 use std::collections::BTreeMap;
 
 /// Blobs being looked through, and how far.
@@ -42,13 +43,13 @@ impl Store {
         self.checks.0.remove(&id);
         if !good {
             self.drop_blob(id, cx);
-            self.unavailable(id, "its copy here is bad", cx);
+            self.unavailable(id, &FetchError::Failed("its copy here is bad".into()), cx);
         }
     }
 
     pub(super) fn check_failed(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
         self.checks.0.remove(&id);
         self.drop_blob(id, cx);
-        self.unavailable(id, "its copy here cannot be read", cx);
+        self.unavailable(id, &FetchError::Failed("its copy here cannot be read".into()), cx);
     }
 }

@@ -1,19 +1,16 @@
 //! Getting a blob from a peer, chunk by verified chunk.
 
 use super::tree::{CHUNK, chunk_len, chunks, proves, verifies};
-use super::{Event, Message, Pending, Store, Ticket, Timer};
+use super::{Event, Message, Pending, Store, Ticket};
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
-use crate::work::spec::BlobRef;
+use crate::work::spec::{BlobRef, FetchError};
 use blake3::hazmat::ChainingValue;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Chunks under way at a time. Our choice: fills 100 Mbit/s at 80 ms.
-const WINDOW: u32 = 4;
-
-/// Requests without any answer before a source is given up.
-const TRIES: u32 = 3;
+/// Chunks of one blob under way at a time. Our choice: fills 100 Mbit/s at 80 ms.
+pub(super) const WINDOW: u32 = 4;
 
 /// A blob on its way.
 #[derive(Debug)]
@@ -30,7 +27,6 @@ pub(super) struct Fetch {
     /// The next chunk to be stored; a window of later ones may have come before it.
     next: u32,
     early: BTreeMap<u32, Bytes>,
-    tries: u32,
     /// All who asked for it soon have no use for it.
     passing: bool,
 }
@@ -46,7 +42,6 @@ impl Fetch {
             asked: 0,
             next: 0,
             early: BTreeMap::new(),
-            tries: 0,
             passing,
         }
     }
@@ -59,8 +54,14 @@ impl Fetch {
         self.len
     }
 
-    fn source(&self) -> Option<NodeId> {
+    /// Who is asked for it; `None` if it is put into storage from here.
+    pub(super) fn source(&self) -> Option<NodeId> {
         self.sources.first().copied()
+    }
+
+    /// Whether something was asked for that has not come.
+    pub(super) fn is_outstanding(&self) -> bool {
+        self.needs_tree() || self.asked > self.next + self.early.len() as u32
     }
 
     fn needs_tree(&self) -> bool {
@@ -88,9 +89,10 @@ impl Store {
             }
             if blob.len > self.blob_bytes {
                 let reason = format!("it has {} bytes and a blob may have {}", blob.len, self.blob_bytes);
-                self.unavailable(blob.id, &reason, cx);
+                self.unavailable(blob.id, &FetchError::Failed(reason), cx);
             } else if others.is_empty() && !self.fetches.contains_key(&blob.id) {
-                self.unavailable(blob.id, "it is not in this node's storage; upload it first", cx);
+                let reason = "it is not in this node's storage; upload it first".into();
+                self.unavailable(blob.id, &FetchError::Failed(reason), cx);
             } else if let Some(fetch) = self.fetches.get_mut(&blob.id) {
                 fetch.passing &= ticket.of.is_passing();
                 // What is being put into storage from here has no sources and needs none.
@@ -103,7 +105,7 @@ impl Store {
                 let fetch =
                     Fetch { sources: others.clone(), ..Fetch::local(blob.len, ticket.of.is_passing()) };
                 self.fetches.insert(blob.id, fetch);
-                self.ask(blob.id, cx);
+                self.stand_in_line(blob.id, cx);
             }
         }
     }
@@ -111,61 +113,61 @@ impl Store {
     fn refuse(&mut self, ticket: Ticket, id: BlobId, reason: &str, cx: &mut Cx<'_, Self>) {
         if self.tickets.contains_key(&ticket) {
             self.release(ticket, cx);
-            cx.emit(Event::Answered { ticket, result: Err(format!("blob {id}: {reason}")) });
+            let result = Err(FetchError::Failed(format!("blob {id}: {reason}")));
+            cx.emit(Event::Answered { ticket, result });
         }
     }
 
     /// Asks the source for the next things to come.
-    fn ask(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
+    pub(super) fn ask(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
         let Some(source) = fetch.source() else { return };
-        cx.set_timer(Timer::Retry(id), self.retry);
         if fetch.needs_tree() {
             return cx.send(source, Message::GetTree { id });
         }
         while fetch.asked < chunks(fetch.len) && fetch.asked < fetch.stored + WINDOW {
-            cx.send(source, Message::Get { id, index: fetch.asked });
+            if !fetch.early.contains_key(&fetch.asked) {
+                cx.send(source, Message::Get { id, index: fetch.asked });
+            }
             fetch.asked += 1;
         }
     }
 
-    pub(super) fn ask_again(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
+    /// Asks once more for what has not come.
+    pub(super) fn repeat(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
-        fetch.tries += 1;
-        if fetch.tries >= TRIES {
-            return self.next_source(id, "its source does not answer", cx);
-        }
         fetch.asked = fetch.next;
         self.ask(id, cx);
     }
 
-    fn next_source(&mut self, id: BlobId, reason: &str, cx: &mut Cx<'_, Self>) {
+    /// Asks the next source; if there is none, the blob is not to be had.
+    pub(super) fn next_source(&mut self, id: BlobId, error: FetchError, cx: &mut Cx<'_, Self>) {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
-        if fetch.sources.is_empty() {
-            return; // being put into storage from here
-        }
+        let Some(source) = fetch.source() else { return };
+        let len = fetch.len;
         fetch.sources.remove(0);
-        fetch.tries = 0;
         fetch.asked = fetch.next;
-        if fetch.sources.is_empty() {
-            self.unavailable(id, reason, cx);
+        let last = fetch.sources.is_empty();
+        self.leave_source(source, id, len, cx);
+        if last {
+            self.unavailable(id, &error, cx);
         } else {
-            self.ask(id, cx);
+            self.stand_in_line(id, cx);
         }
     }
 
     pub(super) fn source_down(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
-        let asked: Vec<BlobId> =
-            self.fetches.iter().filter(|(_, f)| f.source() == Some(peer)).map(|(id, _)| *id).collect();
         for fetch in self.fetches.values_mut().filter(|f| f.source() != Some(peer)) {
             fetch.sources.retain(|source| *source != peer);
         }
-        asked.into_iter().for_each(|id| self.next_source(id, "its source has gone", cx));
+        self.give_up(peer, "its source has gone", cx);
     }
 
     pub(super) fn missing_there(&mut self, from: NodeId, id: BlobId, cx: &mut Cx<'_, Self>) {
         if self.fetches.get(&id).is_some_and(|f| f.source() == Some(from)) {
-            self.next_source(id, &format!("{} does not have it", from.short()), cx);
+            self.source_answered(from, cx);
+            let reason = format!("{} does not have it", from.short());
+            self.next_source(id, FetchError::Failed(reason), cx);
         }
     }
 
@@ -179,7 +181,7 @@ impl Store {
             return self.cheated(from, id, "sent a hash tree that does not belong to the blob", cx);
         }
         fetch.tree = values.to_vec();
-        fetch.tries = 0;
+        self.source_answered(from, cx);
         self.ask(id, cx);
     }
 
@@ -199,9 +201,8 @@ impl Store {
         if !right_size || !verifies(id, &fetch.tree, index, &bytes) {
             return self.cheated(from, id, "sent a chunk that does not match its hash", cx);
         }
-        fetch.tries = 0;
         fetch.early.insert(index, bytes);
-        cx.set_timer(Timer::Retry(id), self.retry);
+        self.source_answered(from, cx);
         while let Some(fetch) = self.fetches.get_mut(&id)
             && let Some(bytes) = fetch.early.remove(&fetch.next)
         {
@@ -215,16 +216,18 @@ impl Store {
 
     fn cheated(&mut self, from: NodeId, id: BlobId, fault: &str, cx: &mut Cx<'_, Self>) {
         cx.emit(Event::Fault { peer: from, fault: format!("{fault} {id}") });
-        self.next_source(id, &format!("{} {fault}", from.short()), cx);
+        self.next_source(id, FetchError::Failed(format!("{} {fault}", from.short())), cx);
     }
 
     pub(super) fn chunk_stored(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
         fetch.stored += 1;
+        let source = fetch.source();
         if fetch.stored == chunks(fetch.len) {
             let len = fetch.len;
             self.arrived(id, len, cx);
         } else {
+            source.into_iter().for_each(|source| self.storage_answered(source));
             self.ask(id, cx);
         }
     }

@@ -27,4 +27,8 @@ pub enum Message {
     Missing {
         id: BlobId,
     },
+    /// More is asked for than this node queues for one peer. Ask again in a while.
+    Busy {
+        id: BlobId,
+    },
 }

@@ -8,13 +8,14 @@ mod check;
 mod fetch;
 mod message;
 mod serve;
+mod source;
 pub mod tree;
 
 pub use message::Message;
 
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::work::spec::BlobRef;
+use crate::work::spec::{BlobRef, FetchError};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -31,9 +32,16 @@ pub struct Store {
     here: BTreeMap<BlobId, Here>,
     /// Bytes of all that is here.
     total: u64,
+    /// Bytes of what tickets need.
+    pinned: u64,
+    /// What is here and no ticket needs, by its last use.
+    idle: BTreeSet<(u64, BlobId)>,
     clock: u64,
     tickets: BTreeMap<Ticket, Wanted>,
+    /// The tickets that need a blob, here or not.
+    holders: BTreeMap<BlobId, BTreeSet<Ticket>>,
     fetches: BTreeMap<BlobId, fetch::Fetch>,
+    sources: BTreeMap<NodeId, source::Source>,
     serving: serve::Serving,
     checks: check::Checks,
     pending: BTreeMap<u64, Pending>,
@@ -74,8 +82,6 @@ impl Asker {
 #[derive(Debug)]
 struct Here {
     len: u64,
-    /// Tickets that need it.
-    pins: u32,
     used: u64,
     /// Nobody has asked for it but those who soon have no use for it.
     passing: bool,
@@ -101,7 +107,8 @@ enum Pending {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    Retry(BlobId),
+    /// A source has sent nothing for a while.
+    Retry(NodeId),
 }
 
 #[derive(Clone, Debug)]
@@ -150,7 +157,7 @@ pub enum Command {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    Answered { ticket: Ticket, result: Result<(), String> },
+    Answered { ticket: Ticket, result: Result<(), FetchError> },
     Put { number: u64, id: BlobId, bytes: Bytes },
     Append { number: u64, id: BlobId, offset: u64, bytes: Bytes, last: bool },
     Read { number: u64, id: BlobId, offset: u64, len: u32 },
@@ -172,8 +179,9 @@ impl Protocol for Store {
                 Message::Tree { id, values } => self.tree_came(from, id, &values, cx),
                 Message::Chunk { id, index, bytes } => self.chunk_came(from, id, index, bytes, cx),
                 Message::Missing { id } => self.missing_there(from, id, cx),
+                Message::Busy { .. } => self.source_busy(from, cx),
             },
-            Input::Timer(Timer::Retry(id)) => self.ask_again(id, cx),
+            Input::Timer(Timer::Retry(source)) => self.source_silent(source, cx),
             Input::Down(peer) => {
                 self.serving.forget(peer);
                 self.source_down(peer, cx);
@@ -202,7 +210,16 @@ impl Protocol for Store {
     }
 
     fn check_invariants(&self) {
+        self.sources.values().for_each(source::Source::check);
+        // Thorough checks on small stores: tests stay linear.
+        if self.here.len() + self.tickets.len() > 256 {
+            return;
+        }
         assert_eq!(self.total, self.here.values().map(|h| h.len).sum::<u64>(), "bytes are counted");
+        let pinned = self.here.iter().filter(|(id, _)| self.holders.contains_key(id));
+        assert_eq!(self.pinned, pinned.map(|(_, h)| h.len).sum::<u64>(), "bytes that are needed are counted");
+        let idle = self.here.keys().filter(|id| !self.holders.contains_key(id)).count();
+        assert_eq!(self.idle.len(), idle, "what nobody needs is known");
         for wanted in self.tickets.values() {
             let missing = wanted.blobs.iter().filter(|id| !self.here.contains_key(id)).count();
             assert!(wanted.answered || wanted.missing as usize == missing, "a ticket counts what it misses");
@@ -219,9 +236,13 @@ impl Store {
             waits: false,
             here: BTreeMap::new(),
             total: 0,
+            pinned: 0,
+            idle: BTreeSet::new(),
             clock: 0,
             tickets: BTreeMap::new(),
+            holders: BTreeMap::new(),
             fetches: BTreeMap::new(),
+            sources: BTreeMap::new(),
             serving: serve::Serving::default(),
             checks: check::Checks::default(),
             pending: BTreeMap::new(),
@@ -241,7 +262,7 @@ impl Store {
             blobs.iter().map(|b| BlobRef { id: BlobId::of(b), len: b.len() as u64 }).collect();
         self.open(ticket, &refs, cx);
         for (blob, bytes) in refs.iter().zip(blobs) {
-            let under_way = self.pending.values().any(|p| matches!(p, Pending::Put(id) if *id == blob.id));
+            let under_way = self.fetches.get(&blob.id).is_some_and(|fetch| fetch.source().is_none());
             if !self.here.contains_key(&blob.id) && !under_way {
                 let number = self.number(Pending::Put(blob.id));
                 // `done` has to know the length when it hears of it.
@@ -256,13 +277,18 @@ impl Store {
     fn open(&mut self, ticket: Ticket, blobs: &[BlobRef], cx: &mut Cx<'_, Self>) {
         let ids: BTreeSet<BlobId> = blobs.iter().map(|b| b.id).collect();
         let mut missing = 0;
-        self.clock += 1;
         for id in &ids {
+            self.touch(*id);
+            let holders = self.holders.entry(*id).or_default();
+            let first = holders.is_empty();
+            holders.insert(ticket);
             match self.here.get_mut(id) {
                 Some(here) => {
-                    here.pins += 1;
-                    here.used = self.clock;
                     here.passing &= ticket.of.is_passing();
+                    if first {
+                        self.idle.remove(&(here.used, *id));
+                        self.pinned += here.len;
+                    }
                 }
                 None => missing += 1,
             }
@@ -273,89 +299,126 @@ impl Store {
         }
     }
 
+    /// Somebody uses the blob.
+    fn touch(&mut self, id: BlobId) {
+        self.clock += 1;
+        if let Some(here) = self.here.get_mut(&id) {
+            if self.idle.remove(&(here.used, id)) {
+                self.idle.insert((self.clock, id));
+            }
+            here.used = self.clock;
+        }
+    }
+
     /// A blob is whole and in storage.
     fn arrived(&mut self, id: BlobId, len: u64, cx: &mut Cx<'_, Self>) {
-        let unwanted = self.fetches.remove(&id).is_some_and(|fetch| fetch.is_passing());
-        cx.cancel_timer(Timer::Retry(id));
+        let unwanted = self.end_fetch(id, cx).is_some_and(|fetch| fetch.is_passing());
         if self.here.contains_key(&id) {
             return;
         }
         self.clock += 1;
         self.total += len;
-        let mut pins = 0;
-        let mut passing = true;
-        for (ticket, wanted) in self.tickets.iter_mut().filter(|(_, w)| w.blobs.contains(&id)) {
-            pins += 1;
-            passing &= ticket.of.is_passing();
+        let holders: Vec<Ticket> = self.holders.get(&id).into_iter().flatten().copied().collect();
+        let passing = match holders.is_empty() {
+            true => unwanted,
+            false => holders.iter().all(|ticket| ticket.of.is_passing()),
+        };
+        self.here.insert(id, Here { len, used: self.clock, passing });
+        if holders.is_empty() {
+            self.idle.insert((self.clock, id));
+            if passing {
+                // Who asked for it does not want it any more.
+                self.drop_blob(id, cx);
+            }
+        } else {
+            self.pinned += len;
+        }
+        for ticket in holders {
+            let Some(wanted) = self.tickets.get_mut(&ticket) else { continue };
             wanted.missing = wanted.missing.saturating_sub(1);
             if wanted.missing == 0 && !wanted.answered {
                 wanted.answered = true;
-                cx.emit(Event::Answered { ticket: *ticket, result: Ok(()) });
+                cx.emit(Event::Answered { ticket, result: Ok(()) });
             }
-        }
-        let passing = if pins > 0 { passing } else { unwanted };
-        self.here.insert(id, Here { len, pins, used: self.clock, passing });
-        if pins == 0 && passing {
-            // Who asked for it does not want it any more.
-            self.drop_blob(id, cx);
         }
         self.evict(cx);
     }
 
+    /// The blob is here, or cannot be had.
+    fn end_fetch(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) -> Option<fetch::Fetch> {
+        let fetch = self.fetches.remove(&id)?;
+        if let Some(source) = fetch.source() {
+            self.leave_source(source, id, fetch.len(), cx);
+        }
+        Some(fetch)
+    }
+
     /// A blob cannot be had: all tickets that need it are answered so.
-    fn unavailable(&mut self, id: BlobId, reason: &str, cx: &mut Cx<'_, Self>) {
-        self.fetches.remove(&id);
-        cx.cancel_timer(Timer::Retry(id));
-        let failed: Vec<Ticket> = self
-            .tickets
-            .iter()
-            .filter(|(_, w)| !w.answered && w.blobs.contains(&id))
-            .map(|(t, _)| *t)
-            .collect();
+    fn unavailable(&mut self, id: BlobId, error: &FetchError, cx: &mut Cx<'_, Self>) {
+        self.end_fetch(id, cx);
+        let holders = self.holders.get(&id).into_iter().flatten();
+        let failed: Vec<Ticket> =
+            holders.filter(|ticket| self.tickets.get(ticket).is_some_and(|w| !w.answered)).copied().collect();
         for ticket in failed {
             self.release(ticket, cx);
-            cx.emit(Event::Answered { ticket, result: Err(format!("blob {id}: {reason}")) });
+            cx.emit(Event::Answered { ticket, result: Err(error.about(id)) });
         }
     }
 
     fn release(&mut self, ticket: Ticket, cx: &mut Cx<'_, Self>) {
         let Some(wanted) = self.tickets.remove(&ticket) else { return };
         for id in wanted.blobs {
-            let Some(here) = self.here.get_mut(&id) else { continue };
-            here.pins = here.pins.saturating_sub(1);
-            if here.pins == 0 && here.passing {
+            let Some(holders) = self.holders.get_mut(&id) else { continue };
+            holders.remove(&ticket);
+            if !holders.is_empty() {
+                continue;
+            }
+            self.holders.remove(&id);
+            let Some(here) = self.here.get(&id) else { continue };
+            self.pinned -= here.len;
+            self.idle.insert((here.used, id));
+            if here.passing {
                 self.drop_blob(id, cx);
             }
         }
         self.evict(cx);
     }
 
-    /// Forgets what was used longest ago, until the rest fits.
+    /// Forgets what was used longest ago, until the rest fits. What is needed takes nothing from
+    /// what is only cached.
     fn evict(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(bound) = self.cache_bytes.filter(|bound| !self.waits && self.total > *bound) else { return };
-        // What is needed takes nothing from what is only cached.
-        let pinned: u64 = self.here.values().filter(|here| here.pins > 0).map(|here| here.len).sum();
-        while self.total - pinned > bound {
-            let oldest = self.here.iter().filter(|(_, h)| h.pins == 0).min_by_key(|(id, h)| (h.used, **id));
-            let Some(id) = oldest.map(|(id, _)| *id) else { return };
+        let Some(bound) = self.cache_bytes.filter(|_| !self.waits) else { return };
+        while self.total - self.pinned > bound {
+            let Some((_, id)) = self.idle.first().copied() else { return };
             self.drop_blob(id, cx);
         }
     }
 
     fn forget(&mut self, blobs: Vec<BlobId>, cx: &mut Cx<'_, Self>) {
         for id in blobs {
-            if self.here.get(&id).is_some_and(|here| here.pins == 0) {
+            if !self.holders.contains_key(&id) {
                 self.drop_blob(id, cx);
             }
         }
     }
 
     fn drop_blob(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
-        if let Some(here) = self.here.remove(&id) {
-            self.serving.forget_tree(id);
-            self.total -= here.len;
+        if self.forget_here(id) {
             cx.emit(Event::Drop { id });
         }
+    }
+
+    /// Takes the blob out of what is here.
+    fn forget_here(&mut self, id: BlobId) -> bool {
+        let Some(here) = self.here.remove(&id) else { return false };
+        self.serving.forget_tree(id);
+        self.total -= here.len;
+        if self.holders.contains_key(&id) {
+            self.pinned -= here.len;
+        } else {
+            self.idle.remove(&(here.used, id));
+        }
+        true
     }
 
     fn done(&mut self, number: u64, cx: &mut Cx<'_, Self>) {
@@ -381,8 +444,9 @@ impl Store {
 
     fn failed(&mut self, number: u64, error: &str, cx: &mut Cx<'_, Self>) {
         match self.pending.remove(&number) {
-            Some(Pending::Put(id)) => self.unavailable(id, error, cx),
-            Some(Pending::Append(id)) => self.unavailable(id, error, cx),
+            Some(Pending::Put(id) | Pending::Append(id)) => {
+                self.unavailable(id, &FetchError::Failed(error.into()), cx);
+            }
             Some(Pending::ReadChunk(read)) => self.chunk_unreadable(read, cx),
             Some(Pending::ReadForTree { blob, .. }) => self.tree_unreadable(blob, cx),
             Some(Pending::ReadForCheck(blob)) => self.check_failed(blob, cx),

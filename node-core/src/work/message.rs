@@ -83,6 +83,11 @@ pub enum ToRunner {
     Ack {
         seq: u64,
     },
+    /// The results of this report could not be made durable, or too many reports are under way.
+    /// Repeat it in a while.
+    NotWritten {
+        seq: u64,
+    },
     /// The lease is over and its units are placed elsewhere. What has ended may be reported.
     LeaseOver {
         lease: Lease,

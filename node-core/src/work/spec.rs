@@ -16,6 +16,27 @@ pub struct BlobRef {
     pub len: u64,
 }
 
+/// Why content could not be brought here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// The source did not answer, was busy for long, or went away: it may have the content later.
+    #[error("{0}")]
+    NoAnswer(String),
+    /// No source has it, or this node cannot store it.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl FetchError {
+    /// The same with the blob's name in its text.
+    pub fn about(&self, id: BlobId) -> FetchError {
+        match self {
+            FetchError::NoAnswer(why) => FetchError::NoAnswer(format!("blob {id}: {why}")),
+            FetchError::Failed(why) => FetchError::Failed(format!("blob {id}: {why}")),
+        }
+    }
+}
+
 /// Content, small enough to travel in a message or by reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Data {
@@ -24,9 +45,10 @@ pub enum Data {
 }
 
 impl Data {
-    /// Above this, content is a blob. Our choice: a thousand results of this size still fit
-    /// a handful of messages.
-    pub const INLINE_MAX: usize = 4096;
+    /// A result carries so much content, all together, and so does a unit; what is more is a blob.
+    /// Our choice: eight of them fill a message, and below it a file of its own costs the disk more
+    /// than the bytes.
+    pub const INLINE_MAX: usize = 64 << 10;
 
     pub const EMPTY: Data = Data::Inline(Bytes::new());
 
@@ -34,6 +56,14 @@ impl Data {
         match self {
             Data::Inline(bytes) => bytes.len() as u64,
             Data::Blob(blob) => blob.len,
+        }
+    }
+
+    /// Bytes of content that is not a blob.
+    pub fn inline_len(&self) -> usize {
+        match self {
+            Data::Inline(bytes) => bytes.len(),
+            Data::Blob(_) => 0,
         }
     }
 
@@ -76,6 +106,10 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
+    /// Bytes of content within a job's units, all together; more has to be blobs. Our choice: four
+    /// thousand of the largest inputs that a request may carry, and an owner holds it in memory.
+    pub const INLINE_MAX: usize = 16 << 20;
+
     /// Every blob that the units need.
     pub fn blobs(&self) -> BTreeSet<BlobRef> {
         fn add(blobs: &mut BTreeSet<BlobRef>, data: &Data) {

@@ -7,7 +7,7 @@ use crate::ids::{JobId, NodeId};
 use crate::market::money::Micro;
 use crate::protocol::Cx;
 use crate::work::message::{ToClient, ToRunner};
-use crate::work::spec::{BlobRef, JobSpec, NamedData, OwnedBy, UnitResult, Units};
+use crate::work::spec::{BlobRef, Data, JobSpec, NamedData, OwnedBy, UnitResult, Units};
 use bytes::Bytes;
 
 /// Longest text of a name, an argument list or an environment. Our choice: what a kernel
@@ -16,6 +16,10 @@ const TEXT_MAX: usize = 128 << 10;
 
 /// Files that one unit may be given.
 const FILES_MAX: usize = 1000;
+
+fn too_much(what: &str, len: usize, most: usize) -> String {
+    format!("{what} have {len} bytes within the job and may have {most}; upload them and name their blobs")
+}
 
 impl Owner {
     pub(super) fn submit(&mut self, client: NodeId, id: JobId, spec: JobSpec, cx: &mut Cx<'_, Self>) {
@@ -107,11 +111,27 @@ impl Owner {
         text("the arguments", size(&template.arguments))?;
         text("the environment", template.environment.iter().map(|(k, v)| k.len() + v.len() + 2).sum())?;
         files(&template.files)?;
+        let inline = |stdin: Option<&Data>, files: &[NamedData]| {
+            stdin.into_iter().chain(files.iter().map(|f| &f.data)).map(Data::inline_len).sum::<usize>()
+        };
+        let shared = inline(Some(&template.stdin), &template.files);
+        let mut all = shared;
+        if shared > Data::INLINE_MAX {
+            return Err(too_much("the job's files", shared, Data::INLINE_MAX));
+        }
         if let Units::List(list) = &spec.units {
             for unit in list {
+                let own = inline(unit.stdin.as_ref(), &unit.files);
+                all += own;
+                if own > Data::INLINE_MAX {
+                    return Err(too_much("a unit's files", own, Data::INLINE_MAX));
+                }
                 text("a unit's arguments", unit.arguments.as_deref().map_or(0, size))?;
                 files(&unit.files)?;
             }
+        }
+        if all > JobSpec::INLINE_MAX {
+            return Err(too_much("the units' files", all, JobSpec::INLINE_MAX));
         }
         for blob in spec.blobs() {
             if blob.len > self.config.limits.blob_bytes {

@@ -30,14 +30,16 @@ pub(super) struct Arrived {
 impl Owner {
     pub(super) fn report(&mut self, from: NodeId, seq: u64, reports: Vec<Report>, cx: &mut Cx<'_, Self>) {
         if !self.is_ready() {
-            // Not acknowledged, so it comes again.
-            return;
+            return Self::to_runner(from, ToRunner::NotWritten { seq }, cx);
         }
-        if let Some(held) = self.leases.get_mut(&from)
-            && (held.reports.len() >= REPORTS_MAX || !held.reports.insert(seq))
-        {
-            // On its way already, or too many are; it is repeated if need be.
-            return;
+        if let Some(held) = self.leases.get_mut(&from) {
+            if held.reports.len() >= REPORTS_MAX && !held.reports.contains(&seq) {
+                return Self::to_runner(from, ToRunner::NotWritten { seq }, cx);
+            }
+            if !held.reports.insert(seq) {
+                // On its way already.
+                return;
+            }
         }
         let mut results = Vec::with_capacity(reports.len());
         for mut report in reports {
@@ -247,6 +249,9 @@ impl Owner {
         }
         if let Some(held) = self.leases.get_mut(&arrived.from) {
             held.reports.remove(&arrived.seq);
+        }
+        if !arrived.entrusted {
+            Self::to_runner(arrived.from, ToRunner::NotWritten { seq: arrived.seq }, cx);
         }
     }
 }

@@ -83,7 +83,7 @@ impl Runner {
             self.change_owner(*id, from, cx);
         }
         self.heirs_named(from, &taken, home, heirs);
-        self.report_again(from, cx);
+        self.report_all(from, cx);
         self.ask_after(from, 0, cx);
         if self.owners.get(&from).is_some_and(|ledger| ledger.units > 0) {
             cx.set_timer_by(Timer::Heartbeat(from), self.config.timing.heartbeat);
@@ -105,12 +105,7 @@ impl Runner {
             ledger.units -= 1;
             ledger.gifts -= gift;
             ledger.suspended -= suspended;
-            // What was under way to it is said again, without this one.
-            ledger.in_flight = 0;
-            let (its, rest): (Vec<Report>, Vec<Report>) =
-                ledger.outbox.drain(..).partition(|report| report.unit == id);
-            moved = its;
-            ledger.outbox.extend(rest);
+            moved = ledger.outbox.remove(id);
         }
         let ledger = self.owners.entry(to).or_insert_with(|| Box::new(Ledger::default()));
         ledger.connected = true;
@@ -118,7 +113,7 @@ impl Runner {
         ledger.gifts += gift;
         ledger.suspended += suspended;
         ledger.outbox.extend(moved);
-        self.report_again(from, cx);
+        self.report(from, cx);
         Self::changed(cx);
     }
 }

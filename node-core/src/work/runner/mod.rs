@@ -5,6 +5,8 @@
 
 mod checkpoint;
 mod engage;
+mod fetching;
+mod flights;
 mod heirs;
 pub mod left;
 mod moving;
@@ -29,12 +31,12 @@ use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use crate::trust::policy::Policy;
 use crate::work::message::{Lease, Message, ToKeeper, ToOwner, ToRunner};
-use crate::work::spec::{BlobRef, Template, UnitSpec};
+use crate::work::spec::{BlobRef, FetchError, Template, UnitSpec};
 use bytes::Bytes;
 use litemap::LiteMap;
 use owners::Ledger;
 use sandbox::Outcome;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +57,8 @@ pub struct Runner {
     /// Units that will come.
     coming: BTreeMap<UnitId, precopy::Coming>,
     tickets: BTreeMap<u64, Ticket>,
+    /// Tickets whose owner did not send the content, and is asked again.
+    unanswered: BTreeSet<u64>,
     next: u64,
     pace: offer::Pace,
     rest: rest::Rest,
@@ -155,6 +159,8 @@ pub enum Timer {
     Heartbeat(NodeId),
     /// A report was not acknowledged.
     Retry(NodeId),
+    /// Owners are asked again for content that they did not send.
+    Fetch,
     /// Results have waited long enough for others to go with them.
     Report(NodeId),
     /// An owner stayed away; its results are given up.
@@ -220,7 +226,7 @@ pub enum Command {
     /// Answers [`Event::Fetch`] and [`Event::Keep`].
     Answered {
         ticket: u64,
-        result: Result<(), String>,
+        result: Result<(), FetchError>,
     },
     Ended {
         run: RunId,
@@ -337,6 +343,7 @@ impl Protocol for Runner {
             Input::Message { from, message: Message::ToRunner(message) } => match message {
                 ToRunner::Grant { lease, batches } => self.granted(from, lease, batches, cx),
                 ToRunner::Ack { seq } => self.acknowledged(from, seq, cx),
+                ToRunner::NotWritten { seq } => self.not_written(from, seq, cx),
                 ToRunner::LeaseOver { lease } => self.lease_over(from, lease, cx),
                 ToRunner::Revoke { job } => self.revoked(from, job, cx),
                 ToRunner::Prepare { batch, whole, sources } => {
@@ -358,7 +365,10 @@ impl Protocol for Runner {
             },
             // The route gives a runner nothing else.
             Input::Message { .. } => {}
-            Input::Up(peer) => self.peer_up(peer, cx),
+            Input::Up(peer) => {
+                self.peer_up(peer, cx);
+                self.fetch_again(cx);
+            }
             Input::Down(peer) => {
                 self.owner_down(peer, cx);
                 self.keeper_down(peer, cx);
@@ -371,13 +381,17 @@ impl Protocol for Runner {
             Input::Timer(Timer::LeftOver) => self.left_over(cx),
             Input::Timer(Timer::Heartbeat(owner)) => self.beat(owner, cx),
             Input::Timer(Timer::Retry(owner)) => self.report_again(owner, cx),
+            Input::Timer(Timer::Fetch) => self.fetch_again(cx),
             Input::Timer(Timer::Report(owner)) => self.report(owner, cx),
             Input::Timer(Timer::Forget(owner)) => self.forget(owner, cx),
             Input::Timer(Timer::Changed) => cx.emit(Event::Changed),
             Input::Timer(Timer::Rest) => self.rested(cx),
             Input::Timer(Timer::TurnedAway(owner)) => self.welcome_again(owner),
             Input::Timer(Timer::Disengage(owner)) => self.disengage(owner, cx),
-            Input::Command(Command::OwnerUp(owner)) => self.owner_up(owner, cx),
+            Input::Command(Command::OwnerUp(owner)) => {
+                self.owner_up(owner, cx);
+                self.fetch_again(cx);
+            }
             Input::Command(Command::SetSlots(slots)) => self.set_slots(slots, cx),
             Input::Command(Command::Lend(lends)) => self.lend(lends, cx),
             Input::Command(Command::Terms { memory_bytes, policy }) => {
@@ -460,6 +474,7 @@ impl Runner {
             left: left::Left::default(),
             coming: BTreeMap::new(),
             tickets: BTreeMap::new(),
+            unanswered: BTreeSet::new(),
             next: 1,
             pace: offer::Pace::default(),
             rest: rest::Rest::default(),

@@ -1,8 +1,7 @@
 //! Ended units: outputs stored, results reported until they are acknowledged.
 //!
-//! One report an owner is under way at a time, and the next takes all that has gathered
-//! meanwhile: idle nodes report at once, busy ones in batches as large as the owner's disk
-//! is slow.
+//! While a report is under way, results gather for the next one: idle nodes report at once, busy
+//! ones in batches as large as the owner's disk is slow.
 
 use super::{Event, Runner, Ticket, Timer, UnitState};
 use crate::ids::BlobId;
@@ -18,10 +17,14 @@ use sandbox::{End, Outcome};
 use std::time::Duration;
 
 /// Bytes of results in one report. Our choice: half a frame, so that an estimate may be wrong.
-const REPORT_BYTES: usize = 512 << 10;
+pub(super) const REPORT_BYTES: usize = 512 << 10;
 
-/// Content that one result may carry inline, all together.
-const INLINE_TOTAL: usize = 16 << 10;
+/// Results for one owner that may be held in memory with large content. Our choice: what a page
+/// can spare, and some seconds of a fast line; beyond it content above [`SMALL`] lies in storage.
+const HELD_BYTES: usize = 16 << 20;
+
+/// Content that is inline however many results are held.
+const SMALL: usize = 4 << 10;
 
 /// Files that one unit may leave. Our choice: their names fit half a frame at usual lengths.
 const FILES_MAX: usize = 2000;
@@ -46,14 +49,16 @@ impl Runner {
         }
         unit.state = UnitState::Ended;
         self.rest.ran_well();
-        let attempt = unit.attempt;
+        let (attempt, owner) = (unit.attempt, unit.owner);
         self.totals.cpu_us += outcome.cpu_us;
         if outcome.end.is_success() {
             self.totals.done += 1;
         } else {
             self.totals.failed += 1;
         }
-        let (result, blobs) = pack(outcome, cx.me, attempt);
+        let held = self.owners.get(&owner).map_or(0, |ledger| ledger.outbox.bytes());
+        let inline = if held < HELD_BYTES { Data::INLINE_MAX } else { SMALL };
+        let (result, blobs) = pack(outcome, (cx.me, attempt), inline);
         if blobs.is_empty() {
             self.post(id, result, cx);
         } else {
@@ -112,70 +117,89 @@ impl Runner {
         let Some(ended) = self.units.get(&unit) else { return };
         let (owner, began, paid) = (ended.owner, ended.began(), ended.price > Price(0));
         if let Some(ledger) = self.owners.get_mut(&owner) {
-            ledger.outbox.push_back(Report { unit, began, result });
+            ledger.outbox.push(Report { unit, began, result });
             self.engaged.paid_ended |= paid;
         }
         self.report(owner, cx);
     }
 
-    /// Sends what has gathered, unless a report is under way.
+    /// Sends what has gathered. Beside reports under way only what fills another one, or has
+    /// waited: each report costs the owner a write.
     pub(super) fn report(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        let Some(ledger) = self.owners.get_mut(&owner) else { return };
-        if !ledger.connected || ledger.in_flight > 0 || ledger.outbox.is_empty() {
-            return;
+        while let Some(ledger) = self.owners.get_mut(&owner)
+            && ledger.connected
+            && ledger.outbox.may_send()
+        {
+            let outbox = &mut ledger.outbox;
+            // While there is more to come, single results wait for company.
+            let enough = match outbox.under_way() {
+                0 => outbox.len() >= ledger.units as usize || outbox.waiting() >= COMPANY,
+                _ => false,
+            };
+            let due = outbox.reported() + PACE;
+            if !enough && !outbox.fills_a_report() && cx.now < due {
+                return cx.set_timer_by(Timer::Report(owner), due.since(cx.now));
+            }
+            let (seq, results) = outbox.next_report(cx.now, self.config.timing.retry);
+            Self::to_owner(owner, ToOwner::Report { seq, results }, cx);
+            if let Some(due) = outbox.next_overdue() {
+                cx.set_timer(Timer::Retry(owner), due.since(cx.now));
+            }
         }
-        // While there is more to come, single results wait for company: each report costs its
-        // owner a write to the disk.
-        let all_ended = ledger.outbox.len() >= ledger.units as usize;
-        let due = ledger.reported + PACE;
-        if !all_ended && ledger.outbox.len() < COMPANY && cx.now < due {
-            return cx.set_timer_by(Timer::Report(owner), due.since(cx.now));
-        }
-        ledger.reported = cx.now;
-        let mut size = 0;
-        let fits = |report: &&Report| {
-            size += size_of(report);
-            size < REPORT_BYTES
-        };
-        ledger.in_flight = ledger.outbox.iter().take_while(fits).count().max(1);
-        ledger.seq += 1;
-        self.send_report(owner, cx);
     }
 
-    fn send_report(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        let Some(ledger) = self.owners.get(&owner) else { return };
-        let results = ledger.outbox.iter().take(ledger.in_flight).cloned().collect();
-        Self::to_owner(owner, ToOwner::Report { seq: ledger.seq, results }, cx);
-        cx.set_timer(Timer::Retry(owner), self.config.timing.retry);
+    /// The owner is there again: it is told all that it has not acknowledged.
+    pub(super) fn report_all(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
+        if let Some(ledger) = self.owners.get_mut(&owner) {
+            ledger.outbox.lost(cx.now);
+        }
+        self.report_again(owner, cx);
     }
 
+    /// Repeats reports that were not answered in time, and goes on.
     pub(super) fn report_again(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        match self.owners.get(&owner) {
-            Some(ledger) if ledger.connected && ledger.in_flight > 0 => self.send_report(owner, cx),
-            Some(_) => self.report(owner, cx),
-            None => {}
+        let retry = self.config.timing.retry;
+        let Some(ledger) = self.owners.get_mut(&owner).filter(|ledger| ledger.connected) else { return };
+        for (seq, results) in ledger.outbox.overdue(cx.now, retry) {
+            Self::to_owner(owner, ToOwner::Report { seq, results }, cx);
         }
+        if let Some(next) = ledger.outbox.next_overdue() {
+            // What finds no room now is overdue already.
+            let after = next.since(cx.now).max(retry / 10);
+            cx.set_timer(Timer::Retry(owner), after);
+        }
+        self.report(owner, cx);
     }
 
     pub(super) fn acknowledged(&mut self, owner: NodeId, seq: u64, cx: &mut Cx<'_, Self>) {
-        let Some(ledger) = self.owners.get_mut(&owner).filter(|l| l.seq == seq && l.in_flight > 0) else {
-            return;
-        };
-        let done: Vec<UnitId> = ledger.outbox.drain(..ledger.in_flight).map(|report| report.unit).collect();
-        ledger.in_flight = 0;
-        cx.cancel_timer(Timer::Retry(owner));
+        let Some(ledger) = self.owners.get_mut(&owner) else { return };
+        let done = ledger.outbox.acknowledged(seq);
+        if ledger.outbox.next_overdue().is_none() {
+            cx.cancel_timer(Timer::Retry(owner));
+        }
         done.into_iter().for_each(|id| self.remove(id, cx));
+        self.report(owner, cx);
+    }
+
+    /// The owner could not write down a report. It is repeated, and others go meanwhile.
+    pub(super) fn not_written(&mut self, owner: NodeId, seq: u64, cx: &mut Cx<'_, Self>) {
+        let retry = self.config.timing.retry;
+        if let Some(ledger) = self.owners.get_mut(&owner) {
+            ledger.outbox.refused(seq, cx.now + retry);
+            cx.set_timer_by(Timer::Retry(owner), retry);
+        }
         self.report(owner, cx);
     }
 }
 
 /// The result as it is reported, and the content that is too large to go with it.
-fn pack(outcome: Outcome, runner: NodeId, attempts: u32) -> (UnitResult, Vec<Bytes>) {
-    let mut inline = 0;
+/// `inline` bytes of it go along, all together.
+fn pack(outcome: Outcome, (runner, attempts): (NodeId, u32), inline: usize) -> (UnitResult, Vec<Bytes>) {
+    let mut room = inline;
     let mut blobs = Vec::new();
     let mut data = |bytes: Bytes| {
-        if bytes.len() <= Data::INLINE_MAX && inline + bytes.len() <= INLINE_TOTAL {
-            inline += bytes.len();
+        if bytes.len() <= room {
+            room -= bytes.len();
             // A small slice must not keep a large buffer alive.
             return Data::Inline(Bytes::copy_from_slice(&bytes));
         }
@@ -207,8 +231,14 @@ fn pack(outcome: Outcome, runner: NodeId, attempts: u32) -> (UnitResult, Vec<Byt
     (result, blobs)
 }
 
+/// Content that the owner has to fetch.
+pub(super) fn blobs_of(report: &Report) -> impl Iterator<Item = BlobRef> + '_ {
+    let UnitResult { stdout, stderr, files, .. } = &report.result;
+    [stdout, stderr].into_iter().chain(files.iter().map(|f| &f.data)).filter_map(Data::blob)
+}
+
 /// Encoded size, generously.
-fn size_of(report: &Report) -> usize {
+pub(super) fn size_of(report: &Report) -> usize {
     let data = |data: &Data| 64 + data.blob().map_or(data.len() as usize, |_| 0);
     let result = &report.result;
     let end = match &result.end {

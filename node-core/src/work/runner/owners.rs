@@ -1,12 +1,12 @@
 //! What a runner keeps for each owner it works for: the lease, and results on their way.
 
+use super::flights::Outbox;
 use super::{Runner, Timer, UnitState};
 use crate::discovery::Offer;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
-use crate::time::Time;
-use crate::work::message::{Lease, Report, ToOwner};
-use std::collections::{BTreeMap, VecDeque};
+use crate::work::message::{Lease, ToOwner};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Every so many heartbeats list all units. Our choice: a list is 4 bytes a unit.
@@ -35,13 +35,8 @@ pub(super) struct Ledger {
     pub(super) gifts: u32,
     /// Of all, stopped and waiting to be forgotten: they take no slot.
     pub(super) suspended: u32,
-    /// Finished units that are not acknowledged; the first `in_flight` of them are under way
-    /// as report `seq`.
-    pub(super) outbox: VecDeque<Report>,
-    pub(super) in_flight: usize,
-    pub(super) seq: u64,
-    /// When the last report was made up.
-    pub(super) reported: Time,
+    /// Finished units that are not acknowledged.
+    pub(super) outbox: Outbox,
     beats: u32,
 }
 
@@ -63,7 +58,7 @@ impl Runner {
             ledger.beats = LIST_EVERY - 1;
             self.beat(owner, cx);
         }
-        self.report_again(owner, cx);
+        self.report_all(owner, cx);
         self.ask_after(owner, 0, cx);
     }
 

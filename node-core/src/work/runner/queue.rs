@@ -7,7 +7,7 @@ use crate::market::money::Price;
 use crate::node::host::{EngineTask, RunId, SealKey, SnapshotRef};
 use crate::protocol::Cx;
 use crate::work::message::{Batch, Lease, ToOwner, UnitGrant};
-use crate::work::spec::{BlobRef, Data, NamedData, Template, UnitSpec};
+use crate::work::spec::{BlobRef, Data, FetchError, NamedData, Template, UnitSpec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -170,7 +170,9 @@ impl Runner {
         }
     }
 
-    pub(super) fn answered(&mut self, ticket: u64, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn answered(&mut self, ticket: u64, result: Result<(), FetchError>, cx: &mut Cx<'_, Self>) {
+        let Some(what) = self.tickets.get(&ticket) else { return };
+        let Some(result) = Self::settled(what, result) else { return self.ask_later(ticket, cx) };
         let Some(what) = self.tickets.remove(&ticket) else { return };
         match (what, result) {
             (Ticket::Job(id), Ok(())) => {
