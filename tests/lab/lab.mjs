@@ -90,8 +90,8 @@ export class Lab {
    */
   async router(name, { symmetric = false } = {}) {
     const machine = await this.machine(name, { v6: false });
-    // Cannot be over: no lab has as many.
-    const router = new Router(machine, `192.168.${machine.number}`);
+    // Two routers may have the same network behind them, as at home.
+    const router = new Router(machine, `192.168.${machine.number & 255}`);
     await must("ip", ["-n", machine.namespace, "-batch", "-"], `
       link add lan type bridge stp_state 0
       addr add ${router.lan}.1/24 dev lan
