@@ -117,7 +117,7 @@ fn bank() -> Secret {
 }
 
 fn receipt(index: u32, price: u64) -> Receipt {
-    let sale = Sale { unit: UnitId { job: PAID, index }, copy: 1, kind: Kind::Cycles };
+    let sale = Sale { unit: UnitId { job: PAID, index }, number: 1, kind: Kind::Cycles };
     Receipt { owner: OWNER, sale, to: ME, price: Price(price), fuel: FUEL }
 }
 

@@ -132,7 +132,7 @@ pub(crate) fn ledger_examples() -> Vec<Message> {
     use node_core::market::commodity::Kind;
     let node = NodeId([1; 32]);
     let unit = UnitId { job: JobId([2; 16]), index: 3 };
-    let sale = Sale { unit, copy: 4, kind: Kind::Files };
+    let sale = Sale { unit, number: 4, kind: Kind::Files };
     let fees = vec![Fee { to: node, amount: Micro(5) }];
     let term = |goods| Term { to: node, goods, price: Price(6), fees: fees.clone() };
     let terms = vec![term(Goods::Cycles), term(Goods::Space { most: 7 })];
