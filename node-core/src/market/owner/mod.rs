@@ -248,7 +248,12 @@ impl Owner {
                 cx.set_timer_by(Timer::Sweep, SWEEP);
                 cx.set_timer_by(Timer::Compare, self.config.compare);
             }
-            Command::Me(me) => self.me = Some(me),
+            Command::Me(me) => {
+                if self.me.replace(me).is_some_and(|before| before != me) {
+                    // The entrance names members by where they are.
+                    Kind::ALL.into_iter().for_each(|kind| self.register_again(kind, Duration::ZERO, cx));
+                }
+            }
             Command::Gained { range, from } => self.gained(range, from, cx),
             Command::Lost { range, to } => self.lost(range, to, cx),
             Command::Successors(list) => self.successors(list, cx),
