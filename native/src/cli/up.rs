@@ -229,6 +229,7 @@ impl Up {
             config: node_core::Config {
                 name: config.name.clone(),
                 gateway: config.gateway,
+                founder: config.gateway && config.join.is_empty(),
                 slots: config.slots,
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),

@@ -24,6 +24,9 @@ pub struct Config {
     pub platform: Platform,
     /// Owns jobs: keeps their records and answers for them.
     pub gateway: bool,
+    /// It joins nobody: a swarm begins here. Such a gateway takes its place on the ring without having met
+    /// anybody, so that it has markets although it is alone or has only pages for guests.
+    pub founder: bool,
     /// Where others can dial this node, TCP; none if it only dials.
     pub port: Option<u16>,
     /// It listens on this machine's own address, so nobody else can dial it.
@@ -97,6 +100,7 @@ impl Default for Config {
             name: String::new(),
             platform: Platform::Native,
             gateway: false,
+            founder: false,
             port: None,
             loopback_only: false,
             slots: 1,

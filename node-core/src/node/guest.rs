@@ -32,7 +32,7 @@ impl Step {
 }
 
 impl Overlays {
-    pub(super) fn new(config: &Config, seed: &[u8; 32]) -> Overlays {
+    pub(super) fn new(config: &Config, seed: &[u8; 32], _: Time) -> Overlays {
         Overlays(config.market.as_ref().map(|part| Box::new(Stall::new(part, seed))))
     }
 

@@ -116,7 +116,7 @@ impl Node {
             alarms: alarms::Alarms::default(),
             faults: BTreeMap::new(),
             dials: dials::Dials::default(),
-            overlays: overlays::Overlays::new(&config, &seed),
+            overlays: overlays::Overlays::new(&config, &seed, now),
             #[cfg(feature = "roles")]
             money: config.bank.as_ref().map(|part| money::Money::new(part, timing.retry, &seed)),
             neighbours: Machine::new(

@@ -16,7 +16,7 @@ use crate::market::host::Host as Hosting;
 use crate::market::seller::Seller;
 use crate::overlay::contact::{Contact, Ip, port_for};
 use crate::overlay::neighbours;
-use crate::overlay::ring::Ring;
+use crate::overlay::ring::{self, Ring};
 use crate::overlay::tree::{self, Tree, TreeView};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::records::Records;
@@ -24,7 +24,9 @@ use crate::time::Time;
 use crate::wire::Message;
 use crate::work::owner::wards::OfRing;
 use crate::work::{owner, runner};
+use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Queries of programs beside the node rather than of its owner.
 const OF_COMMAND: u64 = 1 << 63;
@@ -33,6 +35,10 @@ const FOR_MORE: u64 = 1 << 62;
 
 /// Peers to ask for the tree. Our choice: one of them will be in it.
 const VIA: usize = 8;
+
+/// How long a founder waits for somebody who says where it is, before it takes its place by itself. Our
+/// choice: nodes that were there before it restarted come back within that, and have a ring.
+const ALONE: Duration = Duration::from_secs(5);
 
 /// A search under way.
 pub(super) struct Search {
@@ -52,6 +58,10 @@ pub(super) struct Overlays {
     pub(super) filing: Option<Box<Filing>>,
     /// This node as others see it, once one has said so.
     pub(super) contact: Option<Contact>,
+    /// When a founder that nobody has seen takes its place on the ring.
+    alone_at: Option<Time>,
+    /// It has done so, and `contact` is what its own machine reaches it at.
+    alone: bool,
     /// Searches in the tree for the owner.
     asked: BTreeMap<u64, Search>,
     /// Whether the tree was left for good.
@@ -68,6 +78,8 @@ pub(super) enum Step {
     Hosting(InputOf<Hosting>),
     Records(InputOf<Records>),
     Files(files::Step),
+    /// A founder takes its place by itself.
+    Alone,
 }
 
 impl Step {
@@ -81,12 +93,13 @@ impl Step {
             Step::Hosting(_) => "host of guests",
             Step::Records(_) => "records",
             Step::Files(step) => step.machine(),
+            Step::Alone => "founder",
         }
     }
 }
 
 impl Overlays {
-    pub(super) fn new(config: &Config, seed: &[u8; 32]) -> Overlays {
+    pub(super) fn new(config: &Config, seed: &[u8; 32], now: Time) -> Overlays {
         let rng = |part| Rng::fork(seed, part);
         Overlays {
             tree: Machine::new(Tree::new(config.tree.clone()), rng("tree")),
@@ -96,6 +109,8 @@ impl Overlays {
             filing: config.files.as_ref().map(|config| Filing::new(config, seed)),
             circle: config.ring.clone().map(|config| Circle::new(config, seed)),
             contact: None,
+            alone_at: (config.founder && config.port.is_some()).then(|| now + ALONE),
+            alone: false,
             asked: BTreeMap::new(),
             left: false,
         }
@@ -106,11 +121,15 @@ impl Overlays {
         let trade = self.trade.as_ref().and_then(|trade| trade.deadline());
         let records = self.records.as_ref().and_then(|records| records.deadline());
         let filing = self.filing.as_ref().and_then(|filing| filing.deadline());
-        let all = [self.tree.deadline(), self.nearest.deadline(), ring, trade, records, filing];
-        all.into_iter().flatten().min()
+        let overlays = [self.tree.deadline(), self.nearest.deadline(), ring];
+        let all = overlays.into_iter().chain([trade, records, filing, self.alone_at]);
+        all.flatten().min()
     }
 
     pub(super) fn due(&mut self, now: Time) -> Option<Step> {
+        if self.alone_at.take_if(|at| *at <= now).is_some() {
+            return Some(Step::Alone);
+        }
         let tree = self.tree.due(now).map(|t| Step::Tree(Input::Timer(t)));
         tree.or_else(|| self.nearest.due(now).map(|t| Step::Nearest(Input::Timer(t))))
             .or_else(|| self.circle.as_mut()?.ring.due(now).map(|t| Step::Ring(Input::Timer(t))))
@@ -162,6 +181,7 @@ impl Node {
             Step::Hosting(input) => self.hosting_input(input, host),
             Step::Records(input) => self.records_input(input, host),
             Step::Files(step) => self.files_step(step, host),
+            Step::Alone => self.found_alone(),
             Step::Tree(input) => {
                 let effects = self.overlays.tree.step(self.me, now, input);
                 self.alarms.set(Part::Overlays, self.overlays.deadline());
@@ -203,16 +223,17 @@ impl Node {
         self.hosting_met(peer);
         self.records_peer(peer, true);
         let port = port_for(self.config.port, self.config.loopback_only, seen);
-        if let (None, Some(ip), Some(port)) = (self.overlays.contact, seen, port) {
+        let known = self.overlays.contact.filter(|_| !self.overlays.alone);
+        if let (None, Some(ip), Some(port)) = (known, seen, port) {
             let me = Contact { ip, id: self.me, port };
-            self.overlays.contact = Some(me);
             self.nearest_command(nearest::Command::Me(me));
             // A gateway that joined nobody is where a tree begins.
             let via = if self.config.gateway { Vec::new() } else { self.via() };
-            self.market_me(me);
-            self.wards_told(OfRing::Me(me));
-            self.files_me(me);
-            self.join_ring(me, via.clone());
+            self.is_at(me);
+            match std::mem::take(&mut self.overlays.alone) {
+                true => self.ring_command(ring::Command::Moved(me)),
+                false => self.join_ring(me, via.clone()),
+            }
             self.tree_command(tree::Command::Join { me, via });
         }
         let via = self.via();
@@ -220,6 +241,27 @@ impl Node {
             self.ring_known(via.clone(), gateway);
             self.tree_command(tree::Command::Via(via));
         }
+    }
+
+    /// Others dial this node there.
+    fn is_at(&mut self, me: Contact) {
+        self.overlays.contact = Some(me);
+        self.overlays.alone_at = None;
+        self.market_me(me);
+        self.wards_told(OfRing::Me(me));
+        self.files_me(me);
+    }
+
+    /// Takes a founder's place on the ring, of which it is the only member, at the address at which its own
+    /// machine reaches it. The first node that says where this one is seen corrects that.
+    fn found_alone(&mut self) {
+        if let (None, Some(port)) = (self.overlays.contact, self.config.port) {
+            let me = Contact { ip: Ip::from(IpAddr::from(Ipv4Addr::LOCALHOST)), id: self.me, port };
+            self.is_at(me);
+            self.overlays.alone = true;
+            self.join_ring(me, Vec::new());
+        }
+        self.alarms.set(Part::Overlays, self.overlays.deadline());
     }
 
     /// Peers through which the tree can be found: gateways, or, when none is here or this node

@@ -92,6 +92,7 @@ impl Node {
         }
         #[cfg(feature = "roles")]
         self.open_bank(host);
+        self.alarms.set(Part::Overlays, self.overlays.deadline());
     }
 
     pub(super) fn scan(&self, of: u64, after: Option<Vec<u8>>, host: &mut impl Host) {

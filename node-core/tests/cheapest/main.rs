@@ -1,5 +1,6 @@
 //! Stories of jobs that buy their places: whole nodes, markets and a bank.
 
+mod alone;
 mod guests;
 mod keepers;
 mod losses;
