@@ -78,7 +78,7 @@ fn nobody_is_heard_before_it_has_introduced_itself() {
     let (mut world, stranger) = with_stranger(2);
     let peer = world.nodes[stranger].id;
     world.drive(0, NodeInput::Connected { peer, ip: None });
-    say(&mut world, stranger, &Message::Offer(Offer { slots: 9, free: 9, room: 9, ..Offer::default() }));
+    say(&mut world, stranger, &Message::Offer(Offer { slots: 9, free: 9, credit: 9, ..Offer::default() }));
     assert_eq!(world.faults(0), ["spoke before it was let in"]);
     assert_eq!(world.node(0).nodes(world.now).len(), 2, "it is not among the nodes");
 }

@@ -110,7 +110,7 @@ fn examples() -> Vec<Message> {
             seen: Some(Ip([2; 16])),
         })),
         Message::Neighbours(Greeting::Rejected { reason: "r".into() }),
-        Message::Offer(Offer { slots: 1, free: 2, room: 3, received: 4, memory_bytes: 5 }),
+        Message::Offer(Offer { slots: 1, free: 2, credit: 3, received: 4, memory_bytes: 5 }),
         owner(ToOwner::Submit { job, spec: Box::new(spec) }),
         owner(ToOwner::Cancel { job }),
         owner(ToOwner::Heartbeat { lease: 6, grants: 7, units: Some(vec![(job, vec![8])]) }),
@@ -124,6 +124,7 @@ fn examples() -> Vec<Message> {
             reason: "d".into(),
             tried: true,
         }),
+        owner(ToOwner::NotBegun { lease: 11, units: vec![UnitId { job, index: 12 }] }),
         runner(ToRunner::Grant { lease: 13, batches: vec![batch.clone()] }),
         runner(ToRunner::Prepare {
             batch: Box::new(batch),
@@ -406,6 +407,8 @@ fn nearest_examples() -> Vec<Message> {
         M::Taken(Taken { id: 1, number: 2, taker: at, slots: 3, hops: 4 }),
         M::Ack(Ack { number: 1, keep: true }),
         M::NotFound(NotFound { id: 1, number: 2, tasks: 3 }),
+        M::Reserve(4),
+        M::Release(5),
     ]
     .map(Message::Nearest)
     .into()

@@ -60,7 +60,11 @@ impl Node {
     pub(super) fn of_finder(&mut self, event: connected::Event, host: &mut impl Host) {
         match event {
             connected::Event::Found(found, missing) => self.of_connected(found, missing),
-            connected::Event::Room => self.push(Step::Owner, owner::Command::Room),
+            connected::Event::Room(node) => {
+                self.welcome(node);
+                self.push(Step::Owner, owner::Command::Room);
+            }
+            connected::Event::Reserve(node, slots) => self.reserve_at(node, slots),
             connected::Event::Changed(nodes) => {
                 nodes.into_iter().for_each(|node| self.hosted(node));
                 host.event(NodeEvent::NodesChanged);
@@ -96,6 +100,9 @@ impl Node {
                 let ticket = Ticket { of: Asker::Relay, number: ticket };
                 self.push(Step::Store, store::Command::Release { ticket });
             }
+            Event::Unused { node, units } => {
+                self.push(Step::Finder, connected::Command::Unused { node, units });
+            }
             Event::Placed { node } => self.push(Step::Finder, connected::Command::Placed { node }),
             Event::Migrated { unit, to, standstill } => {
                 host.event(NodeEvent::Migrated { unit, to, standstill });
@@ -105,10 +112,7 @@ impl Node {
             Event::Find(query) => self.push(Step::Finder, connected::Command::Find(query)),
             Event::Purchase(purchase) => self.purchase(purchase),
             Event::Settle { ticket, order } => self.order_of_owner(ticket, order),
-            Event::Declined { node } => {
-                self.push(Step::Finder, connected::Command::Declined { node });
-                self.refused(node);
-            }
+            Event::Declined { node } => self.refused(node),
             Event::JobChanged(job) => host.event(NodeEvent::JobChanged { job }),
             Event::JobEnded(job) => host.event(NodeEvent::JobEnded { job }),
             Event::Fault { peer, fault } => self.fault(peer, fault, host),

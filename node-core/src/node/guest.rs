@@ -75,6 +75,10 @@ impl Node {
 
     pub(super) fn refused(&mut self, _: NodeId) {}
 
+    pub(super) fn reserve_at(&mut self, _: NodeId, _: u32) {}
+
+    pub(super) fn welcome(&mut self, _: NodeId) {}
+
     pub(super) fn met(&mut self, _: NodeId, _: bool, _: Option<Ip>) {}
 
     pub(super) fn lost(&mut self, peer: NodeId) {

@@ -3,6 +3,7 @@
 use super::Node;
 use super::alarms::Part;
 use super::config::Config;
+use super::elsewhere::Gateways;
 use super::files::{self, Filing};
 use super::host::{Host, NodeEvent};
 use super::market::{self, Trade};
@@ -10,13 +11,14 @@ use super::ring::Circle;
 use super::route;
 use super::stall::Stall;
 use crate::discovery::nearest::{self, BranchView, Load, Nearest};
-use crate::discovery::{Found, Offer, Query, connected};
+use crate::discovery::{Found, Query, Queue, connected};
 use crate::ids::NodeId;
 use crate::market::host::Host as Hosting;
 use crate::market::seller::Seller;
 use crate::overlay::contact::{Contact, Ip, port_for};
 use crate::overlay::neighbours;
 use crate::overlay::ring::{self, Ring};
+use crate::overlay::swarm::Swarm;
 use crate::overlay::tree::{self, Tree, TreeView};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::records::Records;
@@ -36,14 +38,17 @@ const FOR_MORE: u64 = 1 << 62;
 /// Peers to ask for the tree. Our choice: one of them will be in it.
 const VIA: usize = 8;
 
+/// After a search for more that found nothing, the owner's next looks ask only the nodes at hand for
+/// so long. Our choice: short beside a person's patience; an owner of short units looks 100 times a
+/// second.
+const MORE_AGAIN: Duration = Duration::from_millis(500);
 /// How long a founder waits for somebody who says where it is, before it takes its place by itself. Our
 /// choice: nodes that were there before it restarted come back within that, and have a ring.
 const ALONE: Duration = Duration::from_secs(5);
 
 /// A search under way.
 pub(super) struct Search {
-    /// What each unit needs, bytes.
-    memory_bytes: u64,
+    query: Query,
     /// What the submitter is told if nothing is found: why the nodes at hand take nothing.
     shortage: Option<String>,
 }
@@ -56,14 +61,20 @@ pub(super) struct Overlays {
     pub(super) trade: Option<Box<Trade>>,
     pub(super) records: Option<Box<Machine<Records>>>,
     pub(super) filing: Option<Box<Filing>>,
-    /// This node as others see it, once one has said so.
+    /// This node as others see it, once one has said so and the swarm's settings are known.
     pub(super) contact: Option<Contact>,
     /// When a founder that nobody has seen takes its place on the ring.
     alone_at: Option<Time>,
     /// It has done so, and `contact` is what its own machine reaches it at.
     alone: bool,
+    /// The same before they are known.
+    seen: Option<Contact>,
+    /// Where there may be room, while the gateway that this node knows is full.
+    pub(super) gateways: Gateways,
     /// Searches in the tree for the owner.
     asked: BTreeMap<u64, Search>,
+    /// When the swarm is searched again for more than the nodes at hand give.
+    more_at: Time,
     /// Whether the tree was left for good.
     left: bool,
 }
@@ -111,7 +122,10 @@ impl Overlays {
             contact: None,
             alone_at: (config.founder && config.port.is_some()).then(|| now + ALONE),
             alone: false,
+            seen: None,
+            gateways: Gateways::default(),
             asked: BTreeMap::new(),
+            more_at: Time::ZERO,
             left: false,
         }
     }
@@ -214,27 +228,30 @@ impl Node {
         self.nearest_command(nearest::Command::Refused { node });
     }
 
+    pub(super) fn reserve_at(&mut self, node: NodeId, slots: u32) {
+        self.nearest_command(nearest::Command::Reserve { node, slots });
+    }
+
+    /// A node has raised this owner's credit itself: what it declined before counts no longer.
+    pub(super) fn welcome(&mut self, node: NodeId) {
+        if self.overlays.nearest.state().has_shunned(node) {
+            self.nearest_command(nearest::Command::Welcome { node });
+        }
+    }
+
     /// A peer has introduced itself; `seen` is where it sees this node.
     pub(super) fn met(&mut self, peer: NodeId, gateway: bool, seen: Option<Ip>) {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Up(peer))));
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Up(peer))));
         self.ring_peer(peer, true);
-        self.bank_met(peer, gateway);
+        self.bank_met(peer);
         self.hosting_met(peer);
         self.records_peer(peer, true);
         let port = port_for(self.config.port, self.config.loopback_only, seen);
         let known = self.overlays.contact.filter(|_| !self.overlays.alone);
         if let (None, Some(ip), Some(port)) = (known, seen, port) {
-            let me = Contact { ip, id: self.me, port };
-            self.nearest_command(nearest::Command::Me(me));
-            // A gateway that joined nobody is where a tree begins.
-            let via = if self.config.gateway { Vec::new() } else { self.via() };
-            self.is_at(me);
-            match std::mem::take(&mut self.overlays.alone) {
-                true => self.ring_command(ring::Command::Moved(me)),
-                false => self.join_ring(me, via.clone()),
-            }
-            self.tree_command(tree::Command::Join { me, via });
+            self.overlays.seen = Some(Contact { ip, id: self.me, port });
+            self.enter();
         }
         let via = self.via();
         if gateway || self.config.gateway || via.len() == 1 {
@@ -255,13 +272,55 @@ impl Node {
     /// Takes a founder's place on the ring, of which it is the only member, at the address at which its own
     /// machine reaches it. The first node that says where this one is seen corrects that.
     fn found_alone(&mut self) {
-        if let (None, Some(port)) = (self.overlays.contact, self.config.port) {
+        if let (None, Some(port), true) = (self.overlays.contact, self.config.port, self.knows_settings()) {
             let me = Contact { ip: Ip::from(IpAddr::from(Ipv4Addr::LOCALHOST)), id: self.me, port };
             self.is_at(me);
             self.overlays.alone = true;
             self.join_ring(me, Vec::new());
         }
         self.alarms.set(Part::Overlays, self.overlays.deadline());
+    }
+
+    /// Takes its place in tree, ring and markets, once it knows where others dial it and how the swarm
+    /// is set.
+    fn enter(&mut self) {
+        let known = self.overlays.contact.filter(|_| !self.overlays.alone);
+        let (None, Some(me), true) = (known, self.overlays.seen, self.knows_settings()) else {
+            return;
+        };
+        self.nearest_command(nearest::Command::Me(me));
+        let via = match (self.config.gateway, self.config.founds) {
+            (true, true) => Vec::new(),
+            // Its workers may be here already, and know no more than it did.
+            (true, false) => self.gateways(),
+            (false, _) => self.via(),
+        };
+        self.is_at(me);
+        match std::mem::take(&mut self.overlays.alone) {
+            true => self.ring_command(ring::Command::Moved(me)),
+            false => self.join_ring(me, via.clone()),
+        }
+        self.tree_command(tree::Command::Join { me, via });
+    }
+
+    fn gateways(&self) -> Vec<NodeId> {
+        let gateways = self.neighbours.state().all().filter(|(_, hello, _)| hello.gateway);
+        gateways.take(VIA).map(|(id, ..)| id).collect()
+    }
+
+    fn knows_settings(&self) -> bool {
+        let swarm = self.swarm();
+        let trades = self.config.market.is_some();
+        swarm.degree.is_some() && (!trades || swarm.scheme.is_some() && swarm.pricing.is_some())
+    }
+
+    pub(super) fn settings_learnt(&mut self, swarm: &Swarm) {
+        if let Some(degree) = swarm.degree {
+            self.tree_command(tree::Command::Degree(degree));
+        }
+        self.market_learnt();
+        self.bank_learnt(swarm);
+        self.enter();
     }
 
     /// Peers through which the tree can be found: gateways, or, when none is here or this node
@@ -348,6 +407,9 @@ impl Node {
                     runner::Command::Reserved { owner: for_owner.id, slots, until },
                 );
             }
+            Event::Released { owner, slots } => {
+                self.push(route::Step::Runner, runner::Command::Released { owner, slots });
+            }
             Event::Found(found) if found.query & OF_COMMAND != 0 => {
                 let number = found.query & !OF_COMMAND;
                 host.event(NodeEvent::Found { number, places: found.places, shortage: found.shortage });
@@ -367,11 +429,11 @@ impl Node {
     /// What the nodes at hand have is an owner's at once. Only if it is not enough, the swarm is
     /// asked: for an owner that got nothing, or for more.
     pub(super) fn of_connected(&mut self, found: Found, missing: Option<Query>) {
-        match missing {
+        match missing.filter(|query| query.swarm) {
             Some(query) if found.places.is_empty() => self.search(query, found.shortage),
             Some(query) => {
                 let already = self.overlays.asked.keys().any(|id| id & FOR_MORE != 0);
-                if !already {
+                if !already && self.now >= self.overlays.more_at {
                     self.search(Query { id: query.id | FOR_MORE, ..query }, None);
                 }
                 self.push(route::Step::Owner, owner::Command::Found(found));
@@ -381,26 +443,34 @@ impl Node {
     }
 
     fn search(&mut self, query: Query, shortage: Option<String>) {
-        self.overlays.asked.insert(query.id, Search { memory_bytes: query.needs.memory_bytes, shortage });
+        self.overlays.asked.insert(query.id, Search { query: query.clone(), shortage });
         self.nearest_command(nearest::Command::Find(query));
     }
 
     /// What was found is dialled, and offered to the owner as soon as it is connected.
     fn found(&mut self, found: Found, host: &mut impl Host) {
-        let Some(Search { memory_bytes, shortage }) = self.overlays.asked.remove(&found.query) else {
+        let Some(Search { query, shortage }) = self.overlays.asked.remove(&found.query) else {
             return;
         };
+        let for_more = found.query & FOR_MORE != 0;
+        if for_more {
+            let pause = if found.places.is_empty() { MORE_AGAIN } else { Duration::ZERO };
+            self.overlays.more_at = self.now + pause;
+        } else if found.places.is_empty() && query.queue == Queue::No {
+            // No slot is free anywhere that is known.
+            let query = Query { queue: Queue::One, swarm: false, ..query };
+            return self.push(route::Step::Finder, connected::Command::Find(query));
+        }
         let shortage = shortage.filter(|_| found.places.is_empty());
         for place in &found.places {
             if let Some(contact) = place.contact.filter(|contact| contact.id == place.node) {
                 self.reach(contact, true, host);
             }
-            let offer =
-                Offer { slots: place.units, free: place.units, room: place.units, received: 0, memory_bytes };
+            let promise = connected::Promise { slots: place.units, memory_bytes: query.needs.memory_bytes };
             let here = self.neighbours.state().knows(place.node);
-            self.push(route::Step::Finder, connected::Command::Promised { node: place.node, offer, here });
+            self.push(route::Step::Finder, connected::Command::Promised { node: place.node, promise, here });
         }
-        if found.query & FOR_MORE == 0 {
+        if !for_more {
             // The places become offers; the owner is told why there are not more.
             self.push(
                 route::Step::Owner,

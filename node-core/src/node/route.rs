@@ -11,8 +11,8 @@ use super::money;
 use super::{Node, overlays};
 #[cfg(feature = "roles")]
 use crate::checkpoint::keeper::{self, Keeper};
-use crate::discovery::Query;
 use crate::discovery::connected::Connected;
+use crate::discovery::{Query, Queue};
 use crate::ids::NodeId;
 #[cfg(feature = "roles")]
 use crate::market::buyer;
@@ -170,7 +170,7 @@ impl Node {
                     self.push(Step::Runner, runner::Command::Occupy { owner, slots });
                 }
                 Command::Find { number, units, needs } => {
-                    self.find(number, Query { id: 0, units, needs }, host)
+                    self.find(number, Query { id: 0, units, needs, queue: Queue::No, swarm: true }, host)
                 }
                 #[cfg(feature = "roles")]
                 Command::Locate { number, key } => self.locate(number, key, host),

@@ -81,7 +81,9 @@ fn measure(
     report(
         &[
             ("units", units.into()),
-            ("units_per_s", rounded(median(rates), 0)),
+            ("units_per_s", rounded(median(rates.clone()), 0)),
+            ("units_per_s_min", rounded(rates.iter().copied().fold(f64::INFINITY, f64::min), 0)),
+            ("units_per_s_max", rounded(rates.iter().copied().fold(0.0, f64::max), 0)),
             ("cpu_ms_per_unit", rounded(median(costs), 4)),
             ("lost", lost.into()),
             ("duplicated", duplicated.into()),

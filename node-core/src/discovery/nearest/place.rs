@@ -96,6 +96,19 @@ impl Nearest {
         }
     }
 
+    /// A node that was shunned takes units again.
+    pub(super) fn welcome(&mut self, node: NodeId) {
+        self.shunned.retain(|(n, _)| *n != node);
+        if let Some(entry) = self.branch.entry(node) {
+            entry.refusals = 0;
+        }
+    }
+
+    /// Whether this node is shunned, or was until a moment ago.
+    pub fn has_shunned(&self, node: NodeId) -> bool {
+        self.shunned.iter().any(|(n, _)| *n == node)
+    }
+
     pub(super) fn is_shunned(&self, node: NodeId, cx: &Cx<'_, Self>) -> bool {
         self.shunned.iter().any(|(n, until)| *n == node && *until > cx.now)
     }

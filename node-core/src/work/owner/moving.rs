@@ -173,6 +173,7 @@ impl Owner {
                 false => Self::to_runner(from, ToRunner::Forget { units: vec![unit] }, cx),
             };
         }
+        let begun = made.is_some();
         if let Some(made) = made {
             self.note(from, made, &[from], cx);
         }
@@ -191,8 +192,10 @@ impl Owner {
                 self.fail_move(unit, &format!("{} has gone; it goes on where there is room", to.short()), cx);
             }
             None => {
-                // It goes away: not one that is offered more.
-                cx.emit(Event::Declined { node: from });
+                if begun {
+                    // It goes away: not one that is offered more.
+                    cx.emit(Event::Declined { node: from });
+                }
                 self.take_back(from, unit);
             }
         }
