@@ -491,6 +491,17 @@ pub(crate) enum BenchCommand {
         #[command(flatten)]
         common: BenchCommon,
     },
+    /// Units that read and write 1, 5, 20 and 100 KB each
+    Data {
+        /// On two headless browser tabs in place of two native workers
+        #[arg(long)]
+        browser: bool,
+        /// How many units of each size [default: enough for a second or two]
+        #[arg(long, value_name = "N")]
+        units: Option<u32>,
+        #[command(flatten)]
+        common: BenchCommon,
+    },
     /// Units of about 50 ms beside the same module run alone
     Kernel {
         #[arg(long, value_name = "N")]

@@ -214,6 +214,11 @@ impl NodeHandle {
         self.command(Command::BlobsStored(vec![(blob.id, blob.len)]));
     }
 
+    /// The same of many.
+    pub(crate) fn blobs_stored(&self, blobs: &[BlobRef]) {
+        self.command(Command::BlobsStored(blobs.iter().map(|blob| (blob.id, blob.len)).collect()));
+    }
+
     /// Everything the node tells from now on. A slow reader skips what it missed.
     pub(crate) fn events(&self) -> broadcast::Receiver<NodeEvent> {
         self.events.subscribe()
