@@ -5,6 +5,7 @@ use node_core::discovery::Offer;
 use node_core::ids::{JobId, UnitId};
 use node_core::node::config::Platform;
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
+use node_core::overlay::swarm::Swarm;
 use node_core::store::Message as Content;
 use node_core::wire::{self, MAX_FRAME, Message, VERSION};
 use node_core::work::message::{Message as Work, Report, ToOwner};
@@ -42,6 +43,8 @@ fn introduce(world: &mut World, stranger: usize, invite: Option<&str>) {
         invite: invite.map(String::from),
         port: None,
         seen: None,
+        web: None,
+        swarm: Swarm::default(),
     };
     say(world, stranger, &Message::Neighbours(Greeting::Hello(hello)));
 }
@@ -52,7 +55,7 @@ fn garbage_and_other_versions_are_named_and_nothing_breaks() {
     introduce(&mut world, stranger, None);
     let cases: [(&[u8], &str); 5] = [
         (&[], "empty frame"),
-        (&[VERSION + 1, 0xc0], "version 11"),
+        (&[VERSION + 1, 0xc0], "version 12"),
         (&[VERSION, 0xc1, 0xff, 0xff], "not a message"),
         (&[VERSION, 0xdd, 0xff, 0xff, 0xff, 0xff], "not a message"),
         (&[VERSION], "not a message"),

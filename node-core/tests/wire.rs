@@ -12,13 +12,17 @@ use node_core::discovery::nearest::{
 };
 use node_core::ids::{BlobId, JobId, NodeId, UnitId};
 use node_core::keys::Signed;
+use node_core::market::Rule;
+use node_core::market::commodity::Scheme;
 use node_core::market::money::{Micro, Price};
 use node_core::node::config::Platform;
 use node_core::overlay::contact::{Contact, Ip, Key};
+use node_core::overlay::elsewhere::{Elsewhere, Web};
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::ring::{
     self, Around, Beat, Come, Find as Seek, Located, MemberId, Mine, Next, Point, RingId,
 };
+use node_core::overlay::swarm::Swarm;
 use node_core::overlay::tree::{self, Edge, Join, Range, Record, Tell, Upper, Welcome, Yield};
 use node_core::store::Message as Content;
 use node_core::wire::{Message, decode, encode};
@@ -44,6 +48,19 @@ fn template() -> Template {
         bit_exact: true,
         checkpoint: CheckpointEvery(6),
         on_loss: OnLoss::Wait(7),
+    }
+}
+
+fn web() -> Web {
+    Web { port: 4002, host: Some("h.example".into()) }
+}
+
+fn swarm() -> Swarm {
+    Swarm {
+        bank: Some(NodeId([3; 32])),
+        scheme: Some(Scheme::Single),
+        pricing: Some(Rule::MaxMin),
+        degree: Some(10),
     }
 }
 
@@ -108,8 +125,14 @@ fn examples() -> Vec<Message> {
             invite: Some("w".into()),
             port: Some(4001),
             seen: Some(Ip([2; 16])),
+            web: Some(web()),
+            swarm: swarm(),
         })),
         Message::Neighbours(Greeting::Rejected { reason: "r".into() }),
+        Message::Neighbours(Greeting::Full {
+            gateways: vec![Elsewhere { contact: contact(), web: Some(web()) }],
+        }),
+        Message::Neighbours(Greeting::Swarm(swarm())),
         Message::Offer(Offer { slots: 1, free: 2, credit: 3, received: 4, memory_bytes: 5 }),
         owner(ToOwner::Submit { job, spec: Box::new(spec) }),
         owner(ToOwner::Cancel { job }),

@@ -30,3 +30,4 @@ pub use message::{
     Alive, Answer, COPY, Copy, Entrance, Entry, Message, Outcome, Prober, Purpose, Query, SHOWN, Sale, Stock,
     Summary, Take, ToBuyer, ToOwner, ToSeller, UNITS, Unlisted, Wanted,
 };
+pub use pricing::Rule;

@@ -49,8 +49,14 @@ impl Node {
                     #[cfg(feature = "roles")]
                     Step::Keeper(Input::Down(peer)),
                 ]);
+                self.try_next_gateway(peer, host);
                 host.event(NodeEvent::NodesChanged);
             }
+            Event::Full { peer, gateways } => {
+                self.sent_elsewhere(peer, &gateways, host);
+                host.event(NodeEvent::Full { peer, gateways });
+            }
+            Event::Learnt(swarm) => self.learnt(swarm, host),
             Event::Close { peer, reason } => host.disconnect(peer, &reason),
             Event::Rejected { peer, reason } => host.event(NodeEvent::Rejected { peer, reason }),
             Event::Fault { peer, fault } => self.fault(peer, fault, host),

@@ -13,7 +13,9 @@ use crate::market::Message;
 use crate::market::commodity::Kind;
 use crate::market::seller::{self, Seller};
 use crate::overlay::contact::{Contact, Ip};
+use crate::overlay::elsewhere::Elsewhere;
 use crate::overlay::ring::{Point, RingId};
+use crate::overlay::swarm::Swarm;
 use crate::protocol::{Input, InputOf};
 use crate::time::Time;
 use crate::work::owner;
@@ -70,6 +72,14 @@ impl Node {
 
     /// A page dials nobody.
     pub(super) fn reach(&mut self, _: Contact, _: bool, _: &mut impl Host) {}
+
+    /// Its driver finds the way to another gateway.
+    pub(super) fn sent_elsewhere(&mut self, _: NodeId, _: &[Elsewhere], _: &mut impl Host) {}
+
+    pub(super) fn try_next_gateway(&mut self, _: NodeId, _: &mut impl Host) {}
+
+    /// Its host tells its seller how markets are found.
+    pub(super) fn settings_learnt(&mut self, _: &Swarm) {}
 
     pub(super) fn leave(&mut self) {}
 

@@ -5,6 +5,8 @@ use crate::discovery::{Needs, Place};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::market::{listing::Goods, money::Micro, money::Price};
 use crate::overlay::contact::{Contact, Ip};
+use crate::overlay::elsewhere::Elsewhere;
+use crate::overlay::swarm::Swarm;
 use crate::time::Time;
 use crate::trust::policy::Policy;
 use crate::work::spec::{BlobRef, Data, JobSpec, NamedData};
@@ -408,6 +410,13 @@ pub enum NodeEvent {
         peer: NodeId,
         reason: String,
     },
+    /// A gateway has no room for this node, and names others. A node that can dial tries them itself.
+    Full {
+        peer: NodeId,
+        gateways: Vec<Elsewhere>,
+    },
+    /// Settings of the swarm were learnt from a peer: all that are known now.
+    SwarmLearnt(Swarm),
     /// Slots of this node were found, and are kept for `owner` for a while.
     /// The request came over so many hops, there and back again included.
     Reserved {

@@ -123,7 +123,10 @@ impl Node {
                 self.push(Step::Owner, owner::Command::WallClock(ms));
             }
             NodeInput::Connected { peer, ip } => self.connected(peer, ip, host),
-            NodeInput::DialFailed { peer } => self.not_reached(peer),
+            NodeInput::DialFailed { peer } => {
+                self.not_reached(peer);
+                self.try_next_gateway(peer, host);
+            }
             NodeInput::Disconnected { peer, .. } => {
                 self.faults.remove(&peer);
                 self.push(Step::Neighbours, neighbours::Command::Disconnected(peer));
@@ -216,6 +219,9 @@ impl Node {
         if dial.spare {
             self.push(Step::Neighbours, neighbours::Command::Spare(peer, true));
         }
+        if self.neighbours.state().is_leaving(peer) {
+            return;
+        }
         for (channel, bytes) in dial.frames {
             host.transmit(peer, channel, bytes);
         }
@@ -238,7 +244,8 @@ impl Node {
         match wire::decode(bytes, channel) {
             Ok(message @ Message::Neighbours(_)) => self.deliver(from, message, host),
             Ok(message) if self.neighbours.state().knows(from) => self.deliver(from, message, host),
-            // It was told why when it was rejected, or it has not introduced itself.
+            // It said this before it heard that it cannot stay.
+            Ok(_) if self.neighbours.state().is_leaving(from) => {}
             Ok(_) => self.fault(from, "spoke before it was let in".into(), host),
             Err(error) => {
                 // Whoever cannot speak gets no second chance.

@@ -5,6 +5,8 @@
 use crate::ids::NodeId;
 use crate::node::config::Platform;
 use crate::overlay::contact::{Contact, Ip, port_for};
+use crate::overlay::elsewhere::{Elsewhere, NAMED_MAX, Web};
+use crate::overlay::swarm::{Conflict, Swarm};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use litemap::LiteMap;
@@ -23,6 +25,10 @@ const SPARE: Duration = Duration::from_secs(150);
 /// Longest name and invite shown to others, bytes.
 const TEXT_MAX: usize = 64;
 
+/// Peers beyond the bound that are remembered until their connection is closed. Our choice: more than a
+/// gateway hears of in that time.
+const LEAVING_MAX: usize = 1024;
+
 /// Names of nodes that left, for lists of who did what; the oldest goes first. Our choice: more
 /// than one job's list shows.
 const GONE_MAX: usize = 1024;
@@ -34,6 +40,12 @@ pub enum Message {
     Rejected {
         reason: String,
     },
+    /// The sender has as many peers as it takes, and names other gateways of the swarm.
+    Full {
+        gateways: Vec<Elsewhere>,
+    },
+    /// The sender has learnt settings of the swarm since it introduced itself.
+    Swarm(Swarm),
 }
 
 /// Who a peer says it is; its id is proven by the connection.
@@ -48,6 +60,18 @@ pub struct Hello {
     pub port: Option<u16>,
     /// Where the addressee is seen from, which it cannot know itself.
     pub seen: Option<Ip>,
+    /// Where pages connect to it, if it is a gateway.
+    pub web: Option<Web>,
+    /// Settings of the swarm, as far as it knows them.
+    pub swarm: Swarm,
+}
+
+/// How many peers a node takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    pub peers: usize,
+    /// Of them, those that nobody can dial, at a gateway.
+    pub guests: usize,
 }
 
 #[derive(Debug)]
@@ -57,7 +81,7 @@ pub struct Neighbours {
     loopback_only: bool,
     /// Who joins has to show this word.
     invite: Option<String>,
-    peers_max: usize,
+    room: Room,
     peers: LiteMap<NodeId, Peer>,
     gone: VecDeque<(NodeId, String)>,
 }
@@ -69,6 +93,14 @@ pub struct Known {
     pub platform: Platform,
     pub gateway: bool,
     pub port: Option<u16>,
+    web: Option<Box<Web>>,
+}
+
+impl Known {
+    /// Whether it is a guest of its gateway: a page, or another node that takes no connections.
+    pub fn is_guest(&self) -> bool {
+        self.port.is_none() && !self.gateway
+    }
 }
 
 #[derive(Debug)]
@@ -79,6 +111,8 @@ struct Peer {
     heard: Time,
     /// This node has no use for the connection.
     spare: bool,
+    /// It was told that it cannot stay, and the connection is being closed.
+    leaving: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,6 +159,13 @@ pub enum Event {
         peer: NodeId,
         reason: String,
     },
+    /// A peer has no room for this node, and names other gateways.
+    Full {
+        peer: NodeId,
+        gateways: Vec<Elsewhere>,
+    },
+    /// This node has learnt settings of its swarm: all that it knows now.
+    Learnt(Swarm),
     Fault {
         peer: NodeId,
         fault: String,
@@ -166,7 +207,18 @@ impl Protocol for Neighbours {
             Input::Message { from, message: Message::Hello(hello) } => self.hello(from, hello, cx),
             Input::Message { from, message: Message::Rejected { mut reason } } => {
                 truncate(&mut reason, 500);
+                self.turned_away_by(from);
                 cx.emit(Event::Rejected { peer: from, reason });
+            }
+            Input::Message { from, message: Message::Full { mut gateways } } => {
+                gateways.truncate(NAMED_MAX);
+                self.turned_away_by(from);
+                cx.emit(Event::Full { peer: from, gateways });
+            }
+            Input::Message { from, message: Message::Swarm(swarm) } => {
+                if self.knows(from) {
+                    self.agree(from, &swarm, cx);
+                }
             }
             Input::Timer(Timer::Patience) => self.lose_patience(cx),
             Input::Up(_) | Input::Down(_) => {}
@@ -175,34 +227,45 @@ impl Protocol for Neighbours {
 }
 
 impl Neighbours {
-    pub fn new(mut me: Hello, loopback_only: bool, invite: Option<String>, peers_max: usize) -> Neighbours {
+    pub fn new(mut me: Hello, loopback_only: bool, invite: Option<String>, room: Room) -> Neighbours {
         truncate(&mut me.name, TEXT_MAX);
-        Neighbours { me, loopback_only, invite, peers_max, peers: LiteMap::new(), gone: VecDeque::new() }
+        Neighbours { me, loopback_only, invite, room, peers: LiteMap::new(), gone: VecDeque::new() }
+    }
+
+    /// Settings of the swarm, as far as this node knows them.
+    pub fn swarm(&self) -> &Swarm {
+        &self.me.swarm
+    }
+
+    /// The peer does not let this node in. Messages that it sends nevertheless are no faults.
+    fn turned_away_by(&mut self, peer: NodeId) {
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.leaving = true;
+        }
     }
 
     fn connected(&mut self, peer: NodeId, ip: Option<Ip>, cx: &mut Cx<'_, Self>) {
-        if self.peers.len() >= self.peers_max && !self.peers.contains_key(&peer) {
-            return self.reject(
-                peer,
-                format!("the node has {} peers, its bound; try later", self.peers_max),
-                cx,
-            );
+        if self.peers.len() >= self.room.peers && !self.peers.contains_key(&peer) {
+            if self.peers.len() < self.room.peers + LEAVING_MAX {
+                let leaving = Peer { hello: None, ip, heard: cx.now, spare: false, leaving: true };
+                self.peers.insert(peer, leaving);
+            }
+            return self.send_elsewhere(peer, ip, cx);
         }
-        self.peers.insert(peer, Peer { hello: None, ip, heard: cx.now, spare: false });
+        self.peers.insert(peer, Peer { hello: None, ip, heard: cx.now, spare: false, leaving: false });
         cx.set_timer_by(Timer::Patience, PATIENCE);
         let port = port_for(self.me.port, self.loopback_only, ip);
         cx.send(peer, Message::Hello(Hello { seen: ip, port, ..self.me.clone() }));
     }
 
     fn hello(&mut self, from: NodeId, mut hello: Hello, cx: &mut Cx<'_, Self>) {
-        let Some(peer) = self.peers.get_mut(&from) else { return };
+        let Some(peer) = self.peers.get_mut(&from).filter(|peer| !peer.leaving) else { return };
         if peer.hello.is_some() {
             return cx.emit(Event::Fault { peer: from, fault: "introduced itself twice".into() });
         }
         if let Some(invite) = &self.invite
             && hello.invite.as_ref() != Some(invite)
         {
-            self.peers.remove(&from);
             let reason = match hello.invite {
                 None => "this swarm takes invited nodes only; join with --invite WORD",
                 Some(_) => "the invite is not the one of this swarm; ask its operator for it",
@@ -210,15 +273,89 @@ impl Neighbours {
             return self.reject(from, reason.into(), cx);
         }
         truncate(&mut hello.name, TEXT_MAX);
-        let Hello { name, platform, gateway, port, seen, .. } = hello;
-        peer.hello = Some(Known { name: name.into(), platform, gateway, port });
-        let contact = peer.ip.zip(port).map(|(ip, port)| Contact { ip, id: from, port });
+        let Hello { name, platform, gateway, port, seen, web, swarm, .. } = hello;
+        let web = web.filter(|_| gateway).map(|web| web.checked().into());
+        let known = Known { name: name.into(), platform, gateway, port, web };
+        let ip = peer.ip;
+        if self.me.gateway && known.is_guest() && self.guests() >= self.room.guests {
+            return self.send_elsewhere(from, ip, cx);
+        }
+        if !self.agree(from, &swarm, cx) {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        peer.hello = Some(known);
+        let contact = ip.zip(port).map(|(ip, port)| Contact { ip, id: from, port });
         cx.emit(Event::Up { peer: from, gateway, seen, contact });
+    }
+
+    /// Guests that have introduced themselves.
+    fn guests(&self) -> usize {
+        self.peers.values().filter(|peer| peer.hello.as_ref().is_some_and(Known::is_guest)).count()
+    }
+
+    /// There is no room for this peer: it is told so, and where there may be some.
+    fn send_elsewhere(&mut self, peer: NodeId, ip: Option<Ip>, cx: &mut Cx<'_, Self>) {
+        // An address on this machine is no use to another one.
+        let near = ip.is_none_or(Ip::is_loopback);
+        let mut gateways: Vec<Elsewhere> = (self.peers.iter())
+            .filter_map(|(id, peer)| {
+                let hello = peer.hello.as_ref().filter(|hello| hello.gateway)?;
+                let contact = Contact { ip: peer.ip?, id: *id, port: hello.port? };
+                Some(Elsewhere { contact, web: hello.web.as_deref().cloned() })
+            })
+            .filter(|it| near || !it.contact.ip.is_loopback())
+            .collect();
+        // Some of them at random, so that not all go to the same one.
+        while gateways.len() > NAMED_MAX {
+            gateways.swap_remove(cx.rng.below(gateways.len() as u64) as usize);
+        }
+        if !gateways.is_empty() {
+            let first = cx.rng.below(gateways.len() as u64) as usize;
+            gateways.rotate_left(first);
+        }
+        cx.send(peer, Message::Full { gateways });
+        self.close(peer, "this node has as many peers as it takes".into(), cx);
+    }
+
+    /// Learns what a peer knows of the swarm. Returns false if the two are of different swarms: then
+    /// they part.
+    fn agree(&mut self, from: NodeId, theirs: &Swarm, cx: &mut Cx<'_, Self>) -> bool {
+        if !theirs.is_possible() {
+            cx.emit(Event::Fault { peer: from, fault: "is set to a tree that cannot be built".into() });
+            return true;
+        }
+        if let Some(conflict) = self.me.swarm.conflict(theirs) {
+            self.part(from, &conflict, cx);
+            return false;
+        }
+        if self.me.swarm.learn(theirs) {
+            let swarm = self.me.swarm;
+            cx.emit(Event::Learnt(swarm));
+            // Those whose introduction is still on its way have heard this node's, which did not say it.
+            let greeted = self.peers.iter().filter(|(id, peer)| **id != from && !peer.leaving);
+            greeted.for_each(|(id, _)| cx.send(*id, Message::Swarm(swarm)));
+        }
+        true
+    }
+
+    fn part(&mut self, peer: NodeId, conflict: &Conflict, cx: &mut Cx<'_, Self>) {
+        cx.send(peer, Message::Rejected { reason: conflict.for_peer() });
+        cx.emit(Event::Rejected { peer, reason: conflict.for_us() });
+        self.close(peer, conflict.for_us(), cx);
+    }
+
+    /// Closes a connection. Late messages of a peer that was not let in are no faults.
+    fn close(&mut self, peer: NodeId, reason: String, cx: &mut Cx<'_, Self>) {
+        if let Some(known) = self.peers.get_mut(&peer) {
+            known.leaving = true;
+        }
+        cx.emit(Event::Close { peer, reason });
     }
 
     /// Closes the connections of those who do not say who they are.
     fn lose_patience(&mut self, cx: &mut Cx<'_, Self>) {
-        let strangers = self.peers.iter().filter(|(_, peer)| peer.hello.is_none());
+        let strangers = self.peers.iter().filter(|(_, peer)| peer.hello.is_none() && !peer.leaving);
         let mut next = None;
         for (peer, stranger) in strangers {
             let left = PATIENCE.saturating_sub(cx.now.since(stranger.heard));
@@ -266,7 +403,7 @@ impl Neighbours {
 
     fn reject(&mut self, peer: NodeId, reason: String, cx: &mut Cx<'_, Self>) {
         cx.send(peer, Message::Rejected { reason: reason.clone() });
-        cx.emit(Event::Close { peer, reason });
+        self.close(peer, reason, cx);
     }
 
     /// Whether the peer has introduced itself.
@@ -276,6 +413,11 @@ impl Neighbours {
 
     pub fn get(&self, peer: NodeId) -> Option<&Known> {
         self.peers.get(&peer)?.hello.as_ref()
+    }
+
+    /// Whether the peer was told that it cannot stay.
+    pub fn is_leaving(&self, peer: NodeId) -> bool {
+        self.peers.get(&peer).is_some_and(|peer| peer.leaving)
     }
 
     /// Whether a connection stands, introduced or not.

@@ -96,6 +96,8 @@ pub enum Timer {
 pub enum Command {
     /// The driver's wall clock, milliseconds since 1970.
     WallClock(u64),
+    /// The rules of the swarm, before anything is asked.
+    Rules(Arc<MarketConfig>),
     /// Who sells this? Ends with [`Event::Found`] of this number.
     Ask {
         number: u64,
@@ -202,6 +204,7 @@ impl Protocol for Buyer {
             Input::Timer(Timer::Sample(number)) => self.sample_due(number, cx),
             Input::Timer(Timer::Take(ticket)) => self.say_take(ticket, cx),
             Input::Timer(Timer::Walk) => self.walk_on(cx),
+            Input::Command(Command::Rules(config)) => self.config = config,
             Input::Command(Command::Look) => self.look(cx),
             Input::Command(Command::WallClock(ms)) => self.wall.told(ms, cx.now),
             Input::Command(Command::Ask { number, wanted }) => self.ask(number, wanted, cx),
