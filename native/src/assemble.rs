@@ -9,6 +9,7 @@ use crate::storage::Storage;
 use libp2p::Multiaddr;
 use link::Link;
 use node_core::Config;
+use node_core::overlay::elsewhere::Web;
 use std::path::PathBuf;
 
 /// What a node is made of.
@@ -66,7 +67,9 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
     let port = link.as_ref().and_then(|link| link.addresses().iter().find_map(crate::net::tcp_port));
     let loopback_only =
         link.as_ref().is_some_and(|link| link.addresses().iter().all(crate::net::is_loopback));
-    let config = Config { port, loopback_only, ..parts.config };
+    let ws_port = link.as_ref().and_then(|link| link.addresses().iter().find_map(crate::net::ws_port));
+    let web = parts.config.web.and_then(|web| Some(Web { port: ws_port?, ..web }));
+    let config = Config { port, loopback_only, web, ..parts.config };
     let parts = Parts { id: parts.identity.node, config, seed, storage, engine, link: links };
     Ok(Assembly { node: driver::start(parts, inbox), link })
 }

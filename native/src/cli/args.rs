@@ -129,6 +129,9 @@ pub(crate) struct UpArgs {
     /// Address to listen at [default: 127.0.0.1, so that only this machine gets in]
     #[arg(long, value_name = "IP")]
     pub(crate) bind: Option<IpAddr>,
+    /// Listen nowhere: the node is a guest of the gateways that it joins, as a tab is
+    #[arg(long)]
+    pub(crate) dial_only: bool,
     /// Port of a gateway's pages and API; 0 takes any [default: 8080]
     #[arg(long, value_name = "PORT")]
     pub(crate) http_port: Option<u16>,
@@ -147,18 +150,20 @@ pub(crate) struct UpArgs {
     /// A host name under which people reach this gateway; may be repeated
     #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) public_host: Vec<String>,
-    /// Siblings in a group of the tree of nodes, at least; the same on all nodes of a swarm
-    /// [default: 10]
+    /// Siblings in a group of the tree of nodes, at least; the same on all nodes of a swarm [default: as
+    /// the swarm that is joined, 10 in a new one]
     #[arg(long, value_name = "M")]
     pub(crate) tree_degree: Option<u8>,
-    /// The node that keeps the books of the swarm; the same on all nodes [default: a gateway that joins
-    /// nobody is it; else the first gateway that this node meets]
+    /// The node that keeps the books of the swarm; the same on all nodes [default: as the swarm that is
+    /// joined; in a new one, the gateway that begins it]
     #[arg(long, value_name = "NODE-ID")]
     pub(crate) bank: Option<node_core::NodeId>,
-    /// How markets are found; the same on all nodes [default: processor]
+    /// How markets are found; the same on all nodes [default: as the swarm that is joined, processor in a
+    /// new one]
     #[arg(long, value_enum, value_name = "SCHEME")]
     pub(crate) market: Option<crate::config::MarketScheme>,
-    /// Who sells, and at which price; the same on all nodes [default: vickrey]
+    /// Who sells, and at which price; the same on all nodes [default: as the swarm that is joined, vickrey
+    /// in a new one]
     #[arg(long, value_enum, value_name = "RULE")]
     pub(crate) pricing: Option<crate::config::Pricing>,
     /// What a slot does, fuel a second, for markets [default: measured when the node starts]

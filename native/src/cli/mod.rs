@@ -30,6 +30,7 @@ mod processes;
 mod progress;
 mod quantity;
 mod run;
+mod settings;
 pub(crate) mod strict_toml;
 mod submit;
 mod suspended;

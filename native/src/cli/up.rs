@@ -8,9 +8,10 @@ use super::interrupt::Ends;
 use super::join::{Way, join};
 use super::progress::say;
 use super::run::print;
+use super::settings::{self, SwarmFile};
 use crate::api::ApiOptions;
 use crate::assemble::{Assembly, NodeParts, assemble, own_executable};
-use crate::config::{MarketScheme, Pricing, UpConfig, UpLayer, processors};
+use crate::config::{UpConfig, UpLayer, processors};
 use crate::driver::NodeHandle;
 use crate::files::seal::Seal;
 use crate::identity::Identity;
@@ -24,10 +25,11 @@ use libp2p::multiaddr::Protocol;
 use node_core::files::FilesConfig;
 use node_core::ledger::books::Rules;
 use node_core::market::MarketConfig;
-use node_core::market::commodity::Scheme;
 use node_core::market::money::Price;
-use node_core::market::pricing::Rule;
 use node_core::node::config::{BankPart, Bounds, MarketPart, RecordsPart};
+use node_core::overlay::elsewhere::Web;
+use node_core::overlay::swarm::Swarm;
+use node_core::overlay::tree::TreeConfig;
 use node_core::trust::policy::Policy;
 use std::fmt::Write as _;
 use std::io::Read;
@@ -114,6 +116,7 @@ fn settle(args: UpArgs, data: Option<PathBuf>) -> Result<UpConfig, Failure> {
         slots: args.slots,
         cpu_share: args.cpu_share,
         bind: args.bind,
+        dial_only: args.dial_only.then_some(true),
         http_port: args.http_port,
         p2p_port: args.p2p_port,
         ws_port: args.ws_port,
@@ -151,25 +154,18 @@ struct Up {
 }
 
 /// By which rules this node trades, and at which bank.
-fn trade(config: &UpConfig, identity: &Identity) -> Result<(MarketPart, BankPart), Failure> {
+fn trade(config: &UpConfig, swarm: &Swarm, identity: &Identity) -> Result<(MarketPart, BankPart), Failure> {
     let secret = identity.secret().ok_or_else(|| {
         Failure::failed(
             "the node's key is no ed25519 key, so it cannot sign what it sells; please report this",
         )
     })?;
     let market = MarketConfig {
-        scheme: match config.market {
-            MarketScheme::Processor => Scheme::Processor,
-            MarketScheme::Single => Scheme::Single,
-        },
-        rule: match config.pricing {
-            Pricing::Vickrey => Rule::ReverseVickrey,
-            Pricing::MaxMin => Rule::MaxMin,
-        },
+        scheme: swarm.scheme.unwrap_or_default(),
+        rule: swarm.pricing.unwrap_or_default(),
         ..MarketConfig::default()
     };
-    let begins = config.gateway && config.join.is_empty();
-    let bank = config.bank.or(begins.then_some(identity.node));
+    let bank = swarm.bank;
     let rules = (config.gateway && bank == Some(identity.node)).then(Rules::default);
     let market = MarketPart { config: market.into(), secret: secret.clone() };
     Ok((market, BankPart { secret, bank, rules }))
@@ -213,7 +209,10 @@ impl Up {
         let mut machine = Machine::new(folder.dir());
         let space = policy.decide(&machine.read()).disk_bytes;
         let identity = Identity::load_or_create(folder)?;
-        let (market, bank) = trade(config, &identity)?;
+        let swarm_file = SwarmFile::of(folder);
+        let swarm = settings::decide(config, identity.node, &swarm_file)?;
+        let (market, bank) = trade(config, &swarm, &identity)?;
+        let public_host = config.public_host.first().and_then(|host| crate::api::public_host(host).ok());
         let cache = folder.cache();
         let secret = identity.secret();
         let mut limits = Bounds { wards: WARDS, ..within(Bounds::default(), space) };
@@ -234,7 +233,11 @@ impl Up {
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),
                 limits,
-                tree: node_core::overlay::tree::TreeConfig::of(config.tree_degree).into(),
+                // Its port is known once it listens.
+                web: config.gateway.then(|| Web { port: 0, host: public_host.map(|(name, _)| name) }),
+                founds: config.join.is_empty(),
+                open: settings::open(&swarm),
+                tree: swarm.degree.map(TreeConfig::of).unwrap_or_default().into(),
                 ring: Some(Default::default()),
                 market: Some(market),
                 bank: Some(bank),
@@ -248,6 +251,7 @@ impl Up {
         let assembly = assemble(parts).await?;
         // Only now: the folder is this node's alone.
         let pid = Pid::note(folder)?;
+        tokio::spawn(swarm_file.follow(assembly.node.clone()));
         let ready = assembly.node.ready().await;
         ready.map_err(|_| Failure::failed("the node ended while it read its records; the log says why"))?;
         let usual = node_core::Config::default().memory_bytes;
@@ -390,6 +394,9 @@ fn token(folder: &DataFolder) -> Result<String, Failure> {
 }
 
 fn listen_addresses(config: &UpConfig) -> Vec<Multiaddr> {
+    if config.dial_only {
+        return Vec::new();
+    }
     let host = match config.bind {
         IpAddr::V4(ip) => Protocol::Ip4(ip),
         IpAddr::V6(ip) => Protocol::Ip6(ip),

@@ -71,6 +71,13 @@ impl Host for NativeHost {
             NodeEvent::Rejected { peer, reason } => {
                 tracing::error!(gateway = %peer.short(), reason, "not let in");
             }
+            NodeEvent::Full { peer, gateways } => {
+                let others = gateways.len();
+                tracing::info!(gateway = %peer.short(), others, "the gateway has as many peers as it takes");
+                if let Some(link) = &self.link {
+                    link.rest(*peer);
+                }
+            }
             NodeEvent::Trouble { what } => tracing::error!("{what}"),
             _ => {}
         }

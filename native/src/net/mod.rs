@@ -71,6 +71,15 @@ pub(crate) fn tcp_port(address: &Multiaddr) -> Option<u16> {
     }
 }
 
+/// The port of an address that pages dial by WebSocket.
+pub(crate) fn ws_port(address: &Multiaddr) -> Option<u16> {
+    let mut parts = address.iter().skip(1);
+    match (parts.next(), parts.next()) {
+        (Some(Protocol::Tcp(port)), Some(Protocol::Ws(_))) => Some(port),
+        _ => None,
+    }
+}
+
 type Tcp = dns::tokio::Transport<tcp::tokio::Transport>;
 
 /// WebSocket first: plain TCP would take its addresses for its own.

@@ -35,6 +35,7 @@ pub struct Link {
 enum Command {
     Dial(Multiaddr),
     Join(Vec<Multiaddr>),
+    Rest(NodeId),
 }
 
 /// Commands that may wait for the runner.
@@ -79,6 +80,12 @@ impl Link {
     /// Addresses that name the same peer (`/p2p/…`) are ways to one node.
     pub fn join(&self, addresses: Vec<Multiaddr>) -> Result<(), LinkBusy> {
         self.command(Command::Join(addresses))
+    }
+
+    /// Dials a peer of [`Link::join`] that has no room for this node again only after a longer pause.
+    pub fn rest(&self, peer: NodeId) {
+        // A dial too early does no harm.
+        let _ = self.command(Command::Rest(peer));
     }
 
     /// Where others reach this node, each with `/p2p/` and its peer id.
@@ -212,6 +219,10 @@ impl Runner {
                         let reason = "this node joins through too many others already; name fewer".into();
                         self.events.dial_failed(addr, reason, None);
                     }
+                    continue;
+                }
+                Poll::Ready(Some(Command::Rest(peer))) => {
+                    self.joins.rest(peer);
                     continue;
                 }
                 Poll::Ready(None) => return Poll::Ready(()),

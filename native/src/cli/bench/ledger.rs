@@ -259,6 +259,7 @@ impl Desk {
                 }
                 Effect::Emit(
                     client::Event::Holding(_)
+                    | client::Event::Seek(_)
                     | client::Event::Statement { .. }
                     | client::Event::Balance { .. },
                 ) => {}
