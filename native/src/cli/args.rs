@@ -75,7 +75,7 @@ pub(crate) enum Command {
     Market(MarketArgs),
     /// What this node shares: when, how much, with whom; and why it does not work now
     Policy(PolicyArgs),
-    /// Files that other nodes keep: put, get, list, remove, publish
+    /// Files that other nodes keep: list, put, get, remove, publish
     Files(FilesArgs),
     /// Show it all at work: a gateway, two workers and a real job on this machine
     Demo(DemoArgs),
