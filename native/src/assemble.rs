@@ -11,6 +11,7 @@ use link::Link;
 use node_core::Config;
 use node_core::overlay::elsewhere::Web;
 use std::path::PathBuf;
+use tokio::sync::watch;
 
 /// What a node is made of.
 pub(crate) struct NodeParts {
@@ -31,6 +32,8 @@ pub(crate) struct Assembly {
     pub(crate) node: NodeHandle,
     /// To join others through.
     pub(crate) link: Option<Link>,
+    /// Whether its engine has work, as it changes.
+    pub(crate) works: watch::Receiver<bool>,
 }
 
 /// Starts a node on the current runtime.
@@ -60,6 +63,7 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
             cache_dir: parts.cache,
             slots: parts.config.slots,
             cpu_share: parts.cpu_share,
+            background: false,
         },
         inbox.engine(),
     );
@@ -71,7 +75,8 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
     let web = parts.config.web.and_then(|web| Some(Web { port: ws_port?, ..web }));
     let config = Config { port, loopback_only, web, ..parts.config };
     let parts = Parts { id: parts.identity.node, config, seed, storage, engine, link: links };
-    Ok(Assembly { node: driver::start(parts, inbox), link })
+    let works = parts.engine.works();
+    Ok(Assembly { node: driver::start(parts, inbox), link, works })
 }
 
 /// What slots are started from. Linux keeps the running program reachable even after an

@@ -56,6 +56,7 @@ impl Gateway {
             cache_dir: folder.path().join("cache"),
             slots: 0,
             cpu_share: 100,
+            background: false,
         };
         let engine = Engine::start(engine, inbox.engine());
         let key = libp2p::identity::ed25519::Keypair::generate().public();

@@ -37,7 +37,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// Units of other gateways' jobs that a node owns. Our choice: 20 MB, and a few for each slot of a swarm
 /// of some thousand nodes whose jobs all name the ring.
@@ -171,16 +171,20 @@ fn trade(config: &UpConfig, swarm: &Swarm, identity: &Identity) -> Result<(Marke
     Ok((market, BankPart { secret, bank, rules }))
 }
 
-/// Measures how fast a slot is, and lists what is free.
-async fn sell(node: NodeHandle, policy: Enforcer, cache: PathBuf, speed: Option<u64>) {
-    let measured = tokio::task::spawn_blocking(move || {
-        if let Some(speed) = speed {
-            return Ok(speed);
-        }
-        let exe = own_executable().map_err(|failure| failure.message)?;
-        market::speed::measure(&exe, &cache)
-    });
-    match measured.await.unwrap_or_else(|e| Err(e.to_string())) {
+/// Measures how fast a slot is while nothing `works`, and lists what is free.
+async fn sell(
+    node: NodeHandle,
+    policy: Enforcer,
+    cache: PathBuf,
+    speed: Option<u64>,
+    works: watch::Receiver<bool>,
+) {
+    let measured = match (speed, own_executable()) {
+        (Some(speed), _) => Ok(speed),
+        (None, Ok(exe)) => market::speed::measure(&exe, &cache, works).await,
+        (None, Err(failure)) => Err(failure.message),
+    };
+    match measured {
         Ok(speed) => {
             tracing::info!("a slot does {:.2} times 10^9 of fuel a second", speed as f64 / 1e9);
             market::sell(node, policy, speed).await;
@@ -260,7 +264,8 @@ impl Up {
         // Before anybody can send work.
         let policy = Enforcer::start(file, policy, given, assembly.node.clone(), Box::new(machine));
         if config.slots > 0 {
-            tokio::spawn(sell(assembly.node.clone(), policy.clone(), cache, config.speed));
+            let works = assembly.works.clone();
+            tokio::spawn(sell(assembly.node.clone(), policy.clone(), cache, config.speed, works));
         }
         let http = match config.gateway {
             true => Some(Http::start(config, folder, &assembly, policy.clone()).await?),
