@@ -1,6 +1,6 @@
 //! The market as people see it: who asks any gateway sees all markets of the swarm.
 
-use crate::world::{Node, Process, World};
+use crate::world::{Node, Process, World, until_traded};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -36,8 +36,7 @@ fn every_gateway_shows_all_markets_whoever_owns_them() {
     let ada = trader(&world, "ada", &[], 300);
     let join = ["--join", &ada.url];
     let nodes = [&ada, &trader(&world, "bob", &join, 100), &trader(&world, "cyd", &join, 200)];
-    let began = Instant::now();
-    let all = loop {
+    let all = until_traded("all show all markets, and agree whose each is", || {
         let all: Vec<(Vec<Value>, bool)> = nodes.iter().map(|at| shown(&world, at)).collect();
         let right = |(commodities, whole): &(Vec<Value>, bool)| {
             let cycles = commodities.iter().find(|it| it["kind"] == "cycles");
@@ -55,11 +54,8 @@ fn every_gateway_shows_all_markets_whoever_owns_them() {
             owners.len() == 1 && market.iter().all(|it| it["owner"] == owners[0].id.as_str())
         };
         let alike = all.iter().all(|one| kinds(&one.0) == kinds(&all[0].0));
-        if alike && all.iter().all(right) && (0..all[0].0.len()).all(agree) {
-            break all;
-        }
-        assert!(began.elapsed() < Duration::from_secs(240), "{all:#?}");
-    };
+        (alike && all.iter().all(right) && (0..all[0].0.len()).all(agree)).then_some(all)
+    });
     let ages = all.iter().flat_map(|(commodities, _)| commodities).map(|it| it["age_s"].as_u64());
     assert!(ages.into_iter().all(|age| age.is_some_and(|age| age < 60)), "{all:#?}");
     let cycles = all[0].0.iter().find(|it| it["kind"] == "cycles").unwrap();

@@ -1,25 +1,13 @@
 //! Files that others keep for credit: bought in the market, and paid for what was proved.
 
-use crate::world::{Node, World};
+use crate::world::{Node, World, until};
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const CREDIT: u64 = 1_000_000;
 
 /// What a market owner has of each sale.
 const DELTA: u64 = 1000;
-
-/// What `read` gives once it is so.
-fn until<T>(what: &str, mut read: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(is) = read() {
-            return is;
-        }
-        assert!(began.elapsed() < Duration::from_secs(240), "{what}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
 
 /// A worker that gives nothing for nothing.
 fn seller(world: &World, gateway: &Node, name: &str, cost: u64) -> Node {
@@ -56,7 +44,7 @@ fn a_keeper_is_paid_for_what_it_proved_when_the_file_is_removed() {
     let began = Instant::now();
     let put = ["files", "put", "big.bin", "--copies", "1", "--max-price", "5"];
     let id = json(&world, &put)["id"].as_str().unwrap().to_owned();
-    let file = || json(&world, &["files", "ls"])["files"][0].clone();
+    let file = || json(&world, &["files", "list"])["files"][0].clone();
     let kept = until("it is kept, and that is proved", || {
         let file = file();
         (file["kept"] == 1 && file["keepers"][0]["due"].as_u64()? > DELTA).then_some(file)
