@@ -1,7 +1,7 @@
 //! Files that other nodes keep: put at one gateway, read at another, with processes that end.
 
 use crate::guests;
-use crate::world::{Node, World, until_so};
+use crate::world::{Node, World, until_so, until_traded};
 use serde_json::Value;
 use std::path::Path;
 
@@ -65,9 +65,9 @@ fn a_file_outlives_a_keeper_is_read_by_its_name_at_another_gateway_and_goes_when
     let at = ["ada", "bob", "cyd", "dan"].iter().position(|name| **name == gone).unwrap();
     workers.remove(at).kill();
     let one = || world.run(["files", "list", "--output", "json"]).ok().json()["files"][0].clone();
-    until_so("another keeps it instead", || {
+    until_traded("another keeps it instead", || {
         let file = one();
-        file["kept"] == 3 && !names(&file).contains(&gone.as_str())
+        (file["kept"] == 3 && !names(&file).contains(&gone.as_str())).then_some(())
     });
     assert_eq!(one()["lost"][0]["name"], *gone);
     // A restart changes nothing.

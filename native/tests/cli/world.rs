@@ -10,20 +10,29 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// No story waits longer for one thing: long enough for a machine that does much else.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The exception is trade: a market opens 45 s after it began, and a search for sellers goes on for a
+/// minute. A command may have to wait for that, too.
+const TRADE: Duration = Duration::from_secs(120);
 
 /// Between two looks. Without a pause these would take the processor from what is waited for.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The first that `look` finds.
+/// The first that `look` finds, where it has to do with markets.
 #[track_caller]
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until_traded<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    until_within(TRADE, what, look)
+}
+
+#[track_caller]
+fn until_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed() < PATIENCE, "after {PATIENCE:?} still not: {what}");
+        assert!(began.elapsed() < patience, "after {patience:?} still not: {what}");
         std::thread::sleep(PAUSE);
     }
 }
@@ -31,7 +40,7 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 /// Waits until it `holds`.
 #[track_caller]
 pub(crate) fn until_so(what: &str, mut holds: impl FnMut() -> bool) {
-    until(what, || holds().then_some(()));
+    until_within(PATIENCE, what, || holds().then_some(()));
 }
 
 /// Follows a unit, as the API tells it, until it is `enough`. Fails when nothing of it changes for
@@ -319,14 +328,14 @@ fn signal(child: &Child, name: &str) {
 
 /// Waits for a process; one that does not end is killed, and its story with it.
 fn code_of(child: &mut Child) -> i32 {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TRADE;
     loop {
         match child.try_wait().unwrap() {
             Some(status) => return status.code().unwrap_or(-1),
             None if Instant::now() > until => {
                 let _ = child.kill();
                 let _ = child.wait();
-                panic!("a process did not end within {PATIENCE:?}");
+                panic!("a process did not end within {TRADE:?}");
             }
             None => std::thread::sleep(Duration::from_millis(2)),
         }
