@@ -76,7 +76,9 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
     let config = Config { port, loopback_only, web, ..parts.config };
     let parts = Parts { id: parts.identity.node, config, seed, storage, engine, link: links };
     let works = parts.engine.works();
-    Ok(Assembly { node: driver::start(parts, inbox), link, works })
+    let node = driver::start(parts, inbox)
+        .map_err(|e| Failure::failed(format!("this system gives no thread to a node: {e}")))?;
+    Ok(Assembly { node, link, works })
 }
 
 /// What slots are started from. Linux keeps the running program reachable even after an

@@ -4,7 +4,7 @@ use super::args::UpArgs;
 use super::beacon::{Beacon, Lit, Noted, Pid, local_url};
 use super::client::random_hex;
 use super::failure::{DONE, Failure, INTERRUPTED};
-use super::interrupt::Ends;
+use super::interrupt::{Deadline, Ends};
 use super::join::{Way, join};
 use super::progress::say;
 use super::run::print;
@@ -47,6 +47,13 @@ const WARDS: usize = 10_000;
 /// half of it, and a service manager waits longer.
 const DRAIN: Duration = Duration::from_secs(8);
 
+/// For the node's thread and its engine to end. Our choice: the engine kills its processes at once.
+const STOP: Duration = Duration::from_secs(2);
+
+/// From the wish that the process should end to its end, whatever it is at. Our choice: [`DRAIN`], [`STOP`]
+/// and the last answers of the API take 12 s at most.
+const END: Duration = Duration::from_secs(15);
+
 pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
     let (fail_fast, ready_json, until_stdin) = (args.fail_fast, args.ready_json, args.until_stdin_closes);
     let config = settle(args, data)?;
@@ -55,6 +62,8 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
     let folder = DataFolder::choose(config.data.clone()).map_err(Failure::usage)?;
     folder.create()?;
     let policy = PolicyFile::of(&folder).read().map_err(Failure::usage)?.0;
+    let deadline = Deadline::start(END)
+        .map_err(|e| Failure::failed(format!("cannot listen for Ctrl-C and SIGTERM: {e}")))?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|e| Failure::failed(format!("this system gives no threads to a node: {e}")))?;
     let code = runtime.block_on(async {
@@ -81,7 +90,11 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
                 say("ending: handing work on (Ctrl-C again ends at once)");
                 polite = false;
             }
-            () = closed => {}
+            () = closed => deadline.begin(),
+            () = up.assembly.node.stopped() => {
+                let why = "the node's thread has ended, which is a bug; the log says why. Start the node again";
+                return Err(Failure::failed(why));
+            }
         }
         let hurried = async {
             // In a terminal, Ctrl-C reaches both whoever started us and us: that is one wish.
@@ -330,6 +343,9 @@ impl Up {
             let _ = http.served.await;
         }
         self.assembly.node.stop();
+        if tokio::time::timeout(STOP, self.assembly.node.stopped()).await.is_err() {
+            tracing::error!("the node's thread does not end; the process ends without it");
+        }
     }
 }
 
