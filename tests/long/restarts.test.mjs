@@ -65,7 +65,7 @@ async function areGone(slots) {
   while ((await processes()).some(isOne)) await pass(50);
 }
 
-test("restarts of a gateway in use and of its workers", { timeout: 0 }, async (t) => {
+test("restarts of a gateway in use and of its workers", async (t) => {
   console.log(`seed ${SEED}, ${RESTARTS} restarts of the gateway and ${RESTARTS} of a worker`);
   const draw = drawing(SEED);
   const swarm = await Swarm.start(t, "--slots", "1");
