@@ -82,7 +82,7 @@ test("restarts of a gateway in use and of its workers", async (t) => {
   await swarm.api("wallet/redeem", { ...json, body: JSON.stringify({ code }) });
   const { balance } = await swarm.api("wallet");
   const content = randomBytes(300_000);
-  const file = await swarm.api("files?name=kept&copies=2", { method: "POST", body: content });
+  const file = await swarm.api("files?name=kept&copies=2&max_price=0", { method: "POST", body: content });
   const program = await swarm.upload(guest("nqueens"));
   const jobs = [];
 
