@@ -93,7 +93,8 @@ impl Runner {
         let target = if slots == 0 { 0 } else { self.pace.target(slots) };
         // An owner can have this at most: 250 ms of units of 20 us are more than a runner holds.
         let window = target.min(self.config.limits.held_units);
-        let room = target.saturating_sub(busy).min(self.config.limits.held_units.saturating_sub(held));
+        let room = (target + self.fetching(slots)).saturating_sub(busy);
+        let room = room.min(self.config.limits.held_units.saturating_sub(held));
         let free = slots.saturating_sub(busy);
         let memory_bytes = self.terms.memory_bytes;
         let (engaged, terms) = (&self.engaged, &self.terms);
@@ -132,6 +133,17 @@ impl Runner {
                 cx.emit(Event::Offer { to: *owner, offer });
             }
         }
+    }
+
+    /// Units that wait for their content and leave a slot idle meanwhile: as many may come behind them, at
+    /// most two a slot, so that a large input does not keep small units from a slot that has nothing to do.
+    fn fetching(&self, slots: u32) -> u32 {
+        // With more units than that, some of them have content.
+        if self.units.len() > 4 * slots as usize {
+            return 0;
+        }
+        let fetching = self.units.values().filter(|unit| matches!(unit.state, UnitState::Fetching)).count();
+        (fetching as u32).min(slots.saturating_mul(2))
     }
 
     /// Units handed to the engine, at most one a slot counted.

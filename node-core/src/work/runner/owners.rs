@@ -5,6 +5,7 @@ use super::{Runner, Timer, UnitState};
 use crate::discovery::Offer;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
+use crate::time::Time;
 use crate::work::message::{Lease, ToOwner};
 use std::collections::BTreeMap;
 use std::time::Duration;
