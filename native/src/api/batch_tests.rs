@@ -1,4 +1,3 @@
-use super::*;
 use crate::api::fixture::Gateway;
 use axum::http::Method;
 use node_core::ids::BlobId;

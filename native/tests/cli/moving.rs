@@ -37,10 +37,6 @@ impl Story {
         self.world.run(["unit", &self.job, "--output", "json"]).ok().json()
     }
 
-    fn unit(&self) -> Value {
-        self.world.run(["unit", &self.job, "--output", "json"]).ok().json()
-    }
-
     #[track_caller]
     fn until(&self, enough: impl Fn(&Value) -> bool) -> Value {
         unit_until(&self.world, &self.job, enough)

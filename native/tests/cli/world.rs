@@ -255,8 +255,8 @@ impl Process {
         (code, String::from_utf8_lossy(&stdout).into_owned())
     }
 
-    pub(crate) fn signal(&self, name: &str) {
-        signal(&self.child, name);
+    pub(crate) fn send_signal(&self, name: &str) {
+        send_signal(&self.child, name);
     }
 }
 
@@ -302,7 +302,7 @@ impl Node {
     /// Tells it to end, and returns its exit code.
     pub(crate) fn end(mut self, signal: Option<&str>) -> i32 {
         match signal {
-            Some(name) => signal(&self.child, name),
+            Some(name) => send_signal(&self.child, name),
             None => drop(self.child.stdin.take()),
         }
         code_of(&mut self.child)
@@ -316,7 +316,7 @@ impl Drop for Node {
     }
 }
 
-fn signal(child: &Child, name: &str) {
+fn send_signal(child: &Child, name: &str) {
     use rustix::process::{Pid, Signal, kill_process};
     let signal = match name {
         "INT" => Signal::INT,
