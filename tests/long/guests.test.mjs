@@ -1,7 +1,7 @@
 // Two hundred workers that only dial, at one gateway: all of their slots are used, nobody is blamed, nobody
 // is cut off.
 //
-//   MANYHANDS=target/release/manyhands MANYHANDS_GUESTS=200 node --test tests/long/guests.mjs
+//   MANYHANDS=target/release/manyhands MANYHANDS_GUESTS=200 node --test tests/long/guests.test.mjs
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
