@@ -255,7 +255,7 @@ impl Process {
         (code, String::from_utf8_lossy(&stdout).into_owned())
     }
 
-    pub(crate) fn send_signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         send_signal(&self.child, name);
     }
 }
