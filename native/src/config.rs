@@ -4,7 +4,7 @@
 use crate::cli::strict_toml::{Document, Key, Mistake, key};
 use node_core::NodeId;
 use node_core::overlay::swarm::DEGREES;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -236,9 +236,26 @@ impl UpLayer {
         if ws_port == p2p_port && ws_port != 0 {
             return Err(format!("--p2p-port and --ws-port are both {ws_port}: give two ports"));
         }
+        let elsewhere = join.iter().any(|way| !crate::cli::join::leads_here(way));
+        let public_host = self.public_host.unwrap_or_default();
+        // Peers prove who they are, so whoever joins a swarm on other machines listens to all of them.
+        // Of the HTTP side nothing is open that was not asked for.
+        let all = || vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+        let listen = match self.bind {
+            Some(ip) if ip.is_unspecified() => all(),
+            Some(ip) => vec![ip],
+            None if elsewhere || !public_host.is_empty() => all(),
+            None => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        };
+        let pages = match self.bind.is_some() || !public_host.is_empty() {
+            true => listen.clone(),
+            false => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        };
         Ok(UpConfig {
             gateway,
             join,
+            listen,
+            pages: if gateway { pages } else { Vec::new() },
             slots: self.slots.unwrap_or_else(default_slots),
             cpu_share,
             bind: self.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
@@ -248,7 +265,7 @@ impl UpLayer {
             ws_port,
             name,
             invite: self.invite,
-            public_host: self.public_host.unwrap_or_default(),
+            public_host,
             tree_degree: self.tree_degree,
             bank: self.bank,
             market: self.market,
@@ -276,9 +293,13 @@ pub(crate) struct UpConfig {
     pub(crate) slots: u32,
     /// Percent of a processor that each unit gets.
     pub(crate) cpu_share: u8,
+    /// Of the HTTP side.
     pub(crate) bind: IpAddr,
     /// It listens nowhere: a guest of the gateways that it joins.
     pub(crate) dial_only: bool,
+    /// Where peers are listened to, by TCP; and pages, by WebSocket.
+    pub(crate) listen: Vec<IpAddr>,
+    pub(crate) pages: Vec<IpAddr>,
     pub(crate) http_port: u16,
     pub(crate) p2p_port: u16,
     pub(crate) ws_port: u16,
@@ -346,6 +367,40 @@ mod tests {
         let join = Some(vec!["http://localhost:8080".to_owned()]);
         let worker = UpLayer { join, ..UpLayer::default() }.settle().unwrap();
         assert_eq!((worker.p2p_port, worker.ws_port), (0, 0));
+    }
+
+    #[test]
+    fn a_node_listens_as_far_as_its_swarm_reaches() {
+        let join = |way: &str| UpLayer { join: Some(vec![way.to_owned()]), ..UpLayer::default() };
+        let listen = |layer: UpLayer| {
+            let config = layer.settle().unwrap();
+            let shown = |ips: &[IpAddr]| ips.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+            (config.bind.to_string(), shown(&config.listen), shown(&config.pages))
+        };
+        let told =
+            |bind: &str, listen: &str, pages: &str| (bind.to_owned(), listen.to_owned(), pages.to_owned());
+        let loopback = "127.0.0.1";
+        for here in
+            ["http://localhost:8080", "http://127.0.0.1:1", "http://[::1]:80", "/ip4/127.0.0.1/tcp/4001"]
+        {
+            assert_eq!(listen(join(here)), told(loopback, loopback, ""), "{here}");
+        }
+        for there in
+            ["http://10.0.0.1:8080", "http://hands.example", "http://[fd00::1]:80", "/ip6/fd00::1/tcp/4001"]
+        {
+            assert_eq!(listen(join(there)), told(loopback, "0.0.0.0 ::", ""), "{there}");
+        }
+        let there = "http://10.0.0.1:8080";
+        let bound = UpLayer { bind: Some("127.0.0.1".parse().unwrap()), ..join(there) };
+        assert_eq!(listen(bound), told(loopback, loopback, ""), "what was asked for counts");
+        let gateway = UpLayer { gateway: Some(true), ..join(there) };
+        assert_eq!(listen(gateway), told(loopback, "0.0.0.0 ::", loopback), "pages come by the HTTP side");
+        let founder = UpLayer { gateway: Some(true), ..UpLayer::default() };
+        assert_eq!(listen(founder.clone()), told(loopback, loopback, loopback));
+        let open = UpLayer { bind: Some("0.0.0.0".parse().unwrap()), ..founder.clone() };
+        assert_eq!(listen(open), told("0.0.0.0", "0.0.0.0 ::", "0.0.0.0 ::"));
+        let public = UpLayer { public_host: Some(vec!["hands.example".into()]), ..founder };
+        assert_eq!(listen(public), told(loopback, "0.0.0.0 ::", "0.0.0.0 ::"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use node_core::discovery::Offer;
 use node_core::ids::{JobId, UnitId};
 use node_core::node::config::Platform;
+use node_core::overlay::contact::Dialable;
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::swarm::Swarm;
 use node_core::store::Message as Content;
@@ -41,7 +42,7 @@ fn introduce(world: &mut World, stranger: usize, invite: Option<&str>) {
         platform: Platform::Native,
         gateway: false,
         invite: invite.map(String::from),
-        port: None,
+        dialable: Dialable::No,
         seen: None,
         web: None,
         swarm: Swarm::default(),

@@ -16,7 +16,8 @@ use node_core::market::Rule;
 use node_core::market::commodity::Scheme;
 use node_core::market::money::{Micro, Price};
 use node_core::node::config::Platform;
-use node_core::overlay::contact::{Contact, Ip, Key};
+use node_core::overlay::contact::{Contact, Dialable, Ip, Key};
+use node_core::overlay::dialback::{self, Outcome};
 use node_core::overlay::elsewhere::{Elsewhere, Web};
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::ring::{
@@ -123,7 +124,7 @@ fn examples() -> Vec<Message> {
             platform: Platform::Browser,
             gateway: false,
             invite: Some("w".into()),
-            port: Some(4001),
+            dialable: Dialable::At(contact()),
             seen: Some(Ip([2; 16])),
             web: Some(web()),
             swarm: swarm(),
@@ -134,6 +135,10 @@ fn examples() -> Vec<Message> {
         }),
         Message::Neighbours(Greeting::Swarm(swarm())),
         Message::Offer(Offer { slots: 1, free: 2, credit: 3, received: 4, memory_bytes: 5 }),
+        Message::Neighbours(Greeting::Dialable(Dialable::No)),
+        Message::DialBack(dialback::Message::Ask { nonce: 20, port: 21 }),
+        Message::DialBack(dialback::Message::Answer { nonce: 20, outcome: Outcome::Reached(Ip([22; 16])) }),
+        Message::DialBack(dialback::Message::Answer { nonce: 20, outcome: Outcome::Busy }),
         owner(ToOwner::Submit { job, spec: Box::new(spec) }),
         owner(ToOwner::Cancel { job }),
         owner(ToOwner::Heartbeat { lease: 6, grants: 7, units: Some(vec![(job, vec![8])]) }),

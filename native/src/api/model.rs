@@ -32,6 +32,13 @@ pub(super) struct Network {
     pub(super) addresses: Vec<String>,
     /// Whether a node has to show an invite to take part.
     pub(super) invite_required: bool,
+    /// Where peers have dialled this gateway back; missing while none has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "203.0.113.7:4001")]
+    pub(super) reached_at: Option<String>,
+    /// Why this gateway is a guest of another one, and what to do about it; missing if it is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) guest_because: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -10,7 +10,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use libp2p::PeerId;
 use libp2p::identity::ed25519;
+use node_core::overlay::dialback::Standing;
 use serde::Serialize;
+use std::net::SocketAddr;
 use std::time::Duration;
 use utoipa::ToSchema;
 
@@ -35,7 +37,14 @@ pub(super) async fn network(State(state): State<ApiState>) -> Result<Json<Networ
             let detail = format!("this gateway's own key is broken: {error}");
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
         })?;
+    let (reached_at, guest_because) = match state.node.read(|node, _| node.standing()).await? {
+        Standing::Member(at) => (Some(SocketAddr::new(at.ip.into(), at.port).to_string()), None),
+        Standing::Guest(why) if !state.node.addresses().is_empty() => (None, Some(why.to_string())),
+        Standing::Guest(_) | Standing::Unknown => (None, None),
+    };
     Ok(Json(Network {
+        reached_at,
+        guest_because,
         node,
         peer_id,
         name: state.name.clone(),

@@ -126,7 +126,8 @@ pub(crate) struct UpArgs {
     /// Units to run at once; 0 gives none [default: all processors but one, at least one]
     #[arg(long, value_name = "N")]
     pub(crate) slots: Option<u32>,
-    /// Address to listen at [default: 127.0.0.1, so that only this machine gets in]
+    /// Address to listen at, 0.0.0.0 or :: for all [default: 127.0.0.1 for pages and API; all for peers, who
+    /// prove who they are, if the swarm to join or --public-host is elsewhere, else 127.0.0.1]
     #[arg(long, value_name = "IP")]
     pub(crate) bind: Option<IpAddr>,
     /// Listen nowhere: the node is a guest of the gateways that it joins, as a tab is

@@ -55,6 +55,7 @@ impl Embedded {
             },
             cpu_share: 100,
             listen: None,
+            founds: false,
         };
         let (assembly, url) = runtime.block_on(async {
             let assembly = assemble(parts).await?;

@@ -17,7 +17,7 @@ mod files_args;
 mod instrument;
 mod interrupt;
 mod job_file;
-mod join;
+pub(crate) mod join;
 mod lists;
 mod map;
 mod market;

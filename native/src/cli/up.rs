@@ -22,21 +22,24 @@ use crate::policy::machine::Machine;
 use crate::policy::{Enforcer, Given, Sensors, within};
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
+use node_core::NodeEvent;
 use node_core::files::FilesConfig;
 use node_core::ledger::books::Rules;
 use node_core::market::MarketConfig;
 use node_core::market::money::Price;
 use node_core::node::config::{BankPart, Bounds, MarketPart, RecordsPart};
+use node_core::overlay::dialback::Standing;
 use node_core::overlay::elsewhere::Web;
 use node_core::overlay::swarm::Swarm;
 use node_core::overlay::tree::TreeConfig;
 use node_core::trust::policy::Policy;
 use std::fmt::Write as _;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{oneshot, watch};
 
 /// Units of other gateways' jobs that a node owns. Our choice: 20 MB, and a few for each slot of a swarm
@@ -76,8 +79,10 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
         if ready_json {
             print(format!("{}\n", up.ready_json()).as_bytes())?;
         } else {
-            print(up.greeting(&config, &folder).as_bytes())?;
+            let outside = up.outside(&config).await;
+            print(up.greeting(&config, &folder, outside).as_bytes())?;
         }
+        tokio::spawn(standing(up.assembly.node.clone()));
         let closed = async {
             match until_stdin {
                 true => stdin_closes().await,
@@ -158,6 +163,35 @@ fn read_config(path: &Path) -> Result<UpLayer, Failure> {
     UpLayer::from_toml(&shown, &text).map_err(Failure::usage)
 }
 
+/// For the machine's interfaces to be known. Our choice: nobody waits for a greeting longer.
+const INTERFACES: Duration = Duration::from_secs(1);
+
+/// Says whether others can dial this node whenever that changes.
+async fn standing(node: NodeHandle) {
+    let mut events = node.events();
+    let mut said = None;
+    loop {
+        let Ok(now) = node.read(|node, _| node.standing()).await else { return };
+        if said.replace(now) != Some(now) {
+            match now {
+                Standing::Unknown => {}
+                Standing::Member(at) => {
+                    let at = SocketAddr::new(at.ip.into(), at.port);
+                    say(&format!("member: others reach this node at {at}"));
+                }
+                Standing::Guest(why) => say(&format!("guest, which works for its gateway alone: {why}")),
+            }
+        }
+        loop {
+            match events.recv().await {
+                Ok(NodeEvent::Standing(_)) | Err(RecvError::Lagged(_)) => break,
+                Ok(_) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+}
+
 /// A node with all that is around it.
 struct Up {
     assembly: Assembly,
@@ -210,6 +244,7 @@ async fn sell(
 struct Http {
     url: String,
     token: String,
+    port: u16,
     close: oneshot::Sender<()>,
     served: tokio::task::JoinHandle<()>,
     beacon: Lit,
@@ -245,7 +280,6 @@ impl Up {
             config: node_core::Config {
                 name: config.name.clone(),
                 gateway: config.gateway,
-                founder: config.gateway && config.join.is_empty(),
                 slots: config.slots,
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),
@@ -264,6 +298,7 @@ impl Up {
             },
             cpu_share: config.cpu_share,
             listen: Some(listen_addresses(config)),
+            founds: config.gateway && config.join.is_empty(),
         };
         let assembly = assemble(parts).await?;
         // Only now: the folder is this node's alone.
@@ -301,7 +336,43 @@ impl Up {
         self.assembly.node.addresses().iter().map(ToString::to_string).collect()
     }
 
-    fn greeting(&self, config: &UpConfig, folder: &DataFolder) -> String {
+    /// The gateway's URL as other machines write it; none if it takes no connections from them.
+    async fn outside(&self, config: &UpConfig) -> Option<String> {
+        let http = self.http.as_ref()?;
+        if let Some(host) = config.public_host.first() {
+            let (_, given) = crate::api::public_host(host).ok()?;
+            let port = if given.is_some() { String::new() } else { format!(":{}", http.port) };
+            return Some(format!("http://{host}{port}"));
+        }
+        let ip = match config.bind {
+            ip if ip.is_loopback() => return None,
+            ip if ip.is_unspecified() => self.own_ip(ip).await?,
+            ip => ip,
+        };
+        Some(format!("http://{}", SocketAddr::new(ip, http.port)))
+    }
+
+    /// An address of this machine that is not loopback, of the family that is bound.
+    async fn own_ip(&self, bound: IpAddr) -> Option<IpAddr> {
+        let fits = |ip: &IpAddr| {
+            let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+            !ip.is_loopback() && !link_local && (bound.is_ipv6() || ip.is_ipv4())
+        };
+        let looked = async {
+            // The links learn of the machine's interfaces one after the other.
+            loop {
+                let all = self.assembly.node.addresses();
+                let mut ips = all.iter().filter_map(|address| crate::net::ip(address));
+                if let Some(ip) = ips.find(fits) {
+                    return ip;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(INTERFACES, looked).await.ok()
+    }
+
+    fn greeting(&self, config: &UpConfig, folder: &DataFolder, outside: Option<String>) -> String {
         let mut out = String::new();
         let mut line = |name: &str, value: &str| {
             let _ = writeln!(out, "{name:<10} {value}");
@@ -315,8 +386,10 @@ impl Up {
         if let Some(http) = &self.http {
             line("dashboard", &format!("{}/dashboard#token={}", http.url, http.token));
             line("donate", &format!("{}/", http.url));
-            line("join with", &format!("manyhands up --join {}", http.url));
-            if config.bind.is_loopback() {
+            let invite = config.invite.as_ref().map(|word| format!(" --invite {word}")).unwrap_or_default();
+            let url = outside.as_ref().unwrap_or(&http.url);
+            line("join with", &format!("manyhands up --join {url}{invite}"));
+            if outside.is_none() {
                 line("", "(from this machine only; --bind 0.0.0.0 lets others in)");
             }
         }
@@ -358,7 +431,7 @@ impl Http {
     ) -> Result<Http, Failure> {
         let token = token(folder)?;
         let at = SocketAddr::new(config.bind, config.http_port);
-        let listener = TcpListener::bind(at).await.map_err(|e| match e.kind() {
+        let listener = bind(at).await.map_err(|e| match e.kind() {
             std::io::ErrorKind::AddrInUse => Failure::failed(format!(
                 "port {} on {} is in use by another program; give another with --http-port PORT (0 takes any)",
                 at.port(),
@@ -370,7 +443,9 @@ impl Http {
             )),
             _ => Failure::failed(format!("cannot listen on {at}: {e}; see --bind and --http-port")),
         })?;
-        let at = listener.local_addr().map_err(|e| Failure::failed(format!("cannot listen on {at}: {e}")))?;
+        let port =
+            listener.local_addr().map_err(|e| Failure::failed(format!("cannot listen on {at}: {e}")))?.port();
+        let at = SocketAddr::new(at.ip(), port);
         let options = ApiOptions {
             name: config.name.clone(),
             public_hosts: config.public_host.clone(),
@@ -390,8 +465,23 @@ impl Http {
                 tracing::error!("the API ended: {e}; restart this gateway");
             }
         });
-        Ok(Http { url, token, close, served, beacon })
+        Ok(Http { url, port: at.port(), token, close, served, beacon })
     }
+}
+
+/// Listens. All interfaces are those of both families, where one socket can have them.
+async fn bind(at: SocketAddr) -> std::io::Result<TcpListener> {
+    if at.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) {
+        let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, at.port())).await;
+        if let Ok(both) = both {
+            // On a system whose IPv6 sockets leave IPv4 out, that is still free.
+            let port = both.local_addr()?.port();
+            if std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_err() {
+                return Ok(both);
+            }
+        }
+    }
+    TcpListener::bind(at).await
 }
 
 /// The token of this folder's gateway; made when there is none yet.
@@ -418,15 +508,13 @@ fn listen_addresses(config: &UpConfig) -> Vec<Multiaddr> {
     if config.dial_only {
         return Vec::new();
     }
-    let host = match config.bind {
-        IpAddr::V4(ip) => Protocol::Ip4(ip),
-        IpAddr::V6(ip) => Protocol::Ip6(ip),
+    let at = |ip: &IpAddr, port| match ip {
+        IpAddr::V4(ip) => Multiaddr::empty().with(Protocol::Ip4(*ip)).with(Protocol::Tcp(port)),
+        IpAddr::V6(ip) => Multiaddr::empty().with(Protocol::Ip6(*ip)).with(Protocol::Tcp(port)),
     };
-    let tcp = Multiaddr::empty().with(host);
-    let ws = tcp.clone().with(Protocol::Tcp(config.ws_port)).with(Protocol::Ws("/".into()));
-    let tcp = tcp.with(Protocol::Tcp(config.p2p_port));
-    // Only gateways are dialled by browsers.
-    if config.gateway { vec![tcp, ws] } else { vec![tcp] }
+    let tcp = config.listen.iter().map(|ip| at(ip, config.p2p_port));
+    let ws = config.pages.iter().map(|ip| at(ip, config.ws_port).with(Protocol::Ws("/".into())));
+    tcp.chain(ws).collect()
 }
 
 /// Ready when whoever started us has closed our standard input, or is gone.
@@ -475,6 +563,8 @@ mod tests {
         assert_eq!(shown(&worker), ["/ip4/127.0.0.1/tcp/0"]);
         let bind = Some("::".parse().unwrap());
         let gateway = UpLayer { gateway: Some(true), bind, ..UpLayer::default() }.settle().unwrap();
-        assert_eq!(shown(&gateway), ["/ip6/::/tcp/4001", "/ip6/::/tcp/4002/ws"]);
+        let all =
+            ["/ip4/0.0.0.0/tcp/4001", "/ip6/::/tcp/4001", "/ip4/0.0.0.0/tcp/4002/ws", "/ip6/::/tcp/4002/ws"];
+        assert_eq!(shown(&gateway), all);
     }
 }

@@ -43,6 +43,7 @@ pub(super) async fn run(
             events,
             wake: None,
             not_dialled: Vec::new(),
+            not_probed: Vec::new(),
             refusals: Refusals::default(),
             submitting: HashMap::new(),
         },
@@ -113,6 +114,9 @@ impl Driver {
         while let Some(peer) = self.host.not_dialled.pop() {
             self.node.drive(now, NodeInput::DialFailed { peer }, &mut self.host);
         }
+        while let Some(number) = self.host.not_probed.pop() {
+            self.node.drive(now, NodeInput::Probed { number, reached: false }, &mut self.host);
+        }
     }
 
     fn item(&mut self, item: Item) -> std::ops::ControlFlow<()> {
@@ -172,6 +176,7 @@ impl Driver {
                 tracing::info!(peer = %peer.short(), reason, "disconnected");
                 self.drive(NodeInput::Disconnected { peer, reason });
             }
+            LinkEvent::Probed { number, reached } => self.drive(NodeInput::Probed { number, reached }),
             LinkEvent::Fault { peer, what } => tracing::warn!(peer = %peer.short(), what, "a peer's fault"),
             LinkEvent::Listening { addr } => tracing::debug!(%addr, "listening"),
             LinkEvent::ListeningEnded { addr, reason } => {

@@ -3,6 +3,7 @@
 use crate::keys::Secret;
 use crate::market::MarketConfig;
 use crate::overlay::elsewhere::Web;
+use crate::overlay::contact::Ip;
 #[cfg(feature = "roles")]
 use crate::{
     discovery::nearest::NearestConfig, files::FilesConfig, ids::NodeId, ledger::books::Rules,
@@ -28,13 +29,13 @@ pub struct Config {
     pub platform: Platform,
     /// Owns jobs: keeps their records and answers for them.
     pub gateway: bool,
-    /// It joins nobody: a swarm begins here. Such a gateway takes its place on the ring without having met
-    /// anybody, so that it has markets although it is alone or has only pages for guests.
-    pub founder: bool,
-    /// Where others can dial this node, TCP; none if it only dials.
+    /// Where this node listens, TCP; none if it only dials. Others count on it once a peer has
+    /// dialled it back ([`crate::overlay::dialback`]).
     pub port: Option<u16>,
     /// It listens on this machine's own address, so nobody else can dial it.
     pub loopback_only: bool,
+    /// Of a gateway that founds a swarm: an own address, at which it begins the overlays alone.
+    pub first_ip: Option<Ip>,
     /// Slots given at the start.
     pub slots: u32,
     /// Speed of a slot, in millions of instructions a second; faster nodes are found first.
@@ -121,12 +122,12 @@ impl Default for Config {
             name: String::new(),
             platform: Platform::Native,
             gateway: false,
-            founder: false,
             port: None,
             loopback_only: false,
             web: None,
             founds: true,
             open: Open::default(),
+            first_ip: None,
             slots: 1,
             // Paper 000, section 6: the mean of its network. Nobody measures it yet.
             power: 2000,

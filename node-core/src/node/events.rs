@@ -18,7 +18,8 @@ impl Node {
     pub(super) fn of_neighbours(&mut self, event: neighbours::Event, host: &mut impl Host) {
         use neighbours::Event;
         match event {
-            Event::Up { peer, gateway, seen, contact } => {
+            Event::Up { peer, gateway, ip, seen, dialable } => {
+                let contact = dialable.contact();
                 self.steps.push_back(Step::Finder(Input::Up(peer)));
                 let platform = self.neighbours.state().get(peer).map(|known| known.platform);
                 if let Some(platform) = platform.filter(|_| self.owner.is_some()) {
@@ -33,9 +34,16 @@ impl Node {
                 } else {
                     self.steps.push_back(Step::Runner(Input::Up(peer)));
                 }
-                self.met(peer, gateway, seen);
-                #[cfg(feature = "roles")]
-                self.files_met(peer, contact);
+                self.met(peer, gateway, ip, seen, dialable);
+                host.event(NodeEvent::NodesChanged);
+            }
+            Event::Dialable { peer, dialable } => {
+                let platform = self.neighbours.state().get(peer).map(|known| known.platform);
+                if let Some(platform) = platform.filter(|_| self.owner.is_some()) {
+                    let contact = dialable.contact();
+                    self.push(Step::Owner, owner::Command::Met { node: peer, platform, contact });
+                }
+                self.dialable(peer, dialable);
                 host.event(NodeEvent::NodesChanged);
             }
             Event::Down { peer } => {

@@ -12,7 +12,7 @@ use crate::ledger::Order;
 use crate::market::Message;
 use crate::market::commodity::Kind;
 use crate::market::seller::{self, Seller};
-use crate::overlay::contact::{Contact, Ip};
+use crate::overlay::contact::{Contact, Dialable, Ip};
 use crate::overlay::elsewhere::Elsewhere;
 use crate::overlay::ring::{Point, RingId};
 use crate::overlay::swarm::Swarm;
@@ -81,7 +81,7 @@ impl Node {
     /// Its host tells its seller how markets are found.
     pub(super) fn settings_learnt(&mut self, _: &Swarm) {}
 
-    pub(super) fn leave(&mut self) {}
+    pub(super) fn end(&mut self) {}
 
     pub(super) fn refused(&mut self, _: NodeId) {}
 
@@ -89,7 +89,16 @@ impl Node {
 
     pub(super) fn welcome(&mut self, _: NodeId) {}
 
-    pub(super) fn met(&mut self, _: NodeId, _: bool, _: Option<Ip>) {}
+    pub(super) fn met(&mut self, _: NodeId, _: bool, _: Option<Ip>, _: Option<Ip>, _: Dialable) {}
+
+    pub(super) fn dialable(&mut self, _: NodeId, _: Dialable) {}
+
+    pub(super) fn probed(&mut self, _: u64, _: bool) {}
+
+    /// A page is never dialled.
+    pub(super) fn contact(&self) -> Option<Contact> {
+        None
+    }
 
     pub(super) fn lost(&mut self, peer: NodeId) {
         self.host_lost(peer);

@@ -4,6 +4,8 @@ mod alarms;
 mod budget;
 pub mod config;
 // A page dials its gateway alone, and its driver does that.
+#[cfg(feature = "roles")]
+mod dialback;
 #[cfg_attr(not(feature = "roles"), allow(dead_code))]
 mod dials;
 #[cfg(feature = "roles")]
@@ -40,6 +42,7 @@ mod wards;
 use crate::checkpoint::keeper::Keeper;
 use crate::discovery::connected::Connected;
 use crate::ids::NodeId;
+use crate::overlay::contact::Dialable;
 use crate::overlay::neighbours::{Hello, Neighbours, Room};
 use crate::protocol::{Machine, Rng};
 use crate::store::Store;
@@ -105,7 +108,7 @@ impl Node {
             platform: config.platform,
             gateway: config.gateway,
             invite: config.invited_with.clone(),
-            port: config.port,
+            dialable: if config.port.is_some() { Dialable::Unknown } else { Dialable::No },
             seen: None,
             web: config.web.clone(),
             swarm: settings::settings_of(me, &config),
@@ -122,11 +125,11 @@ impl Node {
             alarms: alarms::Alarms::default(),
             faults: BTreeMap::new(),
             dials: dials::Dials::default(),
-            overlays: overlays::Overlays::new(&config, &seed, now),
+            overlays: overlays::Overlays::new(&config, &seed),
             #[cfg(feature = "roles")]
             money: config.bank.as_ref().map(|part| money::Money::new(part, timing.retry, &seed)),
             neighbours: Machine::new(
-                Neighbours::new(hello, config.loopback_only, config.invite.clone(), room),
+                Neighbours::new(hello, config.invite.clone(), room),
                 rng("neighbours"),
             ),
             finder: Machine::new(Connected::default(), rng("finder")),

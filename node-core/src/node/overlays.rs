@@ -15,18 +15,17 @@ use crate::discovery::{Found, Query, Queue, connected};
 use crate::ids::NodeId;
 use crate::market::host::Host as Hosting;
 use crate::market::seller::Seller;
-use crate::overlay::contact::{Contact, Ip, port_for};
+use crate::overlay::contact::{Contact, Dialable, Ip};
+use crate::overlay::dialback::DialBack;
 use crate::overlay::neighbours;
-use crate::overlay::ring::{self, Ring};
+use crate::overlay::ring::Ring;
 use crate::overlay::swarm::Swarm;
 use crate::overlay::tree::{self, Tree, TreeView};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::records::Records;
 use crate::time::Time;
 use crate::wire::Message;
-use crate::work::owner::wards::OfRing;
 use crate::work::{owner, runner};
-use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -42,9 +41,6 @@ const VIA: usize = 8;
 /// so long. Our choice: short beside a person's patience; an owner of short units looks 100 times a
 /// second.
 const MORE_AGAIN: Duration = Duration::from_millis(500);
-/// How long a founder waits for somebody who says where it is, before it takes its place by itself. Our
-/// choice: nodes that were there before it restarted come back within that, and have a ring.
-const ALONE: Duration = Duration::from_secs(5);
 
 /// A search under way.
 pub(super) struct Search {
@@ -61,26 +57,26 @@ pub(super) struct Overlays {
     pub(super) trade: Option<Box<Trade>>,
     pub(super) records: Option<Box<Machine<Records>>>,
     pub(super) filing: Option<Box<Filing>>,
-    /// This node as others see it, once one has said so and the swarm's settings are known.
+    pub(super) dialback: Machine<DialBack>,
+    /// Where peers reach this node.
+    pub(super) reached: Option<Contact>,
+    /// The same of a member, which knows the swarm's settings too; none of a guest.
     pub(super) contact: Option<Contact>,
-    /// When a founder that nobody has seen takes its place on the ring.
-    alone_at: Option<Time>,
-    /// It has done so, and `contact` is what its own machine reaches it at.
-    alone: bool,
-    /// The same before they are known.
-    seen: Option<Contact>,
     /// Where there may be room, while the gateway that this node knows is full.
     pub(super) gateways: Gateways,
     /// Searches in the tree for the owner.
     asked: BTreeMap<u64, Search>,
     /// When the swarm is searched again for more than the nodes at hand give.
     more_at: Time,
-    /// Whether the tree was left for good.
-    left: bool,
+    /// Whether the tree was left.
+    pub(super) left: bool,
+    /// Whether this node takes no place any more, since it goes away.
+    pub(super) ended: bool,
 }
 
 #[derive(Debug)]
 pub(super) enum Step {
+    DialBack(InputOf<DialBack>),
     Tree(InputOf<Tree>),
     Nearest(InputOf<Nearest>),
     Ring(InputOf<Ring>),
@@ -89,13 +85,12 @@ pub(super) enum Step {
     Hosting(InputOf<Hosting>),
     Records(InputOf<Records>),
     Files(files::Step),
-    /// A founder takes its place by itself.
-    Alone,
 }
 
 impl Step {
     pub(super) fn machine(&self) -> &'static str {
         match self {
+            Step::DialBack(_) => "dial-back",
             Step::Tree(_) => "tree",
             Step::Nearest(_) => "finder in the tree",
             Step::Ring(_) => "ring",
@@ -104,13 +99,12 @@ impl Step {
             Step::Hosting(_) => "host of guests",
             Step::Records(_) => "records",
             Step::Files(step) => step.machine(),
-            Step::Alone => "founder",
         }
     }
 }
 
 impl Overlays {
-    pub(super) fn new(config: &Config, seed: &[u8; 32], now: Time) -> Overlays {
+    pub(super) fn new(config: &Config, seed: &[u8; 32]) -> Overlays {
         let rng = |part| Rng::fork(seed, part);
         Overlays {
             tree: Machine::new(Tree::new(config.tree.clone()), rng("tree")),
@@ -119,14 +113,14 @@ impl Overlays {
             records: config.records.as_ref().map(|part| super::records::start(part, seed)),
             filing: config.files.as_ref().map(|config| Filing::new(config, seed)),
             circle: config.ring.clone().map(|config| Circle::new(config, seed)),
+            dialback: super::dialback::start(config, seed),
+            reached: None,
             contact: None,
-            alone_at: (config.founder && config.port.is_some()).then(|| now + ALONE),
-            alone: false,
-            seen: None,
             gateways: Gateways::default(),
             asked: BTreeMap::new(),
             more_at: Time::ZERO,
             left: false,
+            ended: false,
         }
     }
 
@@ -135,17 +129,16 @@ impl Overlays {
         let trade = self.trade.as_ref().and_then(|trade| trade.deadline());
         let records = self.records.as_ref().and_then(|records| records.deadline());
         let filing = self.filing.as_ref().and_then(|filing| filing.deadline());
-        let overlays = [self.tree.deadline(), self.nearest.deadline(), ring];
-        let all = overlays.into_iter().chain([trade, records, filing, self.alone_at]);
+        let dialback = self.dialback.deadline();
+        let overlays = [self.tree.deadline(), self.nearest.deadline(), dialback, ring];
+        let all = overlays.into_iter().chain([trade, records, filing]);
         all.flatten().min()
     }
 
     pub(super) fn due(&mut self, now: Time) -> Option<Step> {
-        if self.alone_at.take_if(|at| *at <= now).is_some() {
-            return Some(Step::Alone);
-        }
         let tree = self.tree.due(now).map(|t| Step::Tree(Input::Timer(t)));
         tree.or_else(|| self.nearest.due(now).map(|t| Step::Nearest(Input::Timer(t))))
+            .or_else(|| self.dialback.due(now).map(|t| Step::DialBack(Input::Timer(t))))
             .or_else(|| self.circle.as_mut()?.ring.due(now).map(|t| Step::Ring(Input::Timer(t))))
             .or_else(|| self.trade.as_mut()?.due(now))
             .or_else(|| self.records.as_mut()?.due(now).map(|t| Step::Records(Input::Timer(t))))
@@ -178,24 +171,24 @@ impl Node {
         self.overlays.nearest.state().view()
     }
 
-    fn tree_command(&mut self, command: tree::Command) {
+    pub(super) fn tree_command(&mut self, command: tree::Command) {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Command(command))));
     }
 
-    fn nearest_command(&mut self, command: nearest::Command) {
+    pub(super) fn nearest_command(&mut self, command: nearest::Command) {
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Command(command))));
     }
 
     pub(super) fn overlay(&mut self, step: Step, host: &mut impl Host) {
         let now = self.now;
         match step {
+            Step::DialBack(input) => self.dialback_input(input, host),
             Step::Ring(input) => self.ring_input(input, host),
             Step::Market(step) => self.market_step(step, host),
             Step::Seller(input) => self.seller_input(input, host),
             Step::Hosting(input) => self.hosting_input(input, host),
             Step::Records(input) => self.records_input(input, host),
             Step::Files(step) => self.files_step(step, host),
-            Step::Alone => self.found_alone(),
             Step::Tree(input) => {
                 let effects = self.overlays.tree.step(self.me, now, input);
                 self.alarms.set(Part::Overlays, self.overlays.deadline());
@@ -219,6 +212,12 @@ impl Node {
         }
     }
 
+    /// Leaves for good.
+    pub(super) fn end(&mut self) {
+        self.overlays.ended = true;
+        self.leave();
+    }
+
     pub(super) fn leave(&mut self) {
         self.tree_command(tree::Command::Leave);
         self.leave_ring();
@@ -239,20 +238,27 @@ impl Node {
         }
     }
 
-    /// A peer has introduced itself; `seen` is where it sees this node.
-    pub(super) fn met(&mut self, peer: NodeId, gateway: bool, seen: Option<Ip>) {
+    /// A peer has introduced itself. It is seen at `ip` by this node, which it sees at `seen`.
+    pub(super) fn met(
+        &mut self,
+        peer: NodeId,
+        gateway: bool,
+        ip: Option<Ip>,
+        seen: Option<Ip>,
+        dialable: Dialable,
+    ) {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Up(peer))));
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Up(peer))));
         self.ring_peer(peer, true);
         self.bank_met(peer);
-        self.hosting_met(peer);
         self.records_peer(peer, true);
-        let port = port_for(self.config.port, self.config.loopback_only, seen);
-        let known = self.overlays.contact.filter(|_| !self.overlays.alone);
-        if let (None, Some(ip), Some(port)) = (known, seen, port) {
-            self.overlays.seen = Some(Contact { ip, id: self.me, port });
-            self.enter();
-        }
+        self.known_as(peer, dialable);
+        self.dialback_met(peer, gateway, (ip, seen), dialable);
+        self.know_ways(gateway);
+    }
+
+    /// Tells tree and ring through whom they can be found, when that may be somebody else by now.
+    pub(super) fn know_ways(&mut self, gateway: bool) {
         let via = self.via();
         if gateway || self.config.gateway || via.len() == 1 {
             self.ring_known(via.clone(), gateway);
@@ -260,55 +266,12 @@ impl Node {
         }
     }
 
-    /// Others dial this node there.
-    fn is_at(&mut self, me: Contact) {
-        self.overlays.contact = Some(me);
-        self.overlays.alone_at = None;
-        self.market_me(me);
-        self.wards_told(OfRing::Me(me));
-        self.files_me(me);
-    }
-
-    /// Takes a founder's place on the ring, of which it is the only member, at the address at which its own
-    /// machine reaches it. The first node that says where this one is seen corrects that.
-    fn found_alone(&mut self) {
-        if let (None, Some(port), true) = (self.overlays.contact, self.config.port, self.knows_settings()) {
-            let me = Contact { ip: Ip::from(IpAddr::from(Ipv4Addr::LOCALHOST)), id: self.me, port };
-            self.is_at(me);
-            self.overlays.alone = true;
-            self.join_ring(me, Vec::new());
-        }
-        self.alarms.set(Part::Overlays, self.overlays.deadline());
-    }
-
-    /// Takes its place in tree, ring and markets, once it knows where others dial it and how the swarm
-    /// is set.
-    fn enter(&mut self) {
-        let known = self.overlays.contact.filter(|_| !self.overlays.alone);
-        let (None, Some(me), true) = (known, self.overlays.seen, self.knows_settings()) else {
-            return;
-        };
-        self.nearest_command(nearest::Command::Me(me));
-        let via = match (self.config.gateway, self.config.founds) {
-            (true, true) => Vec::new(),
-            // Its workers may be here already, and know no more than it did.
-            (true, false) => self.gateways(),
-            (false, _) => self.via(),
-        };
-        self.is_at(me);
-        match std::mem::take(&mut self.overlays.alone) {
-            true => self.ring_command(ring::Command::Moved(me)),
-            false => self.join_ring(me, via.clone()),
-        }
-        self.tree_command(tree::Command::Join { me, via });
-    }
-
-    fn gateways(&self) -> Vec<NodeId> {
+    pub(super) fn gateways(&self) -> Vec<NodeId> {
         let gateways = self.neighbours.state().all().filter(|(_, hello, _)| hello.gateway);
         gateways.take(VIA).map(|(id, ..)| id).collect()
     }
 
-    fn knows_settings(&self) -> bool {
+    pub(super) fn knows_settings(&self) -> bool {
         let swarm = self.swarm();
         let trades = self.config.market.is_some();
         swarm.degree.is_some() && (!trades || swarm.scheme.is_some() && swarm.pricing.is_some())
@@ -325,8 +288,14 @@ impl Node {
 
     /// Peers through which the tree can be found: gateways, or, when none is here or this node
     /// is one and comes back after a while, others that can be in it.
-    fn via(&self) -> Vec<NodeId> {
-        let peers = || self.neighbours.state().all().filter(|(_, hello, _)| hello.port.is_some());
+    pub(super) fn via(&self) -> Vec<NodeId> {
+        // A gateway that nobody has dialled back yet will be in the tree soon.
+        let can_be = |dialable: Dialable, gateway| match dialable {
+            Dialable::At(_) => true,
+            Dialable::Unknown => gateway,
+            Dialable::No => false,
+        };
+        let peers = || self.neighbours.state().all().filter(|(_, it, _)| can_be(it.dialable, it.gateway));
         let some =
             |peers: &mut dyn Iterator<Item = (NodeId, _, _)>| peers.take(VIA).map(|(id, ..)| id).collect();
         // A gateway has too many peers to look at all of them whenever one comes.
@@ -346,6 +315,7 @@ impl Node {
         self.bank_lost(peer);
         self.records_peer(peer, false);
         self.files_down(peer);
+        self.dialback_lost(peer);
     }
 
     /// Connects to a peer unless that is done or under way.
@@ -389,7 +359,8 @@ impl Node {
                 host.event(NodeEvent::NodesChanged);
             }
             Event::Left => {
-                self.overlays.left = true;
+                // Since it was told to leave, it may have come back.
+                self.overlays.left = self.overlays.contact.is_none() || self.overlays.ended;
                 self.push(route::Step::Runner, runner::Command::Findable(false));
             }
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
@@ -482,7 +453,7 @@ impl Node {
     /// Counts the slots of a guest in this host's branch.
     pub(super) fn hosted(&mut self, node: NodeId) {
         let Some(hello) = self.neighbours.state().get(node) else { return };
-        if hello.port.is_some() || node == self.me {
+        if hello.dialable != Dialable::No || node == self.me {
             return;
         }
         let platform = hello.platform;

@@ -140,6 +140,7 @@ impl Node {
         self.ring_told(&event);
         self.records_told(&event);
         self.ring_told_wards(&event);
+        self.ring_left(&event);
         match event {
             Event::Reach(contact) => self.reach(contact, true, host),
             Event::Hold(contact) => {

@@ -92,6 +92,8 @@ impl Node {
         }
         #[cfg(feature = "roles")]
         self.open_bank(host);
+        #[cfg(feature = "roles")]
+        self.dialback_start();
         self.alarms.set(Part::Overlays, self.overlays.deadline());
     }
 
@@ -127,6 +129,7 @@ impl Node {
                 self.not_reached(peer);
                 self.try_next_gateway(peer, host);
             }
+            NodeInput::Probed { number, reached } => self.probed(number, reached),
             NodeInput::Disconnected { peer, .. } => {
                 self.faults.remove(&peer);
                 self.push(Step::Neighbours, neighbours::Command::Disconnected(peer));
@@ -205,7 +208,7 @@ impl Node {
                 | Command::LetGo { .. }) => self.file_command(command, host),
                 Command::Drain => {
                     self.push(Step::Runner, runner::Command::Drain);
-                    self.leave();
+                    self.end();
                 }
                 Command::BlobsStored(blobs) => self.push(Step::Store, store::Command::Stored(blobs)),
             },
@@ -260,6 +263,10 @@ impl Node {
         self.steps.push_back(match message {
             Message::Neighbours(message) => Step::Neighbours(Input::Message { from, message }),
             Message::Offer(message) => Step::Finder(Input::Message { from, message }),
+            #[cfg(feature = "roles")]
+            Message::DialBack(message) => {
+                Step::Overlay(overlays::Step::DialBack(Input::Message { from, message }))
+            }
             #[cfg(feature = "roles")]
             Message::Tree(message) => Step::Overlay(overlays::Step::Tree(Input::Message { from, message })),
             #[cfg(feature = "roles")]

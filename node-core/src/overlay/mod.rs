@@ -1,6 +1,8 @@
 //! Who knows whom.
 
 pub mod contact;
+#[cfg(feature = "roles")]
+pub mod dialback;
 pub mod elsewhere;
 pub mod neighbours;
 pub mod ring;

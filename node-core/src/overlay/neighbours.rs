@@ -4,7 +4,7 @@
 
 use crate::ids::NodeId;
 use crate::node::config::Platform;
-use crate::overlay::contact::{Contact, Ip, port_for};
+use crate::overlay::contact::{Dialable, Ip};
 use crate::overlay::elsewhere::{Elsewhere, NAMED_MAX, Web};
 use crate::overlay::swarm::{Conflict, Swarm};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
@@ -46,6 +46,8 @@ pub enum Message {
     },
     /// The sender has learnt settings of the swarm since it introduced itself.
     Swarm(Swarm),
+    /// Whether and where the sender can be dialled has changed.
+    Dialable(Dialable),
 }
 
 /// Who a peer says it is; its id is proven by the connection.
@@ -56,8 +58,8 @@ pub struct Hello {
     /// Owns jobs.
     pub gateway: bool,
     pub invite: Option<String>,
-    /// Where it takes connections, TCP; none if it only dials.
-    pub port: Option<u16>,
+    /// Whether and where others can dial it.
+    pub dialable: Dialable,
     /// Where the addressee is seen from, which it cannot know itself.
     pub seen: Option<Ip>,
     /// Where pages connect to it, if it is a gateway.
@@ -77,8 +79,6 @@ pub struct Room {
 #[derive(Debug)]
 pub struct Neighbours {
     me: Hello,
-    /// Takes connections from this machine only.
-    loopback_only: bool,
     /// Who joins has to show this word.
     invite: Option<String>,
     room: Room,
@@ -92,14 +92,14 @@ pub struct Known {
     pub name: Box<str>,
     pub platform: Platform,
     pub gateway: bool,
-    pub port: Option<u16>,
+    pub dialable: Dialable,
     web: Option<Box<Web>>,
 }
 
 impl Known {
     /// Whether it is a guest of its gateway: a page, or another node that takes no connections.
     pub fn is_guest(&self) -> bool {
-        self.port.is_none() && !self.gateway
+        self.dialable == Dialable::No && !self.gateway
     }
 }
 
@@ -134,6 +134,8 @@ pub enum Command {
     Heard(NodeId),
     /// Whether this node has a lasting use for the connection. Until told otherwise it has.
     Spare(NodeId, bool),
+    /// Whether and where this node can be dialled, from now on.
+    Dialable(Dialable),
 }
 
 #[derive(Clone, Debug)]
@@ -141,10 +143,16 @@ pub enum Event {
     Up {
         peer: NodeId,
         gateway: bool,
-        /// Where this node is seen from by the peer.
+        /// Where the peer is seen from by this node, and this node by the peer.
+        ip: Option<Ip>,
         seen: Option<Ip>,
-        /// Where others can dial it, if they can.
-        contact: Option<Contact>,
+        /// Whether and where others can dial it.
+        dialable: Dialable,
+    },
+    /// It says that this has changed.
+    Dialable {
+        peer: NodeId,
+        dialable: Dialable,
     },
     /// Also of who has not introduced itself yet: what was said to it first may be lost all the same.
     Down {
@@ -203,8 +211,18 @@ impl Protocol for Neighbours {
                     }
                 }
             }
+            Input::Command(Command::Dialable(dialable)) => {
+                self.me.dialable = dialable;
+                // Each of them has heard this node's introduction.
+                for (peer, _) in self.peers.iter().filter(|(_, peer)| !peer.leaving) {
+                    cx.send(*peer, Message::Dialable(dialable));
+                }
+            }
             Input::Timer(Timer::Tidy) => self.tidy(cx),
             Input::Message { from, message: Message::Hello(hello) } => self.hello(from, hello, cx),
+            Input::Message { from, message: Message::Dialable(dialable) } => {
+                self.dialable(from, dialable, cx);
+            }
             Input::Message { from, message: Message::Rejected { mut reason } } => {
                 truncate(&mut reason, 500);
                 self.turned_away_by(from);
@@ -227,9 +245,9 @@ impl Protocol for Neighbours {
 }
 
 impl Neighbours {
-    pub fn new(mut me: Hello, loopback_only: bool, invite: Option<String>, room: Room) -> Neighbours {
+    pub fn new(mut me: Hello, invite: Option<String>, room: Room) -> Neighbours {
         truncate(&mut me.name, TEXT_MAX);
-        Neighbours { me, loopback_only, invite, room, peers: LiteMap::new(), gone: VecDeque::new() }
+        Neighbours { me, invite, room, peers: LiteMap::new(), gone: VecDeque::new() }
     }
 
     /// Settings of the swarm, as far as this node knows them.
@@ -254,8 +272,7 @@ impl Neighbours {
         }
         self.peers.insert(peer, Peer { hello: None, ip, heard: cx.now, spare: false, leaving: false });
         cx.set_timer_by(Timer::Patience, PATIENCE);
-        let port = port_for(self.me.port, self.loopback_only, ip);
-        cx.send(peer, Message::Hello(Hello { seen: ip, port, ..self.me.clone() }));
+        cx.send(peer, Message::Hello(Hello { seen: ip, ..self.me.clone() }));
     }
 
     fn hello(&mut self, from: NodeId, mut hello: Hello, cx: &mut Cx<'_, Self>) {
@@ -273,9 +290,10 @@ impl Neighbours {
             return self.reject(from, reason.into(), cx);
         }
         truncate(&mut hello.name, TEXT_MAX);
-        let Hello { name, platform, gateway, port, seen, web, swarm, .. } = hello;
+        let Hello { name, platform, gateway, dialable, seen, web, swarm, .. } = hello;
+        let dialable = own(from, dialable, cx);
         let web = web.filter(|_| gateway).map(|web| web.checked().into());
-        let known = Known { name: name.into(), platform, gateway, port, web };
+        let known = Known { name: name.into(), platform, gateway, dialable, web };
         let ip = peer.ip;
         if self.me.gateway && known.is_guest() && self.guests() >= self.room.guests {
             return self.send_elsewhere(from, ip, cx);
@@ -285,8 +303,17 @@ impl Neighbours {
         }
         let Some(peer) = self.peers.get_mut(&from) else { return };
         peer.hello = Some(known);
-        let contact = ip.zip(port).map(|(ip, port)| Contact { ip, id: from, port });
-        cx.emit(Event::Up { peer: from, gateway, seen, contact });
+        cx.emit(Event::Up { peer: from, gateway, ip, seen, dialable });
+    }
+
+    fn dialable(&mut self, from: NodeId, dialable: Dialable, cx: &mut Cx<'_, Self>) {
+        // Who was rejected, or has not introduced itself, is nobody to this node.
+        let Some(hello) = self.peers.get_mut(&from).and_then(|peer| peer.hello.as_mut()) else { return };
+        let dialable = own(from, dialable, cx);
+        if hello.dialable != dialable {
+            hello.dialable = dialable;
+            cx.emit(Event::Dialable { peer: from, dialable });
+        }
     }
 
     /// Guests that have introduced themselves.
@@ -299,9 +326,9 @@ impl Neighbours {
         // An address on this machine is no use to another one.
         let near = ip.is_none_or(Ip::is_loopback);
         let mut gateways: Vec<Elsewhere> = (self.peers.iter())
-            .filter_map(|(id, peer)| {
+            .filter_map(|(_, peer)| {
                 let hello = peer.hello.as_ref().filter(|hello| hello.gateway)?;
-                let contact = Contact { ip: peer.ip?, id: *id, port: hello.port? };
+                let contact = hello.dialable.contact()?;
                 Some(Elsewhere { contact, web: hello.web.as_deref().cloned() })
             })
             .filter(|it| near || !it.contact.ip.is_loopback())
@@ -432,6 +459,18 @@ impl Neighbours {
     /// Names of nodes that left, the last first.
     pub fn names_of_the_gone(&self) -> impl Iterator<Item = (NodeId, &str)> {
         self.gone.iter().map(|(id, name)| (*id, name.as_str()))
+    }
+}
+
+/// A peer speaks for its own address only.
+fn own(from: NodeId, dialable: Dialable, cx: &mut Cx<'_, Neighbours>) -> Dialable {
+    match dialable {
+        Dialable::At(contact) if contact.id != from || contact.port == 0 => {
+            let fault = "gave another node's address for its own".into();
+            cx.emit(Event::Fault { peer: from, fault });
+            Dialable::No
+        }
+        dialable => dialable,
     }
 }
 

@@ -9,7 +9,8 @@ use simulator::World;
 use std::time::Duration;
 
 fn founder(slots: u32) -> Config {
-    Config { founder: true, slots, ..config(0, true, true) }
+    let first_ip = Some(node_core::overlay::contact::Ip::from(std::net::IpAddr::from([127, 0, 0, 1])));
+    Config { first_ip, slots, ..config(0, true, true) }
 }
 
 fn price(of: u64) -> u64 {

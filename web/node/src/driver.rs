@@ -412,7 +412,9 @@ impl Driver {
                 let step = self.join.dial_failed(now, random, &reason, Some(&addr.to_string()));
                 self.step(step);
             }
-            LinkEvent::Listening { .. } | LinkEvent::ListeningEnded { .. } => return,
+            LinkEvent::Probed { .. } | LinkEvent::Listening { .. } | LinkEvent::ListeningEnded { .. } => {
+                return;
+            }
         }
         self.throttle.touch();
     }

@@ -236,7 +236,13 @@ impl Nearest {
 
     fn command(&mut self, command: Command, cx: &mut Cx<'_, Self>) {
         match command {
-            Command::Me(contact) => self.me = Some(contact),
+            Command::Me(contact) => {
+                self.me = Some(contact);
+                // Guests are reached through this node.
+                for entry in self.branch.children.iter_mut().filter(|entry| entry.guest) {
+                    entry.contact = Contact { id: entry.contact.id, ..contact };
+                }
+            }
             Command::Placed(placement) => self.placed(placement, cx),
             Command::Load(load) => {
                 self.ledger.load(load);
