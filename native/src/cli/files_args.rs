@@ -8,9 +8,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct FilesArgs {
     #[command(subcommand)]
-    pub(crate) what: Option<FilesCommand>,
-    #[command(flatten)]
-    pub(crate) swarm: SwarmArgs,
+    pub(crate) what: FilesCommand,
 }
 
 #[derive(Debug, Subcommand)]
@@ -53,8 +51,7 @@ pub(crate) enum FilesCommand {
         swarm: SwarmArgs,
     },
     /// List the gateway's files, and how many keep each
-    #[command(visible_alias = "ls")]
-    List {
+    Ls {
         #[command(flatten)]
         swarm: SwarmArgs,
     },

@@ -3,7 +3,6 @@
 mod crashes;
 mod limits;
 mod mobility;
-mod priority;
 mod programs;
 mod sharing;
 mod support;

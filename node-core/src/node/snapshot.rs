@@ -12,8 +12,7 @@ pub struct NodeView {
     pub name: String,
     pub platform: Platform,
     pub gateway: bool,
-    /// Others cannot dial it, as far as is known: a page, a node behind a wall, or one that no peer
-    /// has dialled back yet.
+    /// It takes no connections: a page, or a node behind a wall.
     pub guest: bool,
     /// This very node.
     pub me: bool,

@@ -1,8 +1,5 @@
 //! Stories of jobs that buy their places: whole nodes, markets and a bank.
 
-mod alone;
-mod full;
-mod gateways;
 mod guests;
 mod keepers;
 mod losses;

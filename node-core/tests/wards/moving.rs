@@ -52,11 +52,10 @@ fn owners_may_be_runners() {
             world.connect(0, at);
         }
         world.run_for(A_MINUTE);
-        // One a slot: long units do not queue, and the first one has to run.
-        let job = job(&mut world, 8);
+        let job = job(&mut world, 10);
         let (owner, _) = under_way(&mut world, job, 2);
         world.crash(owner);
-        done(&mut world, job, 8);
+        done(&mut world, job, 10);
         tidy(&mut world);
     }
 }

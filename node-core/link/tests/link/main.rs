@@ -5,7 +5,6 @@
 
 mod exchange;
 mod faults;
-mod probes;
 mod sessions;
 mod silence;
 mod support;

@@ -2,9 +2,10 @@
 //! better seller, asks the seller itself. Nobody is blamed on another's word.
 
 use super::super::listing::Listing;
-use super::super::message::{Alive, Answer, Outcome, Prober, Purpose, Query, ToOwner, ToSeller, Wanted};
+use super::super::message::{Alive, Answer, Outcome, Prober, Query, ToOwner, ToSeller, Wanted};
 use super::super::money::Price;
-use super::{Bcx, Buyer, Doubt, Event, For, Place, Timer, to_owner, to_seller};
+use super::known::Place;
+use super::{Bcx, Buyer, Doubt, Event, For, Timer, to_owner, to_seller};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::{Located, RingId};
@@ -96,8 +97,7 @@ impl Buyer {
             return;
         };
         sample.at = Some(copy.id);
-        let query =
-            Query { ticket, market: sample.place.market, wanted: sample.wanted, purpose: Purpose::Copy };
+        let query = Query { ticket, market: sample.place.market, wanted: sample.wanted, copy: true };
         to_owner(&copy, ToOwner::Query(Box::new(query)), cx);
     }
 
