@@ -178,7 +178,7 @@ impl Default for Bounds {
             kept_units: 10_000,
             left_bytes: 0,
             wards: 0,
-            // Our choice: a tenth of a second, and many times what any burst in the stories takes.
+            // Our choice, not measured: meant to be far above any burst of a correct node.
             steps: 100_000,
             overrun_panics: false,
         }

@@ -54,7 +54,7 @@ impl Fetch {
         self.len
     }
 
-    /// Who is asked for it; `None` if it is put into storage from here.
+    /// Returns the node that is asked for it; `None` if it is put into storage from here.
     pub(super) fn source(&self) -> Option<NodeId> {
         self.sources.first().copied()
     }

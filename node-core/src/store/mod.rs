@@ -327,7 +327,7 @@ impl Store {
         if holders.is_empty() {
             self.idle.insert((self.clock, id));
             if passing {
-                // Who asked for it does not want it any more.
+                // The node that asked for it has no use for it any more.
                 self.drop_blob(id, cx);
             }
         } else {

@@ -28,7 +28,7 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// The same with the blob's name in its text.
+    /// Returns this error with the blob's name in its text.
     pub fn about(&self, id: BlobId) -> FetchError {
         match self {
             FetchError::NoAnswer(why) => FetchError::NoAnswer(format!("blob {id}: {why}")),

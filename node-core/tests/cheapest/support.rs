@@ -129,7 +129,7 @@ pub(crate) fn sell(world: &mut World, at: usize, cost: u64) {
     world.drive(at, NodeInput::Command(Command::Sell(goods)));
 }
 
-/// The same at a speed of its own: each of three in a row sells in another market.
+/// Sells at a speed that depends on `at`: three in a row sell in three markets.
 pub(crate) fn sell_apart(world: &mut World, at: usize, cost: u64) {
     let goods = goods((u64::from(MIPS) * 1_000_000) << (2 * (at % 3)), cost);
     world.drive(at, NodeInput::Command(Command::Sell(goods)));

@@ -37,7 +37,7 @@ impl Runner {
         }
     }
 
-    /// Who is asked for the content of a ticket, and what that is.
+    /// Returns the owner that sends the content of a ticket, and that content.
     fn wanted_under(&self, ticket: u64) -> Option<(NodeId, Vec<BlobRef>)> {
         match self.tickets.get(&ticket)? {
             Ticket::Unit(id) => {

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Reports under way to one owner. Our choice: half of what an owner takes of a runner, and 2 MiB.
 const REPORTS_MAX: usize = 4;
 
-/// Of these, reports with blobs: one place is left to those that the owner can write down at once.
+/// Reports with blobs among them: one place is left to reports that the owner can write down at once.
 const WITH_BLOBS_MAX: usize = 3;
 
 /// A report is repeated after so many usual pauses. On a living connection nothing is lost but
