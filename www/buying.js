@@ -17,13 +17,21 @@ export function buying() {
       return value.trim() && n >= 1 && Number.isSafeInteger(n) ? n : new Error("Say how much fuel a unit may use: a number above 0, such as 2.");
     },
   });
-  const fields = h("div", { class: "limits", hidden: true }, unit.element, job.element, fuel.element);
+  const speed = entry({
+    id: "buy-speed", label: "Speed of a place, at least", unit: "thousand million a second", inputmode: "decimal", hint: "Fuel a second. Empty: any; all places that are fast enough compete.",
+    read({ value }) {
+      const n = Math.round(Number(value) * 1e9);
+      return n >= 1 && Number.isSafeInteger(n) ? n : new Error("Say how much fuel a second a place has to do: a number above 0, such as 0.5; or nothing.");
+    },
+  });
+  const fields = h("div", { class: "limits", hidden: true }, unit.element, job.element, fuel.element, speed.element);
   const element = h("div", { class: "buying" },
     h("label", { class: "check" }, buy, "Buy places of who sells them cheapest"),
     h("p", { class: "hint", id: "buy-hint" }, "Paid from this gateway’s wallet. Otherwise the job runs where somebody gives a place for nothing."), fields);
   buy.addEventListener("change", () => setHidden(fields, !buy.checked));
 
-  const asked = () => [["max_price", unit], ...(job.input.value.trim() ? [["max_price_job", job]] : []), ["fuel_limit", fuel]];
+  const said = (key, field) => (field.input.value.trim() ? [[key, field]] : []);
+  const asked = () => [["max_price", unit], ...said("max_price_job", job), ["fuel_limit", fuel], ...said("min_speed", speed)];
   return {
     element,
     values: () => (buy.checked ? { find: "cheapest", ...Object.fromEntries(asked().map(([key, field]) => [key, field.read()])) } : {}),

@@ -17,6 +17,7 @@ export function journeyPart(job, index, names, nudge) {
   const hands = h("div", { class: "inline" }, where, move, pause);
   const element = h("div", { class: "journey" }, h("p", { class: "label" }, "Journey"), strip, stops, words, hands, fault);
   let unit = null;
+  let platforms = new Map();
 
   async function act(button, busy, action) {
     const label = button.textContent;
@@ -39,18 +40,18 @@ export function journeyPart(job, index, names, nudge) {
 
   function show(next) {
     unit = next;
-    const spans = spansOf(unit);
+    const spans = spansOf(unit, platforms);
     const total = spans.at(-1)?.to || 1;
     replace(strip, spans.map((span) => {
       const part = h("span", { "data-platform": span.platform });
       part.style.flexGrow = Math.max(1, ((span.to - span.from) / total) * 1000);
       return part;
     }));
-    strip.setAttribute("aria-label", spans.map((span) => `${fuel(span.to - span.from)} on ${nameOf(span.runner, names)}`).join(", then ") || "not begun");
+    strip.setAttribute("aria-label", spans.map((span) => `${doneBy(span)} on ${nameOf(span.runner, names)}`).join(", then ") || "not begun");
     replace(stops, spans.map((span) =>
       h("li", { "data-platform": span.platform, title: span.runner },
         h("span", { class: "name" }, nameOf(span.runner, names)),
-        h("span", { class: "soft small" }, `${PLATFORMS[span.platform] ?? "node"}, ${fuel(span.to - span.from)}`))));
+        h("span", { class: "soft small" }, `${PLATFORMS[span.platform] ?? "node"}, ${doneBy(span)}`))));
     setText(words, sentence(unit));
     setHidden(strip, !spans.length);
     setHidden(hands, unit.state !== "placed");
@@ -60,6 +61,7 @@ export function journeyPart(job, index, names, nudge) {
 
   /** The nodes that it could go to. */
   function offer(nodes) {
+    platforms = new Map(nodes.map((node) => [node.id, node.platform]));
     const chosen = where.value;
     const others = nodes.filter((node) => node.slots > 0 && node.id !== unit?.runner);
     replace(where, h("option", { value: "" }, "to any node"), others.map((node) =>
@@ -71,9 +73,16 @@ export function journeyPart(job, index, names, nudge) {
 
 const PLATFORMS = { native: "native", browser: "browser tab" };
 
-/** What is known of who ran it; the runner that has it now has done something since. */
-function spansOf(unit) {
-  return unit.journey ?? [];
+/** The nodes that are known to have run it, and last the one that has it now. */
+function spansOf(unit, platforms) {
+  const spans = unit.journey ?? [];
+  if (unit.state !== "placed" || !unit.runner || spans.at(-1)?.runner === unit.runner) return spans;
+  const from = spans.at(-1)?.to ?? 0;
+  return [...spans, { runner: unit.runner, platform: platforms.get(unit.runner), from, to: from, now: true }];
+}
+
+function doneBy(span) {
+  return span.now ? "here now, no checkpoint yet" : fuel(span.to - span.from);
 }
 
 function nameOf(id, names) {

@@ -61,7 +61,7 @@ export function marketView() {
       replaceIfNew(rules, [
         ["Markets", SCHEMES[scheme] ?? scheme ?? ""],
         ["Price", RULES[rule] ?? rule ?? ""],
-        ["Bank", bank ? `${shortNode(bank)} keeps the books.` : "None is known yet; it is found with the first gateway that this one joins."],
+        ["Bank", bank ? `${shortNode(bank)} keeps the books.` : "None is known yet; the first node that this gateway joins and that knows it tells."],
       ]);
     },
   };

@@ -9,7 +9,10 @@ use crate::storage::Storage;
 use libp2p::Multiaddr;
 use link::Link;
 use node_core::Config;
+use node_core::overlay::contact::Ip;
+use node_core::overlay::elsewhere::Web;
 use std::path::PathBuf;
+use tokio::sync::watch;
 
 /// What a node is made of.
 pub(crate) struct NodeParts {
@@ -23,6 +26,8 @@ pub(crate) struct NodeParts {
     pub(crate) cpu_share: u8,
     /// Addresses to listen at; none for a node without peers.
     pub(crate) listen: Option<Vec<Multiaddr>>,
+    /// It begins a swarm of its own.
+    pub(crate) founds: bool,
 }
 
 /// A node that runs.
@@ -30,6 +35,8 @@ pub(crate) struct Assembly {
     pub(crate) node: NodeHandle,
     /// To join others through.
     pub(crate) link: Option<Link>,
+    /// Whether its engine has work, as it changes.
+    pub(crate) works: watch::Receiver<bool>,
 }
 
 /// Starts a node on the current runtime.
@@ -41,6 +48,7 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
         None => Storage::open_temporary(inbox.storage()),
     };
     let storage = storage.map_err(Failure::failed)?;
+    let asked = parts.listen.clone().unwrap_or_default();
     let links = match parts.listen {
         Some(listen) => {
             let options = NetOptions { listen, ..NetOptions::default() };
@@ -59,16 +67,23 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
             cache_dir: parts.cache,
             slots: parts.config.slots,
             cpu_share: parts.cpu_share,
+            background: false,
         },
         inbox.engine(),
     );
     let link = links.as_ref().map(|(link, _)| link.clone());
     let port = link.as_ref().and_then(|link| link.addresses().iter().find_map(crate::net::tcp_port));
-    let loopback_only =
-        link.as_ref().is_some_and(|link| link.addresses().iter().all(crate::net::is_loopback));
-    let config = Config { port, loopback_only, ..parts.config };
+    // Of all interfaces the links learn one after the other; what was asked for is known.
+    let loopback_only = asked.iter().all(crate::net::is_loopback);
+    let first_ip = crate::net::own_ip(&asked).filter(|_| parts.founds).map(Ip::from);
+    let ws_port = link.as_ref().and_then(|link| link.addresses().iter().find_map(crate::net::ws_port));
+    let web = parts.config.web.and_then(|web| Some(Web { port: ws_port?, ..web }));
+    let config = Config { port, loopback_only, first_ip, web, ..parts.config };
     let parts = Parts { id: parts.identity.node, config, seed, storage, engine, link: links };
-    Ok(Assembly { node: driver::start(parts, inbox), link })
+    let works = parts.engine.works();
+    let node = driver::start(parts, inbox)
+        .map_err(|e| Failure::failed(format!("this system gives no thread to a node: {e}")))?;
+    Ok(Assembly { node, link, works })
 }
 
 /// What slots are started from. Linux keeps the running program reachable even after an

@@ -3,7 +3,8 @@
 
 use crate::cli::strict_toml::{Document, Key, Mistake, key};
 use node_core::NodeId;
-use std::net::{IpAddr, Ipv4Addr};
+use node_core::overlay::swarm::DEGREES;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -16,6 +17,7 @@ pub(crate) struct UpLayer {
     pub(crate) slots: Option<u32>,
     pub(crate) cpu_share: Option<u8>,
     pub(crate) bind: Option<IpAddr>,
+    pub(crate) dial_only: Option<bool>,
     pub(crate) http_port: Option<u16>,
     pub(crate) p2p_port: Option<u16>,
     pub(crate) ws_port: Option<u16>,
@@ -83,6 +85,7 @@ const KEYS: &[Key] = &[Key {
         key("slots"),
         key("cpu_share"),
         key("bind"),
+        key("dial_only"),
         key("http_port"),
         key("p2p_port"),
         key("ws_port"),
@@ -139,6 +142,7 @@ impl UpLayer {
             slots: parsed!("SLOTS"),
             cpu_share: parsed!("CPU_SHARE"),
             bind: parsed!("BIND"),
+            dial_only: parsed!("DIAL_ONLY"),
             http_port: parsed!("HTTP_PORT"),
             p2p_port: parsed!("P2P_PORT"),
             ws_port: parsed!("WS_PORT"),
@@ -162,6 +166,7 @@ impl UpLayer {
             slots: self.slots.or(lower.slots),
             cpu_share: self.cpu_share.or(lower.cpu_share),
             bind: self.bind.or(lower.bind),
+            dial_only: self.dial_only.or(lower.dial_only),
             http_port: self.http_port.or(lower.http_port),
             p2p_port: self.p2p_port.or(lower.p2p_port),
             ws_port: self.ws_port.or(lower.ws_port),
@@ -201,17 +206,20 @@ impl UpLayer {
                 }
             }
         }
+        let dial_only = self.dial_only.unwrap_or(false);
+        if gateway && dial_only {
+            return Err("a gateway has to be dialled: leave out --dial-only, or --gateway".into());
+        }
         let cpu_share = self.cpu_share.unwrap_or(100);
         if !(1..=100).contains(&cpu_share) {
             return Err(format!(
                 "a share of {cpu_share} percent of a processor is not possible: give --cpu-share 1 to 100"
             ));
         }
-        // Paper 000 measures 4 to 10 and is fastest with the last.
-        let tree_degree = self.tree_degree.unwrap_or(10);
-        if !(2..=64).contains(&tree_degree) {
+        if let Some(degree) = self.tree_degree.filter(|degree| !DEGREES.contains(degree)) {
+            let (least, most) = (DEGREES.start(), DEGREES.end());
             return Err(format!(
-                "a tree of degree {tree_degree} cannot be built: give --tree-degree 2 to 64"
+                "a tree of degree {degree} cannot be built: give --tree-degree {least} to {most}"
             ));
         }
         let name = self.name.unwrap_or_else(host_name);
@@ -228,22 +236,40 @@ impl UpLayer {
         if ws_port == p2p_port && ws_port != 0 {
             return Err(format!("--p2p-port and --ws-port are both {ws_port}: give two ports"));
         }
+        let elsewhere = join.iter().any(|way| !crate::cli::join::leads_here(way));
+        let public_host = self.public_host.unwrap_or_default();
+        // Peers prove who they are, so whoever joins a swarm on other machines listens to all of them.
+        // Of the HTTP side nothing is open that was not asked for.
+        let all = || vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+        let listen = match self.bind {
+            Some(ip) if ip.is_unspecified() => all(),
+            Some(ip) => vec![ip],
+            None if elsewhere || !public_host.is_empty() => all(),
+            None => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        };
+        let pages = match self.bind.is_some() || !public_host.is_empty() {
+            true => listen.clone(),
+            false => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+        };
         Ok(UpConfig {
             gateway,
             join,
+            listen,
+            pages: if gateway { pages } else { Vec::new() },
             slots: self.slots.unwrap_or_else(default_slots),
             cpu_share,
             bind: self.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            dial_only,
             http_port: self.http_port.unwrap_or(HTTP_PORT),
             p2p_port,
             ws_port,
             name,
             invite: self.invite,
-            public_host: self.public_host.unwrap_or_default(),
-            tree_degree,
+            public_host,
+            tree_degree: self.tree_degree,
             bank: self.bank,
-            market: self.market.unwrap_or_default(),
-            pricing: self.pricing.unwrap_or_default(),
+            market: self.market,
+            pricing: self.pricing,
             speed: self.speed,
             data: self.data,
         })
@@ -267,18 +293,25 @@ pub(crate) struct UpConfig {
     pub(crate) slots: u32,
     /// Percent of a processor that each unit gets.
     pub(crate) cpu_share: u8,
+    /// Of the HTTP side.
     pub(crate) bind: IpAddr,
+    /// It listens nowhere: a guest of the gateways that it joins.
+    pub(crate) dial_only: bool,
+    /// Where peers are listened to, by TCP; and pages, by WebSocket.
+    pub(crate) listen: Vec<IpAddr>,
+    pub(crate) pages: Vec<IpAddr>,
     pub(crate) http_port: u16,
     pub(crate) p2p_port: u16,
     pub(crate) ws_port: u16,
     pub(crate) name: String,
     pub(crate) invite: Option<String>,
-    pub(crate) tree_degree: u8,
-    /// The node that keeps the books of the swarm; none: the first gateway that is met, or itself for
-    /// a gateway that joins nobody.
+    /// This and the next three are settings of the swarm. `None`: as remembered, as peers tell, or the
+    /// default of a gateway that joins nobody.
+    pub(crate) tree_degree: Option<u8>,
+    /// The node that keeps the books of the swarm.
     pub(crate) bank: Option<NodeId>,
-    pub(crate) market: MarketScheme,
-    pub(crate) pricing: Pricing,
+    pub(crate) market: Option<MarketScheme>,
+    pub(crate) pricing: Option<Pricing>,
     /// Fuel a second of a slot; measured if none.
     pub(crate) speed: Option<u64>,
     pub(crate) public_host: Vec<String>,
@@ -337,8 +370,42 @@ mod tests {
     }
 
     #[test]
+    fn a_node_listens_as_far_as_its_swarm_reaches() {
+        let join = |way: &str| UpLayer { join: Some(vec![way.to_owned()]), ..UpLayer::default() };
+        let listen = |layer: UpLayer| {
+            let config = layer.settle().unwrap();
+            let shown = |ips: &[IpAddr]| ips.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+            (config.bind.to_string(), shown(&config.listen), shown(&config.pages))
+        };
+        let told =
+            |bind: &str, listen: &str, pages: &str| (bind.to_owned(), listen.to_owned(), pages.to_owned());
+        let loopback = "127.0.0.1";
+        for here in
+            ["http://localhost:8080", "http://127.0.0.1:1", "http://[::1]:80", "/ip4/127.0.0.1/tcp/4001"]
+        {
+            assert_eq!(listen(join(here)), told(loopback, loopback, ""), "{here}");
+        }
+        for there in
+            ["http://10.0.0.1:8080", "http://hands.example", "http://[fd00::1]:80", "/ip6/fd00::1/tcp/4001"]
+        {
+            assert_eq!(listen(join(there)), told(loopback, "0.0.0.0 ::", ""), "{there}");
+        }
+        let there = "http://10.0.0.1:8080";
+        let bound = UpLayer { bind: Some("127.0.0.1".parse().unwrap()), ..join(there) };
+        assert_eq!(listen(bound), told(loopback, loopback, ""), "what was asked for counts");
+        let gateway = UpLayer { gateway: Some(true), ..join(there) };
+        assert_eq!(listen(gateway), told(loopback, "0.0.0.0 ::", loopback), "pages come by the HTTP side");
+        let founder = UpLayer { gateway: Some(true), ..UpLayer::default() };
+        assert_eq!(listen(founder.clone()), told(loopback, loopback, loopback));
+        let open = UpLayer { bind: Some("0.0.0.0".parse().unwrap()), ..founder.clone() };
+        assert_eq!(listen(open), told("0.0.0.0", "0.0.0.0 ::", "0.0.0.0 ::"));
+        let public = UpLayer { public_host: Some(vec!["hands.example".into()]), ..founder };
+        assert_eq!(listen(public), told(loopback, "0.0.0.0 ::", "0.0.0.0 ::"));
+    }
+
+    #[test]
     fn every_key_of_the_section_is_known_and_may_stand_in_a_file() {
-        let text = "[up]\ngateway = true\njoin = ['a']\nslots = 1\nbind = '::1'\nhttp_port = 1\np2p_port = 2\n\
+        let text = "[up]\ngateway = true\njoin = ['a']\nslots = 1\nbind = '::1'\ndial_only = false\nhttp_port = 1\np2p_port = 2\n\
                     ws_port = 3\nname = 'n'\ninvite = 'i'\npublic_host = ['h']\ndata = 'd'";
         let layer = UpLayer::from_toml("c.toml", text).unwrap();
         assert_eq!(layer.bind, Some("::1".parse().unwrap()));
@@ -348,6 +415,7 @@ mod tests {
             ("MANYHANDS_UP_JOIN", "a"),
             ("MANYHANDS_UP_SLOTS", "1"),
             ("MANYHANDS_UP_BIND", "::1"),
+            ("MANYHANDS_UP_DIAL_ONLY", "false"),
             ("MANYHANDS_UP_HTTP_PORT", "1"),
             ("MANYHANDS_UP_P2P_PORT", "2"),
             ("MANYHANDS_UP_WS_PORT", "3"),
@@ -375,6 +443,8 @@ mod tests {
         assert!(refused(UpLayer::default()).contains("--join URL"));
         let join = Some(vec!["x".to_owned()]);
         let worker = UpLayer { join, ..UpLayer::default() };
+        let both = UpLayer { gateway: Some(true), dial_only: Some(true), ..UpLayer::default() };
+        assert!(refused(both).contains("--dial-only"));
         assert!(refused(UpLayer { http_port: Some(1), ..worker.clone() }).contains("--http-port"));
         assert!(refused(UpLayer { name: Some("x".repeat(65)), ..worker.clone() }).contains("64 bytes"));
         let same = UpLayer { p2p_port: Some(7), ws_port: Some(7), ..worker };

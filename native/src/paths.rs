@@ -77,6 +77,11 @@ impl DataFolder {
         self.dir.join("policy.toml")
     }
 
+    /// Settings of the swarm that the node belongs to.
+    pub(crate) fn swarm(&self) -> PathBuf {
+        self.dir.join("swarm.json")
+    }
+
     /// The process of the node on this folder, while one runs.
     pub(crate) fn pid(&self) -> PathBuf {
         self.dir.join("node.pid")

@@ -175,10 +175,11 @@ fn a_result_with_a_large_file_holds_up_no_others() {
     };
     let spec = job(&mut world, 200, 500, 0);
     let job = world.submit(0, spec);
-    world.run_until(Duration::from_secs(20), "all others are done", |w| {
+    // What is said waits behind its chunks on that line, too.
+    world.run_until(Duration::from_secs(28), "all others are done", |w| {
         w.job(job).is_some_and(|job| job.done == 199)
     });
-    world.run_for(Duration::from_secs(5));
+    world.run_for(Duration::from_secs(1));
     assert_eq!(world.job(job).unwrap().done, 199, "the large one is still on its way");
     world.run_until(A_MINUTE, "the job is done", |w| w.is_over(job));
     world.assert_all_right(job, 200);

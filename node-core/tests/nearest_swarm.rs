@@ -76,6 +76,37 @@ fn soon_after_the_last_join_the_gateway_knows_how_many_slots_there_are() {
     }
 }
 
+/// Acknowledgements come slower than the engines compute: runners hold all that they may hold, and
+/// idle until a commit; then they have to be given more at once.
+#[test]
+fn a_job_of_tiny_units_does_not_stand_still() {
+    for seed in 0..8 {
+        let mut world = World::seed(seed);
+        let tree = Arc::new(TreeConfig { m: 2, k: 2, ..TreeConfig::default() });
+        let mut config = Config { port: Some(4001), tree, ..Config::default() };
+        // A quarter of 250 ms of such units is more than a runner may hold, as with a full-size table.
+        config.limits.held_units = 128;
+        world.add(Config { gateway: true, slots: 0, ..config.clone() });
+        for n in 0..2 {
+            world.add(Config { slots: 1, name: format!("worker {n}"), ..config.clone() });
+            world.connect(0, n + 1);
+        }
+        world.run_for(A_MINUTE);
+        world.program = |task| (Duration::from_micros(20), simulator::echo(task).1);
+        world.network.latency = Latency::Uniform(50, 300);
+        world.nodes[0].disk.slow = world.rng.below(30_000);
+        for _ in 0..2 {
+            let spec = world.sweep(0, 1_000);
+            let start = world.now;
+            let job = world.submit(0, spec);
+            world.run_until(A_MINUTE * 3, "the job is done", |w| w.is_over(job));
+            let took = world.now.since(start);
+            // 10 ms of work, and up to 20 commits of at most 35 ms that the runners wait for.
+            assert!(took < Duration::from_secs(1), "seed {seed}: took {took:?}");
+        }
+    }
+}
+
 #[test]
 fn who_asks_for_slots_gets_all_there_are() {
     let mut world = tree_of(2, 40);

@@ -23,6 +23,8 @@ const PAID: JobId = JobId([3; 16]);
 const GIFTS: JobId = JobId([4; 16]);
 const FUEL: u64 = 1_000_000;
 const SECOND: Duration = Duration::from_secs(1);
+/// A short unit: many of them wait no longer than a node keeps them waiting.
+const TICK: Duration = Duration::from_millis(5);
 
 struct Desk {
     runner: Machine<Runner>,
@@ -117,7 +119,7 @@ fn bank() -> Secret {
 }
 
 fn receipt(index: u32, price: u64) -> Receipt {
-    let sale = Sale { unit: UnitId { job: PAID, index }, copy: 1, kind: Kind::Cycles };
+    let sale = Sale { unit: UnitId { job: PAID, index }, number: 1, kind: Kind::Cycles };
     Receipt { owner: OWNER, sale, to: ME, price: Price(price), fuel: FUEL }
 }
 
@@ -135,13 +137,13 @@ fn gifts_of(policy: Policy, ended: u32, takes: impl Fn(bool) -> Duration) -> u32
 #[test]
 fn paid_work_goes_first_and_gifts_have_their_share_of_the_time() {
     let policy = |share| Policy { gift_share_pct: share, ..Policy::default() };
-    let same = |_| SECOND;
+    let same = |_| TICK;
     // What was at the engine when the first paid unit came is a gift.
     assert!(gifts_of(policy(0.0), 60, same) <= 2);
     let quarter = gifts_of(policy(25.0), 80, same);
     assert!((18..=24).contains(&quarter), "{quarter} of 80");
     // Gifts that take ten times as long are fewer.
-    let long = gifts_of(policy(25.0), 60, |gift| if gift { 10 * SECOND } else { SECOND });
+    let long = gifts_of(policy(25.0), 60, |gift| if gift { 10 * TICK } else { TICK });
     assert!((2..=5).contains(&long), "{long} of 60");
     assert!(gifts_of(policy(100.0), 60, same) >= 58);
 }

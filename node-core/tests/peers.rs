@@ -4,7 +4,9 @@ use bytes::Bytes;
 use node_core::discovery::Offer;
 use node_core::ids::{JobId, UnitId};
 use node_core::node::config::Platform;
+use node_core::overlay::contact::Dialable;
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
+use node_core::overlay::swarm::Swarm;
 use node_core::store::Message as Content;
 use node_core::wire::{self, MAX_FRAME, Message, VERSION};
 use node_core::work::message::{Message as Work, Report, ToOwner};
@@ -40,8 +42,10 @@ fn introduce(world: &mut World, stranger: usize, invite: Option<&str>) {
         platform: Platform::Native,
         gateway: false,
         invite: invite.map(String::from),
-        port: None,
+        dialable: Dialable::No,
         seen: None,
+        web: None,
+        swarm: Swarm::default(),
     };
     say(world, stranger, &Message::Neighbours(Greeting::Hello(hello)));
 }
@@ -52,7 +56,7 @@ fn garbage_and_other_versions_are_named_and_nothing_breaks() {
     introduce(&mut world, stranger, None);
     let cases: [(&[u8], &str); 5] = [
         (&[], "empty frame"),
-        (&[VERSION + 1, 0xc0], "version 11"),
+        (&[VERSION + 1, 0xc0], "version 12"),
         (&[VERSION, 0xc1, 0xff, 0xff], "not a message"),
         (&[VERSION, 0xdd, 0xff, 0xff, 0xff, 0xff], "not a message"),
         (&[VERSION], "not a message"),
@@ -78,7 +82,7 @@ fn nobody_is_heard_before_it_has_introduced_itself() {
     let (mut world, stranger) = with_stranger(2);
     let peer = world.nodes[stranger].id;
     world.drive(0, NodeInput::Connected { peer, ip: None });
-    say(&mut world, stranger, &Message::Offer(Offer { slots: 9, free: 9, room: 9, ..Offer::default() }));
+    say(&mut world, stranger, &Message::Offer(Offer { slots: 9, free: 9, credit: 9, ..Offer::default() }));
     assert_eq!(world.faults(0), ["spoke before it was let in"]);
     assert_eq!(world.node(0).nodes(world.now).len(), 2, "it is not among the nodes");
 }

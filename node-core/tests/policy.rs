@@ -244,11 +244,11 @@ fn what_ends_a_pause_is_told_with_its_day_and_minute() {
         (told.join("; "), decision.wait_s())
     };
     let wait = |told: &str, hours: u64| (told.to_owned(), Some(hours * 3600));
-    assert_eq!(until(&nights, &noon()), wait("its hours begin, today at 22:00", 10));
+    assert_eq!(until(&nights, &noon()), wait("its hours begin, today at 22:00 local time", 10));
     let rest = Policy { days: Week([none(Day::Tuesday)].into()), ..nights.clone() };
-    assert_eq!(until(&rest, &noon()), wait("its hours begin, tomorrow at 22:00", 34));
+    assert_eq!(until(&rest, &noon()), wait("its hours begin, tomorrow at 22:00 local time", 34));
     let two = Policy { days: Week([none(Day::Tuesday), none(Day::Wednesday)].into()), ..nights.clone() };
-    assert_eq!(until(&two, &noon()), wait("its hours begin, Thursday at 22:00", 58));
+    assert_eq!(until(&two, &noon()), wait("its hours begin, Thursday at 22:00 local time", 58));
     let on_battery = Conditions { on_battery: Some(true), ..noon() };
     let (told, wait) = until(&nights, &on_battery);
     assert!(told.ends_with("it is plugged in, or you say run_on_batteries = true"), "{told}");

@@ -12,13 +12,18 @@ use node_core::discovery::nearest::{
 };
 use node_core::ids::{BlobId, JobId, NodeId, UnitId};
 use node_core::keys::Signed;
+use node_core::market::Rule;
+use node_core::market::commodity::Scheme;
 use node_core::market::money::{Micro, Price};
 use node_core::node::config::Platform;
-use node_core::overlay::contact::{Contact, Ip, Key};
+use node_core::overlay::contact::{Contact, Dialable, Ip, Key};
+use node_core::overlay::dialback::{self, Outcome};
+use node_core::overlay::elsewhere::{Elsewhere, Web};
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::ring::{
     self, Around, Beat, Come, Find as Seek, Located, MemberId, Mine, Next, Point, RingId,
 };
+use node_core::overlay::swarm::Swarm;
 use node_core::overlay::tree::{self, Edge, Join, Range, Record, Tell, Upper, Welcome, Yield};
 use node_core::store::Message as Content;
 use node_core::wire::{Message, decode, encode};
@@ -44,6 +49,19 @@ fn template() -> Template {
         bit_exact: true,
         checkpoint: CheckpointEvery(6),
         on_loss: OnLoss::Wait(7),
+    }
+}
+
+fn web() -> Web {
+    Web { port: 4002, host: Some("h.example".into()) }
+}
+
+fn swarm() -> Swarm {
+    Swarm {
+        bank: Some(NodeId([3; 32])),
+        scheme: Some(Scheme::Single),
+        pricing: Some(Rule::MaxMin),
+        degree: Some(10),
     }
 }
 
@@ -106,11 +124,21 @@ fn examples() -> Vec<Message> {
             platform: Platform::Browser,
             gateway: false,
             invite: Some("w".into()),
-            port: Some(4001),
+            dialable: Dialable::At(contact()),
             seen: Some(Ip([2; 16])),
+            web: Some(web()),
+            swarm: swarm(),
         })),
         Message::Neighbours(Greeting::Rejected { reason: "r".into() }),
-        Message::Offer(Offer { slots: 1, free: 2, room: 3, received: 4, memory_bytes: 5 }),
+        Message::Neighbours(Greeting::Full {
+            gateways: vec![Elsewhere { contact: contact(), web: Some(web()) }],
+        }),
+        Message::Neighbours(Greeting::Swarm(swarm())),
+        Message::Offer(Offer { slots: 1, free: 2, credit: 3, received: 4, memory_bytes: 5 }),
+        Message::Neighbours(Greeting::Dialable(Dialable::No)),
+        Message::DialBack(dialback::Message::Ask { nonce: 20, port: 21 }),
+        Message::DialBack(dialback::Message::Answer { nonce: 20, outcome: Outcome::Reached(Ip([22; 16])) }),
+        Message::DialBack(dialback::Message::Answer { nonce: 20, outcome: Outcome::Busy }),
         owner(ToOwner::Submit { job, spec: Box::new(spec) }),
         owner(ToOwner::Cancel { job }),
         owner(ToOwner::Heartbeat { lease: 6, grants: 7, units: Some(vec![(job, vec![8])]) }),
@@ -124,6 +152,7 @@ fn examples() -> Vec<Message> {
             reason: "d".into(),
             tried: true,
         }),
+        owner(ToOwner::NotBegun { lease: 11, units: vec![UnitId { job, index: 12 }] }),
         runner(ToRunner::Grant { lease: 13, batches: vec![batch.clone()] }),
         runner(ToRunner::Prepare {
             batch: Box::new(batch),
@@ -406,6 +435,8 @@ fn nearest_examples() -> Vec<Message> {
         M::Taken(Taken { id: 1, number: 2, taker: at, slots: 3, hops: 4 }),
         M::Ack(Ack { number: 1, keep: true }),
         M::NotFound(NotFound { id: 1, number: 2, tasks: 3 }),
+        M::Reserve(4),
+        M::Release(5),
     ]
     .map(Message::Nearest)
     .into()

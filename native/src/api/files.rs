@@ -187,7 +187,7 @@ impl From<NoFile> for Problem {
     fn from(e: NoFile) -> Problem {
         match e {
             NoFile::Unknown(_) => {
-                Problem::not_found(format!("{e}; `manyhands files ls` lists this gateway's own"))
+                Problem::not_found(format!("{e}; `manyhands files list` lists this gateway's own"))
             }
             NoFile::Unanswered(..) | NoFile::Unavailable(_) => {
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, e.to_string())

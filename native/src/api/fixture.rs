@@ -56,12 +56,13 @@ impl Gateway {
             cache_dir: folder.path().join("cache"),
             slots: 0,
             cpu_share: 100,
+            background: false,
         };
         let engine = Engine::start(engine, inbox.engine());
         let key = libp2p::identity::ed25519::Keypair::generate().public();
         let config = Config { gateway: true, slots: 0, ..config };
         let parts = Parts { id: NodeId(key.to_bytes()), config, seed: [7; 32], storage, engine, link: None };
-        let node = start(parts, inbox);
+        let node = start(parts, inbox).unwrap();
         node.ready().await.unwrap();
         let mut options = ApiOptions::new(TOKEN.into());
         change(&mut options);

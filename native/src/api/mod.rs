@@ -10,6 +10,7 @@
 //! or changes jobs the token ([`guard::check_token`]). No handler holds state: all of it lies in
 //! the node and its storage.
 
+mod batch;
 mod blobs;
 mod events;
 mod extract;
@@ -156,6 +157,7 @@ impl ApiState {
 pub(crate) fn router(state: ApiState) -> Router {
     let guarded = Router::new()
         .route("/api/v1/blobs", post(blobs::upload))
+        .route("/api/v1/blobs/batch", post(batch::upload))
         .route("/api/v1/blobs/{id}", get(blobs::download))
         .route("/api/v1/jobs", post(jobs::submit).get(jobs::list))
         .route("/api/v1/jobs/{id}", get(jobs::get).delete(jobs::cancel))

@@ -32,6 +32,13 @@ pub(super) struct Network {
     pub(super) addresses: Vec<String>,
     /// Whether a node has to show an invite to take part.
     pub(super) invite_required: bool,
+    /// Where peers have dialled this gateway back; missing while none has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "203.0.113.7:4001")]
+    pub(super) reached_at: Option<String>,
+    /// Why this gateway is a guest of another one, and what to do about it; missing if it is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) guest_because: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -122,6 +129,12 @@ impl From<BlobRef> for Blob {
     fn from(blob: BlobRef) -> Self {
         Blob { id: blob.id, len: blob.len }
     }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct BlobList {
+    /// In the order in which they were sent.
+    pub(super) blobs: Vec<Blob>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -448,24 +461,35 @@ struct Output {
 struct OutputFile {
     path: String,
     len: u64,
+    /// The bytes themselves when they are few, else null.
+    base64: Option<String>,
     url: String,
 }
 
 impl UnitOutcome {
-    pub(super) fn new(job: JobId, index: u32, result: UnitResult) -> Self {
+    /// Content of up to `inline` bytes is part of it, all together, if the gateway has it in its
+    /// records.
+    pub(super) fn new(job: JobId, index: u32, result: UnitResult, inline: usize) -> Self {
         let base = format!("/api/v1/jobs/{job}/results/{index}");
-        let output = |name: &str, data: &Data| Output {
+        let mut room = inline;
+        let mut small = |data: &Data| match data {
+            Data::Inline(bytes) if bytes.len() <= room => {
+                room -= bytes.len();
+                Some(BASE64.encode(bytes))
+            }
+            _ => None,
+        };
+        let mut output = |name: &str, data: &Data| Output {
             len: data.len(),
-            base64: match data {
-                Data::Inline(bytes) => Some(BASE64.encode(bytes)),
-                Data::Blob(_) => None,
-            },
+            base64: small(data),
             url: format!("{base}/{name}"),
         };
+        let (stdout, stderr) = (output("stdout", &result.stdout), output("stderr", &result.stderr));
         let file = |file: &NamedData| OutputFile {
             url: format!("{base}/files/{}", utf8_percent_encode(&file.path, IN_PATH)),
             path: file.path.clone(),
             len: file.data.len(),
+            base64: small(&file.data),
         };
         UnitOutcome {
             index,
@@ -487,17 +511,18 @@ impl UnitOutcome {
                 .copied()
                 .map(JourneySpan::from)
                 .collect(),
-            stdout: output("stdout", &result.stdout),
-            stderr: output("stderr", &result.stderr),
+            stdout,
+            stderr,
             files: result.files.iter().map(file).collect(),
         }
     }
 
     /// About how many bytes this takes in an answer.
     pub(super) fn weight(&self) -> usize {
-        let inline = |output: &Output| output.base64.as_ref().map_or(0, String::len);
-        let files: usize = self.files.iter().map(|file| 2 * file.path.len() + 200).sum();
-        600 + self.message.len() + inline(&self.stdout) + inline(&self.stderr) + files
+        let inline = |base64: &Option<String>| base64.as_ref().map_or(0, String::len);
+        let file = |file: &OutputFile| 2 * file.path.len() + 200 + inline(&file.base64);
+        let files: usize = self.files.iter().map(file).sum();
+        600 + self.message.len() + inline(&self.stdout.base64) + inline(&self.stderr.base64) + files
     }
 }
 

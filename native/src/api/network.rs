@@ -4,17 +4,20 @@ use super::ApiState;
 use super::jobs::check_ready;
 use super::model::{Network, NodeInfo, NodeList};
 use super::problem::Problem;
+use crate::driver::STALL;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use libp2p::PeerId;
 use libp2p::identity::ed25519;
+use node_core::overlay::dialback::Standing;
 use serde::Serialize;
+use std::net::SocketAddr;
 use std::time::Duration;
 use utoipa::ToSchema;
 
-/// How long the node may take to answer before it counts as stuck.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// For an answer of a node that counts as stalled: it may have gone on this moment.
+const DOUBT: Duration = Duration::from_millis(500);
 
 /// How to join.
 ///
@@ -34,7 +37,14 @@ pub(super) async fn network(State(state): State<ApiState>) -> Result<Json<Networ
             let detail = format!("this gateway's own key is broken: {error}");
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
         })?;
+    let (reached_at, guest_because) = match state.node.read(|node, _| node.standing()).await? {
+        Standing::Member(at) => (Some(SocketAddr::new(at.ip.into(), at.port).to_string()), None),
+        Standing::Guest(why) if !state.node.addresses().is_empty() => (None, Some(why.to_string())),
+        Standing::Guest(_) | Standing::Unknown => (None, None),
+    };
     Ok(Json(Network {
+        reached_at,
+        guest_because,
         node,
         peer_id,
         name: state.name.clone(),
@@ -94,12 +104,20 @@ pub(super) async fn readiness(State(state): State<ApiState>) -> Result<Json<Heal
     check_ready(&state).await.map(|()| OK)
 }
 
-/// The node's task goes round.
+/// The node's thread turns.
 async fn ask(state: &ApiState) -> Result<(), Problem> {
-    match tokio::time::timeout(PATIENCE, state.node.read(|_, _| ())).await {
+    let patience = if state.node.stalled().is_some() { DOUBT } else { STALL };
+    match tokio::time::timeout(patience, state.node.read(|_, _| ())).await {
         Ok(answer) => Ok(answer?),
         Err(_) => {
-            let detail = format!("the node has not answered for {} s", PATIENCE.as_secs());
+            let detail = match state.node.stalled() {
+                Some(since) => format!(
+                    "the node's thread has been at one input for {} s; restart this gateway if it does not \
+                     go on, and report this with its log",
+                    since.as_secs()
+                ),
+                None => format!("the node has not answered for {} s; it is very busy", STALL.as_secs()),
+            };
             Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail))
         }
     }

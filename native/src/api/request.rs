@@ -1,6 +1,8 @@
 //! A submitted job, from its JSON to a specification that the node can follow.
 
 use super::problem::Problem;
+use base64::Engine as _;
+use bytes::Bytes;
 use node_core::ids::BlobId;
 use node_core::market::money::Micro;
 use node_core::node::config::Bounds;
@@ -33,6 +35,9 @@ const MAX_MEMORY: u64 = 4 << 30;
 const MAX_TIME: Duration = Duration::from_secs(30 * 86_400);
 /// Seconds. Our choice: below it, a node does little else than write snapshots.
 const MIN_CHECKPOINT: f64 = 0.1;
+/// Bytes of one input within the request. Our choice: below it, a file of its own costs more than
+/// the bytes.
+const MAX_INLINE: usize = 4096;
 /// More there never is, micro-credits.
 const MOST_CREDIT: u64 = Micro::MAX.0;
 /// Our choice: a retry after the hundredth failure is a loop.
@@ -57,6 +62,9 @@ pub(super) struct JobRequest {
     /// The blob id of what the program reads from its standard input; empty if absent.
     #[schema(value_type = Option<String>)]
     stdin: Option<Hex>,
+    /// The same as base64, at most 4096 bytes.
+    #[schema(value_type = Option<String>)]
+    stdin_base64: Option<Inline>,
     /// Files that the program finds under `/`.
     #[serde(default)]
     files: Vec<FileRequest>,
@@ -134,6 +142,9 @@ pub(super) struct UnitRequest {
     /// In place of the job's.
     #[schema(value_type = Option<String>)]
     stdin: Option<Hex>,
+    /// The same as base64, at most 4096 bytes.
+    #[schema(value_type = Option<String>)]
+    stdin_base64: Option<Inline>,
     /// Beside the job's.
     #[serde(default)]
     files: Vec<FileRequest>,
@@ -146,8 +157,11 @@ pub(super) struct FileRequest {
     #[schema(example = "data/input.txt")]
     path: String,
     /// The blob id of its content.
-    #[schema(value_type = String)]
-    blob: Hex,
+    #[schema(value_type = Option<String>)]
+    blob: Option<Hex>,
+    /// In place of `blob`, its content as base64, at most 4096 bytes.
+    #[schema(value_type = Option<String>)]
+    base64: Option<Inline>,
 }
 
 /// How nodes are found for the units.
@@ -191,6 +205,34 @@ impl<'de> Deserialize<'de> for Hex {
     }
 }
 
+/// Content within the request.
+#[derive(Clone, Debug)]
+pub(super) struct Inline(Bytes);
+
+impl<'de> Deserialize<'de> for Inline {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct Base64;
+        impl Visitor<'_> for Base64 {
+            type Value = Inline;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("content as base64 with padding")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Inline, E> {
+                let bytes = base64::engine::general_purpose::STANDARD.decode(text).map_err(E::custom)?;
+                if bytes.len() > MAX_INLINE {
+                    let len = bytes.len();
+                    return Err(E::custom(format!(
+                        "{len} bytes are too many here, at most {MAX_INLINE} are possible; \
+                         upload them (POST /api/v1/blobs) and give the blob's id"
+                    )));
+                }
+                Ok(Inline(bytes.into()))
+            }
+        }
+        d.deserialize_str(Base64)
+    }
+}
+
 impl JobRequest {
     /// Checks everything but the program's code; `stored` tells a blob's length.
     pub(super) fn check(self, stored: &mut dyn FnMut(BlobId) -> Option<u64>) -> Result<JobSpec, Problem> {
@@ -201,7 +243,7 @@ impl JobRequest {
         check_arguments("arguments", &self.arguments, env_len)?;
         let mut paths = Paths::default();
         let files = check_files("files", self.files, &mut paths, stored)?;
-        let stdin = check_stdin("stdin", self.stdin, stored)?;
+        let stdin = check_content("stdin", self.stdin, self.stdin_base64, stored)?.unwrap_or(Data::EMPTY);
         let limits = check_limits(self.memory_limit, self.output_limit, self.time_limit)?;
         let limits = Limits { fuel: check_fuel(self.fuel_limit)?, ..limits };
         let checkpoint = check_checkpoint(self.checkpoint)?;
@@ -353,14 +395,17 @@ fn check_arguments(field: &str, arguments: &[String], env_len: usize) -> Result<
     Ok(())
 }
 
-fn check_stdin(
+fn check_content(
     field: &str,
     stdin: Option<Hex>,
+    inline: Option<Inline>,
     stored: &mut dyn FnMut(BlobId) -> Option<u64>,
-) -> Result<Data, Problem> {
-    match stdin {
-        None => Ok(Data::EMPTY),
-        Some(id) => Ok(Data::Blob(known(stored, field, id)?)),
+) -> Result<Option<Data>, Problem> {
+    match (stdin, inline) {
+        (None, None) => Ok(None),
+        (Some(id), None) => Ok(Some(Data::Blob(known(stored, field, id)?))),
+        (None, Some(Inline(bytes))) => Ok(Some(Data::Inline(bytes))),
+        (Some(_), Some(_)) => Err(Problem::field(field, "give its blob or its content as base64, not both")),
     }
 }
 
@@ -426,8 +471,12 @@ fn check_files(
     }
     let check = |(at, file): (usize, FileRequest)| {
         paths.take(&format!("{field}[{at}].path"), &file.path)?;
-        let blob = known(stored, &format!("{field}[{at}].blob"), file.blob)?;
-        Ok(NamedData { path: file.path, data: Data::Blob(blob) })
+        let data = check_content(&format!("{field}[{at}].blob"), file.blob, file.base64, stored)?;
+        let data = data.ok_or_else(|| {
+            let why = "a file needs a `blob`, or its content as `base64`";
+            Problem::field(format!("{field}[{at}].blob"), why)
+        })?;
+        Ok(NamedData { path: file.path, data })
     };
     files.into_iter().enumerate().map(check).collect()
 }
@@ -527,10 +576,7 @@ fn check_units(
         if let Some(arguments) = &unit.arguments {
             check_arguments(&format!("{field}.arguments"), arguments, env_len)?;
         }
-        let stdin = match unit.stdin {
-            None => None,
-            stdin => Some(check_stdin(&format!("{field}.stdin"), stdin, stored)?),
-        };
+        let stdin = check_content(&format!("{field}.stdin"), unit.stdin, unit.stdin_base64, stored)?;
         let mut paths = Paths { shared: Some(shared), ..Paths::default() };
         let files = check_files(&format!("{field}.files"), unit.files, &mut paths, stored)?;
         Ok(UnitSpec { arguments: unit.arguments, stdin, files })

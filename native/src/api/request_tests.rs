@@ -222,3 +222,21 @@ fn what_is_no_job_at_all_says_so() {
     let two = format!("{} 7", job(json!({})));
     assert!(parse::<JobRequest>(two.as_bytes()).unwrap_err().parts().1.contains("trailing"));
 }
+
+#[test]
+fn small_inputs_may_be_part_of_the_request() {
+    let files = json!([{ "path": "a", "base64": "aGkK" }, { "path": "b", "blob": input().to_string() }]);
+    let spec = check(job(json!({ "units": [{ "stdin_base64": "", "files": files }] }))).unwrap();
+    let Units::List(units) = spec.units else { panic!("a list") };
+    assert_eq!(units[0].stdin, Some(Data::EMPTY));
+    assert_eq!(units[0].files[0].data, Data::Inline(Bytes::from_static(b"hi\n")));
+    assert_eq!(units[0].files[1].data, Data::Blob(BlobRef { id: input(), len: 7 }));
+
+    let (field, why) = refused(json!({ "files": [{ "path": "a" }] }));
+    assert!(field == "files[0].blob" && why.contains("base64"), "{field}: {why}");
+    let both = json!({ "stdin": input().to_string(), "stdin_base64": "aGkK" });
+    assert!(refused(both).1.contains("not both"));
+    let large = "AAAA".repeat(4096 / 3 + 1);
+    let error = check(job(json!({ "stdin_base64": large }))).unwrap_err();
+    assert!(error.parts().1.contains("upload them"), "{}", error.parts().1);
+}

@@ -4,7 +4,7 @@ use super::ApiState;
 use super::blobs::respond;
 use super::extract::{Limit, Path, Query};
 use super::find::find_job;
-use super::jobs::{RangeQuery, read};
+use super::jobs::read;
 use super::model::{ResultList, UnitOutcome};
 use super::problem::Problem;
 use axum::Json;
@@ -12,7 +12,8 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use node_core::ids::JobId;
-use node_core::work::spec::UnitResult;
+use node_core::work::spec::{Data, UnitResult};
+use serde::Deserialize;
 
 /// Results in one answer.
 const RESULTS: Limit = Limit { usual: 100, most: 1000 };
@@ -21,12 +22,32 @@ const RESULTS: Limit = Limit { usual: 100, most: 1000 };
 /// choice: a few moments of any connection, and nothing for this process to hold.
 const MAX_ANSWER: usize = 8 << 20;
 
+/// Content of a result that comes within an answer unless more is asked for. Our choice: what a
+/// person reads on a screen.
+const INLINE: u32 = 4 << 10;
+
+/// The most that comes so: what a result has in the gateway's records.
+const INLINE_MAX: u32 = Data::INLINE_MAX as u32;
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ResultsQuery {
+    /// The first index, usually 0.
+    from: Option<u32>,
+    /// 1 to 1000, usually 100.
+    limit: Option<u32>,
+    /// Bytes of content that come within each result, as base64: 0 to 65536, usually 4096. What is
+    /// more has to be read from its `url`.
+    inline: Option<u32>,
+}
+
 /// List results.
 ///
 /// Only units that ended have one: ask again for the rest while the job runs.
 #[utoipa::path(
     get, operation_id = "listResults", path = "/api/v1/jobs/{id}/results", tag = "results", security(("token" = [])),
-    params(("id" = String, Path, description = "The job's id, its short form, or 4 or more of its first digits"), RangeQuery),
+    params(("id" = String, Path, description = "The job's id, its short form, or 4 or more of its first digits"), ResultsQuery),
     responses(
         (status = 200, body = ResultList),
         (status = "default", body = Problem, content_type = "application/problem+json", description = "Any error"),
@@ -35,26 +56,37 @@ const MAX_ANSWER: usize = 8 << 20;
 pub(super) async fn list(
     State(state): State<ApiState>,
     Path(id): Path<String>,
-    Query(range): Query<RangeQuery>,
+    Query(query): Query<ResultsQuery>,
 ) -> Result<Json<ResultList>, Problem> {
-    let limit = RESULTS.of(range.limit)? as usize;
-    let from = range.from.unwrap_or(0);
+    let limit = RESULTS.of(query.limit)? as usize;
+    let from = query.from.unwrap_or(0);
+    let inline = query.inline.unwrap_or(INLINE);
+    if inline > INLINE_MAX {
+        let detail = format!("inline: {inline} is not possible; give 0 to {INLINE_MAX}");
+        return Err(Problem::bad_request(detail));
+    }
     let job = find_job(&state, &id).await?;
     read(&state, job).await?;
     let storage = state.node.storage().clone();
     let list = super::blocking(move || {
         let found = storage.results(job, from, limit).map_err(Problem::storage)?;
-        Ok(collect(job, found, limit, MAX_ANSWER))
+        Ok(collect(job, found, limit, (inline as usize, MAX_ANSWER)))
     });
     Ok(Json(list.await?))
 }
 
-fn collect(job: JobId, found: Vec<(u32, UnitResult)>, limit: usize, budget: usize) -> ResultList {
+/// `inline`: bytes of content within each result; `budget`: bytes of the whole answer, about.
+fn collect(
+    job: JobId,
+    found: Vec<(u32, UnitResult)>,
+    limit: usize,
+    (inline, budget): (usize, usize),
+) -> ResultList {
     let more = found.len() >= limit;
     let mut results = Vec::with_capacity(found.len());
     let (mut weight, mut next) = (0, None);
     for (index, result) in found {
-        let outcome = UnitOutcome::new(job, index, result);
+        let outcome = UnitOutcome::new(job, index, result, inline);
         weight += outcome.weight();
         if weight > budget && !results.is_empty() {
             return ResultList { results, next: Some(index) };

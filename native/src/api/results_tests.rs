@@ -28,7 +28,7 @@ fn inline(bytes: &'static [u8]) -> Data {
 }
 
 fn shown(index: u32, result: UnitResult) -> Value {
-    serde_json::to_value(UnitOutcome::new(JOB, index, result)).unwrap()
+    serde_json::to_value(UnitOutcome::new(JOB, index, result, 4096)).unwrap()
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_result_says_how_it_ended_and_where_its_bytes_are() {
             "stdout": {"len": 3, "base64": "aGkK", "url": format!("/api/v1/jobs/{job}/results/7/stdout")},
             "stderr": {"len": 5000, "base64": null, "url": format!("/api/v1/jobs/{job}/results/7/stderr")},
             "files": [{
-                "path": "out/ä b?.txt", "len": 3,
+                "path": "out/ä b?.txt", "len": 3, "base64": "MTIz",
                 "url": format!("/api/v1/jobs/{job}/results/7/files/out/%C3%A4%20b%3F.txt"),
             }],
         })
@@ -63,24 +63,39 @@ fn a_run_that_did_not_end_by_itself_has_no_exit_code() {
 }
 
 #[test]
+fn small_content_comes_along_as_far_as_was_asked_for() {
+    let with_file = |inline| {
+        let mut result = result(End::Exited(0), inline_of(3));
+        result.files = vec![NamedData { path: "f".into(), data: inline_of(5) }];
+        let shown = serde_json::to_value(UnitOutcome::new(JOB, 0, result, inline)).unwrap();
+        (shown["stdout"]["base64"].is_string(), shown["files"][0]["base64"].is_string())
+    };
+    assert_eq!([0, 3, 7, 8].map(with_file), [(false, false), (true, false), (true, false), (true, true)]);
+}
+
+fn inline_of(len: usize) -> Data {
+    Data::Inline(vec![b'x'; len].into())
+}
+
+#[test]
 fn a_full_page_says_where_to_go_on() {
     let found = |indexes: &[u32]| -> Vec<_> {
         indexes.iter().map(|index| (*index, result(End::Exited(0), inline(b"x")))).collect()
     };
     // Units 1 and 4 have not ended yet.
-    assert_eq!(collect(JOB, found(&[0, 2, 3]), 3, MAX_ANSWER).next, Some(4));
-    assert_eq!(collect(JOB, found(&[0, 2, 3]), 4, MAX_ANSWER).next, None);
-    assert_eq!(collect(JOB, found(&[]), 4, MAX_ANSWER).next, None);
-    assert_eq!(collect(JOB, found(&[u32::MAX]), 1, MAX_ANSWER).next, None);
+    assert_eq!(collect(JOB, found(&[0, 2, 3]), 3, (4096, MAX_ANSWER)).next, Some(4));
+    assert_eq!(collect(JOB, found(&[0, 2, 3]), 4, (4096, MAX_ANSWER)).next, None);
+    assert_eq!(collect(JOB, found(&[]), 4, (4096, MAX_ANSWER)).next, None);
+    assert_eq!(collect(JOB, found(&[u32::MAX]), 1, (4096, MAX_ANSWER)).next, None);
 }
 
 #[test]
 fn a_page_that_would_be_too_large_ends_early_but_always_goes_on() {
     static MUCH: [u8; 4096] = [b'x'; 4096];
     let found = || (0..5).map(|index| (index, result(End::Exited(0), inline(&MUCH)))).collect::<Vec<_>>();
-    let page = collect(JOB, found(), 5, 14_000);
+    let page = collect(JOB, found(), 5, (4096, 14_000));
     assert_eq!((page.results.len(), page.next), (2, Some(2)));
     // Even when a single result is over the budget.
-    let page = collect(JOB, found(), 5, 1);
+    let page = collect(JOB, found(), 5, (4096, 1));
     assert_eq!((page.results.len(), page.next), (1, Some(1)));
 }

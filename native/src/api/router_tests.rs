@@ -344,6 +344,25 @@ async fn the_gateway_says_how_it_is_and_how_to_join() {
     assert_eq!((stopped.status, stopped.problem().contains("shutting down")), (503, true));
 }
 
+#[tokio::test]
+async fn a_node_that_does_not_turn_is_said_while_the_api_lives() {
+    let gateway = Gateway::start().await;
+    let (go_on, held) = std::sync::mpsc::channel::<()>();
+    // The node's thread stands still in here.
+    let node = gateway.node.clone();
+    let stuck = tokio::spawn(async move { node.read(move |_, _| held.recv().is_ok()).await });
+    let mut answer = gateway.get("/healthz").await;
+    while !answer.problem().contains("has been at one input for") {
+        assert_eq!(answer.status, 503);
+        answer = gateway.get("/healthz").await;
+    }
+    assert_eq!(gateway.get("/readyz").await.status, 503);
+    assert_eq!(gateway.get("/api/v1/network").await.status, 200, "what needs no node is answered");
+    drop(go_on);
+    stuck.await.unwrap().unwrap();
+    assert_eq!(gateway.get("/healthz").await.json(), json!({"status": "ok"}));
+}
+
 fn spec() -> node_core::work::spec::JobSpec {
     use node_core::work::spec::{BlobRef, Data, Find, JobSpec, OwnedBy, Template, Units};
     JobSpec {

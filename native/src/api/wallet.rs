@@ -256,7 +256,7 @@ async fn answer<T>(
 fn no_bank() -> Problem {
     Problem::new(
         StatusCode::SERVICE_UNAVAILABLE,
-        "this gateway knows of no bank yet; it is found with the first gateway that it joins",
+        "this gateway does not know its swarm's bank yet; the first node that it joins and that knows it tells",
     )
 }
 

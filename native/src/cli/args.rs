@@ -75,7 +75,7 @@ pub(crate) enum Command {
     Market(MarketArgs),
     /// What this node shares: when, how much, with whom; and why it does not work now
     Policy(PolicyArgs),
-    /// Files that other nodes keep: put, get, list, remove, publish
+    /// Files that other nodes keep: list, put, get, remove, publish
     Files(FilesArgs),
     /// Show it all at work: a gateway, two workers and a real job on this machine
     Demo(DemoArgs),
@@ -126,9 +126,13 @@ pub(crate) struct UpArgs {
     /// Units to run at once; 0 gives none [default: all processors but one, at least one]
     #[arg(long, value_name = "N")]
     pub(crate) slots: Option<u32>,
-    /// Address to listen at [default: 127.0.0.1, so that only this machine gets in]
+    /// Address to listen at, 0.0.0.0 or :: for all [default: 127.0.0.1 for pages and API; all for peers, who
+    /// prove who they are, if the swarm to join or --public-host is elsewhere, else 127.0.0.1]
     #[arg(long, value_name = "IP")]
     pub(crate) bind: Option<IpAddr>,
+    /// Listen nowhere: the node is a guest of the gateways that it joins, as a tab is
+    #[arg(long)]
+    pub(crate) dial_only: bool,
     /// Port of a gateway's pages and API; 0 takes any [default: 8080]
     #[arg(long, value_name = "PORT")]
     pub(crate) http_port: Option<u16>,
@@ -147,18 +151,20 @@ pub(crate) struct UpArgs {
     /// A host name under which people reach this gateway; may be repeated
     #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) public_host: Vec<String>,
-    /// Siblings in a group of the tree of nodes, at least; the same on all nodes of a swarm
-    /// [default: 10]
+    /// Siblings in a group of the tree of nodes, at least; the same on all nodes of a swarm [default: as
+    /// the swarm that is joined, 10 in a new one]
     #[arg(long, value_name = "M")]
     pub(crate) tree_degree: Option<u8>,
-    /// The node that keeps the books of the swarm; the same on all nodes [default: a gateway that joins
-    /// nobody is it; else the first gateway that this node meets]
+    /// The node that keeps the books of the swarm; the same on all nodes [default: as the swarm that is
+    /// joined; in a new one, the gateway that begins it]
     #[arg(long, value_name = "NODE-ID")]
     pub(crate) bank: Option<node_core::NodeId>,
-    /// How markets are found; the same on all nodes [default: processor]
+    /// How markets are found; the same on all nodes [default: as the swarm that is joined, processor in a
+    /// new one]
     #[arg(long, value_enum, value_name = "SCHEME")]
     pub(crate) market: Option<crate::config::MarketScheme>,
-    /// Who sells, and at which price; the same on all nodes [default: vickrey]
+    /// Who sells, and at which price; the same on all nodes [default: as the swarm that is joined, vickrey
+    /// in a new one]
     #[arg(long, value_enum, value_name = "RULE")]
     pub(crate) pricing: Option<crate::config::Pricing>,
     /// What a slot does, fuel a second, for markets [default: measured when the node starts]
@@ -486,6 +492,17 @@ pub(crate) enum BenchCommand {
         #[arg(long)]
         browser: bool,
         /// How many units [default: enough for some seconds]
+        #[arg(long, value_name = "N")]
+        units: Option<u32>,
+        #[command(flatten)]
+        common: BenchCommon,
+    },
+    /// Units that read and write 1, 5, 20 and 100 KB each
+    Data {
+        /// On two headless browser tabs in place of two native workers
+        #[arg(long)]
+        browser: bool,
+        /// How many units of each size [default: enough for a second or two]
         #[arg(long, value_name = "N")]
         units: Option<u32>,
         #[command(flatten)]

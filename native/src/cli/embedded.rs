@@ -14,6 +14,9 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
+/// For the node's thread to end. Our choice: the engine kills its processes at once.
+const END: Duration = Duration::from_secs(2);
+
 /// The swarm; gone when dropped, with all that it kept.
 pub(crate) struct Embedded {
     assembly: Assembly,
@@ -52,6 +55,7 @@ impl Embedded {
             },
             cpu_share: 100,
             listen: None,
+            founds: false,
         };
         let (assembly, url) = runtime.block_on(async {
             let assembly = assemble(parts).await?;
@@ -85,6 +89,9 @@ impl Drop for Embedded {
     fn drop(&mut self) {
         self.assembly.node.stop();
         if let Some(runtime) = self.runtime.take() {
+            // Its tasks are ended, and what it kept for this run is removed.
+            let stopped = self.assembly.node.stopped();
+            let _ = runtime.block_on(async { tokio::time::timeout(END, stopped).await });
             // The job is over and its outputs are out: nothing is worth waiting for.
             runtime.shutdown_timeout(Duration::from_millis(200));
         }

@@ -11,12 +11,15 @@ pub(crate) const FAILED: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// No swarm or gateway could be reached.
 pub(crate) const UNREACHABLE: u8 = 3;
+/// `up` did not end in order in time, and was ended by its own deadline.
+pub(crate) const STUCK: u8 = 4;
 /// What a shell reports for a command ended by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Shown below each command's help.
 pub(crate) const EXIT_CODES: &str = "\
-Exit codes: 0 done, 1 the job failed, 2 usage, 3 no swarm or gateway reachable.
+Exit codes: 0 done, 1 the job failed, 2 usage, 3 no swarm or gateway reachable,
+4 `up` was told to end, did not in 15 s, and ended itself.
 `run` passes the program's own code through; a trap or a reached limit gives 1.";
 
 /// What happened, to what, and what to do next.

@@ -23,7 +23,14 @@ const LOOK: Duration = Duration::from_millis(500);
 const MIB: u64 = 1 << 20;
 
 pub(crate) fn run(args: &FilesArgs, folder: &DataFolder) -> Result<u8, Failure> {
-    match &args.what {
+    let Some(command) = &args.what else {
+        let code = list(&args.swarm, folder)?;
+        if args.swarm.output == Format::Table {
+            say("`manyhands files --help` lists what can be done with files");
+        }
+        return Ok(code);
+    };
+    match command {
         FilesCommand::Put { file, copies, max_price, encrypt, recipients, wait, swarm } => {
             let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
             let max_price = max_price.map(|most| most.0);
@@ -31,7 +38,7 @@ pub(crate) fn run(args: &FilesArgs, folder: &DataFolder) -> Result<u8, Failure> 
             put(file, &wishes, *wait, swarm, folder)
         }
         FilesCommand::Get { which, out, raw, swarm } => get(which, out.as_deref(), *raw, swarm, folder),
-        FilesCommand::Ls { swarm } => ls(swarm, folder),
+        FilesCommand::List { swarm } => list(swarm, folder),
         FilesCommand::Rm { id, swarm } => {
             let (file, text) = find(swarm, folder)?.remove_file(id)?;
             shown(swarm, &text, || format!("removed {}\n", called(&file)))
@@ -92,7 +99,7 @@ fn put(
     if swarm.output == Format::Table && !wait {
         let sealed = if file.encrypted { ", encrypted" } else { "" };
         say(&format!(
-            "{} bytes{sealed}; {} others are to keep it, `manyhands files ls` says how many do",
+            "{} bytes{sealed}; {} others are to keep it, `manyhands files list` says how many do",
             file.len, file.copies
         ));
     }
@@ -154,7 +161,7 @@ fn get(
     Ok(DONE)
 }
 
-fn ls(swarm: &SwarmArgs, folder: &DataFolder) -> Result<u8, Failure> {
+fn list(swarm: &SwarmArgs, folder: &DataFolder) -> Result<u8, Failure> {
     let (list, text) = find(swarm, folder)?.files()?;
     shown(swarm, &text, || {
         if list.files.is_empty() {

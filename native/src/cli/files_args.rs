@@ -8,7 +8,9 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct FilesArgs {
     #[command(subcommand)]
-    pub(crate) what: FilesCommand,
+    pub(crate) what: Option<FilesCommand>,
+    #[command(flatten)]
+    pub(crate) swarm: SwarmArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -51,7 +53,8 @@ pub(crate) enum FilesCommand {
         swarm: SwarmArgs,
     },
     /// List the gateway's files, and how many keep each
-    Ls {
+    #[command(visible_alias = "ls")]
+    List {
         #[command(flatten)]
         swarm: SwarmArgs,
     },

@@ -67,7 +67,7 @@ pub(crate) async fn join(
                         )));
                     }
                     Ok(network) => {
-                        add(link, addresses(&network, url));
+                        add(link, addresses(&network, &hosts_of(url).await));
                         Some(network)
                     }
                     Err(e) if fail_fast => return Err(e.into()),
@@ -103,7 +103,7 @@ async fn keep_up(url: String, link: Link, node: NodeHandle, known: Option<Networ
                     say(&format!("the gateway at {url} is there"));
                 }
                 silent = false;
-                add(&link, addresses(&network, &url));
+                add(&link, addresses(&network, &hosts_of(&url).await));
                 gateway = Some(network.node);
                 pause = REFRESH;
             }
@@ -139,17 +139,35 @@ async fn ask(url: &str) -> Result<Network, ApiError> {
     asked.await.unwrap_or_else(|e| Err(ApiError::Local(format!("asking {url} went wrong: {e}"))))
 }
 
+/// Whether a way to join ends on this very machine, as far as its text tells.
+pub(crate) fn leads_here(way: &str) -> bool {
+    let host = match way.parse() {
+        Ok(Way::Gateway(url)) => host_of(&url),
+        Ok(Way::Peer(address)) => address.iter().next().map(Protocol::acquire),
+        // What is wrong with it is said where it is used.
+        Err(_) => return true,
+    };
+    match host {
+        Some(Protocol::Ip4(ip)) => ip.is_loopback(),
+        Some(Protocol::Ip6(ip)) => ip.is_loopback(),
+        Some(Protocol::Dns(name) | Protocol::Dns4(name) | Protocol::Dns6(name)) => name == "localhost",
+        _ => false,
+    }
+}
+
 /// Addresses to dial: those that the gateway gives, and the same ports on the host by which
 /// we reached its page (it may not know the name or address that the world has for it).
-fn addresses(network: &Network, url: &str) -> Vec<Multiaddr> {
+fn addresses(network: &Network, hosts: &[Protocol<'static>]) -> Vec<Multiaddr> {
     let given = network.addresses.iter().filter_map(|text| text.parse::<Multiaddr>().ok());
-    let mut found: Vec<Multiaddr> = given.take(MAX_GIVEN).collect();
-    let Some(host) = host_of(url) else { return found };
-    for address in found.clone() {
-        let rest = address.iter().skip(1);
-        let there: Multiaddr = std::iter::once(host.clone()).chain(rest).collect();
-        if !found.contains(&there) {
-            found.push(there);
+    let given: Vec<Multiaddr> = given.take(MAX_GIVEN).collect();
+    let mut found = given.clone();
+    for host in hosts {
+        for address in &given {
+            let rest = address.iter().skip(1);
+            let there: Multiaddr = std::iter::once(host.clone()).chain(rest).collect();
+            if !found.contains(&there) {
+                found.push(there);
+            }
         }
     }
     found
@@ -158,12 +176,34 @@ fn addresses(network: &Network, url: &str) -> Vec<Multiaddr> {
 /// Our choice: two transports on a machine with many interfaces.
 const MAX_GIVEN: usize = 24;
 
+/// The host of a URL; a name as the addresses behind it, since who is dialled by name cannot be told
+/// where it is seen.
+async fn hosts_of(url: &str) -> Vec<Protocol<'static>> {
+    let Some(host) = host_of(url) else { return Vec::new() };
+    let Protocol::Dns(name) = &host else { return vec![host] };
+    let found = match tokio::net::lookup_host((name.as_ref(), 0)).await {
+        Ok(found) => found.take(MAX_HOSTS).map(|at| protocol_of(at.ip())).collect(),
+        Err(_) => Vec::new(),
+    };
+    // Whoever resolves names for the links may know it.
+    if found.is_empty() { vec![host] } else { found }
+}
+
+/// Our choice: a name with some addresses of both families.
+const MAX_HOSTS: usize = 4;
+
+fn protocol_of(ip: IpAddr) -> Protocol<'static> {
+    match ip {
+        IpAddr::V4(ip) => Protocol::Ip4(ip),
+        IpAddr::V6(ip) => Protocol::Ip6(ip),
+    }
+}
+
 fn host_of(url: &str) -> Option<Protocol<'static>> {
     let uri: ureq::http::Uri = url.parse().ok()?;
     let host = uri.host()?.trim_start_matches('[').trim_end_matches(']').to_owned();
     Some(match host.parse::<IpAddr>() {
-        Ok(IpAddr::V4(ip)) => Protocol::Ip4(ip),
-        Ok(IpAddr::V6(ip)) => Protocol::Ip6(ip),
+        Ok(ip) => protocol_of(ip),
         Err(_) => Protocol::Dns(host.into()),
     })
 }
@@ -197,8 +237,10 @@ mod tests {
             ],
             invite_required: false,
         };
-        let dialled =
-            |url: &str| -> Vec<String> { addresses(&network, url).iter().map(ToString::to_string).collect() };
+        let dialled = |url: &str| -> Vec<String> {
+            let hosts: Vec<_> = host_of(url).into_iter().collect();
+            addresses(&network, &hosts).iter().map(ToString::to_string).collect()
+        };
         assert_eq!(
             dialled("http://hands.example:8080")[2..],
             [

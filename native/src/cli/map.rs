@@ -11,7 +11,7 @@ use super::run::records;
 use super::swarm::find_or_embed;
 use super::table::printable;
 use super::task_path::{fill, has_place, path_argument, task_path};
-use super::waiting::{Guard, OnInterrupt, verdict, warn_if_nobody_computes};
+use super::waiting::{Guard, OnInterrupt, Waits, verdict, warn_if_nobody_computes};
 use crate::paths::DataFolder;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -40,9 +40,11 @@ pub(crate) fn run(args: MapArgs, folder: &DataFolder) -> Result<u8, Failure> {
         warn_if_nobody_computes(client);
     }
     let progress = Progress::start(&plan.name, plan.units() as u64);
+    let mut waits = Waits::unless_drawn(&job);
     let mut first_failure = None;
     let ended = client.follow(&job.id, |job| {
         progress.show(job);
+        waits.iter_mut().for_each(|waits| waits.show(job));
         if job.units.failed > 0 && !args.keep_going && !job.state.is_over() {
             // The rest is not wanted any more; the end of the job is told next.
             if first_failure.is_none() {

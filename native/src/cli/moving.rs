@@ -55,7 +55,11 @@ fn about(unit: &Unit) -> String {
     if unit.lost_fuel > 0 {
         line("lost", &format!("{} fuel, computed again", unit.lost_fuel));
     }
-    if !unit.journey.is_empty() {
+    // The node that has it now stands in the journey once a checkpoint from there is known.
+    let now = unit.runner.as_ref().filter(|runner| {
+        unit.state == "placed" && unit.journey.last().is_none_or(|last| last.runner != **runner)
+    });
+    if !unit.journey.is_empty() || now.is_some() {
         let mut table = Table::new(&["JOURNEY", "KIND", "FROM", "TO"], &[2, 3]);
         for span in &unit.journey {
             table.row([
@@ -64,6 +68,10 @@ fn about(unit: &Unit) -> String {
                 span.from.to_string(),
                 span.to.to_string(),
             ]);
+        }
+        if let Some(runner) = now {
+            let from = unit.journey.last().map_or(0, |last| last.to);
+            table.row([short_node(runner), String::new(), from.to_string(), "now".into()]);
         }
         let _ = write!(out, "\n{table}");
     }
@@ -138,6 +146,23 @@ pub(crate) fn drain(folder: &DataFolder) -> Result<u8, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_journey_ends_where_the_unit_is_now() {
+        let (ada, bob) = ("a".repeat(64), "b".repeat(64));
+        let unit = |state: &str, runner: &str| -> Unit {
+            let stop = serde_json::json!({"runner": ada, "platform": "native", "from": 0, "to": 70});
+            let unit = serde_json::json!({"index": 0, "state": state, "runner": runner, "journey": [stop]});
+            serde_json::from_value(unit).unwrap()
+        };
+        let last = |unit: &Unit| -> Vec<String> {
+            about(unit).lines().last().unwrap().split_whitespace().map(str::to_owned).collect()
+        };
+        assert_eq!(last(&unit("placed", &bob)), [short_node(&bob), "70".into(), "now".into()]);
+        let stays = [short_node(&ada), "native".into(), "0".into(), "70".into()];
+        assert_eq!(last(&unit("placed", &ada)), stays);
+        assert_eq!(last(&unit("waiting", &bob)), stays, "it is nowhere now");
+    }
 
     #[test]
     fn a_unit_is_named_by_its_job_and_its_number() {

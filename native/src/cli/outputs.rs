@@ -44,9 +44,12 @@ impl OutputFolder {
             fields.insert("folder".into(), name.into());
             // It lies in the folder now.
             for stream in ["stdout", "stderr"] {
-                if let Some(output) = fields.get_mut(stream).and_then(|o| o.as_object_mut()) {
-                    output.remove("base64");
+                if let Some(output) = fields.get_mut(stream) {
+                    forget_content(output);
                 }
+            }
+            if let Some(files) = fields.get_mut("files").and_then(|files| files.as_array_mut()) {
+                files.iter_mut().for_each(forget_content);
             }
         }
         self.note(&format!("{}\n  {record}", if self.units > 0 { "," } else { "" }))?;
@@ -66,6 +69,12 @@ impl OutputFolder {
     }
 }
 
+fn forget_content(output: &mut serde_json::Value) {
+    if let Some(fields) = output.as_object_mut() {
+        fields.remove("base64");
+    }
+}
+
 /// Writes the files that a unit wrote into `dir`.
 pub(crate) fn files(client: &Client, result: &UnitResult, dir: &Path) -> Result<(), Failure> {
     for file in &result.files {
@@ -80,7 +89,7 @@ pub(crate) fn files(client: &Client, result: &UnitResult, dir: &Path) -> Result<
         }
         let path = dir.join(&file.path);
         make(path.parent().unwrap_or(dir))?;
-        save(&path, |into| client.download(&file.url, file.len, into))?;
+        save(&path, |into| client.fetch_file(file, into))?;
     }
     Ok(())
 }

@@ -1,13 +1,16 @@
 //! A job as a person meant it, with content that still lies here; and how it is sent.
 
 use super::args::{LimitArgs, OwnerWord, SceneArgs};
-use super::client::types::{Job, NewFile, NewJob, NewOnLoss, NewUnit, Sweep};
+use super::client::types::{Job, NewContent, NewFile, NewJob, NewOnLoss, NewUnit, Sweep};
 use super::client::{ApiError, Client, Content, of_swarm};
 use super::failure::Failure;
 use super::progress::Progress;
 use super::quantity::{Credits, Every, OnLoss, Size, Span};
 use super::task_path::task_path;
-use std::collections::BTreeMap;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use node_core::work::spec::{Data, JobSpec};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -181,19 +184,25 @@ impl JobPlan {
     /// gateway wrote it, too.
     pub(crate) fn submit(&self, client: &Client) -> Result<(Job, String), Failure> {
         let sent = self.upload(client)?;
-        let file =
-            |(path, content): (&String, &Content)| NewFile { path: path.clone(), blob: sent.id(content) };
+        let file = |(path, content): (&String, &Content)| NewFile {
+            path: path.clone(),
+            content: NewContent::Blob(sent.id(content)),
+        };
         let (sweep, units) = match &self.units {
             UnitsPlan::Sweep(sweep) => (Some(*sweep), None),
             UnitsPlan::List(units) => {
-                let unit = |unit: &UnitPlan| NewUnit {
-                    arguments: unit.arguments.clone(),
-                    stdin: unit.stdin.as_ref().map(|path| sent.path(path)),
-                    files: unit
-                        .files
-                        .iter()
-                        .map(|(name, path)| NewFile { path: name.clone(), blob: sent.path(path) })
-                        .collect(),
+                let file = |(name, path): &(String, PathBuf)| NewFile {
+                    path: name.clone(),
+                    content: sent.path(path),
+                };
+                let unit = |unit: &UnitPlan| {
+                    let (stdin, stdin_base64) = match unit.stdin.as_ref().map(|path| sent.path(path)) {
+                        None => (None, None),
+                        Some(NewContent::Blob(id)) => (Some(id), None),
+                        Some(NewContent::Base64(text)) => (None, Some(text)),
+                    };
+                    let files = unit.files.iter().map(file).collect();
+                    NewUnit { arguments: unit.arguments.clone(), stdin, stdin_base64, files }
                 };
                 (None, Some(units.iter().map(unit).collect()))
             }
@@ -256,6 +265,8 @@ impl JobPlan {
         for content in shared {
             sent.ids.insert(key(content), client.upload(content)?);
         }
+        sent.inline = self.inline()?;
+        own.retain(|path| !sent.inline.contains_key(*path));
         let bar = (own.len() >= BAR_FROM).then(|| Progress::start("sending", own.len() as u64));
         let contents: Vec<Content> = own.iter().map(|path| Content::at(path.to_path_buf())).collect();
         for (content, id) in contents.iter().zip(upload_all(client, &contents, bar.as_ref())?) {
@@ -263,38 +274,87 @@ impl JobPlan {
         }
         Ok(sent)
     }
+
+    /// The units' smallest inputs, as base64: they go with the job.
+    fn inline(&self) -> Result<BTreeMap<PathBuf, String>, Failure> {
+        let mut inline = BTreeMap::new();
+        let UnitsPlan::List(units) = &self.units else { return Ok(inline) };
+        let (mut uses, mut crowded) = (BTreeMap::<&Path, usize>::new(), BTreeSet::new());
+        for unit in units {
+            let paths = || unit.stdin.iter().chain(unit.files.iter().map(|(_, path)| path));
+            for path in paths() {
+                *uses.entry(path).or_default() += 1;
+            }
+            // What a unit may carry is bounded, too.
+            if paths().count() > Data::INLINE_MAX / SMALL {
+                crowded.extend(paths().map(PathBuf::as_path));
+            }
+        }
+        let mut room = JobSpec::INLINE_MAX;
+        for (path, uses) in uses.into_iter().filter(|(path, _)| !crowded.contains(path)) {
+            let content = Content::at(path.to_path_buf());
+            let Some(len) = content.small(SMALL)?.filter(|len| len * uses <= room) else { continue };
+            let bytes = content.read()?;
+            // It may have grown since.
+            if bytes.len() <= len {
+                room -= len * uses;
+                inline.insert(path.to_path_buf(), STANDARD.encode(bytes));
+            }
+        }
+        Ok(inline)
+    }
 }
+
+/// Bytes of an input that goes with the job, at most; the gateway takes no more.
+const SMALL: usize = 4096;
 
 /// Our choice: fewer are there before one could read the bar.
 const BAR_FROM: usize = 50;
 /// Uploads under way at once: each waits for the gateway's disk, and those waits can overlap.
 const UPLOADS: usize = 8;
+/// Content up to this length travels with others. Our choice: larger is sent as fast alone, and
+/// not at all if the gateway has it.
+const BATCHED: usize = 64 << 10;
+/// Blobs in a batch: what the gateway makes durable at once.
+const BATCH: usize = 64;
 
 fn upload_all(
     client: &Client,
     contents: &[Content],
     bar: Option<&Progress>,
 ) -> Result<Vec<String>, ApiError> {
+    let (mut small, mut parts) = (Vec::new(), Vec::new());
+    for (at, content) in contents.iter().enumerate() {
+        match content.small(BATCHED)? {
+            Some(_) => small.push(at),
+            None => parts.push(vec![at]),
+        }
+    }
+    // A few go to every connection, so that reading and the waits for the disk overlap.
+    let batch = small.len().div_ceil(UPLOADS).clamp(1, BATCH);
+    parts.extend(small.chunks(batch).map(<[usize]>::to_vec));
     let next = AtomicUsize::new(0);
     let ids = Mutex::new(vec![String::new(); contents.len()]);
     let failed = Mutex::new(None);
     std::thread::scope(|scope| {
-        for _ in 0..UPLOADS.min(contents.len()) {
+        for _ in 0..UPLOADS.min(parts.len()) {
             scope.spawn(|| {
                 loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(content) = contents.get(at) else { return };
-                    match client.upload(content) {
-                        Ok(id) => ids.lock().unwrap_or_else(PoisonError::into_inner)[at] = id,
+                    let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                    match upload_part(client, contents, part) {
+                        Ok(sent) => {
+                            let mut ids = ids.lock().unwrap_or_else(PoisonError::into_inner);
+                            part.iter().zip(sent).for_each(|(at, id)| ids[*at] = id);
+                        }
                         Err(e) => {
                             // The others stop at their next step.
-                            next.store(contents.len(), Ordering::Relaxed);
+                            next.store(parts.len(), Ordering::Relaxed);
                             failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
                             return;
                         }
                     }
                     if let Some(bar) = bar {
-                        bar.advance();
+                        part.iter().for_each(|_| bar.advance());
                     }
                 }
             });
@@ -306,10 +366,20 @@ fn upload_all(
     }
 }
 
+fn upload_part(client: &Client, contents: &[Content], part: &[usize]) -> Result<Vec<String>, ApiError> {
+    if let [at] = part {
+        return Ok(vec![client.upload(&contents[*at])?]);
+    }
+    let blobs: Vec<Vec<u8>> = part.iter().map(|at| contents[*at].read()).collect::<Result<_, _>>()?;
+    client.upload_batch(&blobs)
+}
+
 /// Blob ids by where the content came from.
 #[derive(Default)]
 struct Sent {
     ids: BTreeMap<Origin, String>,
+    /// Content that goes with the job, base64.
+    inline: BTreeMap<PathBuf, String>,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -335,8 +405,11 @@ impl Sent {
         self.ids.get(&key(content)).cloned().unwrap_or_default()
     }
 
-    fn path(&self, path: &Path) -> String {
-        self.ids.get(&Origin::Path(path.to_path_buf())).cloned().unwrap_or_default()
+    fn path(&self, path: &Path) -> NewContent {
+        match self.inline.get(path) {
+            Some(text) => NewContent::Base64(text.clone()),
+            None => NewContent::Blob(self.id(&Content::at(path.to_path_buf()))),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::plan::JobPlan;
 use super::progress::say;
 use super::suspended;
 use super::swarm::find_or_embed;
-use super::waiting::{Guard, OnInterrupt, warn_if_nobody_computes};
+use super::waiting::{Guard, OnInterrupt, Waits, warn_if_nobody_computes};
 use crate::paths::DataFolder;
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc;
@@ -32,7 +32,11 @@ pub(crate) fn run(args: RunArgs, folder: &DataFolder) -> Result<u8, Failure> {
     if swarm.embedded.is_none() {
         warn_if_nobody_computes(client);
     }
-    let job = client.follow(&job.id, |_| Ok::<_, Failure>(()))?;
+    let mut waits = Waits::of(&job);
+    let job = client.follow(&job.id, |job| {
+        waits.show(job);
+        Ok::<_, Failure>(())
+    })?;
     let (result, record) = only_result(client, &job)?;
 
     match args.swarm.output {

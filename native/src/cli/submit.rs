@@ -8,7 +8,7 @@ use super::outputs::OutputFolder;
 use super::progress::{Progress, say};
 use super::run::{print, records};
 use super::swarm::{Swarm, find, find_or_embed};
-use super::waiting::{Guard, OnInterrupt, verdict, warn_if_nobody_computes};
+use super::waiting::{Guard, OnInterrupt, Waits, verdict, warn_if_nobody_computes};
 use super::{job_file, lists};
 use crate::paths::DataFolder;
 use std::path::Path;
@@ -51,8 +51,10 @@ pub(crate) fn submit(args: SubmitArgs, folder: &DataFolder) -> Result<u8, Failur
         warn_if_nobody_computes(client);
     }
     let progress = Progress::start(&plan.name, plan.units() as u64);
+    let mut waits = Waits::unless_drawn(&job);
     let ended = client.follow(&job.id, |job| {
         progress.show(job);
+        waits.iter_mut().for_each(|waits| waits.show(job));
         Ok::<_, Failure>(())
     })?;
     drop(progress);

@@ -15,7 +15,8 @@
 //! A file is one job and a sub-task one of its units; `docs/task-file.md` has the table of fields.
 //!
 //! Departures from the paper: `InputFiles` is ours, since its text wants input files named and its
-//! figure has no element for them; and all sub-tasks of a file run one program, as a job does.
+//! figure has no element for them; `MinSpeed` is ours, the `min_speed` of a job in TOML; and all sub-tasks of
+//! a file run one program, as a job does.
 
 use super::args::{LimitArgs, SceneArgs};
 use super::plan::{JobPlan, UnitPlan, UnitsPlan};
@@ -25,8 +26,16 @@ use super::task_path::task_path;
 use roxmltree::{Document, Error, Node, ParsingOptions, TextPos};
 use std::path::{Path, PathBuf};
 
-const SUB_TASK: &[&str] =
-    &["CpuCycles", "CheckPointDataSize", "Price", "File", "InputParameters", "InputFiles", "OutputFiles"];
+const SUB_TASK: &[&str] = &[
+    "CpuCycles",
+    "CheckPointDataSize",
+    "Price",
+    "MinSpeed",
+    "File",
+    "InputParameters",
+    "InputFiles",
+    "OutputFiles",
+];
 
 /// Most elements and texts in a file. Our choice: far beyond the units that a job may have.
 const NODES: u32 = 50_000_000;
@@ -57,6 +66,7 @@ pub(crate) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mi
     // Otherwise as often as usual: the size is measured, and the pace follows it.
     plan.limits.checkpoint = (!first.checkpoints).then_some(Every(None));
     let (place, checkpoints, price) = (first.program_at, first.checkpoints, first.price);
+    let min_speed = first.min_speed;
     let mut cycles = first.cycles;
     let mut units = vec![first.unit(folder)];
     for task in tasks {
@@ -82,6 +92,16 @@ pub(crate) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mi
             );
             return Err(file.at(task.price_at, &what));
         }
+        if task.min_speed != min_speed {
+            let said = |speed: Option<u64>| speed.map_or("none".into(), |speed| speed.to_string());
+            let what = format!(
+                "the first sub-task's MinSpeed is {} and this one's {}: a job has one for all its units; say the \
+                 same in every sub-task, or write a task file for each",
+                said(min_speed),
+                said(task.min_speed),
+            );
+            return Err(file.at(task.min_speed_at, &what));
+        }
         cycles = cycles.max(task.cycles);
         units.push(task.unit(folder));
     }
@@ -89,6 +109,7 @@ pub(crate) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mi
     if price > 0 {
         plan.limits.max_price = Some(Credits(price));
         plan.limits.fuel = Some(fuel_of(cycles));
+        plan.limits.min_speed = min_speed;
     }
     Ok(plan)
 }
@@ -114,6 +135,9 @@ struct SubTask<'x> {
     /// Micro-credits; 0: nothing is paid.
     price: u64,
     price_at: Node<'x, 'x>,
+    /// Fuel a second.
+    min_speed: Option<u64>,
+    min_speed_at: Node<'x, 'x>,
     parameters: Vec<String>,
     /// By the path that the program sees.
     inputs: Vec<(String, PathBuf)>,
@@ -157,6 +181,13 @@ impl<'x> TaskFile<'x> {
         let price_at = find("Price");
         let price = price_at.map_or(Ok(0), |price| self.number(price, 0))?;
         let price_at = price_at.unwrap_or(task);
+        let speed_at = find("MinSpeed");
+        let min_speed = speed_at.map(|speed| self.number(speed, 1)).transpose()?;
+        if let Some(at) = speed_at.filter(|_| price == 0) {
+            let what = "MinSpeed says which places are bought, and this sub-task pays for none; add a Price above 0, \
+                        or leave MinSpeed out";
+            return Err(self.at(at, what));
+        }
         let checkpoints_at = needed("CheckPointDataSize", "0")?;
         let checkpoints = self.number(checkpoints_at, 0)? > 0;
         let program_at = needed("File", "job.wasm")?;
@@ -184,6 +215,8 @@ impl<'x> TaskFile<'x> {
             cycles,
             price,
             price_at,
+            min_speed,
+            min_speed_at: speed_at.unwrap_or(task),
             parameters,
             inputs,
         })

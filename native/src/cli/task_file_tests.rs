@@ -5,6 +5,23 @@ fn read(text: &str) -> Result<JobPlan, Mistake> {
     plan("task.xml", text, Path::new("/jobs"))
 }
 
+#[test]
+fn min_speed_is_that_of_toml_and_says_which_places_are_bought() {
+    let plan =
+        read(&changed("<Price>234</Price>", "<Price>234</Price><MinSpeed>500000000</MinSpeed>")).unwrap();
+    assert_eq!(plan.limits.min_speed, Some(500_000_000));
+    assert_eq!(read(FIGURE).unwrap().limits.min_speed, None);
+    let e = mistake(&changed("<Price>234</Price>", "<MinSpeed>5</MinSpeed>"));
+    assert!(
+        e.starts_with("task.xml:6:5: MinSpeed says which places are bought, and this sub-task pays"),
+        "{e}"
+    );
+    let second = "<SubTask><CpuCycles>1</CpuCycles><CheckPointDataSize>0</CheckPointDataSize>\
+                  <File>job.wasm</File><Price>234</Price><MinSpeed>7</MinSpeed></SubTask></TaskFile>";
+    let e = mistake(&FIGURE.replace("</TaskFile>", second));
+    assert!(e.contains("MinSpeed is none and this one's 7"), "{e}");
+}
+
 fn mistake(text: &str) -> String {
     match read(text) {
         Ok(plan) => panic!("{plan:?}"),

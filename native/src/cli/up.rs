@@ -4,13 +4,14 @@ use super::args::UpArgs;
 use super::beacon::{Beacon, Lit, Noted, Pid, local_url};
 use super::client::random_hex;
 use super::failure::{DONE, Failure, INTERRUPTED};
-use super::interrupt::Ends;
+use super::interrupt::{Deadline, Ends};
 use super::join::{Way, join};
 use super::progress::say;
 use super::run::print;
+use super::settings::{self, SwarmFile};
 use crate::api::ApiOptions;
 use crate::assemble::{Assembly, NodeParts, assemble, own_executable};
-use crate::config::{MarketScheme, Pricing, UpConfig, UpLayer, processors};
+use crate::config::{UpConfig, UpLayer, processors};
 use crate::driver::NodeHandle;
 use crate::files::seal::Seal;
 use crate::identity::Identity;
@@ -21,21 +22,25 @@ use crate::policy::machine::Machine;
 use crate::policy::{Enforcer, Given, Sensors, within};
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
+use node_core::NodeEvent;
 use node_core::files::FilesConfig;
 use node_core::ledger::books::Rules;
 use node_core::market::MarketConfig;
-use node_core::market::commodity::Scheme;
 use node_core::market::money::Price;
-use node_core::market::pricing::Rule;
 use node_core::node::config::{BankPart, Bounds, MarketPart, RecordsPart};
+use node_core::overlay::dialback::Standing;
+use node_core::overlay::elsewhere::Web;
+use node_core::overlay::swarm::Swarm;
+use node_core::overlay::tree::TreeConfig;
 use node_core::trust::policy::Policy;
 use std::fmt::Write as _;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{oneshot, watch};
 
 /// Units of other gateways' jobs that a node owns. Our choice: 20 MB, and a few for each slot of a swarm
 /// of some thousand nodes whose jobs all name the ring.
@@ -45,6 +50,13 @@ const WARDS: usize = 10_000;
 /// half of it, and a service manager waits longer.
 const DRAIN: Duration = Duration::from_secs(8);
 
+/// For the node's thread and its engine to end. Our choice: the engine kills its processes at once.
+const STOP: Duration = Duration::from_secs(2);
+
+/// From the wish that the process should end to its end, whatever it is at. Our choice: [`DRAIN`], [`STOP`]
+/// and the last answers of the API take 12 s at most.
+const END: Duration = Duration::from_secs(15);
+
 pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
     let (fail_fast, ready_json, until_stdin) = (args.fail_fast, args.ready_json, args.until_stdin_closes);
     let config = settle(args, data)?;
@@ -53,6 +65,8 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
     let folder = DataFolder::choose(config.data.clone()).map_err(Failure::usage)?;
     folder.create()?;
     let policy = PolicyFile::of(&folder).read().map_err(Failure::usage)?.0;
+    let deadline = Deadline::start(END)
+        .map_err(|e| Failure::failed(format!("cannot listen for Ctrl-C and SIGTERM: {e}")))?;
     let runtime = tokio::runtime::Runtime::new()
         .map_err(|e| Failure::failed(format!("this system gives no threads to a node: {e}")))?;
     let code = runtime.block_on(async {
@@ -65,8 +79,10 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
         if ready_json {
             print(format!("{}\n", up.ready_json()).as_bytes())?;
         } else {
-            print(up.greeting(&config, &folder).as_bytes())?;
+            let outside = up.outside(&config).await;
+            print(up.greeting(&config, &folder, outside).as_bytes())?;
         }
+        tokio::spawn(standing(up.assembly.node.clone()));
         let closed = async {
             match until_stdin {
                 true => stdin_closes().await,
@@ -79,7 +95,11 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
                 say("ending: handing work on (Ctrl-C again ends at once)");
                 polite = false;
             }
-            () = closed => {}
+            () = closed => deadline.begin(),
+            () = up.assembly.node.stopped() => {
+                let why = "the node's thread has ended, which is a bug; the log says why. Start the node again";
+                return Err(Failure::failed(why));
+            }
         }
         let hurried = async {
             // In a terminal, Ctrl-C reaches both whoever started us and us: that is one wish.
@@ -114,6 +134,7 @@ fn settle(args: UpArgs, data: Option<PathBuf>) -> Result<UpConfig, Failure> {
         slots: args.slots,
         cpu_share: args.cpu_share,
         bind: args.bind,
+        dial_only: args.dial_only.then_some(true),
         http_port: args.http_port,
         p2p_port: args.p2p_port,
         ws_port: args.ws_port,
@@ -142,6 +163,35 @@ fn read_config(path: &Path) -> Result<UpLayer, Failure> {
     UpLayer::from_toml(&shown, &text).map_err(Failure::usage)
 }
 
+/// For the machine's interfaces to be known. Our choice: nobody waits for a greeting longer.
+const INTERFACES: Duration = Duration::from_secs(1);
+
+/// Says whether others can dial this node whenever that changes.
+async fn standing(node: NodeHandle) {
+    let mut events = node.events();
+    let mut said = None;
+    loop {
+        let Ok(now) = node.read(|node, _| node.standing()).await else { return };
+        if said.replace(now) != Some(now) {
+            match now {
+                Standing::Unknown => {}
+                Standing::Member(at) => {
+                    let at = SocketAddr::new(at.ip.into(), at.port);
+                    say(&format!("member: others reach this node at {at}"));
+                }
+                Standing::Guest(why) => say(&format!("guest, which works for its gateway alone: {why}")),
+            }
+        }
+        loop {
+            match events.recv().await {
+                Ok(NodeEvent::Standing(_)) | Err(RecvError::Lagged(_)) => break,
+                Ok(_) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+}
+
 /// A node with all that is around it.
 struct Up {
     assembly: Assembly,
@@ -151,40 +201,37 @@ struct Up {
 }
 
 /// By which rules this node trades, and at which bank.
-fn trade(config: &UpConfig, identity: &Identity) -> Result<(MarketPart, BankPart), Failure> {
+fn trade(config: &UpConfig, swarm: &Swarm, identity: &Identity) -> Result<(MarketPart, BankPart), Failure> {
     let secret = identity.secret().ok_or_else(|| {
         Failure::failed(
             "the node's key is no ed25519 key, so it cannot sign what it sells; please report this",
         )
     })?;
     let market = MarketConfig {
-        scheme: match config.market {
-            MarketScheme::Processor => Scheme::Processor,
-            MarketScheme::Single => Scheme::Single,
-        },
-        rule: match config.pricing {
-            Pricing::Vickrey => Rule::ReverseVickrey,
-            Pricing::MaxMin => Rule::MaxMin,
-        },
+        scheme: swarm.scheme.unwrap_or_default(),
+        rule: swarm.pricing.unwrap_or_default(),
         ..MarketConfig::default()
     };
-    let begins = config.gateway && config.join.is_empty();
-    let bank = config.bank.or(begins.then_some(identity.node));
+    let bank = swarm.bank;
     let rules = (config.gateway && bank == Some(identity.node)).then(Rules::default);
     let market = MarketPart { config: market.into(), secret: secret.clone() };
     Ok((market, BankPart { secret, bank, rules }))
 }
 
-/// Measures how fast a slot is, and lists what is free.
-async fn sell(node: NodeHandle, policy: Enforcer, cache: PathBuf, speed: Option<u64>) {
-    let measured = tokio::task::spawn_blocking(move || {
-        if let Some(speed) = speed {
-            return Ok(speed);
-        }
-        let exe = own_executable().map_err(|failure| failure.message)?;
-        market::speed::measure(&exe, &cache)
-    });
-    match measured.await.unwrap_or_else(|e| Err(e.to_string())) {
+/// Measures how fast a slot is while nothing `works`, and lists what is free.
+async fn sell(
+    node: NodeHandle,
+    policy: Enforcer,
+    cache: PathBuf,
+    speed: Option<u64>,
+    works: watch::Receiver<bool>,
+) {
+    let measured = match (speed, own_executable()) {
+        (Some(speed), _) => Ok(speed),
+        (None, Ok(exe)) => market::speed::measure(&exe, &cache, works).await,
+        (None, Err(failure)) => Err(failure.message),
+    };
+    match measured {
         Ok(speed) => {
             tracing::info!("a slot does {:.2} times 10^9 of fuel a second", speed as f64 / 1e9);
             market::sell(node, policy, speed).await;
@@ -197,6 +244,7 @@ async fn sell(node: NodeHandle, policy: Enforcer, cache: PathBuf, speed: Option<
 struct Http {
     url: String,
     token: String,
+    port: u16,
     close: oneshot::Sender<()>,
     served: tokio::task::JoinHandle<()>,
     beacon: Lit,
@@ -213,7 +261,10 @@ impl Up {
         let mut machine = Machine::new(folder.dir());
         let space = policy.decide(&machine.read()).disk_bytes;
         let identity = Identity::load_or_create(folder)?;
-        let (market, bank) = trade(config, &identity)?;
+        let swarm_file = SwarmFile::of(folder);
+        let swarm = settings::decide(config, identity.node, &swarm_file)?;
+        let (market, bank) = trade(config, &swarm, &identity)?;
+        let public_host = config.public_host.first().and_then(|host| crate::api::public_host(host).ok());
         let cache = folder.cache();
         let secret = identity.secret();
         let mut limits = Bounds { wards: WARDS, ..within(Bounds::default(), space) };
@@ -233,7 +284,11 @@ impl Up {
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),
                 limits,
-                tree: node_core::overlay::tree::TreeConfig::of(config.tree_degree).into(),
+                // Its port is known once it listens.
+                web: config.gateway.then(|| Web { port: 0, host: public_host.map(|(name, _)| name) }),
+                founds: config.join.is_empty(),
+                open: settings::open(&swarm),
+                tree: swarm.degree.map(TreeConfig::of).unwrap_or_default().into(),
                 ring: Some(Default::default()),
                 market: Some(market),
                 bank: Some(bank),
@@ -243,10 +298,12 @@ impl Up {
             },
             cpu_share: config.cpu_share,
             listen: Some(listen_addresses(config)),
+            founds: config.gateway && config.join.is_empty(),
         };
         let assembly = assemble(parts).await?;
         // Only now: the folder is this node's alone.
         let pid = Pid::note(folder)?;
+        tokio::spawn(swarm_file.follow(assembly.node.clone()));
         let ready = assembly.node.ready().await;
         ready.map_err(|_| Failure::failed("the node ended while it read its records; the log says why"))?;
         let usual = node_core::Config::default().memory_bytes;
@@ -255,7 +312,8 @@ impl Up {
         // Before anybody can send work.
         let policy = Enforcer::start(file, policy, given, assembly.node.clone(), Box::new(machine));
         if config.slots > 0 {
-            tokio::spawn(sell(assembly.node.clone(), policy.clone(), cache, config.speed));
+            let works = assembly.works.clone();
+            tokio::spawn(sell(assembly.node.clone(), policy.clone(), cache, config.speed, works));
         }
         let http = match config.gateway {
             true => Some(Http::start(config, folder, &assembly, policy.clone()).await?),
@@ -278,7 +336,43 @@ impl Up {
         self.assembly.node.addresses().iter().map(ToString::to_string).collect()
     }
 
-    fn greeting(&self, config: &UpConfig, folder: &DataFolder) -> String {
+    /// The gateway's URL as other machines write it; none if it takes no connections from them.
+    async fn outside(&self, config: &UpConfig) -> Option<String> {
+        let http = self.http.as_ref()?;
+        if let Some(host) = config.public_host.first() {
+            let (_, given) = crate::api::public_host(host).ok()?;
+            let port = if given.is_some() { String::new() } else { format!(":{}", http.port) };
+            return Some(format!("http://{host}{port}"));
+        }
+        let ip = match config.bind {
+            ip if ip.is_loopback() => return None,
+            ip if ip.is_unspecified() => self.own_ip(ip).await?,
+            ip => ip,
+        };
+        Some(format!("http://{}", SocketAddr::new(ip, http.port)))
+    }
+
+    /// An address of this machine that is not loopback, of the family that is bound.
+    async fn own_ip(&self, bound: IpAddr) -> Option<IpAddr> {
+        let fits = |ip: &IpAddr| {
+            let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+            !ip.is_loopback() && !link_local && (bound.is_ipv6() || ip.is_ipv4())
+        };
+        let looked = async {
+            // The links learn of the machine's interfaces one after the other.
+            loop {
+                let all = self.assembly.node.addresses();
+                let mut ips = all.iter().filter_map(|address| crate::net::ip(address));
+                if let Some(ip) = ips.find(fits) {
+                    return ip;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(INTERFACES, looked).await.ok()
+    }
+
+    fn greeting(&self, config: &UpConfig, folder: &DataFolder, outside: Option<String>) -> String {
         let mut out = String::new();
         let mut line = |name: &str, value: &str| {
             let _ = writeln!(out, "{name:<10} {value}");
@@ -292,8 +386,10 @@ impl Up {
         if let Some(http) = &self.http {
             line("dashboard", &format!("{}/dashboard#token={}", http.url, http.token));
             line("donate", &format!("{}/", http.url));
-            line("join with", &format!("manyhands up --join {}", http.url));
-            if config.bind.is_loopback() {
+            let invite = config.invite.as_ref().map(|word| format!(" --invite {word}")).unwrap_or_default();
+            let url = outside.as_ref().unwrap_or(&http.url);
+            line("join with", &format!("manyhands up --join {url}{invite}"));
+            if outside.is_none() {
                 line("", "(from this machine only; --bind 0.0.0.0 lets others in)");
             }
         }
@@ -320,6 +416,9 @@ impl Up {
             let _ = http.served.await;
         }
         self.assembly.node.stop();
+        if tokio::time::timeout(STOP, self.assembly.node.stopped()).await.is_err() {
+            tracing::error!("the node's thread does not end; the process ends without it");
+        }
     }
 }
 
@@ -332,7 +431,7 @@ impl Http {
     ) -> Result<Http, Failure> {
         let token = token(folder)?;
         let at = SocketAddr::new(config.bind, config.http_port);
-        let listener = TcpListener::bind(at).await.map_err(|e| match e.kind() {
+        let listener = bind(at).await.map_err(|e| match e.kind() {
             std::io::ErrorKind::AddrInUse => Failure::failed(format!(
                 "port {} on {} is in use by another program; give another with --http-port PORT (0 takes any)",
                 at.port(),
@@ -344,7 +443,9 @@ impl Http {
             )),
             _ => Failure::failed(format!("cannot listen on {at}: {e}; see --bind and --http-port")),
         })?;
-        let at = listener.local_addr().map_err(|e| Failure::failed(format!("cannot listen on {at}: {e}")))?;
+        let port =
+            listener.local_addr().map_err(|e| Failure::failed(format!("cannot listen on {at}: {e}")))?.port();
+        let at = SocketAddr::new(at.ip(), port);
         let options = ApiOptions {
             name: config.name.clone(),
             public_hosts: config.public_host.clone(),
@@ -364,8 +465,23 @@ impl Http {
                 tracing::error!("the API ended: {e}; restart this gateway");
             }
         });
-        Ok(Http { url, token, close, served, beacon })
+        Ok(Http { url, port: at.port(), token, close, served, beacon })
     }
+}
+
+/// Listens. All interfaces are those of both families, where one socket can have them.
+async fn bind(at: SocketAddr) -> std::io::Result<TcpListener> {
+    if at.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) {
+        let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, at.port())).await;
+        if let Ok(both) = both {
+            // On a system whose IPv6 sockets leave IPv4 out, that is still free.
+            let port = both.local_addr()?.port();
+            if std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_err() {
+                return Ok(both);
+            }
+        }
+    }
+    TcpListener::bind(at).await
 }
 
 /// The token of this folder's gateway; made when there is none yet.
@@ -389,15 +505,16 @@ fn token(folder: &DataFolder) -> Result<String, Failure> {
 }
 
 fn listen_addresses(config: &UpConfig) -> Vec<Multiaddr> {
-    let host = match config.bind {
-        IpAddr::V4(ip) => Protocol::Ip4(ip),
-        IpAddr::V6(ip) => Protocol::Ip6(ip),
+    if config.dial_only {
+        return Vec::new();
+    }
+    let at = |ip: &IpAddr, port| match ip {
+        IpAddr::V4(ip) => Multiaddr::empty().with(Protocol::Ip4(*ip)).with(Protocol::Tcp(port)),
+        IpAddr::V6(ip) => Multiaddr::empty().with(Protocol::Ip6(*ip)).with(Protocol::Tcp(port)),
     };
-    let tcp = Multiaddr::empty().with(host);
-    let ws = tcp.clone().with(Protocol::Tcp(config.ws_port)).with(Protocol::Ws("/".into()));
-    let tcp = tcp.with(Protocol::Tcp(config.p2p_port));
-    // Only gateways are dialled by browsers.
-    if config.gateway { vec![tcp, ws] } else { vec![tcp] }
+    let tcp = config.listen.iter().map(|ip| at(ip, config.p2p_port));
+    let ws = config.pages.iter().map(|ip| at(ip, config.ws_port).with(Protocol::Ws("/".into())));
+    tcp.chain(ws).collect()
 }
 
 /// Ready when whoever started us has closed our standard input, or is gone.
@@ -446,6 +563,8 @@ mod tests {
         assert_eq!(shown(&worker), ["/ip4/127.0.0.1/tcp/0"]);
         let bind = Some("::".parse().unwrap());
         let gateway = UpLayer { gateway: Some(true), bind, ..UpLayer::default() }.settle().unwrap();
-        assert_eq!(shown(&gateway), ["/ip6/::/tcp/4001", "/ip6/::/tcp/4002/ws"]);
+        let all =
+            ["/ip4/0.0.0.0/tcp/4001", "/ip6/::/tcp/4001", "/ip4/0.0.0.0/tcp/4002/ws", "/ip6/::/tcp/4002/ws"];
+        assert_eq!(shown(&gateway), all);
     }
 }

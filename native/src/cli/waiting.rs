@@ -6,7 +6,9 @@ use super::failure::Failure;
 use super::interrupt::on_interrupt;
 use super::progress::say;
 use super::swarm::Swarm;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 /// What Ctrl-C does to the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,57 @@ impl Guard {
 
     pub(crate) fn submitted(&self, job: &Job) {
         *self.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(job.clone());
+    }
+}
+
+/// How long a job has waited for a reason before that is said. Our choice: most places are found sooner.
+const WAITS: Duration = Duration::from_secs(2);
+
+/// Says on standard error why a job waits: once for each reason, whether or not it is a terminal.
+pub(crate) struct Waits {
+    last: Option<String>,
+    news: mpsc::Sender<Option<String>>,
+}
+
+impl Waits {
+    pub(crate) fn of(job: &Job) -> Waits {
+        let (news, heard) = mpsc::channel();
+        let short = job.short.clone();
+        std::thread::spawn(move || tell(&heard, &|reason| say(&format!("{short} waits: {reason}"))));
+        Waits { last: None, news }
+    }
+
+    /// For commands that draw the reason where standard error is a terminal.
+    pub(crate) fn unless_drawn(job: &Job) -> Option<Waits> {
+        (!std::io::stderr().is_terminal()).then(|| Waits::of(job))
+    }
+
+    /// To be told of each change of the job.
+    pub(crate) fn show(&mut self, job: &Job) {
+        let reason = (job.state == JobState::Waiting).then(|| job.reason.clone());
+        if reason != self.last {
+            self.last.clone_from(&reason);
+            // The thread that says it lives as long as this does.
+            drop(self.news.send(reason));
+        }
+    }
+}
+
+fn tell(heard: &mpsc::Receiver<Option<String>>, say: &dyn Fn(&str)) {
+    let (mut reason, mut said) = (None, None);
+    loop {
+        let news = match reason != said && reason.is_some() {
+            true => heard.recv_timeout(WAITS),
+            false => heard.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+        };
+        match news {
+            Ok(news) => reason = news,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                say(reason.as_deref().unwrap_or_default());
+                said.clone_from(&reason);
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => return,
+        }
     }
 }
 

@@ -81,6 +81,12 @@ pub(crate) fn wallet(args: &WalletArgs, folder: &DataFolder) -> Result<u8, Failu
     Ok(DONE)
 }
 
+/// A time of the API without its milliseconds; in UTC, and it says so.
+fn to_the_second(rfc3339: &str) -> String {
+    let second = rfc3339.split(['.', 'Z']).next().unwrap_or(rfc3339);
+    format!("{}Z", second.replace('T', " "))
+}
+
 fn words(wallet: &Wallet) -> String {
     let mut out = format!("balance  {} credits\n", Credits(wallet.balance));
     if wallet.held > 0 {
@@ -107,7 +113,7 @@ fn words(wallet: &Wallet) -> String {
         };
         let sign = if line.amount < 0 { "-" } else { "+" };
         let amount = format!("{sign}{}", Credits(line.amount.unsigned_abs()));
-        let time = line.at.replace('T', " ").chars().take(19).collect();
+        let time = to_the_second(&line.at);
         table.row([time, amount, Credits(line.balance).to_string(), line.why.clone(), of]);
     }
     let shown = wallet.first + wallet.statement.len() as u64;

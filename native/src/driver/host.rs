@@ -19,6 +19,8 @@ pub(super) struct NativeHost {
     pub(super) wake: Option<Time>,
     /// Peers that could not even be tried; told to the node after the input that it works on.
     pub(super) not_dialled: Vec<NodeId>,
+    /// Dials back that could not even be tried, likewise.
+    pub(super) not_probed: Vec<u64>,
     pub(super) refusals: Refusals,
     /// Who waits to hear whether a job was taken. Several may: submission is idempotent.
     pub(super) submitting: HashMap<JobId, Vec<oneshot::Sender<Result<(), String>>>>,
@@ -39,6 +41,16 @@ impl Host for NativeHost {
         };
         if !asked {
             self.not_dialled.push(contact.id);
+        }
+    }
+
+    fn probe(&mut self, number: u64, contact: Contact) {
+        let asked = match (&self.link, crate::net::address(&contact)) {
+            (Some(link), Some(address)) => link.probe(number, address).is_ok(),
+            _ => false,
+        };
+        if !asked {
+            self.not_probed.push(number);
         }
     }
 
@@ -71,7 +83,15 @@ impl Host for NativeHost {
             NodeEvent::Rejected { peer, reason } => {
                 tracing::error!(gateway = %peer.short(), reason, "not let in");
             }
+            NodeEvent::Full { peer, gateways } => {
+                let others = gateways.len();
+                tracing::info!(gateway = %peer.short(), others, "the gateway has as many peers as it takes");
+                if let Some(link) = &self.link {
+                    link.rest(*peer);
+                }
+            }
             NodeEvent::Trouble { what } => tracing::error!("{what}"),
+            NodeEvent::Standing(standing) => tracing::info!(?standing, "whether others can dial this node"),
             _ => {}
         }
         // Nobody listening is fine.

@@ -1,4 +1,8 @@
-//! Runs a node on tokio: one task owns it, everything else talks to that task.
+//! Runs a node: one thread owns it, everything else talks to that thread.
+//!
+//! The thread is not one of the runtime's: a node that does not come to an end at one input would take
+//! the runtime's timers and sockets with it, and with them the API and the wish that the process ends. A
+//! second thread, the watchdog (`pulse`), says so in the log.
 //!
 //! Storage, engine and links answer through an [`Inbox`]; people and the API through a
 //! [`NodeHandle`]. All of it lands in one queue, so what one caller does in order happens in
@@ -6,16 +10,20 @@
 //! asked, which the node bounds, and callers wait for their answers.
 
 mod host;
+mod pulse;
 mod refusals;
 mod run;
 
 use crate::engine::Engine;
 use crate::storage::Storage;
+pub(crate) use pulse::STALL;
+
 use link::{Events, Link};
 use node_core::ids::JobId;
 use node_core::trust::policy::Policy;
 use node_core::work::spec::{BlobRef, JobSpec};
 use node_core::{Command, Config, EngineReply, Node, NodeEvent, NodeId, StorageReply, Time};
+use pulse::Pulse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,7 +36,7 @@ const EVENTS_KEPT: usize = 1024;
 /// Reads something off the node.
 type Look = Box<dyn FnOnce(&Node, Time) + Send>;
 
-/// Everything that can reach the node's task, links aside.
+/// Everything that can reach the node's thread, links aside.
 enum Item {
     Storage(StorageReply),
     Engine(EngineReply),
@@ -83,8 +91,12 @@ pub(crate) struct Parts {
     pub(crate) link: Option<(Link, Events)>,
 }
 
-/// Starts the node's task.
-pub(crate) fn start(parts: Parts, inbox: Inbox) -> NodeHandle {
+/// Starts the node's thread.
+///
+/// # Errors
+/// If the system gives no thread.
+pub(crate) fn start(parts: Parts, inbox: Inbox) -> std::io::Result<NodeHandle> {
+    let pulse = Pulse::new();
     let (events, _) = broadcast::channel(EVENTS_KEPT);
     let handle = NodeHandle {
         id: parts.id,
@@ -92,9 +104,19 @@ pub(crate) fn start(parts: Parts, inbox: Inbox) -> NodeHandle {
         link: parts.link.as_ref().map(|(link, _)| link.clone()),
         events: events.clone(),
         sender: inbox.sender,
+        pulse: pulse.clone(),
     };
-    tokio::spawn(run::run(parts, inbox.queue, events));
-    handle
+    // Timers alone: sockets and files have threads of their own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let (lives, ended) = std::sync::mpsc::channel();
+    let watched = pulse.clone();
+    let thread = |name: &str| std::thread::Builder::new().name(name.into());
+    thread("watchdog").spawn(move || pulse::watch(&watched, &ended))?;
+    thread("node").spawn(move || {
+        runtime.block_on(run::run(parts, inbox.queue, events, pulse));
+        drop(lives);
+    })?;
+    Ok(handle)
 }
 
 /// A handle to a running node; clones share it.
@@ -105,6 +127,7 @@ pub(crate) struct NodeHandle {
     link: Option<Link>,
     events: broadcast::Sender<NodeEvent>,
     sender: mpsc::UnboundedSender<Item>,
+    pulse: Pulse,
 }
 
 /// The node has stopped.
@@ -178,6 +201,16 @@ impl NodeHandle {
         self.sender.is_closed()
     }
 
+    /// Returns when the node's thread has ended, its engine included.
+    pub(crate) async fn stopped(&self) {
+        self.sender.closed().await;
+    }
+
+    /// How long the node's thread has been at one input, if that is [`STALL`] or longer.
+    pub(crate) fn stalled(&self) -> Option<Duration> {
+        self.pulse.stalled()
+    }
+
     pub(crate) fn command(&self, command: Command) {
         // A node that has stopped needs no commands.
         drop(self.sender.send(Item::Command(command)));
@@ -214,6 +247,11 @@ impl NodeHandle {
         self.command(Command::BlobsStored(vec![(blob.id, blob.len)]));
     }
 
+    /// The same of many.
+    pub(crate) fn blobs_stored(&self, blobs: &[BlobRef]) {
+        self.command(Command::BlobsStored(blobs.iter().map(|blob| (blob.id, blob.len)).collect()));
+    }
+
     /// Everything the node tells from now on. A slow reader skips what it missed.
     pub(crate) fn events(&self) -> broadcast::Receiver<NodeEvent> {
         self.events.subscribe()
@@ -247,7 +285,7 @@ impl NodeHandle {
         tokio::time::timeout(patience, drained).await.is_ok()
     }
 
-    /// Ends the node's task, the engine and the links.
+    /// Ends the node's thread, the engine and the links.
     pub(crate) fn stop(&self) {
         drop(self.sender.send(Item::Stop));
     }

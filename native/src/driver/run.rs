@@ -1,6 +1,7 @@
-//! The node's task.
+//! The node's thread.
 
 use super::host::NativeHost;
+use super::pulse::Pulse;
 use super::refusals::Refusals;
 use super::{Item, Parts};
 use link::{Events, LinkEvent};
@@ -26,6 +27,7 @@ pub(super) async fn run(
     parts: Parts,
     mut queue: mpsc::UnboundedReceiver<Item>,
     events: broadcast::Sender<NodeEvent>,
+    pulse: Pulse,
 ) {
     let Parts { id, config, seed, storage, engine, link } = parts;
     let (link, mut link_events) = link.unzip();
@@ -41,10 +43,12 @@ pub(super) async fn run(
             events,
             wake: None,
             not_dialled: Vec::new(),
+            not_probed: Vec::new(),
             refusals: Refusals::default(),
             submitting: HashMap::new(),
         },
         unreached: HashMap::new(),
+        pulse,
     };
     driver.drive(wall_clock());
     let stored = blobs.into_iter().map(|blob| (blob.id, blob.len)).collect();
@@ -91,6 +95,7 @@ struct Driver {
     host: NativeHost,
     /// Why nobody was reached at an address, so that it is told once and not at each try.
     unreached: HashMap<String, String>,
+    pulse: Pulse,
 }
 
 impl Driver {
@@ -103,10 +108,14 @@ impl Driver {
     }
 
     fn drive(&mut self, input: NodeInput) {
+        self.pulse.beat();
         let now = self.now();
         self.node.drive(now, input, &mut self.host);
         while let Some(peer) = self.host.not_dialled.pop() {
             self.node.drive(now, NodeInput::DialFailed { peer }, &mut self.host);
+        }
+        while let Some(number) = self.host.not_probed.pop() {
+            self.node.drive(now, NodeInput::Probed { number, reached: false }, &mut self.host);
         }
     }
 
@@ -121,7 +130,10 @@ impl Driver {
                 self.drive(wall_clock());
                 self.drive(NodeInput::Command(Command::Submit { job, spec: *spec }));
             }
-            Item::Read(read) => read(&self.node, self.now()),
+            Item::Read(read) => {
+                self.pulse.beat();
+                read(&self.node, self.now());
+            }
             Item::Share(percent) => self.host.engine.share(percent),
             Item::Refuse(policy) => {
                 for peer in self.host.refusals.go_by(policy) {
@@ -164,6 +176,7 @@ impl Driver {
                 tracing::info!(peer = %peer.short(), reason, "disconnected");
                 self.drive(NodeInput::Disconnected { peer, reason });
             }
+            LinkEvent::Probed { number, reached } => self.drive(NodeInput::Probed { number, reached }),
             LinkEvent::Fault { peer, what } => tracing::warn!(peer = %peer.short(), what, "a peer's fault"),
             LinkEvent::Listening { addr } => tracing::debug!(%addr, "listening"),
             LinkEvent::ListeningEnded { addr, reason } => {

@@ -17,6 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// Slots at once, whatever is asked for. Our choice: more than the cores of large machines,
 /// fewer than the processes that a user may have.
@@ -79,6 +80,8 @@ pub(super) struct Manager {
     slots: Vec<Slot>,
     /// How many of them to use.
     wanted: usize,
+    /// Whether anything runs or waits here.
+    works: watch::Sender<bool>,
 }
 
 /// None: no process, because there is nothing to do.
@@ -109,13 +112,13 @@ impl Manager {
         arguments: Vec<OsString>,
         replies: Replies,
     ) -> io::Result<Manager> {
-        let EngineOptions { exe, blob_dir, cache_dir, slots, cpu_share } = options;
+        let EngineOptions { exe, blob_dir, cache_dir, slots, cpu_share, background } = options;
         let (woken, wake) = io::pipe()?;
         let bytes = |path: &Path| Bytes::copy_from_slice(path.as_os_str().as_bytes());
         let mut manager = Manager {
             exe,
             arguments,
-            setup: Setup { blob_dir: bytes(&blob_dir), cache_dir: bytes(&cache_dir), cpu_share },
+            setup: Setup { blob_dir: bytes(&blob_dir), cache_dir: bytes(&cache_dir), cpu_share, background },
             replies,
             mailbox: Arc::new(Mailbox {
                 mail: Mutex::new(Waiting { mail: Vec::new(), asleep: false }),
@@ -125,6 +128,7 @@ impl Manager {
             queue: VecDeque::new(),
             slots: Vec::new(),
             wanted: 0,
+            works: watch::Sender::new(false),
         };
         manager.resize(slots);
         Ok(manager)
@@ -132,6 +136,10 @@ impl Manager {
 
     pub(super) fn mailbox(&self) -> Arc<Mailbox> {
         self.mailbox.clone()
+    }
+
+    pub(super) fn works(&self) -> watch::Receiver<bool> {
+        self.works.subscribe()
     }
 
     pub(super) fn run(mut self) {
@@ -153,6 +161,8 @@ impl Manager {
                 self.judge(at, now);
             }
             self.assign(now);
+            let idle = self.queue.is_empty() && self.slots.iter().flatten().all(|slot| slot.given.is_idle());
+            self.works.send_if_modified(|works| std::mem::replace(works, !idle) == idle);
         }
     }
 

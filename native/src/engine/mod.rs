@@ -13,7 +13,7 @@
 //!
 //! Invariants: each run that is not killed is answered exactly once; a slot's process never
 //! outlives its node; the time limit is measured here, from a task's begin, without what its
-//! program took to compile.
+//! program took to compile. Tasks have the lowest priority, compiling has the node's.
 
 mod manager;
 mod plan;
@@ -29,6 +29,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use tokio::sync::watch;
 
 /// What an engine needs to know.
 pub(crate) struct EngineOptions {
@@ -42,6 +43,8 @@ pub(crate) struct EngineOptions {
     pub(crate) slots: u32,
     /// Share of a processor that each of them gets, percent.
     pub(crate) cpu_share: u8,
+    /// Nobody waits for its tasks: programs too are compiled at the lowest priority.
+    pub(crate) background: bool,
 }
 
 type Replies = Arc<dyn Fn(EngineReply) + Send + Sync>;
@@ -51,6 +54,7 @@ pub(crate) struct Engine {
     /// Or why there is none.
     mailbox: Result<Arc<Mailbox>, String>,
     replies: Replies,
+    works: watch::Receiver<bool>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -67,17 +71,18 @@ impl Engine {
     /// With other arguments that make `exe` a slot.
     fn start_as(options: EngineOptions, arguments: Vec<OsString>, replies: Replies) -> Engine {
         let started = Manager::new(options, arguments, replies.clone()).and_then(|manager| {
-            let mailbox = manager.mailbox();
+            let (mailbox, works) = (manager.mailbox(), manager.works());
             let thread = std::thread::Builder::new().name("engine".into()).spawn(move || manager.run())?;
-            Ok((mailbox, thread))
+            Ok((mailbox, works, thread))
         });
         match started {
-            Ok((mailbox, thread)) => {
-                Engine { mailbox: Ok(mailbox), replies, thread: Mutex::new(Some(thread)) }
+            Ok((mailbox, works, thread)) => {
+                Engine { mailbox: Ok(mailbox), replies, works, thread: Mutex::new(Some(thread)) }
             }
             Err(error) => {
                 let why = format!("the engine could not start: {error}; restart the node");
-                Engine { mailbox: Err(why), replies, thread: Mutex::new(None) }
+                let works = watch::Sender::new(false).subscribe();
+                Engine { mailbox: Err(why), replies, works, thread: Mutex::new(None) }
             }
         }
     }
@@ -98,6 +103,11 @@ impl Engine {
         if let Ok(mailbox) = &self.mailbox {
             mailbox.put(Mail::Share(percent.clamp(1, 100)));
         }
+    }
+
+    /// Whether anything runs or waits here, as it changes.
+    pub(crate) fn works(&self) -> watch::Receiver<bool> {
+        self.works.clone()
     }
 
     /// Ends all tasks at once; nothing is answered after it returned.

@@ -3,6 +3,7 @@
 mod crashes;
 mod limits;
 mod mobility;
+mod priority;
 mod programs;
 mod sharing;
 mod support;

@@ -49,6 +49,8 @@ pub(super) struct Setup {
     pub(super) cache_dir: Bytes,
     /// Share of a processor that a task gets, percent, 1 to 100.
     pub(super) cpu_share: u8,
+    /// Nobody waits for its tasks: programs too are compiled at the lowest priority.
+    pub(super) background: bool,
 }
 
 /// One task to run.

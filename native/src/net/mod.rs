@@ -12,7 +12,7 @@ use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, dns, swarm, tcp, websocket};
 use link::{Events, Link, LinkOptions};
 use node_core::overlay::contact::Contact;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What the network part of a node is told.
 #[derive(Clone, Debug, Default)]
@@ -30,18 +30,56 @@ pub(crate) struct NetError(pub(crate) String);
 /// Starts on the current runtime. When it returns, all addresses are listened on and known to
 /// [`Link::addresses`]. Ends when the link or its events are dropped.
 pub(crate) async fn start(key: &Keypair, options: NetOptions) -> Result<(Link, Events), NetError> {
-    for address in &options.listen {
+    let listen: Vec<Multiaddr> = options.listen.iter().filter(|at| probe::is_possible(at)).cloned().collect();
+    for address in &listen {
         probe::free(address)?;
     }
     let executor = swarm::Config::with_tokio_executor();
     let (link, events, mut runner) =
         link::start(key, transport(), executor, options.link).map_err(|e| NetError(e.to_string()))?;
-    for address in &options.listen {
-        runner.listen(address).map_err(|e| probe::explain(&e.address, e.kind, &e.reason))?;
+    for address in &listen {
+        let wanted = same_port(address, &link.addresses());
+        match runner.listen(&wanted) {
+            Ok(()) => {}
+            // The free port of the one family is taken in the other.
+            Err(e) if wanted != *address => tracing::warn!("{e}; peers reach this node by the other family"),
+            Err(e) => return Err(probe::explain(&e.address, e.kind, &e.reason)),
+        }
+        runner.listening().await.map_err(|e| probe::explain(&e.address, e.kind, &e.reason))?;
     }
-    runner.listening().await.map_err(|e| probe::explain(&e.address, e.kind, &e.reason))?;
     tokio::spawn(runner.run());
     Ok((link, events))
+}
+
+/// A free port is the same one for both families: others are told of one.
+fn same_port(address: &Multiaddr, taken: &[Multiaddr]) -> Multiaddr {
+    let kind = |at: &Multiaddr| at.iter().any(|part| matches!(part, Protocol::Ws(_)));
+    let port = |at: &Multiaddr| {
+        at.iter().find_map(|part| if let Protocol::Tcp(port) = part { Some(port) } else { None })
+    };
+    let other = taken.iter().find(|other| kind(other) == kind(address)).and_then(port);
+    let Some(other) = other.filter(|_| port(address) == Some(0)) else { return address.clone() };
+    address.iter().map(|part| if let Protocol::Tcp(0) = part { Protocol::Tcp(other) } else { part }).collect()
+}
+
+/// An address of its own that a node with these listeners has without asking anybody.
+pub(crate) fn own_ip(listen: &[Multiaddr]) -> Option<IpAddr> {
+    let ips = || listen.iter().filter(|address| tcp_port(address).is_some()).filter_map(ip);
+    let loopback = ips().find_map(|ip| match ip {
+        IpAddr::V4(v4) if v4.is_unspecified() => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        IpAddr::V6(v6) if v6.is_unspecified() => Some(IpAddr::V6(Ipv6Addr::LOCALHOST)),
+        ip => ip.is_loopback().then_some(ip),
+    });
+    loopback.or_else(|| ips().next())
+}
+
+/// The IP number in front of an address.
+pub(crate) fn ip(address: &Multiaddr) -> Option<IpAddr> {
+    match address.iter().next()? {
+        Protocol::Ip4(ip) => Some(ip.into()),
+        Protocol::Ip6(ip) => Some(ip.into()),
+        _ => None,
+    }
 }
 
 /// How to dial a node; none if its id is no key.
@@ -55,11 +93,7 @@ pub(crate) fn address(contact: &Contact) -> Option<Multiaddr> {
 
 /// Whether only this machine reaches the address.
 pub(crate) fn is_loopback(address: &Multiaddr) -> bool {
-    match address.iter().next() {
-        Some(Protocol::Ip4(ip)) => ip.is_loopback(),
-        Some(Protocol::Ip6(ip)) => ip.is_loopback(),
-        _ => false,
-    }
+    ip(address).is_some_and(|ip| ip.is_loopback())
 }
 
 /// The port of an address that others dial by TCP alone.
@@ -67,6 +101,15 @@ pub(crate) fn tcp_port(address: &Multiaddr) -> Option<u16> {
     let mut parts = address.iter().skip(1);
     match (parts.next(), parts.next()) {
         (Some(Protocol::Tcp(port)), None | Some(Protocol::P2p(_))) => Some(port),
+        _ => None,
+    }
+}
+
+/// The port of an address that pages dial by WebSocket.
+pub(crate) fn ws_port(address: &Multiaddr) -> Option<u16> {
+    let mut parts = address.iter().skip(1);
+    match (parts.next(), parts.next()) {
+        (Some(Protocol::Tcp(port)), Some(Protocol::Ws(_))) => Some(port),
         _ => None,
     }
 }

@@ -20,6 +20,14 @@ pub(super) fn free(address: &Multiaddr) -> Result<(), NetError> {
     }
 }
 
+/// Whether this machine has such addresses at all: of all interfaces, those of IPv6 may be missing.
+pub(super) fn is_possible(address: &Multiaddr) -> bool {
+    match address.iter().next() {
+        Some(Protocol::Ip6(ip)) if ip.is_unspecified() => TcpListener::bind((ip, 0)).is_ok(),
+        _ => true,
+    }
+}
+
 pub(super) fn explain(address: &Multiaddr, kind: Option<ErrorKind>, reason: &str) -> NetError {
     let at = socket(address).map_or_else(|| address.to_string(), |s| s.to_string());
     NetError(match kind {

@@ -99,3 +99,38 @@ async fn a_node_whose_links_are_dropped_frees_its_port() {
     };
     tokio::time::timeout(Duration::from_secs(30), freed).await.expect("the port stays taken");
 }
+
+#[tokio::test]
+async fn all_interfaces_are_those_of_both_families_at_one_port() {
+    let listen = ["/ip4/0.0.0.0/tcp/0", "/ip6/::/tcp/0", "/ip4/0.0.0.0/tcp/0/ws", "/ip6/::/tcp/0/ws"];
+    let (link, mut events) = node(&listen).await;
+    let is = |address: &Multiaddr, ws: bool, v6: bool| {
+        address.iter().any(|part| matches!(part, Protocol::Ws(_))) == ws
+            && matches!(address.iter().next(), Some(Protocol::Ip6(_))) == v6
+    };
+    // A machine without IPv6 has one family only.
+    let both = std::net::TcpListener::bind("[::1]:0").is_ok();
+    for ws in [false, true] {
+        let first = |v6| link.addresses().iter().find(|address| is(address, ws, v6)).map(port);
+        let v4 = first(false).expect("there is an address of IPv4");
+        while both && first(true).is_none() {
+            until(&mut events, |e| matches!(e, LinkEvent::Listening { .. }).then_some(())).await;
+        }
+        if both {
+            assert_eq!(first(true), Some(v4));
+        }
+    }
+}
+
+#[test]
+fn a_founder_begins_at_an_address_that_it_listens_at() {
+    let begins = |listen: &[&str]| {
+        let listen: Vec<Multiaddr> = listen.iter().map(|text| text.parse().unwrap()).collect();
+        own_ip(&listen).map(|ip| ip.to_string())
+    };
+    let at = |ip: &str| Some(ip.to_string());
+    assert_eq!(begins(&["/ip4/0.0.0.0/tcp/1", "/ip6/::/tcp/1", "/ip4/0.0.0.0/tcp/2/ws"]), at("127.0.0.1"));
+    assert_eq!(begins(&["/ip6/::/tcp/1"]), at("::1"));
+    assert_eq!(begins(&["/ip4/10.0.0.7/tcp/1", "/ip4/10.0.0.7/tcp/2/ws"]), at("10.0.0.7"));
+    assert_eq!(begins(&["/ip4/127.0.0.1/tcp/2/ws"]), None);
+}

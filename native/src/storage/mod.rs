@@ -153,6 +153,19 @@ impl Storage {
     }
 }
 
+impl Storage {
+    /// Finishes uploads as one group. Durable when this returns; one that failed leaves nothing behind.
+    pub(crate) fn finish(&self, uploads: Vec<Upload>) -> Vec<Result<BlobRef, StorageError>> {
+        let (refs, blobs): (Vec<BlobRef>, Vec<_>) = uploads
+            .into_iter()
+            .map(|upload| (upload.partial.blob(), upload.partial))
+            .map(|(blob, partial)| (blob, (partial, blob.id)))
+            .unzip();
+        let kept = self.parts.blobs.keep(blobs);
+        refs.into_iter().zip(kept).map(|(blob, kept)| kept.map(|()| blob)).collect()
+    }
+}
+
 /// A blob on its way in. Dropped unfinished, it leaves nothing behind.
 pub(crate) struct Upload {
     partial: Partial,

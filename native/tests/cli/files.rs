@@ -1,18 +1,9 @@
 //! Files that other nodes keep: put at one gateway, read at another, with processes that end.
 
 use crate::guests;
-use crate::world::{Node, World};
+use crate::world::{Node, World, until_so, until_traded};
 use serde_json::Value;
 use std::path::Path;
-use std::time::{Duration, Instant};
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(240), "{what}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
 
 /// A gateway and so many workers that know it.
 fn swarm(world: &World, workers: &[&str]) -> (Node, Vec<Node>) {
@@ -66,17 +57,17 @@ fn a_file_outlives_a_keeper_is_read_by_its_name_at_another_gateway_and_goes_when
         let all = ["files", "get"].into_iter().chain(arguments.iter().copied());
         world.run(all.chain(elsewhere))
     };
-    until("the other gateway knows the name", || get(&["big one", "-o", "copy.bin"]).code == 0);
+    until_so("the other gateway knows the name", || get(&["big one", "-o", "copy.bin"]).code == 0);
     assert!(std::fs::read(world.path("copy.bin")).unwrap() == content, "every byte of it");
     get(&["nothing of this name"]).failed(2, &["nobody has published nothing of this name"]);
 
     let gone = names(&file)[0].to_owned();
     let at = ["ada", "bob", "cyd", "dan"].iter().position(|name| **name == gone).unwrap();
     workers.remove(at).kill();
-    let one = || world.run(["files", "ls", "--output", "json"]).ok().json()["files"][0].clone();
-    until("another keeps it instead", || {
+    let one = || world.run(["files", "list", "--output", "json"]).ok().json()["files"][0].clone();
+    until_traded("another keeps it instead", || {
         let file = one();
-        file["kept"] == 3 && !names(&file).contains(&gone.as_str())
+        (file["kept"] == 3 && !names(&file).contains(&gone.as_str())).then_some(())
     });
     assert_eq!(one()["lost"][0]["name"], *gone);
     // A restart changes nothing.
@@ -85,7 +76,9 @@ fn a_file_outlives_a_keeper_is_read_by_its_name_at_another_gateway_and_goes_when
     assert_eq!((&one()["id"], &one()["names"][0]), (&id.into(), &"big one".into()));
 
     world.run(["files", "rm", id]).ok();
-    assert!(world.run(["files", "ls"]).ok().text().contains("no files yet"));
+    for words in [&["files"][..], &["files", "list"], &["files", "ls"]] {
+        assert!(world.run(words).ok().text().contains("no files yet"), "{words:?}");
+    }
     world.run(["files", "rm", id]).failed(2, &["does not own a file"]);
 }
 
@@ -106,7 +99,7 @@ fn what_is_encrypted_shows_nothing_to_keepers_and_is_read_here_alone() {
     let ports = ["--http-port", "0", "--p2p-port", "0", "--slots", "0"];
     let other = world.up("other", &[&["--gateway", "--join", &gateway.url], &ports[..]].concat());
     let elsewhere = ["files", "get", id, "--gateway", &other.url, "--token", &other.token];
-    until("the other gateway finds it", || world.run(elsewhere).stderr.contains("encrypted"));
+    until_so("the other gateway finds it", || world.run(elsewhere).stderr.contains("encrypted"));
     world.run(elsewhere).failed(2, &["encrypted, and not for this gateway", "age"]);
     world.run(["files", "put", "map.txt", "--recipient", "age1nobody"]).failed(2, &["age1nobody"]);
 }

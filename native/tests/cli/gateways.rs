@@ -121,3 +121,35 @@ fn the_demo_shows_a_swarm_at_work() {
     assert!(report["best"].as_u64().unwrap() >= 7542);
     assert!(!report["nodes"].as_array().unwrap().is_empty());
 }
+
+#[test]
+fn settings_of_the_swarm_are_learnt_from_any_gateway_remembered_and_binding() {
+    let world = World::new();
+    let ports = ["--gateway", "--http-port", "0", "--p2p-port", "0", "--slots", "0"];
+    let founder = world.up("data", &[&ports[..], &["--pricing", "max-min", "--tree-degree", "4"]].concat());
+    let second = world.up("second", &[&ports[..], &["--join", &founder.url]].concat());
+    let worker = world.up("worker", &["--join", &second.url, "--slots", "1", "--speed", "500000000"]);
+    for folder in ["second", "worker"] {
+        let path = world.path(folder).join("swarm.json");
+        let began = std::time::Instant::now();
+        let remembered: serde_json::Value = loop {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            match serde_json::from_str::<serde_json::Value>(&text) {
+                Ok(all) if !all["bank"].is_null() => break all,
+                other => assert!(began.elapsed().as_secs() < 60, "{folder}: {other:?}"),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        };
+        assert_eq!(remembered["bank"], founder.id.as_str(), "{folder}");
+        assert_eq!((&remembered["pricing"], &remembered["tree_degree"]), (&"max-min".into(), &4.into()));
+    }
+    let market = ["market", "--output", "json", "--gateway", &second.url, "--token", &second.token];
+    assert_eq!(world.run(market).ok().json()["bank"], founder.id.as_str());
+    worker.kill();
+    let against = ["up", "--join", &second.url, "--data", "worker", "--pricing", "vickrey"];
+    world.run(against).failed(2, &["--pricing", "vickrey", "max-min", "swarm.json"]);
+    // Somebody who was told another bank is told what to do, by a gateway that is not the bank either.
+    let other = ["up", "--join", &second.url, "--data", "other", "--slots", "0", "--bank", &second.id];
+    let other = Process::start(world.command(other));
+    other.says(&format!("--bank {}", founder.id));
+}

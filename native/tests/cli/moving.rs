@@ -1,10 +1,9 @@
 //! Units on the move, from the command line.
 
-use crate::world::{Node, World};
+use crate::world::{Node, World, unit_until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// Some seconds of work on 4 MiB that no compression shortens.
 const ROUNDS: &str = "400000";
@@ -38,17 +37,9 @@ impl Story {
         self.world.run(["unit", &self.job, "--output", "json"]).ok().json()
     }
 
-    /// Looks again until it is so: checkpoints come when they come.
     #[track_caller]
     fn until(&self, enough: impl Fn(&Value) -> bool) -> Value {
-        let began = Instant::now();
-        loop {
-            let seen = self.unit();
-            if enough(&seen) {
-                return seen;
-            }
-            assert!(began.elapsed() < Duration::from_secs(60), "it stands at {seen}");
-        }
+        unit_until(&self.world, &self.job, enough)
     }
 
     /// Somewhere else than it is.

@@ -1,19 +1,11 @@
 //! Units whose owner the ring names, in real processes.
 
-use crate::world::{Node, World};
+use crate::world::{Node, World, unit_until};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 /// Half a minute of work on 4 MiB that no compression shortens.
 const ROUNDS: &str = "2000000";
-
-/// So long until a ring of some nodes has seen a death, and the work is done on a machine that does much
-/// else.
-const PATIENCE: Duration = Duration::from_secs(240);
-
-/// Between two looks. Without a pause these would take the processor from the unit.
-const PAUSE: Duration = Duration::from_millis(200);
 
 struct Story {
     world: World,
@@ -22,29 +14,12 @@ struct Story {
 }
 
 impl Story {
-    fn unit(&self, job: &str) -> Value {
-        self.world.run(["unit", job, "--output", "json"]).ok().json()
-    }
-
-    #[track_caller]
-    fn until(&self, job: &str, enough: impl Fn(&Value) -> bool) -> Value {
-        let began = Instant::now();
-        loop {
-            let seen = self.unit(job);
-            if enough(&seen) {
-                return seen;
-            }
-            assert!(began.elapsed() < PATIENCE, "it stands at {seen}");
-            std::thread::sleep(PAUSE);
-        }
-    }
-
     /// A unit that runs elsewhere than at its owner, which is not the gateway: ids are drawn by lot.
     fn a_unit_with_an_owner(&self) -> (String, Value) {
         for _ in 0..20 {
             let submitted = self.world.run(["submit", "job.toml", "--output", "json"]).ok().json();
             let job = submitted["id"].as_str().unwrap().to_owned();
-            let seen = self.until(&job, |unit| unit["checkpoints"].as_u64() > Some(0));
+            let seen = unit_until(&self.world, &job, |unit| unit["checkpoints"].as_u64() > Some(0));
             if seen["owner"].is_string() && seen["owner"] != seen["runner"] {
                 return (job, seen);
             }
@@ -73,7 +48,7 @@ fn a_unit_goes_on_where_it_is_when_its_owner_is_killed() {
     let (job, before) = story.a_unit_with_an_owner();
     let owner = before["owner"].as_str().unwrap().to_owned();
     story.nodes.remove(&owner).unwrap().kill();
-    let ended = story.until(&job, |unit| unit["state"] == "done");
+    let ended = unit_until(&story.world, &job, |unit| unit["state"] == "done");
     let journey = ended["journey"].as_array().unwrap();
     assert!(journey.len() == 1 && journey[0]["runner"] == before["runner"], "one did it all: {ended}");
     assert_eq!(ended["lost_fuel"], 0, "{ended}");

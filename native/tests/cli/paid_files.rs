@@ -1,25 +1,13 @@
 //! Files that others keep for credit: bought in the market, and paid for what was proved.
 
-use crate::world::{Node, World};
+use crate::world::{Node, World, until_traded};
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const CREDIT: u64 = 1_000_000;
 
 /// What a market owner has of each sale.
 const DELTA: u64 = 1000;
-
-/// What `read` gives once it is so.
-fn until<T>(what: &str, mut read: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(is) = read() {
-            return is;
-        }
-        assert!(began.elapsed() < Duration::from_secs(240), "{what}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
 
 /// A worker that gives nothing for nothing.
 fn seller(world: &World, gateway: &Node, name: &str, cost: u64) -> Node {
@@ -50,14 +38,14 @@ fn a_keeper_is_paid_for_what_it_proved_when_the_file_is_removed() {
             market["commodities"].as_array()?.iter().flat_map(|it| it["offers"].as_array()).flatten();
         offers.into_iter().any(|offer| offer["name"] == name && offer["kind"] == "files").then_some(())
     };
-    until("both sell space", || sells("ada").and(sells("bob")));
+    until_traded("both sell space", || sells("ada").and(sells("bob")));
 
     world.file("big.bin", vec![7; 3 << 20]);
     let began = Instant::now();
     let put = ["files", "put", "big.bin", "--copies", "1", "--max-price", "5"];
     let id = json(&world, &put)["id"].as_str().unwrap().to_owned();
-    let file = || json(&world, &["files", "ls"])["files"][0].clone();
-    let kept = until("it is kept, and that is proved", || {
+    let file = || json(&world, &["files", "list"])["files"][0].clone();
+    let kept = until_traded("it is kept, and that is proved", || {
         let file = file();
         (file["kept"] == 1 && file["keepers"][0]["due"].as_u64()? > DELTA).then_some(file)
     });
@@ -73,10 +61,10 @@ fn a_keeper_is_paid_for_what_it_proved_when_the_file_is_removed() {
     let due = keeper["due"].as_u64().unwrap() - DELTA;
     world.run(["files", "rm", &id]).ok();
     let of = |node: &Node| json(&world, &["wallet", "show", "--node", &node.id]);
-    let paid = until("ada is paid", || amounts(&of(&sellers[0]), "kept").first().copied()) as u64;
+    let paid = until_traded("ada is paid", || amounts(&of(&sellers[0]), "kept").first().copied()) as u64;
     let most = 90 * ((3 << 20) + 1000) * (began.elapsed().as_secs() + 1) / 1_000_000_000 + 1;
     assert!((due..=most).contains(&paid), "it proved what is worth {due}, and was paid {paid} of {most}");
-    let own = until("nothing is held any more", || {
+    let own = until_traded("nothing is held any more", || {
         let own = json(&world, &["wallet"]);
         (own["held"] == 0 && own["pending"] == 0).then_some(own)
     });

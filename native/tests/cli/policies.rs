@@ -1,8 +1,8 @@
 //! What a donor shares: a node that keeps to it, and says so.
 
 use crate::guests;
-use crate::world::{Node, Process, World};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use crate::world::{Node, Process, World, until_so};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An hour of today, twelve from now: `(start, end)` in UTC, as the nodes of these stories have it.
 fn other_hours() -> (u64, u64) {
@@ -21,14 +21,6 @@ fn slots(world: &World, node: &Node) -> u64 {
     let nodes = nodes["nodes"].as_array().unwrap().clone();
     let found = nodes.iter().find(|found| found["id"] == *node.id);
     found.map_or(0, |found| found["slots"].as_u64().unwrap())
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]
@@ -68,12 +60,12 @@ fn a_worker_sees_that_its_file_changed_and_hands_on_what_runs() {
     world.file("job.toml", format!("program = {program:?}\narguments = ['11']\n"));
     let data = world.path("ada");
     let data = data.to_str().unwrap();
-    until("ada is there", || slots(&world, &ada) == 1);
+    until_so("ada is there", || slots(&world, &ada) == 1);
     // A word of a policy that cannot be meant changes nothing.
     world.run(["policy", "set", "cpu_usage_limit=0", "--data", data]).failed(2, &["cpu_usage_limit is 0"]);
     assert!(!world.path("ada/policy.toml").exists());
     world.run(["policy", "set", "share_cycles=false", "--data", data]).ok();
-    until("ada gives nothing", || slots(&world, &ada) == 0);
+    until_so("ada gives nothing", || slots(&world, &ada) == 0);
     let said = world.run(["policy", "explain", "--data", data]).ok().text();
     assert!(said.contains("share_cycles = false"), "{said}");
     let waiting = Process::start(world.command(["submit", "job.toml", "--wait"]));
@@ -115,16 +107,16 @@ fn tasks_that_take_longer_than_the_donor_wants_are_for_others() {
     let gateway = world.utc_gateway(0);
     world.file("ada/policy.toml", "max_task_seconds = 60\n");
     let ada = world.up("ada", &["--join", &gateway.url, "--slots", "1"]);
-    until("ada is there", || slots(&world, &ada) == 1);
+    until_so("ada is there", || slots(&world, &ada) == 1);
     world.program("cat.wasm", guests::CAT);
     world.file("long.toml", "program = 'cat.wasm'\ntime_limit = '2m'\n");
     world.file("short.toml", "program = 'cat.wasm'\ntime_limit = '1m'\n");
     let long = world.run(["submit", "long.toml", "--output", "json"]).ok().json();
     let id = long["id"].as_str().unwrap().to_owned();
-    until("it is told why", || world.run(["job", &id]).ok().text().contains("60 s at most"));
+    until_so("it is told why", || world.run(["job", &id]).ok().text().contains("60 s at most"));
     world.run(["submit", "short.toml", "--wait"]).ok();
     world.run(["policy", "set", "max_task_seconds=", "--data", world.path("ada").to_str().unwrap()]).ok();
-    until("the long one runs too", || world.run(["job", &id]).ok().text().contains("state     done"));
+    until_so("the long one runs too", || world.run(["job", &id]).ok().text().contains("state     done"));
 }
 
 #[test]
@@ -132,14 +124,14 @@ fn a_peer_that_is_refused_is_not_talked_to() {
     let world = World::new();
     let gateway = world.utc_gateway(0);
     let ada = world.up("ada", &["--join", &gateway.url, "--slots", "1"]);
-    until("ada is there", || slots(&world, &ada) == 1);
+    until_so("ada is there", || slots(&world, &ada) == 1);
     let listed = || {
         let nodes = world.run(["nodes", "--output", "json"]).ok().json();
         nodes["nodes"].as_array().unwrap().iter().any(|node| node["id"] == *ada.id)
     };
     assert!(listed());
     world.run(["policy", "set", &format!("refused_peers=[\"{}\"]", ada.id)]).ok();
-    until("it is let go", || !listed());
+    until_so("it is let go", || !listed());
     world.run(["policy", "set", "refused_peers="]).ok();
-    until("it is welcome again", listed);
+    until_so("it is welcome again", listed);
 }

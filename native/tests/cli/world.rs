@@ -3,13 +3,87 @@
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Nothing here takes this long unless it hangs: a file may wait a minute for sellers, and is given then.
-const PATIENCE: Duration = Duration::from_secs(150);
+/// No story waits longer for one thing: long enough for a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The exception is trade: a market opens 45 s after it began, and a search for sellers goes on for a
+/// minute. A command may have to wait for that, too.
+const TRADE: Duration = Duration::from_secs(120);
+
+/// Between two looks. Without a pause these would take the processor from what is waited for.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The first that `look` finds, where it has to do with markets.
+#[track_caller]
+pub(crate) fn until_traded<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    until_within(TRADE, what, look)
+}
+
+#[track_caller]
+fn until_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < patience, "after {patience:?} still not: {what}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Waits until it `holds`.
+#[track_caller]
+pub(crate) fn until_so(what: &str, mut holds: impl FnMut() -> bool) {
+    until_within(PATIENCE, what, || holds().then_some(()));
+}
+
+/// Follows a unit, as the API tells it, until it is `enough`. Fails when nothing of it changes for
+/// [`PATIENCE`], and at once when it has ended otherwise: a unit that has ended changes no more.
+#[track_caller]
+pub(crate) fn unit_until(world: &World, job: &str, enough: impl Fn(&Value) -> bool) -> Value {
+    let (mut last, mut changed) = (Value::Null, Instant::now());
+    loop {
+        let seen = world.run(["unit", job, "--output", "json"]).ok().json();
+        if enough(&seen) {
+            return seen;
+        }
+        let over = ["done", "failed", "cancelled"].iter().any(|state| seen["state"] == *state);
+        assert!(!over, "the unit has ended, and so it stays: {seen}");
+        if seen != last {
+            (last, changed) = (seen, Instant::now());
+        }
+        assert!(changed.elapsed() < PATIENCE, "for {PATIENCE:?} it has stood at {last}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// A process that ends with the thread that starts it, however that ends: a story that is killed
+/// leaves nothing behind.
+fn spawn(command: &mut Command) -> Child {
+    let ours = std::process::id();
+    let tied = move || {
+        #[cfg(target_os = "linux")]
+        {
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            // The parent may have ended just before.
+            let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+            if parent != i32::try_from(ours).ok() {
+                return Err(std::io::Error::other("the story has ended"));
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes two system calls, allocates nothing on the way of success, and
+    // takes no lock.
+    unsafe { command.pre_exec(tied) };
+    command.spawn().unwrap()
+}
 
 /// A machine on which nothing is set up.
 pub(crate) struct World {
@@ -73,8 +147,7 @@ impl World {
         stdin: &[u8],
     ) -> Ran {
         let mut command = self.command(arguments);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()));
         let mut into = child.stdin.take().unwrap();
         let stdin = stdin.to_vec();
         // Programs that do not read it close it early.
@@ -152,7 +225,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(mut command: Command) -> Process {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
         let stdout = collect(child.stdout.take().unwrap());
         let lines = lines(child.stderr.take().unwrap());
         Process { child, lines, stdout: Some(stdout) }
@@ -167,6 +240,9 @@ impl Process {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) if line.contains(words) => return line,
                 Ok(line) => said.push(line),
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    panic!("the process has ended and will not say {words:?}; it said: {said:#?}")
+                }
                 Err(e) => panic!("{words:?} was not said ({e}) but: {said:#?}"),
             }
         }
@@ -180,8 +256,7 @@ impl Process {
     }
 
     pub(crate) fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+        send_signal(&self.child, name);
     }
 }
 
@@ -203,8 +278,7 @@ pub(crate) struct Node {
 
 impl Node {
     fn started(mut command: Command) -> Node {
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()));
         let mut line = String::new();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         stdout.read_line(&mut line).unwrap();
@@ -228,10 +302,7 @@ impl Node {
     /// Tells it to end, and returns its exit code.
     pub(crate) fn end(mut self, signal: Option<&str>) -> i32 {
         match signal {
-            Some(name) => {
-                let pid = self.child.id().to_string();
-                assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
-            }
+            Some(name) => send_signal(&self.child, name),
             None => drop(self.child.stdin.take()),
         }
         code_of(&mut self.child)
@@ -245,16 +316,26 @@ impl Drop for Node {
     }
 }
 
+fn send_signal(child: &Child, name: &str) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let signal = match name {
+        "INT" => Signal::INT,
+        "TERM" => Signal::TERM,
+        other => panic!("no story sends {other}"),
+    };
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
 /// Waits for a process; one that does not end is killed, and its story with it.
 fn code_of(child: &mut Child) -> i32 {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TRADE;
     loop {
         match child.try_wait().unwrap() {
             Some(status) => return status.code().unwrap_or(-1),
             None if Instant::now() > until => {
                 let _ = child.kill();
                 let _ = child.wait();
-                panic!("a process did not end within {PATIENCE:?}");
+                panic!("a process did not end within {TRADE:?}");
             }
             None => std::thread::sleep(Duration::from_millis(2)),
         }

@@ -10,7 +10,7 @@ use libp2p::swarm::behaviour::{ConnectionClosed, ConnectionEstablished};
 use libp2p::swarm::{ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandlerInEvent, ToSwarm};
 use libp2p::{Multiaddr, PeerId, connection_limits, identify};
 use node_core::NodeId;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -56,18 +56,34 @@ pub(crate) struct StreamsEvent {
 #[error("already connected to {}", .0.short())]
 pub(crate) struct AlreadyConnected(pub(crate) NodeId);
 
+/// The connection was made to see whether the peer answers at an address, and it does.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("it answers there")]
+pub(crate) struct Answers;
+
 /// Gives each connection its handler.
 pub(crate) struct Streams {
     options: LinkOptions,
     /// Connections that this side dialled. A second one is denied before the peer can use it,
     /// so that both sides agree which one counts.
     dialled: HashMap<PeerId, ConnectionId>,
+    /// Connections that end with the handshake.
+    probes: HashSet<ConnectionId>,
     events: VecDeque<StreamsEvent>,
 }
 
 impl Streams {
     fn new(options: LinkOptions) -> Self {
-        Streams { options, dialled: HashMap::new(), events: VecDeque::new() }
+        Streams { options, dialled: HashMap::new(), probes: HashSet::new(), events: VecDeque::new() }
+    }
+
+    /// The connection is to end with the handshake: it shows that the peer answers.
+    pub(crate) fn probe(&mut self, connection: ConnectionId) {
+        self.probes.insert(connection);
+    }
+
+    pub(crate) fn probe_ended(&mut self, connection: ConnectionId) {
+        self.probes.remove(&connection);
     }
 
     /// The connection is being closed: the peer may be dialled again.
@@ -99,13 +115,16 @@ impl NetworkBehaviour for Streams {
 
     fn handle_established_outbound_connection(
         &mut self,
-        _: ConnectionId,
+        connection: ConnectionId,
         peer: PeerId,
         _: &Multiaddr,
         _: Endpoint,
         _: PortUse,
     ) -> Result<Handler, ConnectionDenied> {
         let node = node_id(&peer).map_err(denied)?;
+        if self.probes.contains(&connection) {
+            return Err(ConnectionDenied::new(Answers));
+        }
         if self.dialled.contains_key(&peer) {
             return Err(ConnectionDenied::new(AlreadyConnected(node)));
         }

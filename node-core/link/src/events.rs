@@ -29,6 +29,8 @@ pub enum LinkEvent {
     /// `peer` did something a correct peer does not do, or speaks no common protocol. Its
     /// connection is closed; if it had a session, `Disconnected` follows.
     Fault { peer: NodeId, what: String },
+    /// The answer to [`crate::Link::probe`] of that number.
+    Probed { number: u64, reached: bool },
     /// Others can dial this address, which names this node.
     Listening { addr: Multiaddr },
     /// This node is no longer reachable there.

@@ -34,7 +34,9 @@ pub struct Link {
 
 enum Command {
     Dial(Multiaddr),
+    Probe(u64, Multiaddr),
     Join(Vec<Multiaddr>),
+    Rest(NodeId),
 }
 
 /// Commands that may wait for the runner.
@@ -75,10 +77,22 @@ impl Link {
         self.command(Command::Dial(address))
     }
 
+    /// Sees whether the peer that the address names answers there: dials it on a connection of its own,
+    /// which ends with the handshake. [`LinkEvent::Probed`] follows.
+    pub fn probe(&self, number: u64, address: Multiaddr) -> Result<(), LinkBusy> {
+        self.command(Command::Probe(number, address))
+    }
+
     /// Dials now, and again whenever there is no session: with growing pauses, for ever.
     /// Addresses that name the same peer (`/p2p/…`) are ways to one node.
     pub fn join(&self, addresses: Vec<Multiaddr>) -> Result<(), LinkBusy> {
         self.command(Command::Join(addresses))
+    }
+
+    /// Dials a peer of [`Link::join`] that has no room for this node again only after a longer pause.
+    pub fn rest(&self, peer: NodeId) {
+        // A dial too early does no harm.
+        let _ = self.command(Command::Rest(peer));
     }
 
     /// Where others reach this node, each with `/p2p/` and its peer id.
@@ -113,6 +127,8 @@ pub struct Runner {
     joins: Joins,
     /// Addresses that are being dialled once, until there is a session.
     dials: HashMap<ConnectionId, Multiaddr>,
+    /// Addresses that are being tried.
+    probes: HashMap<ConnectionId, u64>,
     /// Connections without a session so far, and what is known of them.
     opening: HashMap<ConnectionId, Opening>,
     /// What was asked to be listened on.
@@ -155,6 +171,7 @@ impl Runner {
             queues: HashMap::new(),
             joins: Joins::new(me, options.redial_min, options.redial_max),
             dials: HashMap::new(),
+            probes: HashMap::new(),
             opening: HashMap::new(),
             listeners: HashMap::new(),
         };
@@ -207,11 +224,19 @@ impl Runner {
                     self.dial_once(address);
                     continue;
                 }
+                Poll::Ready(Some(Command::Probe(number, address))) => {
+                    self.probe(number, address);
+                    continue;
+                }
                 Poll::Ready(Some(Command::Join(addresses))) => {
                     if let Err(addr) = self.joins.add(addresses) {
                         let reason = "this node joins through too many others already; name fewer".into();
                         self.events.dial_failed(addr, reason, None);
                     }
+                    continue;
+                }
+                Poll::Ready(Some(Command::Rest(peer))) => {
+                    self.joins.rest(peer);
                     continue;
                 }
                 Poll::Ready(None) => return Poll::Ready(()),
@@ -245,6 +270,31 @@ impl Runner {
                 let reason = words::dial_error(&e);
                 self.events.dial_failed(addr, reason, None);
             }
+        }
+    }
+
+    /// Dials a peer that may be connected already.
+    fn probe(&mut self, number: u64, addr: Multiaddr) {
+        let Some(peer) = named_peer(&addr) else {
+            return self.events.send(LinkEvent::Probed { number, reached: false });
+        };
+        let options = DialOpts::peer_id(peer)
+            .condition(PeerCondition::Always)
+            .addresses(vec![addr])
+            .allocate_new_port()
+            .build();
+        let connection = options.connection_id();
+        self.swarm.behaviour_mut().streams.probe(connection);
+        self.probes.insert(connection, number);
+        if self.swarm.dial(options).is_err() {
+            self.probe_ended(connection, false);
+        }
+    }
+
+    fn probe_ended(&mut self, connection: ConnectionId, reached: bool) {
+        self.swarm.behaviour_mut().streams.probe_ended(connection);
+        if let Some(number) = self.probes.remove(&connection) {
+            self.events.send(LinkEvent::Probed { number, reached });
         }
     }
 
@@ -364,6 +414,10 @@ impl Runner {
     }
 
     fn on_dial_error(&mut self, connection: ConnectionId, error: &DialError) {
+        if self.probes.contains_key(&connection) {
+            // Denied is only who has shown its key.
+            return self.probe_ended(connection, matches!(error, DialError::Denied { .. }));
+        }
         let denied = match error {
             DialError::Denied { cause } => cause.downcast_ref::<AlreadyConnected>().copied(),
             _ => None,

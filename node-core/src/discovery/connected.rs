@@ -1,29 +1,47 @@
-//! The simplest finder: nodes that are connected to the owner and have room.
+//! The simplest finder: nodes that are connected to the owner and have given it credit.
 //!
-//! Every node tells its gateways what it can take. An [`Offer`] counts the units received so
-//! far, so an offer that crosses a grant on the wire is not taken for new room.
+//! Every node tells the owners that it works for how many units they may place there in all
+//! ([`Offer::credit`]); this machine subtracts what has been placed.
 
-use super::{Found, Offer, Place, Query};
+use super::{Found, Offer, Place, Query, Queue};
 use crate::ids::NodeId;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::Time;
 use litemap::LiteMap;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Promises that wait for a connection. Our choice: as many as a tree gives in one answer.
 const PROMISES: usize = 16 << 10;
+
+/// A node that has free slots and has given no credit is asked for them again after so long. Our
+/// choice: it answers within a round trip if it can.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub struct Connected {
     nodes: LiteMap<NodeId, Entry>,
     /// What another finder found at nodes that are still being dialled.
-    promised: BTreeMap<NodeId, Offer>,
+    promised: BTreeMap<NodeId, Promise>,
+}
+
+/// Slots that another finder has reserved at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promise {
+    pub slots: u32,
+    /// Memory that one unit may have there at least, bytes.
+    pub memory_bytes: u64,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     offer: Option<Offer>,
+    /// The offer is the node's own, and no promise of another finder's.
+    own: bool,
     /// Units placed there since it was connected.
     placed: u64,
+    /// When it was asked for slots, if it has not spoken since.
+    asked: Option<Time>,
 }
 
 impl Entry {
@@ -31,12 +49,31 @@ impl Entry {
     fn now(&self) -> Option<Offer> {
         self.offer.map(|offer| {
             let on_the_way = u32::try_from(self.placed.saturating_sub(offer.received)).unwrap_or(u32::MAX);
-            Offer {
-                free: offer.free.saturating_sub(on_the_way),
-                room: offer.room.saturating_sub(on_the_way),
-                ..offer
-            }
+            Offer { free: offer.free.saturating_sub(on_the_way), ..offer }
         })
+    }
+
+    /// Units that may still be placed there.
+    fn left(&self) -> u32 {
+        let credit = self.offer.map_or(0, |offer| offer.credit);
+        u32::try_from(credit.saturating_sub(self.placed)).unwrap_or(u32::MAX)
+    }
+
+    /// Adds what another finder has reserved. The node's own word, once it has come, counts alone:
+    /// a node that reserves slots for an owner raises that owner's credit itself.
+    fn promise(&mut self, promise: Promise) -> bool {
+        if self.own {
+            return false;
+        }
+        let old = self.offer.unwrap_or_default();
+        self.offer = Some(Offer {
+            slots: promise.slots.max(old.slots),
+            free: promise.slots,
+            credit: old.credit.max(self.placed).saturating_add(u64::from(promise.slots)),
+            received: self.placed,
+            memory_bytes: promise.memory_bytes,
+        });
+        true
     }
 }
 
@@ -48,18 +85,19 @@ pub enum Command {
         to: NodeId,
         offer: Offer,
     },
-    /// Another finder found room at a node; `here`: it is connected.
+    /// Another finder has reserved slots at a node; `here`: it is connected.
     Promised {
         node: NodeId,
-        offer: Offer,
+        promise: Promise,
         here: bool,
+    },
+    /// So many of the places found there were not used.
+    Unused {
+        node: NodeId,
+        units: u32,
     },
     /// A unit was given to a node without asking here.
     Placed {
-        node: NodeId,
-    },
-    /// A node declined units: it has no room until it offers some again.
-    Declined {
         node: NodeId,
     },
 }
@@ -68,8 +106,10 @@ pub enum Command {
 pub enum Event {
     /// The answer, and what is left of the query.
     Found(Found, Option<Query>),
-    /// Some node has room that it had not before.
-    Room,
+    /// This node has raised its credit.
+    Room(NodeId),
+    /// This node has slots free, and this owner no credit there: have it keep so many for this owner.
+    Reserve(NodeId, u32),
     /// What nodes give, or how much of it is free, is not what it was.
     Changed(Vec<NodeId>),
 }
@@ -85,9 +125,11 @@ impl Protocol for Connected {
             Input::Up(peer) => {
                 // Whoever offers nothing is not listed: most peers of most nodes.
                 self.nodes.remove(&peer);
-                if let Some(offer) = self.promised.remove(&peer) {
-                    self.nodes.insert(peer, Entry { offer: Some(offer), placed: 0 });
-                    cx.emit(Event::Room);
+                if let Some(promise) = self.promised.remove(&peer) {
+                    let mut entry = Entry::default();
+                    entry.promise(promise);
+                    self.nodes.insert(peer, entry);
+                    cx.emit(Event::Room(peer));
                 }
             }
             // A node is its own neighbour for good.
@@ -97,14 +139,15 @@ impl Protocol for Connected {
             }
             Input::Message { from, message } => {
                 let entry = self.nodes.entry(from).or_default();
-                let before = entry.now();
-                entry.offer = Some(message);
-                let now = entry.now();
-                if now.map(shown) != before.map(shown) {
+                let before = (entry.now().map(shown), entry.left());
+                (entry.offer, entry.own, entry.asked) = (Some(message), true, None);
+                // It knows best what has come there.
+                entry.placed = entry.placed.max(message.received);
+                if entry.now().map(shown) != before.0 {
                     cx.emit(Event::Changed(vec![from]));
                 }
-                if now.map(|o| o.room) > before.map(|o| o.room) {
-                    cx.emit(Event::Room);
+                if entry.left() > before.1 {
+                    cx.emit(Event::Room(from));
                 }
             }
             Input::Command(Command::Find(query)) => {
@@ -112,24 +155,26 @@ impl Protocol for Connected {
                 if !changed.is_empty() {
                     cx.emit(Event::Changed(changed));
                 }
-                let left = query.units - found.places.iter().map(|place| place.units).sum::<u32>();
+                let mut left = query.units - found.places.iter().map(|place| place.units).sum::<u32>();
+                if query.swarm {
+                    left -= self.ask_at_hand(&query, left, cx);
+                }
                 let missing = (left > 0).then_some(Query { units: left, ..query });
                 cx.emit(Event::Found(found, missing));
             }
             Input::Command(Command::Offer { to, offer }) => cx.send(to, offer),
-            Input::Command(Command::Promised { node, offer, here }) => self.promised(node, offer, here, cx),
-            Input::Command(Command::Placed { node }) => {
+            Input::Command(Command::Promised { node, promise, here }) => {
+                self.promised(node, promise, here, cx);
+            }
+            Input::Command(Command::Unused { node, units }) => {
                 if let Some(entry) = self.nodes.get_mut(&node) {
-                    entry.placed += 1;
+                    entry.placed = entry.placed.saturating_sub(u64::from(units));
                     cx.emit(Event::Changed(vec![node]));
                 }
             }
-            Input::Command(Command::Declined { node }) => {
-                if let Some(offer) = self.nodes.get_mut(&node).and_then(|e| e.offer.as_mut()) {
-                    offer.free = 0;
-                    offer.room = 0;
-                    cx.emit(Event::Changed(vec![node]));
-                }
+            Input::Command(Command::Placed { node }) => {
+                self.nodes.entry(node).or_default().placed += 1;
+                cx.emit(Event::Changed(vec![node]));
             }
             Input::Down(_) | Input::Timer(()) => {}
         }
@@ -137,19 +182,38 @@ impl Protocol for Connected {
 }
 
 impl Connected {
-    fn promised(&mut self, node: NodeId, offer: Offer, here: bool, cx: &mut Cx<'_, Self>) {
+    fn promised(&mut self, node: NodeId, promise: Promise, here: bool, cx: &mut Cx<'_, Self>) {
         if here {
-            let entry = self.nodes.entry(node).or_default();
-            // It counts from now on, on top of what was given before.
-            let old = entry.offer.unwrap_or_default();
-            let offer = Offer { received: entry.placed, slots: offer.slots.max(old.slots), ..offer };
-            entry.offer = Some(offer);
-            cx.emit(Event::Changed(vec![node]));
-            cx.emit(Event::Room);
+            if self.nodes.entry(node).or_default().promise(promise) {
+                cx.emit(Event::Changed(vec![node]));
+                cx.emit(Event::Room(node));
+            }
+        } else if let Some(earlier) = self.promised.get_mut(&node) {
+            earlier.slots = earlier.slots.saturating_add(promise.slots);
+            earlier.memory_bytes = earlier.memory_bytes.min(promise.memory_bytes);
         } else if self.promised.len() < PROMISES {
-            self.promised.insert(node, offer);
+            self.promised.insert(node, promise);
         }
         // Else it keeps the slots for as long as it said, and then gives them to others.
+    }
+
+    /// Asks nodes at hand that say that they idle. They are known here at once, while the swarm's
+    /// finder hears of a slot that is free again only after a while. Returns the slots asked for.
+    fn ask_at_hand(&mut self, query: &Query, units: u32, cx: &mut Cx<'_, Self>) -> u32 {
+        let (mut left, me) = (units, cx.me);
+        for (node, entry) in self.nodes.iter_mut().filter(|(node, _)| **node != me) {
+            let Some(offer) = entry.now().filter(|offer| entry.own && offer.free > 0) else { continue };
+            let asked = entry.asked.is_some_and(|at| cx.now.since(at) < ASK_AGAIN);
+            let able = offer.slots > 0 && offer.memory_bytes >= query.needs.memory_bytes;
+            if left == 0 || asked || !able || entry.left() > 0 {
+                continue;
+            }
+            let slots = offer.free.min(left);
+            left -= slots;
+            entry.asked = Some(cx.now);
+            cx.emit(Event::Reserve(*node, slots));
+        }
+        units - left
     }
 
     /// The last word of a node, less what is on its way there.
@@ -162,40 +226,43 @@ impl Connected {
         self.nodes.iter().filter_map(|(node, entry)| Some((*node, entry.now()?)))
     }
 
-    /// Free slots first; the rest of the room only by a guided share, so that at a job's end
+    /// Free slots first; credit beyond them only by a guided share, so that at a job's end
     /// no node sits on a queue while others are idle (our choice: half of what an equal
-    /// division would give each, as in guided self-scheduling). Says too whose free slots
-    /// were taken.
+    /// division would give each, as in guided self-scheduling). Returns also the nodes whose free
+    /// slots were taken.
     fn find(&mut self, query: &Query) -> (Found, Vec<NodeId>) {
-        let mut able: Vec<(NodeId, Offer)> = Vec::new();
+        let mut able: Vec<(NodeId, Offer, u32)> = Vec::new();
         let mut too_small = 0u64;
         for (node, entry) in &self.nodes {
             let Some(offer) = entry.now().filter(|o| o.slots > 0) else { continue };
             if offer.memory_bytes < query.needs.memory_bytes {
                 too_small = too_small.max(offer.memory_bytes);
             } else {
-                able.push((*node, offer));
+                able.push((*node, offer, entry.left()));
             }
         }
         // The emptiest first, so that a handful of units spreads out.
-        able.sort_by_key(|(node, offer)| (std::cmp::Reverse(offer.free), *node));
+        able.sort_by_key(|(node, offer, _)| (std::cmp::Reverse(offer.free), *node));
 
         let mut left = query.units;
         let mut places: Vec<Place> = Vec::with_capacity(able.len());
-        for (node, offer) in &able {
-            let units = offer.free.min(offer.room).min(left);
+        for (node, offer, credit) in &able {
+            let units = offer.free.min(*credit).min(left);
             left -= units;
             places.push(Place { node: *node, contact: None, units });
         }
-        if left > 0 && !able.is_empty() {
+        if left > 0 && !able.is_empty() && query.queue != Queue::No {
             let share = left.div_ceil(2 * able.len() as u32);
-            for (place, (_, offer)) in places.iter_mut().zip(&able) {
-                let units = (offer.room - place.units).min(share).min(left);
+            for (place, (_, offer, credit)) in places.iter_mut().zip(&able) {
+                // A small job is not starved by a large one, and a long unit holds up one other.
+                let most = if query.queue == Queue::One { offer.slots } else { u32::MAX };
+                let units = (credit - place.units).min(share).min(most).min(left);
                 left -= units;
                 place.units += units;
             }
         }
-        let taken = able.iter().zip(&places).filter(|((_, offer), place)| offer.free > 0 && place.units > 0);
+        let taken =
+            able.iter().zip(&places).filter(|((_, offer, _), place)| offer.free > 0 && place.units > 0);
         let changed = taken.map(|(_, place)| place.node).collect();
         places.retain(|p| p.units > 0);
         for place in &places {
@@ -213,10 +280,10 @@ fn shown(offer: Offer) -> (u32, u32) {
     (offer.slots, offer.free)
 }
 
-fn shortage(able: &[(NodeId, Offer)], too_small: u64, memory: u64) -> String {
+fn shortage(able: &[(NodeId, Offer, u32)], too_small: u64, memory: u64) -> String {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     if !able.is_empty() {
-        let slots: u64 = able.iter().map(|(_, o)| u64::from(o.slots)).sum();
+        let slots: u64 = able.iter().map(|(_, o, _)| u64::from(o.slots)).sum();
         format!("all slots of the connected nodes are busy ({slots} on {})", able.len())
     } else if too_small > 0 {
         format!(
@@ -241,16 +308,21 @@ mod tests {
     fn finder(offers: &[(u8, u32, u32)]) -> Connected {
         let nodes = offers
             .iter()
-            .map(|&(n, free, room)| {
-                let offer = Offer { slots: free.max(1), free, room, received: 0, memory_bytes: 1 << 30 };
-                (node(n), Entry { offer: Some(offer), placed: 0 })
+            .map(|&(n, free, credit)| {
+                let credit = u64::from(credit);
+                let offer = Offer { slots: free.max(1), free, credit, received: 0, memory_bytes: 1 << 30 };
+                (node(n), Entry { offer: Some(offer), own: true, ..Entry::default() })
             })
             .collect();
         Connected { nodes, ..Connected::default() }
     }
 
     fn ask(finder: &mut Connected, units: u32) -> Vec<(u8, u32)> {
-        let (found, _) = finder.find(&Query { id: 1, units, needs: Needs::default() });
+        ask_for(finder, units, Queue::Yes)
+    }
+
+    fn ask_for(finder: &mut Connected, units: u32, queue: Queue) -> Vec<(u8, u32)> {
+        let (found, _) = finder.find(&Query { id: 1, units, needs: Needs::default(), queue, swarm: true });
         found.places.iter().map(|p| (p.node.0[0], p.units)).collect()
     }
 
@@ -273,10 +345,30 @@ mod tests {
     }
 
     #[test]
+    fn units_of_unknown_length_queue_only_after_the_swarm_was_asked() {
+        let mut finder = finder(&[(1, 1, 100), (2, 0, 100)]);
+        assert_eq!(ask_for(&mut finder, 5, Queue::No), [(1, 1)]);
+        assert_eq!(ask_for(&mut finder, 4, Queue::No), []);
+        assert_eq!(ask_for(&mut finder, 4, Queue::One), [(1, 1), (2, 1)]);
+    }
+
+    #[test]
+    fn a_promise_counts_until_the_node_has_spoken_itself() {
+        let promise = Promise { slots: 1, memory_bytes: 1 << 20 };
+        let mut entry = Entry { placed: 3, ..Entry::default() };
+        assert!(entry.promise(promise) && entry.promise(promise));
+        assert_eq!(entry.left(), 2, "two were reserved");
+        let own = Offer { slots: 4, free: 4, credit: 2000, received: 0, memory_bytes: 2 << 30 };
+        let mut entry = Entry { offer: Some(own), own: true, placed: 1500, asked: None };
+        assert!(!entry.promise(promise));
+        assert_eq!((entry.left(), entry.offer), (500, Some(own)));
+    }
+
+    #[test]
     fn nobody_is_asked_for_more_memory_than_it_gives() {
         let mut finder = finder(&[(1, 4, 4)]);
         let needs = Needs { memory_bytes: 2 << 30, ..Needs::default() };
-        let (found, _) = finder.find(&Query { id: 1, units: 1, needs });
+        let (found, _) = finder.find(&Query { id: 1, units: 1, needs, queue: Queue::Yes, swarm: true });
         assert!(found.places.is_empty());
         assert!(found.shortage.is_some_and(|s| s.contains("2048 MiB") && s.contains("1024 MiB")));
     }

@@ -26,6 +26,21 @@ pub struct Query {
     pub id: u64,
     pub units: u32,
     pub needs: Needs,
+    pub queue: Queue,
+    /// Whether the whole swarm is asked if the nodes at hand have too few places.
+    pub swarm: bool,
+}
+
+/// Whether units may be placed behind others that run at the same node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queue {
+    /// Only where a slot is free: nobody knows how long these units take.
+    #[default]
+    No,
+    /// One behind each slot: no slot is free anywhere that is known.
+    One,
+    /// As many as a node gives credit for: these units are short.
+    Yes,
 }
 
 /// What a unit asks of a node.
@@ -108,15 +123,19 @@ pub struct Shelf {
     pub at: Option<Contact>,
 }
 
-/// What a node can take.
+/// Slots of a node, and how much of them the addressee may use: credit, as in flow control.
+///
+/// Both counters begin at 0 with the connection, so an offer that crosses a grant on the wire is
+/// not taken for new credit, and two finders that hear of the same slot do not count it twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     pub slots: u32,
     /// Slots without work.
     pub free: u32,
-    /// Units it would take now; more than `free`, so that a slot need not wait for the wire.
-    pub room: u32,
-    /// Units it has received from the addressee since they were connected.
+    /// Units that the addressee may place there in all. The newest value counts; what was placed
+    /// within an earlier, larger one is taken all the same.
+    pub credit: u64,
+    /// Units that the sender has received from the addressee.
     pub received: u64,
     /// Memory that one unit may have, bytes.
     pub memory_bytes: u64,

@@ -27,11 +27,19 @@ const WAITING: usize = 100_000;
 /// placing a unit does not feel.
 const GATHER: Duration = Duration::from_millis(20);
 
+/// Between two searches for a bank that is not connected. Our choice: a lookup on the ring and a dial.
+const SEEK: Duration = Duration::from_secs(10);
+
 #[derive(Debug)]
 pub struct Client {
     secret: Secret,
     retry: Duration,
+    /// The bank while it is connected.
     bank: Option<NodeId>,
+    /// The bank, connected or not, once it is known.
+    known: Option<NodeId>,
+    /// Whether to stay connected to the bank while nothing is to be said to it.
+    stays: bool,
     phase: Phase,
     /// Not numbered yet, with the caller's names for them.
     waiting: VecDeque<(u64, Order)>,
@@ -59,10 +67,14 @@ enum Phase {
 pub enum Timer {
     Gather,
     Retry,
+    /// The bank may still not be connected.
+    Seek,
 }
 
 #[derive(Clone, Debug)]
 pub enum Command {
+    /// This other node is the bank, connected or not. With `stays` the connection is to last.
+    Bank { bank: NodeId, stays: bool },
     /// The bank is connected, or is this node.
     BankUp(NodeId),
     /// `id` comes back with the answer.
@@ -75,6 +87,8 @@ pub enum Command {
 pub enum Event {
     /// What an earlier life of this node had the bank put aside; all of it before [`Event::Open`].
     Holding(Vec<Holding>),
+    /// The bank is needed and not connected: find it and connect to it.
+    Seek(NodeId),
     /// Orders are sent from now on.
     Open,
     Answered {
@@ -109,14 +123,20 @@ impl Protocol for Client {
             Input::Message { from, message: Message::ToClient(message) } if self.bank == Some(from) => {
                 self.heard(message, cx);
             }
+            Input::Command(Command::Bank { bank, stays }) => {
+                (self.known, self.stays) = (Some(bank), stays);
+                self.seek(cx);
+            }
             Input::Command(Command::BankUp(bank)) => {
                 self.bank = Some(bank);
+                cx.cancel_timer(Timer::Seek);
                 self.again(cx);
             }
             Input::Down(peer) => {
                 if self.bank == Some(peer) {
                     self.bank = None;
                     cx.cancel_timer(Timer::Retry);
+                    self.seek(cx);
                 }
             }
             Input::Command(Command::Order { id, order }) => self.order(id, order, cx),
@@ -125,6 +145,7 @@ impl Protocol for Client {
             }
             Input::Timer(Timer::Gather) => self.send_new(cx),
             Input::Timer(Timer::Retry) => self.again(cx),
+            Input::Timer(Timer::Seek) => self.seek(cx),
             // From who is not the bank, or nothing that the route gives a client.
             Input::Message { .. } | Input::Up(_) => {}
         }
@@ -147,6 +168,8 @@ impl Client {
             secret,
             retry,
             bank: None,
+            known: None,
+            stays: false,
             phase: Phase::Asking,
             waiting: VecDeque::new(),
             under_way: BTreeMap::new(),
@@ -167,11 +190,23 @@ impl Client {
         }
     }
 
+    /// Has the bank found, if it is needed and away.
+    fn seek(&self, cx: &mut Cx<'_, Self>) {
+        let Some(bank) = self.known.filter(|_| self.bank.is_none()) else { return };
+        if self.stays || self.pending() > 0 {
+            cx.emit(Event::Seek(bank));
+            cx.set_timer(Timer::Seek, SEEK);
+        }
+    }
+
     fn order(&mut self, id: u64, order: Order, cx: &mut Cx<'_, Self>) {
         if self.waiting.len() >= WAITING {
             return cx.emit(Event::Full { id });
         }
         self.waiting.push_back((id, order));
+        if self.bank.is_none() && !cx.timer_is_set(Timer::Seek) {
+            self.seek(cx);
+        }
         if self.phase != Phase::Open {
             return;
         }

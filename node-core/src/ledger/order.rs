@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct Sale {
     /// Of a file: the first half of its content id, and a number of its owner's.
     pub unit: UnitId,
-    /// Replicas of a unit are sales of their own.
-    pub copy: u8,
+    /// Each place that a unit has, one after the other or several at once, is a sale of its own.
+    pub number: u32,
     /// Each kind has names of its own.
     pub kind: Kind,
 }

@@ -53,14 +53,10 @@ pub struct MarketConfig {
     /// Of a thousand answers, how many are compared with another copy. Our choice: a market owner that
     /// hides the cheapest is found out after twenty sales, for 5 % more messages.
     pub samples: u64,
-    /// When a search ends with what was found. Our choice: a few markets, one of them just lost.
+    /// When a search ends that has found no market. Our choice: a swarm that begins, or one that mends.
     pub search: Duration,
     /// Searches of one buyer at once; one more fails at once.
     pub searches: usize,
-    /// How long, and how many, markets that were used are remembered. Our choice: a market that opens
-    /// nearer to what was asked for is found after that.
-    pub remember: Duration,
-    pub known: usize,
 }
 
 impl Default for MarketConfig {
@@ -86,8 +82,6 @@ impl Default for MarketConfig {
             samples: 50,
             search: Duration::from_secs(60),
             searches: 256,
-            remember: Duration::from_secs(300),
-            known: 128,
         }
     }
 }

@@ -10,6 +10,7 @@ use super::message::{self, Alive, Prober, ToBuyer, ToSeller};
 use super::money::Micro;
 use crate::ids::NodeId;
 use crate::keys::Signed;
+use crate::node::config::GUESTS;
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::Point;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
@@ -17,10 +18,6 @@ use crate::time::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Guests that a host sells for; further ones give, and sell nothing. Our choice: a probe a second for
-/// each is nothing beside their work.
-pub const GUESTS: usize = 256;
 
 /// Lookups of one guest at once; of more, the oldest is forgotten. Our choice: one a kind of goods.
 const LOOKUPS: usize = 3;
@@ -53,6 +50,8 @@ struct Guest {
 
 #[derive(Clone, Debug)]
 pub enum Command {
+    /// The rules of the swarm, before anybody is a guest.
+    Rules(Arc<MarketConfig>),
     /// Where others dial this node; nobody is its guest before.
     Me(Contact),
     /// A node is connected that nobody can dial.
@@ -93,12 +92,14 @@ impl Protocol for Host {
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Hcx<'_>) {
         match input {
             Input::Message { from, message: Message::ToHost(message) } => self.heard(from, message, cx),
+            Input::Command(Command::Rules(config)) => self.config = config,
             Input::Command(Command::Me(me)) => {
                 if self.me.replace(me) != Some(me) {
                     self.guests.keys().for_each(|guest| self.welcome(*guest, cx));
                 }
             }
             Input::Command(Command::Guest(guest)) => {
+                // One more gives, and sells nothing.
                 if self.guests.len() < GUESTS {
                     self.guests.insert(guest, Guest::default());
                     self.welcome(guest, cx);

@@ -192,8 +192,20 @@ pub struct Query {
     pub ticket: u64,
     pub market: Market,
     pub wanted: Wanted,
-    /// The addressee is asked for what its copy says.
-    pub copy: bool,
+    pub purpose: Purpose,
+}
+
+/// What a query is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Purpose {
+    /// To compare markets: what do the cheapest sellers cost? Nobody is probed, and nothing is held.
+    Costs,
+    /// To buy: the sellers that are named are held for the buyer.
+    Sale,
+    /// To know the price: the cheapest seller alone, probed and signed, as the second of an empty sale.
+    Second,
+    /// As [`Purpose::Sale`], but by the addressee's copy of the market, and nothing is held.
+    Copy,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,9 +220,19 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     Sale(Sale),
+    /// The cheapest sellers, as many as have the units that are wanted between them, and one more.
+    Costs(Vec<Stock>),
     None(NoDeal),
     NotMine,
     Busy,
+}
+
+/// A seller as [`Outcome::Costs`] has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stock {
+    pub cost: Price,
+    /// Units, no more than are wanted.
+    pub units: u16,
 }
 
 /// Winners and second, each as it signed a moment ago.

@@ -27,6 +27,7 @@ pub mod seller;
 
 pub use config::MarketConfig;
 pub use message::{
-    Alive, Answer, COPY, Copy, Entrance, Entry, Message, Outcome, Prober, Query, SHOWN, Sale, Summary, Take,
-    ToBuyer, ToOwner, ToSeller, UNITS, Unlisted, Wanted,
+    Alive, Answer, COPY, Copy, Entrance, Entry, Message, Outcome, Prober, Purpose, Query, SHOWN, Sale, Stock,
+    Summary, Take, ToBuyer, ToOwner, ToSeller, UNITS, Unlisted, Wanted,
 };
+pub use pricing::Rule;

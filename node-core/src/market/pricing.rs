@@ -28,6 +28,14 @@ pub struct Bid {
     pub cost: Price,
 }
 
+impl Bid {
+    /// The order in which sellers are taken; see [`Ask::tie`].
+    pub(super) fn rank(&self, tie: u64) -> (Price, u64, NodeId) {
+        let (word, _) = self.seller.0.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+        (self.cost, u64::from_be_bytes(*word) ^ tie, self.seller)
+    }
+}
+
 /// What a buyer asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
@@ -98,10 +106,7 @@ impl Rule {
     pub fn deals(self, ask: &Ask, delta: Micro, bids: &[Bid]) -> Result<Vec<Deal>, NoDeal> {
         let mut bids: Vec<Bid> = bids.iter().filter(|bid| self.check(bid.cost).is_ok()).copied().collect();
         let wanted = (ask.units as usize).min(bids.len());
-        let first = |bid: &Bid| {
-            let (word, _) = bid.seller.0.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-            (bid.cost, u64::from_be_bytes(*word) ^ ask.tie, bid.seller)
-        };
+        let first = |bid: &Bid| bid.rank(ask.tie);
         if wanted < bids.len() {
             bids.select_nth_unstable_by_key(wanted, first);
         }
@@ -116,7 +121,17 @@ impl Rule {
         }
     }
 
-    fn none(self, ask: &Ask, delta: Micro, bids: &[Bid]) -> NoDeal {
+    /// The highest cost of a seller that could be paid; `None` if there is none.
+    pub(super) fn highest(self, ask: &Ask, delta: Micro) -> Option<Price> {
+        let most = Price::within(ask.most.minus(delta)?, ask.quantity);
+        match self {
+            Rule::ReverseVickrey => Some(most),
+            Rule::MaxMin => most.0.checked_sub(1).map(Price),
+        }
+    }
+
+    /// Why none of these sells.
+    pub(super) fn none(self, ask: &Ask, delta: Micro, bids: &[Bid]) -> NoDeal {
         let Some(cheapest) = bids.iter().min_by_key(|bid| bid.cost) else { return NoDeal::NoSeller };
         let least = match self {
             Rule::ReverseVickrey => {

@@ -74,6 +74,8 @@ pub enum Timer {
 pub enum Command {
     /// The driver's wall clock, milliseconds since 1970; nothing is listed before.
     WallClock(u64),
+    /// The rules of the swarm, before anything is listed.
+    Rules(Arc<MarketConfig>),
     /// Where others dial this node; nothing is listed before.
     Me(Contact),
     /// Nobody can dial this node; it sells by way of its host, which is there.
@@ -150,6 +152,7 @@ impl Protocol for Seller {
                     self.list_all(cx);
                 }
             }
+            Input::Command(Command::Rules(config)) => self.config = config,
             Input::Command(Command::Me(me)) => {
                 if self.me.replace(me) != Some(me) {
                     self.list_all(cx);

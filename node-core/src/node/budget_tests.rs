@@ -19,6 +19,7 @@ impl Host for Memory {
         self.sent.push(to);
     }
     fn dial(&mut self, _: Contact) {}
+    fn probe(&mut self, _: u64, _: Contact) {}
     fn disconnect(&mut self, peer: NodeId, _: &str) {
         self.closed.push(peer);
     }

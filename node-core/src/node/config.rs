@@ -2,6 +2,8 @@
 
 use crate::keys::Secret;
 use crate::market::MarketConfig;
+use crate::overlay::elsewhere::Web;
+use crate::overlay::contact::Ip;
 #[cfg(feature = "roles")]
 use crate::{
     discovery::nearest::NearestConfig, files::FilesConfig, ids::NodeId, ledger::books::Rules,
@@ -9,6 +11,9 @@ use crate::{
 };
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Guests of a gateway, in its introduction, in its branch of the tree and in what it sells for others.
+pub const GUESTS: usize = 4_096;
 
 /// What kind of process a node lives in; for people and for finders' needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -24,16 +29,26 @@ pub struct Config {
     pub platform: Platform,
     /// Owns jobs: keeps their records and answers for them.
     pub gateway: bool,
-    /// Where others can dial this node, TCP; none if it only dials.
+    /// Where this node listens, TCP; none if it only dials. Others count on it once a peer has
+    /// dialled it back ([`crate::overlay::dialback`]).
     pub port: Option<u16>,
     /// It listens on this machine's own address, so nobody else can dial it.
     pub loopback_only: bool,
+    /// Of a gateway that founds a swarm: an own address, at which it begins the overlays alone.
+    pub first_ip: Option<Ip>,
     /// Slots given at the start.
     pub slots: u32,
     /// Speed of a slot, in millions of instructions a second; faster nodes are found first.
     pub power: u32,
     /// Memory that one unit may have, bytes; units that ask for more go elsewhere.
     pub memory_bytes: u64,
+    /// A gateway's: where pages connect to it.
+    pub web: Option<Web>,
+    /// A gateway's: it begins the swarm, and with it tree and ring. False: it takes its place in those of
+    /// the peers that it joins, as other nodes do.
+    pub founds: bool,
+    /// Settings of the swarm that this node takes from the first peer that knows them.
+    pub open: Open,
     /// A gateway's: who joins has to show this word.
     pub invite: Option<String>,
     /// A joining node's: the word it shows.
@@ -61,13 +76,23 @@ pub struct Config {
     pub files: Option<Arc<FilesConfig>>,
 }
 
+/// Settings of the swarm that a node is not told at its start, and learns from its peers. Their values in
+/// [`Config`] have no effect meanwhile: until all are known the node takes no part in tree, ring and
+/// markets. The bank is learnt whenever [`BankPart`] does not name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    pub scheme: bool,
+    pub pricing: bool,
+    pub degree: bool,
+}
+
 /// What a node needs to have and spend credit.
 #[cfg(feature = "roles")]
 #[derive(Clone, Debug)]
 pub struct BankPart {
     /// This node's key, with which it signs orders to the bank.
     pub secret: Secret,
-    /// The node that the swarm trusts with its books. None: the first gateway that this one meets.
+    /// The node that the swarm trusts with its books. None: a peer will tell.
     pub bank: Option<NodeId>,
     /// This node is the bank, and keeps the books by these rules.
     pub rules: Option<Rules>,
@@ -99,6 +124,10 @@ impl Default for Config {
             gateway: false,
             port: None,
             loopback_only: false,
+            web: None,
+            founds: true,
+            open: Open::default(),
+            first_ip: None,
             slots: 1,
             // Paper 000, section 6: the mean of its network. Nobody measures it yet.
             power: 2000,
@@ -135,6 +164,9 @@ pub struct Bounds {
     pub units_per_job: u32,
     /// Connected peers. Our choice: what one gateway process serves at 10 KB a peer.
     pub peers: usize,
+    /// Of them, at a gateway, those that nobody can dial; one more is told of other gateways. Our choice:
+    /// twice the 2,000 that are normal, and half of the peers are left for nodes that others can dial.
+    pub guests: usize,
     /// Bytes of one blob. Our choice: larger than any module seen in the wild.
     pub blob_bytes: u64,
     /// Bytes of blobs kept on a node that owns no jobs, beyond those in use. Our choice: a few
@@ -170,6 +202,7 @@ impl Default for Bounds {
             jobs: 10_000,
             units_per_job: 1_000_000,
             peers: 10_000,
+            guests: GUESTS,
             blob_bytes: 1 << 30,
             cache_bytes: 2 << 30,
             held_units: 2_048,

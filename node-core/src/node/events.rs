@@ -18,7 +18,8 @@ impl Node {
     pub(super) fn of_neighbours(&mut self, event: neighbours::Event, host: &mut impl Host) {
         use neighbours::Event;
         match event {
-            Event::Up { peer, gateway, seen, contact } => {
+            Event::Up { peer, gateway, ip, seen, dialable } => {
+                let contact = dialable.contact();
                 self.steps.push_back(Step::Finder(Input::Up(peer)));
                 let platform = self.neighbours.state().get(peer).map(|known| known.platform);
                 if let Some(platform) = platform.filter(|_| self.owner.is_some()) {
@@ -33,9 +34,16 @@ impl Node {
                 } else {
                     self.steps.push_back(Step::Runner(Input::Up(peer)));
                 }
-                self.met(peer, gateway, seen);
-                #[cfg(feature = "roles")]
-                self.files_met(peer, contact);
+                self.met(peer, gateway, ip, seen, dialable);
+                host.event(NodeEvent::NodesChanged);
+            }
+            Event::Dialable { peer, dialable } => {
+                let platform = self.neighbours.state().get(peer).map(|known| known.platform);
+                if let Some(platform) = platform.filter(|_| self.owner.is_some()) {
+                    let contact = dialable.contact();
+                    self.push(Step::Owner, owner::Command::Met { node: peer, platform, contact });
+                }
+                self.dialable(peer, dialable);
                 host.event(NodeEvent::NodesChanged);
             }
             Event::Down { peer } => {
@@ -49,8 +57,14 @@ impl Node {
                     #[cfg(feature = "roles")]
                     Step::Keeper(Input::Down(peer)),
                 ]);
+                self.try_next_gateway(peer, host);
                 host.event(NodeEvent::NodesChanged);
             }
+            Event::Full { peer, gateways } => {
+                self.sent_elsewhere(peer, &gateways, host);
+                host.event(NodeEvent::Full { peer, gateways });
+            }
+            Event::Learnt(swarm) => self.learnt(swarm, host),
             Event::Close { peer, reason } => host.disconnect(peer, &reason),
             Event::Rejected { peer, reason } => host.event(NodeEvent::Rejected { peer, reason }),
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
@@ -60,7 +74,11 @@ impl Node {
     pub(super) fn of_finder(&mut self, event: connected::Event, host: &mut impl Host) {
         match event {
             connected::Event::Found(found, missing) => self.of_connected(found, missing),
-            connected::Event::Room => self.push(Step::Owner, owner::Command::Room),
+            connected::Event::Room(node) => {
+                self.welcome(node);
+                self.push(Step::Owner, owner::Command::Room);
+            }
+            connected::Event::Reserve(node, slots) => self.reserve_at(node, slots),
             connected::Event::Changed(nodes) => {
                 nodes.into_iter().for_each(|node| self.hosted(node));
                 host.event(NodeEvent::NodesChanged);
@@ -96,6 +114,9 @@ impl Node {
                 let ticket = Ticket { of: Asker::Relay, number: ticket };
                 self.push(Step::Store, store::Command::Release { ticket });
             }
+            Event::Unused { node, units } => {
+                self.push(Step::Finder, connected::Command::Unused { node, units });
+            }
             Event::Placed { node } => self.push(Step::Finder, connected::Command::Placed { node }),
             Event::Migrated { unit, to, standstill } => {
                 host.event(NodeEvent::Migrated { unit, to, standstill });
@@ -105,10 +126,7 @@ impl Node {
             Event::Find(query) => self.push(Step::Finder, connected::Command::Find(query)),
             Event::Purchase(purchase) => self.purchase(purchase),
             Event::Settle { ticket, order } => self.order_of_owner(ticket, order),
-            Event::Declined { node } => {
-                self.push(Step::Finder, connected::Command::Declined { node });
-                self.refused(node);
-            }
+            Event::Declined { node } => self.refused(node),
             Event::JobChanged(job) => host.event(NodeEvent::JobChanged { job }),
             Event::JobEnded(job) => host.event(NodeEvent::JobEnded { job }),
             Event::Fault { peer, fault } => self.fault(peer, fault, host),

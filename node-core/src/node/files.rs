@@ -45,6 +45,8 @@ pub(super) struct Filing {
     keeper: Machine<Keeper>,
     /// Bytes that the market was told of, for files and for checkpoints.
     for_sale: u64,
+    checkpoints_listed: u64,
+    /// Room for checkpoints, sold or not.
     for_checkpoints: u64,
 }
 
@@ -70,6 +72,7 @@ impl Filing {
             owner: Machine::new(Owner::new(config.clone()), Rng::fork(seed, "files")),
             keeper: Machine::new(Keeper::new(config.clone()), Rng::fork(seed, "kept files")),
             for_sale: 0,
+            checkpoints_listed: 0,
             for_checkpoints: 0,
         })
     }
@@ -374,9 +377,18 @@ impl Node {
 
     /// The same for checkpoints, at the same cost. Their runner has to dial who keeps them.
     pub(super) fn sell_checkpoints(&mut self, bytes: u64) {
-        let can_be_dialled = self.config.port.is_some();
-        let Some(filing) = self.overlays.filing.as_mut().filter(|_| can_be_dialled) else { return };
-        if std::mem::replace(&mut filing.for_checkpoints, bytes) != bytes {
+        if let Some(filing) = &mut self.overlays.filing {
+            filing.for_checkpoints = bytes;
+            self.space_of_standing();
+        }
+    }
+
+    /// A guest sells no room for checkpoints.
+    pub(super) fn space_of_standing(&mut self) {
+        let member = self.contact().is_some();
+        let Some(filing) = &mut self.overlays.filing else { return };
+        let bytes = if member { filing.for_checkpoints } else { 0 };
+        if std::mem::replace(&mut filing.checkpoints_listed, bytes) != bytes {
             self.offer_space(Kind::Checkpoints, bytes);
         }
     }
@@ -401,6 +413,7 @@ impl Node {
             }
             Kind::Checkpoints => {
                 filing.for_checkpoints = filing.for_checkpoints.saturating_sub(bytes);
+                filing.checkpoints_listed = filing.checkpoints_listed.saturating_sub(bytes);
                 self.push(route::Step::Keeper, checkpoint::keeper::Command::Sold { buyer, bytes });
             }
         }

@@ -12,8 +12,10 @@ use crate::ledger::Order;
 use crate::market::Message;
 use crate::market::commodity::Kind;
 use crate::market::seller::{self, Seller};
-use crate::overlay::contact::{Contact, Ip};
+use crate::overlay::contact::{Contact, Dialable, Ip};
+use crate::overlay::elsewhere::Elsewhere;
 use crate::overlay::ring::{Point, RingId};
+use crate::overlay::swarm::Swarm;
 use crate::protocol::{Input, InputOf};
 use crate::time::Time;
 use crate::work::owner;
@@ -32,7 +34,7 @@ impl Step {
 }
 
 impl Overlays {
-    pub(super) fn new(config: &Config, seed: &[u8; 32]) -> Overlays {
+    pub(super) fn new(config: &Config, seed: &[u8; 32], _: Time) -> Overlays {
         Overlays(config.market.as_ref().map(|part| Box::new(Stall::new(part, seed))))
     }
 
@@ -71,11 +73,32 @@ impl Node {
     /// A page dials nobody.
     pub(super) fn reach(&mut self, _: Contact, _: bool, _: &mut impl Host) {}
 
-    pub(super) fn leave(&mut self) {}
+    /// Its driver finds the way to another gateway.
+    pub(super) fn sent_elsewhere(&mut self, _: NodeId, _: &[Elsewhere], _: &mut impl Host) {}
+
+    pub(super) fn try_next_gateway(&mut self, _: NodeId, _: &mut impl Host) {}
+
+    /// Its host tells its seller how markets are found.
+    pub(super) fn settings_learnt(&mut self, _: &Swarm) {}
+
+    pub(super) fn end(&mut self) {}
 
     pub(super) fn refused(&mut self, _: NodeId) {}
 
-    pub(super) fn met(&mut self, _: NodeId, _: bool, _: Option<Ip>) {}
+    pub(super) fn reserve_at(&mut self, _: NodeId, _: u32) {}
+
+    pub(super) fn welcome(&mut self, _: NodeId) {}
+
+    pub(super) fn met(&mut self, _: NodeId, _: bool, _: Option<Ip>, _: Option<Ip>, _: Dialable) {}
+
+    pub(super) fn dialable(&mut self, _: NodeId, _: Dialable) {}
+
+    pub(super) fn probed(&mut self, _: u64, _: bool) {}
+
+    /// A page is never dialled.
+    pub(super) fn contact(&self) -> Option<Contact> {
+        None
+    }
 
     pub(super) fn lost(&mut self, peer: NodeId) {
         self.host_lost(peer);

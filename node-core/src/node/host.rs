@@ -5,6 +5,8 @@ use crate::discovery::{Needs, Place};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::market::{listing::Goods, money::Micro, money::Price};
 use crate::overlay::contact::{Contact, Ip};
+use crate::overlay::elsewhere::Elsewhere;
+use crate::overlay::swarm::Swarm;
 use crate::time::Time;
 use crate::trust::policy::Policy;
 use crate::work::spec::{BlobRef, Data, JobSpec, NamedData};
@@ -15,6 +17,7 @@ use crate::{
     market::Wanted,
     market::buyer::Offer as MarketOffer,
     market::pricing::NoDeal,
+    overlay::dialback::Standing,
     overlay::ring::{Failure, Located, Point},
     records::{Found as RecordFound, Key, Refused},
 };
@@ -49,6 +52,11 @@ pub enum NodeInput {
     /// What [`Host::dial`] asked for did not come about.
     DialFailed {
         peer: NodeId,
+    },
+    /// What came of [`Host::probe`] of that number.
+    Probed {
+        number: u64,
+        reached: bool,
     },
     /// It is gone, for `reason`.
     Disconnected {
@@ -228,6 +236,9 @@ pub trait Host {
     /// Connect to a peer, answered by [`NodeInput::Connected`] or [`NodeInput::DialFailed`].
     /// A node that cannot dial answers with the latter.
     fn dial(&mut self, contact: Contact);
+    /// See whether the node answers at that address: dial it on a connection of its own, beside any
+    /// there is, and close that after the handshake. Answered by [`NodeInput::Probed`].
+    fn probe(&mut self, number: u64, contact: Contact);
     /// Close the connection to `peer`, saying why in the log.
     fn disconnect(&mut self, peer: NodeId, reason: &str);
     /// Call `drive(Wake)` at this time. Replaces the earlier deadline; `None` removes it.
@@ -396,6 +407,9 @@ pub enum NodeEvent {
     },
     /// The set of connected nodes or what is known of them changed.
     NodesChanged,
+    /// Whether others can dial this node has changed.
+    #[cfg(feature = "roles")]
+    Standing(Standing),
     /// What this node computes changed (the donate page).
     WorkChanged,
     /// A peer did something a correct peer does not do.
@@ -408,6 +422,13 @@ pub enum NodeEvent {
         peer: NodeId,
         reason: String,
     },
+    /// A gateway has no room for this node, and names others. A node that can dial tries them itself.
+    Full {
+        peer: NodeId,
+        gateways: Vec<Elsewhere>,
+    },
+    /// Settings of the swarm were learnt from a peer: all that are known now.
+    SwarmLearnt(Swarm),
     /// Slots of this node were found, and are kept for `owner` for a while.
     /// The request came over so many hops, there and back again included.
     Reserved {

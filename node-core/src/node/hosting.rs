@@ -9,6 +9,7 @@ use crate::ledger::{self, ToBank};
 use crate::market::guest::{Message, ToHost};
 use crate::market::host::{self as hosting, Host as Hosting};
 use crate::market::money::Micro;
+use crate::overlay::contact::Dialable;
 use crate::protocol::{Effect, Input, InputOf};
 use crate::wire;
 
@@ -27,11 +28,13 @@ impl Node {
         self.hosting_step(Input::Message { from, message: Message::ToHost(message) });
     }
 
-    /// A peer has introduced itself.
+    /// A peer has introduced itself, or says whether it can be dialled.
     pub(super) fn hosting_met(&mut self, peer: NodeId) {
-        let known = self.neighbours.state().get(peer);
-        if known.is_some_and(|known| known.port.is_none() && !known.gateway) {
-            self.tell_hosting(hosting::Command::Guest(peer));
+        match self.neighbours.state().get(peer) {
+            Some(known) if known.dialable == Dialable::No && !known.gateway => {
+                self.tell_hosting(hosting::Command::Guest(peer));
+            }
+            _ => self.hosting_lost(peer),
         }
     }
 

@@ -135,6 +135,15 @@ impl Node {
         self.tell_buyer(buyer::Command::WallClock(ms));
     }
 
+    /// The swarm's rules have become known.
+    pub(super) fn market_learnt(&mut self) {
+        let Some(config) = self.config.market.as_ref().map(|part| part.config.clone()) else { return };
+        self.tell_owner(owner::Command::Rules(config.clone()));
+        self.tell_seller(seller::Command::Rules(config.clone()));
+        self.tell_buyer(buyer::Command::Rules(config.clone()));
+        self.tell_hosting(hosting::Command::Rules(config));
+    }
+
     pub(super) fn market_me(&mut self, me: Contact) {
         self.tell_owner(owner::Command::Me(me));
         self.tell_seller(seller::Command::Me(me));

@@ -4,8 +4,12 @@ mod alarms;
 mod budget;
 pub mod config;
 // A page dials its gateway alone, and its driver does that.
+#[cfg(feature = "roles")]
+mod dialback;
 #[cfg_attr(not(feature = "roles"), allow(dead_code))]
 mod dials;
+#[cfg(feature = "roles")]
+mod elsewhere;
 mod events;
 #[cfg(feature = "roles")]
 mod files;
@@ -26,6 +30,7 @@ mod records;
 #[cfg(feature = "roles")]
 mod ring;
 mod route;
+mod settings;
 pub mod snapshot;
 mod stall;
 mod storage;
@@ -37,7 +42,8 @@ mod wards;
 use crate::checkpoint::keeper::Keeper;
 use crate::discovery::connected::Connected;
 use crate::ids::NodeId;
-use crate::overlay::neighbours::{Hello, Neighbours};
+use crate::overlay::contact::Dialable;
+use crate::overlay::neighbours::{Hello, Neighbours, Room};
 use crate::protocol::{Machine, Rng};
 use crate::store::Store;
 use crate::time::Time;
@@ -102,10 +108,13 @@ impl Node {
             platform: config.platform,
             gateway: config.gateway,
             invite: config.invited_with.clone(),
-            port: config.port,
+            dialable: if config.port.is_some() { Dialable::Unknown } else { Dialable::No },
             seen: None,
+            web: config.web.clone(),
+            swarm: settings::settings_of(me, &config),
         };
         let (bounds, timing) = (&config.limits, &config.timing);
+        let room = Room { peers: bounds.peers, guests: bounds.guests };
         let rng = |part| Rng::fork(&seed, part);
         let cache = (!config.gateway).then_some(bounds.cache_bytes);
         Node {
@@ -120,7 +129,7 @@ impl Node {
             #[cfg(feature = "roles")]
             money: config.bank.as_ref().map(|part| money::Money::new(part, timing.retry, &seed)),
             neighbours: Machine::new(
-                Neighbours::new(hello, config.loopback_only, config.invite.clone(), bounds.peers),
+                Neighbours::new(hello, config.invite.clone(), room),
                 rng("neighbours"),
             ),
             finder: Machine::new(Connected::default(), rng("finder")),

@@ -15,6 +15,7 @@ use crate::ledger::client::{self, Client};
 use crate::ledger::{Message, Order, Outcome, Refusal};
 use crate::market::commodity::Kind;
 use crate::market::money::Micro;
+use crate::overlay::swarm::Swarm;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::time::Time;
 use crate::wire;
@@ -114,10 +115,34 @@ impl Node {
     }
 
     pub(super) fn open_bank(&mut self, host: &mut impl Host) {
-        if let Some(money) = self.money.as_mut().filter(|money| money.bank.is_some()) {
+        let Some(money) = &mut self.money else { return };
+        if money.bank.is_some() {
             money.at = Some(self.me);
             self.push(route::Step::Runner, runner::Command::Bank(self.me));
             self.scan(OF_BOOKS_SCAN, None, host);
+        } else if let Some(bank) = money.at {
+            self.know_bank(bank);
+        }
+    }
+
+    /// Another node keeps the books. Gateways stay connected to it: their buyers order at any time, and
+    /// their guests ask for balances by way of them.
+    fn know_bank(&mut self, bank: NodeId) {
+        if bank != self.me {
+            self.tell_purse(client::Command::Bank { bank, stays: self.config.gateway });
+        }
+    }
+
+    /// A peer has told which node the bank is.
+    pub(super) fn bank_learnt(&mut self, swarm: &Swarm) {
+        let (Some(money), Some(bank)) = (&mut self.money, swarm.bank) else { return };
+        if money.at.is_some() {
+            return;
+        }
+        money.at = Some(bank);
+        self.know_bank(bank);
+        if self.neighbours.state().knows(bank) {
+            self.bank_met(bank);
         }
     }
 
@@ -125,14 +150,9 @@ impl Node {
         self.tell_bank(bank::Command::WallClock(ms));
     }
 
-    /// A peer has introduced itself. Who was not told which gateway is the bank takes the first one
-    /// that it meets for it.
-    pub(super) fn bank_met(&mut self, peer: NodeId, gateway: bool) {
-        let Some(money) = &mut self.money else { return };
-        if gateway && money.at.is_none() {
-            money.at = Some(peer);
-        }
-        if money.at == Some(peer) {
+    /// A peer has introduced itself.
+    pub(super) fn bank_met(&mut self, peer: NodeId) {
+        if self.bank() == Some(peer) {
             self.push(route::Step::Runner, runner::Command::Bank(peer));
             self.tell_purse(client::Command::BankUp(peer));
         }
@@ -147,6 +167,8 @@ impl Node {
             Message::ToBank(_) if self.is_bank() => {
                 self.money_step(Step::Bank(Input::Message { from, message }));
             }
+            // It goes by what this node was once set to, which now keeps no books: it waits.
+            Message::ToBank(_) if self.bank().is_none_or(|bank| bank == self.me) => {}
             Message::ToBank(_) => self.fault(from, "took this node for a bank".into(), host),
             Message::ToClient(_) => self.money_step(Step::Purse(Input::Message { from, message })),
         }
@@ -262,6 +284,7 @@ impl Node {
                 self.push(route::Step::Owner, owner::Command::Holding(of_jobs));
             }
             Event::Open => {}
+            Event::Seek(bank) => self.locate_bank(bank),
             Event::Answered { id, outcome, receipt } => self.ordered(id, outcome, receipt, host),
             Event::Full { id } => self.ordered(id, Err(Refusal::Full), None, host),
             Event::Statement { number, page } => host.event(NodeEvent::Statement { number, page }),

@@ -3,6 +3,7 @@
 use super::Node;
 use super::alarms::Part;
 use super::config::Config;
+use super::elsewhere::Gateways;
 use super::files::{self, Filing};
 use super::host::{Host, NodeEvent};
 use super::market::{self, Trade};
@@ -10,21 +11,23 @@ use super::ring::Circle;
 use super::route;
 use super::stall::Stall;
 use crate::discovery::nearest::{self, BranchView, Load, Nearest};
-use crate::discovery::{Found, Offer, Query, connected};
+use crate::discovery::{Found, Query, Queue, connected};
 use crate::ids::NodeId;
 use crate::market::host::Host as Hosting;
 use crate::market::seller::Seller;
-use crate::overlay::contact::{Contact, Ip, port_for};
+use crate::overlay::contact::{Contact, Dialable, Ip};
+use crate::overlay::dialback::DialBack;
 use crate::overlay::neighbours;
 use crate::overlay::ring::Ring;
+use crate::overlay::swarm::Swarm;
 use crate::overlay::tree::{self, Tree, TreeView};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::records::Records;
 use crate::time::Time;
 use crate::wire::Message;
-use crate::work::owner::wards::OfRing;
 use crate::work::{owner, runner};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Queries of programs beside the node rather than of its owner.
 const OF_COMMAND: u64 = 1 << 63;
@@ -34,10 +37,14 @@ const FOR_MORE: u64 = 1 << 62;
 /// Peers to ask for the tree. Our choice: one of them will be in it.
 const VIA: usize = 8;
 
+/// After a search for more that found nothing, the owner's next looks ask only the nodes at hand for
+/// so long. Our choice: short beside a person's patience; an owner of short units looks 100 times a
+/// second.
+const MORE_AGAIN: Duration = Duration::from_millis(500);
+
 /// A search under way.
 pub(super) struct Search {
-    /// What each unit needs, bytes.
-    memory_bytes: u64,
+    query: Query,
     /// What the submitter is told if nothing is found: why the nodes at hand take nothing.
     shortage: Option<String>,
 }
@@ -50,16 +57,26 @@ pub(super) struct Overlays {
     pub(super) trade: Option<Box<Trade>>,
     pub(super) records: Option<Box<Machine<Records>>>,
     pub(super) filing: Option<Box<Filing>>,
-    /// This node as others see it, once one has said so.
+    pub(super) dialback: Machine<DialBack>,
+    /// Where peers reach this node.
+    pub(super) reached: Option<Contact>,
+    /// The same of a member, which knows the swarm's settings too; none of a guest.
     pub(super) contact: Option<Contact>,
+    /// Where there may be room, while the gateway that this node knows is full.
+    pub(super) gateways: Gateways,
     /// Searches in the tree for the owner.
     asked: BTreeMap<u64, Search>,
-    /// Whether the tree was left for good.
-    left: bool,
+    /// When the swarm is searched again for more than the nodes at hand give.
+    more_at: Time,
+    /// Whether the tree was left.
+    pub(super) left: bool,
+    /// Whether this node takes no place any more, since it goes away.
+    pub(super) ended: bool,
 }
 
 #[derive(Debug)]
 pub(super) enum Step {
+    DialBack(InputOf<DialBack>),
     Tree(InputOf<Tree>),
     Nearest(InputOf<Nearest>),
     Ring(InputOf<Ring>),
@@ -73,6 +90,7 @@ pub(super) enum Step {
 impl Step {
     pub(super) fn machine(&self) -> &'static str {
         match self {
+            Step::DialBack(_) => "dial-back",
             Step::Tree(_) => "tree",
             Step::Nearest(_) => "finder in the tree",
             Step::Ring(_) => "ring",
@@ -95,9 +113,14 @@ impl Overlays {
             records: config.records.as_ref().map(|part| super::records::start(part, seed)),
             filing: config.files.as_ref().map(|config| Filing::new(config, seed)),
             circle: config.ring.clone().map(|config| Circle::new(config, seed)),
+            dialback: super::dialback::start(config, seed),
+            reached: None,
             contact: None,
+            gateways: Gateways::default(),
             asked: BTreeMap::new(),
+            more_at: Time::ZERO,
             left: false,
+            ended: false,
         }
     }
 
@@ -106,13 +129,16 @@ impl Overlays {
         let trade = self.trade.as_ref().and_then(|trade| trade.deadline());
         let records = self.records.as_ref().and_then(|records| records.deadline());
         let filing = self.filing.as_ref().and_then(|filing| filing.deadline());
-        let all = [self.tree.deadline(), self.nearest.deadline(), ring, trade, records, filing];
-        all.into_iter().flatten().min()
+        let dialback = self.dialback.deadline();
+        let overlays = [self.tree.deadline(), self.nearest.deadline(), dialback, ring];
+        let all = overlays.into_iter().chain([trade, records, filing]);
+        all.flatten().min()
     }
 
     pub(super) fn due(&mut self, now: Time) -> Option<Step> {
         let tree = self.tree.due(now).map(|t| Step::Tree(Input::Timer(t)));
         tree.or_else(|| self.nearest.due(now).map(|t| Step::Nearest(Input::Timer(t))))
+            .or_else(|| self.dialback.due(now).map(|t| Step::DialBack(Input::Timer(t))))
             .or_else(|| self.circle.as_mut()?.ring.due(now).map(|t| Step::Ring(Input::Timer(t))))
             .or_else(|| self.trade.as_mut()?.due(now))
             .or_else(|| self.records.as_mut()?.due(now).map(|t| Step::Records(Input::Timer(t))))
@@ -145,17 +171,18 @@ impl Node {
         self.overlays.nearest.state().view()
     }
 
-    fn tree_command(&mut self, command: tree::Command) {
+    pub(super) fn tree_command(&mut self, command: tree::Command) {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Command(command))));
     }
 
-    fn nearest_command(&mut self, command: nearest::Command) {
+    pub(super) fn nearest_command(&mut self, command: nearest::Command) {
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Command(command))));
     }
 
     pub(super) fn overlay(&mut self, step: Step, host: &mut impl Host) {
         let now = self.now;
         match step {
+            Step::DialBack(input) => self.dialback_input(input, host),
             Step::Ring(input) => self.ring_input(input, host),
             Step::Market(step) => self.market_step(step, host),
             Step::Seller(input) => self.seller_input(input, host),
@@ -185,6 +212,12 @@ impl Node {
         }
     }
 
+    /// Leaves for good.
+    pub(super) fn end(&mut self) {
+        self.overlays.ended = true;
+        self.leave();
+    }
+
     pub(super) fn leave(&mut self) {
         self.tree_command(tree::Command::Leave);
         self.leave_ring();
@@ -194,27 +227,38 @@ impl Node {
         self.nearest_command(nearest::Command::Refused { node });
     }
 
-    /// A peer has introduced itself; `seen` is where it sees this node.
-    pub(super) fn met(&mut self, peer: NodeId, gateway: bool, seen: Option<Ip>) {
+    pub(super) fn reserve_at(&mut self, node: NodeId, slots: u32) {
+        self.nearest_command(nearest::Command::Reserve { node, slots });
+    }
+
+    /// A node has raised this owner's credit itself: what it declined before counts no longer.
+    pub(super) fn welcome(&mut self, node: NodeId) {
+        if self.overlays.nearest.state().has_shunned(node) {
+            self.nearest_command(nearest::Command::Welcome { node });
+        }
+    }
+
+    /// A peer has introduced itself. It is seen at `ip` by this node, which it sees at `seen`.
+    pub(super) fn met(
+        &mut self,
+        peer: NodeId,
+        gateway: bool,
+        ip: Option<Ip>,
+        seen: Option<Ip>,
+        dialable: Dialable,
+    ) {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Up(peer))));
         self.steps.push_back(route::Step::Overlay(Step::Nearest(Input::Up(peer))));
         self.ring_peer(peer, true);
-        self.bank_met(peer, gateway);
-        self.hosting_met(peer);
+        self.bank_met(peer);
         self.records_peer(peer, true);
-        let port = port_for(self.config.port, self.config.loopback_only, seen);
-        if let (None, Some(ip), Some(port)) = (self.overlays.contact, seen, port) {
-            let me = Contact { ip, id: self.me, port };
-            self.overlays.contact = Some(me);
-            self.nearest_command(nearest::Command::Me(me));
-            // A gateway that joined nobody is where a tree begins.
-            let via = if self.config.gateway { Vec::new() } else { self.via() };
-            self.market_me(me);
-            self.wards_told(OfRing::Me(me));
-            self.files_me(me);
-            self.join_ring(me, via.clone());
-            self.tree_command(tree::Command::Join { me, via });
-        }
+        self.known_as(peer, dialable);
+        self.dialback_met(peer, gateway, (ip, seen), dialable);
+        self.know_ways(gateway);
+    }
+
+    /// Tells tree and ring through whom they can be found, when that may be somebody else by now.
+    pub(super) fn know_ways(&mut self, gateway: bool) {
         let via = self.via();
         if gateway || self.config.gateway || via.len() == 1 {
             self.ring_known(via.clone(), gateway);
@@ -222,10 +266,36 @@ impl Node {
         }
     }
 
+    pub(super) fn gateways(&self) -> Vec<NodeId> {
+        let gateways = self.neighbours.state().all().filter(|(_, hello, _)| hello.gateway);
+        gateways.take(VIA).map(|(id, ..)| id).collect()
+    }
+
+    pub(super) fn knows_settings(&self) -> bool {
+        let swarm = self.swarm();
+        let trades = self.config.market.is_some();
+        swarm.degree.is_some() && (!trades || swarm.scheme.is_some() && swarm.pricing.is_some())
+    }
+
+    pub(super) fn settings_learnt(&mut self, swarm: &Swarm) {
+        if let Some(degree) = swarm.degree {
+            self.tree_command(tree::Command::Degree(degree));
+        }
+        self.market_learnt();
+        self.bank_learnt(swarm);
+        self.enter();
+    }
+
     /// Peers through which the tree can be found: gateways, or, when none is here or this node
     /// is one and comes back after a while, others that can be in it.
-    fn via(&self) -> Vec<NodeId> {
-        let peers = || self.neighbours.state().all().filter(|(_, hello, _)| hello.port.is_some());
+    pub(super) fn via(&self) -> Vec<NodeId> {
+        // A gateway that nobody has dialled back yet will be in the tree soon.
+        let can_be = |dialable: Dialable, gateway| match dialable {
+            Dialable::At(_) => true,
+            Dialable::Unknown => gateway,
+            Dialable::No => false,
+        };
+        let peers = || self.neighbours.state().all().filter(|(_, it, _)| can_be(it.dialable, it.gateway));
         let some =
             |peers: &mut dyn Iterator<Item = (NodeId, _, _)>| peers.take(VIA).map(|(id, ..)| id).collect();
         // A gateway has too many peers to look at all of them whenever one comes.
@@ -245,6 +315,7 @@ impl Node {
         self.bank_lost(peer);
         self.records_peer(peer, false);
         self.files_down(peer);
+        self.dialback_lost(peer);
     }
 
     /// Connects to a peer unless that is done or under way.
@@ -288,7 +359,8 @@ impl Node {
                 host.event(NodeEvent::NodesChanged);
             }
             Event::Left => {
-                self.overlays.left = true;
+                // Since it was told to leave, it may have come back.
+                self.overlays.left = self.overlays.contact.is_none() || self.overlays.ended;
                 self.push(route::Step::Runner, runner::Command::Findable(false));
             }
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
@@ -305,6 +377,9 @@ impl Node {
                     route::Step::Runner,
                     runner::Command::Reserved { owner: for_owner.id, slots, until },
                 );
+            }
+            Event::Released { owner, slots } => {
+                self.push(route::Step::Runner, runner::Command::Released { owner, slots });
             }
             Event::Found(found) if found.query & OF_COMMAND != 0 => {
                 let number = found.query & !OF_COMMAND;
@@ -325,11 +400,11 @@ impl Node {
     /// What the nodes at hand have is an owner's at once. Only if it is not enough, the swarm is
     /// asked: for an owner that got nothing, or for more.
     pub(super) fn of_connected(&mut self, found: Found, missing: Option<Query>) {
-        match missing {
+        match missing.filter(|query| query.swarm) {
             Some(query) if found.places.is_empty() => self.search(query, found.shortage),
             Some(query) => {
                 let already = self.overlays.asked.keys().any(|id| id & FOR_MORE != 0);
-                if !already {
+                if !already && self.now >= self.overlays.more_at {
                     self.search(Query { id: query.id | FOR_MORE, ..query }, None);
                 }
                 self.push(route::Step::Owner, owner::Command::Found(found));
@@ -339,26 +414,34 @@ impl Node {
     }
 
     fn search(&mut self, query: Query, shortage: Option<String>) {
-        self.overlays.asked.insert(query.id, Search { memory_bytes: query.needs.memory_bytes, shortage });
+        self.overlays.asked.insert(query.id, Search { query: query.clone(), shortage });
         self.nearest_command(nearest::Command::Find(query));
     }
 
     /// What was found is dialled, and offered to the owner as soon as it is connected.
     fn found(&mut self, found: Found, host: &mut impl Host) {
-        let Some(Search { memory_bytes, shortage }) = self.overlays.asked.remove(&found.query) else {
+        let Some(Search { query, shortage }) = self.overlays.asked.remove(&found.query) else {
             return;
         };
+        let for_more = found.query & FOR_MORE != 0;
+        if for_more {
+            let pause = if found.places.is_empty() { MORE_AGAIN } else { Duration::ZERO };
+            self.overlays.more_at = self.now + pause;
+        } else if found.places.is_empty() && query.queue == Queue::No {
+            // No slot is free anywhere that is known.
+            let query = Query { queue: Queue::One, swarm: false, ..query };
+            return self.push(route::Step::Finder, connected::Command::Find(query));
+        }
         let shortage = shortage.filter(|_| found.places.is_empty());
         for place in &found.places {
             if let Some(contact) = place.contact.filter(|contact| contact.id == place.node) {
                 self.reach(contact, true, host);
             }
-            let offer =
-                Offer { slots: place.units, free: place.units, room: place.units, received: 0, memory_bytes };
+            let promise = connected::Promise { slots: place.units, memory_bytes: query.needs.memory_bytes };
             let here = self.neighbours.state().knows(place.node);
-            self.push(route::Step::Finder, connected::Command::Promised { node: place.node, offer, here });
+            self.push(route::Step::Finder, connected::Command::Promised { node: place.node, promise, here });
         }
-        if found.query & FOR_MORE == 0 {
+        if !for_more {
             // The places become offers; the owner is told why there are not more.
             self.push(
                 route::Step::Owner,
@@ -370,7 +453,7 @@ impl Node {
     /// Counts the slots of a guest in this host's branch.
     pub(super) fn hosted(&mut self, node: NodeId) {
         let Some(hello) = self.neighbours.state().get(node) else { return };
-        if hello.port.is_some() || node == self.me {
+        if hello.dialable != Dialable::No || node == self.me {
             return;
         }
         let platform = hello.platform;

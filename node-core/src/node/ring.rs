@@ -15,6 +15,9 @@ use crate::wire::Message;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// The lookup of the bank; no other's number.
+const OF_BANK: u64 = u64::MAX;
+
 /// A node's part of the ring, if its swarm has one.
 pub(super) struct Circle {
     pub(super) ring: Machine<Ring>,
@@ -117,10 +120,27 @@ impl Node {
         self.ring_command(Command::Lookup { number, ring: RingId::NODES, key, mode: Mode::Iterative });
     }
 
+    /// Looks for the bank, to connect to it: it is the owner of its own place on the ring.
+    pub(super) fn locate_bank(&mut self, bank: NodeId) {
+        let (ring, key) = (RingId::NODES, Point::of_node(bank));
+        self.ring_command(Command::Lookup { number: OF_BANK, ring, key, mode: Mode::Recursive });
+    }
+
+    fn bank_located(&mut self, number: u64, found: Option<Contact>, host: &mut impl Host) -> bool {
+        if number != OF_BANK {
+            return false;
+        }
+        if let Some(contact) = found.filter(|contact| self.bank() == Some(contact.id)) {
+            self.reach(contact, false, host);
+        }
+        true
+    }
+
     fn of_ring(&mut self, event: Event, host: &mut impl Host) {
         self.ring_told(&event);
         self.records_told(&event);
         self.ring_told_wards(&event);
+        self.ring_left(&event);
         match event {
             Event::Reach(contact) => self.reach(contact, true, host),
             Event::Hold(contact) => {
@@ -135,6 +155,9 @@ impl Node {
                 }
                 self.let_go(peer);
             }
+            Event::Found { number, ref found }
+                if self.bank_located(number, Some(found.owner.contact), host) => {}
+            Event::Failed { number, .. } if self.bank_located(number, None, host) => {}
             Event::Found { number, found } if self.ward_located(number, Some(&found)) => {}
             Event::Failed { number, .. } if self.ward_located(number, None) => {}
             Event::Found { number, found } if self.record_located(number, Some(&found)) => {}

@@ -11,8 +11,8 @@ use super::money;
 use super::{Node, overlays};
 #[cfg(feature = "roles")]
 use crate::checkpoint::keeper::{self, Keeper};
-use crate::discovery::Query;
 use crate::discovery::connected::Connected;
+use crate::discovery::{Query, Queue};
 use crate::ids::NodeId;
 #[cfg(feature = "roles")]
 use crate::market::buyer;
@@ -92,6 +92,9 @@ impl Node {
         }
         #[cfg(feature = "roles")]
         self.open_bank(host);
+        #[cfg(feature = "roles")]
+        self.dialback_start();
+        self.alarms.set(Part::Overlays, self.overlays.deadline());
     }
 
     pub(super) fn scan(&self, of: u64, after: Option<Vec<u8>>, host: &mut impl Host) {
@@ -122,7 +125,11 @@ impl Node {
                 self.push(Step::Owner, owner::Command::WallClock(ms));
             }
             NodeInput::Connected { peer, ip } => self.connected(peer, ip, host),
-            NodeInput::DialFailed { peer } => self.not_reached(peer),
+            NodeInput::DialFailed { peer } => {
+                self.not_reached(peer);
+                self.try_next_gateway(peer, host);
+            }
+            NodeInput::Probed { number, reached } => self.probed(number, reached),
             NodeInput::Disconnected { peer, .. } => {
                 self.faults.remove(&peer);
                 self.push(Step::Neighbours, neighbours::Command::Disconnected(peer));
@@ -169,7 +176,7 @@ impl Node {
                     self.push(Step::Runner, runner::Command::Occupy { owner, slots });
                 }
                 Command::Find { number, units, needs } => {
-                    self.find(number, Query { id: 0, units, needs }, host)
+                    self.find(number, Query { id: 0, units, needs, queue: Queue::No, swarm: true }, host)
                 }
                 #[cfg(feature = "roles")]
                 Command::Locate { number, key } => self.locate(number, key, host),
@@ -201,7 +208,7 @@ impl Node {
                 | Command::LetGo { .. }) => self.file_command(command, host),
                 Command::Drain => {
                     self.push(Step::Runner, runner::Command::Drain);
-                    self.leave();
+                    self.end();
                 }
                 Command::BlobsStored(blobs) => self.push(Step::Store, store::Command::Stored(blobs)),
             },
@@ -214,6 +221,9 @@ impl Node {
         self.take(Step::Neighbours(Input::Command(neighbours::Command::Connected { peer, ip })), host);
         if dial.spare {
             self.push(Step::Neighbours, neighbours::Command::Spare(peer, true));
+        }
+        if self.neighbours.state().is_leaving(peer) {
+            return;
         }
         for (channel, bytes) in dial.frames {
             host.transmit(peer, channel, bytes);
@@ -237,7 +247,8 @@ impl Node {
         match wire::decode(bytes, channel) {
             Ok(message @ Message::Neighbours(_)) => self.deliver(from, message, host),
             Ok(message) if self.neighbours.state().knows(from) => self.deliver(from, message, host),
-            // It was told why when it was rejected, or it has not introduced itself.
+            // It said this before it heard that it cannot stay.
+            Ok(_) if self.neighbours.state().is_leaving(from) => {}
             Ok(_) => self.fault(from, "spoke before it was let in".into(), host),
             Err(error) => {
                 // Whoever cannot speak gets no second chance.
@@ -252,6 +263,10 @@ impl Node {
         self.steps.push_back(match message {
             Message::Neighbours(message) => Step::Neighbours(Input::Message { from, message }),
             Message::Offer(message) => Step::Finder(Input::Message { from, message }),
+            #[cfg(feature = "roles")]
+            Message::DialBack(message) => {
+                Step::Overlay(overlays::Step::DialBack(Input::Message { from, message }))
+            }
             #[cfg(feature = "roles")]
             Message::Tree(message) => Step::Overlay(overlays::Step::Tree(Input::Message { from, message })),
             #[cfg(feature = "roles")]

@@ -12,7 +12,8 @@ pub struct NodeView {
     pub name: String,
     pub platform: Platform,
     pub gateway: bool,
-    /// It takes no connections: a page, or a node behind a wall.
+    /// Others cannot dial it, as far as is known: a page, a node behind a wall, or one that no peer
+    /// has dialled back yet.
     pub guest: bool,
     /// This very node.
     pub me: bool,

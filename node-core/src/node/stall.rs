@@ -137,7 +137,7 @@ impl Node {
 
     /// From the gateway by way of which this node sells, or will.
     pub(super) fn heard_as_guest(&mut self, from: NodeId, message: ToGuest, host: &mut impl Host) {
-        let can_be_dialled = self.config.port.is_some();
+        let can_be_dialled = self.contact().is_some();
         let Some(stall) = self.overlays.stall_mut().filter(|_| !can_be_dialled) else { return };
         if let (ToGuest::Host { .. }, None) = (&message, stall.host) {
             stall.host = Some(from);
@@ -161,6 +161,15 @@ impl Node {
                 self.seller_step(Input::Message { from, message });
             }
             ToGuest::Balance(balance) => host.event(NodeEvent::Balance(balance)),
+        }
+    }
+
+    /// Others can dial this node: it needs nobody to sell by way of.
+    #[cfg(feature = "roles")]
+    pub(super) fn sell_for_oneself(&mut self) {
+        let Some(stall) = self.overlays.stall_mut() else { return };
+        if stall.host.take().is_some() {
+            self.tell_seller(seller::Command::Alone);
         }
     }
 

@@ -55,13 +55,15 @@ impl Node {
                 silent_us,
             }
         };
-        let Config { name, platform, gateway, port, .. } = &*self.config;
-        let mut me = view(self.me, name, *platform, *gateway, port.is_none(), 0);
+        let Config { name, platform, gateway, .. } = &*self.config;
+        let guest = self.contact().is_none();
+        let mut me = view(self.me, name, *platform, *gateway, guest, 0);
         me.slots = self.runner.state().slots();
         let mut all = vec![me];
         all.extend(self.neighbours.state().all().map(|(id, hello, heard)| {
             let silent_us = now.since(heard).as_micros() as u64;
-            view(id, &hello.name, hello.platform, hello.gateway, hello.port.is_none(), silent_us)
+            let guest = hello.dialable.contact().is_none();
+            view(id, &hello.name, hello.platform, hello.gateway, guest, silent_us)
         }));
         all
     }

@@ -46,16 +46,37 @@ impl Ip {
     }
 }
 
+/// From how far away an address can be dialled; the wider scope is greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Loopback: from the machine itself.
+    Machine,
+    /// Private, link-local and shared addresses: from the network that the machine is in.
+    Site,
+    World,
+}
+
+impl Ip {
+    pub fn scope(self) -> Scope {
+        match IpAddr::from(self) {
+            ip if ip.is_loopback() => Scope::Machine,
+            // RFC 6598: the carriers' side of their NATs, 100.64.0.0/10.
+            IpAddr::V4(ip) if ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 0x40 => Scope::Site,
+            IpAddr::V4(ip) if ip.is_private() || ip.is_link_local() => Scope::Site,
+            IpAddr::V6(ip) if ip.is_unique_local() || ip.is_unicast_link_local() => Scope::Site,
+            _ => Scope::World,
+        }
+    }
+
+    pub fn is_v6(self) -> bool {
+        IpAddr::from(self).is_ipv6()
+    }
+}
+
 impl fmt::Debug for Ip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", IpAddr::from(*self))
     }
-}
-
-/// Where somebody at `ip` can dial a node that listens on `port`, perhaps for its own machine
-/// only.
-pub fn port_for(port: Option<u16>, loopback_only: bool, ip: Option<Ip>) -> Option<u16> {
-    port.filter(|_| !loopback_only || ip.is_some_and(Ip::is_loopback))
 }
 
 /// A node's place in the order of addresses (paper 000, section 5); ties go by id.
@@ -87,6 +108,27 @@ pub struct Contact {
 impl Contact {
     pub fn key(&self) -> Key {
         Key { ip: self.ip, id: self.id }
+    }
+}
+
+/// Whether others can dial a node, as far as that node knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Dialable {
+    /// The node listens, and no peer has dialled it back yet.
+    #[default]
+    Unknown,
+    /// The node is a guest.
+    No,
+    /// A peer has dialled it back there.
+    At(Contact),
+}
+
+impl Dialable {
+    pub fn contact(self) -> Option<Contact> {
+        match self {
+            Dialable::At(contact) => Some(contact),
+            Dialable::Unknown | Dialable::No => None,
+        }
     }
 }
 
@@ -177,6 +219,22 @@ mod tests {
         assert!(order.windows(2).all(|pair| pair[0].key() < pair[1].key()));
         assert!(Key::FIRST < order[0].key());
         assert_eq!(format!("{:?} {:?}", order[0].ip, order[3].ip), "9.255.255.255 2001:db8::1");
+    }
+
+    #[test]
+    fn addresses_know_from_how_far_they_can_be_dialled() {
+        let scope = |ip: &str| contact(ip, 0).ip.scope();
+        for ip in ["127.0.0.1", "127.9.9.9", "::1"] {
+            assert_eq!(scope(ip), Scope::Machine, "{ip}");
+        }
+        for ip in ["10.1.2.3", "172.31.0.1", "192.168.0.1", "169.254.1.1", "100.64.0.1", "fd00::1", "fe80::1"]
+        {
+            assert_eq!(scope(ip), Scope::Site, "{ip}");
+        }
+        for ip in ["9.9.9.9", "172.32.0.1", "100.128.0.1", "2001:db8::1"] {
+            assert_eq!(scope(ip), Scope::World, "{ip}");
+        }
+        assert!(Scope::Machine < Scope::Site && Scope::Site < Scope::World);
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! Who knows whom.
 
 pub mod contact;
+#[cfg(feature = "roles")]
+pub mod dialback;
+pub mod elsewhere;
 pub mod neighbours;
 pub mod ring;
+pub mod swarm;
 #[cfg(feature = "roles")]
 pub mod tree;

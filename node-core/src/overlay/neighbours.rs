@@ -4,7 +4,9 @@
 
 use crate::ids::NodeId;
 use crate::node::config::Platform;
-use crate::overlay::contact::{Contact, Ip, port_for};
+use crate::overlay::contact::{Dialable, Ip};
+use crate::overlay::elsewhere::{Elsewhere, NAMED_MAX, Web};
+use crate::overlay::swarm::{Conflict, Swarm};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use litemap::LiteMap;
@@ -23,6 +25,10 @@ const SPARE: Duration = Duration::from_secs(150);
 /// Longest name and invite shown to others, bytes.
 const TEXT_MAX: usize = 64;
 
+/// Peers beyond the bound that are remembered until their connection is closed. Our choice: more than a
+/// gateway hears of in that time.
+const LEAVING_MAX: usize = 1024;
+
 /// Names of nodes that left, for lists of who did what; the oldest goes first. Our choice: more
 /// than one job's list shows.
 const GONE_MAX: usize = 1024;
@@ -34,6 +40,14 @@ pub enum Message {
     Rejected {
         reason: String,
     },
+    /// The sender has as many peers as it takes, and names other gateways of the swarm.
+    Full {
+        gateways: Vec<Elsewhere>,
+    },
+    /// The sender has learnt settings of the swarm since it introduced itself.
+    Swarm(Swarm),
+    /// Whether and where the sender can be dialled has changed.
+    Dialable(Dialable),
 }
 
 /// Who a peer says it is; its id is proven by the connection.
@@ -44,20 +58,30 @@ pub struct Hello {
     /// Owns jobs.
     pub gateway: bool,
     pub invite: Option<String>,
-    /// Where it takes connections, TCP; none if it only dials.
-    pub port: Option<u16>,
+    /// Whether and where others can dial it.
+    pub dialable: Dialable,
     /// Where the addressee is seen from, which it cannot know itself.
     pub seen: Option<Ip>,
+    /// Where pages connect to it, if it is a gateway.
+    pub web: Option<Web>,
+    /// Settings of the swarm, as far as it knows them.
+    pub swarm: Swarm,
+}
+
+/// How many peers a node takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    pub peers: usize,
+    /// Of them, those that nobody can dial, at a gateway.
+    pub guests: usize,
 }
 
 #[derive(Debug)]
 pub struct Neighbours {
     me: Hello,
-    /// Takes connections from this machine only.
-    loopback_only: bool,
     /// Who joins has to show this word.
     invite: Option<String>,
-    peers_max: usize,
+    room: Room,
     peers: LiteMap<NodeId, Peer>,
     gone: VecDeque<(NodeId, String)>,
 }
@@ -68,7 +92,15 @@ pub struct Known {
     pub name: Box<str>,
     pub platform: Platform,
     pub gateway: bool,
-    pub port: Option<u16>,
+    pub dialable: Dialable,
+    web: Option<Box<Web>>,
+}
+
+impl Known {
+    /// Whether it is a guest of its gateway: a page, or another node that takes no connections.
+    pub fn is_guest(&self) -> bool {
+        self.dialable == Dialable::No && !self.gateway
+    }
 }
 
 #[derive(Debug)]
@@ -79,6 +111,8 @@ struct Peer {
     heard: Time,
     /// This node has no use for the connection.
     spare: bool,
+    /// It was told that it cannot stay, and the connection is being closed.
+    leaving: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +134,8 @@ pub enum Command {
     Heard(NodeId),
     /// Whether this node has a lasting use for the connection. Until told otherwise it has.
     Spare(NodeId, bool),
+    /// Whether and where this node can be dialled, from now on.
+    Dialable(Dialable),
 }
 
 #[derive(Clone, Debug)]
@@ -107,10 +143,16 @@ pub enum Event {
     Up {
         peer: NodeId,
         gateway: bool,
-        /// Where this node is seen from by the peer.
+        /// Where the peer is seen from by this node, and this node by the peer.
+        ip: Option<Ip>,
         seen: Option<Ip>,
-        /// Where others can dial it, if they can.
-        contact: Option<Contact>,
+        /// Whether and where others can dial it.
+        dialable: Dialable,
+    },
+    /// It says that this has changed.
+    Dialable {
+        peer: NodeId,
+        dialable: Dialable,
     },
     /// Also of who has not introduced itself yet: what was said to it first may be lost all the same.
     Down {
@@ -125,6 +167,13 @@ pub enum Event {
         peer: NodeId,
         reason: String,
     },
+    /// A peer has no room for this node, and names other gateways.
+    Full {
+        peer: NodeId,
+        gateways: Vec<Elsewhere>,
+    },
+    /// This node has learnt settings of its swarm: all that it knows now.
+    Learnt(Swarm),
     Fault {
         peer: NodeId,
         fault: String,
@@ -162,11 +211,32 @@ impl Protocol for Neighbours {
                     }
                 }
             }
+            Input::Command(Command::Dialable(dialable)) => {
+                self.me.dialable = dialable;
+                // Each of them has heard this node's introduction.
+                for (peer, _) in self.peers.iter().filter(|(_, peer)| !peer.leaving) {
+                    cx.send(*peer, Message::Dialable(dialable));
+                }
+            }
             Input::Timer(Timer::Tidy) => self.tidy(cx),
             Input::Message { from, message: Message::Hello(hello) } => self.hello(from, hello, cx),
+            Input::Message { from, message: Message::Dialable(dialable) } => {
+                self.dialable(from, dialable, cx);
+            }
             Input::Message { from, message: Message::Rejected { mut reason } } => {
                 truncate(&mut reason, 500);
+                self.turned_away_by(from);
                 cx.emit(Event::Rejected { peer: from, reason });
+            }
+            Input::Message { from, message: Message::Full { mut gateways } } => {
+                gateways.truncate(NAMED_MAX);
+                self.turned_away_by(from);
+                cx.emit(Event::Full { peer: from, gateways });
+            }
+            Input::Message { from, message: Message::Swarm(swarm) } => {
+                if self.knows(from) {
+                    self.agree(from, &swarm, cx);
+                }
             }
             Input::Timer(Timer::Patience) => self.lose_patience(cx),
             Input::Up(_) | Input::Down(_) => {}
@@ -175,34 +245,44 @@ impl Protocol for Neighbours {
 }
 
 impl Neighbours {
-    pub fn new(mut me: Hello, loopback_only: bool, invite: Option<String>, peers_max: usize) -> Neighbours {
+    pub fn new(mut me: Hello, invite: Option<String>, room: Room) -> Neighbours {
         truncate(&mut me.name, TEXT_MAX);
-        Neighbours { me, loopback_only, invite, peers_max, peers: LiteMap::new(), gone: VecDeque::new() }
+        Neighbours { me, invite, room, peers: LiteMap::new(), gone: VecDeque::new() }
+    }
+
+    /// Settings of the swarm, as far as this node knows them.
+    pub fn swarm(&self) -> &Swarm {
+        &self.me.swarm
+    }
+
+    /// The peer does not let this node in. Messages that it sends nevertheless are no faults.
+    fn turned_away_by(&mut self, peer: NodeId) {
+        if let Some(peer) = self.peers.get_mut(&peer) {
+            peer.leaving = true;
+        }
     }
 
     fn connected(&mut self, peer: NodeId, ip: Option<Ip>, cx: &mut Cx<'_, Self>) {
-        if self.peers.len() >= self.peers_max && !self.peers.contains_key(&peer) {
-            return self.reject(
-                peer,
-                format!("the node has {} peers, its bound; try later", self.peers_max),
-                cx,
-            );
+        if self.peers.len() >= self.room.peers && !self.peers.contains_key(&peer) {
+            if self.peers.len() < self.room.peers + LEAVING_MAX {
+                let leaving = Peer { hello: None, ip, heard: cx.now, spare: false, leaving: true };
+                self.peers.insert(peer, leaving);
+            }
+            return self.send_elsewhere(peer, ip, cx);
         }
-        self.peers.insert(peer, Peer { hello: None, ip, heard: cx.now, spare: false });
+        self.peers.insert(peer, Peer { hello: None, ip, heard: cx.now, spare: false, leaving: false });
         cx.set_timer_by(Timer::Patience, PATIENCE);
-        let port = port_for(self.me.port, self.loopback_only, ip);
-        cx.send(peer, Message::Hello(Hello { seen: ip, port, ..self.me.clone() }));
+        cx.send(peer, Message::Hello(Hello { seen: ip, ..self.me.clone() }));
     }
 
     fn hello(&mut self, from: NodeId, mut hello: Hello, cx: &mut Cx<'_, Self>) {
-        let Some(peer) = self.peers.get_mut(&from) else { return };
+        let Some(peer) = self.peers.get_mut(&from).filter(|peer| !peer.leaving) else { return };
         if peer.hello.is_some() {
             return cx.emit(Event::Fault { peer: from, fault: "introduced itself twice".into() });
         }
         if let Some(invite) = &self.invite
             && hello.invite.as_ref() != Some(invite)
         {
-            self.peers.remove(&from);
             let reason = match hello.invite {
                 None => "this swarm takes invited nodes only; join with --invite WORD",
                 Some(_) => "the invite is not the one of this swarm; ask its operator for it",
@@ -210,15 +290,99 @@ impl Neighbours {
             return self.reject(from, reason.into(), cx);
         }
         truncate(&mut hello.name, TEXT_MAX);
-        let Hello { name, platform, gateway, port, seen, .. } = hello;
-        peer.hello = Some(Known { name: name.into(), platform, gateway, port });
-        let contact = peer.ip.zip(port).map(|(ip, port)| Contact { ip, id: from, port });
-        cx.emit(Event::Up { peer: from, gateway, seen, contact });
+        let Hello { name, platform, gateway, dialable, seen, web, swarm, .. } = hello;
+        let dialable = own(from, dialable, cx);
+        let web = web.filter(|_| gateway).map(|web| web.checked().into());
+        let known = Known { name: name.into(), platform, gateway, dialable, web };
+        let ip = peer.ip;
+        if self.me.gateway && known.is_guest() && self.guests() >= self.room.guests {
+            return self.send_elsewhere(from, ip, cx);
+        }
+        if !self.agree(from, &swarm, cx) {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        peer.hello = Some(known);
+        cx.emit(Event::Up { peer: from, gateway, ip, seen, dialable });
+    }
+
+    fn dialable(&mut self, from: NodeId, dialable: Dialable, cx: &mut Cx<'_, Self>) {
+        // Who was rejected, or has not introduced itself, is nobody to this node.
+        let Some(hello) = self.peers.get_mut(&from).and_then(|peer| peer.hello.as_mut()) else { return };
+        let dialable = own(from, dialable, cx);
+        if hello.dialable != dialable {
+            hello.dialable = dialable;
+            cx.emit(Event::Dialable { peer: from, dialable });
+        }
+    }
+
+    /// Guests that have introduced themselves.
+    fn guests(&self) -> usize {
+        self.peers.values().filter(|peer| peer.hello.as_ref().is_some_and(Known::is_guest)).count()
+    }
+
+    /// There is no room for this peer: it is told so, and where there may be some.
+    fn send_elsewhere(&mut self, peer: NodeId, ip: Option<Ip>, cx: &mut Cx<'_, Self>) {
+        // An address on this machine is no use to another one.
+        let near = ip.is_none_or(Ip::is_loopback);
+        let mut gateways: Vec<Elsewhere> = (self.peers.iter())
+            .filter_map(|(_, peer)| {
+                let hello = peer.hello.as_ref().filter(|hello| hello.gateway)?;
+                let contact = hello.dialable.contact()?;
+                Some(Elsewhere { contact, web: hello.web.as_deref().cloned() })
+            })
+            .filter(|it| near || !it.contact.ip.is_loopback())
+            .collect();
+        // Some of them at random, so that not all go to the same one.
+        while gateways.len() > NAMED_MAX {
+            gateways.swap_remove(cx.rng.below(gateways.len() as u64) as usize);
+        }
+        if !gateways.is_empty() {
+            let first = cx.rng.below(gateways.len() as u64) as usize;
+            gateways.rotate_left(first);
+        }
+        cx.send(peer, Message::Full { gateways });
+        self.close(peer, "this node has as many peers as it takes".into(), cx);
+    }
+
+    /// Learns what a peer knows of the swarm. Returns false if the two are of different swarms: then
+    /// they part.
+    fn agree(&mut self, from: NodeId, theirs: &Swarm, cx: &mut Cx<'_, Self>) -> bool {
+        if !theirs.is_possible() {
+            cx.emit(Event::Fault { peer: from, fault: "is set to a tree that cannot be built".into() });
+            return true;
+        }
+        if let Some(conflict) = self.me.swarm.conflict(theirs) {
+            self.part(from, &conflict, cx);
+            return false;
+        }
+        if self.me.swarm.learn(theirs) {
+            let swarm = self.me.swarm;
+            cx.emit(Event::Learnt(swarm));
+            // Those whose introduction is still on its way have heard this node's, which did not say it.
+            let greeted = self.peers.iter().filter(|(id, peer)| **id != from && !peer.leaving);
+            greeted.for_each(|(id, _)| cx.send(*id, Message::Swarm(swarm)));
+        }
+        true
+    }
+
+    fn part(&mut self, peer: NodeId, conflict: &Conflict, cx: &mut Cx<'_, Self>) {
+        cx.send(peer, Message::Rejected { reason: conflict.for_peer() });
+        cx.emit(Event::Rejected { peer, reason: conflict.for_us() });
+        self.close(peer, conflict.for_us(), cx);
+    }
+
+    /// Closes a connection. Late messages of a peer that was not let in are no faults.
+    fn close(&mut self, peer: NodeId, reason: String, cx: &mut Cx<'_, Self>) {
+        if let Some(known) = self.peers.get_mut(&peer) {
+            known.leaving = true;
+        }
+        cx.emit(Event::Close { peer, reason });
     }
 
     /// Closes the connections of those who do not say who they are.
     fn lose_patience(&mut self, cx: &mut Cx<'_, Self>) {
-        let strangers = self.peers.iter().filter(|(_, peer)| peer.hello.is_none());
+        let strangers = self.peers.iter().filter(|(_, peer)| peer.hello.is_none() && !peer.leaving);
         let mut next = None;
         for (peer, stranger) in strangers {
             let left = PATIENCE.saturating_sub(cx.now.since(stranger.heard));
@@ -266,7 +430,7 @@ impl Neighbours {
 
     fn reject(&mut self, peer: NodeId, reason: String, cx: &mut Cx<'_, Self>) {
         cx.send(peer, Message::Rejected { reason: reason.clone() });
-        cx.emit(Event::Close { peer, reason });
+        self.close(peer, reason, cx);
     }
 
     /// Whether the peer has introduced itself.
@@ -276,6 +440,11 @@ impl Neighbours {
 
     pub fn get(&self, peer: NodeId) -> Option<&Known> {
         self.peers.get(&peer)?.hello.as_ref()
+    }
+
+    /// Whether the peer was told that it cannot stay.
+    pub fn is_leaving(&self, peer: NodeId) -> bool {
+        self.peers.get(&peer).is_some_and(|peer| peer.leaving)
     }
 
     /// Whether a connection stands, introduced or not.
@@ -290,6 +459,18 @@ impl Neighbours {
     /// Names of nodes that left, the last first.
     pub fn names_of_the_gone(&self) -> impl Iterator<Item = (NodeId, &str)> {
         self.gone.iter().map(|(id, name)| (*id, name.as_str()))
+    }
+}
+
+/// A peer speaks for its own address only.
+fn own(from: NodeId, dialable: Dialable, cx: &mut Cx<'_, Neighbours>) -> Dialable {
+    match dialable {
+        Dialable::At(contact) if contact.id != from || contact.port == 0 => {
+            let fault = "gave another node's address for its own".into();
+            cx.emit(Event::Fault { peer: from, fault });
+            Dialable::No
+        }
+        dialable => dialable,
     }
 }
 

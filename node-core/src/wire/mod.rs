@@ -25,6 +25,8 @@ pub enum Message {
     Work(work::message::Message),
     Store(store::Message),
     #[cfg(feature = "roles")]
+    DialBack(overlay::dialback::Message),
+    #[cfg(feature = "roles")]
     Tree(overlay::tree::Message),
     #[cfg(feature = "roles")]
     Nearest(discovery::nearest::Message),

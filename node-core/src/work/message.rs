@@ -37,6 +37,9 @@ pub enum ToOwner {
     /// Units that the runner will not run, with the reason for people; `tried`: it would have,
     /// but could not.
     Decline { lease: Lease, units: Vec<UnitId>, reason: String, tried: bool },
+    /// Units that found no free slot here for longer than a queue of short units lasts. The sender
+    /// is not to blame, and neither are they.
+    NotBegun { lease: Lease, units: Vec<UnitId> },
     /// Checkpoints that keepers have. Repeated until recorded.
     Checkpoints { made: Vec<Made> },
     /// The unit does not run here any more: it was asked to stop, or the node goes away. `made`

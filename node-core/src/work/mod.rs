@@ -7,3 +7,9 @@ pub mod owner;
 pub mod runner;
 pub mod spec;
 pub mod ward;
+
+use std::time::Duration;
+
+/// Units up to this length may queue behind others. Our choice: several round trips to a far peer, so
+/// that waiting for the wire costs longer units little, and half of what a person notices.
+const SHORT: Duration = Duration::from_millis(500);

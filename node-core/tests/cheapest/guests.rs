@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A page that gives a slot, at the gateway `host`.
-fn guest(world: &mut World, host: usize, cost: u64) -> usize {
+pub(crate) fn guest(world: &mut World, host: usize, cost: u64) -> usize {
     let at = world.nodes.len();
     let page = Config { port: None, platform: Platform::Browser, bank: None, ..config(at, false, false) };
     assert_eq!(world.add_keyed(page, &secret(at)), at);

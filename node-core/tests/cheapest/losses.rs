@@ -1,7 +1,9 @@
 //! Sellers, owners and banks that stop in between: everybody is paid once, and for what was accepted.
 
 use crate::support::*;
-use node_core::NodeInput;
+use node_core::work::spec::CheckpointEvery;
+use node_core::{Command, NodeInput};
+use sandbox::{Outcome, Task};
 use simulator::World;
 use std::time::Duration;
 
@@ -140,4 +142,36 @@ fn whatever_stops_the_books_balance_and_nothing_is_left_over() {
         }
     }
     assert!(seeds < 2 || kept_in_all > 0, "keepers were paid in some of them");
+}
+
+fn ten_hours(task: &Task) -> (Duration, Outcome) {
+    (600 * A_MINUTE, simulator::echo(task).1)
+}
+
+/// A donor that gives and stops giving again: each time the unit is handed back, and its next place is a sale
+/// of its own, which the seller must not take for one that it has been paid for.
+#[test]
+fn a_unit_is_sold_three_hundred_times_and_each_sale_has_its_own_name() {
+    let mut world = World::seed(70).with(ten_hours);
+    world.add_keyed(config(0, true, true), &secret(0));
+    world.add_keyed(config(1, false, false), &secret(1));
+    world.connect(0, 1);
+    world.run_for(A_MINUTE);
+    sell(&mut world, 1, 1);
+    endow(&mut world, 0, 100 * CREDIT);
+    let mut spec = world.sweep(0, 1);
+    spec.template.limits.fuel = 600 * FUEL;
+    spec.template.checkpoint = CheckpointEvery(1_000_000);
+    spec.find = cheapest(90 * CREDIT, None);
+    let job = world.submit(0, spec);
+    for sale in 1..=300 {
+        let placed = |w: &World| runner(w, 0, job) == Some(1);
+        world.run_until(A_MINUTE, &format!("sale {sale}: the unit is placed"), placed);
+        world.run_for(Duration::from_secs(2));
+        assert!(placed(&world), "sale {sale}: {}", reason(&world, 0, job));
+        world.drive(1, NodeInput::Command(Command::Lend(false)));
+        world.run_until(A_MINUTE, "it is handed back", |w| runner(w, 0, job).is_none());
+        world.drive(1, NodeInput::Command(Command::Lend(true)));
+    }
+    assert!((0..2).all(|at| world.faults(at).is_empty()));
 }

@@ -1,5 +1,8 @@
 //! Stories of jobs that buy their places: whole nodes, markets and a bank.
 
+mod alone;
+mod full;
+mod gateways;
 mod guests;
 mod keepers;
 mod losses;

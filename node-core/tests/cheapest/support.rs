@@ -141,9 +141,10 @@ pub(crate) fn id(world: &World, at: usize) -> NodeId {
 
 /// Gives the node credit by an invite of the bank's operator.
 pub(crate) fn endow(world: &mut World, at: usize, amount: u64) {
+    let asked = world.told.len();
     world.drive(0, NodeInput::Command(Command::Invite { number: 1, amount: Micro(amount) }));
     let code = |world: &World| {
-        world.told.iter().rev().find_map(|(_, by, event)| match event {
+        world.told[asked..].iter().find_map(|(_, by, event)| match event {
             NodeEvent::Invited { made, .. } if *by == 0 => made.clone().ok(),
             _ => None,
         })

@@ -189,7 +189,7 @@ impl Chaos {
         let id = self.owners[at].id;
         let job = JobId([id; 16]);
         let name =
-            |index| node_core::ledger::Sale { unit: UnitId { job, index }, copy: 0, kind: Kind::Cycles };
+            |index| node_core::ledger::Sale { unit: UnitId { job, index }, number: 0, kind: Kind::Cycles };
         let payer = match self.below(10) {
             0 => COMMONS,
             1 => node(1 + self.rng.below(OWNERS.into()) as u8),

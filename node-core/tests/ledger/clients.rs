@@ -82,7 +82,9 @@ impl World {
                     self.owner.holding.extend(holdings.iter().map(|holding| holding.sale));
                 }
                 Effect::Emit(Event::Open) => self.owner.open = true,
-                Effect::Emit(Event::Full { .. } | Event::Statement { .. } | Event::Balance { .. }) => {}
+                Effect::Emit(
+                    Event::Full { .. } | Event::Statement { .. } | Event::Balance { .. } | Event::Seek(_),
+                ) => {}
             }
         }
     }

@@ -34,7 +34,7 @@ pub(crate) fn node(n: u8) -> NodeId {
 }
 
 pub(crate) fn sale(n: u32) -> Sale {
-    Sale { unit: UnitId { job: JobId([1; 16]), index: n }, copy: 0, kind: Kind::Cycles }
+    Sale { unit: UnitId { job: JobId([1; 16]), index: n }, number: 0, kind: Kind::Cycles }
 }
 
 pub(crate) fn cycles(to: NodeId, price: u64) -> Term {

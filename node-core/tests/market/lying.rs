@@ -10,8 +10,8 @@ use node_core::market::listing::{BadListing, Listing};
 use node_core::market::money::Price;
 use node_core::market::pricing::{BadCost, Deal};
 use node_core::market::{
-    Answer, Copy, Entrance, MarketConfig, Message, Outcome, Prober, Query, Sale, Take, ToBuyer, ToOwner,
-    ToSeller, Unlisted,
+    Answer, Copy, Entrance, MarketConfig, Message, Outcome, Prober, Purpose, Query, Sale, Take, ToBuyer,
+    ToOwner, ToSeller, Unlisted,
 };
 use simulator::market::Markets;
 
@@ -131,7 +131,7 @@ fn answers(markets: &mut Markets, liar: usize, buyer: usize, query: &Query, how:
 macro_rules! lie {
     ($how:expr) => {
         |markets: &mut Markets, liar, from, message: &Message| match message {
-            Message::ToOwner(ToOwner::Query(query)) if !query.copy => {
+            Message::ToOwner(ToOwner::Query(query)) if query.purpose == Purpose::Sale => {
                 answers(markets, liar, from, query, $how);
                 true
             }
@@ -357,7 +357,7 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
             ticket: number,
             market,
             wanted,
-            copy: index < 9,
+            purpose: [Purpose::Costs, Purpose::Sale, Purpose::Second, Purpose::Copy][index as usize % 4],
         }))),
         4 => Message::ToOwner(ToOwner::Copy(Box::new(Copy {
             market,

@@ -5,7 +5,7 @@ use node_core::keys::Secret;
 use node_core::market::commodity::{Kind, Market, Scheme};
 use node_core::market::listing::Listing;
 use node_core::market::owner::{Command, Owner, Timer};
-use node_core::market::{Message, Query, ToOwner, ToSeller, Wanted};
+use node_core::market::{Message, Purpose, Query, ToOwner, ToSeller, Wanted};
 use node_core::overlay::contact::{Contact, Ip};
 use node_core::overlay::ring::{Point, Range};
 use node_core::protocol::{Effect, Input, Machine, Rng};
@@ -42,7 +42,7 @@ fn a_market_of_ten_thousand_sellers_is_small_and_asks_winners_and_second() {
     let market = Market::of(Kind::Cycles, SPEED).unwrap();
     for n in 0..200 {
         let wanted = Wanted { units: 1 + n % 8, ..unit(SPEED) };
-        let query = Query { ticket: n.into(), market, wanted, copy: true };
+        let query = Query { ticket: n.into(), market, wanted, purpose: Purpose::Copy };
         let message = Message::ToOwner(ToOwner::Query(Box::new(query)));
         let from = node_core::NodeId([n as u8 + 1; 32]);
         let effects = owner.step(me, now, Input::Message { from, message });

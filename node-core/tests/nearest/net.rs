@@ -4,7 +4,7 @@
 use node_core::NodeId;
 use node_core::Time;
 use node_core::discovery::nearest::{Command, Event, Load, Message, Nearest, NearestConfig, Timer};
-use node_core::discovery::{Found, Needs, Query};
+use node_core::discovery::{Found, Needs, Query, Queue};
 use node_core::node::config::Platform;
 use node_core::overlay::contact::{Contact, Ip};
 use node_core::overlay::tree::Placement;
@@ -367,7 +367,7 @@ impl Net {
                 }
             }
             Event::Fault { peer, fault } => self.faulty.push((at, peer, fault)),
-            Event::Reach(_) | Event::Changed => {}
+            Event::Reach(_) | Event::Released { .. } | Event::Changed => {}
         }
     }
 
@@ -379,13 +379,22 @@ impl Net {
         self.queries += 1;
         let id = self.queries;
         self.asks.push((self.now, at));
-        self.step(at, Input::Command(Command::Find(Query { id, units, needs })));
+        self.step(
+            at,
+            Input::Command(Command::Find(Query { id, units, needs, queue: Queue::No, swarm: true })),
+        );
         id
     }
 
     pub(crate) fn find_at(&mut self, time: Time, to: usize, units: u32) {
         self.queries += 1;
-        let command = Command::Find(Query { id: self.queries, units, needs: Needs::default() });
+        let command = Command::Find(Query {
+            id: self.queries,
+            units,
+            needs: Needs::default(),
+            queue: Queue::No,
+            swarm: true,
+        });
         self.push(time, What::Do { to, command });
     }
 
@@ -437,6 +446,8 @@ fn name(message: &Message) -> &'static str {
         Message::Taken(_) => "taken",
         Message::Ack(_) => "ack",
         Message::NotFound(_) => "not_found",
+        Message::Reserve(_) => "reserve",
+        Message::Release(_) => "release",
     }
 }
 

@@ -9,8 +9,8 @@ pub(crate) fn market_examples() -> Vec<Message> {
     use node_core::market::listing::Goods;
     use node_core::market::pricing::{Deal, NoDeal};
     use node_core::market::{
-        Alive, Answer as Named, Copy, Entrance, Entry, Outcome, Prober, Query, Sale, Summary, Take, ToBuyer,
-        ToOwner, ToSeller, Unlisted, Wanted,
+        Alive, Answer as Named, Copy, Entrance, Entry, Outcome, Prober, Purpose, Query, Sale, Stock, Summary,
+        Take, ToBuyer, ToOwner, ToSeller, Unlisted, Wanted,
     };
     let (kind, at, body) = (Kind::Cycles, contact(), Bytes::from_static(b"body"));
     let market = Market { kind, index: 3 };
@@ -65,7 +65,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
         ToOwner::List(Box::new(signed.clone())),
         ToOwner::Withdraw { market, number: 1 },
         ToOwner::Alive(Box::new(alive.clone())),
-        ToOwner::Query(Box::new(Query { ticket: 1, market, wanted, copy: true })),
+        ToOwner::Query(Box::new(Query { ticket: 1, market, wanted, purpose: Purpose::Second })),
         ToOwner::Enter { kind: Kind::Checkpoints, ticket: 1 },
         ToOwner::Copy(Box::new(Copy {
             market,
@@ -91,6 +91,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
         ToBuyer::Answer(named(Outcome::Sale(sale))),
         ToBuyer::Answer(named(Outcome::None(NoDeal::TooDear { least: Micro(1), most: Micro(2) }))),
         ToBuyer::Answer(named(Outcome::Busy)),
+        ToBuyer::Answer(named(Outcome::Costs(vec![Stock { cost: Price(7), units: 8 }]))),
         ToBuyer::Alive(Box::new(alive.clone())),
         ToBuyer::Entry { ticket: 1, at: vec![at], entrance: Entrance::Listening },
         ToBuyer::Taken { ticket: 1 },
@@ -132,7 +133,7 @@ pub(crate) fn ledger_examples() -> Vec<Message> {
     use node_core::market::commodity::Kind;
     let node = NodeId([1; 32]);
     let unit = UnitId { job: JobId([2; 16]), index: 3 };
-    let sale = Sale { unit, copy: 4, kind: Kind::Files };
+    let sale = Sale { unit, number: 4, kind: Kind::Files };
     let fees = vec![Fee { to: node, amount: Micro(5) }];
     let term = |goods| Term { to: node, goods, price: Price(6), fees: fees.clone() };
     let terms = vec![term(Goods::Cycles), term(Goods::Space { most: 7 })];

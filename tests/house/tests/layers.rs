@@ -12,6 +12,9 @@ const LEAVES: &[&str] = &["ids", "time", "keys"];
 /// Plain data that its owner's siblings talk about.
 const VOCABULARY: &[&str] = &[
     "overlay::contact",
+    "overlay::dialback::Standing",
+    "overlay::elsewhere",
+    "overlay::swarm",
     "overlay::ring::Located",
     "overlay::ring::MemberId",
     "overlay::ring::Point",

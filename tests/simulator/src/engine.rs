@@ -311,6 +311,16 @@ impl Engine {
         }
     }
 
+    /// Runs under way.
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Runs that wait for a slot.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
     /// What runs now: the unit, the fuel with which it began here, and what it has used.
     pub fn runs(&self, now: Time) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         self.running.values().map(move |run| (run.unit, run.began, run.fuel_at(now)))

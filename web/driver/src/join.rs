@@ -31,6 +31,10 @@ enum Phase {
     Connected,
 }
 
+/// Gateways that are full, one after the other, before the page waits. Our choice: a swarm with room has a
+/// gateway with room among so many.
+const FULL_MAX: u32 = 4;
+
 /// The way into the swarm.
 pub struct Join {
     gateway: String,
@@ -38,6 +42,10 @@ pub struct Join {
     backoff: Backoff,
     state: State,
     detail: String,
+    /// The gateway has no room, and named these addresses instead.
+    elsewhere: Option<Vec<String>>,
+    /// Gateways in a row that were full.
+    full: u32,
 }
 
 impl Join {
@@ -48,6 +56,8 @@ impl Join {
             backoff: Backoff::default(),
             state: State::Connecting,
             detail: format!("asking {gateway} where it listens"),
+            elsewhere: None,
+            full: 0,
         }
     }
 
@@ -149,12 +159,35 @@ impl Join {
         self.detail = reason.to_owned();
     }
 
-    pub fn disconnected(&mut self, now: Time, random: u32, reason: &str) {
+    /// The gateway has no room for this node. It closes the connection; then these addresses of other
+    /// gateways are dialled.
+    pub fn full(&mut self, addresses: Vec<String>) {
+        self.elsewhere = Some(addresses);
+    }
+
+    pub fn disconnected(&mut self, now: Time, random: u32, reason: &str) -> Option<Step> {
+        match self.elsewhere.take() {
+            Some(addresses) if !addresses.is_empty() && self.full < FULL_MAX => {
+                self.full += 1;
+                self.state = State::Connecting;
+                return self.dial_next(now, random, addresses.into(), None);
+            }
+            Some(_) => {
+                self.full = 0;
+                self.state = State::Offline;
+                let wait = AFTER_REJECTION.as_secs();
+                self.detail = format!("the gateway has no room for more tabs; trying again in {wait} s");
+                self.phase = Phase::Waiting { until: now + AFTER_REJECTION };
+                return None;
+            }
+            None => self.full = 0,
+        }
         if self.state == State::Rejected {
             self.phase = Phase::Waiting { until: now + AFTER_REJECTION };
         } else {
             self.retry(now, random, &format!("the connection to the gateway was lost: {reason}"));
         }
+        None
     }
 
     fn dial_next(
@@ -280,6 +313,50 @@ mod tests {
         join.accepted();
         join.disconnected(now, 0, "closed");
         assert_eq!(join.deadline(), Some(now + Duration::from_millis(250)), "until one is let in");
+    }
+
+    #[test]
+    fn a_page_goes_from_a_full_gateway_to_those_that_it_names() {
+        let mut join = Join::new("http://g", START);
+        dialling(&mut join, &["/a"]);
+        join.connected();
+        join.accepted();
+        join.full(vec!["/b".into(), "/c".into()]);
+        assert_eq!(join.disconnected(START, 0, "closed"), Some(Step::Dial("/b".into())));
+        assert_eq!(join.dial_failed(START, 0, "refused", Some("/b")), Some(Step::Dial("/c".into())));
+        join.connected();
+        assert_eq!(join.state(), State::Connected);
+        assert_eq!(join.disconnected(START, 0, "closed"), None);
+        assert_eq!(
+            join.wake(join.deadline().expect("another attempt"), 0),
+            Some(Step::Ask),
+            "from the first on"
+        );
+    }
+
+    #[test]
+    fn where_all_are_full_a_page_waits_a_minute_and_says_so() {
+        let mut join = Join::new("http://g", START);
+        dialling(&mut join, &["/a"]);
+        let mut dialled = 0;
+        loop {
+            join.connected();
+            join.accepted();
+            join.full(vec!["/b".into()]);
+            match join.disconnected(START, 0, "closed") {
+                Some(_) => dialled += 1,
+                None => break,
+            }
+        }
+        assert_eq!((dialled, join.state()), (FULL_MAX, State::Offline));
+        assert!(join.detail().contains("no room"), "{}", join.detail());
+        assert_eq!(join.deadline(), Some(START + AFTER_REJECTION));
+        let mut alone = Join::new("http://g", START);
+        dialling(&mut alone, &["/a"]);
+        alone.connected();
+        alone.full(Vec::new());
+        assert_eq!(alone.disconnected(START, 0, "closed"), None);
+        assert_eq!(alone.deadline(), Some(START + AFTER_REJECTION), "no other gateway is known");
     }
 
     #[test]

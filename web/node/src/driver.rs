@@ -15,7 +15,7 @@ use libp2p::swarm;
 use link::{Events, LinkEvent, LinkOptions};
 use node_core::keys::Secret;
 use node_core::market::money::Micro;
-use node_core::node::config::{Bounds, MarketPart, Timing};
+use node_core::node::config::{Bounds, MarketPart, Open, Timing};
 use node_core::{BlobId, Command, Config, EngineReply, Node, NodeEvent, NodeInput, Platform, Time};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -113,6 +113,8 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         invited_with: options.invite,
         timing: Timing { drain: DRAIN, ..Timing::default() },
         market: Some(sells),
+        // Its gateway tells.
+        open: Open { scheme: true, pricing: true, degree: true },
         limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, left_bytes, ..Bounds::default() },
         ..Config::default()
     };
@@ -366,6 +368,14 @@ impl Driver {
                 }
             }
             NodeEvent::Rejected { reason, .. } => self.join.rejected(&reason),
+            NodeEvent::Full { gateways, .. } => {
+                let addresses = gateways.iter().filter_map(|it| {
+                    let peer = link::peer_id(&it.contact.id)?;
+                    Some(format!("{}/p2p/{peer}", it.for_pages()?))
+                });
+                let addresses: Vec<String> = addresses.collect();
+                self.join.full(canonical(&addresses));
+            }
             NodeEvent::Trouble { what } => {
                 browser::warn(&what);
                 self.trouble = Some((browser::now(), what));
@@ -391,7 +401,8 @@ impl Driver {
             LinkEvent::Disconnected { peer, reason } => {
                 // The node may have said why before: that is worth more than what follows.
                 self.drive(NodeInput::Disconnected { peer, reason: reason.clone() });
-                self.join.disconnected(now, random, &reason);
+                let step = self.join.disconnected(now, random, &reason);
+                self.step(step);
             }
             LinkEvent::Fault { what, .. } => {
                 let step = self.join.dial_failed(now, random, &what, None);
@@ -401,7 +412,9 @@ impl Driver {
                 let step = self.join.dial_failed(now, random, &reason, Some(&addr.to_string()));
                 self.step(step);
             }
-            LinkEvent::Listening { .. } | LinkEvent::ListeningEnded { .. } => return,
+            LinkEvent::Probed { .. } | LinkEvent::Listening { .. } | LinkEvent::ListeningEnded { .. } => {
+                return;
+            }
         }
         self.throttle.touch();
     }

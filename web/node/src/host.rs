@@ -117,6 +117,10 @@ impl Host for WebHost {
         self.inputs.push_back(NodeInput::DialFailed { peer: contact.id });
     }
 
+    fn probe(&mut self, number: u64, _: Contact) {
+        self.inputs.push_back(NodeInput::Probed { number, reached: false });
+    }
+
     fn disconnect(&mut self, peer: NodeId, reason: &str) {
         self.link.disconnect(peer, reason);
     }

@@ -165,7 +165,7 @@ impl Desk {
         for n in 0..units {
             let at = (n % OWNERS) as usize;
             let unit = UnitId { job: JobId([at as u8; 16]), index: n };
-            let order = order(Sale { unit, copy: 0, kind: Kind::Cycles }, self.owners[at].0);
+            let order = order(Sale { unit, number: 0, kind: Kind::Cycles }, self.owners[at].0);
             self.tell_client(at, Input::Command(client::Command::Order { id: n.into(), order }));
             self.deliver();
         }
@@ -259,6 +259,7 @@ impl Desk {
                 }
                 Effect::Emit(
                     client::Event::Holding(_)
+                    | client::Event::Seek(_)
                     | client::Event::Statement { .. }
                     | client::Event::Balance { .. },
                 ) => {}

@@ -6,6 +6,7 @@
 mod asyncify;
 mod browser;
 mod checkpoint;
+mod data;
 mod idle;
 mod instrument;
 mod kernel;
@@ -29,6 +30,8 @@ pub(super) fn run(what: &BenchCommand) -> Result<u8, Failure> {
     match what {
         BenchCommand::Null { browser: false, units, common } => null::native(*units, common),
         BenchCommand::Null { browser: true, units, common } => null::browser(*units, common),
+        BenchCommand::Data { browser: false, units, common } => data::native(*units, common),
+        BenchCommand::Data { browser: true, units, common } => data::browser(*units, common),
         BenchCommand::Kernel { units, common } => kernel::run(*units, common),
         BenchCommand::Page { common } => page::run(common),
         BenchCommand::Instrument { no_browser, kernel, asyncify, common } => {

@@ -30,6 +30,12 @@ pub(super) fn browser(units: Option<u32>, common: &BenchCommon) -> Result<u8, Fa
     let home = home()?;
     let swarm = LocalSwarm::start(home.path(), 0, 0, 1)?;
     let mut browser = Browser::launch(home.path())?;
+    open_tabs(&swarm, &mut browser)?;
+    measure(&swarm, Some(&browser), units.unwrap_or(BROWSER_UNITS), common)
+}
+
+/// Opens tabs with a slot each, and waits until the gateway has them.
+pub(super) fn open_tabs(swarm: &LocalSwarm, browser: &mut Browser) -> Result<(), Failure> {
     for _ in 0..TABS {
         let tab = browser.open_donate_page(&swarm.gateway.url)?;
         browser.evaluate(
@@ -46,7 +52,7 @@ pub(super) fn browser(units: Option<u32>, common: &BenchCommon) -> Result<u8, Fa
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    measure(&swarm, Some(&browser), units.unwrap_or(BROWSER_UNITS), common)
+    Ok(())
 }
 
 fn measure(
@@ -81,7 +87,9 @@ fn measure(
     report(
         &[
             ("units", units.into()),
-            ("units_per_s", rounded(median(rates), 0)),
+            ("units_per_s", rounded(median(rates.clone()), 0)),
+            ("units_per_s_min", rounded(rates.iter().copied().fold(f64::INFINITY, f64::min), 0)),
+            ("units_per_s_max", rounded(rates.iter().copied().fold(0.0, f64::max), 0)),
             ("cpu_ms_per_unit", rounded(median(costs), 4)),
             ("lost", lost.into()),
             ("duplicated", duplicated.into()),

@@ -1,6 +1,6 @@
 //! Bytes that go up to the gateway and come down from it.
 
-use super::types::{Blob, Output};
+use super::types::{Blob, Blobs, Output, OutputFile};
 use super::{ApiError, Client, authorized, transport};
 use base64::Engine as _;
 use node_core::BlobId;
@@ -58,6 +58,16 @@ impl Content {
         let mut bytes = Vec::new();
         self.open()?.read_to_end(&mut bytes).map_err(|e| self.unreadable(&e))?;
         Ok(bytes)
+    }
+
+    /// Its length, if it lies here and has at most so many bytes.
+    pub(crate) fn small(&self, most: usize) -> Result<Option<usize>, ApiError> {
+        let len = match self {
+            Content::Path(path) => path.metadata().map_err(|e| self.unreadable(&e))?.len(),
+            Content::Bytes(bytes) => bytes.len() as u64,
+            Content::Spooled(_) | Content::Swarm(_) => return Ok(None),
+        };
+        Ok(usize::try_from(len).ok().filter(|len| *len <= most))
     }
 
     fn name(&self) -> String {
@@ -147,6 +157,25 @@ impl Client {
         Ok(id)
     }
 
+    /// Sends small blobs in one request; their ids, in order.
+    pub(crate) fn upload_batch(&self, blobs: &[Vec<u8>]) -> Result<Vec<String>, ApiError> {
+        let mut body = Vec::with_capacity(blobs.iter().map(|blob| blob.len() + 8).sum());
+        for blob in blobs {
+            body.extend_from_slice(&(blob.len() as u64).to_be_bytes());
+            body.extend_from_slice(blob);
+        }
+        let text = self.patiently(|at| {
+            let request = authorized(self.agent.post(format!("{}/api/v1/blobs/batch", at.url)), at);
+            self.read_text(at, request.header("content-type", "application/octet-stream").send(&body[..]))
+        })?;
+        let stored: Blobs = self.parse(&text)?;
+        let ids: Vec<String> = blobs.iter().map(|blob| BlobId::of(blob).to_string()).collect();
+        if stored.blobs.iter().map(|blob| &blob.id).ne(&ids) {
+            return Err(ApiError::Strange(format!("{} stored other blobs than were sent", self.url())));
+        }
+        Ok(ids)
+    }
+
     fn has_blob(&self, id: &str) -> Result<bool, ApiError> {
         self.patiently(|at| {
             let request = authorized(self.agent.head(format!("{}/api/v1/blobs/{id}", at.url)), at);
@@ -160,16 +189,31 @@ impl Client {
 
     /// All of a unit's output stream, wherever it is.
     pub(crate) fn fetch(&self, output: &Output, into: &mut impl Write) -> Result<(), ApiError> {
-        if let Some(inline) = &output.base64 {
+        self.fetch_from(output.base64.as_deref(), &output.url, output.len, into)
+    }
+
+    /// All of a file that a unit wrote.
+    pub(crate) fn fetch_file(&self, file: &OutputFile, into: &mut impl Write) -> Result<(), ApiError> {
+        self.fetch_from(file.base64.as_deref(), &file.url, file.len, into)
+    }
+
+    fn fetch_from(
+        &self,
+        inline: Option<&str>,
+        url: &str,
+        len: u64,
+        into: &mut impl Write,
+    ) -> Result<(), ApiError> {
+        if let Some(inline) = inline {
             let bytes = base64::engine::general_purpose::STANDARD.decode(inline).map_err(|e| {
                 ApiError::Strange(format!("{} sent an output that is not base64: {e}", self.url()))
             })?;
             return into.write_all(&bytes).map_err(|e| local_write(&e));
         }
-        if output.len == 0 {
+        if len == 0 {
             return Ok(());
         }
-        self.download(&output.url, output.len, into)
+        self.download(url, len, into)
     }
 
     /// Content from `url`, a path on the gateway or a whole address there. A gateway that

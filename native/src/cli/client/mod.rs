@@ -169,7 +169,10 @@ impl Client {
     }
 
     pub(crate) fn results(&self, id: &str, from: u32, limit: u32) -> Result<(Results, String), ApiError> {
-        self.both(&format!("/api/v1/jobs/{}/results?from={from}&limit={limit}", escape(id)))
+        // Small outputs come along: one request for each of them would take a round trip each.
+        let inline = node_core::work::spec::Data::INLINE_MAX;
+        let range = format!("from={from}&limit={limit}&inline={inline}");
+        self.both(&format!("/api/v1/jobs/{}/results?{range}", escape(id)))
     }
 
     pub(crate) fn migrate(&self, id: &str, index: u32, to: Option<&str>) -> Result<(Unit, String), ApiError> {

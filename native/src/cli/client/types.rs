@@ -63,6 +63,11 @@ pub(crate) struct File {
 }
 
 #[derive(Debug, Deserialize)]
+pub(crate) struct Blobs {
+    pub(crate) blobs: Vec<Blob>,
+}
+
+#[derive(Debug, Deserialize)]
 pub(crate) struct Blob {
     pub(crate) id: String,
     pub(crate) len: u64,
@@ -213,7 +218,16 @@ pub(crate) enum NewOnLoss {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct NewFile {
     pub(crate) path: String,
-    pub(crate) blob: String,
+    #[serde(flatten)]
+    pub(crate) content: NewContent,
+}
+
+/// Content of a job: uploaded before, or part of the request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NewContent {
+    Blob(String),
+    Base64(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -230,6 +244,9 @@ pub(crate) struct NewUnit {
     pub(crate) arguments: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stdin: Option<String>,
+    /// In place of `stdin`, when it is small.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stdin_base64: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) files: Vec<NewFile>,
 }
@@ -397,6 +414,9 @@ pub(crate) struct Output {
 pub(crate) struct OutputFile {
     pub(crate) path: String,
     pub(crate) len: u64,
+    /// The content itself, when it is small.
+    #[serde(default)]
+    pub(crate) base64: Option<String>,
     pub(crate) url: String,
 }
 

@@ -100,12 +100,21 @@ impl Cache {
     /// Waits until nobody else compiles what has this key, and keeps others from it until the
     /// lock is dropped. Without a lock two may do the same work, which harms nothing.
     pub(super) fn lock(&self, key: &Key) -> Option<File> {
+        // Some share a lock by chance: the number of files stays bounded.
+        self.locked(&format!("{:02x}.lock", key.0.as_bytes()[0] % 64))
+    }
+
+    /// Waits until nobody else compiles at normal priority, and keeps others from it until the lock
+    /// is dropped. `None` if there is no lock to be had.
+    pub(super) fn turn(&self) -> Option<File> {
+        self.locked("turn.lock")
+    }
+
+    fn locked(&self, name: &str) -> Option<File> {
         if !self.usable {
             return None;
         }
-        // Some share a lock by chance: the number of files stays bounded.
-        let path = self.dir.join(format!("{:02x}.lock", key.0.as_bytes()[0] % 64));
-        let file = File::options().create(true).truncate(false).write(true).open(path).ok()?;
+        let file = File::options().create(true).truncate(false).write(true).open(self.dir.join(name)).ok()?;
         file.lock().ok()?;
         Some(file)
     }

@@ -110,7 +110,10 @@ impl Desk {
         });
         desk.note(&FromSlot::Ready { version: VERSION.into() });
         let clerk = desk.clone();
-        std::thread::Builder::new().name("clerk".into()).spawn(move || clerk.look_after())?;
+        std::thread::Builder::new().name("clerk".into()).spawn(move || {
+            super::compile::lower_thread();
+            clerk.look_after();
+        })?;
         Ok(desk)
     }
 

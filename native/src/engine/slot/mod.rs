@@ -1,17 +1,20 @@
 //! The inside of a slot: a process that runs one task after the other until its node ends it.
 //!
-//! Two threads. The *runner* takes orders, runs them in slices of fuel and writes down their
+//! Four threads. The *runner* takes orders, runs them in slices of fuel and writes down their
 //! outcomes; when it has no order left it sends what it wrote and waits. The *clerk* ([`desk`])
 //! looks at its back while it runs: outcomes that lie too long are sent, when one task takes its
 //! time the orders behind it are handed back, so that other slots can run them, and what the
 //! node asks of the task is laid where the runner sees it between two slices. Snapshots are
-//! written down by a *scribe* ([`scribe`]) in a thread of its own, while the task goes on.
+//! written down by a *scribe* ([`scribe`]) in a thread of its own, while the task goes on. All of
+//! them have the lowest priority; programs are loaded and compiled at normal priority, in a thread
+//! for that ([`compile`]).
 //!
 //! A slot has no clock: its node measures time, and kills the process when a task is not ended
 //! by being asked. It also ends by itself as soon as its node is gone.
 
 mod blobs;
 pub(crate) mod cache;
+mod compile;
 mod desk;
 mod modules;
 mod runner;
@@ -31,7 +34,7 @@ pub(crate) fn main() -> ExitCode {
         eprintln!("This is the inside of a slot, which nodes start by themselves. Try `manyhands up`.");
         return ExitCode::from(2);
     }
-    be_humble();
+    give_way();
     let desk = match Desk::open() {
         Ok(desk) => desk,
         Err(error) => {
@@ -40,7 +43,15 @@ pub(crate) fn main() -> ExitCode {
         }
     };
     let Some(setup) = desk.setup() else { return ExitCode::SUCCESS };
-    let mut runner = Runner::new(&setup, desk.clone());
+    let mut runner = match Runner::new(&setup, desk.clone()) {
+        Ok(runner) => runner,
+        Err(error) => {
+            eprintln!("manyhands: a slot cannot start its compile thread: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    // Tasks get what nobody else needs. Before here only what each slot does once was done.
+    compile::lower_thread();
     while let Some(order) = desk.next_order() {
         let run = order.run;
         let answer = catch_unwind(AssertUnwindSafe(|| runner.answer(order)));
@@ -60,10 +71,9 @@ pub(crate) fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Tasks get what nobody else needs, and the kernel knows whom to end first when memory runs
-/// out. Where a system does not let us, the task runs all the same.
-fn be_humble() {
-    let _ = rustix::process::setpriority_process(None, 19);
+/// The kernel knows which process to end first when memory runs out, and writes no core of it. Where
+/// a system does not let us, the task runs all the same.
+fn give_way() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);

@@ -3,6 +3,7 @@
 
 use super::super::wire::{FromSlot, Order, Setup};
 use super::blobs::Blobs;
+use super::compile::{CompileOptions, CompileThread};
 use super::desk::{Ask, Desk};
 use super::modules::{Modules, NoModule};
 use super::scribe::Scribe;
@@ -13,6 +14,7 @@ use sandbox::snapshot::{Ahead, Origin, Recorder, State, open};
 use sandbox::wasi::Halt;
 use sandbox::{End, File, Limit, NotStarted, Outcome, Pace, Running, Slice, Task};
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,15 +69,17 @@ enum Nothing {
 }
 
 impl Runner {
-    pub(super) fn new(setup: &Setup, desk: Arc<Desk>) -> Self {
+    /// Its compile thread inherits the priority of the calling one.
+    pub(super) fn new(setup: &Setup, desk: Arc<Desk>) -> io::Result<Self> {
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-        Runner {
-            desk,
-            engine: WasmerEngine::new(Compiler::Cranelift),
-            modules: Modules::new(path(&setup.cache_dir)),
-            blobs: Blobs::new(path(&setup.blob_dir)),
-            ready: None,
-        }
+        let engine = WasmerEngine::new(Compiler::Cranelift);
+        let options = CompileOptions {
+            cache_dir: path(&setup.cache_dir),
+            blob_dir: path(&setup.blob_dir),
+            background: setup.background,
+        };
+        let modules = Modules::new(CompileThread::start(options, engine.clone())?);
+        Ok(Runner { desk, engine, modules, blobs: Blobs::new(path(&setup.blob_dir)), ready: None })
     }
 
     pub(super) fn answer(&mut self, order: Order) -> FromSlot {
@@ -104,7 +108,7 @@ impl Runner {
         let preparing = |begins| {
             desk.note(&if begins { FromSlot::Preparing(run) } else { FromSlot::Running(run) });
         };
-        let module = match modules.get(program, &limits, bit_exact, engine, blobs, &preparing) {
+        let module = match modules.get(program, &limits, bit_exact, &preparing) {
             Ok(module) => module,
             Err(NoModule::Refused(why)) => return Err(Nothing::outcome(End::Refused(why))),
             Err(NoModule::Broken(why)) => return Err(Nothing::Broken(why)),

@@ -13,11 +13,13 @@ use wasmer::{
 };
 use wasmer_types::TrapCode;
 
+/// Clones share what they compiled.
+#[derive(Clone)]
 pub(crate) struct WasmerEngine {
     engine: wasmer::Engine,
-    /// How many programs it compiled.
+    /// How many programs it and its clones compiled.
     #[cfg(test)]
-    pub(super) compiled: u32,
+    pub(super) compiled: Arc<std::sync::atomic::AtomicU32>,
 }
 
 /// Who makes machine code.
@@ -67,7 +69,7 @@ impl WasmerEngine {
         WasmerEngine {
             engine: engine.into(),
             #[cfg(test)]
-            compiled: 0,
+            compiled: Arc::default(),
         }
     }
 
@@ -129,9 +131,7 @@ impl Engine for WasmerEngine {
 
     fn compile(&mut self, prepared: &Prepared) -> Result<Compiled, String> {
         #[cfg(test)]
-        {
-            self.compiled += 1;
-        }
+        self.compiled.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let module = Module::new(&self.engine, &prepared.bytes);
         let module = module.map_err(|e| format!("wasmer cannot compile the program: {e}"))?;
         Compiled::new(module, prepared.layout.clone())

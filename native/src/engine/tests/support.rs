@@ -17,7 +17,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// No test waits longer for one answer: long enough for a machine under load.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct World {
     folder: Arc<TempDir>,
@@ -60,6 +60,13 @@ impl World {
         std::iter::once(exe).chain(rest.map(OsString::from)).chain([folder.into()]).collect()
     }
 
+    /// What starts a slot of this world: a program and its arguments.
+    pub(super) fn launcher(&self) -> (PathBuf, Vec<OsString>) {
+        let mut command = World::slot_command(self.path());
+        let exe = command.remove(0).into();
+        (exe, command)
+    }
+
     pub(super) fn with_exe(exe: &str) -> World {
         World::with(Arc::new(tempfile::tempdir().unwrap()), 1, exe.into(), Vec::new())
     }
@@ -68,7 +75,7 @@ impl World {
         let (send, replies) = mpsc::channel();
         let blob_dir = folder.path().join("blobs");
         let cache_dir = folder.path().join("cache");
-        let options = EngineOptions { exe, blob_dir, cache_dir, slots, cpu_share: 100 };
+        let options = EngineOptions { exe, blob_dir, cache_dir, slots, cpu_share: 100, background: false };
         let reply = move |reply| {
             let _ = send.send(reply);
         };

@@ -5,6 +5,7 @@
 
 mod exchange;
 mod faults;
+mod probes;
 mod sessions;
 mod silence;
 mod support;

@@ -1,5 +1,6 @@
 //! Which way the finder works, and how long it waits for what.
 
+use crate::node::config::GUESTS;
 use std::time::Duration;
 
 /// Whose way.
@@ -88,10 +89,10 @@ pub struct NearestConfig {
     pub pending: usize,
     /// Queries of this node's own at a time; more are answered with nothing.
     pub queries: usize,
-    /// Slots that a node may declare, its guests' included; more is a fault. Our choice: guests
-    /// with 64 slots each, and a large server.
+    /// Slots that a node may declare, its guests' included; more is a fault. Our choice: twice as many
+    /// as all guests of a host can have with 64 slots each.
     pub slots_a_node: u32,
-    /// Guests of a host.
+    /// Guests of a host that are counted in its branch; the slots of one more are not.
     pub guests: usize,
     /// Whether guests run this machine themselves, and hear of what they are given. Pages do not;
     /// what nobody comes for then counts as free again after its lease.
@@ -122,8 +123,8 @@ impl NearestConfig {
             dry_max: Duration::from_secs(8),
             pending: 1024,
             queries: 64,
-            slots_a_node: 1 << 13,
-            guests: 64,
+            slots_a_node: 1 << 19,
+            guests: GUESTS,
             guests_hear: false,
             relays: true,
         }

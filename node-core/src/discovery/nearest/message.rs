@@ -28,6 +28,11 @@ pub enum Message {
     Ack(Ack),
     /// To the origin: for so many there are no places now (the paper's way).
     NotFound(NotFound),
+    /// To a peer that says that it has slots free: keep up to so many for the sender. It answers
+    /// with credit, or not at all.
+    Reserve(u32),
+    /// To a taker: the origin does not use so many of the slots that are kept for it.
+    Release(u32),
 }
 
 impl Message {

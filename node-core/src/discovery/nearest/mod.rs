@@ -127,6 +127,15 @@ pub enum Command {
     Refused {
         node: NodeId,
     },
+    /// Have a node that is at hand keep slots for this one.
+    Reserve {
+        node: NodeId,
+        slots: u32,
+    },
+    /// A node that did not take its units has given credit since.
+    Welcome {
+        node: NodeId,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +147,11 @@ pub enum Event {
         slots: u32,
         until: Time,
         hops: u8,
+    },
+    /// This owner does not use so many of the slots that are kept for it.
+    Released {
+        owner: NodeId,
+        slots: u32,
     },
     /// Something is about to be sent to it.
     Reach(Contact),
@@ -215,12 +229,20 @@ impl Nearest {
             Message::Taken(taken) => self.taken(from, taken, cx),
             Message::Ack(ack) => self.ack(from, ack, cx),
             Message::NotFound(none) => self.not_found(from, none, cx),
+            Message::Reserve(slots) => self.keep_slots(from, slots, cx),
+            Message::Release(slots) => self.release(from, slots, cx),
         }
     }
 
     fn command(&mut self, command: Command, cx: &mut Cx<'_, Self>) {
         match command {
-            Command::Me(contact) => self.me = Some(contact),
+            Command::Me(contact) => {
+                self.me = Some(contact);
+                // Guests are reached through this node.
+                for entry in self.branch.children.iter_mut().filter(|entry| entry.guest) {
+                    entry.contact = Contact { id: entry.contact.id, ..contact };
+                }
+            }
             Command::Placed(placement) => self.placed(placement, cx),
             Command::Load(load) => {
                 self.ledger.load(load);
@@ -229,6 +251,8 @@ impl Nearest {
             Command::Guest { guest, load } => self.guest(guest, load, cx),
             Command::Find(query) => self.find(query, cx),
             Command::Refused { node } => self.shun(node, cx),
+            Command::Reserve { node, slots } => cx.send(node, Message::Reserve(slots)),
+            Command::Welcome { node } => self.welcome(node),
         }
     }
 

@@ -69,10 +69,8 @@ impl Nearest {
             Some(entry) if entry.guest => entry.say(state, &config),
             // A dialable node is no guest.
             Some(_) => {}
-            None if guests >= config.guests => {
-                let fault = format!("is the guest that is too many: this host takes {}", config.guests);
-                cx.emit(Event::Fault { peer: guest, fault });
-            }
+            // Its slots are not counted; it has done nothing wrong.
+            None if guests >= config.guests => {}
             None => {
                 // Others reach it through this node.
                 let contact = self.contact(cx.me);
@@ -94,6 +92,19 @@ impl Nearest {
         if let Some(entry) = self.branch.entry(node) {
             entry.refusals = entry.refusals.saturating_add(1);
         }
+    }
+
+    /// A node that was shunned takes units again.
+    pub(super) fn welcome(&mut self, node: NodeId) {
+        self.shunned.retain(|(n, _)| *n != node);
+        if let Some(entry) = self.branch.entry(node) {
+            entry.refusals = 0;
+        }
+    }
+
+    /// Whether this node is shunned, or was until a moment ago.
+    pub fn has_shunned(&self, node: NodeId) -> bool {
+        self.shunned.iter().any(|(n, _)| *n == node)
     }
 
     pub(super) fn is_shunned(&self, node: NodeId, cx: &Cx<'_, Self>) -> bool {

@@ -4,7 +4,7 @@ use super::answer::{Out, Pending};
 use super::{Ask, Event, Gone, Message, Nearest, Packed, Places, Timer, Toward};
 use crate::discovery::{Found, Needs, Place, Query};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
+use crate::overlay::contact::{Contact, Ip};
 use crate::protocol::Cx;
 use std::collections::BTreeSet;
 
@@ -175,6 +175,19 @@ impl Nearest {
         }
     }
 
+    /// Slots are kept for the sender, as if it had found them through the tree.
+    pub(super) fn keep_slots(&mut self, from: NodeId, slots: u32, cx: &mut Cx<'_, Self>) {
+        let origin = Contact { ip: Ip([0; 16]), id: from, port: 0 };
+        self.take(&origin, slots, &Needs::default(), slots, 1, cx);
+    }
+
+    /// Slots that are kept for the sender are free again.
+    pub(super) fn release(&mut self, from: NodeId, slots: u32, cx: &mut Cx<'_, Self>) {
+        self.ledger.release(from, slots);
+        cx.emit(Event::Released { owner: from, slots });
+        cx.emit(Event::Changed);
+    }
+
     /// A place that was told of is none.
     pub(super) fn gone(&mut self, from: NodeId, gone: Gone, cx: &mut Cx<'_, Self>) {
         let Some(asked) = self.queries.get_mut(&gone.id) else { return };
@@ -215,9 +228,14 @@ impl Nearest {
     fn close(&mut self, id: u64, cx: &mut Cx<'_, Self>) {
         let Some(asked) = self.queries.remove(&id) else { return };
         cx.cancel_timer(Timer::Query(id));
-        let mut places = asked.places;
-        if !self.shunned.is_empty() {
-            places.retain(|p| !self.is_shunned(p.node, cx));
+        let (shunned, places): (Vec<Place>, Vec<Place>) =
+            asked.places.into_iter().partition(|p| self.is_shunned(p.node, cx));
+        for place in shunned {
+            // A guest hears of its host alone; what is kept for it ends with its lease.
+            if let Some(contact) = place.contact.filter(|contact| contact.id == place.node) {
+                self.reach(&contact, cx);
+                cx.send(place.node, Message::Release(place.units));
+            }
         }
         let found = places.iter().fold(0u32, |n, p| n.saturating_add(p.units));
         let shortage = (found < asked.tasks).then(|| {

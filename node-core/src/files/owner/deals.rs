@@ -105,7 +105,7 @@ fn key(file: BlobId, sale: Sale) -> Vec<u8> {
 /// Half of a content id tells files apart as well as all of it.
 pub(super) fn name(file: BlobId, index: u32) -> Sale {
     let job = JobId(std::array::from_fn(|at| file.0[at]));
-    Sale { unit: UnitId { job, index }, copy: 0, kind: Kind::Files }
+    Sale { unit: UnitId { job, index }, number: 0, kind: Kind::Files }
 }
 
 impl Deals {

@@ -266,7 +266,7 @@ impl Books {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         const LOWEST: Sale = Sale {
             unit: crate::ids::UnitId { job: JobId([0; 16]), index: 0 },
-            copy: 0,
+            number: 0,
             kind: crate::market::commodity::Kind::Cycles,
         };
         let from = after.map_or(Included((owner, LOWEST)), |after| Excluded((owner, after)));

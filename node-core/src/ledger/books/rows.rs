@@ -31,11 +31,17 @@ impl Row {
     fn key(self) -> Vec<u8> {
         match self {
             Row::Account(node) => [b"a", &node.0[..]].concat(),
-            Row::Hold(owner, Sale { unit, copy, kind }) => {
+            Row::Hold(owner, Sale { unit, number, kind }) => {
                 let (index, kind) = (unit.index.to_be_bytes(), kind as u8);
-                // Cycles are the first kind, and were the only one.
-                let kind = if kind == 0 { &[][..] } else { &[kind][..] };
-                [b"h", &owner.0[..], &unit.job.0, &index, &[copy], kind].concat()
+                let wide = number.to_be_bytes();
+                // Rows are as older versions wrote them, for as long as these can say it: cycles are the first
+                // kind, and were the only one, and numbers had a byte.
+                let name = match (u8::try_from(number), kind) {
+                    (Ok(number), 0) => vec![number],
+                    (Ok(number), kind) => vec![number, kind],
+                    (Err(_), kind) => [&wide[..], &[kind]].concat(),
+                };
+                [b"h", &owner.0[..], &unit.job.0, &index, &name].concat()
             }
             Row::Invite(hash) => [b"i", &hash[..]].concat(),
             Row::Allowance(payer, owner, job) => [b"j", &payer.0[..], &owner.0, &job.0].concat(),
@@ -51,10 +57,15 @@ impl Row {
             b'a' => Row::Account(NodeId(take(rest)?)),
             b'h' => {
                 let (owner, job) = (NodeId(take(rest)?), JobId(take(rest)?));
-                let (index, [copy]) = (u32::from_be_bytes(take(rest)?), take(rest)?);
-                let [kind] = if rest.is_empty() { [0] } else { take(rest)? };
+                let index = u32::from_be_bytes(take(rest)?);
+                let (number, kind) = match *std::mem::take(rest) {
+                    [number] => (number.into(), 0),
+                    [number, kind] => (number.into(), kind),
+                    [a, b, c, d, kind] => (u32::from_be_bytes([a, b, c, d]), kind),
+                    _ => return None,
+                };
                 let kind = *Kind::ALL.get(usize::from(kind))?;
-                Row::Hold(owner, Sale { unit: UnitId { job, index }, copy, kind })
+                Row::Hold(owner, Sale { unit: UnitId { job, index }, number, kind })
             }
             b'i' => Row::Invite(take(rest)?),
             b'j' => Row::Allowance(NodeId(take(rest)?), NodeId(take(rest)?), JobId(take(rest)?)),

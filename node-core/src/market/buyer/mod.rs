@@ -3,13 +3,13 @@
 //!
 //! | file | what it knows |
 //! |---|---|
-//! | `search` | one search: from market to market until there is enough |
+//! | `search` | one search: all markets that may have what is wanted say what it costs there |
+//! | `choose` | who sells, of all of them, and at which price |
 //! | `verify` | whether an answer is what the rule gives for what sellers signed |
 //! | `sample` | now and then: what another copy of the market says, and whether something was hidden |
-//! | `known` | markets that were used before |
 //! | `walk` | while somebody looks: from market to market, to see what there is |
 
-mod known;
+mod choose;
 mod sample;
 mod search;
 mod verify;
@@ -25,10 +25,9 @@ use super::money::{Micro, Price};
 use super::pricing::NoDeal;
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, Point, RingId};
+use crate::overlay::ring::{Located, Point, Range, RingId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
-use known::Known;
 use sample::Sample;
 use search::Search;
 use std::collections::BTreeMap;
@@ -53,10 +52,18 @@ pub struct Buyer {
     /// Lookups under way, and for what.
     lookups: BTreeMap<u64, For>,
     next: u64,
-    known: Known,
     /// Owners of markets, for the way into the processor overlay.
     entries: BTreeMap<Kind, Vec<Contact>>,
     around: Around,
+}
+
+/// Where a market is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    market: Market,
+    owner: Contact,
+    /// In the single overlay: the owner's part of the ring of nodes.
+    range: Option<Range>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +96,8 @@ pub enum Timer {
 pub enum Command {
     /// The driver's wall clock, milliseconds since 1970.
     WallClock(u64),
+    /// The rules of the swarm, before anything is asked.
+    Rules(Arc<MarketConfig>),
     /// Who sells this? Ends with [`Event::Found`] of this number.
     Ask {
         number: u64,
@@ -155,7 +164,7 @@ pub enum Event {
         ring: RingId,
         via: Vec<Contact>,
     },
-    /// At most as many units as were asked for, the cheapest of each market; and why there are not
+    /// At most as many units as were asked for, the cheapest of all markets; and why there are not
     /// more. `hops`: messages toward the markets, lookups included. `entered`: it knew no market and
     /// had to find the entrance first.
     Found {
@@ -195,6 +204,7 @@ impl Protocol for Buyer {
             Input::Timer(Timer::Sample(number)) => self.sample_due(number, cx),
             Input::Timer(Timer::Take(ticket)) => self.say_take(ticket, cx),
             Input::Timer(Timer::Walk) => self.walk_on(cx),
+            Input::Command(Command::Rules(config)) => self.config = config,
             Input::Command(Command::Look) => self.look(cx),
             Input::Command(Command::WallClock(ms)) => self.wall.told(ms, cx.now),
             Input::Command(Command::Ask { number, wanted }) => self.ask(number, wanted, cx),
@@ -234,7 +244,6 @@ impl Buyer {
             purchases: BTreeMap::new(),
             lookups: BTreeMap::new(),
             next: 0,
-            known: Known::default(),
             entries: BTreeMap::new(),
             around: Around::default(),
         }
@@ -300,7 +309,6 @@ impl Buyer {
     }
 
     fn down(&mut self, peer: NodeId, cx: &mut Bcx<'_>) {
-        self.known.forget(peer);
         for entries in self.entries.values_mut() {
             entries.retain(|contact| contact.id != peer);
         }

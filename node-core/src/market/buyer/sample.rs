@@ -2,10 +2,9 @@
 //! better seller, asks the seller itself. Nobody is blamed on another's word.
 
 use super::super::listing::Listing;
-use super::super::message::{Alive, Answer, Outcome, Prober, Query, ToOwner, ToSeller, Wanted};
+use super::super::message::{Alive, Answer, Outcome, Prober, Purpose, Query, ToOwner, ToSeller, Wanted};
 use super::super::money::Price;
-use super::known::Place;
-use super::{Bcx, Buyer, Doubt, Event, For, Timer, to_owner, to_seller};
+use super::{Bcx, Buyer, Doubt, Event, For, Place, Timer, to_owner, to_seller};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::{Located, RingId};
@@ -97,7 +96,8 @@ impl Buyer {
             return;
         };
         sample.at = Some(copy.id);
-        let query = Query { ticket, market: sample.place.market, wanted: sample.wanted, copy: true };
+        let query =
+            Query { ticket, market: sample.place.market, wanted: sample.wanted, purpose: Purpose::Copy };
         to_owner(&copy, ToOwner::Query(Box::new(query)), cx);
     }
 

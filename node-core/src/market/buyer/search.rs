@@ -1,17 +1,27 @@
-//! One search: from market to market, upward, until there is enough, nothing is above, or time is over.
+//! One search: all markets that may have what is wanted say what it costs there, and those that matter
+//! are asked to sell (`choose`).
+//!
+//! *Departure:* paper 002 (section IV-A) buys in the nearest market at or above the capacity that is
+//! wanted, and takes the second price of that one. A faster seller can do all that a slower one can, and
+//! prices are of 10^9 fuel, so that capacity above what is wanted costs a buyer nothing. Sellers differ
+//! in speed; by the paper's rule most of them would stand alone in their range, and sell at the buyer's
+//! maximum while others sell for less. So cycles are one good, as space is.
+//!
+//! A search costs a lookup and two messages for each market that has sellers, of which there are at most
+//! [`Market::COUNT`]. In the processor overlay a lookup also names the markets behind the one that it
+//! finds. In the single overlay each owner of a part of the range has to be looked up.
 
 use super::super::commodity::{Kind, Market, Scheme};
-use super::super::message::{Answer, Entrance, Outcome, Query, Sale, ToOwner, UNITS, Wanted};
-use super::super::money::Micro;
-use super::super::pricing::{Bid, Deal, NoDeal, Rule};
-use super::known::Place;
+use super::super::message::{Answer, Entrance, Outcome, Purpose, Query, Stock, ToOwner, UNITS, Wanted};
+use super::super::pricing::NoDeal;
+use super::choose::{Leg, Open};
 use super::verify::verify;
-use super::{Bcx, Buyer, Doubt, Event, For, Offer, Timer, to_owner};
+use super::{Bcx, Buyer, Doubt, Event, For, Place, Timer, to_owner};
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::{Located, MemberId, Point, RingId};
 use crate::time::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Until a search tries again what was in vain. Our choice: what a ring needs to move on.
@@ -24,29 +34,44 @@ const LOOKUP: Duration = Duration::from_secs(8);
 /// What a market owner has beyond its own patience: the way there, with a dial, and back.
 const WAY: Duration = Duration::from_secs(2);
 
+/// How long further markets are waited for once a seller is known; nothing is held meanwhile. Our choice: the
+/// time in which the death of a market's owner is noticed. After that its sellers are left out, as are those
+/// of the parts of a large single overlay that were not reached.
+const COMPARE: Duration = Duration::from_secs(10);
+
+/// How long a buyer of cycles looks for a first market when the entrance knows of none. Our choice: a swarm
+/// that begins has one by then, and a job that is told so soon asks again a second later.
+const NOBODY: Duration = Duration::from_secs(4);
+
 /// Ways into the processor overlay that are remembered. Our choice: all of them dead at once is rare.
 const ENTRIES: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Search {
-    /// Units: those that are still wanted.
-    wanted: Wanted,
-    /// The lowest market that was not asked yet.
-    next: Market,
+    pub wanted: Wanted,
+    /// Lookups have to begin at these markets.
+    todo: BTreeSet<Market>,
+    /// All markets below this index have been listed.
+    upto: u8,
+    step: Step,
+    step_until: Time,
+    begun: Time,
+    /// A market of the kind was heard of, in this search or before.
+    heard: bool,
     until: Time,
+    /// Set when the first seller is known.
+    compare_until: Option<Time>,
+    /// Markets are not looked for any more; those that matter are asked to sell.
+    choosing: bool,
     hops: u16,
     entered: bool,
-    found: Vec<Offer>,
-    /// Of space: all bids of the markets that have answered, winners and seconds.
-    pool: Option<Vec<Bid>>,
-    /// Markets that have answered.
-    asked: BTreeSet<Market>,
-    shortage: NoDeal,
-    step: Step,
+    pub legs: BTreeMap<Market, Leg>,
+    pub shortage: Option<NoDeal>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Step {
+    Idle,
     Rest,
     /// Where is the entrance?
     Entrance,
@@ -55,65 +80,39 @@ enum Step {
         ticket: u64,
         at: NodeId,
     },
-    /// Where is the market?
-    Market,
-    /// The market was asked; `known` from before.
-    Query {
-        ticket: u64,
-        place: Place,
-        known: bool,
-    },
+    /// Where is this market?
+    Market(Market),
 }
 
 impl Search {
-    /// Whether no further market has to be asked. Of space one seller more than is wanted has to be found,
-    /// whose cost is the price.
-    fn is_over(&self) -> bool {
-        match &self.pool {
-            Some(pool) => pool.len() > usize::from(self.wanted.units),
-            None => self.wanted.units == 0,
+    fn is_open(&self) -> bool {
+        self.legs.values().any(|leg| leg.open.is_some())
+    }
+
+    /// All from the market that was looked up to this index are listed.
+    fn listed(&mut self, market: Market, end: u8) {
+        self.todo.remove(&market);
+        self.step = Step::Idle;
+        if end > self.upto {
+            self.upto = end;
+            self.todo.extend(Some(Market { index: end, ..market }).filter(|next| next.is_valid()));
         }
     }
 
-    /// What a market is asked for: of space one unit more, since this node may be named itself.
-    fn asks(&self) -> Wanted {
-        let units = self.wanted.units.saturating_add(self.pool.is_some().into());
-        Wanted { units: units.min(UNITS), ..self.wanted }
-    }
-
-    /// What a market names.
-    fn take_up(&mut self, me: NodeId, sale: &Sale, mut offers: Vec<Offer>, longest: Time) {
-        match &mut self.pool {
-            Some(pool) => {
-                pool.extend(
-                    offers.iter().map(|offer| Bid { seller: offer.seller.id, cost: offer.goods.cost }),
-                );
-                // Its cost is the price, or above what may be paid, which is the price then.
-                let second = sale.second.as_ref().zip(offers.first());
-                pool.extend(second.map(|(second, offer)| Bid { seller: second.by, cost: offer.price }));
-                pool.retain(|bid| bid.seller != me);
-                offers.retain(|offer| offer.seller.id != me);
-            }
-            None => self.wanted.units = self.wanted.units.saturating_sub(offers.len() as u16),
-        }
-        self.found.extend(offers);
-        if self.found.len() >= usize::from(self.wanted.units) {
-            self.until = self.until.min(longest);
+    /// The owner of a market does not answer, or is another now.
+    fn again(&mut self, market: Market, now: Time) {
+        self.legs.remove(&market);
+        self.todo.insert(market);
+        if matches!(self.step, Step::Idle) {
+            (self.step, self.step_until) = (Step::Rest, now + REST);
         }
     }
 
-    /// What is bought of what was found. Of space, the rule decides among the sellers of all markets.
-    fn offers(&mut self, rule: Rule, delta: Micro) -> Vec<Offer> {
-        let found = std::mem::take(&mut self.found);
-        let Some(pool) = &self.pool else { return found };
-        let deals = rule.deals(&self.wanted.ask(), delta, pool).unwrap_or_default();
-        let priced = |deal: Deal| {
-            let offer = found.iter().find(|offer| offer.seller.id == deal.seller)?;
-            Some(Offer { price: deal.price, payoff: deal.payoff, ..*offer })
-        };
-        let offers: Vec<Offer> = deals.into_iter().filter_map(priced).collect();
-        self.wanted.units = self.wanted.units.saturating_sub(offers.len() as u16);
-        offers
+    fn deadline(&self) -> Time {
+        let open = self.legs.values().filter_map(|leg| leg.open.as_ref()).map(|open| open.until);
+        let step = (!matches!(self.step, Step::Idle)).then_some(self.step_until);
+        let compare = self.compare_until.filter(|_| !self.choosing);
+        open.chain(step).chain(compare).fold(self.until, Time::min)
     }
 }
 
@@ -121,46 +120,47 @@ impl Buyer {
     pub(super) fn ask(&mut self, number: u64, wanted: Wanted, cx: &mut Bcx<'_>) {
         let next = Market::first(wanted.kind, wanted.capacity);
         let full = self.searches.len() >= self.config.searches || self.searches.contains_key(&number);
-        let Some(next) = next.filter(|_| !full && wanted.units > 0) else {
+        let Some(next) = next.filter(|_| !full && (1..=UNITS).contains(&wanted.units)) else {
             let (offers, shortage) = (Vec::new(), Some(NoDeal::NoSeller));
             return cx.emit(Event::Found { number, offers, shortage, hops: 0, entered: false });
         };
-        // Who has more space than another can sell as much of it: all sell one good, though how much is
-        // left of it lists each in a market of its own. Max-min pays by the bids of one market.
-        let pools = wanted.kind.divides() && self.config.rule == Rule::ReverseVickrey;
         let search = Search {
             wanted,
-            pool: pools.then(Vec::new),
-            next,
+            todo: BTreeSet::from([next]),
+            upto: next.index,
+            step: Step::Idle,
+            step_until: cx.now,
+            begun: cx.now,
+            heard: self.entries.get(&wanted.kind).is_some_and(|via| !via.is_empty()),
             until: cx.now + self.config.search,
+            compare_until: None,
+            choosing: false,
             hops: 0,
             entered: false,
-            found: Vec::new(),
-            asked: BTreeSet::new(),
-            shortage: NoDeal::NoSeller,
-            step: Step::Rest,
+            legs: BTreeMap::new(),
+            shortage: None,
         };
         self.searches.insert(number, search);
         self.go(number, cx);
     }
 
-    /// To the next market.
+    /// To the next market that has to be looked up.
     fn go(&mut self, number: u64, cx: &mut Bcx<'_>) {
         let Some(search) = self.searches.get_mut(&number) else { return };
+        search.step = Step::Idle;
+        let Some(next) = search.todo.first().copied().filter(|_| !search.choosing) else {
+            return self.advance(number, cx);
+        };
         if search.until <= cx.now {
             return self.end(number, cx);
         }
-        let next = search.next;
-        cx.set_timer(Timer::Search(number), LOOKUP.min(search.until.since(cx.now)));
-        if let Some(place) = self.known.of(next, cx.now, self.config.remember) {
-            // The ring may have moved: which other markets are its owner's too is looked up anew.
-            return self.query(number, Place { range: None, ..place }, true, cx);
-        }
         let (inside, ring, key) = self.way(next, cx);
         if let Some(search) = self.searches.get_mut(&number) {
-            search.step = if inside { Step::Market } else { Step::Entrance };
+            search.step = if inside { Step::Market(next) } else { Step::Entrance };
+            search.step_until = cx.now + LOOKUP;
         }
         self.look_up(ring, key, For::Search(number), cx);
+        self.advance(number, cx);
     }
 
     /// What to look up: the market, or the entrance to those of its kind if no way in is known.
@@ -181,43 +181,36 @@ impl Buyer {
     /// A lookup has ended.
     pub(super) fn located(&mut self, number: u64, found: Option<Located>, cx: &mut Bcx<'_>) {
         let Some(search) = self.searches.get_mut(&number) else { return };
-        let kind = search.next.kind;
+        let kind = search.wanted.kind;
         let Some(found) = found else {
             // The ways in that are known lead nowhere.
             self.entries.remove(&kind);
             return self.rest(number, cx);
         };
         search.hops = search.hops.saturating_add(found.hops.into());
-        let owner = found.owner.contact;
         match search.step {
             Step::Entrance => {
+                let owner = found.owner.contact;
                 let ticket = cx.rng.u64();
                 search.entered = true;
-                search.hops += u16::from(owner.id != cx.me);
+                search.hops = search.hops.saturating_add((owner.id != cx.me).into());
                 search.step = Step::Entry { ticket, at: owner.id };
-                cx.set_timer(Timer::Search(number), self.config.probe);
+                search.step_until = cx.now + self.config.probe;
                 to_owner(&owner, ToOwner::Enter { kind, ticket }, cx);
+                self.advance(number, cx);
             }
-            Step::Market if self.config.scheme == Scheme::Single => {
-                let (market, range) = (search.next, Some(found.range()));
-                let place = Place { market, from: market.index, owner, range };
-                self.known.add(place, cx.now, self.config.known);
-                self.query(number, place, false, cx);
-            }
-            Step::Market => {
-                let key = search.next.member().point;
-                let market = Market::of_member(MemberId { ring: kind.ring(), point: found.owner.point });
-                match market.filter(|_| !found.wraps(key)) {
-                    Some(market) => {
-                        let place = Place { market, from: search.next.index, owner, range: None };
-                        self.known.add(place, cx.now, self.config.known);
-                        self.query(number, place, false, cx);
-                    }
-                    // None is above: the ring goes over the top (paper 002: it must not wrap).
-                    None => self.end(number, cx),
+            Step::Market(market) => {
+                let (places, end) = match self.config.scheme {
+                    Scheme::Single => of_range(market, &found),
+                    Scheme::Processor => of_overlay(market, &found),
+                };
+                search.listed(market, end);
+                for place in places {
+                    self.ask_costs(number, place, cx);
                 }
+                self.go(number, cx);
             }
-            _ => {}
+            Step::Idle | Step::Rest | Step::Entry { .. } => {}
         }
     }
 
@@ -230,18 +223,18 @@ impl Buyer {
         cx: &mut Bcx<'_>,
     ) {
         let waits = |search: &Search| matches!(search.step, Step::Entry { ticket: t, at } if t == ticket && at == from);
-        let Some(number) = self.searches.iter().find(|(_, search)| waits(search)).map(|(number, _)| *number)
-        else {
-            return;
-        };
-        let Some(search) = self.searches.get(&number) else { return };
-        let kind = search.next.kind;
+        let Some((number, search)) = self.searches.iter().find(|(_, search)| waits(search)) else { return };
+        let (number, kind, new) = (*number, search.wanted.kind, !search.heard);
+        let nobody_yet = new && cx.now.since(search.begun) >= NOBODY;
         if at.is_empty() {
-            // Checkpoints are kept for nothing, too: nobody waits for such a market to open.
-            return match (kind, entrance) {
-                (Kind::Checkpoints, Entrance::Listening | Entrance::Open) => self.end(number, cx),
-                _ => self.rest(number, cx),
+            let nobody = match (kind, entrance) {
+                (_, Entrance::Elsewhere) => false,
+                // Checkpoints are kept for nothing, too: nobody waits for such a market to open.
+                (Kind::Checkpoints, _) => true,
+                (Kind::Cycles, Entrance::Open) => nobody_yet,
+                _ => false,
             };
+            return if nobody { self.end(number, cx) } else { self.rest(number, cx) };
         }
         self.enter(kind, at);
         self.go(number, cx);
@@ -251,122 +244,192 @@ impl Buyer {
         self.entries.insert(kind, at.iter().take(ENTRIES).copied().collect());
     }
 
-    fn query(&mut self, number: u64, place: Place, known: bool, cx: &mut Bcx<'_>) {
+    /// Asks a market what its sellers cost, unless it has been asked.
+    fn ask_costs(&mut self, number: u64, place: Place, cx: &mut Bcx<'_>) {
         let Some(search) = self.searches.get_mut(&number) else { return };
-        if search.asked.contains(&place.market) {
-            return self.onward(number, place, None, cx);
+        if search.legs.contains_key(&place.market) {
+            return;
         }
+        search.legs.insert(place.market, Leg::new(place));
+        search.heard = true;
+        let units = search.wanted.units;
+        self.query(number, place.market, (Purpose::Costs, units), WAY, cx);
+    }
+
+    fn query(
+        &mut self,
+        number: u64,
+        market: Market,
+        (purpose, units): (Purpose, u16),
+        patience: Duration,
+        cx: &mut Bcx<'_>,
+    ) {
+        let Some(search) = self.searches.get_mut(&number) else { return };
+        let Some(leg) = search.legs.get_mut(&market) else { return };
         let ticket = cx.rng.u64();
-        let wanted = search.asks();
-        search.hops += u16::from(place.owner.id != cx.me);
-        search.step = Step::Query { ticket, place, known };
-        cx.set_timer(Timer::Search(number), self.config.answer + WAY);
-        let query = Query { ticket, market: place.market, wanted, copy: false };
-        to_owner(&place.owner, ToOwner::Query(Box::new(query)), cx);
+        leg.open = Some(Open { ticket, until: cx.now + patience, purpose, units });
+        let owner = leg.place.owner;
+        search.hops = search.hops.saturating_add((owner.id != cx.me).into());
+        let wanted = Wanted { units, ..search.wanted };
+        to_owner(&owner, ToOwner::Query(Box::new(Query { ticket, market, wanted, purpose })), cx);
     }
 
     pub(super) fn answered(&mut self, from: NodeId, answer: Answer, cx: &mut Bcx<'_>) {
-        let at = self.searches.iter().find_map(|(number, search)| match search.step {
-            Step::Query { ticket, place, known } if ticket == answer.ticket && place.owner.id == from => {
-                Some((*number, place, known))
+        let Answer { ticket, market, what, next } = answer;
+        let its = |search: &Search| {
+            let leg = search.legs.get(&market).filter(|leg| leg.place.owner.id == from);
+            leg.and_then(|leg| leg.open.as_ref()).is_some_and(|open| open.ticket == ticket)
+        };
+        let Some((number, search)) = self.searches.iter_mut().find(|(_, search)| its(search)) else { return };
+        let number = *number;
+        let Some(leg) = search.legs.get_mut(&market) else { return };
+        let Some(Open { purpose, units, .. }) = leg.open.take() else { return };
+        let (place, wanted) = (leg.place, Wanted { units, ..search.wanted });
+        match (purpose, what) {
+            (Purpose::Costs, Outcome::Costs(stock)) if is_sound(&stock, units) => {
+                if !stock.is_empty() {
+                    search.compare_until.get_or_insert(cx.now + COMPARE);
+                }
+                leg.rest = stock;
+                self.ask_next(number, place, next, cx);
             }
-            _ => None,
-        });
-        let Some((number, place, known)) = at else { return };
-        let now_ms = self.wall.now(cx.now);
-        let Some(search) = self.searches.get_mut(&number) else { return };
-        let asked = search.asks();
-        match answer.what {
-            Outcome::NotMine | Outcome::Busy => {
-                self.known.forget(from);
-                return self.rest(number, cx);
-            }
-            Outcome::Sale(sale) => {
-                match verify(&self.config, place.market, &asked, &sale, (cx.me, from), now_ms) {
-                    Ok(offers) => {
+            (Purpose::Costs, Outcome::NotMine | Outcome::Busy) => search.again(market, cx.now),
+            (Purpose::Sale | Purpose::Second, Outcome::Sale(sale)) => {
+                let (config, now_ms) = (&self.config, self.wall.now(cx.now));
+                let sells = purpose == Purpose::Sale;
+                match verify(config, market, (&wanted, sells), &sale, (cx.me, from), now_ms) {
+                    Ok((offers, second)) => {
                         let dearest = offers.iter().map(|offer| offer.goods.cost).max();
                         let named = offers.iter().map(|offer| offer.seller.id).collect();
-                        // Who was named first is held for us no longer than that.
-                        search.take_up(cx.me, &sale, offers, cx.now + self.config.hold);
-                        self.maybe_sample(place, asked, named, dearest, cx);
+                        leg.named(offers, second, units);
+                        if sells {
+                            self.maybe_sample(place, wanted, named, dearest, cx);
+                        }
                     }
                     Err(why) => {
+                        leg.has_nothing();
                         cx.emit(Event::Doubted { owner: from, why: Doubt::Wrong(why) });
                     }
                 }
             }
-            Outcome::None(why) => {
-                if why != NoDeal::NoSeller {
-                    search.shortage = why;
-                }
-                self.maybe_sample(place, asked, Vec::new(), None, cx);
+            (Purpose::Sale | Purpose::Second, Outcome::None(why)) => {
+                leg.has_nothing();
+                search.short(why);
+            }
+            (Purpose::Sale | Purpose::Second, Outcome::NotMine | Outcome::Busy) => leg.has_nothing(),
+            _ => {
+                leg.has_nothing();
+                cx.emit(Event::Doubted { owner: from, why: Doubt::Wrong("it was asked something else") });
             }
         }
-        let Some(search) = self.searches.get_mut(&number) else { return };
-        search.asked.insert(place.market);
-        if known && !search.is_over() && self.config.scheme == Scheme::Processor {
-            // Since it was used, a nearer market may have opened.
-            self.known.forget(from);
-            return self.go(number, cx);
-        }
-        self.onward(number, place, answer.next, cx);
+        self.advance(number, cx);
     }
 
-    /// After a market: to the next one above, unless there is enough.
-    fn onward(&mut self, number: u64, place: Place, next: Option<Market>, cx: &mut Bcx<'_>) {
-        let scheme = self.config.scheme;
+    /// In the single overlay one node owns several markets in a row, and says which of them have sellers.
+    fn ask_next(&mut self, number: u64, place: Place, next: Option<Market>, cx: &mut Bcx<'_>) {
+        let its = |market: &Market| {
+            let inside = place.range.is_some_and(|range| range.contains(market.key(Scheme::Single)));
+            market.is_valid() && market.kind == place.market.kind && *market > place.market && inside
+        };
+        if let Some(market) = next.filter(its) {
+            self.ask_costs(number, Place { market, ..place }, cx);
+        }
+    }
+
+    /// Goes on once nothing is waited for: asks those markets to sell that matter, or ends.
+    fn advance(&mut self, number: u64, cx: &mut Bcx<'_>) {
+        let (rule, delta) = (self.config.rule, self.config.delta);
         let Some(search) = self.searches.get_mut(&number) else { return };
-        if search.is_over() {
+        if search.until <= cx.now {
             return self.end(number, cx);
         }
-        // In the single overlay one node owns several markets in a row, and says which have sellers.
-        let its = |market: &Market| {
-            scheme == Scheme::Single && place.range.is_some_and(|range| range.contains(market.key(scheme)))
-        };
-        let next = next.filter(|next| next.kind == place.market.kind && *next > place.market && its(next));
-        if let Some(market) = next.filter(|market| market.is_valid()) {
-            search.next = market;
-            let place = Place { market, from: market.index, ..place };
-            self.known.add(place, cx.now, self.config.known);
-            return self.query(number, place, false, cx);
-        }
-        match std::iter::successors(place.market.next(), |market| market.next()).find(|market| !its(market)) {
-            Some(market) => {
-                search.next = market;
-                self.go(number, cx);
+        if !search.choosing {
+            let all = search.todo.is_empty() && !search.is_open();
+            let enough = search.compare_until.is_some_and(|until| until <= cx.now);
+            if !all && !enough {
+                return self.wait(number, cx);
             }
-            None => self.end(number, cx),
+            self.begin_choice(number, cx);
+        }
+        let Some(search) = self.searches.get(&number) else { return };
+        if search.is_open() {
+            return self.wait(number, cx);
+        }
+        let needs = search.needs(rule, delta);
+        if needs.is_empty() {
+            return self.end(number, cx);
+        }
+        for (market, purpose, units) in needs {
+            self.query(number, market, (purpose, units), self.config.answer + WAY, cx);
+        }
+        self.wait(number, cx);
+    }
+
+    /// No further market is looked for. The sellers that are named from now on are held for this buyer, and
+    /// half of that time is left for the bank and the purchase.
+    fn begin_choice(&mut self, number: u64, cx: &mut Bcx<'_>) {
+        self.lookups.retain(|_, of| *of != For::Search(number));
+        let Some(search) = self.searches.get_mut(&number) else { return };
+        search.choosing = true;
+        search.step = Step::Idle;
+        search.until = search.until.min(cx.now + self.config.hold / 2);
+        search.legs.values_mut().for_each(|leg| leg.open = None);
+        // A market whose owner hides sellers is perhaps not asked to sell, so one of all is looked at.
+        let at = cx.rng.below(search.legs.len() as u64) as usize;
+        if let Some(leg) = search.legs.values().nth(at) {
+            let (place, wanted, cheapest) = (leg.place, search.wanted, leg.rest.first());
+            let cheapest = cheapest.map(|stock| stock.cost);
+            self.maybe_sample(place, wanted, Vec::new(), cheapest, cx);
+        }
+    }
+
+    fn wait(&self, number: u64, cx: &mut Bcx<'_>) {
+        if let Some(search) = self.searches.get(&number) {
+            cx.set_timer(Timer::Search(number), search.deadline().since(cx.now));
         }
     }
 
     /// In vain; the same again after a while.
     fn rest(&mut self, number: u64, cx: &mut Bcx<'_>) {
         let Some(search) = self.searches.get_mut(&number) else { return };
-        search.step = Step::Rest;
-        cx.set_timer(Timer::Search(number), REST.min(search.until.since(cx.now)));
+        (search.step, search.step_until) = (Step::Rest, cx.now + REST);
+        self.advance(number, cx);
     }
 
-    /// It has waited or rested long enough.
+    /// Something has waited or rested long enough.
     pub(super) fn late(&mut self, number: u64, cx: &mut Bcx<'_>) {
-        let Some(search) = self.searches.get(&number) else { return };
-        match search.step {
-            Step::Query { place, .. } => self.known.forget(place.owner.id),
-            // Who was a member may be none any more, and does not know who is.
-            Step::Market => drop(self.entries.remove(&search.next.kind)),
-            Step::Rest | Step::Entrance | Step::Entry { .. } => {}
+        let Some(search) = self.searches.get_mut(&number) else { return };
+        let late = |leg: &Leg| leg.open.as_ref().is_some_and(|open| open.until <= cx.now);
+        let silent: Vec<Market> =
+            search.legs.iter().filter(|(_, leg)| late(leg)).map(|(market, _)| *market).collect();
+        silent.into_iter().for_each(|market| search.in_vain(market, cx.now));
+        if matches!(search.step, Step::Idle) || search.step_until > cx.now {
+            return self.advance(number, cx);
+        }
+        if matches!(search.step, Step::Market(_)) {
+            // A node that was a member may be none any more, and does not know who is.
+            self.entries.remove(&search.wanted.kind);
         }
         self.lookups.retain(|_, of| *of != For::Search(number));
         self.go(number, cx);
     }
 
     pub(super) fn asked_in_vain(&mut self, peer: NodeId, cx: &mut Bcx<'_>) {
-        let asked = self.searches.iter().filter(|(_, search)| match search.step {
-            Step::Query { place, .. } => place.owner.id == peer,
-            Step::Entry { at, .. } => at == peer,
-            _ => false,
-        });
-        let asked: Vec<u64> = asked.map(|(number, _)| *number).collect();
-        asked.into_iter().for_each(|number| self.rest(number, cx));
+        let mut touched = Vec::new();
+        for (number, search) in &mut self.searches {
+            let asked = |leg: &Leg| leg.open.is_some() && leg.place.owner.id == peer;
+            let asked: Vec<Market> =
+                search.legs.iter().filter(|(_, leg)| asked(leg)).map(|(market, _)| *market).collect();
+            let enters = matches!(search.step, Step::Entry { at, .. } if at == peer);
+            if enters {
+                (search.step, search.step_until) = (Step::Rest, cx.now + REST);
+            }
+            if enters || !asked.is_empty() {
+                touched.push(*number);
+            }
+            asked.into_iter().for_each(|market| search.in_vain(market, cx.now));
+        }
+        touched.into_iter().for_each(|number| self.advance(number, cx));
     }
 
     fn end(&mut self, number: u64, cx: &mut Bcx<'_>) {
@@ -374,8 +437,56 @@ impl Buyer {
         cx.cancel_timer(Timer::Search(number));
         self.lookups.retain(|_, of| *of != For::Search(number));
         let offers = search.offers(self.config.rule, self.config.delta);
-        let Search { hops, entered, wanted, shortage, .. } = search;
-        let shortage = (wanted.units > 0).then_some(shortage);
+        let short = offers.len() < usize::from(search.wanted.units);
+        let shortage = short.then(|| search.why(self.config.rule, self.config.delta));
+        let Search { hops, entered, .. } = search;
         cx.emit(Event::Found { number, offers, shortage, hops, entered });
     }
+}
+
+impl Search {
+    /// A market was asked and does not answer.
+    fn in_vain(&mut self, market: Market, now: Time) {
+        if !self.choosing {
+            return self.again(market, now);
+        }
+        if let Some(leg) = self.legs.get_mut(&market) {
+            leg.open = None;
+            leg.has_nothing();
+        }
+    }
+}
+
+/// Whether an answer about costs can be one.
+fn is_sound(stock: &[Stock], units: u16) -> bool {
+    stock.len() <= usize::from(units) + 1
+        && stock.is_sorted_by_key(|stock| stock.cost)
+        && stock.iter().all(|stock| stock.units > 0)
+}
+
+/// In the single overlay: the market that was looked up, and the first index that is another's.
+fn of_range(market: Market, found: &Located) -> (Vec<Place>, u8) {
+    let range = found.range();
+    let its = |market: &Market| range.contains(market.key(Scheme::Single));
+    let next = std::iter::successors(market.next(), |market| market.next()).find(|market| !its(market));
+    let place = Place { market, owner: found.owner.contact, range: Some(range) };
+    (vec![place], next.map_or(Market::COUNT, |next| next.index))
+}
+
+/// In the processor overlay: the nearest market, those behind it in order, and the first index of which
+/// nothing is known.
+fn of_overlay(market: Market, found: &Located) -> (Vec<Place>, u8) {
+    let mut places: Vec<Place> = Vec::new();
+    let mut from = market.member().point;
+    for peer in std::iter::once(&found.owner).chain(&found.replicas) {
+        // The ring goes over its top and must not begin again (paper 002): none is above.
+        let above = peer.point >= from;
+        let there = Market::of_member(MemberId { ring: market.kind.ring(), point: peer.point });
+        let Some(there) = there.filter(|_| above) else { return (places, Market::COUNT) };
+        places.push(Place { market: there, owner: peer.contact, range: None });
+        let Some(next) = there.next() else { return (places, Market::COUNT) };
+        from = next.member().point;
+    }
+    let end = places.last().map_or(Market::COUNT, |last| last.market.index + 1);
+    (places, end)
 }

@@ -14,16 +14,21 @@ use std::collections::BTreeMap;
 /// Who stands for the highest cost, which nobody signed: its bid is the last of all.
 const HIGHEST: NodeId = NodeId([0xff; 32]);
 
-/// The units that are sold, or what is wrong.
+/// Units that are sold; the second, and how many units it lists.
+type Verified = (Vec<Offer>, Option<(Bid, u16)>);
+
+/// The units that are sold, and the second with its units; or what is wrong. Without `sells` nothing was to
+/// be sold, and only the cheapest seller to be named as the second.
 pub(super) fn verify(
     config: &MarketConfig,
     market: Market,
-    wanted: &Wanted,
+    (wanted, sells): (&Wanted, bool),
     sale: &Sale,
     (me, owner): (NodeId, NodeId),
     now_ms: u64,
-) -> Result<Vec<Offer>, &'static str> {
-    if sale.deals.is_empty() || sale.deals.len() > usize::from(wanted.units) {
+) -> Result<Verified, &'static str> {
+    let units = if sells { 1..=usize::from(wanted.units) } else { 0..=0 };
+    if !units.contains(&sale.deals.len()) || !sells && sale.second.is_none() {
         return Err("sells another number of units than was asked for");
     }
     let open = |signed: &Signed| {
@@ -47,12 +52,18 @@ pub(super) fn verify(
     if winners.values().any(|(listing, units)| *units == 0 || *units > listing.goods.units) {
         return Err("sells more of a seller than it has, or nothing");
     }
+    let mut second = None;
     if let Some(signed) = &sale.second {
         let listing = open(signed)?;
         if winners.contains_key(&listing.id()) {
             return Err("names a winner as the second");
         }
-        bids.push(Bid { seller: listing.id(), cost: listing.goods.cost });
+        let bid = Bid { seller: listing.id(), cost: listing.goods.cost };
+        second = Some((bid, listing.goods.units));
+        bids.push(bid);
+    }
+    if !sells {
+        return Ok((Vec::new(), second));
     }
     if bids.iter().all(|bid| bid.cost < sale.highest) {
         bids.push(Bid { seller: HIGHEST, cost: sale.highest });
@@ -75,5 +86,5 @@ pub(super) fn verify(
             via: listing.via,
         })
     };
-    Ok(sale.deals.iter().filter_map(offer).collect())
+    Ok((sale.deals.iter().filter_map(offer).collect(), second))
 }

@@ -5,7 +5,9 @@
 
 use super::super::commodity::{Kind, Market};
 use super::super::listing::{Goods, Listing};
-use super::super::message::{Alive, Answer, Entry, Outcome, Prober, Query, Sale, ToBuyer, ToSeller, UNITS};
+use super::super::message::{
+    Alive, Answer, Entry, Outcome, Prober, Purpose, Query, Sale, Stock, ToBuyer, ToSeller, UNITS,
+};
 use super::super::money::Price;
 use super::super::pricing::{Bid, Deal, NoDeal};
 use super::list::via;
@@ -25,6 +27,13 @@ pub(super) struct Session {
     /// Those that were asked, and until when they may answer.
     asked: BTreeMap<NodeId, Time>,
     dead: BTreeSet<NodeId>,
+}
+
+impl Session {
+    /// It answers by a copy of another's market.
+    fn is_copy(&self) -> bool {
+        self.query.purpose == Purpose::Copy
+    }
 }
 
 /// Units of a seller that were named to a buyer.
@@ -52,18 +61,21 @@ impl Owner {
             return fault(from, "asks for what no market has", cx);
         }
         let its = self.sessions.values().filter(|session| session.buyer == from).count();
-        let there = match query.copy {
-            true => self.books.contains_key(&market),
-            false => self.mine.contains(&market),
+        let there = match query.purpose {
+            Purpose::Copy => self.books.contains_key(&market),
+            Purpose::Costs | Purpose::Sale | Purpose::Second => self.mine.contains(&market),
         };
-        let refused = if !there {
+        let at_once = if !there {
             Some(Outcome::NotMine)
+        } else if query.purpose == Purpose::Costs {
+            Some(Outcome::Costs(self.costs(from, &query, cx.now)))
         } else {
             let busy = self.sessions.len() >= self.config.answers || its >= self.config.per_buyer;
             busy.then_some(Outcome::Busy)
         };
-        if let Some(what) = refused {
-            let answer = Answer { ticket: query.ticket, market, what, next: None };
+        if let Some(what) = at_once {
+            let next = self.next_of_mine(market);
+            let answer = Answer { ticket: query.ticket, market, what, next };
             return to_buyer(from, ToBuyer::Answer(Box::new(answer)), cx);
         }
         let session = Session {
@@ -89,7 +101,7 @@ impl Owner {
             session.asked.remove(seller);
             session.dead.insert(*seller);
         }
-        if !session.query.copy {
+        if !session.is_copy() {
             silent.into_iter().for_each(|seller| self.strike(market, seller, cx));
         }
         match self.step(ticket, cx) {
@@ -121,7 +133,13 @@ impl Owner {
     fn step(&mut self, ticket: u64, cx: &mut Ocx<'_>) -> Step {
         let Some(session) = self.sessions.get(&ticket) else { return Step::Wait };
         let late = session.until <= cx.now;
-        let (bids, deals) = self.decide(ticket, session, late, cx.now);
+        let out = |id: &NodeId| session.dead.contains(id) || late && !session.alive.contains_key(id);
+        let bids = self.bids(Some(ticket), (session.buyer, &session.query), out, cx.now);
+        let deals = match session.query.purpose {
+            Purpose::Second if bids.is_empty() => Err(NoDeal::NoSeller),
+            Purpose::Second => Ok(Vec::new()),
+            _ => self.config.rule.deals(&session.query.wanted.ask(), self.config.delta, &bids),
+        };
         let deals = match deals {
             Ok(deals) => deals,
             Err(none) => {
@@ -160,44 +178,57 @@ impl Owner {
         if ask.is_empty() { Step::Wait } else { Step::Ask(ask) }
     }
 
-    /// Who would sell now. When it is `late`, only who has answered can.
-    fn decide(
+    /// Those who could sell to this buyer now, but for those who are `out`. What is held for another answer
+    /// than `ticket` is not there.
+    fn bids(
         &self,
-        ticket: u64,
-        session: &Session,
-        late: bool,
+        ticket: Option<u64>,
+        (buyer, query): (NodeId, &Query),
+        out: impl Fn(&NodeId) -> bool,
         now: Time,
-    ) -> (Vec<Bid>, Result<Vec<Deal>, NoDeal>) {
-        let Query { market, wanted, copy, .. } = &session.query;
-        let Some(book) = self.books.get(market) else { return (Vec::new(), Err(NoDeal::NoSeller)) };
+    ) -> Vec<Bid> {
+        let Query { market, wanted, purpose, .. } = query;
+        let Some(book) = self.books.get(market) else { return Vec::new() };
         // Few are held, and most markets are large.
         let of_kind = (market.kind, NodeId([0; 32]))..=(market.kind, NodeId([0xff; 32]));
-        let held: BTreeMap<NodeId, u16> = match copy {
-            true => BTreeMap::new(),
-            false => {
+        let held: BTreeMap<NodeId, u16> = match purpose {
+            Purpose::Copy => BTreeMap::new(),
+            Purpose::Costs | Purpose::Sale | Purpose::Second => {
                 self.held.range(of_kind).map(|((_, id), held)| (*id, units(held, ticket, now))).collect()
             }
         };
         let free = |entry: &Entry| {
             let id = entry.seller.id;
-            if session.dead.contains(&id) || late && !session.alive.contains_key(&id) {
+            // Space of its own helps nobody who looks for space elsewhere.
+            if out(&id) || market.kind.divides() && id == buyer {
                 return 0;
             }
             // Units of other nodes do not come to a guest.
-            if book.table.host(id).is_some_and(|host| host != session.buyer) {
+            if book.table.host(id).is_some_and(|host| host != buyer) {
                 return 0;
             }
             entry.units.saturating_sub(held.get(&id).copied().unwrap_or(0))
         };
-        let bids = book.table.bids(market.kind, wanted, self.config.rule, free);
-        let deals = self.config.rule.deals(&wanted.ask(), self.config.delta, &bids);
-        (bids, deals)
+        book.table.bids(market.kind, wanted, self.config.rule, free)
+    }
+
+    /// What the cheapest sellers cost. It is so short that it is said at once, to whoever asks.
+    fn costs(&self, buyer: NodeId, query: &Query, now: Time) -> Vec<Stock> {
+        let mut costs: Vec<(NodeId, Stock)> = Vec::new();
+        for bid in self.bids(None, (buyer, query), |_| false, now) {
+            match costs.last_mut().filter(|(seller, _)| *seller == bid.seller) {
+                Some((_, stock)) => stock.units += 1,
+                None => costs.push((bid.seller, Stock { cost: bid.cost, units: 1 })),
+            }
+        }
+        costs.truncate(usize::from(query.wanted.units) + 1);
+        costs.into_iter().map(|(_, stock)| stock).collect()
     }
 
     /// Holds what is sold to one buyer back from the next.
     fn hold(&mut self, ticket: u64, deals: &[Deal], until: Time) {
         let Some(session) = self.sessions.get(&ticket) else { return };
-        let (kind, copy) = (session.query.market.kind, session.query.copy);
+        let (kind, copy) = (session.query.market.kind, session.is_copy());
         if copy {
             return;
         }
@@ -242,7 +273,7 @@ impl Owner {
         let Some(session) = session.filter(|session| session.asked.contains_key(&seller)) else {
             return self.alive_late(from, seller, alive, cx);
         };
-        let (market, copy) = (session.query.market, session.query.copy);
+        let (market, copy) = (session.query.market, session.is_copy());
         let host = self.books.get(&market).and_then(|book| book.table.host(seller));
         if host != via(from, seller) {
             return;
@@ -306,8 +337,8 @@ impl Owner {
     }
 }
 
-/// Units that are named to other buyers.
-fn units(held: &[Held], ticket: u64, now: Time) -> u16 {
-    let others = held.iter().filter(|held| held.ticket != ticket && held.until > now);
+/// Units that are named in other answers than this.
+fn units(held: &[Held], ticket: Option<u64>, now: Time) -> u16 {
+    let others = held.iter().filter(|held| Some(held.ticket) != ticket && held.until > now);
     others.map(|held| held.units).fold(0, u16::saturating_add)
 }

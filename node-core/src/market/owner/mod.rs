@@ -105,6 +105,8 @@ pub enum Timer {
 pub enum Command {
     /// The driver's wall clock, milliseconds since 1970; nothing is listed before.
     WallClock(u64),
+    /// The rules of the swarm, before anything is listed.
+    Rules(Arc<MarketConfig>),
     /// Where others dial this node; markets join the processor overlay as this.
     Me(Contact),
     /// From the ring of nodes, as it says it.
@@ -248,7 +250,13 @@ impl Owner {
                 cx.set_timer_by(Timer::Sweep, SWEEP);
                 cx.set_timer_by(Timer::Compare, self.config.compare);
             }
-            Command::Me(me) => self.me = Some(me),
+            Command::Rules(config) => self.config = config,
+            Command::Me(me) => {
+                if self.me.replace(me).is_some_and(|before| before != me) {
+                    // The entrance names members by where they are.
+                    Kind::ALL.into_iter().for_each(|kind| self.register_again(kind, Duration::ZERO, cx));
+                }
+            }
             Command::Gained { range, from } => self.gained(range, from, cx),
             Command::Lost { range, to } => self.lost(range, to, cx),
             Command::Successors(list) => self.successors(list, cx),

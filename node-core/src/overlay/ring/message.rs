@@ -187,6 +187,9 @@ pub enum Command {
     /// Take part at this point, as `me`, by way of peers that are connected and may be members.
     /// Without any, and without a member here, this one is the ring.
     Join { member: MemberId, me: Contact, via: Vec<NodeId> },
+    /// Others reach this node's members there from now on. For a node that is its whole ring: others hear of
+    /// it as they come.
+    Moved(Contact),
     /// Hand over and go; ends with [`Event::Left`].
     Leave(MemberId),
     /// Whose is the key? Ends with [`Event::Found`] or [`Event::Failed`] of this number.

@@ -161,6 +161,8 @@ pub enum Command {
     /// Take part, as `me`, by way of peers that are connected and may be in the tree. Without
     /// any this node is the tree.
     Join { me: Contact, via: Vec<NodeId> },
+    /// The swarm's m, which this node did not know; before it takes part.
+    Degree(u8),
     /// Hand over and go; ends with [`Event::Left`].
     Leave,
     /// Who can be asked when all references are lost.

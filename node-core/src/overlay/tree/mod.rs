@@ -195,6 +195,12 @@ impl Protocol for Tree {
             Input::Message { .. } => {}
             Input::Timer(timer) => self.timer(timer, cx),
             Input::Command(Command::Join { me, via }) => self.begin(me, via, cx),
+            Input::Command(Command::Degree(m)) => {
+                if self.me.is_none() && self.config.m != m {
+                    let config = Arc::make_mut(&mut self.config);
+                    (config.m, config.k) = (m, m);
+                }
+            }
             Input::Command(Command::Leave) => self.leave(cx),
             Input::Command(Command::Via(via)) => self.via = via,
             Input::Up(peer) => {

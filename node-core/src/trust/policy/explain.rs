@@ -17,7 +17,7 @@ impl Reason {
                     1 => "tomorrow".into(),
                     _ => format!("{day:?}"),
                 };
-                format!("its hours begin, {day} at {}:{:02}", at / 60, at % 60)
+                format!("its hours begin, {day} at {}:{:02} local time", at / 60, at % 60)
             }
             Reason::Hours { wait: None } => "you set hours: start_hour, end_hour or days".into(),
             Reason::OnBattery => "it is plugged in, or you say run_on_batteries = true".into(),

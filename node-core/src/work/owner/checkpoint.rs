@@ -318,22 +318,27 @@ impl Owner {
         self.fail_move(unit, &why, cx);
         if let Some(job) = self.jobs.get_mut(&unit.job) {
             job.shortage = Some(why);
-            if let Some(record) = job.records.get_mut(&unit.index) {
-                let held = record.newest.iter_mut().chain(&mut record.older);
-                for held in held.filter(|held| held.checkpoint.version == version) {
-                    held.doubts += 1;
-                }
-                let bad = |held: &Option<Held>| held.as_ref().is_some_and(|held| held.doubts >= DOUBTS);
-                if bad(&record.older) {
-                    record.older = None;
-                }
-                if bad(&record.newest) {
-                    give_up_newest(record);
-                }
-                self.write_record(unit, cx);
-            }
         }
+        self.doubt(unit, version, cx);
         self.units_back(from, &[unit], Back::Unharmed, cx);
+    }
+
+    /// A unit could not go on from this checkpoint. It is given up after [`DOUBTS`] of these.
+    pub(super) fn doubt(&mut self, unit: UnitId, version: Version, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get_mut(&unit.job) else { return };
+        let Some(record) = job.records.get_mut(&unit.index) else { return };
+        let held = record.newest.iter_mut().chain(&mut record.older);
+        for held in held.filter(|held| held.checkpoint.version == version) {
+            held.doubts = held.doubts.saturating_add(1);
+        }
+        let bad = |held: &Option<Held>| held.as_ref().is_some_and(|held| held.doubts >= DOUBTS);
+        if bad(&record.older) {
+            record.older = None;
+        }
+        if bad(&record.newest) {
+            give_up_newest(record);
+        }
+        self.write_record(unit, cx);
     }
 
     /// A unit was lost with its runner; what it had done since the last checkpoint is an estimate.

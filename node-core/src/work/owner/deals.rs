@@ -110,7 +110,7 @@ impl Place {
 
 impl Deal {
     fn sale(&self, unit: UnitId) -> Sale {
-        Sale { unit, copy: self.sales as u8, kind: Kind::Cycles }
+        Sale { unit, number: self.sales, kind: Kind::Cycles }
     }
 
     fn write(unit: UnitId, deal: Option<&Deal>) -> Write {

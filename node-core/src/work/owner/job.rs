@@ -119,8 +119,10 @@ pub(super) struct Job {
     pub(super) reasons: BTreeMap<u32, String>,
     /// Why units wait, as the finder said last.
     pub(super) shortage: Option<String>,
-    /// A query is out.
-    pub(super) asking: bool,
+    /// The query for which the swarm is being searched.
+    pub(super) asking: Option<u64>,
+    /// The last search of the swarm found no free slot.
+    pub(super) nowhere: bool,
     /// Units of which there is a checkpoint.
     pub(super) records: BTreeMap<u32, Box<UnitRecord>>,
     /// The ways of units that have ended and went some.
@@ -178,7 +180,8 @@ impl Job {
             by_node: BTreeMap::new(),
             reasons: BTreeMap::new(),
             shortage: None,
-            asking: false,
+            asking: None,
+            nowhere: false,
             records: BTreeMap::new(),
             journeys: BTreeMap::new(),
             paused: BTreeSet::new(),
@@ -208,6 +211,13 @@ impl Job {
 
     pub(super) fn all_ended(&self) -> bool {
         self.done + self.failed == self.units()
+    }
+
+    /// Whether its units are known to be short. What runners say of their processor time decides
+    /// only where units wait.
+    pub(super) fn is_short(&self) -> bool {
+        let ended = u64::from(self.done + self.failed);
+        ended > 0 && self.cpu_us / ended <= crate::work::SHORT.as_micros() as u64
     }
 
     pub(super) fn is_active(&self) -> bool {

@@ -166,6 +166,17 @@ impl Owner {
         self.units_back(from, &units, back, cx);
     }
 
+    /// Units that found no free slot at their runner. Nobody is to blame.
+    pub(super) fn not_begun(&mut self, from: NodeId, lease: Lease, units: &[UnitId], cx: &mut Cx<'_, Self>) {
+        if self.leases.get(&from).is_none_or(|held| held.lease != lease) {
+            return;
+        }
+        for unit in units {
+            self.fail_move(*unit, "it had not begun; it begins where a slot is free", cx);
+        }
+        self.units_back(from, units, Back::Unharmed, cx);
+    }
+
     pub(super) fn lease_lost(&mut self, runner: NodeId, why: &str, cx: &mut Cx<'_, Self>) {
         let Some(held) = self.leases.remove(&runner) else { return };
         cx.cancel_timer(Timer::Lease(runner));

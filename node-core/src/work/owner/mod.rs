@@ -205,6 +205,11 @@ pub enum Event {
     ReleaseSnapshot {
         ticket: u64,
     },
+    /// So many places that were found there were not used.
+    Unused {
+        node: NodeId,
+        units: u32,
+    },
     /// A unit was given to a node that no finder found for it.
     Placed {
         node: NodeId,
@@ -266,6 +271,7 @@ impl Protocol for Owner {
                 ToOwner::Decline { lease, units, reason, tried } => {
                     self.declined(from, lease, units, (&reason, tried), cx);
                 }
+                ToOwner::NotBegun { lease, units } => self.not_begun(from, lease, &units, cx),
                 ToOwner::Checkpoints { made } => self.checkpoints(from, made, cx),
                 ToOwner::Suspended { lease, attempt, unit, made } => {
                     self.suspended(from, (lease, attempt), unit, made, cx);

@@ -173,6 +173,7 @@ impl Owner {
                 false => Self::to_runner(from, ToRunner::Forget { units: vec![unit] }, cx),
             };
         }
+        let begun = made.is_some();
         if let Some(made) = made {
             self.note(from, made, &[from], cx);
         }
@@ -191,8 +192,10 @@ impl Owner {
                 self.fail_move(unit, &format!("{} has gone; it goes on where there is room", to.short()), cx);
             }
             None => {
-                // It goes away: not one that is offered more.
-                cx.emit(Event::Declined { node: from });
+                if begun {
+                    // It goes away: not one that is offered more.
+                    cx.emit(Event::Declined { node: from });
+                }
                 self.take_back(from, unit);
             }
         }
@@ -394,6 +397,12 @@ impl Owner {
         Some(job.unit_grant(unit.index, resume))
     }
 
+    /// Whether all nodes that are known to keep a unit's newest checkpoint are connected.
+    fn holders_are_here(&self, unit: UnitId) -> bool {
+        let newest = self.record(unit).and_then(|record| record.newest.as_ref());
+        newest.is_some_and(|held| held.holders.iter().all(|node| self.nodes.contains_key(node)))
+    }
+
     /// What a runner goes on from that reaches nobody else is here, or cannot be had.
     pub(super) fn relay_here(
         &mut self,
@@ -419,6 +428,10 @@ impl Owner {
             }
             self.fail_move(unit, "its checkpoint could not be brought here, or the other node has gone", cx);
             if result.is_err() {
+                // A holder that is here and does not have it will not have it later either.
+                if let Some(checkpoint) = checkpoint.filter(|_| self.holders_are_here(unit)) {
+                    self.doubt(unit, checkpoint.version, cx);
+                }
                 self.wait_for_holders(unit, cx);
             }
             return self.touch(unit.job, cx);

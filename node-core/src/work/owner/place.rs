@@ -1,7 +1,7 @@
 //! Places for waiting units: ask the finder, grant what it found.
 
 use super::{Event, Owner, Timer};
-use crate::discovery::{Found, Needs, Query};
+use crate::discovery::{Found, Needs, Query, Queue};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::work::message::{ToRunner, UnitGrant};
@@ -22,7 +22,7 @@ impl Owner {
             .active
             .iter()
             .filter_map(|id| {
-                let job = self.jobs.get(id).filter(|job| !job.asking)?;
+                let job = self.jobs.get(id)?;
                 // What runners would not find here is not given to them.
                 if job.ward.as_ref().is_some_and(|ward| !ward.is_here()) {
                     return None;
@@ -38,21 +38,38 @@ impl Owner {
                 continue;
             }
             let Some(job) = self.jobs.get_mut(&id) else { continue };
-            job.asking = true;
             let (units, memory_bytes) = (job.waiting(), job.spec.template.limits.memory_bytes);
             let query = self.next_ticket;
+            // While the swarm is searched for it, what nodes at hand have is used all the same.
+            let swarm = job.asking.is_none();
+            if swarm {
+                job.asking = Some(query);
+            }
             self.next_ticket += 1;
             self.queries.insert(query, id);
             let needs = Needs { memory_bytes, ..Needs::default() };
-            cx.emit(Event::Find(Query { id: query, units, needs }));
+            let queue = match (job.is_short(), job.nowhere) {
+                (true, _) => Queue::Yes,
+                // In its turn it goes before larger jobs that would use all credit.
+                (false, true) => Queue::One,
+                (false, false) => Queue::No,
+            };
+            cx.emit(Event::Find(Query { id: query, units, needs, queue, swarm }));
         }
     }
 
     pub(super) fn found(&mut self, found: Found, cx: &mut Cx<'_, Self>) {
         let Some(id) = self.queries.remove(&found.query) else { return };
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.asking = false;
+        let Some(job) = self.jobs.get_mut(&id) else {
+            found.places.iter().for_each(|place| Self::unused(place.node, place.units, cx));
+            return;
+        };
+        if job.asking == Some(found.query) {
+            job.asking = None;
+            job.nowhere = found.places.is_empty() && found.shortage.is_some();
+        }
         if !job.is_active() {
+            found.places.iter().for_each(|place| Self::unused(place.node, place.units, cx));
             return;
         }
         if found.shortage.is_some() {
@@ -62,15 +79,24 @@ impl Owner {
             self.last_served = Some(id);
         }
         for place in found.places {
-            self.grant(place.node, id, place.units, cx);
+            let unused = self.grant(place.node, id, place.units, cx);
+            Self::unused(place.node, unused, cx);
         }
         self.touch(id, cx);
     }
 
-    /// Gives `runner` up to `units` waiting units of the job, in as many messages as needed.
-    fn grant(&mut self, runner: NodeId, id: JobId, mut units: u32, cx: &mut Cx<'_, Self>) {
+    /// Places that were found and not used are credit again.
+    fn unused(node: NodeId, units: u32, cx: &mut Cx<'_, Self>) {
+        if units > 0 {
+            cx.emit(Event::Unused { node, units });
+        }
+    }
+
+    /// Gives `runner` up to `units` waiting units of the job, in as many messages as needed. Returns
+    /// how many places are left over.
+    fn grant(&mut self, runner: NodeId, id: JobId, mut units: u32, cx: &mut Cx<'_, Self>) -> u32 {
         while units > 0 {
-            let Some(job) = self.jobs.get_mut(&id) else { return };
+            let Some(job) = self.jobs.get_mut(&id) else { return units };
             let mut size = size_of(&job.spec.template);
             let mut granted = Vec::new();
             while units > 0 && size < GRANT_BYTES {
@@ -85,10 +111,11 @@ impl Owner {
                 }
             }
             if granted.is_empty() {
-                return;
+                return units;
             }
             self.send_grant(runner, id, granted, cx);
         }
+        0
     }
 
     /// Tells the runner of units that are placed there.

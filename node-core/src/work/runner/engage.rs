@@ -1,6 +1,7 @@
 //! For whom this node works: where a finder of the whole swarm leads to it, only owners that it
 //! led here are offered room, so that one slot is not promised twice.
 
+use super::owners::Ledger;
 use super::{Event, Runner, Timer};
 use crate::ids::{NodeId, UnitId};
 use crate::ledger::{Receipt, Sale};
@@ -57,10 +58,10 @@ impl Engaged {
         }
     }
 
-    /// Whether the owner is offered room.
-    pub(super) fn takes(&self, owner: NodeId, me: NodeId, units: u32) -> bool {
+    /// Whether the owner is given credit.
+    pub(super) fn takes(&self, owner: NodeId, ledger: &Ledger, (me, now): (NodeId, Time)) -> bool {
         let comes = self.reserved.contains_key(&owner) || self.sold.contains_key(&owner);
-        !self.findable || owner == me || units > 0 || comes
+        !self.findable || owner == me || ledger.units > 0 || now < ledger.lingers || comes
     }
 
     pub(super) fn new(bank: Option<NodeId>) -> Engaged {
@@ -185,7 +186,8 @@ impl Runner {
 
     /// Time to see whether the owner still has work here.
     pub(super) fn disengage(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        let works = self.owners.get(&owner).is_some_and(|ledger| ledger.units > 0);
+        let ledger = self.owners.get(&owner);
+        let works = ledger.is_some_and(|ledger| ledger.units > 0 || cx.now < ledger.lingers);
         let engaged = &mut self.engaged;
         let reserved = engaged.reserved.get(&owner).is_some_and(|(_, until)| *until > cx.now);
         if works || reserved || engaged.kept(owner, cx.now) > 0 {
@@ -196,12 +198,34 @@ impl Runner {
         }
     }
 
+    /// It has found other slots.
+    pub(super) fn released(&mut self, owner: NodeId, slots: u32) {
+        let reserved = &mut self.engaged.reserved;
+        if let Some((kept, _)) = reserved.get_mut(&owner) {
+            *kept = kept.saturating_sub(slots);
+            reserved.retain(|_, (kept, _)| *kept > 0);
+        }
+    }
+
+    /// The last unit of this owner here has gone: more may come at once.
+    pub(super) fn linger(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
+        if self.engaged.findable
+            && let Some(ledger) = self.owners.get_mut(&owner)
+        {
+            ledger.lingers = cx.now + LINGER;
+            cx.set_timer_by(Timer::Disengage(owner), LINGER);
+        }
+    }
+
     /// Tells the finder, if it is news.
     pub(super) fn tell_load(&mut self, cx: &mut Cx<'_, Self>) {
         let slots = if self.is_closed() { 0 } else { self.slots };
         let mut busy = Vec::new();
+        // A full runner takes nothing before its results are acknowledged.
+        let full = self.units.len() >= self.config.limits.held_units as usize;
         for (owner, ledger) in &self.owners {
-            let units = ledger.busy().min(slots);
+            let wanted = if full { ledger.units - ledger.suspended } else { ledger.busy() };
+            let units = wanted.min(slots);
             if units > 0 {
                 busy.push((*owner, units));
             }

@@ -93,7 +93,7 @@ impl Runner {
     /// The unit is that owner's from now on; what has not begun, it places anew.
     fn change_owner(&mut self, id: UnitId, to: NodeId, cx: &mut Cx<'_, Self>) {
         let Some(unit) = self.units.get_mut(&id) else { return };
-        if matches!(unit.state, UnitState::Fetching | UnitState::Ready) {
+        if matches!(unit.state, UnitState::Fetching | UnitState::Ready { .. }) {
             return self.remove(id, cx);
         }
         let (from, suspended) = (unit.owner, u32::from(matches!(unit.state, UnitState::Suspended)));

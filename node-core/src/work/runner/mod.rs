@@ -13,6 +13,7 @@ mod moving;
 mod offer;
 mod outbox;
 mod owners;
+mod patience;
 mod precopy;
 mod queue;
 mod ready;
@@ -120,7 +121,9 @@ impl Unit {
 enum UnitState {
     /// Waits for blobs, its job's or its own.
     Fetching,
-    Ready,
+    Ready {
+        since: Time,
+    },
     Running {
         run: RunId,
         since: Time,
@@ -172,6 +175,8 @@ pub enum Timer {
     TurnedAway(NodeId),
     /// An owner that found this node had time enough to use it.
     Disengage(NodeId),
+    /// A unit has waited long for a slot.
+    Waiting,
     /// A running unit may be due for a checkpoint.
     Snapshots,
     /// Keepers did not answer.
@@ -214,6 +219,11 @@ pub enum Command {
         owner: NodeId,
         slots: u32,
         until: Time,
+    },
+    /// An owner does not use so many of them.
+    Released {
+        owner: NodeId,
+        slots: u32,
     },
     /// An owner has bought slots here, which are its for a while.
     Sold {
@@ -387,6 +397,7 @@ impl Protocol for Runner {
             Input::Timer(Timer::Changed) => cx.emit(Event::Changed),
             Input::Timer(Timer::Rest) => self.rested(cx),
             Input::Timer(Timer::TurnedAway(owner)) => self.welcome_again(owner),
+            Input::Timer(Timer::Waiting) => self.waited(cx),
             Input::Timer(Timer::Disengage(owner)) => self.disengage(owner, cx),
             Input::Command(Command::OwnerUp(owner)) => {
                 self.owner_up(owner, cx);
@@ -404,6 +415,7 @@ impl Protocol for Runner {
             Input::Command(Command::Reserved { owner, slots, until }) => {
                 self.reserved(owner, slots, until, cx)
             }
+            Input::Command(Command::Released { owner, slots }) => self.released(owner, slots),
             Input::Command(Command::Sold { owner, slots, price }) => self.sold(owner, slots, price, cx),
             Input::Command(Command::Bank(bank)) => self.engaged.bank = Some(bank),
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
@@ -416,6 +428,7 @@ impl Protocol for Runner {
             }
         }
         self.dispatch(cx);
+        self.watch_queue(cx);
         self.offer(cx);
         self.tell_load(cx);
     }

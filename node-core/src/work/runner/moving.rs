@@ -20,7 +20,7 @@ impl Runner {
         let Some(unit) = self.units.get(&id).filter(|unit| unit.owner == from) else { return };
         match unit.state {
             UnitState::Running { .. } => self.stop(id, cx),
-            UnitState::Fetching | UnitState::Ready | UnitState::Suspended => self.suspended(id, cx),
+            UnitState::Fetching | UnitState::Ready { .. } | UnitState::Suspended => self.suspended(id, cx),
             // Its result is on the way.
             UnitState::Ended => {}
         }
@@ -94,7 +94,7 @@ impl Runner {
         match result {
             Ok(()) => {
                 Self::to_owner(owner, ToOwner::Resumed { unit: id }, cx);
-                self.make_ready(id);
+                self.make_ready(id, cx.now);
             }
             Err(error) => {
                 self.unusable(id, &format!("it could not get the checkpoint: {error}"), cx);
@@ -173,7 +173,7 @@ impl Runner {
                 let resume = Resume { checkpoint, sources: Vec::new() };
                 self.fetch_resume(id, Box::new(resume), cx);
             }
-            None => self.make_ready(id),
+            None => self.make_ready(id, cx.now),
         }
     }
 

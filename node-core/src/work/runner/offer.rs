@@ -1,9 +1,11 @@
-//! How much a runner takes: enough that no slot waits for the wire, no more than it can soon do.
+//! How much credit a runner gives each owner: enough that no slot waits for the wire, no more than it
+//! can soon do.
 
 use super::{Event, Runner, UnitState};
 use crate::discovery::Offer;
 use crate::protocol::Cx;
 use crate::time::Time;
+use crate::work::SHORT;
 use std::time::Duration;
 
 /// Work queued in the node for each slot. Our choice: several times a far peer's round trip,
@@ -46,8 +48,23 @@ impl Pace {
         }
     }
 
+    /// Short units are queued, behind others of this node, and one of them at least.
+    fn queued(&self, time: Duration, most: u64) -> u64 {
+        if self.is_short() { self.fit(time, most).max(1) } else { 0 }
+    }
+
+    fn is_short(&self) -> bool {
+        self.unit_ns.is_some_and(|ns| Duration::from_nanos(ns) <= SHORT)
+    }
+
+    /// Units have waited for so long that no slot was free.
+    pub(super) fn waited(&mut self, time: Duration) {
+        let ns = time.as_nanos() as u64;
+        self.unit_ns = Some(self.unit_ns.map_or(ns, |old| old.max(ns)));
+    }
+
     pub(super) fn engine_depth(&self, slots: u32) -> usize {
-        slots as usize * (1 + self.fit(ENGINE_QUEUE, 127).max(1) as usize)
+        slots as usize * (1 + self.queued(ENGINE_QUEUE, 127) as usize)
     }
 
     /// Whether a slot that is busy is free again soon. Our choice: half of what a place that was bought
@@ -56,22 +73,28 @@ impl Pace {
         self.unit_ns.is_some_and(|ns| ns <= 5_000_000_000)
     }
 
-    fn queue(&self, slots: u32) -> u32 {
-        // Without experience: one to run and one to follow it.
-        slots.saturating_mul(1 + self.fit(QUEUE, 1 << 20).max(1) as u32)
+    /// Units that this node wants to have: without experience, or when they are long, one a slot.
+    fn target(&self, slots: u32) -> u32 {
+        slots.saturating_mul(1 + self.queued(QUEUE, 1 << 20) as u32)
     }
 }
 
 impl Runner {
-    /// Tells each owner what this node would take now, if that is news.
+    /// Tells each owner how many units it may place here in all, if that is news.
+    ///
+    /// Credit is raised at any time, and what was given is honoured. It is lowered only when nothing
+    /// at all can be taken from that owner any more.
     pub(super) fn offer(&mut self, cx: &mut Cx<'_, Self>) {
         let slots = if self.is_closed() { 0 } else { self.slots };
         let idle = |ledger: &super::owners::Ledger| ledger.suspended + ledger.outbox.len() as u32;
         let ended: u32 = self.owners.values().map(|ledger| idle(ledger)).sum();
         let held = self.units.len() as u32;
         let busy = held - ended.min(held);
-        let target = if slots == 0 { 0 } else { self.pace.queue(slots) };
-        let room = target.saturating_sub(busy).min(self.config.limits.held_units.saturating_sub(held));
+        let target = if slots == 0 { 0 } else { self.pace.target(slots) };
+        // An owner can have this at most: 250 ms of units of 20 us are more than a runner holds.
+        let window = target.min(self.config.limits.held_units);
+        let room = (target + self.fetching(slots)).saturating_sub(busy);
+        let room = room.min(self.config.limits.held_units.saturating_sub(held));
         let free = slots.saturating_sub(busy);
         let memory_bytes = self.terms.memory_bytes;
         let (engaged, terms) = (&self.engaged, &self.terms);
@@ -79,35 +102,48 @@ impl Runner {
             let works_for = terms.work_for(*owner, cx.me);
             let welcome = works_for && !ledger.turned_away;
             let (slots, free) = (if works_for { slots } else { 0 }, if welcome { free } else { 0 });
-            let room = if welcome && engaged.takes(*owner, cx.me, ledger.units) {
+            let room = if welcome && engaged.takes(*owner, ledger, (cx.me, cx.now)) {
                 engaged.left_for(*owner, room, cx.now)
             } else {
                 0
             };
-            let known = ledger.offered.map(|offer| {
-                let since = u32::try_from(ledger.received - offer.received).unwrap_or(u32::MAX);
-                let left = (offer.room.saturating_sub(since), offer.free.saturating_sub(since));
-                (offer.slots, left.0, left.1, offer.memory_bytes)
+            // Credit that was given, and for which no unit has come yet.
+            let open = u32::try_from(ledger.credit.saturating_sub(ledger.received)).unwrap_or(u32::MAX);
+            let news = ledger.offered.is_none_or(|last| {
+                let since = u32::try_from(ledger.received - last.received).unwrap_or(u32::MAX);
+                let known_free = last.free.saturating_sub(since);
+                let more = room.saturating_sub(open);
+                last.slots != slots
+                    || last.memory_bytes != memory_bytes
+                    || (open > 0 && room == 0)
+                    // Raised when a good part of the window has been used, or a slot would idle.
+                    || more >= (window / 4).max(1)
+                    || (more > 0 && free > open)
+                    // Units of unknown length go to free slots only; and people see who idles.
+                    || (free > 0 && known_free == 0)
+                    || (room == 0 && free == 0 && known_free > 0)
             });
-            let news = match known {
-                None => true,
-                // Told again only when a good part of the queue has run off, or a slot idles.
-                Some((known_slots, known_room, known_free, known_memory)) => {
-                    known_slots != slots
-                        || known_memory != memory_bytes
-                        || (room < known_room && room == 0)
-                        || room.saturating_sub(known_room) >= (target / 4).max(1)
-                        || (free > known_free && known_room == 0 && room > 0)
-                        // Whom it does not work for hears only whether it is idle.
-                        || (room == 0 && (free == 0) != (known_free == 0))
-                }
-            };
             if news {
-                let offer = Offer { slots, free, room, received: ledger.received, memory_bytes };
+                let open = if room == 0 { 0 } else { room.max(open) };
+                ledger.credit = ledger.received + u64::from(open);
+                ledger.promised = ledger.promised.max(ledger.credit);
+                let (credit, received) = (ledger.credit, ledger.received);
+                let offer = Offer { slots, free, credit, received, memory_bytes };
                 ledger.offered = Some(offer);
                 cx.emit(Event::Offer { to: *owner, offer });
             }
         }
+    }
+
+    /// Units that wait for their content and leave a slot idle meanwhile: as many may come behind them, at
+    /// most two a slot, so that a large input does not keep small units from a slot that has nothing to do.
+    fn fetching(&self, slots: u32) -> u32 {
+        // With more units than that, some of them have content.
+        if self.units.len() > 4 * slots as usize {
+            return 0;
+        }
+        let fetching = self.units.values().filter(|unit| matches!(unit.state, UnitState::Fetching)).count();
+        (fetching as u32).min(slots.saturating_mul(2))
     }
 
     /// Units handed to the engine, at most one a slot counted.

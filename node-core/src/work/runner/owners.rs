@@ -5,6 +5,7 @@ use super::{Runner, Timer, UnitState};
 use crate::discovery::Offer;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
+use crate::time::Time;
 use crate::work::message::{Lease, ToOwner};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,10 +26,16 @@ pub(super) struct Ledger {
     pub(super) grants: u64,
     /// Units received since it was connected.
     pub(super) received: u64,
+    /// Units that it may place here in all since then, as it was told last.
+    pub(super) credit: u64,
+    /// The most that it was ever told: what it places within that is taken.
+    pub(super) promised: u64,
     /// The last offer sent to it since it was connected.
     pub(super) offered: Option<Offer>,
-    /// A unit of its was against this node's terms; it is offered nothing for a while.
+    /// A unit of its was against this node's terms, or failed here; it is offered nothing for a while.
     pub(super) turned_away: bool,
+    /// A node that others find works for this owner until then, though it has no unit of it.
+    pub(super) lingers: Time,
     /// Of its units, how many are here, ended ones included.
     pub(super) units: u32,
     /// Of those, what nobody pays for.
@@ -51,7 +58,7 @@ impl Runner {
     pub(super) fn owner_up(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
         let ledger = self.owners.entry(owner).or_default();
         ledger.connected = true;
-        ledger.received = 0;
+        (ledger.received, ledger.credit, ledger.promised) = (0, 0, 0);
         ledger.offered = None;
         cx.cancel_timer(Timer::Forget(owner));
         if ledger.units > 0 {
@@ -101,7 +108,7 @@ impl Runner {
             .units
             .iter()
             .filter(|(_, unit)| unit.owner == owner && unit.lease <= lease)
-            .filter(|(_, unit)| matches!(unit.state, UnitState::Fetching | UnitState::Ready))
+            .filter(|(_, unit)| matches!(unit.state, UnitState::Fetching | UnitState::Ready { .. }))
             .map(|(id, _)| *id)
             .collect();
         over.into_iter().for_each(|id| self.remove(id, cx));

@@ -1,11 +1,13 @@
 //! Units come in, get their blobs, and go to the engine in order.
 
+use super::terms::{FAILED, TURNED_AWAY};
 use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState, left};
 use crate::checkpoint::KEEPERS;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::market::money::Price;
 use crate::node::host::{EngineTask, RunId, SealKey, SnapshotRef};
 use crate::protocol::Cx;
+use crate::time::Time;
 use crate::work::message::{Batch, Lease, ToOwner, UnitGrant};
 use crate::work::spec::{BlobRef, Data, FetchError, NamedData, Template, UnitSpec};
 use std::collections::BTreeSet;
@@ -29,6 +31,8 @@ impl Runner {
             ledger.grants = 0;
         }
         ledger.grants += 1;
+        // Units within the credit are taken, whatever has come from others meanwhile.
+        let mut covered = ledger.promised.saturating_sub(ledger.received);
         ledger.received += batches.iter().map(|b| b.units.len() as u64).sum::<u64>();
         if ledger.units == 0 {
             cx.set_timer(Timer::Heartbeat(owner), self.config.timing.heartbeat);
@@ -48,7 +52,7 @@ impl Runner {
             if let Some(reason) = reason {
                 let units = units().collect();
                 Self::to_owner(owner, ToOwner::Decline { lease, units, reason, tried: false }, cx);
-                self.turn_away(owner, cx);
+                self.turn_away(owner, TURNED_AWAY, cx);
                 continue;
             }
             let job = self.jobs.entry(id).or_insert_with(|| Job {
@@ -72,7 +76,9 @@ impl Runner {
             }
             for grant in batch.units {
                 let unit = UnitId { job: id, index: grant.index };
-                if self.units.len() >= self.config.limits.held_units as usize {
+                let is_covered = covered > 0;
+                covered = covered.saturating_sub(1);
+                if !is_covered && self.units.len() >= self.config.limits.held_units as usize {
                     declined.push(unit);
                     continue;
                 }
@@ -108,7 +114,7 @@ impl Runner {
         if !others.is_empty() {
             let reason = "it runs this for another owner".into();
             Self::to_owner(owner, ToOwner::Decline { lease, units: others, reason, tried: false }, cx);
-            self.turn_away(owner, cx);
+            self.turn_away(owner, TURNED_AWAY, cx);
         }
         Self::changed(cx);
     }
@@ -154,18 +160,18 @@ impl Runner {
         }
         match ticket {
             Some(ticket) => cx.emit(Event::Fetch { ticket, blobs, from: owner }),
-            None => self.make_ready(id),
+            None => self.make_ready(id, cx.now),
         }
     }
 
     /// Queues the unit if all it needs is here.
-    pub(super) fn make_ready(&mut self, id: UnitId) {
+    pub(super) fn make_ready(&mut self, id: UnitId, now: Time) {
         let job_here = self.jobs.get(&id.job).is_some_and(|job| job.here);
         let Some(unit) = self.units.get_mut(&id) else { return };
         let own_here = unit.ticket.is_none_or(|ticket| !self.tickets.contains_key(&ticket));
         let resume_here = unit.resume.as_ref().is_none_or(|(_, ticket)| !self.tickets.contains_key(ticket));
         if job_here && own_here && resume_here && matches!(unit.state, UnitState::Fetching) {
-            unit.state = UnitState::Ready;
+            unit.state = UnitState::Ready { since: now };
             self.ready.push(id, unit.price);
         }
     }
@@ -179,13 +185,13 @@ impl Runner {
                 let Some(job) = self.jobs.get_mut(&id) else { return };
                 job.here = true;
                 let units: Vec<UnitId> = self.units_of(id).collect();
-                units.into_iter().for_each(|unit| self.make_ready(unit));
+                units.into_iter().for_each(|unit| self.make_ready(unit, cx.now));
             }
             (Ticket::Job(id), Err(error)) => {
                 let units: Vec<UnitId> = self.units_of(id).collect();
                 self.give_back(units, &format!("it could not get the job's content: {error}"), true, cx);
             }
-            (Ticket::Unit(id), Ok(())) => self.make_ready(id),
+            (Ticket::Unit(id), Ok(())) => self.make_ready(id, cx.now),
             (Ticket::Unit(id), Err(error)) => {
                 self.give_back(vec![id], &format!("it could not get the unit's input: {error}"), true, cx);
             }
@@ -215,6 +221,9 @@ impl Runner {
         }
         for ((owner, lease), units) in by_lease {
             Self::to_owner(owner, ToOwner::Decline { lease, units, reason: reason.into(), tried }, cx);
+            if tried {
+                self.turn_away(owner, FAILED, cx);
+            }
         }
     }
 
@@ -227,7 +236,7 @@ impl Runner {
                 self.runs.remove(&run);
                 cx.emit(Event::Kill { run });
             }
-            UnitState::Ready => self.ready.remove(id, unit.price),
+            UnitState::Ready { .. } => self.ready.remove(id, unit.price),
             UnitState::Fetching | UnitState::Suspended | UnitState::Ended => {}
         }
         self.release_snapshots(unit.resume, unit.progress, cx);
@@ -235,10 +244,15 @@ impl Runner {
             self.tickets.remove(&ticket);
             cx.emit(Event::Release { ticket });
         }
+        let mut last = false;
         if let Some(ledger) = self.owners.get_mut(&unit.owner) {
             ledger.units -= 1;
             ledger.gifts -= u32::from(unit.price == Price(0));
             ledger.suspended -= u32::from(matches!(unit.state, UnitState::Suspended));
+            last = ledger.units == 0;
+        }
+        if last {
+            self.linger(unit.owner, cx);
         }
         if let Some(job) = self.jobs.get_mut(&id.job) {
             job.units -= 1;

@@ -35,8 +35,17 @@ impl Ready {
         self.by_price.retain(|_, queue| !queue.is_empty());
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_price.is_empty()
+    }
+
     pub(super) fn all(&self) -> Vec<UnitId> {
         self.by_price.values().rev().flatten().copied().collect()
+    }
+
+    /// Those that nobody pays for.
+    pub(super) fn gifts(&self) -> impl Iterator<Item = UnitId> + '_ {
+        self.by_price.get(&Price(0)).into_iter().flatten().copied()
     }
 
     /// The highest price, if gifts wait as well.

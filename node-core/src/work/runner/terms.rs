@@ -12,7 +12,11 @@ use std::time::Duration;
 
 /// An owner whose unit was rejected is offered nothing for so long. Our choice: an offer has no room
 /// for all terms, so the owner tries again, and this makes it a message in a while.
-const TURNED_AWAY: Duration = Duration::from_secs(10);
+pub(super) const TURNED_AWAY: Duration = Duration::from_secs(10);
+
+/// An owner whose unit failed here by no fault of its own is offered nothing for so long. Our choice:
+/// units that fail do not go round at the speed of the wire, and a good slot hardly idles.
+pub(super) const FAILED: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub(super) struct Terms {
@@ -103,10 +107,12 @@ impl Runner {
     }
 
     /// It is offered nothing for a while.
-    pub(super) fn turn_away(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        if let Some(ledger) = self.owners.get_mut(&owner) {
+    pub(super) fn turn_away(&mut self, owner: NodeId, time: Duration, cx: &mut Cx<'_, Self>) {
+        let Some(ledger) = self.owners.get_mut(&owner) else { return };
+        // A longer time that runs already stays.
+        if !ledger.turned_away || time >= TURNED_AWAY {
             ledger.turned_away = true;
-            cx.set_timer(Timer::TurnedAway(owner), TURNED_AWAY);
+            cx.set_timer(Timer::TurnedAway(owner), time);
         }
     }
 

@@ -30,7 +30,7 @@ impl Runner {
             })
             .collect();
         let waiting =
-            self.units.values().filter(|u| matches!(u.state, UnitState::Fetching | UnitState::Ready));
+            self.units.values().filter(|u| matches!(u.state, UnitState::Fetching | UnitState::Ready { .. }));
         WorkView {
             slots: self.slots(),
             busy: self.busy(),

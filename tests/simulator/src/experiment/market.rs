@@ -3,7 +3,7 @@
 //!
 //! A hop is a message toward a market: those of all lookups, in vain or not, and the question to each
 //! market owner; answers are none. Probes of sellers and purchases are no part of the search. The
-//! second price is the true one: the second lowest cost in that market of those that were for sale from
+//! second price is the true one: the second lowest cost, in all markets, of those that were for sale from
 //! before the search until the buyer heard of it, or what the buyer's maximum allows if that is less. A
 //! seller that was named to somebody else meanwhile counts, though it could not be named twice.
 
@@ -18,7 +18,7 @@ use node_core::market::buyer::Offer;
 use node_core::market::commodity::{Kind, Market, Scheme};
 use node_core::market::listing::Goods;
 use node_core::market::money::{Micro, Price};
-use node_core::market::{MarketConfig, Message, Query, ToOwner, Wanted};
+use node_core::market::{MarketConfig, Message, Purpose, Query, ToOwner, Wanted};
 use node_core::overlay::ring::{Command, RingConfig, RingId};
 use node_core::protocol::Input;
 use node_core::time::Time;
@@ -159,12 +159,10 @@ impl Whole {
     fn row(&self, mut tally: Tally, keys: &str) -> Row {
         tally.hops.sort_unstable();
         let p99 = tally.hops.get(tally.hops.len() * 99 / 100).copied().unwrap_or(0);
-        let target = (self.markets.max(1) as f64).log2() / 2.0 + 2.0;
-        let target = match (keys, self.scheme) {
-            ("used", _) => Some(1.5),
-            ("fresh", Scheme::Processor) => Some(target),
-            _ => None,
-        };
+        // A lookup, a question to each market above (half of them in the mean), and to two of them again.
+        let markets = self.markets.max(1) as f64;
+        let target = markets.log2() / 2.0 + (markets + 1.0) / 2.0 + 2.0;
+        let target = (self.scheme == Scheme::Processor && keys != "first").then_some(target);
         Row::default()
             .with("sellers", self.sellers as u64)
             .with("scheme", name(self.scheme))
@@ -200,9 +198,8 @@ fn two_lowest(markets: &Markets, offer: &Offer, asked: &Asked, since: &Since) ->
     let able = |(n, from): (&usize, &Time)| {
         let there = markets.lives(*n) && !markets.is_frozen(*n);
         let goods = markets.sells(*n, Kind::Cycles).filter(|_| there)?;
-        let market = goods.market() == Some(offer.market);
         let early = *from + LISTED <= asked.at || Some(*n) == named;
-        (market && early && goods.capacity >= asked.wanted.capacity).then_some(goods.cost)
+        (early && goods.capacity >= asked.wanted.capacity).then_some(goods.cost)
     };
     let mut costs: Vec<Price> = since.iter().filter_map(able).collect();
     costs.sort_unstable();
@@ -318,7 +315,7 @@ fn say_answer(markets: &mut Markets, traded: &[Market], rng: &mut Rng, watch: &m
     let Some(owner) = markets.market_owner(market) else { return };
     let (count, begun) = (sellers(&market), watch.seconds());
     for ticket in 0..ROUNDS {
-        let query = Query { ticket, market, wanted: wanted(market.least(), rng), copy: true };
+        let query = Query { ticket, market, wanted: wanted(market.least(), rng), purpose: Purpose::Copy };
         let message = Message::ToOwner(ToOwner::Query(Box::new(query)));
         let from = NodeId([ticket as u8; 32]);
         let (me, now) = (markets.nodes[owner].contact.id, markets.now);

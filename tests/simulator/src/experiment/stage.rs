@@ -8,7 +8,7 @@ use crate::scenario::{Kind, Order, Scenario, What};
 use crate::world::{Step, World};
 use node_core::discovery::nearest::NearestConfig;
 use node_core::node::config::Platform;
-use node_core::overlay::contact::Ip;
+use node_core::overlay::contact::{Ip, Scope};
 use node_core::overlay::tree::{TreeConfig, TreeView, check};
 use node_core::{Config, NodeEvent, Time};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -368,15 +368,19 @@ impl Stage {
     }
 }
 
-/// Where the nodes are: one in eight has an IPv6 address.
+/// Where the nodes are: one in eight has an IPv6 address, and nobody's is private, since everybody
+/// dials everybody.
 fn addresses(nodes: usize, order: Order, rng: &mut Rng) -> Vec<Ip> {
     let mut all: Vec<Ip> = (0..nodes)
         .map(|_| {
             let n = rng.u64();
-            Ip::from(match n % 8 {
-                0 => IpAddr::V6(Ipv6Addr::from(u128::from(0x2001_u16) << 112 | u128::from(n))),
-                _ => IpAddr::V4(Ipv4Addr::from(0x0100_0000 + ((n >> 16) as u32) % 0xde00_0000)),
-            })
+            let v4 = |n: u32| Ip::from(IpAddr::V4(Ipv4Addr::from(n)));
+            let some = 0x0100_0000 + ((n >> 16) as u32) % 0xde00_0000;
+            match n % 8 {
+                0 => Ip::from(IpAddr::V6(Ipv6Addr::from(u128::from(0x2001_u16) << 112 | u128::from(n)))),
+                _ if v4(some).scope() == Scope::World => v4(some),
+                _ => v4(20 << 24 | some & 0xff_ffff),
+            }
         })
         .collect();
     match order {

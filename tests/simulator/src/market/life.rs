@@ -126,25 +126,31 @@ pub fn live(seed: u64) -> Lived {
     Lived { named, dead, healed }
 }
 
-/// At rest: the cheapest of the nearest market that has one, or none if there is none above.
+/// At rest: the cheapest of all that are fast enough, at the cost of the next, or none if there is none.
 fn everybody_finds(markets: &mut Markets) {
     let seed = markets.seed;
-    // What buyers remember is over, and what was named and not bought is free.
-    markets.run(markets.shared.config.remember);
+    // What was named and not bought is free.
+    markets.run(2 * markets.shared.config.hold);
     for shift in 0..5 {
         let by = markets.somebody();
         let capacity = SPEED << shift;
         let for_sale = markets.for_sale();
         let first = Market::first(Kind::Cycles, capacity);
-        let nearest = for_sale
-            .iter()
-            .find(|(market, _)| market.kind == Kind::Cycles && first.is_some_and(|first| **market >= first));
-        let cheapest = nearest.and_then(|(_, sellers)| {
-            sellers.iter().filter_map(|n| Some(markets.sells(*n, Kind::Cycles)?.cost)).min()
+        let above = for_sale.iter().filter(|(market, _)| {
+            market.kind == Kind::Cycles && first.is_some_and(|first| **market >= first)
         });
+        let sellers = above.flat_map(|(_, sellers)| sellers);
+        let mut costs: Vec<_> = sellers.filter_map(|n| Some(markets.sells(*n, Kind::Cycles)?.cost)).collect();
+        costs.sort_unstable();
         let end = markets.searched(by, unit(capacity)).expect("the asker lives");
-        let found = end.offers.first().map(|offer| offer.goods.cost);
-        assert_eq!(found, cheapest, "seed {seed}: {by} wants {capacity}: {end:?}");
+        let offer = end.offers.first();
+        let found = offer.map(|offer| offer.goods.cost);
+        assert_eq!(found, costs.first().copied(), "seed {seed}: {by} wants {capacity}: {end:?}");
+        let second = costs.get(1).copied();
+        assert!(
+            second.is_none_or(|second| offer.is_some_and(|offer| offer.price == second)),
+            "seed {seed}: {second:?} is the price: {end:?}"
+        );
         assert!(found.is_some() || end.shortage == Some(NoDeal::NoSeller), "seed {seed}: {end:?}");
         markets.run(Duration::from_secs(15));
     }

@@ -3,8 +3,9 @@
 use super::{Event, NEVER, Place, World};
 use crate::network::{BACKLOG, kind_of};
 use bytes::Bytes;
-use node_core::overlay::contact::Contact;
+use node_core::overlay::contact::{Contact, Ip};
 use node_core::{Channel, NodeId, NodeInput, Time};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 /// One end of a connection, kept by the node at this end.
@@ -105,7 +106,7 @@ impl World {
         }
         for (at, peer) in [(a, b), (b, a)] {
             self.greeting = (first == First::Here).then_some(peer as u32);
-            let Place { id, ip, .. } = self.nodes[peer];
+            let (id, ip) = (self.nodes[peer].id, self.seen(at, peer));
             self.drive(at, NodeInput::Connected { peer: id, ip: Some(ip) });
             if first == First::Lost {
                 let (at, life, peer) = (at as u32, self.nodes[at].life, peer as u32);
@@ -175,25 +176,67 @@ impl World {
         b.node.is_some() && !b.frozen && a.part == b.part && !self.network.cuts.contains(&(from, to))
     }
 
+    /// Where a node sees a peer.
+    fn seen(&self, at: usize, peer: usize) -> Ip {
+        match self.nodes[at].machine == self.nodes[peer].machine {
+            true => Ip::from(IpAddr::from(Ipv4Addr::LOCALHOST)),
+            false => self.nodes[peer].ip,
+        }
+    }
+
+    /// Whether a node that dials another one at that address gets to it.
+    fn gets_to(&self, from: u32, to: u32, ip: Ip) -> bool {
+        let (a, b) = (&self.nodes[from as usize], &self.nodes[to as usize]);
+        let open = match ip.is_loopback() {
+            true => a.machine == b.machine && b.config.port.is_some(),
+            false => b.ip == ip && b.is_dialable() && !b.config.loopback_only,
+        };
+        open && self.answers(from, to) && self.answers(to, from)
+    }
+
+    fn dial_time(&mut self, from: usize, to: usize) -> u64 {
+        let (a, b) = (self.nodes[from].region, self.nodes[to].region);
+        let hop = self.network.latency.draw(a, b, &mut self.net_rng);
+        (hop as f64 * self.network.dial_hops) as u64
+    }
+
     pub(super) fn dial(&mut self, at: usize, contact: Contact) {
         let (from, life) = (at as u32, self.nodes[at].life);
         match self.find(contact.id).filter(|to| *to != at) {
             Some(to) => {
-                let (a, b) = (self.nodes[at].region, self.nodes[to].region);
-                let hop = self.network.latency.draw(a, b, &mut self.net_rng);
-                let time = (hop as f64 * self.network.dial_hops) as u64;
-                self.after(time, Event::Dialled { from, to: to as u32, life });
+                let time = self.dial_time(at, to);
+                self.after(time, Event::Dialled { from, to: to as u32, life, ip: contact.ip });
             }
             None => self.after(1_000, Event::Unreachable { from, life, peer: contact.id }),
         }
     }
 
-    pub(super) fn dialled(&mut self, from: u32, to: u32, life: u32) {
+    /// Dials for a moment, beside any link.
+    pub(super) fn probe(&mut self, at: usize, number: u64, contact: Contact) {
+        let (from, life) = (at as u32, self.nodes[at].life);
+        self.probed.push((self.now, at, contact));
+        match self.find(contact.id).filter(|to| *to != at) {
+            Some(to) => {
+                let time = self.dial_time(at, to);
+                self.after(time, Event::Probed { from, to: to as u32, life, number, ip: contact.ip });
+            }
+            None => self.answer(at, life, 1_000, NodeInput::Probed { number, reached: false }),
+        }
+    }
+
+    pub(super) fn probed(&mut self, from: u32, to: u32, life: u32, number: u64, ip: Ip) {
+        let reached = self.gets_to(from, to, ip);
+        let (low, high) = self.network.dial_timeout;
+        let time = if reached { 0 } else { self.net_rng.between(low, high) };
+        self.answer(from as usize, life, time, NodeInput::Probed { number, reached });
+    }
+
+    pub(super) fn dialled(&mut self, from: u32, to: u32, life: u32, ip: Ip) {
         let place = &self.nodes[from as usize];
         if place.life != life || place.node.is_none() {
             return;
         }
-        if self.nodes[to as usize].is_dialable() && self.answers(from, to) && self.answers(to, from) {
+        if self.gets_to(from, to, ip) {
             let chance = self.network.stillborn;
             let stillborn = chance > 0.0 && self.net_rng.chance(chance);
             return self.join(from as usize, to as usize, if stillborn { First::Lost } else { First::Here });

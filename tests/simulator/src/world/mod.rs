@@ -22,7 +22,7 @@ use crate::rng::Rng;
 use crate::trace::Trace;
 use bytes::Bytes;
 use node_core::keys::Secret;
-use node_core::overlay::contact::Ip;
+use node_core::overlay::contact::{Contact, Ip};
 use node_core::{
     Channel, Command, Config, EngineReply, Node, NodeEvent, NodeId, NodeInput, StorageReply, Time,
 };
@@ -50,6 +50,8 @@ pub struct World {
     pub keep: fn(&NodeEvent) -> bool,
     /// Who closed the connection to whom, and why.
     pub closed: Vec<(usize, NodeId, String)>,
+    /// Who dialled whom back.
+    pub probed: Vec<(Time, usize, Contact)>,
     /// What engines did.
     pub ran: Vec<(Time, usize, Ran)>,
     pub frames: u64,
@@ -96,6 +98,8 @@ pub struct Place {
     pub ip: Ip,
     /// Behind a wall: nobody can connect to it, whatever it says.
     pub unreachable: bool,
+    /// The machine that it runs on; nodes of one machine see each other at 127.0.0.1.
+    pub machine: u32,
     pub region: u8,
     /// Of its own line, bits a second; 0 for what all have.
     pub bandwidth: u64,
@@ -139,6 +143,15 @@ enum Event {
         from: u32,
         to: u32,
         life: u32,
+        ip: Ip,
+    },
+    /// A dial-back has got there, or not.
+    Probed {
+        from: u32,
+        to: u32,
+        life: u32,
+        number: u64,
+        ip: Ip,
     },
     Unreachable {
         from: u32,
@@ -175,6 +188,7 @@ impl World {
             told: Vec::new(),
             keep: |_| true,
             closed: Vec::new(),
+            probed: Vec::new(),
             ran: Vec::new(),
             frames: 0,
             bytes: 0,
@@ -240,6 +254,7 @@ impl World {
             mips: MIPS,
             ip: ip_of(at),
             unreachable: false,
+            machine: at as u32,
             region: 0,
             bandwidth: 0,
             part: 0,
@@ -359,6 +374,9 @@ impl World {
         }
         for contact in wishes.dials.drain(..) {
             self.dial(at, contact);
+        }
+        for (number, contact) in wishes.probes.drain(..) {
+            self.probe(at, number, contact);
         }
         for (to, channel, bytes) in wishes.frames.drain(..) {
             self.send(at, to, channel, bytes);
@@ -494,7 +512,8 @@ impl World {
             }
             Event::Cut { a, b, epoch, severed } => self.cut_link(a, b, epoch, severed),
             Event::Gone { at, life, peer, epoch } => self.gone(at, life, peer, epoch),
-            Event::Dialled { from, to, life } => self.dialled(from, to, life),
+            Event::Dialled { from, to, life, ip } => self.dialled(from, to, life, ip),
+            Event::Probed { from, to, life, number, ip } => self.probed(from, to, life, number, ip),
             Event::Unreachable { from, life, peer } => self.unreachable(from, life, peer),
         }
     }
@@ -535,7 +554,7 @@ impl Event {
             Event::Input { at, .. } | Event::Gone { at, .. } => Some(*at),
             Event::Unreachable { from, .. } => Some(*from),
             // Nobody answers the handshake; see `dialled`.
-            Event::Dialled { .. } | Event::Cut { .. } => None,
+            Event::Dialled { .. } | Event::Probed { .. } | Event::Cut { .. } => None,
         }
     }
 }

@@ -9,6 +9,7 @@ use node_core::{Channel, EngineRequest, Host, NodeEvent, NodeId, StorageRequest,
 pub(super) struct Wishes {
     pub(super) frames: Vec<(NodeId, Channel, Bytes)>,
     pub(super) dials: Vec<Contact>,
+    pub(super) probes: Vec<(u64, Contact)>,
     pub(super) close: Vec<(NodeId, String)>,
     pub(super) wake: Option<Option<Time>>,
     pub(super) storage: Vec<StorageRequest>,
@@ -22,6 +23,9 @@ impl Host for Wishes {
     }
     fn dial(&mut self, contact: Contact) {
         self.dials.push(contact);
+    }
+    fn probe(&mut self, number: u64, contact: Contact) {
+        self.probes.push((number, contact));
     }
     fn disconnect(&mut self, peer: NodeId, reason: &str) {
         self.close.push((peer, reason.into()));

@@ -59,7 +59,7 @@ fn outside_of_its_hours_it_lends_nothing_and_says_until_when() {
         message.contains(r#""reason":"it is outside of its hours; they begin in 1 h 00 min""#),
         "{message}"
     );
-    assert!(message.contains(r#""until":"its hours begin, today at 22:30""#), "{message}");
+    assert!(message.contains(r#""until":"its hours begin, today at 22:30 local time""#), "{message}");
     assert!(message.contains(r#""wait_s":3600,"#), "{message}");
     let later = tab.act(at(21, 31));
     assert!(told(&later).is_empty());

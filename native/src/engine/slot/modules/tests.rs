@@ -1,11 +1,13 @@
 //! What is compiled, and what is only loaded.
 
-use super::super::wasm::Compiler;
+use super::super::compile::CompileOptions;
+use super::super::wasm::{Compiler, WasmerEngine};
 use super::*;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Barrier;
+use std::sync::atomic::Ordering;
 use tempfile::TempDir;
 
 struct Folder {
@@ -32,18 +34,24 @@ impl Folder {
         self.dir.path().join("cache")
     }
 
+    /// A fresh slot's programs, and the engine that it compiles with.
+    fn modules(&self) -> (Modules, WasmerEngine) {
+        let engine = WasmerEngine::new(Compiler::Cranelift);
+        let blob_dir = self.dir.path().join("blobs");
+        let options = CompileOptions { cache_dir: self.cache(), blob_dir, background: false };
+        (Modules::new(CompileThread::start(options, engine.clone()).unwrap()), engine)
+    }
+
     /// What a fresh slot does with the program: how often it says that it prepares, and how
     /// many programs it compiles.
     fn slot(&self, limits: &Limits) -> (u32, u32) {
-        let mut engine = WasmerEngine::new(Compiler::Cranelift);
-        let mut modules = Modules::new(self.cache());
-        let blobs = Blobs::new(self.dir.path().join("blobs"));
+        let (mut modules, engine) = self.modules();
         let noted = std::cell::Cell::new(0);
         let note = |begins| noted.set(noted.get() + u32::from(begins));
         for _ in 0..3 {
-            assert!(modules.get(self.program, limits, false, &mut engine, &blobs, &note).is_ok());
+            assert!(modules.get(self.program, limits, false, &note).is_ok());
         }
-        (noted.get(), engine.compiled)
+        (noted.get(), engine.compiled.load(Ordering::Relaxed))
     }
 
     fn code(&self) -> std::path::PathBuf {
@@ -131,13 +139,11 @@ fn the_cache_is_for_the_user_alone() {
 #[test]
 fn a_refusal_is_remembered() {
     let folder = Folder::of("(module)");
-    let mut engine = WasmerEngine::new(Compiler::Cranelift);
-    let mut modules = Modules::new(folder.cache());
-    let blobs = Blobs::new(folder.dir.path().join("blobs"));
+    let (mut modules, _) = folder.modules();
     let noted = std::cell::Cell::new(0);
     let note = |begins| noted.set(noted.get() + u32::from(begins));
     for _ in 0..3 {
-        match modules.get(folder.program, &Limits::default(), false, &mut engine, &blobs, &note) {
+        match modules.get(folder.program, &Limits::default(), false, &note) {
             Err(NoModule::Refused(why)) => assert!(why.contains("_start"), "{why}"),
             _ => panic!("it should be refused"),
         }
