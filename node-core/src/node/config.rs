@@ -2,8 +2,8 @@
 
 use crate::keys::Secret;
 use crate::market::MarketConfig;
-use crate::overlay::elsewhere::Web;
 use crate::overlay::contact::Ip;
+use crate::overlay::elsewhere::Web;
 #[cfg(feature = "roles")]
 use crate::{
     discovery::nearest::NearestConfig, files::FilesConfig, ids::NodeId, ledger::books::Rules,

@@ -34,7 +34,7 @@ impl Step {
 }
 
 impl Overlays {
-    pub(super) fn new(config: &Config, seed: &[u8; 32], _: Time) -> Overlays {
+    pub(super) fn new(config: &Config, seed: &[u8; 32]) -> Overlays {
         Overlays(config.market.as_ref().map(|part| Box::new(Stall::new(part, seed))))
     }
 

@@ -128,10 +128,7 @@ impl Node {
             overlays: overlays::Overlays::new(&config, &seed),
             #[cfg(feature = "roles")]
             money: config.bank.as_ref().map(|part| money::Money::new(part, timing.retry, &seed)),
-            neighbours: Machine::new(
-                Neighbours::new(hello, config.invite.clone(), room),
-                rng("neighbours"),
-            ),
+            neighbours: Machine::new(Neighbours::new(hello, config.invite.clone(), room), rng("neighbours")),
             finder: Machine::new(Connected::default(), rng("finder")),
             client: Machine::new(Client::new(timing.retry), rng("client")),
             owner: (config.gateway || bounds.wards > 0)

@@ -22,7 +22,7 @@ fn stays(rings: &mut Rings, liar: usize, from: usize, message: &Message) {
         all.sort_by_key(|peer| me.point.to(peer.point));
         all.truncate(16);
         let to = MemberId { ring: beat.to.ring, point: beat.from.point };
-        let around = Around { to, from: me.point, before: Some(beat.from), list: all, line: Vec::new() };
+        let around = Around { to, from: me, before: Some(beat.from), list: all, line: Vec::new() };
         rings.say(liar, from, Message::Around(Box::new(around)));
     }
 }
@@ -145,7 +145,7 @@ fn a_successor_whose_list_is_none_is_blamed_and_left_out() {
             let me = peer(rings, liar);
             let list = vec![beat.from, me, beat.from];
             let to = MemberId { ring: beat.to.ring, point: beat.from.point };
-            let around = Around { to, from: me.point, before: None, list, line: Vec::new() };
+            let around = Around { to, from: me, before: None, list, line: Vec::new() };
             rings.say(liar, from, Message::Around(Box::new(around)));
         }
     }
@@ -189,7 +189,7 @@ fn nonsense(rings: &mut Rings, liar: usize, at: usize) -> Message {
         }
         3 => Message::Beat(Box::new(Beat { to, from, seen: ticket, line: Some(list) })),
         4 => Message::Same { to, from: point },
-        5 => Message::Around(Box::new(Around { to, from: point, before: Some(from), list, line: vec![me] })),
+        5 => Message::Around(Box::new(Around { to, from, before: Some(from), list, line: vec![me] })),
         6 => Message::Leave(Box::new(Leave { to, from: point, list })),
         7 => Message::Bye { to, from: point },
         8 => Message::Ask { ring, key, ticket },

@@ -337,7 +337,7 @@ impl Member {
 
     /// What a beat names to say what is known already.
     pub(super) fn digest(&self) -> u64 {
-        digest(self.before().iter().chain(&self.succ)).max(1)
+        digest([self.peer()].iter().chain(&self.before()).chain(&self.succ)).max(1)
     }
 }
 

@@ -139,7 +139,9 @@ pub struct Come {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Around {
     pub to: MemberId,
-    pub from: Point,
+    /// The sender as it is reached now: others pass on what it says of itself, so that who has moved is not
+    /// looked for where it was.
+    pub from: Peer,
     /// Its predecessor, unless that one is thought dead.
     pub before: Option<Peer>,
     /// Its successors, in order, at most r.
@@ -187,9 +189,6 @@ pub enum Command {
     /// Take part at this point, as `me`, by way of peers that are connected and may be members.
     /// Without any, and without a member here, this one is the ring.
     Join { member: MemberId, me: Contact, via: Vec<NodeId> },
-    /// Others reach this node's members there from now on. For a node that is its whole ring: others hear of
-    /// it as they come.
-    Moved(Contact),
     /// Hand over and go; ends with [`Event::Left`].
     Leave(MemberId),
     /// Whose is the key? Ends with [`Event::Found`] or [`Event::Failed`] of this number.

@@ -126,9 +126,6 @@ impl Protocol for Ring {
             Input::Timer(Timer::Lookup(ticket)) => self.late(ticket, cx),
             Input::Timer(Timer::Sight(id)) => self.sight(id, cx),
             Input::Command(Command::Join { member, me, via }) => self.join(member, me, via, cx),
-            Input::Command(Command::Moved(me)) => {
-                self.members.values_mut().for_each(|member| member.me = me);
-            }
             Input::Command(Command::Leave(id)) => self.leave(id, cx),
             Input::Command(Command::Lookup { number, ring, key, mode }) => {
                 self.command(number, ring, key, mode, cx);

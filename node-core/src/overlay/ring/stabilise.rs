@@ -139,7 +139,7 @@ impl Ring {
         let Some(member) = self.members.get(&id) else { return };
         let around = Around {
             to: MemberId { ring: id.ring, point: to.point },
-            from: id.point,
+            from: member.peer(),
             before: member.before(),
             list: member.succ.clone(),
             line,
@@ -183,12 +183,15 @@ impl Ring {
 
     pub(super) fn around(&mut self, from: NodeId, around: Around, cx: &mut Rcx<'_>) {
         let (id, r, now) = (around.to, self.config.r(), cx.now);
-        if !self.is_successor(from, id, around.from) {
+        if !self.is_successor(from, id, around.from.point) {
             return;
         }
-        let Around { before, list, line, .. } = around;
+        let Around { from: first, before, list, line, .. } = around;
+        if first.id() != from {
+            return fault(from, "speaks for another member", cx);
+        }
         let ring = id.ring;
-        let it = MemberId { ring, point: around.from };
+        let it = MemberId { ring, point: first.point };
         let stands = |peer: Peer| peer.fits(ring) && peer.point != it.point;
         let lies = before.is_some_and(|before| !stands(before)) || !is_in_line(id, &line, r);
         if lies || !is_in_order(it, &list, r) {
@@ -198,7 +201,6 @@ impl Ring {
         let links = &self.links;
         let gone = |peer: &Peer| links.is_gone(MemberId { ring, point: peer.point }, now);
         let Some(member) = self.members.get_mut(&id) else { return };
-        let Some(first) = member.succ.first().copied() else { return };
         let me = member.peer();
         // Who was given up for its silence and is connected has perhaps just begun anew.
         let nearer = before.filter(|before| {
@@ -217,7 +219,7 @@ impl Ring {
         }
         let all = member.follow(first, &list, r, gone);
         // Who was left out may live after all: the list is wanted again.
-        member.seen = if all { digest(before.iter().chain(&list)).max(1) } else { 0 };
+        member.seen = if all { digest([first].iter().chain(&before).chain(&list)).max(1) } else { 0 };
         self.touched = true;
         if before.is_some_and(|before| before.point == me.point && before.id() == me.id()) {
             member.learns(line);
