@@ -350,7 +350,15 @@ async fn a_node_that_does_not_turn_is_said_while_the_api_lives() {
     let (go_on, held) = std::sync::mpsc::channel::<()>();
     // The node's thread stands still in here.
     let node = gateway.node.clone();
-    let stuck = tokio::spawn(async move { node.read(move |_, _| held.recv().is_ok()).await });
+    let (stands, stands_still) = tokio::sync::oneshot::channel();
+    let stuck = tokio::spawn(async move {
+        let read = move |_: &node_core::Node, _| {
+            let _ = stands.send(());
+            held.recv().is_ok()
+        };
+        node.read(read).await
+    });
+    stands_still.await.unwrap();
     let mut answer = gateway.get("/healthz").await;
     while !answer.problem().contains("has been at one input for") {
         assert_eq!(answer.status, 503);

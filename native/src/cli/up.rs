@@ -560,7 +560,7 @@ mod tests {
         let shown = |config: &UpConfig| -> Vec<String> {
             listen_addresses(config).iter().map(ToString::to_string).collect()
         };
-        assert_eq!(shown(&worker), ["/ip4/127.0.0.1/tcp/0"]);
+        assert_eq!(shown(&worker), ["/ip4/0.0.0.0/tcp/0", "/ip6/::/tcp/0"], "its peers are elsewhere");
         let bind = Some("::".parse().unwrap());
         let gateway = UpLayer { gateway: Some(true), bind, ..UpLayer::default() }.settle().unwrap();
         let all =
