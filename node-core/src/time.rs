@@ -30,6 +30,14 @@ impl Sub<Duration> for Time {
     }
 }
 
+/// Bytes a second that a line carries at least. Our choice: half a megabit, the least of mobile lines.
+const LEAST_RATE: u64 = 64 << 10;
+
+/// How long this many bytes are on their way at most.
+pub(crate) fn on_a_slow_line(bytes: u64) -> Duration {
+    Duration::from_micros(bytes.saturating_mul(1_000_000) / LEAST_RATE)
+}
+
 /// The wall clock as the driver tells it now and then; what is signed expires by it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wall {

@@ -226,19 +226,36 @@ async fn sell(
     speed: Option<u64>,
     works: watch::Receiver<bool>,
 ) {
-    let measured = match (speed, own_executable()) {
-        (Some(speed), _) => Ok(speed),
-        (None, Ok(exe)) => market::speed::measure(&exe, &cache, works).await,
-        (None, Err(failure)) => Err(failure.message),
-    };
-    match measured {
-        Ok(speed) => {
-            tracing::info!("a slot does {:.2} times 10^9 of fuel a second", speed as f64 / 1e9);
-            market::sell(node, policy, speed).await;
+    let mut wait = MEASURE_AGAIN;
+    loop {
+        let measured = match (speed, own_executable()) {
+            (Some(speed), _) => Ok(speed),
+            (None, Ok(exe)) => market::speed::measure(&exe, &cache, works.clone()).await,
+            (None, Err(failure)) => Err(failure.message),
+        };
+        match measured {
+            Ok(speed) => {
+                tracing::info!("a slot does {:.2} times 10^9 of fuel a second", speed as f64 / 1e9);
+                return market::sell(node, policy, speed).await;
+            }
+            Err(why) => tracing::warn!(
+                "this node sells no cycles, since its speed could not be measured: {why}; it is measured again \
+                 in {} s, or name it with --speed",
+                wait.as_secs()
+            ),
         }
-        Err(why) => tracing::warn!("this node sells nothing, since its speed could not be measured: {why}"),
+        tokio::time::sleep(wait).await;
+        if node.has_stopped() {
+            return;
+        }
+        wait = (wait * 2).min(MEASURE_LATEST);
     }
 }
+
+/// Until a speed that could not be measured is measured again, and twice as long each time. Our choice: what
+/// made it fail is mostly a machine that was busy for a while.
+const MEASURE_AGAIN: Duration = Duration::from_secs(60);
+const MEASURE_LATEST: Duration = Duration::from_secs(3600);
 
 /// A gateway's other half.
 struct Http {

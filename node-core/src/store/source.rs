@@ -9,6 +9,7 @@ use super::tree::{CHUNK, chunks};
 use super::{Store, Timer};
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
+use crate::time::on_a_slow_line;
 use crate::work::spec::FetchError;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -18,10 +19,6 @@ const BLOBS: usize = 64;
 
 /// Bytes of a lane under way, at least one blob: the window of one large blob.
 const BYTES: u64 = WINDOW as u64 * CHUNK;
-
-/// Bytes a second that a line carries at least: what is under way is waited for so long. Our
-/// choice: half a megabit, the least of mobile lines.
-const LEAST_RATE: u64 = 64 << 10;
 
 /// Repetitions without any answer before a source is given up.
 const TRIES: u32 = 3;
@@ -76,8 +73,7 @@ impl Source {
 
     /// How long the next answer may take with all that is under way.
     fn patience(&self, retry: Duration) -> Duration {
-        let bytes = self.small.bytes + self.large.bytes;
-        retry + Duration::from_micros(bytes * 1_000_000 / LEAST_RATE)
+        retry + on_a_slow_line(self.small.bytes + self.large.bytes)
     }
 
     fn under_way(&self) -> Vec<BlobId> {

@@ -6,7 +6,7 @@
 
 use super::outbox::{REPORT_BYTES, blobs_of, size_of};
 use crate::ids::UnitId;
-use crate::time::Time;
+use crate::time::{Time, on_a_slow_line};
 use crate::work::message::Report;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -21,10 +21,6 @@ const WITH_BLOBS_MAX: usize = 3;
 /// what an owner cannot take, and it says so. Our choice: longer than content in front of the
 /// answer takes on a slow line.
 const PATIENCE: u32 = 3;
-
-/// Bytes a second that a line carries at least. A report is repeated no sooner than its bytes
-/// need for it. Our choice: half a megabit, the least of mobile lines.
-const LEAST_RATE: u64 = 64 << 10;
 
 /// Finished units that are not acknowledged.
 #[derive(Debug, Default)]
@@ -185,8 +181,7 @@ impl Outbox {
 
     /// How long an answer may take with all that is under way, blobs included.
     fn patience(&self, retry: Duration) -> Duration {
-        retry * PATIENCE
-            + Duration::from_micros((self.sent_bytes as u64 + self.sent_content) * 1_000_000 / LEAST_RATE)
+        retry * PATIENCE + on_a_slow_line(self.sent_bytes as u64 + self.sent_content)
     }
 
     /// Reports that were not answered in time, to be sent again.
