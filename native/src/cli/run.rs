@@ -12,6 +12,7 @@ use super::swarm::find_or_embed;
 use super::waiting::{Guard, OnInterrupt, Waits, warn_if_nobody_computes};
 use crate::paths::DataFolder;
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -60,10 +61,22 @@ pub(crate) fn run(args: RunArgs, folder: &DataFolder) -> Result<u8, Failure> {
         }
         None => {}
     }
+    if result.exit_code != Some(0)
+        && let Some(path) = not_sent(&plan)
+    {
+        say(&format!("{path} is a file here, and was not sent with the program; --file sends it"));
+    }
     match result.exit_code {
         Some(code) => Ok(exit_code(code)),
         None => Err(Failure::failed(format!("{}: {}", args.program.display(), result.message))),
     }
+}
+
+/// The first argument that names a file of this folder which the program did not find, since only what is sent
+/// is there.
+fn not_sent(plan: &JobPlan) -> Option<&str> {
+    let missing = |argument: &&String| Path::new(argument).is_file() && !plan.files.contains_key(*argument);
+    plan.arguments.iter().find(missing).map(String::as_str)
 }
 
 /// The one result of a job of one unit, and what the API said of it.
@@ -116,6 +129,20 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_was_named_and_not_sent_is_found() {
+        let here = tempfile::NamedTempFile::new().unwrap();
+        let path = here.path().to_str().unwrap().to_owned();
+        let arguments = vec!["--lines".to_owned(), path.clone()];
+        let (scene, limits) = Default::default();
+        let mut plan = JobPlan::new(here.path(), arguments, &scene, &limits).unwrap();
+        assert_eq!(not_sent(&plan), Some(path.as_str()));
+        plan.files.insert(path, plan.program.clone());
+        assert_eq!(not_sent(&plan), None, "it was sent");
+        plan.arguments = vec!["no such file".into()];
+        assert_eq!(not_sent(&plan), None, "there is no such file");
+    }
 
     #[test]
     fn exit_codes_pass_through_and_failure_never_looks_like_success() {

@@ -379,7 +379,7 @@ impl Up {
             // The links learn of the machine's interfaces one after the other.
             loop {
                 let all = self.assembly.node.addresses();
-                let mut ips = all.iter().filter_map(|address| crate::net::ip(address));
+                let mut ips = all.iter().filter_map(crate::net::ip);
                 if let Some(ip) = ips.find(fits) {
                     return ip;
                 }

@@ -29,7 +29,7 @@ const GIVES_WAY: Duration = Duration::from_secs(60);
 /// Fuel a second of one slot at all of a processor. `cache`: of compiled programs. `works`: whether
 /// the node has something to compute.
 pub(crate) async fn measure(exe: &Path, cache: &Path, works: watch::Receiver<bool>) -> Result<u64, String> {
-    measure_with(exe, cache, works, |options, replies| Engine::start(options, replies)).await
+    measure_with(exe, cache, works, Engine::start).await
 }
 
 /// A place for the engine's answers.
