@@ -5,10 +5,11 @@ use node_core::keys::Secret;
 use node_core::node::config::{MarketPart, RecordsPart};
 use node_core::overlay::contact::{Contact, Dialable, Ip};
 use node_core::overlay::dialback::{Message as DialBack, Outcome, Standing, Why};
+use node_core::overlay::elsewhere::Elsewhere;
 use node_core::overlay::neighbours::Message as Greeting;
 use node_core::overlay::tree::check::check;
 use node_core::wire::{self, Message};
-use node_core::{Config, NodeId, NodeInput};
+use node_core::{Config, NodeEvent, NodeId, NodeInput};
 use simulator::World;
 use simulator::network::Latency;
 use std::net::IpAddr;
@@ -214,8 +215,56 @@ fn a_member_that_moves_takes_its_new_address() {
 }
 
 fn say(world: &mut World, from: usize, message: Message) {
+    say_to(world, 0, from, message);
+}
+
+fn say_to(world: &mut World, to: usize, from: usize, message: Message) {
     let (from, bytes) = (world.nodes[from].id, wire::encode(&message).unwrap());
-    world.drive(0, NodeInput::Received { from, channel: message.channel(), bytes });
+    world.drive(to, NodeInput::Received { from, channel: message.channel(), bytes });
+}
+
+#[test]
+fn a_founder_whose_port_refuses_begins_at_its_own_address() {
+    let mut world = founded(7);
+    // Refused at once, before the founder has waited for long enough to begin alone.
+    world.network.dial_timeout = (1_000, 1_000);
+    world.nodes[0].unreachable = true;
+    let at = comes(&mut world, Kind::Open);
+    world.run_until(SOON, "both have their places", |w| is_member(w, 0) && is_member(w, at));
+}
+
+#[test]
+fn a_gateway_that_just_comes_and_names_an_address_of_the_world_makes_no_guests() {
+    let mut world = founded(8);
+    let members = [0, comes(&mut world, Kind::Open), comes(&mut world, Kind::Open)];
+    world.run_until(SOON, "all are members", |w| members.iter().all(|at| is_member(w, *at)));
+    let liar = keyed(&mut world, Config { gateway: true, slots: 0, ..Config::default() });
+    members.iter().for_each(|at| world.visit(liar, *at));
+    world.run_for(Duration::from_secs(1));
+    let wide = Contact { ip: Ip::from(IpAddr::from([8, 8, 8, 8])), id: world.nodes[liar].id, port: 1 };
+    for at in members {
+        say_to(&mut world, at, liar, Message::Neighbours(Greeting::Dialable(Dialable::At(wide))));
+    }
+    world.run_for(SOON);
+    assert!(members.iter().all(|at| is_member(&world, *at)), "all have kept their places");
+}
+
+#[test]
+fn a_stranger_that_says_that_it_is_full_sends_nobody_anywhere() {
+    let mut world = founded(9);
+    world.run_for(SOON);
+    let stranger = keyed(&mut world, Config { gateway: true, slots: 0, ..Config::default() });
+    world.visit(stranger, 0);
+    world.run_for(Duration::from_secs(1));
+    let victim = comes(&mut world, Kind::Open);
+    world.cut(0, victim);
+    world.run_for(Duration::from_secs(1));
+    let contact = Contact { ip: world.nodes[victim].ip, id: world.nodes[victim].id, port: 4001 };
+    let gateways = vec![Elsewhere { contact, web: None }];
+    say(&mut world, stranger, Message::Neighbours(Greeting::Full { gateways }));
+    world.run_for(SOON);
+    assert!(!world.told.iter().any(|(_, at, event)| *at == 0 && matches!(event, NodeEvent::Full { .. })));
+    assert!(!world.connected(0, victim), "it has dialled nobody");
 }
 
 #[test]

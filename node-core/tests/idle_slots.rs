@@ -88,6 +88,26 @@ fn a_unit_that_queues_behind_a_long_one_goes_where_a_slot_is_free() {
 }
 
 #[test]
+fn a_place_that_one_owner_has_taken_up_is_not_kept_from_another() {
+    let mut world = World::seed(9).with(long_or_short);
+    let tree = Arc::new(TreeConfig { m: 2, k: 2, ..TreeConfig::default() });
+    let config = Config { port: Some(4001), tree, ..Config::default() };
+    for _ in 0..2 {
+        world.add(Config { gateway: true, slots: 0, ..config.clone() });
+    }
+    world.add(Config { slots: 2, name: "worker".into(), ..config });
+    [(0, 1), (0, 2), (1, 2)].into_iter().for_each(|(a, b)| world.connect(a, b));
+    world.run_for(A_MINUTE);
+    for owner in 0..2 {
+        let spec = world.sweep(owner, 1);
+        world.submit(owner, spec);
+        // Much shorter than what was reserved for the first owner's unit.
+        world.run_for(Duration::from_secs(1));
+        assert_eq!(world.nodes[2].engine.running(), owner + 1, "the unit of gateway {owner} runs");
+    }
+}
+
+#[test]
 fn units_that_wait_behind_long_ones_are_handed_back() {
     let mut world = workers(8, 2);
     let warm = submit(&mut world, 200, true);

@@ -36,7 +36,7 @@ fn hear(world: &mut World, stranger: usize, channel: Channel, bytes: Bytes) {
 
 fn introduce(world: &mut World, stranger: usize, invite: Option<&str>) {
     let peer = world.nodes[stranger].id;
-    world.drive(0, NodeInput::Connected { peer, ip: None });
+    world.drive(0, NodeInput::Connected { peer, ip: None, joined: true });
     let hello = Hello {
         name: "x".repeat(1000),
         platform: Platform::Native,
@@ -81,7 +81,7 @@ fn garbage_and_other_versions_are_named_and_nothing_breaks() {
 fn nobody_is_heard_before_it_has_introduced_itself() {
     let (mut world, stranger) = with_stranger(2);
     let peer = world.nodes[stranger].id;
-    world.drive(0, NodeInput::Connected { peer, ip: None });
+    world.drive(0, NodeInput::Connected { peer, ip: None, joined: true });
     say(&mut world, stranger, &Message::Offer(Offer { slots: 9, free: 9, credit: 9, ..Offer::default() }));
     assert_eq!(world.faults(0), ["spoke before it was let in"]);
     assert_eq!(world.node(0).nodes(world.now).len(), 2, "it is not among the nodes");

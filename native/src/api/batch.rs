@@ -37,23 +37,24 @@ const GROUP_BYTES: u64 = 8 << 20;
     )
 )]
 pub(super) async fn upload(State(state): State<ApiState>, request: Request) -> Result<Response, Problem> {
-    let storage = state.node.storage().clone();
+    let (storage, node) = (state.node.storage().clone(), state.node.clone());
     let stored = take_in(request, "the batch", state.max_upload.min(MAX_BATCH), move |mut intake| {
-        let mut batch = Batch::new(storage);
+        let mut batch = Batch::new(storage, move |stored| node.blobs_stored(stored));
         if !intake.pour(|bytes| batch.take(bytes))? {
             return Ok(None);
         }
         batch.finish().map(Some)
     });
     let blobs = stored.await?;
-    state.node.blobs_stored(&blobs);
     let list = BlobList { blobs: blobs.into_iter().map(Blob::from).collect() };
     Ok((StatusCode::CREATED, Json(list)).into_response())
 }
 
 /// A batch on its way in.
-struct Batch {
+struct Batch<T> {
     storage: Storage,
+    /// Is told of what has become durable, also if the rest of the batch never comes.
+    tell: T,
     /// The part of a length that has come.
     head: Vec<u8>,
     /// The blob that is coming, and the bytes of it that have not come.
@@ -64,10 +65,10 @@ struct Batch {
     stored: Vec<BlobRef>,
 }
 
-impl Batch {
-    fn new(storage: Storage) -> Batch {
+impl<T: Fn(&[BlobRef])> Batch<T> {
+    fn new(storage: Storage, tell: T) -> Batch<T> {
         let (head, group, stored) = Default::default();
-        Batch { storage, head, open: None, group, group_bytes: 0, stored }
+        Batch { storage, tell, head, open: None, group, group_bytes: 0, stored }
     }
 
     fn take(&mut self, mut bytes: &[u8]) -> Result<(), StorageError> {
@@ -113,10 +114,16 @@ impl Batch {
 
     fn keep(&mut self) -> Result<(), StorageError> {
         self.group_bytes = 0;
+        let before = self.stored.len();
+        let mut failed = Ok(());
         for stored in self.storage.finish(std::mem::take(&mut self.group)) {
-            self.stored.push(stored?);
+            match stored {
+                Ok(stored) => self.stored.push(stored),
+                Err(error) => failed = Err(error),
+            }
         }
-        Ok(())
+        (self.tell)(&self.stored[before..]);
+        failed
     }
 
     fn finish(mut self) -> Result<Vec<BlobRef>, StorageError> {

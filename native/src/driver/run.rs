@@ -159,7 +159,7 @@ impl Driver {
             LinkEvent::Frame { from, channel, bytes } => {
                 self.drive(NodeInput::Received { from, channel, bytes });
             }
-            LinkEvent::Connected { peer, ip } => {
+            LinkEvent::Connected { peer, ip, joined } => {
                 let ip = ip.map(Ip::from);
                 if self.host.refusals.connected(peer, ip) {
                     self.let_go(peer);
@@ -167,7 +167,7 @@ impl Driver {
                 }
                 tracing::info!(peer = %peer.short(), "connected");
                 self.unreached.clear();
-                self.drive(NodeInput::Connected { peer, ip });
+                self.drive(NodeInput::Connected { peer, ip, joined });
             }
             LinkEvent::Disconnected { peer, reason } => {
                 if self.host.refusals.disconnected(peer) {

@@ -20,8 +20,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkEvent {
     /// Frames can be sent to `peer` and will come from it. `ip` is where it is seen, if that is
-    /// an address and not a name.
-    Connected { peer: NodeId, ip: Option<IpAddr> },
+    /// an address and not a name. `joined`: it is one of those that this node was told to join.
+    Connected { peer: NodeId, ip: Option<IpAddr>, joined: bool },
     /// The session is over; what was not yet delivered is lost.
     Disconnected { peer: NodeId, reason: String },
     /// One frame. Small frames share memory with their neighbours: copy what is kept.
@@ -100,8 +100,8 @@ impl Sender {
         self.send_item(event, None);
     }
 
-    pub(crate) fn connected(&self, peer: NodeId, ip: Option<IpAddr>, queue: Arc<Queue>) {
-        self.send_item(LinkEvent::Connected { peer, ip }, Some(queue));
+    pub(crate) fn connected(&self, peer: NodeId, ip: Option<IpAddr>, joined: bool, queue: Arc<Queue>) {
+        self.send_item(LinkEvent::Connected { peer, ip, joined }, Some(queue));
     }
 
     pub(crate) fn dial_failed(&self, addr: Multiaddr, reason: String, retry_in: Option<Duration>) {

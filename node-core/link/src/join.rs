@@ -125,6 +125,11 @@ impl Joins {
         self.targets[id.0].peer
     }
 
+    /// Whether this peer is one that the node is to be connected to.
+    pub(crate) fn names(&self, peer: PeerId) -> bool {
+        self.targets.iter().any(|target| target.peer == Some(peer))
+    }
+
     pub(crate) fn dialling(&mut self, id: TargetId, connection: ConnectionId) {
         self.targets[id.0].state = State::Dialling(connection);
     }

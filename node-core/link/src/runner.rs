@@ -498,8 +498,10 @@ impl Runner {
         self.dials.remove(&connection);
         queue.choose();
         self.queues.insert(peer, queue.clone());
-        self.events.connected(peer, ip, queue);
-        if let Some(id) = crate::peer_id(&peer) {
+        let id = crate::peer_id(&peer);
+        let joined = id.is_some_and(|id| self.joins.names(id));
+        self.events.connected(peer, ip, joined, queue);
+        if let Some(id) = id {
             self.joins.connected(id, peer);
         }
     }

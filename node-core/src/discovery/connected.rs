@@ -173,7 +173,8 @@ impl Protocol for Connected {
                 }
             }
             Input::Command(Command::Placed { node }) => {
-                self.nodes.entry(node).or_default().placed += 1;
+                let placed = &mut self.nodes.entry(node).or_default().placed;
+                *placed = placed.saturating_add(1);
                 cx.emit(Event::Changed(vec![node]));
             }
             Input::Down(_) | Input::Timer(()) => {}

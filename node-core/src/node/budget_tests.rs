@@ -65,7 +65,7 @@ fn machines_that_answer_each_other_for_ever_cost_a_message_and_the_node_goes_on(
 
     // Peers are heard, and timers fire: one who never introduces itself is told to go.
     let peer = NodeId([2; 32]);
-    node.drive(Time(1), NodeInput::Connected { peer, ip: None }, &mut host);
+    node.drive(Time(1), NodeInput::Connected { peer, ip: None, joined: true }, &mut host);
     assert_eq!(host.sent, [peer], "it introduces itself");
     let mut at = Time(61_000_000);
     for _ in 0..100 {

@@ -44,13 +44,21 @@ impl Node {
     pub(super) fn dialback_met(
         &mut self,
         peer: NodeId,
-        gateway: bool,
+        (gateway, joined): (bool, bool),
         (ip, seen): (Option<Ip>, Option<Ip>),
         dialable: Dialable,
     ) {
         let platform = self.neighbours.state().get(peer).map(|known| known.platform);
         let dials = platform == Some(Platform::Native);
-        self.dialback_step(Input::Command(Command::Met(Met { peer, ip, seen, dials, gateway, dialable })));
+        self.dialback_step(Input::Command(Command::Met(Met {
+            peer,
+            ip,
+            seen,
+            dials,
+            gateway,
+            joined,
+            dialable,
+        })));
     }
 
     pub(super) fn dialback_lost(&mut self, peer: NodeId) {

@@ -2,9 +2,11 @@
 
 use super::Node;
 use super::host::Host;
+use super::route::Step;
 use crate::ids::NodeId;
 use crate::overlay::contact::Contact;
 use crate::overlay::elsewhere::Elsewhere;
+use crate::overlay::neighbours;
 use std::collections::VecDeque;
 
 /// Gateways that are remembered at a time, to be tried and tried. Our choice: a few answers.
@@ -50,9 +52,11 @@ impl Node {
         }
         drop(others);
         while let Some(next) = self.overlays.gateways.left.pop_front() {
-            if next.id != self.me && self.overlays.gateways.tried.len() < MOST {
+            let connected = self.neighbours.state().is_connected(next.id);
+            if next.id != self.me && !connected && self.overlays.gateways.tried.len() < MOST {
                 self.overlays.gateways.tried.push(next.id);
                 self.overlays.gateways.trying = Some(next.id);
+                self.push(Step::Neighbours, neighbours::Command::Joins(next.id));
                 return self.reach(next, false, host);
             }
         }

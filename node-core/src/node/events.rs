@@ -18,7 +18,7 @@ impl Node {
     pub(super) fn of_neighbours(&mut self, event: neighbours::Event, host: &mut impl Host) {
         use neighbours::Event;
         match event {
-            Event::Up { peer, gateway, ip, seen, dialable } => {
+            Event::Up { peer, gateway, joined, ip, seen, dialable } => {
                 let contact = dialable.contact();
                 self.steps.push_back(Step::Finder(Input::Up(peer)));
                 let platform = self.neighbours.state().get(peer).map(|known| known.platform);
@@ -34,7 +34,7 @@ impl Node {
                 } else {
                     self.steps.push_back(Step::Runner(Input::Up(peer)));
                 }
-                self.met(peer, gateway, ip, seen, dialable);
+                self.met(peer, (gateway, joined), (ip, seen), dialable);
                 host.event(NodeEvent::NodesChanged);
             }
             Event::Dialable { peer, dialable } => {

@@ -89,7 +89,7 @@ impl Node {
 
     pub(super) fn welcome(&mut self, _: NodeId) {}
 
-    pub(super) fn met(&mut self, _: NodeId, _: bool, _: Option<Ip>, _: Option<Ip>, _: Dialable) {}
+    pub(super) fn met(&mut self, _: NodeId, _: (bool, bool), _: (Option<Ip>, Option<Ip>), _: Dialable) {}
 
     pub(super) fn dialable(&mut self, _: NodeId, _: Dialable) {}
 

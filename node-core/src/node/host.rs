@@ -44,10 +44,12 @@ pub enum NodeInput {
     /// The driver's wall clock, milliseconds since 1970. Only records for people use it.
     WallClock(u64),
     /// An authenticated connection to `peer` stands; frames can be sent. `ip` is where it is
-    /// seen, if the driver knows.
+    /// seen, if the driver knows. `joined`: the driver was told to connect to this peer, and it did not just
+    /// come: what it says of the swarm is believed.
     Connected {
         peer: NodeId,
         ip: Option<Ip>,
+        joined: bool,
     },
     /// What [`Host::dial`] asked for did not come about.
     DialFailed {

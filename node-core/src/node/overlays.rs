@@ -242,9 +242,8 @@ impl Node {
     pub(super) fn met(
         &mut self,
         peer: NodeId,
-        gateway: bool,
-        ip: Option<Ip>,
-        seen: Option<Ip>,
+        (gateway, joined): (bool, bool),
+        seen: (Option<Ip>, Option<Ip>),
         dialable: Dialable,
     ) {
         self.steps.push_back(route::Step::Overlay(Step::Tree(Input::Up(peer))));
@@ -253,7 +252,7 @@ impl Node {
         self.bank_met(peer);
         self.records_peer(peer, true);
         self.known_as(peer, dialable);
-        self.dialback_met(peer, gateway, (ip, seen), dialable);
+        self.dialback_met(peer, (gateway, joined), seen, dialable);
         self.know_ways(gateway);
     }
 

@@ -124,7 +124,7 @@ impl Node {
                 self.files_clock(ms);
                 self.push(Step::Owner, owner::Command::WallClock(ms));
             }
-            NodeInput::Connected { peer, ip } => self.connected(peer, ip, host),
+            NodeInput::Connected { peer, ip, joined } => self.connected(peer, ip, joined, host),
             NodeInput::DialFailed { peer } => {
                 self.not_reached(peer);
                 self.try_next_gateway(peer, host);
@@ -215,10 +215,11 @@ impl Node {
         }
     }
 
-    fn connected(&mut self, peer: NodeId, ip: Option<Ip>, host: &mut impl Host) {
+    fn connected(&mut self, peer: NodeId, ip: Option<Ip>, joined: bool, host: &mut impl Host) {
         let dial = self.dials.end(peer).unwrap_or_default();
         // The introduction goes first, also when other steps wait.
-        self.take(Step::Neighbours(Input::Command(neighbours::Command::Connected { peer, ip })), host);
+        let connected = neighbours::Command::Connected { peer, ip, joined };
+        self.take(Step::Neighbours(Input::Command(connected)), host);
         if dial.spare {
             self.push(Step::Neighbours, neighbours::Command::Spare(peer, true));
         }

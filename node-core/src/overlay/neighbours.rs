@@ -82,6 +82,8 @@ pub struct Neighbours {
     /// Who joins has to show this word.
     invite: Option<String>,
     room: Room,
+    /// The gateway that is dialled since another one has named it.
+    joins: Option<NodeId>,
     peers: LiteMap<NodeId, Peer>,
     gone: VecDeque<(NodeId, String)>,
 }
@@ -113,6 +115,8 @@ struct Peer {
     spare: bool,
     /// It was told that it cannot stay, and the connection is being closed.
     leaving: bool,
+    /// This node was told to connect to it. Who has just come says nothing of the swarm that is believed.
+    joined: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,7 +132,11 @@ pub enum Command {
     Connected {
         peer: NodeId,
         ip: Option<Ip>,
+        /// This node was told to connect to it.
+        joined: bool,
     },
+    /// A gateway that another one has named, and that is dialled in its place: its word on the swarm is believed.
+    Joins(NodeId),
     Disconnected(NodeId),
     /// Anything came from it.
     Heard(NodeId),
@@ -143,6 +151,8 @@ pub enum Event {
     Up {
         peer: NodeId,
         gateway: bool,
+        /// This node was told to connect to it.
+        joined: bool,
         /// Where the peer is seen from by this node, and this node by the peer.
         ip: Option<Ip>,
         seen: Option<Ip>,
@@ -188,7 +198,8 @@ impl Protocol for Neighbours {
 
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
         match input {
-            Input::Command(Command::Connected { peer, ip }) => self.connected(peer, ip, cx),
+            Input::Command(Command::Connected { peer, ip, joined }) => self.connected(peer, ip, joined, cx),
+            Input::Command(Command::Joins(peer)) => self.joins = Some(peer),
             Input::Command(Command::Disconnected(peer)) => {
                 if let Some(known) = self.peers.remove(&peer) {
                     if let Some(hello) = known.hello {
@@ -230,8 +241,12 @@ impl Protocol for Neighbours {
             }
             Input::Message { from, message: Message::Full { mut gateways } } => {
                 gateways.truncate(NAMED_MAX);
+                // Else whoever connects could have this node dial what it likes.
+                let asked = self.peers.get(&from).is_some_and(|peer| peer.joined);
                 self.turned_away_by(from);
-                cx.emit(Event::Full { peer: from, gateways });
+                if asked {
+                    cx.emit(Event::Full { peer: from, gateways });
+                }
             }
             Input::Message { from, message: Message::Swarm(swarm) } => {
                 if self.knows(from) {
@@ -247,7 +262,7 @@ impl Protocol for Neighbours {
 impl Neighbours {
     pub fn new(mut me: Hello, invite: Option<String>, room: Room) -> Neighbours {
         truncate(&mut me.name, TEXT_MAX);
-        Neighbours { me, invite, room, peers: LiteMap::new(), gone: VecDeque::new() }
+        Neighbours { me, invite, room, joins: None, peers: LiteMap::new(), gone: VecDeque::new() }
     }
 
     /// Settings of the swarm, as far as this node knows them.
@@ -262,15 +277,16 @@ impl Neighbours {
         }
     }
 
-    fn connected(&mut self, peer: NodeId, ip: Option<Ip>, cx: &mut Cx<'_, Self>) {
+    fn connected(&mut self, peer: NodeId, ip: Option<Ip>, joined: bool, cx: &mut Cx<'_, Self>) {
+        let joined = joined || self.joins.take_if(|named| *named == peer).is_some();
+        let new = |leaving| Peer { hello: None, ip, heard: cx.now, spare: false, leaving, joined };
         if self.peers.len() >= self.room.peers && !self.peers.contains_key(&peer) {
             if self.peers.len() < self.room.peers + LEAVING_MAX {
-                let leaving = Peer { hello: None, ip, heard: cx.now, spare: false, leaving: true };
-                self.peers.insert(peer, leaving);
+                self.peers.insert(peer, new(true));
             }
             return self.send_elsewhere(peer, ip, cx);
         }
-        self.peers.insert(peer, Peer { hello: None, ip, heard: cx.now, spare: false, leaving: false });
+        self.peers.insert(peer, new(false));
         cx.set_timer_by(Timer::Patience, PATIENCE);
         cx.send(peer, Message::Hello(Hello { seen: ip, ..self.me.clone() }));
     }
@@ -302,8 +318,9 @@ impl Neighbours {
             return;
         }
         let Some(peer) = self.peers.get_mut(&from) else { return };
+        let joined = peer.joined;
         peer.hello = Some(known);
-        cx.emit(Event::Up { peer: from, gateway, ip, seen, dialable });
+        cx.emit(Event::Up { peer: from, gateway, joined, ip, seen, dialable });
     }
 
     fn dialable(&mut self, from: NodeId, dialable: Dialable, cx: &mut Cx<'_, Self>) {
@@ -312,6 +329,11 @@ impl Neighbours {
         let dialable = own(from, dialable, cx);
         if hello.dialable != dialable {
             hello.dialable = dialable;
+            let ends_as_guest = hello.is_guest();
+            if ends_as_guest && self.me.gateway && self.guests() > self.room.guests {
+                let ip = self.peers.get(&from).and_then(|peer| peer.ip);
+                return self.send_elsewhere(from, ip, cx);
+            }
             cx.emit(Event::Dialable { peer: from, dialable });
         }
     }
@@ -356,7 +378,9 @@ impl Neighbours {
             self.part(from, &conflict, cx);
             return false;
         }
-        if self.me.swarm.learn(theirs) {
+        // Who has just come may be wrong, or lie: what it says is remembered over restarts.
+        let joined = self.peers.get(&from).is_some_and(|peer| peer.joined);
+        if joined && self.me.swarm.learn(theirs) {
             let swarm = self.me.swarm;
             cx.emit(Event::Learnt(swarm));
             // Those whose introduction is still on its way have heard this node's, which did not say it.

@@ -178,6 +178,18 @@ fn who_joined_a_gateway_that_knew_nothing_is_told_once_that_gateway_is() {
 }
 
 #[test]
+fn what_somebody_who_just_comes_says_of_the_swarm_is_not_learnt() {
+    let mut world = World::seed(31).with(long);
+    world.add_keyed(founder(), &secret(0));
+    world.add_keyed(joins(1, true), &secret(1));
+    world.visit(0, 1);
+    world.run_for(A_MINUTE);
+    assert!(world.connected(0, 1));
+    assert_eq!(world.node(1).swarm().bank, None, "it was not told to join that node");
+    assert_nobody_was_cut_off(&world);
+}
+
+#[test]
 fn a_bank_that_comes_back_elsewhere_is_found_again_by_gateways_that_never_dialled_it() {
     let mut world = chain(40, founder());
     world.crash(0);

@@ -396,7 +396,7 @@ impl Driver {
             }
             LinkEvent::Connected { peer, .. } => {
                 self.join.connected();
-                self.host.inputs.push_back(NodeInput::Connected { peer, ip: None });
+                self.host.inputs.push_back(NodeInput::Connected { peer, ip: None, joined: true });
             }
             LinkEvent::Disconnected { peer, reason } => {
                 // The node may have said why before: that is worth more than what follows.

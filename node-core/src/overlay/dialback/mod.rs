@@ -16,7 +16,7 @@
 //!
 //! Bounds against misuse as an amplifier or a scanner: a peer is dialled only at the IP address
 //! that its connection comes from, once at a time and not more often than every second; at most
-//! 48 dials are under way for all peers; the dial ends with the handshake, and
+//! 8 dials are under way to one address, and 48 in all; the dial ends with the handshake, and
 //! the answer is only whether the peer's own key was there.
 
 mod ask;
@@ -89,6 +89,8 @@ pub struct Met {
     /// Whether the peer can dial; pages cannot.
     pub dials: bool,
     pub gateway: bool,
+    /// This node was told to connect to it.
+    pub joined: bool,
     pub dialable: Dialable,
 }
 
@@ -141,6 +143,7 @@ struct Peer {
     seen: Option<Ip>,
     dials: bool,
     gateway: bool,
+    joined: bool,
     dialable: Dialable,
     /// This node has dialled it back there.
     reached: Option<Ip>,
@@ -226,14 +229,14 @@ impl DialBack {
     }
 
     fn met(&mut self, met: Met, cx: &mut Dcx<'_>) {
-        let Met { peer, ip, seen, dials, gateway, dialable } = met;
+        let Met { peer, ip, seen, dials, gateway, joined, dialable } = met;
         if !dials && !gateway {
             return;
         }
         let (counted, served, asked, reached) = (None, None, None, None);
         self.forget(peer);
         self.gateways += u32::from(gateway);
-        let known = Peer { ip, seen, dials, gateway, dialable, reached, counted, served, asked };
+        let known = Peer { ip, seen, dials, gateway, joined, dialable, reached, counted, served, asked };
         self.peers.insert(peer, known);
         self.count(peer);
         self.seen_by(peer, cx);
@@ -254,11 +257,13 @@ impl DialBack {
         }
     }
 
-    /// Counts the peer under the scope that it shows the swarm to have: that of a gateway's
-    /// address, and that of a member that this node has itself dialled back.
+    /// Counts the peer under the scope that it shows the swarm to have: that of the address of a gateway which this
+    /// node was told to join, and that of a member which it has itself dialled back. Nobody else is believed: a
+    /// wide address that is made up would make guests of all members of a narrow swarm.
     fn count(&mut self, peer: NodeId) {
         let Some(known) = self.peers.get_mut(&peer) else { return };
-        let gateway = known.dialable.contact().filter(|_| known.gateway).map(|contact| contact.ip);
+        let gateway =
+            known.dialable.contact().filter(|_| known.gateway && known.joined).map(|contact| contact.ip);
         let scope = known.reached.into_iter().chain(gateway).map(Ip::scope).max();
         if let Some(old) = std::mem::replace(&mut known.counted, scope) {
             self.wide[old as usize] -= 1;

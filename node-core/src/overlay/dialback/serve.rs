@@ -10,6 +10,10 @@ use std::time::Duration;
 /// a thousand peers behind walls, whose dials take 10 s each, leave room for the node's own.
 pub(super) const UNDER_WAY: usize = 48;
 
+/// Of them, to one IP address. Our choice: several nodes behind one router, and no stranger with many names
+/// takes the others' places.
+const OF_ONE_IP: usize = 8;
+
 /// Between two dials for one peer. Our choice: a correct peer asks again after 1.5 s at the earliest.
 const GAP: Duration = Duration::from_secs(1);
 
@@ -50,8 +54,10 @@ impl DialBack {
             self.serving.dials.retain(|_, dial| cx.now.since(dial.begun) < LOST);
         }
         let soon = peer.served.is_some_and(|at| cx.now.since(at) < GAP);
-        let under_way = self.serving.dials.values().any(|dial| dial.peer == from);
-        if soon || under_way || self.serving.dials.len() >= UNDER_WAY {
+        let dials = self.serving.dials.values();
+        let under_way = dials.clone().any(|dial| dial.peer == from);
+        let crowded = dials.filter(|dial| dial.ip == ip).count() >= OF_ONE_IP;
+        if soon || under_way || crowded || self.serving.dials.len() >= UNDER_WAY {
             return cx.send(from, answer(Outcome::Busy));
         }
         peer.served = Some(cx.now);

@@ -106,7 +106,8 @@ impl DialBack {
             if stays || confirmed && pending {
                 return self.standing;
             }
-        } else if pending || self.candidates.is_empty() {
+        } else if pending || self.candidates.is_empty() || self.listening.first.is_some() {
+            // A founder that nobody has reached begins at its own address, when it has waited long enough.
             return self.standing;
         }
         Standing::Guest(self.why(port, needed))

@@ -126,7 +126,10 @@ impl Runner {
         if self.engaged.reserved.len() >= OWNERS && !self.engaged.reserved.contains_key(&owner) {
             return;
         }
-        self.engaged.reserved.insert(owner, (slots, until));
+        let now = cx.now;
+        let kept = self.engaged.reserved.entry(owner).or_insert((0, until));
+        let earlier = if kept.1 > now { kept.0 } else { 0 };
+        *kept = (earlier.saturating_add(slots), kept.1.max(until));
         cx.set_timer(Timer::Disengage(owner), until.since(cx.now) + LINGER);
     }
 
@@ -198,6 +201,11 @@ impl Runner {
         }
     }
 
+    /// So many units of the owner have come: what was reserved for them is theirs, and counts as busy.
+    pub(super) fn arrived(&mut self, owner: NodeId, units: usize) {
+        self.released(owner, u32::try_from(units).unwrap_or(u32::MAX));
+    }
+
     /// It has found other slots.
     pub(super) fn released(&mut self, owner: NodeId, slots: u32) {
         let reserved = &mut self.engaged.reserved;
@@ -236,12 +244,12 @@ impl Runner {
                 None => busy.push((*owner, (*occupied).min(slots))),
             }
         }
-        // What is reserved is an owner's, and so is what it has begun to use of it.
+        // What is reserved for an owner is taken as well, until its units come.
         let mut taken: BTreeMap<NodeId, u32> = busy.iter().copied().collect();
         for (owner, (reserved, until)) in &self.engaged.reserved {
             let its = taken.entry(*owner).or_default();
             if *until > cx.now {
-                *its = (*its).max(*reserved);
+                *its = its.saturating_add(*reserved);
             }
         }
         for owner in self.engaged.sold.keys() {

@@ -33,7 +33,6 @@ impl Pace {
         let sample = gap.min(now.since(since).as_nanos() as u64);
         self.last_end = now;
         self.unit_ns = Some(match self.unit_ns {
-            // From few samples the larger is believed, so that long units are not hoarded.
             None => sample,
             Some(old) => (old * 15 + sample) / 16,
         });
@@ -93,7 +92,7 @@ impl Runner {
         let target = if slots == 0 { 0 } else { self.pace.target(slots) };
         // An owner can have this at most: 250 ms of units of 20 us are more than a runner holds.
         let window = target.min(self.config.limits.held_units);
-        let room = (target + self.fetching(slots)).saturating_sub(busy);
+        let room = (target + self.fetching(slots, busy)).saturating_sub(busy);
         let room = room.min(self.config.limits.held_units.saturating_sub(held));
         let free = slots.saturating_sub(busy);
         let memory_bytes = self.terms.memory_bytes;
@@ -137,9 +136,9 @@ impl Runner {
 
     /// Units that wait for their content and leave a slot idle meanwhile: as many may come behind them, at
     /// most two a slot, so that a large input does not keep small units from a slot that has nothing to do.
-    fn fetching(&self, slots: u32) -> u32 {
-        // With more units than that, some of them have content.
-        if self.units.len() > 4 * slots as usize {
+    fn fetching(&self, slots: u32, busy: u32) -> u32 {
+        // With more units than that, some of them have content; those that have ended are not counted.
+        if busy > slots.saturating_mul(4) {
             return 0;
         }
         let fetching = self.units.values().filter(|unit| matches!(unit.state, UnitState::Fetching)).count();

@@ -33,10 +33,12 @@ impl Runner {
         ledger.grants += 1;
         // Units within the credit are taken, whatever has come from others meanwhile.
         let mut covered = ledger.promised.saturating_sub(ledger.received);
-        ledger.received += batches.iter().map(|b| b.units.len() as u64).sum::<u64>();
+        let units = batches.iter().map(|batch| batch.units.len()).sum::<usize>();
+        ledger.received += units as u64;
         if ledger.units == 0 {
             cx.set_timer(Timer::Heartbeat(owner), self.config.timing.heartbeat);
         }
+        self.arrived(owner, units);
         let (mut declined, mut others) = (Vec::new(), Vec::new());
         for batch in batches {
             let id = batch.job;

@@ -24,6 +24,8 @@ pub struct Link {
 #[derive(Clone, Copy, PartialEq)]
 enum First {
     OnItsWay,
+    /// The same, of one that the other one was not told to join.
+    OfAVisitor,
     /// It came along with the handshake.
     Here,
     /// The connection breaks, and it is lost.
@@ -81,9 +83,14 @@ impl World {
         self.nodes[a].link(b as u32).is_some_and(|link| !link.dead)
     }
 
-    /// Connects two nodes from outside; their greetings take their time.
+    /// Connects two nodes from outside, each of which was told to join the other; their greetings take their time.
     pub fn connect(&mut self, a: usize, b: usize) {
         self.join(a, b, First::OnItsWay);
+    }
+
+    /// The first joins the second, to which it is a stranger that has come.
+    pub fn visit(&mut self, a: usize, b: usize) {
+        self.join(a, b, First::OfAVisitor);
     }
 
     fn join(&mut self, a: usize, b: usize, first: First) {
@@ -107,7 +114,8 @@ impl World {
         for (at, peer) in [(a, b), (b, a)] {
             self.greeting = (first == First::Here).then_some(peer as u32);
             let (id, ip) = (self.nodes[peer].id, self.seen(at, peer));
-            self.drive(at, NodeInput::Connected { peer: id, ip: Some(ip) });
+            let joined = first == First::OnItsWay || first == First::OfAVisitor && at == a;
+            self.drive(at, NodeInput::Connected { peer: id, ip: Some(ip), joined });
             if first == First::Lost {
                 let (at, life, peer) = (at as u32, self.nodes[at].life, peer as u32);
                 self.after(1_000, Event::Gone { at, life, peer, epoch });
