@@ -153,6 +153,7 @@ fn examples() -> Vec<Message> {
             tried: true,
         }),
         owner(ToOwner::NotBegun { lease: 11, units: vec![UnitId { job, index: 12 }] }),
+        owner(ToOwner::OfAnother { lease: 11, units: vec![UnitId { job, index: 12 }] }),
         runner(ToRunner::Grant { lease: 13, batches: vec![batch.clone()] }),
         runner(ToRunner::Prepare {
             batch: Box::new(batch),

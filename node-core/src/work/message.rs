@@ -40,6 +40,9 @@ pub enum ToOwner {
     /// Units that found no free slot here for longer than a queue of short units lasts. The sender
     /// is not to blame, and neither are they.
     NotBegun { lease: Lease, units: Vec<UnitId> },
+    /// The runner has these units from another owner, as far as it knows. If the ring names the sender
+    /// of the grant now, it claims them.
+    OfAnother { lease: Lease, units: Vec<UnitId> },
     /// Checkpoints that keepers have. Repeated until recorded.
     Checkpoints { made: Vec<Made> },
     /// The unit does not run here any more: it was asked to stop, or the node goes away. `made`

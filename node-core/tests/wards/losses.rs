@@ -41,6 +41,70 @@ fn a_unit_whose_owner_is_lost_runs_on() {
     }
 }
 
+/// Its heir is where it runs: that node is its owner and its runner from then on, also if the unit ends before
+/// anybody has noticed.
+#[test]
+fn a_unit_whose_owner_is_lost_may_be_owned_where_it_runs() {
+    for (seed, left) in (60..).zip([100_000, 20_000, 8_000, 4_000, 2_000, 1_000, 300, 50]) {
+        let mut world = World::seed(seed).with(long);
+        world.add(member(true, 0));
+        for _ in 1..=5 {
+            let at = world.add(member(false, 0));
+            world.connect(0, at);
+        }
+        world.run_for(A_MINUTE);
+        // Whom the ring names after a member that is not the gateway.
+        let all = circle(&world, first(JobId([1; 16])));
+        let after = |pair: &[usize]| (!pair.contains(&0)).then_some(pair[1]);
+        let heir = all.windows(2).find_map(after).expect("two neighbours beside the gateway");
+        world.drive(heir, NodeInput::Command(Command::SetSlots(1)));
+        let job = job_of(&mut world, 1, |circle| circle[0] != 0 && circle[1] == heir);
+        let (owner, runner) = under_way(&mut world, job, 3);
+        assert_eq!((owner, runner), (circle(&world, first(job))[0], heir));
+        let begun = world.ran.iter().find_map(|(at, _, ran)| matches!(ran, Ran::Began { .. }).then_some(*at));
+        let end = begun.expect("it runs") + A_MINUTE * 2;
+        world.run_for(end.since(world.now) - Duration::from_millis(left));
+        world.crash(owner);
+        world.run_until(A_MINUTE * 4, &format!("seed {seed}: it is done"), |w| w.is_over(job));
+        world.assert_all_right(job, 1);
+        assert_eq!(beginnings(&world), 1, "seed {seed}: no fuel was used twice");
+        tidy(&mut world);
+    }
+}
+
+/// Its owner is lost while the ring still forms: whoever the ring names now may never have heard where the unit
+/// runs, and that may be the only slot. Of these seeds 2454 did not end: each grant was declined by the node that
+/// had the unit.
+#[test]
+fn a_unit_whose_owner_is_lost_while_the_ring_forms_ends() {
+    for seed in 2400..2500 {
+        let mut world = World::seed(seed).with(long);
+        world.add(member(true, 0));
+        let with_slot = 1 + (seed % 5) as usize;
+        for n in 1..=5 {
+            let at = world.add(member(false, u32::from(n == with_slot)));
+            world.connect(0, at);
+        }
+        let settled = world.rng.u64() % 20_000;
+        world.run_for(Duration::from_millis(500 + settled));
+        let elsewhere = (0..20).find_map(|_| {
+            let job = job_of(&mut world, 1, |circle| circle[0] != 0);
+            let (owner, runner) = under_way(&mut world, job, 1);
+            if owner != runner && owner != 0 {
+                return Some((job, owner));
+            }
+            world.drive(0, NodeInput::Command(Command::Cancel { job }));
+            world.run_for(Duration::from_millis(100));
+            None
+        });
+        let Some((job, owner)) = elsewhere else { continue };
+        let later = world.rng.u64() % 4000;
+        world.run_for(Duration::from_millis(later));
+        world.crash(owner);
+        world.run_until(A_MINUTE * 4, &format!("seed {seed}: it is done"), |w| w.is_over(job));
+    }
+}
+
 #[test]
 fn the_owner_and_its_first_three_heirs_are_lost_at_once() {
     for seed in 20..23 {

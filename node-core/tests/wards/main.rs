@@ -63,11 +63,16 @@ fn swarm(seed: u64, slots: u32) -> World {
 
 /// A job of units on the ring with a checkpoint every two seconds. The first is not the gateway's.
 fn job(world: &mut World, units: u32) -> JobId {
+    job_of(world, units, |circle| circle[0] != 0)
+}
+
+/// The same, whose first unit has such owners, one after the other.
+fn job_of(world: &mut World, units: u32, such: impl Fn(&[usize]) -> bool) -> JobId {
     let mut spec = world.sweep(0, units);
     spec.template.checkpoint = CheckpointEvery(2_000_000);
     spec.owner = OwnedBy::Ring;
     let mut job = JobId([1; 16]);
-    while circle(world, UnitId { job, index: 0 })[0] == 0 {
+    while !such(&circle(world, UnitId { job, index: 0 })) {
         job = JobId(std::array::from_fn(|_| world.rng.u64() as u8));
     }
     world.drive(0, NodeInput::Command(Command::Submit { job, spec }));

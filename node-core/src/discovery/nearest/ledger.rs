@@ -1,5 +1,5 @@
-//! The slot ledger: the one truth about a node's slots. What the tree is told is derived from
-//! it, and two requests never get the same slot.
+//! The slot ledger: what the tree is told of a node's slots. The runner's word on what is busy comes first;
+//! reservations are added until their units come, so that two requests never get the same slot.
 
 use super::state::State;
 use crate::discovery::Needs;

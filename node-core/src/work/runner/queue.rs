@@ -114,8 +114,7 @@ impl Runner {
             );
         }
         if !others.is_empty() {
-            let reason = "it runs this for another owner".into();
-            Self::to_owner(owner, ToOwner::Decline { lease, units: others, reason, tried: false }, cx);
+            Self::to_owner(owner, ToOwner::OfAnother { lease, units: others }, cx);
             self.turn_away(owner, TURNED_AWAY, cx);
         }
         Self::changed(cx);

@@ -79,6 +79,13 @@ impl OnRing {
         mine.or_else(|| self.out.get(&index).map(|out| out.term)).unwrap_or_default()
     }
 
+    /// The home owns the unit under a new term.
+    pub(super) fn next_term(&mut self, index: u32) {
+        if let Some(term) = self.mine.get_mut(&index) {
+            *term = term.saturating_add(1);
+        }
+    }
+
     /// Units that run somewhere.
     pub(in crate::work::owner) fn placed(&self) -> u32 {
         self.out.values().filter(|out| out.runner.is_some()).count() as u32
@@ -257,9 +264,14 @@ impl Owner {
             let unit = UnitId { job, index: ward.index };
             match self.word_of(from, unit, ward.term, cx) {
                 Word::Owner => {
+                    let mut claimed = None;
                     if let Some(out) = self.out_mut(unit) {
+                        claimed = ward.runner.filter(|_| ward.term > out.term);
                         (out.term, out.runner) = (ward.term, ward.runner);
                         out.held = ward.held.as_ref().map(|why| why.chars().take(REASON).collect());
+                    }
+                    if let Some(runner) = claimed {
+                        self.vouch(unit, runner, from, cx);
                     }
                     self.believe(unit, &ward, cx);
                 }

@@ -23,7 +23,8 @@ use crate::overlay::contact::Contact;
 use crate::overlay::ring::{Located, Range};
 use crate::protocol::Cx;
 use crate::time::Time;
-use crate::work::message::{Message, ToRunner};
+use crate::work::message::{Lease, Message, ToRunner};
+use crate::work::owner::job::Back;
 use crate::work::ward::{self, HEIRS, Part, Ward, point_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -241,6 +242,40 @@ impl Owner {
         let heirs = if home == cx.me { Vec::new() } else { self.heirs() };
         let claim = ToRunner::Claim { units: vec![(unit, term)], home, heirs };
         Self::to_runner(runner.node, claim, cx);
+    }
+
+    /// The runner has these units from another owner: this node came to own them before it was told where
+    /// they run. It claims them under a new term.
+    pub(in crate::work::owner) fn of_another(
+        &mut self,
+        from: NodeId,
+        lease: Lease,
+        units: Vec<UnitId>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let Some(held) = self.leases.get(&from).filter(|held| held.lease() == lease) else { return };
+        let units = units.into_iter().filter(|unit| held.has(*unit));
+        let (ring, others): (Vec<_>, Vec<_>) = units.partition(|unit| self.home_of(*unit, cx.me).is_some());
+        if !others.is_empty() {
+            self.declined(from, lease, others, ("it runs this for another owner", false), cx);
+        }
+        self.units_back(from, &ring, Back::Unharmed, cx);
+        let runner = Source { node: from, contact: self.nodes.get(&from).and_then(|peer| peer.contact) };
+        for unit in ring {
+            self.next_term(unit, runner);
+            self.claim(unit, runner, cx);
+            self.touch(unit.job, cx);
+            self.write_record(unit, cx);
+        }
+    }
+
+    /// The unit runs there, and is owned under a new term.
+    fn next_term(&mut self, unit: UnitId, runner: Source) {
+        if let Some(own) = self.own_mut(unit) {
+            (own.term, own.runner) = (own.term.saturating_add(1), Some(runner));
+        } else if let Some(ring) = self.jobs.get_mut(&unit.job).and_then(|job| job.ring.as_mut()) {
+            ring.next_term(unit.index);
+        }
     }
 
     fn claim_again(&mut self, cx: &mut Cx<'_, Self>) {
