@@ -1,9 +1,8 @@
 //! Units on the move, from the command line.
 
-use crate::world::{Node, World, unit_until};
+use crate::world::{Node, World, examples, unit_until};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Some seconds of work on 4 MiB that no compression shortens.
 const ROUNDS: &str = "400000";
@@ -111,7 +110,7 @@ fn draining_where_nothing_runs_says_so() {
 #[test]
 fn every_example_gives_its_answer_when_it_is_moved_all_along() {
     let world = World::new();
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let examples = examples();
     let mut moved = 0;
     for entry in std::fs::read_dir(&examples).unwrap() {
         let folder = entry.unwrap().path();

@@ -1,14 +1,14 @@
 //! A job file in, a notification out: the example for programs in other languages.
 
 use crate::guests;
-use crate::world::{Node, Process, World};
+use crate::world::{Node, Process, World, examples};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
 /// The example in Python on a job file of this world.
 fn client(world: &World, gateway: &Node, token: &str) -> Command {
     let mut python = Command::new("python3");
-    python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/python/submit.py")).arg("job.toml");
+    python.arg(examples().join("python/submit.py")).arg("job.toml");
     python.arg(&gateway.url).env("MANYHANDS_TOKEN", token).current_dir(world.path("")).stdin(Stdio::null());
     python
 }

@@ -43,6 +43,13 @@ pub(crate) fn until_so(what: &str, mut holds: impl FnMut() -> bool) {
     until_within(PATIENCE, what, || holds().then_some(()));
 }
 
+/// The folder of the examples, of the checkout that is tested: a build of another one may have made this program,
+/// in the same target folder.
+pub(crate) fn examples() -> PathBuf {
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&here).join("../examples")
+}
+
 /// Follows a unit, as the API tells it, until it is `enough`. Fails when nothing of it but the number of its
 /// placements changes for [`PATIENCE`], and at once when it has ended otherwise: a unit that has ended changes no
 /// more.

@@ -23,7 +23,9 @@ impl Source {
 }
 
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    // Asked when it runs: a build of another checkout may have made this program, in the same target folder.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&here).join("../..")
 }
 
 /// Every text file below `folder` whose name ends in one of `endings`, in order of path. Leaves

@@ -56,10 +56,14 @@ pub(super) fn run(units: Option<u32>, common: &BenchCommon) -> Result<u8, Failur
             ));
         }
     }
+    let dearest = ratios.iter().copied().fold(0.0, f64::max);
+    let slowest = efficiencies.iter().copied().fold(f64::INFINITY, f64::min);
     report(
         &[
             ("cpu_ratio", rounded(median(ratios), 4)),
+            ("cpu_ratio_max", rounded(dearest, 4)),
             ("wall_efficiency", rounded(median(efficiencies), 4)),
+            ("wall_efficiency_min", rounded(slowest, 4)),
             ("units", units.into()),
         ],
         common,
