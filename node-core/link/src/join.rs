@@ -253,6 +253,15 @@ mod tests {
     }
 
     #[test]
+    fn however_long_a_peer_was_away_it_is_dialled_within_8_s_of_its_return() {
+        let usual = crate::LinkOptions::default();
+        for node in 0..=255 {
+            let longest = pause(NodeId([node; 32]), u32::MAX, usual.redial_min, usual.redial_max);
+            assert!(longest < Duration::from_secs(8), "{longest:?}");
+        }
+    }
+
+    #[test]
     fn pauses_double_up_to_the_longest_and_differ_between_nodes() {
         let of = |node: u8, attempts| pause(NodeId([node; 32]), attempts, Duration::from_millis(500), MAX);
         for attempts in 0..40 {

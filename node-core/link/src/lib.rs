@@ -91,7 +91,9 @@ impl Default for LinkOptions {
             handshakes: 256,
             connect_timeout: Duration::from_secs(10),
             redial_min: Duration::from_millis(500),
-            redial_max: Duration::from_secs(20),
+            // Our choice: with a quarter more 7.5 s, so that everybody is back within 10 s of a gateway's start. A
+            // thousand nodes then dial 170 times a second, a sixth of a processor, until they are.
+            redial_max: Duration::from_secs(6),
         }
     }
 }
