@@ -31,6 +31,7 @@ const GROUP_BYTES: u64 = 8 << 20;
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
         (status = 201, body = BlobList),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "It ends within a blob, or has too many"),
         (status = 413, body = Problem, content_type = "application/problem+json", description = "Larger than this gateway takes"),
         (status = 507, body = Problem, content_type = "application/problem+json", description = "They could not be stored"),
         (status = "default", body = Problem, content_type = "application/problem+json", description = "Any other error"),
@@ -40,14 +41,33 @@ pub(super) async fn upload(State(state): State<ApiState>, request: Request) -> R
     let (storage, node) = (state.node.storage().clone(), state.node.clone());
     let stored = take_in(request, "the batch", state.max_upload.min(MAX_BATCH), move |mut intake| {
         let mut batch = Batch::new(storage, move |stored| node.blobs_stored(stored));
-        if !intake.pour(|bytes| batch.take(bytes))? {
-            return Ok(None);
+        let stored = match intake.pour(|bytes| batch.take(bytes)) {
+            Ok(true) => batch.finish(),
+            Ok(false) => return Ok(None),
+            Err(fault) => Err(fault),
+        };
+        match stored {
+            Ok(stored) => Ok(Some(Ok(stored))),
+            Err(Fault::Sender(why)) => Ok(Some(Err(why))),
+            Err(Fault::Disk(error)) => Err(error),
         }
-        batch.finish().map(Some)
     });
-    let blobs = stored.await?;
+    let blobs = stored.await?.map_err(Problem::bad_request)?;
     let list = BlobList { blobs: blobs.into_iter().map(Blob::from).collect() };
     Ok((StatusCode::CREATED, Json(list)).into_response())
+}
+
+/// Why a batch was not stored.
+enum Fault {
+    /// It is no batch; what to send instead.
+    Sender(String),
+    Disk(StorageError),
+}
+
+impl From<StorageError> for Fault {
+    fn from(error: StorageError) -> Fault {
+        Fault::Disk(error)
+    }
 }
 
 /// A batch on its way in.
@@ -71,7 +91,7 @@ impl<T: Fn(&[BlobRef])> Batch<T> {
         Batch { storage, tell, head, open: None, group, group_bytes: 0, stored }
     }
 
-    fn take(&mut self, mut bytes: &[u8]) -> Result<(), StorageError> {
+    fn take(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
         while !bytes.is_empty() {
             match &mut self.open {
                 None => {
@@ -98,13 +118,13 @@ impl<T: Fn(&[BlobRef])> Batch<T> {
         Ok(())
     }
 
-    fn begin(&mut self, len: u64) -> Result<(), StorageError> {
+    fn begin(&mut self, len: u64) -> Result<(), Fault> {
         if self.stored.len() + self.group.len() >= MAX_BLOBS {
-            return Err(StorageError(format!("a batch has at most {MAX_BLOBS} blobs; send several")));
+            return Err(Fault::Sender(format!("a batch has at most {MAX_BLOBS} blobs; send several")));
         }
         self.open = Some((self.storage.upload()?, len));
         self.group_bytes += len.min(MAX_BATCH);
-        if len == 0 { self.end() } else { Ok(()) }
+        if len == 0 { Ok(self.end()?) } else { Ok(()) }
     }
 
     fn end(&mut self) -> Result<(), StorageError> {
@@ -126,9 +146,9 @@ impl<T: Fn(&[BlobRef])> Batch<T> {
         failed
     }
 
-    fn finish(mut self) -> Result<Vec<BlobRef>, StorageError> {
+    fn finish(mut self) -> Result<Vec<BlobRef>, Fault> {
         if self.open.is_some() || !self.head.is_empty() {
-            return Err(StorageError(
+            return Err(Fault::Sender(
                 "the batch ends within a blob; send its length and all its bytes".into(),
             ));
         }

@@ -1,6 +1,7 @@
 //! What is asked for is found, in the paper's way, in ours, and with each change alone.
 
 use crate::net::{Net, load};
+use node_core::NodeId;
 use node_core::discovery::Needs;
 use node_core::discovery::nearest::{Changes, Command, NearestConfig, Policy, Way};
 use node_core::node::config::Platform;
@@ -245,6 +246,21 @@ fn guests_count_in_their_hosts_branch_and_are_found_through_it() {
     let query = net.find_with(3, 9, needs);
     net.run_for(Duration::from_secs(10));
     assert_eq!(net.answer(query).unwrap().places, [], "it is gone");
+    assert_eq!(net.faulty, []);
+}
+
+/// A guest is believed no more slots than a machine has: else its host would say what its father takes for a fault.
+#[test]
+fn a_guest_that_boasts_makes_no_liar_of_its_host() {
+    let mut net = ours(13, 100);
+    let host = net.leaf();
+    let mut boast = load(u32::MAX);
+    boast.platform = Platform::Browser;
+    for guest in 0..3 {
+        let id = NodeId([200 + guest; 32]);
+        net.step(host, Input::Command(Command::Guest { guest: id, load: Some(boast.clone()) }));
+    }
+    net.run_for(Duration::from_secs(120));
     assert_eq!(net.faulty, []);
 }
 

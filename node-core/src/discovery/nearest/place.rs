@@ -11,6 +11,9 @@ use crate::protocol::Cx;
 const SHUNNED_MAX: usize = 32;
 const SHUNNED_FOR: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// Slots that a guest is believed. Our choice: more than a large machine has threads.
+const GUEST_SLOTS: u32 = 1024;
+
 impl Nearest {
     pub(super) fn placed(&mut self, placement: Placement, cx: &mut Cx<'_, Self>) {
         let gone: Vec<NodeId> = (self.father.iter().map(|c| c.id))
@@ -60,11 +63,17 @@ impl Nearest {
             self.branch.children.retain(|e| !(e.guest && e.contact.id == guest));
             return self.forget(guest);
         };
-        let busy = load.busy.iter().fold(0u32, |n, (_, b)| n.saturating_add(*b));
-        let free = load.slots.saturating_sub(busy);
-        let state = State::of_node(free, load.slots, load.power, load.memory_bytes, load.platform);
-        let guests = self.branch.children.iter().filter(|e| e.guest).count();
         let config = self.config.clone();
+        let others = || self.branch.children.iter().filter(|e| e.guest && e.contact.id != guest);
+        let taken = others().fold(0u32, |n, e| n.saturating_add(e.state.slots));
+        // Its host answers for what it tells of its guests: all of them together have half of what a node may
+        // declare.
+        let room = (config.slots_a_node / 2).saturating_sub(taken);
+        let slots = load.slots.min(GUEST_SLOTS).min(room);
+        let busy = load.busy.iter().fold(0u32, |n, (_, b)| n.saturating_add(*b));
+        let free = slots.saturating_sub(busy);
+        let state = State::of_node(free, slots, load.power, load.memory_bytes, load.platform);
+        let guests = others().count();
         match self.branch.child(guest) {
             Some(entry) if entry.guest => entry.say(state, &config),
             // A dialable node is no guest.
