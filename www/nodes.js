@@ -98,7 +98,10 @@ export function slotMarks() {
 export function joining() {
   const page = `${location.origin}/`;
   const command = `manyhands up --join ${location.origin}`;
+  // What leads to this machine is of no use on another.
+  const near = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
   return h("div", { class: "join" },
     h("div", { class: "copyable" }, h("span", null, "In a browser"), h("code", { class: "command" }, page), copyButton(page)),
-    h("div", { class: "copyable" }, h("span", null, "On a server"), h("code", { class: "command" }, command), copyButton(command)));
+    h("div", { class: "copyable" }, h("span", null, "On a server"), h("code", { class: "command" }, command), copyButton(command)),
+    near && h("p", { class: "hint" }, "These work on this machine only. The gateway says at its start what others use."));
 }

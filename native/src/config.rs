@@ -240,12 +240,12 @@ impl UpLayer {
         let public_host = self.public_host.unwrap_or_default();
         // Peers prove who they are, so whoever joins a swarm on other machines listens to all of them.
         // Of the HTTP side nothing is open that was not asked for.
-        let all = || vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+        let near = self.bind.is_none() && !elsewhere && public_host.is_empty();
         let listen = match self.bind {
-            Some(ip) if ip.is_unspecified() => all(),
+            Some(ip) if ip.is_unspecified() => all_interfaces(),
             Some(ip) => vec![ip],
-            None if elsewhere || !public_host.is_empty() => all(),
-            None => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+            None if near => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+            None => all_interfaces(),
         };
         let pages = match self.bind.is_some() || !public_host.is_empty() {
             true => listen.clone(),
@@ -254,6 +254,7 @@ impl UpLayer {
         Ok(UpConfig {
             gateway,
             join,
+            near,
             listen,
             pages: if gateway { pages } else { Vec::new() },
             slots: self.slots.unwrap_or_else(default_slots),
@@ -297,6 +298,8 @@ pub(crate) struct UpConfig {
     pub(crate) bind: IpAddr,
     /// It listens nowhere: a guest of the gateways that it joins.
     pub(crate) dial_only: bool,
+    /// It listens to this machine only, as its swarm seems to be here, and not because it was told to.
+    pub(crate) near: bool,
     /// Where peers are listened to, by TCP; and pages, by WebSocket.
     pub(crate) listen: Vec<IpAddr>,
     pub(crate) pages: Vec<IpAddr>,
@@ -316,6 +319,11 @@ pub(crate) struct UpConfig {
     pub(crate) speed: Option<u64>,
     pub(crate) public_host: Vec<String>,
     pub(crate) data: Option<PathBuf>,
+}
+
+/// Whoever can reach this machine is listened to.
+pub(crate) fn all_interfaces() -> Vec<IpAddr> {
+    vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)]
 }
 
 /// All processors but one, so that the machine stays usable for its owner and the node itself

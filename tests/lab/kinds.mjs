@@ -23,8 +23,9 @@ export const KINDS = {
   },
   loopback: { member: false, place: (lab, name) => lab.machine(name), words: () => ["--bind", "127.0.0.1"] },
   firewalled: { member: false, place: (lab, name) => lab.machine(name, { inbound: "drop" }) },
-  // On the gateway's own machine: the gateway alone can dial it. While nobody else is there, it may be a member.
+  // On the gateway's own machine, and joined by its loopback address.
   beside: {
+    member: true,
     place: (lab, name, gateway) => gateway.machine,
     words: (name) => ["--name", name, "--data", name],
     url: "http://127.0.0.1:8080",

@@ -67,12 +67,15 @@ pub(crate) async fn join(
                         )));
                     }
                     Ok(network) => {
-                        add(link, addresses(&network, &hosts_of(url).await));
+                        add(link, addresses(&network, &hosts_of(url).await, Loopback::LeftOut));
                         Some(network)
                     }
-                    Err(e) if fail_fast => return Err(e.into()),
+                    Err(e) if fail_fast => {
+                        return Err(Failure::unreachable(format!("{e}{}", what_to_do(url))));
+                    }
                     Err(e) => {
-                        say(&format!("{e}; trying on (Ctrl-C ends, --fail-fast gives up at once)"));
+                        let hint = what_to_do(url);
+                        say(&format!("{e}{hint}; trying on (Ctrl-C ends, --fail-fast gives up at once)"));
                         None
                     }
                 };
@@ -103,7 +106,7 @@ async fn keep_up(url: String, link: Link, node: NodeHandle, known: Option<Networ
                     say(&format!("the gateway at {url} is there"));
                 }
                 silent = false;
-                add(&link, addresses(&network, &hosts_of(&url).await));
+                add(&link, addresses(&network, &hosts_of(&url).await, Loopback::Too));
                 gateway = Some(network.node);
                 pause = REFRESH;
             }
@@ -116,6 +119,42 @@ async fn keep_up(url: String, link: Link, node: NodeHandle, known: Option<Networ
             }
         }
     }
+}
+
+/// What a gateway that does not answer may lack.
+fn what_to_do(url: &str) -> &'static str {
+    match leads_here(url) {
+        true => "; `manyhands up --gateway` starts one",
+        false => "; is it up, at that port, and was it started with --bind 0.0.0.0?",
+    }
+}
+
+/// Whether a gateway on this machine, if that is where they lead, listens to other machines too.
+pub(crate) async fn reaches_further(ways: &[Way]) -> bool {
+    for way in ways {
+        if let Way::Gateway(url) = way
+            && let Ok(network) = ask(url).await
+            && given(&network).iter().any(is_far)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// An address that other machines may have for a node.
+fn is_far(address: &Multiaddr) -> bool {
+    crate::net::ip(address).is_some_and(|ip| !ip.is_loopback())
+}
+
+/// IPv6 has addresses that mean something on one link only, and cannot be dialled without its name.
+fn is_link_local(address: &Multiaddr) -> bool {
+    matches!(address.iter().next(), Some(Protocol::Ip6(ip)) if ip.is_unicast_link_local())
+}
+
+fn given(network: &Network) -> Vec<Multiaddr> {
+    let given = network.addresses.iter().filter_map(|text| text.parse::<Multiaddr>().ok());
+    given.filter(|address| !is_link_local(address)).take(MAX_GIVEN).collect()
 }
 
 fn add(link: &Link, addresses: Vec<Multiaddr>) {
@@ -155,11 +194,19 @@ pub(crate) fn leads_here(way: &str) -> bool {
     }
 }
 
+/// Whether loopback addresses of a gateway that has others are dialled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loopback {
+    /// A node is seen where it dials from: on the gateway's own machine it is to be seen where others reach it.
+    LeftOut,
+    /// The others did not do.
+    Too,
+}
+
 /// Addresses to dial: those that the gateway gives, and the same ports on the host by which
 /// we reached its page (it may not know the name or address that the world has for it).
-fn addresses(network: &Network, hosts: &[Protocol<'static>]) -> Vec<Multiaddr> {
-    let given = network.addresses.iter().filter_map(|text| text.parse::<Multiaddr>().ok());
-    let given: Vec<Multiaddr> = given.take(MAX_GIVEN).collect();
+fn addresses(network: &Network, hosts: &[Protocol<'static>], loopback: Loopback) -> Vec<Multiaddr> {
+    let given = given(network);
     let mut found = given.clone();
     for host in hosts {
         for address in &given {
@@ -169,6 +216,9 @@ fn addresses(network: &Network, hosts: &[Protocol<'static>]) -> Vec<Multiaddr> {
                 found.push(there);
             }
         }
+    }
+    if loopback == Loopback::LeftOut && given.iter().any(is_far) {
+        found.retain(|address| !crate::net::is_loopback(address));
     }
     found
 }
@@ -239,7 +289,7 @@ mod tests {
         };
         let dialled = |url: &str| -> Vec<String> {
             let hosts: Vec<_> = host_of(url).into_iter().collect();
-            addresses(&network, &hosts).iter().map(ToString::to_string).collect()
+            addresses(&network, &hosts, Loopback::LeftOut).iter().map(ToString::to_string).collect()
         };
         assert_eq!(
             dialled("http://hands.example:8080")[2..],
@@ -250,5 +300,20 @@ mod tests {
         );
         assert_eq!(dialled("http://10.0.0.1").len(), 2);
         assert!(dialled("http://[fe80::1]:80")[2].starts_with("/ip6/fe80::1/tcp/4001/"));
+    }
+
+    #[test]
+    fn beside_an_open_gateway_a_node_is_seen_where_others_reach_it() {
+        let at = |ip: &str| format!("/{ip}/tcp/4001/p2p/{PEER}");
+        let open = ["ip4/127.0.0.1", "ip4/10.0.0.1", "ip6/::1", "ip6/fe80::1"].map(at).to_vec();
+        let network = Network { node: String::new(), addresses: open, invite_required: false };
+        let hosts: Vec<_> = host_of("http://127.0.0.1:8080").into_iter().collect();
+        let dialled = |loopback| -> Vec<String> {
+            addresses(&network, &hosts, loopback).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(dialled(Loopback::LeftOut), [at("ip4/10.0.0.1")]);
+        assert_eq!(dialled(Loopback::Too), ["ip4/127.0.0.1", "ip4/10.0.0.1", "ip6/::1"].map(at));
+        let here = Network { addresses: vec![at("ip4/127.0.0.1")], ..network };
+        assert_eq!(addresses(&here, &hosts, Loopback::LeftOut).len(), 1, "it has no other");
     }
 }

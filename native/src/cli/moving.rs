@@ -39,11 +39,18 @@ fn about(unit: &Unit) -> String {
     let paused = if unit.paused { ", paused" } else { "" };
     line("unit", &unit.index.to_string());
     line("state", &format!("{}{paused}{reason}", unit.state));
-    line("node", &unit.runner.as_deref().map_or("none".into(), short_node));
+    // Of what ended where it began, the result alone has node and fuel.
+    let ended = matches!(&*unit.state, "done" | "failed" | "cancelled");
+    if unit.runner.is_some() || !ended {
+        line("node", &unit.runner.as_deref().map_or("none".into(), short_node));
+    }
     if let Some(owner) = &unit.owner {
         line("owner", &short_node(owner));
     }
-    line("fuel", &unit.fuel.to_string());
+    match ended && unit.fuel == 0 {
+        true => line("fuel", "its result says; see `manyhands results`"),
+        false => line("fuel", &unit.fuel.to_string()),
+    }
     let newest = match unit.checkpoint_fuel {
         Some(fuel) => {
             let keepers: Vec<String> = unit.keepers.iter().map(|id| short_node(id)).collect();

@@ -5,13 +5,13 @@ use super::beacon::{Beacon, Lit, Noted, Pid, local_url};
 use super::client::random_hex;
 use super::failure::{DONE, Failure, INTERRUPTED};
 use super::interrupt::{Deadline, Ends};
-use super::join::{Way, join};
+use super::join::{Way, join, reaches_further};
 use super::progress::say;
 use super::run::print;
 use super::settings::{self, SwarmFile};
 use crate::api::ApiOptions;
 use crate::assemble::{Assembly, NodeParts, assemble, own_executable};
-use crate::config::{UpConfig, UpLayer, processors};
+use crate::config::{UpConfig, UpLayer, all_interfaces, processors};
 use crate::driver::NodeHandle;
 use crate::files::seal::Seal;
 use crate::identity::Identity;
@@ -275,6 +275,11 @@ impl Up {
         ways: &[Way],
         fail_fast: bool,
     ) -> Result<Up, Failure> {
+        // A gateway on this machine may have a swarm beyond it.
+        let listen = match config.near && reaches_further(ways).await {
+            true => all_interfaces(),
+            false => config.listen.clone(),
+        };
         let mut machine = Machine::new(folder.dir());
         let space = policy.decide(&machine.read()).disk_bytes;
         let identity = Identity::load_or_create(folder)?;
@@ -314,7 +319,7 @@ impl Up {
                 ..node_core::Config::default()
             },
             cpu_share: config.cpu_share,
-            listen: Some(listen_addresses(config)),
+            listen: Some(listen_addresses(config, &listen)),
             founds: config.gateway && config.join.is_empty(),
         };
         let assembly = assemble(parts).await?;
@@ -402,9 +407,9 @@ impl Up {
         }
         if let Some(http) = &self.http {
             line("dashboard", &format!("{}/dashboard#token={}", http.url, http.token));
-            line("donate", &format!("{}/", http.url));
-            let invite = config.invite.as_ref().map(|word| format!(" --invite {word}")).unwrap_or_default();
             let url = outside.as_ref().unwrap_or(&http.url);
+            line("donate", &format!("{url}/"));
+            let invite = config.invite.as_ref().map(|word| format!(" --invite {word}")).unwrap_or_default();
             line("join with", &format!("manyhands up --join {url}{invite}"));
             if outside.is_none() {
                 line("", "(from this machine only; --bind 0.0.0.0 lets others in)");
@@ -521,7 +526,7 @@ fn token(folder: &DataFolder) -> Result<String, Failure> {
     Ok(token.to_owned())
 }
 
-fn listen_addresses(config: &UpConfig) -> Vec<Multiaddr> {
+fn listen_addresses(config: &UpConfig, listen: &[IpAddr]) -> Vec<Multiaddr> {
     if config.dial_only {
         return Vec::new();
     }
@@ -529,7 +534,7 @@ fn listen_addresses(config: &UpConfig) -> Vec<Multiaddr> {
         IpAddr::V4(ip) => Multiaddr::empty().with(Protocol::Ip4(*ip)).with(Protocol::Tcp(port)),
         IpAddr::V6(ip) => Multiaddr::empty().with(Protocol::Ip6(*ip)).with(Protocol::Tcp(port)),
     };
-    let tcp = config.listen.iter().map(|ip| at(ip, config.p2p_port));
+    let tcp = listen.iter().map(|ip| at(ip, config.p2p_port));
     let ws = config.pages.iter().map(|ip| at(ip, config.ws_port).with(Protocol::Ws("/".into())));
     tcp.chain(ws).collect()
 }

@@ -45,7 +45,7 @@ impl fmt::Display for Why {
             Why::LoopbackOnly { seen } => write!(
                 f,
                 "it listens on this machine's loopback address only, and the swarm sees it at {seen:?}; \
-                 leave --bind out, or give --bind {seen:?}"
+                 start it with --bind 0.0.0.0 to listen to other machines"
             ),
             Why::NotReached { ip, port } => write!(
                 f,
