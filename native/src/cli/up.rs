@@ -580,7 +580,7 @@ mod tests {
         let join = Some(vec!["x".to_owned()]);
         let worker = UpLayer { join, ..UpLayer::default() }.settle().unwrap();
         let shown = |config: &UpConfig| -> Vec<String> {
-            listen_addresses(config).iter().map(ToString::to_string).collect()
+            listen_addresses(config, &config.listen).iter().map(ToString::to_string).collect()
         };
         assert_eq!(shown(&worker), ["/ip4/0.0.0.0/tcp/0", "/ip6/::/tcp/0"], "its peers are elsewhere");
         let bind = Some("::".parse().unwrap());
