@@ -90,6 +90,8 @@ pub(crate) async fn join(
 /// ports when it restarted.
 async fn keep_up(url: String, link: Link, node: NodeHandle, known: Option<Network>) {
     let mut silent = known.is_none();
+    // Times that its addresses have been had since it was connected last.
+    let mut asked = u32::from(known.is_some());
     let mut gateway = known.map(|network| network.node);
     let mut pause = if gateway.is_some() { REFRESH } else { FIRST_PAUSE };
     loop {
@@ -97,7 +99,7 @@ async fn keep_up(url: String, link: Link, node: NodeHandle, known: Option<Networ
         let connected = node.read(|node, now| node.work(now).gateways).await;
         let Ok(connected) = connected else { return };
         if connected.iter().any(|id| Some(id.to_string()) == gateway) {
-            pause = REFRESH;
+            (pause, asked) = (REFRESH, 0);
             continue;
         }
         match ask(&url).await {
@@ -106,7 +108,9 @@ async fn keep_up(url: String, link: Link, node: NodeHandle, known: Option<Networ
                     say(&format!("the gateway at {url} is there"));
                 }
                 silent = false;
-                add(&link, addresses(&network, &hosts_of(&url).await, Loopback::Too));
+                let loopback = if asked == 0 { Loopback::LeftOut } else { Loopback::Too };
+                add(&link, addresses(&network, &hosts_of(&url).await, loopback));
+                asked = asked.saturating_add(1);
                 gateway = Some(network.node);
                 pause = REFRESH;
             }
