@@ -98,7 +98,7 @@ export function slotMarks() {
 export function joining() {
   const page = `${location.origin}/`;
   const command = `manyhands up --join ${location.origin}`;
-  // What leads to this machine is of no use on another.
+  // Other machines cannot use a loopback address.
   const near = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
   return h("div", { class: "join" },
     h("div", { class: "copyable" }, h("span", null, "In a browser"), h("code", { class: "command" }, page), copyButton(page)),

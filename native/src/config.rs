@@ -298,7 +298,7 @@ pub(crate) struct UpConfig {
     pub(crate) bind: IpAddr,
     /// It listens nowhere: a guest of the gateways that it joins.
     pub(crate) dial_only: bool,
-    /// It listens to this machine only, as its swarm seems to be here, and not because it was told to.
+    /// The node listens on loopback only because all its ways to join lead there: no option asked for it.
     pub(crate) near: bool,
     /// Where peers are listened to, by TCP; and pages, by WebSocket.
     pub(crate) listen: Vec<IpAddr>,
@@ -321,7 +321,7 @@ pub(crate) struct UpConfig {
     pub(crate) data: Option<PathBuf>,
 }
 
-/// Whoever can reach this machine is listened to.
+/// The unspecified addresses of IPv4 and IPv6: a listener there accepts peers on every interface.
 pub(crate) fn all_interfaces() -> Vec<IpAddr> {
     vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)]
 }

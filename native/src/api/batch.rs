@@ -59,7 +59,7 @@ pub(super) async fn upload(State(state): State<ApiState>, request: Request) -> R
 
 /// Why a batch was not stored.
 enum Fault {
-    /// It is no batch; what to send instead.
+    /// The request is no valid batch; the text says what to send instead.
     Sender(String),
     Disk(StorageError),
 }

@@ -7,6 +7,7 @@ use super::failure::Failure;
 use super::progress::say;
 use crate::assemble::Assembly;
 use crate::driver::NodeHandle;
+use crate::net::{ip, is_link_local, is_loopback};
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
 use link::Link;
@@ -70,12 +71,13 @@ pub(crate) async fn join(
                         add(link, addresses(&network, &hosts_of(url).await, Loopback::LeftOut));
                         Some(network)
                     }
-                    Err(e) if fail_fast => {
-                        return Err(Failure::unreachable(format!("{e}{}", what_to_do(url))));
+                    Err(e @ ApiError::Unreachable { .. }) if fail_fast => {
+                        return Err(Failure::unreachable(advised(&e, url)));
                     }
+                    Err(e) if fail_fast => return Err(e.into()),
                     Err(e) => {
-                        let hint = what_to_do(url);
-                        say(&format!("{e}{hint}; trying on (Ctrl-C ends, --fail-fast gives up at once)"));
+                        let advised = advised(&e, url);
+                        say(&format!("{advised}; trying on (Ctrl-C ends, --fail-fast gives up at once)"));
                         None
                     }
                 };
@@ -90,8 +92,8 @@ pub(crate) async fn join(
 /// ports when it restarted.
 async fn keep_up(url: String, link: Link, node: NodeHandle, known: Option<Network>) {
     let mut silent = known.is_none();
-    // Times that its addresses have been had since it was connected last.
-    let mut asked = u32::from(known.is_some());
+    // The addresses without loopback have been dialled since the node was connected last.
+    let mut dialled = known.is_some();
     let mut gateway = known.map(|network| network.node);
     let mut pause = if gateway.is_some() { REFRESH } else { FIRST_PAUSE };
     loop {
@@ -99,7 +101,7 @@ async fn keep_up(url: String, link: Link, node: NodeHandle, known: Option<Networ
         let connected = node.read(|node, now| node.work(now).gateways).await;
         let Ok(connected) = connected else { return };
         if connected.iter().any(|id| Some(id.to_string()) == gateway) {
-            (pause, asked) = (REFRESH, 0);
+            (pause, dialled) = (REFRESH, false);
             continue;
         }
         match ask(&url).await {
@@ -108,9 +110,9 @@ async fn keep_up(url: String, link: Link, node: NodeHandle, known: Option<Networ
                     say(&format!("the gateway at {url} is there"));
                 }
                 silent = false;
-                let loopback = if asked == 0 { Loopback::LeftOut } else { Loopback::Too };
+                let loopback = if dialled { Loopback::Too } else { Loopback::LeftOut };
                 add(&link, addresses(&network, &hosts_of(&url).await, loopback));
-                asked = asked.saturating_add(1);
+                dialled = true;
                 gateway = Some(network.node);
                 pause = REFRESH;
             }
@@ -125,19 +127,28 @@ async fn keep_up(url: String, link: Link, node: NodeHandle, known: Option<Networ
     }
 }
 
-/// What a gateway that does not answer may lack.
-fn what_to_do(url: &str) -> &'static str {
-    match leads_here(url) {
-        true => "; `manyhands up --gateway` starts one",
-        false => "; is it up, at that port, and was it started with --bind 0.0.0.0?",
+/// The error; if the gateway at `url` does not answer, with advice for the user.
+fn advised(e: &ApiError, url: &str) -> String {
+    match e {
+        ApiError::Unreachable { .. } if leads_here(url) => {
+            format!("{e}; `manyhands up --gateway` starts one")
+        }
+        ApiError::Unreachable { .. } => {
+            format!("{e}; is it up, at that port, and was it started with --bind 0.0.0.0?")
+        }
+        _ => e.to_string(),
     }
 }
 
-/// Whether a gateway on this machine, if that is where they lead, listens to other machines too.
+/// Time for a gateway on this machine to say where it listens. Our choice: it answers in milliseconds, and a
+/// node does not start before.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// `true` if one of the gateways, all of them on this machine, listens to other machines too.
 pub(crate) async fn reaches_further(ways: &[Way]) -> bool {
     for way in ways {
         if let Way::Gateway(url) = way
-            && let Ok(network) = ask(url).await
+            && let Ok(Ok(network)) = tokio::time::timeout(LOOK, ask(url)).await
             && given(&network).iter().any(is_far)
         {
             return true;
@@ -148,17 +159,13 @@ pub(crate) async fn reaches_further(ways: &[Way]) -> bool {
 
 /// An address that other machines may have for a node.
 fn is_far(address: &Multiaddr) -> bool {
-    crate::net::ip(address).is_some_and(|ip| !ip.is_loopback())
+    ip(address).is_some_and(|ip| !ip.is_loopback())
 }
 
-/// IPv6 has addresses that mean something on one link only, and cannot be dialled without its name.
-fn is_link_local(address: &Multiaddr) -> bool {
-    matches!(address.iter().next(), Some(Protocol::Ip6(ip)) if ip.is_unicast_link_local())
-}
-
+/// The addresses that the gateway gives, at most [`MAX_GIVEN`], without those that cannot be dialled.
 fn given(network: &Network) -> Vec<Multiaddr> {
     let given = network.addresses.iter().filter_map(|text| text.parse::<Multiaddr>().ok());
-    given.filter(|address| !is_link_local(address)).take(MAX_GIVEN).collect()
+    given.filter(|address| !ip(address).is_some_and(is_link_local)).take(MAX_GIVEN).collect()
 }
 
 fn add(link: &Link, addresses: Vec<Multiaddr>) {
@@ -203,7 +210,7 @@ pub(crate) fn leads_here(way: &str) -> bool {
 enum Loopback {
     /// A node is seen where it dials from: on the gateway's own machine it is to be seen where others reach it.
     LeftOut,
-    /// The others did not do.
+    /// The node was not connected through the other addresses.
     Too,
 }
 
@@ -222,7 +229,7 @@ fn addresses(network: &Network, hosts: &[Protocol<'static>], loopback: Loopback)
         }
     }
     if loopback == Loopback::LeftOut && given.iter().any(is_far) {
-        found.retain(|address| !crate::net::is_loopback(address));
+        found.retain(|address| !is_loopback(address));
     }
     found
 }

@@ -39,7 +39,7 @@ fn about(unit: &Unit) -> String {
     let paused = if unit.paused { ", paused" } else { "" };
     line("unit", &unit.index.to_string());
     line("state", &format!("{}{paused}{reason}", unit.state));
-    // Of what ended where it began, the result alone has node and fuel.
+    // The result alone has the node and the fuel of a unit that ended where it began.
     let ended = matches!(&*unit.state, "done" | "failed" | "cancelled");
     if unit.runner.is_some() || !ended {
         line("node", &unit.runner.as_deref().map_or("none".into(), short_node));

@@ -377,8 +377,7 @@ impl Up {
     /// An address of this machine that is not loopback, of the family that is bound.
     async fn own_ip(&self, bound: IpAddr) -> Option<IpAddr> {
         let fits = |ip: &IpAddr| {
-            let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
-            !ip.is_loopback() && !link_local && (bound.is_ipv6() || ip.is_ipv4())
+            !ip.is_loopback() && !crate::net::is_link_local(*ip) && (bound.is_ipv6() || ip.is_ipv4())
         };
         let looked = async {
             // The links learn of the machine's interfaces one after the other.

@@ -91,6 +91,11 @@ pub(crate) fn address(contact: &Contact) -> Option<Multiaddr> {
     at.with(Protocol::Tcp(contact.port)).with_p2p(link::peer_id(&contact.id)?).ok()
 }
 
+/// Whether the address means something on one link only, and cannot be dialled without the link's name.
+pub(crate) fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
 /// Whether only this machine reaches the address.
 pub(crate) fn is_loopback(address: &Multiaddr) -> bool {
     ip(address).is_some_and(|ip| ip.is_loopback())

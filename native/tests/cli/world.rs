@@ -43,11 +43,9 @@ pub(crate) fn until_so(what: &str, mut holds: impl FnMut() -> bool) {
     until_within(PATIENCE, what, || holds().then_some(()));
 }
 
-/// The folder of the examples, of the checkout that is tested: a build of another one may have made this program,
-/// in the same target folder.
+/// The folder of the examples, for commands that run in any folder. Cargo runs the tests in the folder `native`.
 pub(crate) fn examples() -> PathBuf {
-    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
-    Path::new(&here).join("../examples")
+    std::path::absolute("../examples").unwrap()
 }
 
 /// Follows a unit, as the API tells it, until it is `enough`. Fails when nothing of it but the number of its

@@ -53,7 +53,7 @@ fn a_unit_whose_owner_is_lost_may_be_owned_where_it_runs() {
             world.connect(0, at);
         }
         world.run_for(A_MINUTE);
-        // Whom the ring names after a member that is not the gateway.
+        // The heir follows a member on the ring; neither is the gateway.
         let all = circle(&world, first(JobId([1; 16])));
         let after = |pair: &[usize]| (!pair.contains(&0)).then_some(pair[1]);
         let heir = all.windows(2).find_map(after).expect("two neighbours beside the gateway");

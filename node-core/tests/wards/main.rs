@@ -66,7 +66,7 @@ fn job(world: &mut World, units: u32) -> JobId {
     job_of(world, units, |circle| circle[0] != 0)
 }
 
-/// The same, whose first unit has such owners, one after the other.
+/// A job as [`job`] submits it; `such` accepts the owners of its first unit, in the order of the ring.
 fn job_of(world: &mut World, units: u32, such: impl Fn(&[usize]) -> bool) -> JobId {
     let mut spec = world.sweep(0, units);
     spec.template.checkpoint = CheckpointEvery(2_000_000);

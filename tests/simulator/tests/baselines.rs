@@ -6,10 +6,7 @@ use simulator::scenario::{Int, Scenario};
 use std::path::{Path, PathBuf};
 
 fn scenarios() -> Vec<PathBuf> {
-    // As it runs: a build of another checkout may have made this program.
-    let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
-    let folder = Path::new(&here).join("../scenarios");
-    let files = std::fs::read_dir(folder).expect("there are scenarios");
+    let files = std::fs::read_dir("../scenarios").expect("there are scenarios");
     let files = files.flatten().map(|file| file.path());
     let mut all: Vec<PathBuf> =
         files.filter(|path| path.to_string_lossy().ends_with(".baseline.toml")).collect();

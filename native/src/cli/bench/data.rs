@@ -3,7 +3,7 @@
 
 use super::browser::Browser;
 use super::null::open_tabs;
-use super::{home, median, report, rounded, sweep};
+use super::{home, least, median, most, report, rounded, sweep};
 use crate::cli::args::BenchCommon;
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
@@ -59,11 +59,9 @@ fn measure(
             rates.push(rate);
         }
         let name = format!("units_per_s_{}kb", bytes / 1000);
-        let (least, most) =
-            rates.iter().fold((f64::MAX, 0f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
-        figures.push((name.clone(), rounded(median(rates), 0)));
-        figures.push((format!("{name}_min"), rounded(least, 0)));
-        figures.push((format!("{name}_max"), rounded(most, 0)));
+        figures.push((format!("{name}_min"), rounded(least(&rates), 0)));
+        figures.push((format!("{name}_max"), rounded(most(&rates), 0)));
+        figures.push((name, rounded(median(rates), 0)));
     }
     let figures: Vec<(&str, Value)> =
         figures.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();

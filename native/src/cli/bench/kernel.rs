@@ -4,7 +4,7 @@
 //! both sides see the same machine: two hardware threads of one core share it.
 
 use super::process::usage;
-use super::{home, median, report, rounded, sweep};
+use super::{home, least, median, most, report, rounded, sweep};
 use crate::cli::args::BenchCommon;
 use crate::cli::failure::Failure;
 use crate::cli::processes::LocalSwarm;
@@ -56,8 +56,7 @@ pub(super) fn run(units: Option<u32>, common: &BenchCommon) -> Result<u8, Failur
             ));
         }
     }
-    let dearest = ratios.iter().copied().fold(0.0, f64::max);
-    let slowest = efficiencies.iter().copied().fold(f64::INFINITY, f64::min);
+    let (dearest, slowest) = (most(&ratios), least(&efficiencies));
     report(
         &[
             ("cpu_ratio", rounded(median(ratios), 4)),

@@ -68,6 +68,16 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
+/// The smallest value; infinite if there is none.
+fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+/// The largest value, at least 0.
+fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
 fn rounded(value: f64, digits: i32) -> Value {
     let scale = 10f64.powi(digits);
     serde_json::json!((value * scale).round() / scale)

@@ -2,7 +2,7 @@
 
 use super::browser::Browser;
 use super::process::usage;
-use super::{home, median, report, rounded, sweep};
+use super::{home, least, median, most, report, rounded, sweep};
 use crate::cli::args::BenchCommon;
 use crate::cli::client::types::Job;
 use crate::cli::failure::Failure;
@@ -88,8 +88,8 @@ fn measure(
         &[
             ("units", units.into()),
             ("units_per_s", rounded(median(rates.clone()), 0)),
-            ("units_per_s_min", rounded(rates.iter().copied().fold(f64::INFINITY, f64::min), 0)),
-            ("units_per_s_max", rounded(rates.iter().copied().fold(0.0, f64::max), 0)),
+            ("units_per_s_min", rounded(least(&rates), 0)),
+            ("units_per_s_max", rounded(most(&rates), 0)),
             ("cpu_ms_per_unit", rounded(median(costs), 4)),
             ("lost", lost.into()),
             ("duplicated", duplicated.into()),

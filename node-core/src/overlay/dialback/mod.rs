@@ -35,8 +35,8 @@ use serve::Serving;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long the founder of a swarm waits for a peer to reach it before it begins at its own address. Our choice: members that
-/// were there before it restarted are back by then, and have a tree and a ring.
+/// How long the founder of a swarm waits for a peer to reach it before it begins at its own address. Our
+/// choice: members that were there before it restarted are back by then, and have a tree and a ring.
 const ALONE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
