@@ -86,7 +86,9 @@ pub(crate) fn within(mut bounds: Bounds, space: Option<u64>) -> Bounds {
     let Some(space) = space else { return bounds };
     // Programs and inputs are had again, checkpoints are not: those get what is left.
     bounds.cache_bytes = bounds.cache_bytes.min(space / 4);
-    let kept = bounds.kept_bytes.min(space - bounds.cache_bytes);
+    // What a donor's units need while they are here.
+    bounds.content_bytes = bounds.content_bytes.min(space / 4);
+    let kept = bounds.kept_bytes.min(space - bounds.cache_bytes - bounds.content_bytes);
     // As much of the whole as by default.
     bounds.kept_bytes_per_owner = bounds.kept_bytes_per_owner.min(kept / 4 * 3);
     bounds.kept_bytes = kept;

@@ -70,7 +70,7 @@ fn space_for_others_is_split_and_never_exceeded() {
     assert_eq!((free.cache_bytes, free.kept_bytes), (usual.cache_bytes, usual.kept_bytes));
     for space in [0, 1, 1 << 20, 1 << 30, 1 << 40, u64::MAX] {
         let bounds = within(usual.clone(), Some(space));
-        assert!(bounds.cache_bytes + bounds.kept_bytes <= space, "{space}");
+        assert!(bounds.cache_bytes + bounds.content_bytes + bounds.kept_bytes <= space, "{space}");
         assert!(bounds.kept_bytes_per_owner <= bounds.kept_bytes, "{space}");
         assert!(bounds.kept_bytes <= usual.kept_bytes && bounds.cache_bytes <= usual.cache_bytes);
     }

@@ -294,9 +294,11 @@ impl Keeper {
         if let Err(reason) = self.check(from, unit, owner, &parts, relayed) {
             return Self::answer(from, relayed, ToRunner::KeepRefused { unit, version, reason }, cx);
         }
-        // Of what its line has not finished, only the newest is of use.
-        let stale =
-            |(of, stored): &(Line, Stored)| *of == line && (!stored.here || stored.version == version);
+        // Of what its sender has not finished, only the newest is of use, whatever it says how often it was
+        // given the unit. Else checkpoints of no bytes would be counted by nothing.
+        let stale = |(of, stored): &(Line, Stored)| {
+            of.sender == from && (!stored.here || (*of == line && stored.version == version))
+        };
         self.drop_where(unit, stale, cx);
         let ticket = self.next;
         self.next += 1;

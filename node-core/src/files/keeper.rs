@@ -282,7 +282,10 @@ impl Keeper {
         };
         let until_ms = now_ms.saturating_add(term.as_millis() as u64);
         if let Some(kept) = self.kept.get_mut(&id) {
-            if bought.is_some() || self.config.gift {
+            // What was asked for again at once is not written down again: a write is dearer than a message.
+            let later = kept.record.until_ms.saturating_add(SWEEP.as_millis() as u64);
+            let news = bought.is_some() || (self.config.gift && until_ms >= later);
+            if news {
                 kept.record.until_ms = kept.record.until_ms.max(until_ms);
             }
             if kept.is_whole() {
@@ -291,7 +294,10 @@ impl Keeper {
             } else {
                 cx.send(from, Message::ToOwner(ToOwner::Keeping { file, chunks: kept.here }));
             }
-            return self.write(id, cx);
+            if news {
+                self.write(id, cx);
+            }
+            return;
         }
         if self.kept.len() >= self.config.kept || self.room() < whole {
             return refuse("it keeps as much as it may".into(), cx);

@@ -172,6 +172,9 @@ pub struct Bounds {
     /// Bytes of blobs kept on a node that owns no jobs, beyond those in use. Our choice: a few
     /// large programs and their inputs.
     pub cache_bytes: u64,
+    /// Bytes of content that units held here may need, all together: their programs and inputs, and the
+    /// checkpoints that they go on from. Our choice: as much as others' checkpoints may take.
+    pub content_bytes: u64,
     /// Units that a runner holds. Our choice: a quarter second of the shortest tasks.
     pub held_units: u32,
     /// Bytes of others' checkpoints that a node keeps. Our choice: what nobody misses on a disk
@@ -205,6 +208,7 @@ impl Default for Bounds {
             guests: GUESTS,
             blob_bytes: 1 << 30,
             cache_bytes: 2 << 30,
+            content_bytes: 16 << 30,
             held_units: 2_048,
             kept_bytes: 16 << 30,
             kept_bytes_per_owner: 12 << 30,

@@ -78,12 +78,14 @@ impl Store {
         cx: &mut Cx<'_, Self>,
     ) {
         let others: Vec<NodeId> = from.iter().copied().filter(|source| *source != cx.me).collect();
+        // First: who was told that all is here would read beyond the end of what is.
+        if let Some(blob) = blobs.iter().find(|blob| self.has_other_length(blob)) {
+            let reason =
+                format!("blob {}: it is said to have {} bytes and has another number", blob.id, blob.len);
+            return cx.emit(Event::Answered { ticket, result: Err(FetchError::Failed(reason)) });
+        }
         self.open(ticket, &blobs, cx);
         for blob in blobs {
-            if self.here.get(&blob.id).is_some_and(|here| here.len != blob.len) {
-                let reason = format!("it is said to have {} bytes and has another number", blob.len);
-                self.refuse(ticket, blob.id, &reason, cx);
-            }
             if self.here.contains_key(&blob.id) {
                 continue;
             }
@@ -110,12 +112,11 @@ impl Store {
         }
     }
 
-    fn refuse(&mut self, ticket: Ticket, id: BlobId, reason: &str, cx: &mut Cx<'_, Self>) {
-        if self.tickets.contains_key(&ticket) {
-            self.release(ticket, cx);
-            let result = Err(FetchError::Failed(format!("blob {id}: {reason}")));
-            cx.emit(Event::Answered { ticket, result });
-        }
+    /// Whether it is known, or on its way, with another length than this.
+    fn has_other_length(&self, blob: &BlobRef) -> bool {
+        let here = self.here.get(&blob.id).map(|here| here.len);
+        let known = here.or_else(|| self.fetches.get(&blob.id).map(Fetch::len));
+        known.is_some_and(|len| len != blob.len)
     }
 
     /// Asks the source for the next things to come.

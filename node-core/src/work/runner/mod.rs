@@ -20,6 +20,7 @@ mod ready;
 mod rest;
 mod terms;
 mod view;
+mod weight;
 
 use crate::checkpoint::{Resume, Source};
 use crate::discovery::Offer;

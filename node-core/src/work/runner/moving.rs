@@ -12,7 +12,7 @@ use crate::work::message::{Lease, ToOwner, UnitGrant};
 const RETURNED_MAX: usize = 1000;
 
 /// Nodes that are asked for a checkpoint; an owner names fewer.
-const SOURCES_MAX: usize = 16;
+pub(super) const SOURCES_MAX: usize = 16;
 
 impl Runner {
     /// The owner wants the unit elsewhere.

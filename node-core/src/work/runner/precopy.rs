@@ -1,6 +1,7 @@
 //! Units that will come: what they need is brought here, and to the engine's hand, while they still
 //! run elsewhere.
 
+use super::moving::SOURCES_MAX;
 use super::queue::{blobs_of_template, blobs_of_unit, task_of};
 use super::{Event, Runner, Ticket, Timer};
 use crate::checkpoint::Source;
@@ -41,17 +42,24 @@ impl Runner {
         owner: NodeId,
         batch: Batch,
         whole: BlobRef,
-        sources: Vec<Source>,
+        mut sources: Vec<Source>,
         cx: &mut Cx<'_, Self>,
     ) {
+        // Each of them is dialled.
+        sources.truncate(SOURCES_MAX);
         let priced = self.price_of(owner, &batch, cx);
+        let heavy = self.another_job(&batch).or_else(|| self.too_heavy(&batch));
         let Batch { job, template, sweep_first, units, .. } = batch;
         let [grant] = &units[..] else { return };
         let unit = UnitId { job, index: grant.index };
         let why_not = match () {
             () if !self.owners.contains_key(&owner) => return,
             () if self.slots == 0 || self.is_closed() => Some("it gives no slots now".into()),
-            () if self.coming.len() >= COMING_MAX => {
+            () if self.coming.get(&unit).is_some_and(|coming| coming.owner != owner) => {
+                Some("another owner said that this unit would come".into())
+            }
+            () if heavy.is_some() => heavy,
+            () if self.coming.len() >= COMING_MAX && !self.coming.contains_key(&unit) => {
                 Some("it gets ready for other units; try again in a moment".into())
             }
             () => priced.map_or_else(Some, |price| self.terms.rejects(owner, cx.me, &template, price)),

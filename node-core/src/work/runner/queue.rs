@@ -51,6 +51,7 @@ impl Runner {
                 Ok(price) => self.terms.rejects(owner, cx.me, &batch.template, price),
                 Err(why) => Some(why),
             };
+            let reason = reason.or_else(|| self.another_job(&batch)).or_else(|| self.too_heavy(&batch));
             if let Some(reason) = reason {
                 let units = units().collect();
                 Self::to_owner(owner, ToOwner::Decline { lease, units, reason, tried: false }, cx);
@@ -118,6 +119,14 @@ impl Runner {
             self.turn_away(owner, TURNED_AWAY, cx);
         }
         Self::changed(cx);
+    }
+
+    /// Why this is not the job that is known by its id. Units of two owners may be of one job, and then they
+    /// run what the first of them said: an owner must not have others' units run something else.
+    pub(super) fn another_job(&self, batch: &Batch) -> Option<String> {
+        let known = self.jobs.get(&batch.job)?;
+        let same = *known.template == batch.template && known.sweep_first == batch.sweep_first;
+        (!same).then(|| "it has units of another job with this id".into())
     }
 
     pub(super) fn take(
