@@ -4,7 +4,7 @@ use bytes::Bytes;
 use node_core::discovery::Offer;
 use node_core::ids::{JobId, UnitId};
 use node_core::node::config::Platform;
-use node_core::overlay::contact::Dialable;
+use node_core::overlay::contact::{Dialable, Ip};
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::swarm::Swarm;
 use node_core::store::Message as Content;
@@ -118,6 +118,61 @@ fn an_invite_is_asked_for_and_a_wrong_one_is_refused_in_words() {
     assert_eq!(told(3), None);
     let names: Vec<bool> = world.node(0).nodes(world.now).iter().map(|n| n.id == world.nodes[3].id).collect();
     assert_eq!(names, [false, true], "only the invited one is in");
+}
+
+#[test]
+fn the_invite_of_a_swarm_is_not_guessed_from_one_address() {
+    let mut world = World::seed(9);
+    world.add(Config { gateway: true, invite: Some("friend".into()), ..Config::default() });
+    let ip = |n: u8| Some(Ip::from(std::net::IpAddr::from([203, 0, 113, n])));
+    let mut strangers = 0u32;
+    let mut shows = |world: &mut World, word: &str, ip| {
+        strangers += 1;
+        let mut peer = node_core::NodeId([77; 32]);
+        peer.0[..4].copy_from_slice(&(1000 + strangers).to_be_bytes());
+        world.drive(0, NodeInput::Connected { peer, ip, joined: false });
+        let hello = Message::Neighbours(Greeting::Hello(Hello {
+            name: "stranger".into(),
+            platform: Platform::Native,
+            gateway: false,
+            invite: Some(word.into()),
+            dialable: Dialable::No,
+            seen: None,
+            web: None,
+            swarm: Swarm::default(),
+        }));
+        let bytes = wire::encode(&hello).unwrap();
+        world.drive(0, NodeInput::Received { from: peer, channel: Channel::Control, bytes });
+        let is_in = world.node(0).nodes(world.now).iter().any(|node| node.id == peer);
+        world.drive(0, NodeInput::Disconnected { peer, reason: "it goes".into() });
+        is_in
+    };
+    for n in 0..10 {
+        assert!(!shows(&mut world, &format!("word {n}"), ip(1)));
+    }
+    assert!(!shows(&mut world, "friend", ip(1)), "after ten wrong ones none is looked at");
+    assert!(shows(&mut world, "friend", ip(2)), "others are let in meanwhile");
+    world.run_for(Duration::from_secs(601));
+    assert!(shows(&mut world, "friend", ip(1)), "ten minutes later it is");
+    // Addresses without end are forgotten in their order.
+    for n in 0..5_000u32 {
+        let ip = Ip::from(std::net::IpAddr::from((0x0b00_0000 + n).to_be_bytes()));
+        assert!(!shows(&mut world, "fiend", Some(ip)));
+    }
+    assert!(shows(&mut world, "friend", ip(3)));
+}
+
+#[test]
+fn of_a_bad_frame_a_line_is_said_and_not_what_the_peer_wrote() {
+    let (mut world, stranger) = with_stranger(10);
+    introduce(&mut world, stranger, None);
+    let name = "x".repeat(MAX_FRAME - 100);
+    let mut frame = vec![VERSION, 0x81, 0xdb];
+    frame.extend((name.len() as u32).to_be_bytes());
+    frame.extend(name.as_bytes());
+    hear(&mut world, stranger, Channel::Control, frame.into());
+    let said = world.faults(0).pop().expect("a fault was told");
+    assert!(said.contains("not a message") && said.len() < 300, "{} bytes", said.len());
 }
 
 #[test]

@@ -7,7 +7,7 @@
 
 use super::books::{Books, Rules};
 use super::message::Body;
-use super::{BODY, Line, Message, ORDERS, Order, Outcome, PURPOSE, Page, Receipt, ToBank, ToClient};
+use super::{BODY, Line, Message, ORDERS, Order, Outcome, PURPOSE, Page, Receipt, Refusal, ToBank, ToClient};
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
 use crate::market::money::Micro;
@@ -248,6 +248,12 @@ impl Bank {
             ToBank::Orders(signed) => match open(&signed, cx.me) {
                 Ok(body) => {
                     let outcomes = self.orders(signed.by, &body);
+                    if outcomes.iter().any(|(_, outcome)| *outcome == Err(Refusal::NoInvite)) && from != cx.me
+                    {
+                        // Ten of these end the connection: codes are not guessed by the thousand.
+                        let fault = "showed a code of an invite that nobody waits with".into();
+                        cx.emit(Event::Fault { peer: from, fault });
+                    }
                     let receipts = self.receipts(signed.by, &body, &outcomes);
                     if !receipts.is_empty() {
                         let what = What::Say(ToClient::Receipts(receipts));
@@ -284,8 +290,17 @@ impl Bank {
     }
 
     fn orders(&mut self, by: NodeId, body: &Body) -> Vec<(u64, Outcome)> {
-        let carry_out = |(number, order): &(u64, _)| (*number, self.books.carry_out(by, *number, order));
-        body.orders.iter().map(carry_out).collect()
+        let mut wrong = false;
+        let mut carry_out = |(number, order): &(u64, Order)| {
+            // One wrong code a message: others in it are not looked at.
+            if wrong && matches!(order, Order::Redeem { .. }) {
+                return (*number, Err(Refusal::Full));
+            }
+            let outcome = self.books.carry_out(by, *number, order);
+            wrong |= outcome == Err(Refusal::NoInvite);
+            (*number, outcome)
+        };
+        body.orders.iter().map(&mut carry_out).collect()
     }
 
     /// For the sellers of what the bank has just put aside.

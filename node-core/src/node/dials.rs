@@ -2,8 +2,12 @@
 
 use super::host::Channel;
 use crate::ids::NodeId;
+use crate::overlay::contact::{Contact, Ip, Scope};
+use crate::time::Time;
 use bytes::Bytes;
 use litemap::LiteMap;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Peers dialled at once. Our choice: a father greets its whole group, and a little more.
 const DIALS: usize = 256;
@@ -12,13 +16,26 @@ const DIALS: usize = 256;
 /// a machine says to a peer within a round trip.
 const FRAMES: usize = 64;
 
+/// Dials to one address that may fail in [`WHILE`]; then none is made there. Others name the addresses, and
+/// a swarm must not knock at a door for whoever names it. Our choice: a few dozen nodes behind one router
+/// that all went at once.
+const FAILURES: u32 = 32;
+const WHILE: Duration = Duration::from_secs(60);
+
+/// Addresses whose failures are counted; the one that began first gives way. Our choice: as many as are
+/// dialled in a few seconds, 64 KB.
+const ADDRESSES: usize = 1024;
+
 #[derive(Debug, Default)]
 pub(super) struct Dials {
     waiting: LiteMap<NodeId, Dial>,
+    /// Of addresses: dials that failed, and since when.
+    failed: BTreeMap<Ip, (u32, Time)>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Dial {
+    ip: Option<Ip>,
     pub(super) frames: Vec<(Channel, Bytes)>,
     /// It is for something that will soon be over.
     pub(super) spare: bool,
@@ -29,13 +46,30 @@ impl Dials {
         self.waiting.contains_key(&peer)
     }
 
-    /// Whether there is room for one more.
-    pub(super) fn begin(&mut self, peer: NodeId, spare: bool) -> bool {
-        let room = self.waiting.len() < DIALS;
-        if room {
-            self.waiting.insert(peer, Dial { frames: Vec::new(), spare });
+    /// Whether there is room for one more, and its address may be dialled. `nearest`: from how near the
+    /// nearest of this node's peers is seen.
+    pub(super) fn begin(&mut self, to: Contact, spare: bool, nearest: Option<Scope>, now: Time) -> bool {
+        // Peers on the machine or in its network name addresses there; who is far off only probes it.
+        let far = nearest.is_some_and(|nearest| to.ip.scope() < nearest);
+        let shut = self.failed.get(&to.ip);
+        let shut = shut.is_some_and(|(count, since)| *count >= FAILURES && now.since(*since) < WHILE);
+        let may = self.waiting.len() < DIALS && to.port != 0 && to.ip.is_of_a_machine() && !far && !shut;
+        if may {
+            self.waiting.insert(to.id, Dial { ip: Some(to.ip), frames: Vec::new(), spare });
         }
-        room
+        may
+    }
+
+    /// The dial came to nothing.
+    pub(super) fn failed(&mut self, dial: &Dial, now: Time) {
+        // On the machine itself there is nobody to be spared.
+        let Some(ip) = dial.ip.filter(|ip| ip.scope() > Scope::Machine) else { return };
+        self.failed.retain(|_, (_, since)| now.since(*since) < WHILE);
+        if self.failed.len() >= ADDRESSES && !self.failed.contains_key(&ip) {
+            let first = self.failed.iter().min_by_key(|(_, (_, since))| *since).map(|(of, _)| *of);
+            first.map(|first| self.failed.remove(&first));
+        }
+        self.failed.entry(ip).or_insert((0, now)).0 += 1;
     }
 
     pub(super) fn needed(&mut self, peer: NodeId) {
@@ -60,5 +94,65 @@ impl Dials {
             self.waiting = LiteMap::new();
         }
         dial
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    const NOW: Time = Time(1_000_000);
+
+    fn at(ip: &str, port: u16) -> Contact {
+        let ip: IpAddr = ip.parse().expect("an address");
+        Contact { ip: ip.into(), id: NodeId([port as u8; 32]), port }
+    }
+
+    fn may(ip: &str, nearest: Option<Scope>) -> bool {
+        Dials::default().begin(at(ip, 1), true, nearest, NOW)
+    }
+
+    #[test]
+    fn peers_from_afar_lead_nobody_to_its_own_machine_or_network() {
+        let inside = ["127.0.0.1", "::1", "10.0.0.1", "192.168.1.1", "169.254.169.254", "fe80::1", "fd00::1"];
+        // As translators and tunnels write 127.0.0.1 and 10.0.0.1.
+        let hidden = ["::ffff:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a00:1", "2002:a00:1::"];
+        for ip in inside.iter().chain(&hidden) {
+            assert!(!may(ip, Some(Scope::World)), "{ip}");
+            assert!(may(ip, Some(Scope::Machine)) && may(ip, None), "{ip}");
+        }
+        assert!(may("192.168.1.1", Some(Scope::Site)) && !may("127.0.0.1", Some(Scope::Site)));
+        assert!(may("203.0.113.1", Some(Scope::World)) && may("2001:db8::1", Some(Scope::World)));
+    }
+
+    #[test]
+    fn where_no_single_machine_is_nobody_is_dialled() {
+        for ip in ["0.0.0.0", "0.1.2.3", "::", "224.0.0.1", "255.255.255.255", "ff02::1"] {
+            assert!(!may(ip, None), "{ip}");
+        }
+        assert!(!Dials::default().begin(at("203.0.113.1", 0), true, None, NOW), "nor at port 0");
+    }
+
+    #[test]
+    fn an_address_where_nobody_answers_is_let_be_for_a_minute() {
+        let mut dials = Dials::default();
+        let mut dialled = 0;
+        for port in 1..=200 {
+            let to = at("203.0.113.1", port);
+            if dials.begin(to, true, Some(Scope::World), NOW) {
+                dialled += 1;
+                let dial = dials.end(to.id).expect("it is under way");
+                dials.failed(&dial, NOW);
+            }
+        }
+        assert_eq!(dialled, FAILURES);
+        assert!(dials.begin(at("203.0.113.2", 1), true, None, NOW), "others are dialled");
+        assert!(dials.begin(at("203.0.113.1", 2), true, None, NOW + WHILE), "so is it, later");
+        (0..5_000u32).for_each(|n| {
+            let ip = Ip::from(IpAddr::from((0x0b00_0000 + n).to_be_bytes()));
+            dials.failed(&Dial { ip: Some(ip), ..Dial::default() }, NOW);
+        });
+        assert!(dials.failed.len() <= ADDRESSES);
     }
 }

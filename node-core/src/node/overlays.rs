@@ -328,7 +328,9 @@ impl Node {
         if peer == self.me || self.dials.is_under_way(peer) || self.neighbours.state().is_connected(peer) {
             return;
         }
-        if self.dials.begin(peer, spare) {
+        let own = self.overlays.contact.map(|me| me.ip.scope());
+        let nearest = self.neighbours.state().nearest().into_iter().chain(own).min();
+        if self.dials.begin(contact, spare, nearest, self.now) {
             host.dial(contact);
         } else {
             self.lost(peer);

@@ -233,7 +233,9 @@ impl Node {
 
     /// Nobody can be dialled twice at once, nor who is connected.
     fn not_reached(&mut self, peer: NodeId) {
-        if self.dials.end(peer).is_some() && !self.neighbours.state().is_connected(peer) {
+        let dial = self.dials.end(peer);
+        dial.iter().for_each(|dial| self.dials.failed(dial, self.now));
+        if dial.is_some() && !self.neighbours.state().is_connected(peer) {
             self.steps.extend([
                 Step::Finder(Input::Down(peer)),
                 Step::Store(Input::Down(peer)),

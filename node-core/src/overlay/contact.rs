@@ -64,7 +64,32 @@ impl Ip {
             IpAddr::V4(ip) if ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 0x40 => Scope::Site,
             IpAddr::V4(ip) if ip.is_private() || ip.is_link_local() => Scope::Site,
             IpAddr::V6(ip) if ip.is_unique_local() || ip.is_unicast_link_local() => Scope::Site,
+            // RFC 6052 and 3056: an address of IPv4 within one of IPv6, which translators and tunnels dial.
+            IpAddr::V6(ip) => match ip.segments() {
+                [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
+                    let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+                    Ip::from(IpAddr::from([a, b, c, d])).scope()
+                }
+                _ => Scope::World,
+            },
             _ => Scope::World,
+        }
+    }
+
+    /// Whether one machine may be there: not at no address, nor at a group's or everybody's. To dial "no
+    /// address" is to dial oneself.
+    pub fn is_of_a_machine(self) -> bool {
+        match IpAddr::from(self) {
+            IpAddr::V4(ip) => ip.octets()[0] != 0 && !ip.is_multicast() && !ip.is_broadcast(),
+            IpAddr::V6(ip) => !ip.is_unspecified() && !ip.is_multicast(),
+        }
+    }
+
+    /// What one customer of a provider has: of IPv6, the first 64 bits.
+    pub fn network(self) -> Ip {
+        match IpAddr::from(self) {
+            IpAddr::V4(_) => self,
+            IpAddr::V6(_) => Ip(std::array::from_fn(|at| if at < 8 { self.0[at] } else { 0 })),
         }
     }
 

@@ -2,9 +2,11 @@
 //!
 //! Nothing else is said before both have said [`Hello`]; a gateway may ask for an invite.
 
+mod invites;
+
 use crate::ids::NodeId;
 use crate::node::config::Platform;
-use crate::overlay::contact::{Dialable, Ip};
+use crate::overlay::contact::{Dialable, Ip, Scope};
 use crate::overlay::elsewhere::{Elsewhere, NAMED_MAX, Web};
 use crate::overlay::swarm::{Conflict, Swarm};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
@@ -81,6 +83,8 @@ pub struct Neighbours {
     me: Hello,
     /// Who joins has to show this word.
     invite: Option<String>,
+    /// Wrong words that came lately.
+    wrong: invites::Wrong,
     room: Room,
     /// The gateway that is dialled since another one has named it.
     joins: Option<NodeId>,
@@ -262,7 +266,8 @@ impl Protocol for Neighbours {
 impl Neighbours {
     pub fn new(mut me: Hello, invite: Option<String>, room: Room) -> Neighbours {
         truncate(&mut me.name, TEXT_MAX);
-        Neighbours { me, invite, room, joins: None, peers: LiteMap::new(), gone: VecDeque::new() }
+        let wrong = invites::Wrong::default();
+        Neighbours { me, invite, wrong, room, joins: None, peers: LiteMap::new(), gone: VecDeque::new() }
     }
 
     /// Settings of the swarm, as far as this node knows them.
@@ -296,14 +301,19 @@ impl Neighbours {
         if peer.hello.is_some() {
             return cx.emit(Event::Fault { peer: from, fault: "introduced itself twice".into() });
         }
-        if let Some(invite) = &self.invite
-            && hello.invite.as_ref() != Some(invite)
-        {
-            let reason = match hello.invite {
-                None => "this swarm takes invited nodes only; join with --invite WORD",
-                Some(_) => "the invite is not the one of this swarm; ask its operator for it",
+        if let Some(invite) = &self.invite {
+            let reason = match &hello.invite {
+                None => Some("this swarm takes invited nodes only; join with --invite WORD"),
+                Some(_) if self.wrong.are_too_many(peer.ip, cx.now) => Some(invites::TOO_MANY),
+                Some(word) if word != invite => {
+                    self.wrong.came(peer.ip, cx.now);
+                    Some("the invite is not the one of this swarm; ask its operator for it")
+                }
+                Some(_) => None,
             };
-            return self.reject(from, reason.into(), cx);
+            if let Some(reason) = reason {
+                return self.reject(from, reason.into(), cx);
+            }
         }
         truncate(&mut hello.name, TEXT_MAX);
         let Hello { name, platform, gateway, dialable, seen, web, swarm, .. } = hello;
@@ -469,6 +479,11 @@ impl Neighbours {
     /// Whether the peer was told that it cannot stay.
     pub fn is_leaving(&self, peer: NodeId) -> bool {
         self.peers.get(&peer).is_some_and(|peer| peer.leaving)
+    }
+
+    /// From how near the nearest peer is seen; `None` if of none it is known.
+    pub fn nearest(&self) -> Option<Scope> {
+        self.peers.values().filter_map(|peer| peer.ip).map(Ip::scope).min()
     }
 
     /// Whether a connection stands, introduced or not.

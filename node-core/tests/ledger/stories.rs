@@ -2,7 +2,7 @@ use crate::support::*;
 use node_core::keys::Signed;
 use node_core::ledger::bank::Command;
 use node_core::ledger::books::Rules;
-use node_core::ledger::{COMMONS, Fee, Goods, Order, Refusal, Term, ToBank, Why, most};
+use node_core::ledger::{COMMONS, Fee, Goods, Order, Refusal, Term, ToBank, ToClient, Why, most};
 use node_core::market::money::{Micro, Price};
 use node_core::{JobId, NodeId};
 use std::collections::BTreeMap;
@@ -237,6 +237,23 @@ fn amounts_that_make_no_sense_are_refused() {
     }
     assert_eq!(desk.has(OWNER), 995);
     desk.audit(everybody());
+}
+
+#[test]
+fn codes_of_invites_are_not_guessed_by_the_message() {
+    let mut desk = Desk::open(Rules::default());
+    desk.command(Command::Invite { number: 1, amount: Micro(10) });
+    let code = desk.invited.pop().unwrap().unwrap();
+    let redeem = |code| Order::Redeem { code };
+    let mut guesses: Vec<(u64, Order)> = (1..256).map(|n| (n, redeem([n as u8; 16]))).collect();
+    guesses.push((256, redeem(code)));
+    desk.said.clear();
+    desk.hear(node(OTHER), ToBank::Orders(orders(&secret(OTHER), BANK, &guesses)));
+    let Some((_, ToClient::Outcomes(outcomes))) = desk.said.pop() else { panic!("it is answered") };
+    assert_eq!(outcomes[0], (1, Err(Refusal::NoInvite)));
+    assert!(outcomes[1..].iter().all(|(_, outcome)| *outcome == Err(Refusal::Full)), "one guess a message");
+    assert_eq!(desk.faults.len(), 1, "and ten such faults end the connection: {:?}", desk.faults);
+    assert_eq!(desk.order(OTHER, redeem(code)), Ok(()), "with the right one it is let in");
 }
 
 #[test]
