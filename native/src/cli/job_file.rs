@@ -138,7 +138,7 @@ pub(crate) fn read(path: &Path) -> Result<JobPlan, Failure> {
     plan(&shown, &text, folder).map_err(Failure::usage)
 }
 
-fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mistake> {
+pub(super) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mistake> {
     let (file, document) = Document::parse::<JobFile>(shown, text, KEYS)?;
     contradictions(&file, &document)?;
     let program = place(folder, &file.program);

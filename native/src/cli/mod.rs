@@ -6,6 +6,8 @@
 //! there is one way in, and it is the one that everybody else has.
 
 mod args;
+#[cfg(test)]
+mod at_random;
 mod beacon;
 mod bench;
 mod client;

@@ -129,7 +129,7 @@ fn to_json(swarm: &Swarm) -> Value {
 }
 
 /// `None` if a value is not one that can be set.
-fn from_json(value: &Value) -> Option<Swarm> {
+pub(super) fn from_json(value: &Value) -> Option<Swarm> {
     fn set<T>(value: &Value, read: impl Fn(&Value) -> Option<T>) -> Option<Option<T>> {
         match value {
             Value::Null => Some(None),
