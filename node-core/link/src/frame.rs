@@ -4,7 +4,6 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::{AsyncRead, AsyncWrite};
-use libp2p::Stream;
 use node_core::wire::MAX_FRAME;
 use std::io;
 use std::pin::Pin;
@@ -35,7 +34,7 @@ pub(crate) enum ReadEnd {
 }
 
 /// Reads frames.
-pub(crate) struct Reader<S = Stream> {
+pub(crate) struct Reader<S> {
     stream: S,
     /// `filled` bytes that came, then room for more.
     buffer: BytesMut,
@@ -130,7 +129,7 @@ impl<S: AsyncRead + Unpin> Reader<S> {
 }
 
 /// Writes frames, as many at once as are there, then flushes.
-pub(crate) struct Writer<S = Stream> {
+pub(crate) struct Writer<S> {
     stream: S,
     /// Headers and small frames, gathered.
     gathered: BytesMut,

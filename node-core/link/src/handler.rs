@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures::future::Either;
 use futures::{FutureExt, ready};
 use futures_timer::Delay;
+use libp2p::Stream;
 use libp2p::core::upgrade::{ReadyUpgrade, SelectUpgrade};
 use libp2p::swarm::handler::{
     ConnectionEvent, DialUpgradeError, FullyNegotiatedInbound, FullyNegotiatedOutbound,
@@ -72,8 +73,8 @@ pub(crate) struct Handler {
     open_timeout: Duration,
     silence: Duration,
     to_open: Vec<Channel>,
-    writers: [Option<Writer>; 2],
-    readers: [Option<Reader>; 2],
+    writers: [Option<Writer<Stream>>; 2],
+    readers: [Option<Reader<Stream>>; 2],
     /// Streams that the peer ended between two frames.
     finished: usize,
     reports: VecDeque<Report>,

@@ -48,6 +48,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Bytes that this thread holds more than when it began.
+#[cfg(test)]
+pub(crate) fn held() -> isize {
+    HELD.get()
+}
+
 /// Does `what`, which must not hold more than `bound` bytes more than before at any time.
 pub(crate) fn within<T>(bound: usize, what: impl FnOnce() -> T) -> T {
     let before = HELD.get();
