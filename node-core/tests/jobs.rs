@@ -5,6 +5,7 @@ use node_core::node::snapshot::{JobState, UnitState};
 use node_core::work::spec::{Data, UnitSpec, Units};
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use sandbox::{End, Outcome, Task};
+use simulator::world::id_of;
 use simulator::{World, ended};
 use std::time::Duration;
 
@@ -429,7 +430,14 @@ fn a_unit_that_takes_its_runners_down_is_held_in_the_end() {
 
 #[test]
 fn a_node_without_jobs_of_its_own_submits_to_its_gateway() {
-    let mut world = World::seed(20).swarm(2, 2);
+    let mut world = World::seed(20);
+    let submitters = [id_of(1)].into();
+    world.add(Config { gateway: true, slots: 0, submitters, ..Config::default() });
+    for _ in 0..2 {
+        let at = world.add(Config { slots: 2, ..Config::default() });
+        world.connect(0, at);
+    }
+    world.run_for(Duration::from_secs(1));
     let mut spec = world.sweep(1, 30);
     let input: Vec<u8> = vec![9; 1_500_000];
     spec.template.stdin = Data::Blob(world.upload(1, &input));

@@ -151,6 +151,9 @@ pub(crate) struct UpArgs {
     /// A host name under which people reach this gateway; may be repeated
     #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) public_host: Vec<String>,
+    /// A node that may give this gateway jobs without its token; may be repeated [default: none but itself]
+    #[arg(long, value_name = "NODE-ID")]
+    pub(crate) submitter: Vec<String>,
     /// Siblings in a group of the tree of nodes, at least; the same on all nodes of a swarm [default: as
     /// the swarm that is joined, 10 in a new one]
     #[arg(long, value_name = "M")]

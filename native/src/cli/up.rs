@@ -141,6 +141,7 @@ fn settle(args: UpArgs, data: Option<PathBuf>) -> Result<UpConfig, Failure> {
         name: args.name,
         invite: args.invite,
         public_host: several(args.public_host),
+        submitter: several(args.submitter),
         tree_degree: args.tree_degree,
         bank: args.bank,
         market: args.market,
@@ -305,6 +306,7 @@ impl Up {
                 slots: config.slots,
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),
+                submitters: config.submitters.clone(),
                 limits,
                 // Its port is known once it listens.
                 web: config.gateway.then(|| Web { port: 0, host: public_host.map(|(name, _)| name) }),

@@ -102,25 +102,29 @@ impl Records {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Entry>, StorageError> {
-        self.entries(table, (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded), limit)
+        self.entries(
+            table,
+            (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded),
+            (limit, usize::MAX),
+        )
     }
 
-    /// Entries with keys `first..=last`, at most `limit`.
+    /// Entries with keys `first..=last`, at most `limit`, until they have `budget` bytes; one at least.
     pub(super) fn range(
         &self,
         table: Table,
         first: &[u8],
         last: &[u8],
-        limit: usize,
+        (limit, budget): (usize, usize),
     ) -> Result<Vec<Entry>, StorageError> {
-        self.entries(table, (Bound::Included(first), Bound::Included(last)), limit)
+        self.entries(table, (Bound::Included(first), Bound::Included(last)), (limit, budget))
     }
 
     fn entries(
         &self,
         table: Table,
         range: (Bound<&[u8]>, Bound<&[u8]>),
-        limit: usize,
+        (limit, mut budget): (usize, usize),
     ) -> Result<Vec<Entry>, StorageError> {
         self.run("read", |database| {
             let transaction = database.begin_read()?;
@@ -133,6 +137,10 @@ impl Records {
             for entry in table.range::<&[u8]>(range)?.take(limit) {
                 let (key, value) = entry?;
                 found.push((key.value().to_vec(), Bytes::copy_from_slice(value.value())));
+                budget = budget.saturating_sub(value.value().len());
+                if budget == 0 {
+                    break;
+                }
             }
             Ok(found)
         })

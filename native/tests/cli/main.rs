@@ -14,3 +14,6 @@ mod policies;
 mod running;
 mod submitting;
 mod world;
+
+/// What the stories run.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_manyhands");

@@ -122,7 +122,7 @@ impl World {
 
     /// An example task, as the build made it.
     pub(crate) fn example(&self, name: &str) -> PathBuf {
-        let target = Path::new(env!("CARGO_BIN_EXE_manyhands")).ancestors().nth(2).unwrap();
+        let target = Path::new(crate::BINARY).ancestors().nth(2).unwrap();
         let module = target.join("wasm/wasm32-wasip1/release").join(name).with_extension("wasm");
         assert!(module.exists(), "{} is missing; build.rs makes it", module.display());
         module
@@ -130,7 +130,7 @@ impl World {
 
     /// `manyhands …` in this world, not started yet. Nothing of the person who runs the tests counts.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_manyhands"));
+        let mut command = Command::new(crate::BINARY);
         command.args(arguments).current_dir(self.dir.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("MANYHANDS_") {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub const MAX_FRAME: usize = 1 << 20;
 
 /// The version of everything below; the first byte of each frame.
-pub const VERSION: u8 = 11;
+pub const VERSION: u8 = 12;
 
 /// Every message of every protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ use crate::checkpoint::{Journey, Resume, Source};
 use crate::ids::{JobId, NodeId};
 use crate::node::host::SealKey;
 use crate::work::message::{Batch, UnitGrant};
+use crate::work::proof::GrantKey;
 use crate::work::spec::{JobSpec, OwnedBy, UnitResult, UnitSpec, Units};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,6 +47,8 @@ pub(super) struct Slot {
     /// Times that it was lost with its runner, or failed there without a result.
     pub(super) losses: u16,
     pub(super) attempts: u32,
+    /// The newest attempt whose failure has counted; 0: none has.
+    pub(super) failed_attempt: u32,
     /// Index into [`Job::runners`].
     runner: u32,
 }
@@ -54,7 +57,7 @@ const NOBODY: u32 = u32::MAX;
 
 impl Slot {
     fn new(state: SlotState, attempts: u32) -> Slot {
-        Slot { state, failures: 0, losses: 0, attempts, runner: NOBODY }
+        Slot { state, failures: 0, losses: 0, attempts, failed_attempt: 0, runner: NOBODY }
     }
 }
 
@@ -353,7 +356,8 @@ impl Job {
         let price = sold.and_then(|(deals, seller)| deals.price(index, seller)).unwrap_or_default();
         let receipt = sold.and_then(|(deals, seller)| deals.receipt(index, seller)).cloned();
         let keeper = sold.and_then(|(deals, seller)| deals.keeper(index, seller));
-        UnitGrant { index, attempt, spec, key: self.key(index), resume, price, receipt, keeper }
+        let proof = seller.map(|runner| self.grants(index).proof(runner, attempt)).unwrap_or_default();
+        UnitGrant { index, attempt, proof, spec, key: self.key(index), resume, price, receipt, keeper }
     }
 
     pub(super) fn unit_spec(&self, index: u32) -> Option<UnitSpec> {
@@ -386,6 +390,14 @@ impl Job {
             return ward.of(index).map(|ward| ward.key).unwrap_or_default();
         }
         SealKey(*blake3::keyed_hash(&self.secret, &index.to_be_bytes()).as_bytes())
+    }
+
+    /// What the proofs of the unit's grants are made with.
+    pub(super) fn grants(&self, index: u32) -> GrantKey {
+        match &self.ward {
+            Some(ward) => ward.of(index).map(|ward| ward.grants).unwrap_or_default(),
+            None => GrantKey::of(&self.secret, index),
+        }
     }
 
     /// A placed unit will not end where it is. Held after too many losses, so that a unit that takes
@@ -437,9 +449,10 @@ impl Job {
     }
 
     /// Ended badly, with retries left: back to the waiting.
-    pub(super) fn retry(&mut self, index: u32) {
+    pub(super) fn retry(&mut self, index: u32, attempt: u32) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.failures += 1;
+            slot.failed_attempt = attempt;
         }
         self.set(index, SlotState::Waiting);
     }
@@ -448,13 +461,13 @@ impl Job {
     pub(super) fn end(&mut self, index: u32, result: &UnitResult) {
         let good = result.end.is_success();
         self.set(index, if good { SlotState::Done } else { SlotState::Failed });
-        self.cpu_us += result.cpu_us;
+        self.cpu_us = self.cpu_us.saturating_add(result.cpu_us);
         if let Some(deals) = &mut self.deals {
             deals.pay(result.paid);
         }
         let by = self.by_node.entry(result.runner).or_default();
         by.0 += 1;
-        by.1 += result.cpu_us;
+        by.1 = by.1.saturating_add(result.cpu_us);
         if !good {
             self.note(index, result.end.to_string());
         }

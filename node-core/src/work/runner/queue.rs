@@ -47,7 +47,10 @@ impl Runner {
                 declined.extend(units());
                 continue;
             }
+            let other = self.jobs.get(&id).is_some_and(|job| *job.template != batch.template);
             let reason = match self.price_of(owner, &batch, cx) {
+                // Whoever knows a job's id could make its units run another program here.
+                Ok(_) if other => Some("it runs another job of this id".into()),
                 Ok(price) => self.terms.rejects(owner, cx.me, &batch.template, price),
                 Err(why) => Some(why),
             };
@@ -129,13 +132,14 @@ impl Runner {
         cx: &mut Cx<'_, Self>,
     ) {
         let price = self.use_up(owner, &grant, cx.me);
-        let UnitGrant { attempt, spec, key, resume, keeper, .. } = grant;
+        let UnitGrant { attempt, proof, spec, key, resume, keeper, .. } = grant;
         let blobs = spec.as_ref().map(blobs_of_unit).unwrap_or_default();
         let ticket = (!blobs.is_empty()).then(|| self.ticket(Ticket::Unit(id)));
         let unit = Unit {
             owner,
             lease,
             attempt,
+            proof,
             spec,
             ticket,
             key,

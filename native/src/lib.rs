@@ -1,0 +1,25 @@
+//! Manyhands for servers and command lines: all of the binary, so that `tests/hostile` can be one that lies.
+
+mod api;
+mod assemble;
+mod assets;
+mod cli;
+mod config;
+mod driver;
+mod engine;
+mod files;
+mod guests;
+mod identity;
+mod market;
+mod net;
+mod paths;
+mod policy;
+mod storage;
+
+#[cfg(feature = "hostile")]
+pub use driver::lies;
+
+/// Runs the command that the process's arguments name.
+pub fn main() -> std::process::ExitCode {
+    cli::main()
+}

@@ -1,0 +1,201 @@
+//! Stories of peers that lie: nobody submits, spends, finishes or fills what is not theirs.
+
+use node_core::ids::JobId;
+use node_core::node::snapshot::UnitState;
+use node_core::work::spec::CheckpointEvery;
+use node_core::{Command, Config, NodeEvent, NodeInput};
+use sandbox::{Outcome, Task};
+use simulator::liar::{Liar, Lie};
+use simulator::world::id_of;
+use simulator::{World, echo};
+use std::time::Duration;
+
+/// Long enough that lies come first.
+fn slow(task: &Task) -> (Duration, Outcome) {
+    let (_, outcome) = echo(task);
+    (Duration::from_secs(20), outcome)
+}
+
+/// A gateway with a slot, an honest worker, and a worker that lies about the job that comes next.
+fn world(seed: u64, lie: Lie, units: u32) -> (World, usize, JobId) {
+    let mut world = World::seed(seed).with(slow).swarm(1, 1);
+    let liar = world.add(Config { name: "liar".into(), ..Config::default() });
+    let mut spec = world.sweep(0, units);
+    spec.template.checkpoint = CheckpointEvery::NEVER;
+    let job = world.submit(0, spec);
+    world.liars.insert(liar, Liar::new(lie, job, units));
+    world.connect(0, liar);
+    (world, liar, job)
+}
+
+fn blamed(world: &World, who: usize) -> bool {
+    let liar = world.nodes[who].id;
+    let blames = |event: &NodeEvent| matches!(event, NodeEvent::PeerFault { peer, .. } if *peer == liar);
+    world.told.iter().any(|(_, at, event)| *at == 0 && blames(event))
+}
+
+#[test]
+fn a_stranger_gives_the_gateway_no_job() {
+    for (seed, lie) in [(1, Lie::Submit), (2, Lie::Buy)] {
+        let mut world = World::seed(seed).swarm(1, 1);
+        let program = world.upload(0, b"a program");
+        let liar = world.add(Config::default());
+        let job = JobId([7; 16]);
+        world.liars.insert(liar, Liar { program, ..Liar::new(lie, job, 3) });
+        world.connect(0, liar);
+        world.run_for(Duration::from_secs(10));
+        assert!(world.job(job).is_none(), "{lie:?}");
+        assert!(world.ran.is_empty(), "{lie:?}: nothing of it runs");
+    }
+}
+
+#[test]
+fn whom_the_operator_let_in_gives_it_jobs_and_ends_its_own() {
+    let mut world = World::seed(3);
+    let submitters = [id_of(1)].into();
+    world.add(Config { gateway: true, slots: 0, submitters, ..Config::default() });
+    for _ in 0..2 {
+        let at = world.add(Config::default());
+        world.connect(0, at);
+    }
+    world.run_for(Duration::from_secs(1));
+    let mut spec = world.sweep(1, 5);
+    let job = world.submit(1, spec.clone());
+    world.run_until(Duration::from_secs(10), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 5);
+    // Bounds are the same as at the API.
+    spec.priority = i32::MAX;
+    let greedy = world.submit(1, spec.clone());
+    world.run_until(Duration::from_secs(10), "an answer", |w| w.refusal(greedy).is_some());
+    assert!(world.refusal(greedy).unwrap().contains("priority"));
+    // Nobody else is let in by that.
+    spec.priority = 0;
+    let others = world.submit(2, spec);
+    world.run_until(Duration::from_secs(10), "an answer", |w| w.refusal(others).is_some());
+    let why = world.refusal(others).unwrap();
+    assert!(why.contains(&format!("--submitter {}", world.nodes[2].id)), "{why}");
+}
+
+#[test]
+fn whom_the_operator_let_in_does_not_spend_the_gateways_credit() {
+    use node_core::market::money::Micro;
+    use node_core::work::spec::{Find, Terms};
+    let mut world = World::seed(4);
+    world.add(Config { gateway: true, submitters: [id_of(1)].into(), ..Config::default() });
+    world.add(Config::default());
+    world.connect(0, 1);
+    world.run_for(Duration::from_secs(1));
+    let mut spec = world.sweep(1, 1);
+    spec.template.limits.fuel = 1_000_000;
+    spec.find = Find::Cheapest(Terms { max_price: Micro(1_000), max_price_job: None, min_speed: 0 });
+    let job = world.submit(1, spec);
+    world.run_until(Duration::from_secs(10), "an answer", |w| w.refusal(job).is_some());
+    assert!(world.refusal(job).unwrap().contains("whose account pays"));
+}
+
+#[test]
+fn nobody_ends_units_that_it_was_not_granted() {
+    for (seed, lie) in [(5, Lie::Forge), (6, Lie::Fail), (7, Lie::Ungranted)] {
+        let (mut world, liar, job) = world(seed, lie, 20);
+        if lie == Lie::Ungranted {
+            world.run_for(Duration::from_secs(1));
+        }
+        world.run_for(Duration::from_secs(10));
+        let view = world.job(job).unwrap();
+        assert_eq!((view.done, view.failed), (0, 0), "{lie:?}");
+        assert!(blamed(&world, liar), "{lie:?}");
+        world.liars.clear();
+        world.run_until(Duration::from_secs(1_000), "the job is over", |w| w.is_over(job));
+        world.assert_all_right(job, 20);
+    }
+}
+
+#[test]
+fn a_gateway_that_began_anew_knows_to_whom_it_granted_what() {
+    let (mut world, liar, job) = world(8, Lie::Ungranted, 6);
+    world.run_for(Duration::from_secs(10));
+    world.liars.clear();
+    world.crash(0);
+    world.run_for(Duration::from_secs(1));
+    world.start(0);
+    world.liars.insert(liar, Liar::new(Lie::Ungranted, job, 6));
+    world.connect(0, 1);
+    world.connect(0, liar);
+    world.run_until(Duration::from_secs(1_000), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 6);
+    assert!(blamed(&world, liar));
+}
+
+#[test]
+fn results_beyond_the_jobs_bounds_are_not_kept() {
+    for (seed, lie) in [(9, Lie::Big), (10, Lie::Path)] {
+        let mut world = World::seed(seed).swarm(1, 1);
+        let liar = world.add(Config::default());
+        world.liars.insert(liar, Liar::new(lie, JobId([0; 16]), 0));
+        world.connect(0, liar);
+        let spec = world.sweep(0, 40);
+        let job = world.submit(0, spec);
+        world.run_until(Duration::from_secs(100), "the job is over", |w| w.is_over(job));
+        world.assert_all_right(job, 40);
+        assert!(blamed(&world, liar), "{lie:?}");
+        let by_liar = world.job(job).unwrap().by_node.iter().any(|(node, ..)| *node == world.nodes[liar].id);
+        assert!(!by_liar, "{lie:?}: none of its results counts");
+    }
+}
+
+#[test]
+fn nobody_comes_back_with_units_that_it_never_had() {
+    // Nobody else runs them, so that they wait.
+    let mut world = World::seed(11).with(slow).swarm(0, 0);
+    let spec = world.sweep(0, 3);
+    let job = world.submit(0, spec);
+    let liar = world.add(Config { slots: 0, ..Config::default() });
+    world.liars.insert(liar, Liar::new(Lie::Return, job, 3));
+    world.connect(0, liar);
+    world.run_for(Duration::from_secs(5));
+    assert!(blamed(&world, liar));
+    let view = world.node(0).units(job, 0, 10).unwrap();
+    assert!(view.iter().all(|unit| unit.state == UnitState::Waiting && unit.fuel == 0));
+}
+
+#[test]
+fn a_result_whose_content_never_comes_does_not_drop_an_honest_one() {
+    let mut world = World::seed(12).with(slow).swarm(1, 1);
+    let mut spec = world.sweep(0, 1);
+    spec.template.checkpoint = CheckpointEvery::NEVER;
+    let job = world.submit(0, spec);
+    world.run_for(Duration::from_secs(2));
+    // The honest worker is cut off, runs on, and ends; meanwhile another is granted the unit.
+    world.part(&[1]);
+    let liar = world.add(Config::default());
+    world.liars.insert(liar, Liar::new(Lie::Blob, job, 1));
+    world.connect(0, liar);
+    world.run_until(Duration::from_secs(200), "the liar has run it, too", |w| w.ran.len() == 2);
+    let at_liar =
+        |world: &World| world.node(0).units(job, 0, 1).unwrap()[0].runner == Some(world.nodes[liar].id);
+    world.run_until(Duration::from_secs(200), "it is at the liar", at_liar);
+    world.run_for(Duration::from_secs(21));
+    world.heal();
+    world.connect(0, 1);
+    world.run_until(Duration::from_secs(300), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 1);
+    assert_eq!(world.results(job)[&0].runner, world.nodes[1].id);
+}
+
+#[test]
+fn nobody_changes_what_a_job_runs() {
+    let mut world = World::seed(13).with(slow).swarm(1, 2);
+    let other = world.add(Config { gateway: true, slots: 0, ..Config::default() });
+    world.connect(1, other);
+    let mut spec = world.sweep(0, 1);
+    let job = world.submit(0, spec.clone());
+    world.run_for(Duration::from_secs(2));
+    // Another gateway has a job of this id, whose units run something else.
+    spec.template.arguments = vec!["evil".into()];
+    world.upload(other, b"a program");
+    world.drive(other, NodeInput::Command(Command::Submit { job, spec }));
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(world.ran.len(), 1, "the runner has one program under this id");
+    world.run_until(Duration::from_secs(100), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 1);
+}
