@@ -27,7 +27,8 @@ pub fn set(liar: Box<dyn Liar>) {
 }
 
 fn ask<T>(question: impl FnOnce(&mut dyn Liar) -> T) -> Option<T> {
-    LIAR.lock().unwrap_or_else(PoisonError::into_inner).as_deref_mut().map(question)
+    let mut liar = LIAR.lock().unwrap_or_else(PoisonError::into_inner);
+    liar.as_mut().map(|liar| question(&mut **liar))
 }
 
 pub(super) fn send(link: &Link, to: NodeId, channel: Channel, bytes: Bytes) {

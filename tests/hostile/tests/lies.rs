@@ -20,7 +20,7 @@ const UNITS: usize = 400;
 fn liar(world: &World, gateway: &Node, lie: &str, variables: &[(&str, &str)]) -> Process {
     let mut command = world.command(["up", "--join", &gateway.url, "--slots", "1", "--name", "liar"]);
     command.arg("--data").arg(world.path("liar")).env("MH_HOSTILE", lie).env("MH_COUNT", UNITS.to_string());
-    variables.iter().for_each(|(name, value)| drop(command.env(name, value)));
+    command.envs(variables.iter().copied());
     Process::start(command)
 }
 
