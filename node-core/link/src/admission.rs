@@ -1,5 +1,7 @@
 //! Bounds on the connections that come from one place, so that it cannot shut out others.
 
+#![expect(clippy::disallowed_types, reason = "only native nodes accept connections, and they have a clock")]
+
 use crate::block::AddressBlock;
 use crate::{LinkOptions, words};
 use libp2p::core::Endpoint;
@@ -30,7 +32,7 @@ pub(crate) struct Admission {
     crowded: usize,
 }
 
-/// What one block has.
+/// The counts of one block.
 #[derive(Default)]
 struct Block {
     handshakes: u32,
@@ -128,7 +130,6 @@ impl NetworkBehaviour for Admission {
         _: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<(), ConnectionDenied> {
-        // Only native nodes accept connections, and they have a clock.
         match words::ip(remote).map(AddressBlock::of) {
             Some(block) => self.arrive(id, block, Instant::now()).map_err(ConnectionDenied::new),
             None => Ok(()),

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What one subscriber or one machine holds: an IPv4 address, or a /64 of IPv6 addresses.
+/// The addresses of one subscriber or one machine: an IPv4 address, or a /64 of IPv6 addresses.
 ///
 /// Our choice of 64: the smallest network that providers assign, and each machine in it picks its
 /// addresses freely.
