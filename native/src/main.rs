@@ -15,6 +15,7 @@ mod net;
 mod paths;
 mod policy;
 mod storage;
+mod text;
 
 fn main() -> std::process::ExitCode {
     cli::main()

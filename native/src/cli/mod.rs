@@ -123,7 +123,8 @@ struct AroundProgress;
 
 impl Write for AroundProgress {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        progress::around(|| std::io::stderr().write(buf))
+        progress::around(|| std::io::stderr().write_all(&crate::text::readable_log(buf)))?;
+        Ok(buf.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

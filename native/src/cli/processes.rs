@@ -2,8 +2,8 @@
 
 use super::client::{Client, Endpoint};
 use super::failure::Failure;
-use super::table::printable;
 use crate::paths::{DataFolder, write_private};
+use crate::text::printable;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

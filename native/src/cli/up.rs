@@ -7,7 +7,7 @@ use super::failure::{DONE, Failure, INTERRUPTED};
 use super::interrupt::{Deadline, Ends};
 use super::join::{Way, join, reaches_further};
 use super::progress::say;
-use super::run::print;
+use super::run::{print_json, print_text};
 use super::settings::{self, SwarmFile};
 use crate::api::ApiOptions;
 use crate::assemble::{Assembly, NodeParts, assemble, own_executable};
@@ -77,10 +77,10 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
             () = ends.next() => return Err(Failure::silent(INTERRUPTED)),
         };
         if ready_json {
-            print(format!("{}\n", up.ready_json()).as_bytes())?;
+            print_json(&up.ready_json().to_string())?;
         } else {
             let outside = up.outside(&config).await;
-            print(up.greeting(&config, &folder, outside).as_bytes())?;
+            print_text(&up.greeting(&config, &folder, outside))?;
         }
         tokio::spawn(standing(up.assembly.node.clone()));
         let closed = async {
