@@ -14,6 +14,7 @@ mod market;
 mod net;
 mod paths;
 mod policy;
+mod private;
 mod storage;
 mod text;
 

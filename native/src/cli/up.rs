@@ -59,6 +59,7 @@ const END: Duration = Duration::from_secs(15);
 
 pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
     let (fail_fast, ready_json, until_stdin) = (args.fail_fast, args.ready_json, args.until_stdin_closes);
+    crate::private::from_now_on();
     let config = settle(args, data)?;
     let ways = config.join.iter().map(|text| text.parse());
     let ways = ways.collect::<Result<Vec<Way>, _>>().map_err(|e| Failure::usage(format!("--join: {e}")))?;
