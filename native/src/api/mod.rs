@@ -39,7 +39,7 @@ mod time;
 mod tree;
 mod wallet;
 
-pub(crate) use guard::public_host;
+pub(crate) use guard::{Caller, Hosts, public_host};
 pub(crate) use serve::serve;
 
 use crate::driver::NodeHandle;
@@ -50,7 +50,6 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
-use guard::Hosts;
 use metrics::Metrics;
 use pages::Pages;
 use problem::Problem;

@@ -9,7 +9,7 @@ use super::join::{Way, join, reaches_further};
 use super::progress::say;
 use super::run::{print_json, print_text};
 use super::settings::{self, SwarmFile};
-use crate::api::ApiOptions;
+use crate::api::{ApiOptions, Hosts};
 use crate::assemble::{Assembly, NodeParts, assemble, own_executable};
 use crate::config::{UpConfig, UpLayer, all_interfaces, processors};
 use crate::driver::NodeHandle;
@@ -288,6 +288,8 @@ impl Up {
         let swarm = settings::decide(config, identity.node, &swarm_file)?;
         let (market, bank) = trade(config, &swarm, &identity)?;
         let public_host = config.public_host.first().and_then(|host| crate::api::public_host(host).ok());
+        let hosts = Hosts::new(SocketAddr::new(config.bind, config.http_port), &config.public_host);
+        let hosts = hosts.map_err(|e| Failure::usage(format!("--public-host: {e}")))?;
         let cache = folder.cache();
         let secret = identity.secret();
         let mut limits = Bounds { wards: WARDS, ..within(Bounds::default(), space) };
@@ -321,6 +323,7 @@ impl Up {
             },
             cpu_share: config.cpu_share,
             listen: Some(listen_addresses(config, &listen)),
+            hosts,
             founds: config.gateway && config.join.is_empty(),
         };
         let assembly = assemble(parts).await?;
