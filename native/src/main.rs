@@ -17,6 +17,7 @@ mod policy;
 mod private;
 mod storage;
 mod text;
+mod token;
 
 fn main() -> std::process::ExitCode {
     cli::main()
