@@ -18,7 +18,7 @@ impl World {
     }
 
     fn enter(&self, ip: &str) -> Place {
-        self.come(ip).ok().expect("there is a place")
+        self.come(ip).expect("there is a place")
     }
 
     fn refusal(&self, ip: &str) -> Option<Full> {

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &FilesArgs, folder: &DataFolder) -> Result<u8, Failure> 
 
 fn shown(swarm: &SwarmArgs, text: &str, words: impl FnOnce() -> String) -> Result<u8, Failure> {
     match swarm.output {
-        Format::Json => print_json(&text)?,
+        Format::Json => print_json(text)?,
         Format::Table => print_text(&words())?,
     }
     Ok(DONE)

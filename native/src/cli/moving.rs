@@ -106,7 +106,7 @@ pub(crate) fn pause(args: &UnitArgs, paused: bool, folder: &DataFolder) -> Resul
 
 fn show(args: &UnitArgs, text: &str, unit: &Unit, words: impl FnOnce(&str) -> String) -> Result<u8, Failure> {
     match args.swarm.output {
-        Format::Json => print_json(&text)?,
+        Format::Json => print_json(text)?,
         Format::Table => {
             let at = unit.runner.as_deref().map_or("no node yet".into(), short_node);
             print_text(&format!("{}\n", words(&at)))?;
