@@ -14,7 +14,10 @@ mod market;
 mod net;
 mod paths;
 mod policy;
+mod private;
 mod storage;
+mod text;
+mod token;
 
 #[cfg(feature = "hostile")]
 pub use driver::lies;

@@ -2,6 +2,7 @@
 
 use super::backend::Backend;
 use super::{StorageError, words};
+use crate::private::own_only;
 use bytes::Bytes;
 use node_core::{Table, Write};
 use redb::{Builder, Database, Error, ReadableDatabase, TableDefinition, TableError};
@@ -181,7 +182,7 @@ impl Records {
 
     fn open_file(&self) -> Result<Database, StorageError> {
         let path: &Path = &self.path;
-        let file = OpenOptions::new()
+        let file = own_only(&mut OpenOptions::new())
             .create(true)
             .truncate(false)
             .read(true)

@@ -1,6 +1,7 @@
 //! Stories of the command line: the real binary, real processes, loopback, folders of their own.
 
 mod bad_input;
+mod doors;
 mod files;
 mod gateways;
 mod guests;
@@ -12,6 +13,7 @@ mod owners;
 mod paid_files;
 mod policies;
 mod running;
+mod secrets;
 mod submitting;
 mod world;
 

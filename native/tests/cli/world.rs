@@ -239,6 +239,14 @@ impl Process {
         Process { child, lines, stdout: Some(stdout) }
     }
 
+    /// The same, with all that it prints in this file.
+    pub(crate) fn redirected(mut command: Command, into: &Path) -> Process {
+        let file = std::fs::File::create(into).unwrap();
+        let child = spawn(command.stdout(file.try_clone().unwrap()).stderr(file).stdin(Stdio::null()));
+        let (_, lines) = mpsc::channel();
+        Process { child, lines, stdout: None }
+    }
+
     /// Waits until it says on standard error what contains this.
     #[track_caller]
     pub(crate) fn says(&self, words: &str) -> String {
@@ -259,7 +267,7 @@ impl Process {
     /// Its end: the code, and what it wrote to standard output.
     pub(crate) fn ends(mut self) -> (i32, String) {
         let code = code_of(&mut self.child);
-        let stdout = self.stdout.take().unwrap().join().unwrap();
+        let stdout = self.stdout.take().map(|stdout| stdout.join().unwrap()).unwrap_or_default();
         (code, String::from_utf8_lossy(&stdout).into_owned())
     }
 
@@ -299,7 +307,10 @@ impl Node {
         let word = |key: &str| ready[key].as_str().unwrap_or_default().to_owned();
         let addresses = ready["addresses"].as_array().unwrap();
         let addresses = addresses.iter().map(|a| a.as_str().unwrap().to_owned()).collect();
-        Node { child, url: word("http"), id: word("node"), token: word("token"), addresses }
+        // A worker has none.
+        let token = ready["token_file"].as_str().map(|file| std::fs::read_to_string(file).unwrap());
+        let token = token.unwrap_or_default().trim().to_owned();
+        Node { child, url: word("http"), id: word("node"), token, addresses }
     }
 
     pub(crate) fn kill(mut self) {
