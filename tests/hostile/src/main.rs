@@ -25,7 +25,7 @@ impl Liar for Lying {
         if !messages.is_empty() {
             eprintln!("hostile: lied in {} messages", messages.len());
         }
-        messages.iter().filter_map(|message| Some((message.channel(), wire::encode(message).ok()?))).collect()
+        messages.iter().filter_map(|message| Some((message.channel(), wire::encode(message)?))).collect()
     }
 
     fn says(&mut self, channel: Channel, bytes: &Bytes) -> Said {

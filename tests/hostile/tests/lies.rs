@@ -49,7 +49,7 @@ fn assert_all_right(world: &World, job: &str) {
     wait(world, job);
     world.run(["results", job, "-o", "out"]).ok();
     for unit in 0..UNITS {
-        let stdout = std::fs::read(world.path(&format!("out/{unit}/stdout"))).unwrap();
+        let stdout = std::fs::read(world.path(&format!("out/{unit:03}/stdout"))).unwrap();
         let stdout = String::from_utf8_lossy(&stdout);
         assert!(
             stdout.trim_end_matches('\0').ends_with(&unit.to_string()) && !stdout.contains("FORGED"),
