@@ -6,7 +6,7 @@ use link::Link;
 use node_core::{Channel, NodeId};
 use std::sync::{Mutex, PoisonError};
 
-/// What becomes of a frame on its way out.
+/// The fate of a frame on its way out.
 pub enum Said {
     Truly,
     Instead(Channel, Bytes),

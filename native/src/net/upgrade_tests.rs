@@ -1,7 +1,7 @@
 use super::*;
 use futures::io::Cursor;
 
-/// What a client of a socket sees: what it sent, and what was answered.
+/// A client's view of a socket: its request, and the answer.
 struct Client {
     sends: Cursor<Vec<u8>>,
     answer: Vec<u8>,

@@ -17,5 +17,5 @@ mod secrets;
 mod submitting;
 mod world;
 
-/// What the stories run.
+/// The binary that the stories run.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_manyhands");

@@ -239,7 +239,7 @@ impl Process {
         Process { child, lines, stdout: Some(stdout) }
     }
 
-    /// The same, with all that it prints in this file.
+    /// [`World::gateway`], with all that it prints in this file.
     pub(crate) fn redirected(mut command: Command, into: &Path) -> Process {
         let file = std::fs::File::create(into).unwrap();
         let child = spawn(command.stdout(file.try_clone().unwrap()).stderr(file).stdin(Stdio::null()));

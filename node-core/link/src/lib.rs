@@ -70,8 +70,9 @@ pub struct LinkOptions {
     pub connections: u32,
     /// Connections whose handshake is under way, each direction.
     pub handshakes: u32,
-    /// Of these, and of incoming connections that stand, those of one [`AddressBlock`].
+    /// Handshakes under way of one [`AddressBlock`].
     pub handshakes_per_block: u32,
+    /// Incoming connections that stand of one [`AddressBlock`].
     pub connections_per_block: u32,
     /// New connections a second from one [`AddressBlock`].
     pub arrivals_per_block: u32,

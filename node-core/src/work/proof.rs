@@ -8,7 +8,7 @@
 use crate::ids::NodeId;
 use serde::{Deserialize, Serialize};
 
-/// What a unit's proofs are made with. The job's origin and the unit's owners know it, runners never do.
+/// The key for proofs of one unit's grants. The job's origin and the unit's owners know it, runners never do.
 /// Not shown in logs.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantKey([u8; 32]);

@@ -1,4 +1,4 @@
-//! What a job may be, wherever it comes from: the API and the wire are checked by these bounds.
+//! Bounds of jobs: the API and the wire are both checked by them.
 
 use super::spec::{Data, Find, JobSpec, NamedData, OnLoss, Template, UnitSpec, Units};
 use crate::market::money::Micro;

@@ -42,7 +42,7 @@ pub struct Ward {
     pub spec: Option<UnitSpec>,
     /// What its snapshots are sealed with. The job's secret stays at home.
     pub key: SealKey,
-    /// What the owner makes and checks the proofs of its grants with.
+    /// The key with which the owner makes and checks the proofs of its grants.
     pub grants: GrantKey,
     /// Counts owners. Of two who say that they are it the higher is, then the higher id.
     pub term: u32,

@@ -71,7 +71,7 @@ fn a_stranger_gives_the_gateway_no_job_and_spends_none_of_its_credit() {
         let blob = format!("{}:{}", blake3::hash(&program), program.len());
         let liar = liar(&world, &gateway, lie, &[("MH_BLOB", &blob)]);
         liar.says("lied");
-        // What comes after the lie is answered after it.
+        // The gateway answers in order: a second job comes after the lie.
         assert_all_right(&world, &job);
         let after = submit(&world);
         wait(&world, &after);

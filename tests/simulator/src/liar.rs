@@ -17,7 +17,7 @@ use node_core::{BlobId, Channel, JobId, NodeId};
 use node_core::{checkpoint, ids::UnitId, node::host::SnapshotRef};
 use sandbox::{End, Limits};
 
-/// What it lies about.
+/// The subject of a lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
     /// Gives the gateway a job over the wire, of the highest priority.
@@ -63,7 +63,7 @@ impl std::str::FromStr for Lie {
     }
 }
 
-/// What becomes of a message on its way out.
+/// The fate of a message on its way out.
 #[derive(Debug)]
 pub enum Said {
     Truly,
@@ -87,7 +87,7 @@ impl Liar {
         Liar { lie, job, units, program: BlobRef { id: BlobId([0; 32]), len: 0 } }
     }
 
-    /// What it says of its own accord when it hears this.
+    /// Messages that it sends of its own accord when it hears this.
     pub fn hears(&mut self, channel: Channel, bytes: &Bytes) -> Vec<Message> {
         match wire::decode(bytes, channel) {
             Ok(Message::Neighbours(Greeting::Hello(hello))) if hello.gateway => self.greeted(),
@@ -104,7 +104,7 @@ impl Liar {
         }
     }
 
-    /// What goes out in place of this.
+    /// Decides what goes out in place of this.
     pub fn says(&mut self, channel: Channel, bytes: &Bytes) -> Said {
         if !matches!(self.lie, Lie::Big | Lie::Path | Lie::Blob) {
             return Said::Truly;

@@ -392,7 +392,7 @@ impl Job {
         SealKey(*blake3::keyed_hash(&self.secret, &index.to_be_bytes()).as_bytes())
     }
 
-    /// What the proofs of the unit's grants are made with.
+    /// The key for the proofs of the unit's grants.
     pub(super) fn grants(&self, index: u32) -> GrantKey {
         match &self.ward {
             Some(ward) => ward.of(index).map(|ward| ward.grants).unwrap_or_default(),

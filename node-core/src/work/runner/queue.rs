@@ -49,7 +49,7 @@ impl Runner {
             }
             let other = self.jobs.get(&id).is_some_and(|job| *job.template != batch.template);
             let reason = match self.price_of(owner, &batch, cx) {
-                // Whoever knows a job's id could make its units run another program here.
+                // A peer that knows a job's id could make its units run another program here.
                 Ok(_) if other => Some("it runs another job of this id".into()),
                 Ok(price) => self.terms.rejects(owner, cx.me, &batch.template, price),
                 Err(why) => Some(why),

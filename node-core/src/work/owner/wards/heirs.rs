@@ -63,7 +63,7 @@ impl Owner {
         self.wards.replicas.contains_key(&unit)
     }
 
-    /// What the owner of a unit would check its results by, from the copy that is here.
+    /// The copy's key, template and attempts, by which the unit's owner would check its results.
     pub(in crate::work::owner) fn copy_of(&self, unit: UnitId) -> Option<(GrantKey, &Template, u32)> {
         let ward = &self.wards.replicas.get(&unit)?.ward;
         let guarded = || self.jobs.get(&unit.job).map(|job| &job.spec.template);

@@ -413,7 +413,7 @@ impl Owner {
     }
 }
 
-/// What units of another gateway's job share, with these units.
+/// A specification of what units of another gateway's job share, with these units.
 fn spec_of(part: &Part, units: Units) -> JobSpec {
     JobSpec {
         name: part.name.clone(),
