@@ -185,17 +185,17 @@ fn a_result_whose_content_never_comes_does_not_drop_an_honest_one() {
 #[test]
 fn nobody_changes_what_a_job_runs() {
     let mut world = World::seed(13).with(slow).swarm(1, 2);
-    let other = world.add(Config { gateway: true, slots: 0, ..Config::default() });
-    world.connect(1, other);
-    let mut spec = world.sweep(0, 1);
-    let job = world.submit(0, spec.clone());
-    world.run_for(Duration::from_secs(2));
-    // Another gateway has a job of this id, whose units run something else.
+    let evil = world.add(Config { gateway: true, slots: 0, ..Config::default() });
+    world.connect(1, evil);
+    world.run_for(Duration::from_secs(1));
+    // A gateway that knows the id of a job comes first, with a job of that id that does something else.
+    let mut spec = world.sweep(evil, 1);
     spec.template.arguments = vec!["evil".into()];
-    world.upload(other, b"a program");
-    world.drive(other, NodeInput::Command(Command::Submit { job, spec }));
-    world.run_for(Duration::from_secs(10));
-    assert_eq!(world.ran.len(), 1, "the runner has one program under this id");
-    world.run_until(Duration::from_secs(100), "the job is over", |w| w.is_over(job));
-    world.assert_all_right(job, 1);
+    let job = world.submit(evil, spec);
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(world.node(1).work(world.now).busy, 1);
+    let spec = world.sweep(0, 2);
+    world.drive(0, NodeInput::Command(Command::Submit { job, spec }));
+    world.run_until(Duration::from_secs(400), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 2);
 }
