@@ -67,7 +67,7 @@ impl std::str::FromStr for Lie {
 #[derive(Debug)]
 pub enum Said {
     Truly,
-    Instead(Message),
+    Instead(Box<Message>),
     Nothing,
 }
 
@@ -114,7 +114,7 @@ impl Liar {
                 results.iter_mut().for_each(|report| self.spoil(&mut report.result));
                 // One fills a frame.
                 results.truncate(1);
-                Said::Instead(to_owner(ToOwner::Report { seq, results }))
+                Said::Instead(Box::new(to_owner(ToOwner::Report { seq, results })))
             }
             Ok(Message::Store(Content::Missing { .. } | Content::Busy { .. })) if self.lie == Lie::Blob => {
                 Said::Nothing
