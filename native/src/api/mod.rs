@@ -43,6 +43,7 @@ pub(crate) use guard::public_host;
 pub(crate) use serve::serve;
 
 use crate::driver::NodeHandle;
+use crate::engine::Launcher;
 use crate::files::seal::Seal;
 use crate::policy::Enforcer;
 use axum::Router;
@@ -78,6 +79,8 @@ pub(crate) struct ApiOptions {
     pub(crate) policy: Option<Enforcer>,
     /// What files are encrypted with; none for a node that lives in a command.
     pub(crate) seal: Option<Arc<Seal>>,
+    /// What the process that checks programs is started from.
+    pub(crate) launcher: Launcher,
 }
 
 impl ApiOptions {
@@ -90,6 +93,7 @@ impl ApiOptions {
             max_upload: node_core::node::config::Bounds::default().blob_bytes,
             policy: None,
             seal: None,
+            launcher: Launcher::itself(),
         }
     }
 }
@@ -139,7 +143,7 @@ impl ApiState {
             policy: options.policy,
             seal: options.seal,
             metrics: Metrics::new(),
-            programs: Programs::default(),
+            programs: Programs::new(options.launcher),
             closed,
         })))
     }
