@@ -75,30 +75,6 @@ fn who_watches_the_nodes_is_told_of_every_change() {
 }
 
 #[test]
-fn a_node_that_fails_at_every_unit_rests_and_the_others_do_the_work() {
-    let mut world = World::seed(4).swarm(2, 1);
-    world.break_engine(1, true);
-    let spec = world.sweep(0, 400);
-    let job = world.submit(0, spec);
-    world.run_until(A_MINUTE, "the job is done", |w| w.is_over(job));
-    world.assert_all_right(job, 400);
-    let view = world.job(job).unwrap();
-    let placed: u32 = world.node(0).units(job, 0, 400).unwrap().iter().map(|unit| unit.attempts).sum();
-    assert!(placed > 400 && placed < 410, "{} times in vain", placed - 400);
-    assert_eq!(view.lost_placements, 0, "the node is there: nothing was lost with it");
-    let reason = world.node(1).work(world.now).idle_reason.unwrap();
-    assert!(reason.contains("rests"), "{reason}");
-
-    // Mended, it is found out by one unit, and takes its share again.
-    world.break_engine(1, false);
-    world.run_for(A_MINUTE * 3);
-    let spec = world.sweep(0, 100);
-    let job = world.submit(0, spec);
-    world.run_until(A_MINUTE, "the next job is done", |w| w.is_over(job));
-    assert_eq!(world.job(job).unwrap().by_node.len(), 2);
-}
-
-#[test]
 fn slots_are_kept_busy_in_spite_of_the_wire() {
     // 400 units of 20 ms on 4 slots are 2 s of work; the wire takes up to 40 ms a message.
     let mut world = World::seed(2).swarm(2, 2);

@@ -46,6 +46,7 @@ pub(crate) use guard::{Caller, Hosts, public_host};
 pub(crate) use serve::serve;
 
 use crate::driver::NodeHandle;
+use crate::engine::Launcher;
 use crate::files::seal::Seal;
 use crate::policy::Enforcer;
 use crate::token;
@@ -86,6 +87,8 @@ pub(crate) struct ApiOptions {
     pub(crate) policy: Option<Enforcer>,
     /// What files are encrypted with; none for a node that lives in a command.
     pub(crate) seal: Option<Arc<Seal>>,
+    /// What the process that checks programs is started from.
+    pub(crate) launcher: Launcher,
 }
 
 impl ApiOptions {
@@ -99,6 +102,7 @@ impl ApiOptions {
             max_upload: node_core::node::config::Bounds::default().blob_bytes,
             policy: None,
             seal: None,
+            launcher: Launcher::itself(),
         }
     }
 }
@@ -151,7 +155,7 @@ impl ApiState {
             policy: options.policy,
             seal: options.seal,
             metrics: Metrics::new(),
-            programs: Programs::default(),
+            programs: Programs::new(options.launcher),
             closed,
         })))
     }

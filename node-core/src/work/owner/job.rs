@@ -1,5 +1,6 @@
 //! A job as its owner keeps it in memory: the spec, and a few bytes a unit.
 
+use super::avoid::Avoided;
 use super::deals::Deals;
 use super::record::UnitRecord;
 use super::wards::{OnRing, Wardship};
@@ -126,6 +127,8 @@ pub(super) struct Job {
     pub(super) asking: Option<u64>,
     /// The last search of the swarm found no free slot.
     pub(super) nowhere: bool,
+    /// Runners at which its units fail.
+    pub(super) avoided: Avoided,
     /// Units of which there is a checkpoint.
     pub(super) records: BTreeMap<u32, Box<UnitRecord>>,
     /// The ways of units that have ended and went some.
@@ -185,6 +188,7 @@ impl Job {
             shortage: None,
             asking: None,
             nowhere: false,
+            avoided: Avoided::default(),
             records: BTreeMap::new(),
             journeys: BTreeMap::new(),
             paused: BTreeSet::new(),
@@ -460,6 +464,7 @@ impl Job {
     /// The result is durable.
     pub(super) fn end(&mut self, index: u32, result: &UnitResult) {
         let good = result.end.is_success();
+        self.avoided.ran_well(result.runner);
         self.set(index, if good { SlotState::Done } else { SlotState::Failed });
         self.cpu_us = self.cpu_us.saturating_add(result.cpu_us);
         if let Some(deals) = &mut self.deals {

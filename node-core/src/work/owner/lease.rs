@@ -156,6 +156,12 @@ impl Owner {
                 job.shortage = Some(why.clone());
             }
         }
+        let failed: BTreeSet<JobId> = units.iter().filter(|_| tried).map(|unit| unit.job).collect();
+        for id in failed {
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.avoided.failed(from, cx.now);
+            }
+        }
         for unit in &units {
             self.fail_move(*unit, &format!("{why}; it goes on where there is room"), cx);
         }

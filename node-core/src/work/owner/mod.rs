@@ -5,6 +5,7 @@
 //! Leases and heartbeats are one a runner, not one a unit.
 
 mod accept;
+mod avoid;
 mod checkpoint;
 mod deals;
 mod job;

@@ -81,8 +81,9 @@ impl Runner {
         if self.unusable(id, &error, cx) {
             return;
         }
+        let program = self.program_of(id);
         self.give_back(vec![id], &error, true, cx);
-        self.failed_here(&error, cx);
+        self.failed_here(program, &error, cx);
     }
 
     pub(super) fn outputs_kept(
@@ -104,8 +105,9 @@ impl Runner {
                 }
                 cx.emit(Event::Trouble(format!("the output of {id} could not be stored: {error}")));
                 let why = format!("it could not store the output: {error}");
+                let program = self.program_of(id);
                 self.give_back(vec![id], &why, true, cx);
-                self.failed_here(&why, cx);
+                self.failed_here(program, &why, cx);
             }
         }
     }
