@@ -14,6 +14,7 @@ import { filesView } from "./files.js";
 import { policyView } from "./policy.js";
 import { submitView } from "./submit.js";
 import { empty } from "./progress.js";
+import { readable } from "./text.js";
 
 const root = document.getElementById("view");
 const notice = document.getElementById("notice");
@@ -142,7 +143,7 @@ function say(words) {
 }
 
 function setTitle(title) {
-  document.title = `${title} · Manyhands`;
+  document.title = readable(`${title} · Manyhands`);
 }
 
 function markSection(section) {

@@ -1,5 +1,7 @@
 // Builds and renews elements. Text goes in as text nodes only, so nothing that a node, a job
-// or a program is called can become markup.
+// or a program is called can become markup; and without the characters that mislead a reader.
+
+import { readable } from "./text.js";
 
 /**
  * An element: `h("p", {class: "soft", onclick: f}, "text", other)`. Properties that start with
@@ -11,17 +13,20 @@ export function h(tag, properties, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
     else if (key === "value" || key === "checked") element[key] = value;
-    else element.setAttribute(key, value === true ? "" : String(value));
+    else element.setAttribute(key, value === true ? "" : SPOKEN.includes(key) ? readable(value) : String(value));
   }
   add(element, children);
   return element;
 }
 
+/** Attributes that a person reads or hears. */
+const SPOKEN = ["title", "aria-label", "aria-valuetext", "placeholder", "alt"];
+
 function add(element, children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
     if (Array.isArray(child)) add(element, child);
-    else element.append(child instanceof Node ? child : String(child));
+    else element.append(child instanceof Node ? child : readable(child));
   }
 }
 
@@ -34,7 +39,7 @@ export function svg(tag, attributes) {
 
 /** Sets text only when it changed: live regions and selections are left in peace. */
 export function setText(element, text) {
-  const words = String(text ?? "");
+  const words = readable(text ?? "");
   if (element.textContent !== words) element.textContent = words;
 }
 

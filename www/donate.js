@@ -7,6 +7,7 @@ import { credits } from "./money.js";
 import { Session } from "./session.js";
 import { Computer } from "./computer.js";
 import { Sharing, plainly } from "./sharing.js";
+import { readable } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
 const [stateLine, detailLine, trouble, slots, slotsWords] = ["state", "detail", "trouble", "slots", "slots-words"].map(byId);
@@ -291,7 +292,7 @@ function unitRow() {
     element: h("li", null, h("span", { class: "dot" }), job, unit, time),
     update(current) {
       setText(job, current.name || "unnamed job");
-      job.title = current.name ?? "";
+      job.title = readable(current.name ?? "");
       setText(unit, `unit ${count(current.index)}`);
       setText(time, span(current.for_us / 1e6));
     },

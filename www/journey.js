@@ -4,6 +4,7 @@
 import * as api from "./api.js";
 import { h, replace, setHidden, setText } from "./dom.js";
 import { count, plural, shortNode } from "./format.js";
+import { readable } from "./text.js";
 
 /** `unit` is the API's; `names` maps node ids to names; `nudge` asks for the units again. */
 export function journeyPart(job, index, names, nudge) {
@@ -47,7 +48,7 @@ export function journeyPart(job, index, names, nudge) {
       part.style.flexGrow = Math.max(1, ((span.to - span.from) / total) * 1000);
       return part;
     }));
-    strip.setAttribute("aria-label", spans.map((span) => `${doneBy(span)} on ${nameOf(span.runner, names)}`).join(", then ") || "not begun");
+    strip.setAttribute("aria-label", readable(spans.map((span) => `${doneBy(span)} on ${nameOf(span.runner, names)}`).join(", then ") || "not begun"));
     replace(stops, spans.map((span) =>
       h("li", { "data-platform": span.platform, title: span.runner },
         h("span", { class: "name" }, nameOf(span.runner, names)),

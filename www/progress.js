@@ -2,6 +2,7 @@
 
 import { h, renew, setText } from "./dom.js";
 import { count, percent } from "./format.js";
+import { readable } from "./text.js";
 
 const SIGNS = { waiting: "…", placed: "▶", running: "▶", done: "✓", failed: "✕", held: "‖", cancelled: "–", kept: "✓", placing: "…" };
 
@@ -43,7 +44,7 @@ export function bar(large = false) {
         part.style.width = `${share}%`;
         part.hidden = !share;
       }
-      element.setAttribute("aria-label", label);
+      element.setAttribute("aria-label", readable(label));
       element.setAttribute("aria-valuenow", String(units.total ? Math.floor((ended / units.total) * 100) : 0));
       element.setAttribute("aria-valuetext", inWords(units));
     },

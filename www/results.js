@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { h, replace, setHidden, setText } from "./dom.js";
 import { count, plural, shortNode, size, span } from "./format.js";
 import { isOver } from "./progress.js";
+import { readable } from "./text.js";
 
 /** Shown of an output; the rest is a download away. Our choice: what a page scrolls smoothly. */
 const PREVIEW = 64 * 1024;
@@ -124,7 +125,7 @@ export function download(url, fileName) {
       setText(button, "Download");
     } catch (error) {
       setText(button, "Failed; try again");
-      button.title = error.message;
+      button.title = readable(error.message);
     }
     button.disabled = false;
   });

@@ -6,6 +6,7 @@ import { count, plural, shortNode } from "./format.js";
 import { UNIT_STATES, badge, isOver } from "./progress.js";
 import { journeyPart } from "./journey.js";
 import { resultDetail } from "./results.js";
+import { readable } from "./text.js";
 
 const PAGE = 50;
 /** Units looked through at a time for a state that is rare. */
@@ -178,7 +179,7 @@ function unitRow(id, first, names, nudge) {
       state.update(unit.state);
       setText(reason, unit.reason || "");
       setText(runner, unit.runner ? names.get(unit.runner) || shortNode(unit.runner) : "none");
-      runner.title = unit.runner ? `${names.get(unit.runner) ?? ""} ${unit.runner}`.trim() : "";
+      runner.title = unit.runner ? readable(`${names.get(unit.runner) ?? ""} ${unit.runner}`.trim()) : "";
       setText(attempts, unit.attempts === 1 ? "once" : unit.attempts ? `${count(unit.attempts)} times` : "not yet");
       toggle.hidden = !hasEnded(unit) && unit.state !== "placed" && !unit.checkpoints;
       toggle.setAttribute("aria-label", hasEnded(unit) ? `Journey and result of unit ${unit.index}` : `Journey of unit ${unit.index}`);

@@ -7,6 +7,7 @@ import { ago, count, exactTime, plural, shortNode } from "./format.js";
 import { credits, inCredits, microOf } from "./money.js";
 import { balancePlot } from "./plot.js";
 import { showFigures } from "./progress.js";
+import { readable } from "./text.js";
 
 /** Newest lines of the statement that are shown and drawn. Our choice: what a person looks through. */
 const LINES = 200;
@@ -179,7 +180,7 @@ function lineRow(named) {
     element: h("tr", null, h("th", { scope: "row" }, why, of), amount, balance, h("td", { class: "right", "data-label": "When" }, when)),
     update(line) {
       setText(why, whyWords(line, named));
-      if (line.with) why.title = line.with;
+      if (line.with) why.title = readable(line.with);
       if (line.file && !of.textContent) setText(of, `file ${line.file.slice(0, 12)}…`);
       if (line.job && !of.textContent) {
         const words = `job ${line.job.slice(0, 8)}`;

@@ -1,10 +1,11 @@
 //! Puts a native node together: identity, storage, engine and links around the driver.
 
+use crate::api::Hosts;
 use crate::cli::failure::Failure;
 use crate::driver::{self, Inbox, NodeHandle, Parts};
 use crate::engine::{Engine, EngineOptions};
 use crate::identity::Identity;
-use crate::net::NetOptions;
+use crate::net::{NetOptions, Pages};
 use crate::storage::Storage;
 use libp2p::Multiaddr;
 use link::Link;
@@ -12,6 +13,7 @@ use node_core::Config;
 use node_core::overlay::contact::Ip;
 use node_core::overlay::elsewhere::Web;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 
 /// What a node is made of.
@@ -26,6 +28,8 @@ pub(crate) struct NodeParts {
     pub(crate) cpu_share: u8,
     /// Addresses to listen at; none for a node without peers.
     pub(crate) listen: Option<Vec<Multiaddr>>,
+    /// Names under which pages reach this node.
+    pub(crate) hosts: Hosts,
     /// It begins a swarm of its own.
     pub(crate) founds: bool,
 }
@@ -48,10 +52,12 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
         None => Storage::open_temporary(inbox.storage()),
     };
     let storage = storage.map_err(Failure::failed)?;
+    let running = Arc::new(OnceLock::new());
     let asked = parts.listen.clone().unwrap_or_default();
     let links = match parts.listen {
         Some(listen) => {
-            let options = NetOptions { listen, ..NetOptions::default() };
+            let pages = Pages { hosts: parts.hosts, node: running.clone() };
+            let options = NetOptions { listen, pages, ..NetOptions::default() };
             let started = crate::net::start(&parts.identity.keypair, options).await;
             Some(started.map_err(|e| Failure::failed(format!("{e}; see --bind, --p2p-port and --ws-port")))?)
         }
@@ -83,6 +89,7 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
     let works = parts.engine.works();
     let node = driver::start(parts, inbox)
         .map_err(|e| Failure::failed(format!("this system gives no thread to a node: {e}")))?;
+    let _ = running.set(node.clone());
     Ok(Assembly { node, link, works })
 }
 

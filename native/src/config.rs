@@ -4,6 +4,8 @@
 use crate::cli::strict_toml::{Document, Key, Mistake, key};
 use node_core::NodeId;
 use node_core::overlay::swarm::DEGREES;
+use serde::de::Error as _;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -24,7 +26,9 @@ pub(crate) struct UpLayer {
     pub(crate) name: Option<String>,
     pub(crate) invite: Option<String>,
     pub(crate) public_host: Option<Vec<String>>,
+    pub(crate) submitter: Option<Vec<String>>,
     pub(crate) tree_degree: Option<u8>,
+    #[serde(deserialize_with = "node_id")]
     pub(crate) bank: Option<NodeId>,
     pub(crate) market: Option<MarketScheme>,
     pub(crate) pricing: Option<Pricing>,
@@ -92,6 +96,7 @@ const KEYS: &[Key] = &[Key {
         key("name"),
         key("invite"),
         key("public_host"),
+        key("submitter"),
         key("tree_degree"),
         key("bank"),
         key("market"),
@@ -149,6 +154,7 @@ impl UpLayer {
             name: var!("NAME"),
             invite: var!("INVITE"),
             public_host: var!("PUBLIC_HOST").map(several),
+            submitter: var!("SUBMITTER").map(several),
             tree_degree: parsed!("TREE_DEGREE"),
             bank: parsed!("BANK"),
             market: parsed!("MARKET"),
@@ -173,6 +179,7 @@ impl UpLayer {
             name: self.name.or(lower.name),
             invite: self.invite.or(lower.invite),
             public_host: self.public_host.or(lower.public_host),
+            submitter: self.submitter.or(lower.submitter),
             tree_degree: self.tree_degree.or(lower.tree_degree),
             bank: self.bank.or(lower.bank),
             market: self.market.or(lower.market),
@@ -198,9 +205,11 @@ impl UpLayer {
             ));
         }
         if !gateway {
-            for (given, flag) in
-                [(self.http_port.is_some(), "--http-port"), (self.public_host.is_some(), "--public-host")]
-            {
+            for (given, flag) in [
+                (self.http_port.is_some(), "--http-port"),
+                (self.public_host.is_some(), "--public-host"),
+                (self.submitter.is_some(), "--submitter"),
+            ] {
                 if given {
                     return Err(format!("{flag} is for gateways: add --gateway, or leave it out"));
                 }
@@ -222,6 +231,8 @@ impl UpLayer {
                 "a tree of degree {degree} cannot be built: give --tree-degree {least} to {most}"
             ));
         }
+        let submitters = self.submitter.unwrap_or_default();
+        let submitters = submitters.iter().map(|text| submitter(text)).collect::<Result<_, _>>()?;
         let name = self.name.unwrap_or_else(host_name);
         if name.len() > MAX_NAME || name.chars().any(char::is_control) {
             return Err(format!("the name {name:?} is not fit to show: at most {MAX_NAME} bytes of text"));
@@ -267,6 +278,7 @@ impl UpLayer {
             name,
             invite: self.invite,
             public_host,
+            submitters,
             tree_degree: self.tree_degree,
             bank: self.bank,
             market: self.market,
@@ -318,7 +330,20 @@ pub(crate) struct UpConfig {
     /// Fuel a second of a slot; measured if none.
     pub(crate) speed: Option<u64>,
     pub(crate) public_host: Vec<String>,
+    /// Nodes that may give it jobs without the token.
+    pub(crate) submitters: BTreeSet<NodeId>,
     pub(crate) data: Option<PathBuf>,
+}
+
+/// A node that an operator names, 64 hexadecimal digits.
+fn submitter(text: &str) -> Result<NodeId, String> {
+    text.parse().map_err(|e| format!("--submitter: {e}; `manyhands nodes --json` shows the ids of nodes"))
+}
+
+/// In a file, a node's id is text.
+fn node_id<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Option<NodeId>, D::Error> {
+    let text = <String as serde::Deserialize>::deserialize(d)?;
+    text.parse().map(Some).map_err(D::Error::custom)
 }
 
 /// The unspecified addresses of IPv4 and IPv6: a listener there accepts peers on every interface.
@@ -414,7 +439,7 @@ mod tests {
     #[test]
     fn every_key_of_the_section_is_known_and_may_stand_in_a_file() {
         let text = "[up]\ngateway = true\njoin = ['a']\nslots = 1\nbind = '::1'\ndial_only = false\nhttp_port = 1\np2p_port = 2\n\
-                    ws_port = 3\nname = 'n'\ninvite = 'i'\npublic_host = ['h']\ndata = 'd'";
+                    ws_port = 3\nname = 'n'\ninvite = 'i'\npublic_host = ['h']\nsubmitter = ['s']\ndata = 'd'";
         let layer = UpLayer::from_toml("c.toml", text).unwrap();
         assert_eq!(layer.bind, Some("::1".parse().unwrap()));
         assert_eq!(layer.ws_port, Some(3));
@@ -430,9 +455,17 @@ mod tests {
             ("MANYHANDS_UP_NAME", "n"),
             ("MANYHANDS_UP_INVITE", "i"),
             ("MANYHANDS_UP_PUBLIC_HOST", "h"),
+            ("MANYHANDS_UP_SUBMITTER", "s"),
             ("MANYHANDS_UP_DATA", "d"),
         ]);
         assert_eq!(vars.unwrap(), layer);
+    }
+
+    #[test]
+    fn a_file_names_the_bank_by_its_id() {
+        let text = format!("[up]\nbank = '{}'", "ab".repeat(32));
+        assert_eq!(UpLayer::from_toml("c.toml", &text).unwrap().bank, Some(NodeId([0xab; 32])));
+        assert!(UpLayer::from_toml("c.toml", "[up]\nbank = 'bob'").is_err());
     }
 
     #[test]
@@ -454,6 +487,11 @@ mod tests {
         let both = UpLayer { gateway: Some(true), dial_only: Some(true), ..UpLayer::default() };
         assert!(refused(both).contains("--dial-only"));
         assert!(refused(UpLayer { http_port: Some(1), ..worker.clone() }).contains("--http-port"));
+        let friends = |text: &str| UpLayer { submitter: Some(vec![text.to_owned()]), ..UpLayer::default() };
+        let gateway = |text: &str| UpLayer { gateway: Some(true), ..friends(text) };
+        assert!(
+            refused(gateway("bob")).contains("--submitter") && gateway(&"ab".repeat(32)).settle().is_ok()
+        );
         assert!(refused(UpLayer { name: Some("x".repeat(65)), ..worker.clone() }).contains("64 bytes"));
         let same = UpLayer { p2p_port: Some(7), ws_port: Some(7), ..worker };
         assert!(refused(same).contains("both 7"));

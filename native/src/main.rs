@@ -1,21 +1,5 @@
 //! Manyhands for servers and command lines.
 
-mod api;
-mod assemble;
-mod assets;
-mod cli;
-mod config;
-mod driver;
-mod engine;
-mod files;
-mod guests;
-mod identity;
-mod market;
-mod net;
-mod paths;
-mod policy;
-mod storage;
-
 fn main() -> std::process::ExitCode {
-    cli::main()
+    manyhands::main()
 }

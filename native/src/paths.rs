@@ -1,5 +1,6 @@
 //! Where things lie on this machine: XDG folders, or the one folder that `--data` names.
 
+use crate::private::make_folder;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -37,11 +38,7 @@ impl DataFolder {
 
     /// Makes the folder, readable only by its owner: it holds a key and a token.
     pub(crate) fn create(&self) -> Result<(), PathError> {
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&self.dir).map_err(|e| {
+        make_folder(&self.dir).map_err(|e| {
             PathError(format!(
                 "cannot make the data folder {}: {e}; give another with --data DIR",
                 self.dir.display()

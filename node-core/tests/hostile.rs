@@ -1,242 +1,201 @@
-//! Owners that want more of a node than it gives: each machine alone, told what it is told.
+//! Stories of peers that lie: nobody submits, spends, finishes or fills what is not theirs.
 
-use bytes::Bytes;
-use node_core::checkpoint::keeper::{self, Keeper};
-use node_core::checkpoint::{Source, Version};
-use node_core::files::keeper as files;
-use node_core::files::{FilesConfig, Message as Files, ToKeeper as ToFiles};
-use node_core::ids::{BlobId, JobId, NodeId, UnitId};
-use node_core::market::money::Price;
-use node_core::node::config::Bounds;
-use node_core::overlay::contact::{Contact, Ip};
-use node_core::protocol::{Effect, Input, Machine, Rng};
-use node_core::store::{self, Asker, Store, Ticket};
-use node_core::work::message::{Batch, Keep, Message, ToKeeper, ToOwner, ToRunner, UnitGrant};
-use node_core::work::runner::{Command, Event, Runner};
-use node_core::work::spec::{BlobRef, CheckpointEvery, Data, OnLoss, Template, UnitSpec};
-use node_core::{Config, SealKey, Time};
-use sandbox::Limits;
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use node_core::ids::JobId;
+use node_core::node::snapshot::UnitState;
+use node_core::work::spec::CheckpointEvery;
+use node_core::{Command, Config, NodeEvent, NodeInput};
+use sandbox::{Outcome, Task};
+use simulator::liar::{Liar, Lie};
+use simulator::world::id_of;
+use simulator::{World, echo};
 use std::time::Duration;
 
-const ME: NodeId = NodeId([1; 32]);
-const OWNER: NodeId = NodeId([2; 32]);
-const OTHER: NodeId = NodeId([3; 32]);
-const JOB: JobId = JobId([4; 16]);
-
-fn blob(n: u32, len: u64) -> BlobRef {
-    let mut id = [9; 32];
-    id[..4].copy_from_slice(&n.to_le_bytes());
-    BlobRef { id: BlobId(id), len }
+/// Long enough that lies come first.
+fn slow(task: &Task) -> (Duration, Outcome) {
+    let (_, outcome) = echo(task);
+    (Duration::from_secs(20), outcome)
 }
 
-/// A node of two slots that gets whatever content it asks for.
-struct Giver {
-    runner: Machine<Runner>,
-    declined: Vec<String>,
-    prepared: Vec<(NodeId, Option<String>)>,
-    /// Programs that the engine was given.
-    runs: Vec<BlobId>,
-    /// From how many it fetched a snapshot.
-    sources: Vec<usize>,
+/// A gateway with a slot, an honest worker, and a worker that lies about the job that comes next.
+fn world(seed: u64, lie: Lie, units: u32) -> (World, usize, JobId) {
+    let mut world = World::seed(seed).with(slow).swarm(1, 1);
+    let liar = world.add(Config { name: "liar".into(), ..Config::default() });
+    let mut spec = world.sweep(0, units);
+    spec.template.checkpoint = CheckpointEvery::NEVER;
+    let job = world.submit(0, spec);
+    world.liars.insert(liar, Liar::new(lie, job, units));
+    world.connect(0, liar);
+    (world, liar, job)
 }
 
-impl Giver {
-    fn new() -> Giver {
-        let limits = Bounds { content_bytes: 1 << 30, ..Bounds::default() };
-        let config = Config { slots: 2, limits, ..Config::default() };
-        let runner = Machine::new(Runner::new(Arc::new(config)), Rng::from_seed([0; 32]));
-        let (declined, prepared) = (Vec::new(), Vec::new());
-        let mut giver = Giver { runner, declined, prepared, runs: Vec::new(), sources: Vec::new() };
-        for owner in [OWNER, OTHER] {
-            giver.step(Input::Command(Command::OwnerUp(owner)));
+fn blamed(world: &World, who: usize) -> bool {
+    let liar = world.nodes[who].id;
+    let blames = |event: &NodeEvent| matches!(event, NodeEvent::PeerFault { peer, .. } if *peer == liar);
+    world.told.iter().any(|(_, at, event)| *at == 0 && blames(event))
+}
+
+#[test]
+fn a_stranger_gives_the_gateway_no_job() {
+    for (seed, lie) in [(1, Lie::Submit), (2, Lie::Buy)] {
+        let mut world = World::seed(seed).swarm(1, 1);
+        let program = world.upload(0, b"a program");
+        let liar = world.add(Config::default());
+        let job = JobId([7; 16]);
+        world.liars.insert(liar, Liar { program, ..Liar::new(lie, job, 3) });
+        world.connect(0, liar);
+        world.run_for(Duration::from_secs(10));
+        assert!(world.job(job).is_none(), "{lie:?}");
+        assert!(world.ran.is_empty(), "{lie:?}: nothing of it runs");
+    }
+}
+
+#[test]
+fn whom_the_operator_let_in_gives_it_jobs_and_ends_its_own() {
+    let mut world = World::seed(3);
+    let submitters = [id_of(1)].into();
+    world.add(Config { gateway: true, slots: 0, submitters, ..Config::default() });
+    for _ in 0..2 {
+        let at = world.add(Config::default());
+        world.connect(0, at);
+    }
+    world.run_for(Duration::from_secs(1));
+    let mut spec = world.sweep(1, 5);
+    let job = world.submit(1, spec.clone());
+    world.run_until(Duration::from_secs(10), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 5);
+    // Bounds are the same as at the API.
+    spec.priority = i32::MAX;
+    let greedy = world.submit(1, spec.clone());
+    world.run_until(Duration::from_secs(10), "an answer", |w| w.refusal(greedy).is_some());
+    assert!(world.refusal(greedy).unwrap().contains("priority"));
+    // Nobody else is let in by that.
+    spec.priority = 0;
+    let others = world.submit(2, spec);
+    world.run_until(Duration::from_secs(10), "an answer", |w| w.refusal(others).is_some());
+    let why = world.refusal(others).unwrap();
+    assert!(why.contains(&format!("--submitter {}", world.nodes[2].id)), "{why}");
+}
+
+#[test]
+fn whom_the_operator_let_in_does_not_spend_the_gateways_credit() {
+    use node_core::market::money::Micro;
+    use node_core::work::spec::{Find, Terms};
+    let mut world = World::seed(4);
+    world.add(Config { gateway: true, submitters: [id_of(1)].into(), ..Config::default() });
+    world.add(Config::default());
+    world.connect(0, 1);
+    world.run_for(Duration::from_secs(1));
+    let mut spec = world.sweep(1, 1);
+    spec.template.limits.fuel = 1_000_000;
+    spec.find = Find::Cheapest(Terms { max_price: Micro(1_000), max_price_job: None, min_speed: 0 });
+    let job = world.submit(1, spec);
+    world.run_until(Duration::from_secs(10), "an answer", |w| w.refusal(job).is_some());
+    assert!(world.refusal(job).unwrap().contains("whose account pays"));
+}
+
+#[test]
+fn nobody_ends_units_that_it_was_not_granted() {
+    for (seed, lie) in [(5, Lie::Forge), (6, Lie::Fail), (7, Lie::Ungranted)] {
+        let (mut world, liar, job) = world(seed, lie, 20);
+        if lie == Lie::Ungranted {
+            world.run_for(Duration::from_secs(1));
         }
-        giver
+        world.run_for(Duration::from_secs(10));
+        let view = world.job(job).unwrap();
+        assert_eq!((view.done, view.failed), (0, 0), "{lie:?}");
+        assert!(blamed(&world, liar), "{lie:?}");
+        world.liars.clear();
+        world.run_until(Duration::from_secs(1_000), "the job is over", |w| w.is_over(job));
+        world.assert_all_right(job, 20);
     }
-
-    fn hear(&mut self, from: NodeId, message: ToRunner) {
-        self.step(Input::Message { from, message: Message::ToRunner(message) });
-    }
-
-    fn step(&mut self, input: node_core::protocol::InputOf<Runner>) {
-        for effect in self.runner.step(ME, Time(1_000_000), input) {
-            match effect {
-                Effect::Emit(Event::Fetch { ticket, .. }) => {
-                    self.step(Input::Command(Command::Answered { ticket, result: Ok(()) }));
-                }
-                Effect::Emit(Event::FetchSnapshot { from, .. }) => self.sources.push(from.len()),
-                Effect::Emit(Event::Run { task, .. }) => self.runs.push(task.program),
-                Effect::Send { message: Message::ToOwner(message), to } => match message {
-                    ToOwner::Decline { reason, .. } => self.declined.push(reason),
-                    ToOwner::Prepared { error, .. } => self.prepared.push((to, error)),
-                    _ => {}
-                },
-                _ => {}
-            }
-        }
-    }
-
-    fn held(&self) -> u32 {
-        let work = self.runner.state().work(Time(1_000_000));
-        work.busy + work.queued
-    }
-}
-
-fn batch(job: JobId, program: BlobRef, units: Vec<UnitGrant>) -> Batch {
-    let template = Template {
-        program,
-        arguments: vec![],
-        environment: vec![],
-        stdin: Data::EMPTY,
-        files: vec![],
-        limits: Limits::default(),
-        bit_exact: false,
-        checkpoint: CheckpointEvery(0),
-        on_loss: OnLoss::default(),
-    };
-    Batch { job, name: "job".into(), template, sweep_first: Some(0), keepers: vec![], units, home: None }
-}
-
-fn grant(index: u32, spec: Option<UnitSpec>) -> UnitGrant {
-    let key = SealKey([0; 32]);
-    UnitGrant { index, attempt: 1, spec, key, resume: None, price: Price(0), receipt: None, keeper: None }
-}
-
-fn with_stdin(stdin: Data) -> Option<UnitSpec> {
-    Some(UnitSpec { arguments: None, stdin: Some(stdin), files: vec![] })
 }
 
 #[test]
-fn an_owner_does_not_have_the_units_of_another_run_its_own_program() {
-    let mut giver = Giver::new();
-    let (theirs, ours) = (blob(1, 10), blob(2, 10));
-    giver.hear(OTHER, ToRunner::Grant { lease: 1, batches: vec![batch(JOB, theirs, vec![grant(7, None)])] });
-    giver.hear(OWNER, ToRunner::Grant { lease: 1, batches: vec![batch(JOB, ours, vec![grant(0, None)])] });
-    assert_eq!(giver.runs, [theirs.id], "the second goes to another node");
-    assert!(giver.declined[0].contains("another job with this id"), "{:?}", giver.declined);
+fn a_gateway_that_began_anew_knows_to_whom_it_granted_what() {
+    let (mut world, liar, job) = world(8, Lie::Ungranted, 6);
+    world.run_for(Duration::from_secs(10));
+    world.liars.clear();
+    world.crash(0);
+    world.run_for(Duration::from_secs(1));
+    world.start(0);
+    world.liars.insert(liar, Liar::new(Lie::Ungranted, job, 6));
+    world.connect(0, 1);
+    world.connect(0, liar);
+    world.run_until(Duration::from_secs(1_000), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 6);
+    assert!(blamed(&world, liar));
 }
 
 #[test]
-fn a_node_promises_no_more_content_than_it_has_room_for() {
-    let mut giver = Giver::new();
-    let huge = |n| with_stdin(Data::Blob(blob(100 + n, 600 << 20)));
-    for n in 0..3 {
-        let batches = vec![batch(JOB, blob(1, 10), vec![grant(n, huge(n))])];
-        giver.hear(OWNER, ToRunner::Grant { lease: 1, batches });
+fn results_beyond_the_jobs_bounds_are_not_kept() {
+    for (seed, lie) in [(9, Lie::Big), (10, Lie::Path)] {
+        let mut world = World::seed(seed).swarm(1, 1);
+        let liar = world.add(Config::default());
+        world.liars.insert(liar, Liar::new(lie, JobId([0; 16]), 0));
+        world.connect(0, liar);
+        let spec = world.sweep(0, 40);
+        let job = world.submit(0, spec);
+        world.run_until(Duration::from_secs(100), "the job is over", |w| w.is_over(job));
+        world.assert_all_right(job, 40);
+        assert!(blamed(&world, liar), "{lie:?}");
+        let by_liar = world.job(job).unwrap().by_node.iter().any(|(node, ..)| *node == world.nodes[liar].id);
+        assert!(!by_liar, "{lie:?}: none of its results counts");
     }
-    assert_eq!(giver.held(), 1);
-    assert_eq!(giver.declined.len(), 2);
-    assert!(
-        giver.declined[0].contains("bytes of content here, and it holds 1073741824"),
-        "{:?}",
-        giver.declined
-    );
-    // Content that units share is there once.
-    let batches = vec![batch(JOB, blob(1, 10), vec![grant(9, huge(0))])];
-    giver.hear(OWNER, ToRunner::Grant { lease: 1, batches });
-    assert_eq!(giver.held(), 2);
 }
 
 #[test]
-fn a_unit_may_not_write_more_than_its_donor_has_memory_for() {
-    let mut giver = Giver::new();
-    let memory = Config::default().memory_bytes;
-    for (n, output_bytes) in [(0, memory), (1, memory + 1), (2, u64::MAX)] {
-        let mut batch = batch(JOB, blob(1, 10), vec![grant(n, None)]);
-        batch.job = JobId([n as u8; 16]);
-        batch.template.limits.output_bytes = output_bytes;
-        giver.hear(OWNER, ToRunner::Grant { lease: 1, batches: vec![batch] });
-    }
-    assert_eq!(giver.held(), 1);
-    assert!(giver.declined.iter().all(|why| why.contains("of a unit's output")), "{:?}", giver.declined);
-    assert_eq!(giver.declined.len(), 2);
+fn nobody_comes_back_with_units_that_it_never_had() {
+    // Nobody else runs them, so that they wait.
+    let mut world = World::seed(11).with(slow).swarm(0, 0);
+    let spec = world.sweep(0, 3);
+    let job = world.submit(0, spec);
+    let liar = world.add(Config { slots: 0, ..Config::default() });
+    world.liars.insert(liar, Liar::new(Lie::Return, job, 3));
+    world.connect(0, liar);
+    world.run_for(Duration::from_secs(5));
+    assert!(blamed(&world, liar));
+    let view = world.node(0).units(job, 0, 10).unwrap();
+    assert!(view.iter().all(|unit| unit.state == UnitState::Waiting && unit.fuel == 0));
 }
 
 #[test]
-fn descriptions_of_units_fill_no_memory() {
-    let mut giver = Giver::new();
-    let text = Data::Inline(Bytes::from(vec![7; 900_000]));
-    for n in 0..200 {
-        let batches = vec![batch(JOB, blob(1, 10), vec![grant(n, with_stdin(text.clone()))])];
-        giver.hear(OWNER, ToRunner::Grant { lease: 1, batches });
-    }
-    assert!(u64::from(giver.held()) * 900_000 <= 64 << 20, "{} units are held", giver.held());
-    assert!(giver.declined.iter().any(|why| why.contains("bytes of memory")), "{:?}", giver.declined);
+fn a_result_whose_content_never_comes_does_not_drop_an_honest_one() {
+    let mut world = World::seed(12).with(slow).swarm(1, 1);
+    let mut spec = world.sweep(0, 1);
+    spec.template.checkpoint = CheckpointEvery::NEVER;
+    let job = world.submit(0, spec);
+    world.run_for(Duration::from_secs(2));
+    // The honest worker is cut off, runs on, and ends; meanwhile another is granted the unit.
+    world.part(&[1]);
+    let liar = world.add(Config::default());
+    world.liars.insert(liar, Liar::new(Lie::Blob, job, 1));
+    world.connect(0, liar);
+    world.run_until(Duration::from_secs(200), "the liar has run it, too", |w| w.ran.len() == 2);
+    let at_liar =
+        |world: &World| world.node(0).units(job, 0, 1).unwrap()[0].runner == Some(world.nodes[liar].id);
+    world.run_until(Duration::from_secs(200), "it is at the liar", at_liar);
+    world.run_for(Duration::from_secs(21));
+    world.heal();
+    world.connect(0, 1);
+    world.run_until(Duration::from_secs(300), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 1);
+    assert_eq!(world.results(job)[&0].runner, world.nodes[1].id);
 }
 
 #[test]
-fn to_get_ready_a_node_asks_a_few_and_another_owner_changes_nothing() {
-    let mut giver = Giver::new();
-    let source = |n: u16| {
-        let (mut id, ip) = ([5; 32], Ip([8; 16]));
-        id[..2].copy_from_slice(&n.to_le_bytes());
-        Source { node: NodeId(id), contact: Some(Contact { ip, id: NodeId(id), port: n.max(1) }) }
-    };
-    let sources: Vec<Source> = (0..10_000).map(source).collect();
-    for from in [OWNER, OTHER] {
-        let batch = Box::new(batch(JOB, blob(1, 10), vec![grant(0, None)]));
-        giver.hear(from, ToRunner::Prepare { batch, whole: blob(3, 99), sources: sources.clone() });
-    }
-    assert!(giver.sources.iter().all(|count| *count <= 16), "{:?} were asked", giver.sources);
-    assert_eq!(giver.sources.len(), 1);
-    assert!(matches!(&giver.prepared[..], [(OTHER, Some(why))] if why.contains("another owner")));
-}
-
-#[test]
-fn checkpoints_of_no_bytes_are_counted_too() {
-    let mut keeper = Machine::new(Keeper::new(Arc::new(Config::default())), Rng::from_seed([0; 32]));
-    let mut wanted = BTreeSet::new();
-    for attempt in 1..=5_000 {
-        let unit = UnitId { job: JOB, index: attempt % 2 };
-        let version = Version { attempt, number: 1 };
-        let keep = Keep { unit, owner: OWNER, version, parts: vec![blob(attempt, 0)], relayed: false };
-        let message = Message::ToKeeper(ToKeeper::Keep(keep));
-        for effect in keeper.step(ME, Time(1), Input::Message { from: OTHER, message }) {
-            match effect {
-                Effect::Emit(keeper::Event::Fetch { ticket, .. }) => drop(wanted.insert(ticket)),
-                Effect::Emit(keeper::Event::Release { ticket }) => drop(wanted.remove(&ticket)),
-                _ => {}
-            }
-        }
-    }
-    assert_eq!(wanted.len(), 2, "one of each unit is on its way, the newest");
-}
-
-#[test]
-fn a_file_that_is_kept_is_not_written_down_for_each_word_of_its_owner() {
-    let config = FilesConfig::giving(1 << 20);
-    let mut keeper = Machine::new(files::Keeper::new(Arc::new(config)), Rng::from_seed([0; 32]));
-    let mut writes = 0;
-    for n in 0..1_000 {
-        let keep = ToFiles::Keep { manifest: blob(1, 100), bytes: 1000, me: None, at: vec![] };
-        let input = Input::Message { from: OWNER, message: Files::ToKeeper(keep) };
-        for effect in keeper.step(ME, Time(n * 1000), input) {
-            writes += u32::from(matches!(effect, Effect::Emit(files::Event::Commit { .. })));
-        }
-    }
-    assert_eq!(writes, 1);
-}
-
-#[test]
-fn content_of_another_length_than_it_is_said_to_have_is_refused_and_not_read() {
-    let store = Store::new(None, 1 << 30, Duration::from_secs(3));
-    let mut store = Machine::new(store, Rng::from_seed([0; 32]));
-    let mut answers = |command| {
-        let effects = store.step(ME, Time(1), Input::Command(command));
-        let answer = |effect| match effect {
-            Effect::Emit(store::Event::Answered { result, .. }) => Some(result.is_ok()),
-            _ => None,
-        };
-        effects.into_iter().filter_map(answer).collect::<Vec<bool>>()
-    };
-    let fetch = |number, len| {
-        let ticket = Ticket { of: Asker::Kept, number };
-        store::Command::Fetch { ticket, blobs: vec![blob(1, len)], from: vec![OTHER] }
-    };
-    assert_eq!(answers(fetch(1, 5)), [], "it is asked for");
-    assert_eq!(answers(fetch(2, 77)), [false], "and not with two lengths at once");
-    answers(store::Command::Stored(vec![(blob(1, 5).id, 5)]));
-    assert_eq!(answers(fetch(3, 77)), [false], "one answer, and no leave to read it");
-    assert_eq!(answers(fetch(4, 5)), [true]);
+fn nobody_changes_what_a_job_runs() {
+    let mut world = World::seed(13).with(slow).swarm(1, 2);
+    let evil = world.add(Config { gateway: true, slots: 0, ..Config::default() });
+    world.connect(1, evil);
+    world.run_for(Duration::from_secs(1));
+    // A gateway that knows the id of a job comes first, with a job of that id that does something else.
+    let mut spec = world.sweep(evil, 1);
+    spec.template.arguments = vec!["evil".into()];
+    let job = world.submit(evil, spec);
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(world.node(1).work(world.now).busy, 1);
+    let spec = world.sweep(0, 2);
+    world.drive(0, NodeInput::Command(Command::Submit { job, spec }));
+    world.run_until(Duration::from_secs(400), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 2);
 }

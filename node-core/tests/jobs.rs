@@ -5,6 +5,7 @@ use node_core::node::snapshot::{JobState, UnitState};
 use node_core::work::spec::{Data, UnitSpec, Units};
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use sandbox::{End, Outcome, Task};
+use simulator::world::id_of;
 use simulator::{World, ended};
 use std::time::Duration;
 
@@ -71,30 +72,6 @@ fn who_watches_the_nodes_is_told_of_every_change() {
         assert_eq!(seen, shown(&world), "a change that was not told");
     }
     assert_eq!(slots, 4);
-}
-
-#[test]
-fn a_node_that_fails_at_every_unit_rests_and_the_others_do_the_work() {
-    let mut world = World::seed(4).swarm(2, 1);
-    world.break_engine(1, true);
-    let spec = world.sweep(0, 400);
-    let job = world.submit(0, spec);
-    world.run_until(A_MINUTE, "the job is done", |w| w.is_over(job));
-    world.assert_all_right(job, 400);
-    let view = world.job(job).unwrap();
-    let placed: u32 = world.node(0).units(job, 0, 400).unwrap().iter().map(|unit| unit.attempts).sum();
-    assert!(placed > 400 && placed < 410, "{} times in vain", placed - 400);
-    assert_eq!(view.lost_placements, 0, "the node is there: nothing was lost with it");
-    let reason = world.node(1).work(world.now).idle_reason.unwrap();
-    assert!(reason.contains("rests"), "{reason}");
-
-    // Mended, it is found out by one unit, and takes its share again.
-    world.break_engine(1, false);
-    world.run_for(A_MINUTE * 3);
-    let spec = world.sweep(0, 100);
-    let job = world.submit(0, spec);
-    world.run_until(A_MINUTE, "the next job is done", |w| w.is_over(job));
-    assert_eq!(world.job(job).unwrap().by_node.len(), 2);
 }
 
 #[test]
@@ -429,7 +406,14 @@ fn a_unit_that_takes_its_runners_down_is_held_in_the_end() {
 
 #[test]
 fn a_node_without_jobs_of_its_own_submits_to_its_gateway() {
-    let mut world = World::seed(20).swarm(2, 2);
+    let mut world = World::seed(20);
+    let submitters = [id_of(1)].into();
+    world.add(Config { gateway: true, slots: 0, submitters, ..Config::default() });
+    for _ in 0..2 {
+        let at = world.add(Config { slots: 2, ..Config::default() });
+        world.connect(0, at);
+    }
+    world.run_for(Duration::from_secs(1));
     let mut spec = world.sweep(1, 30);
     let input: Vec<u8> = vec![9; 1_500_000];
     spec.template.stdin = Data::Blob(world.upload(1, &input));

@@ -111,7 +111,17 @@ impl Desk {
 
 fn unit(index: u32, price: u64, receipt: Option<Signed>) -> UnitGrant {
     let key = SealKey([0; 32]);
-    UnitGrant { index, attempt: 1, spec: None, key, resume: None, price: Price(price), receipt, keeper: None }
+    UnitGrant {
+        index,
+        attempt: 1,
+        proof: Default::default(),
+        spec: None,
+        key,
+        resume: None,
+        price: Price(price),
+        receipt,
+        keeper: None,
+    }
 }
 
 fn bank() -> Secret {

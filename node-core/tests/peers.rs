@@ -56,7 +56,7 @@ fn garbage_and_other_versions_are_named_and_nothing_breaks() {
     introduce(&mut world, stranger, None);
     let cases: [(&[u8], &str); 5] = [
         (&[], "empty frame"),
-        (&[VERSION + 1, 0xc0], "version 12"),
+        (&[VERSION + 1, 0xc0], "version 13"),
         (&[VERSION, 0xc1, 0xff, 0xff], "not a message"),
         (&[VERSION, 0xdd, 0xff, 0xff, 0xff, 0xff], "not a message"),
         (&[VERSION], "not a message"),
@@ -196,7 +196,13 @@ fn impossible_results_are_faults_and_count_for_nothing() {
             journey: None,
             paid: Default::default(),
         };
-        let results = vec![Report { unit: UnitId { job, index }, began: 0, result }];
+        let results = vec![Report {
+            unit: UnitId { job, index },
+            attempt: 1,
+            proof: Default::default(),
+            began: 0,
+            result,
+        }];
         Message::Work(Work::ToOwner(ToOwner::Report { seq: u64::from(index), results }))
     };
     say(&mut world, stranger, &report(job, 3));
@@ -208,7 +214,7 @@ fn impossible_results_are_faults_and_count_for_nothing() {
     assert_eq!((view.done, view.waiting), (0, 3));
     let faults = world.faults(0);
     assert_eq!(faults.len(), 3, "{faults:?}");
-    assert!(faults[0].contains("which has 3 units") && faults[2].contains("not its job"));
+    assert!(faults[0].contains("the job has 3 units") && faults[2].contains("not its job"));
 }
 
 #[test]

@@ -28,8 +28,9 @@ use node_core::overlay::tree::{self, Edge, Join, Range, Record, Tell, Upper, Wel
 use node_core::store::Message as Content;
 use node_core::wire::{Message, decode, encode};
 use node_core::work::message::{
-    Batch, Keep, Message as Work, Report, ToClient, ToKeeper, ToOwner, ToRunner, UnitGrant,
+    Batch, Keep, Message as Work, Report, Returned, ToClient, ToKeeper, ToOwner, ToRunner, UnitGrant,
 };
+use node_core::work::proof::{GrantKey, GrantProof};
 use node_core::work::spec::{
     BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, OwnedBy, Template, Terms, UnitResult,
     UnitSpec, Units,
@@ -102,6 +103,7 @@ fn examples() -> Vec<Message> {
         units: vec![UnitGrant {
             index: 15,
             attempt: 1,
+            proof: proof(),
             spec: Some(unit),
             key: SealKey([200; 32]),
             resume: Some(Box::new(Resume { checkpoint: checkpoint(), sources: vec![source()] })),
@@ -144,7 +146,13 @@ fn examples() -> Vec<Message> {
         owner(ToOwner::Heartbeat { lease: 6, grants: 7, units: Some(vec![(job, vec![8])]) }),
         owner(ToOwner::Report {
             seq: 9,
-            results: vec![Report { unit: UnitId { job, index: 10 }, began: 1, result }],
+            results: vec![Report {
+                unit: UnitId { job, index: 10 },
+                attempt: 2,
+                proof: proof(),
+                began: 1,
+                result,
+            }],
         }),
         owner(ToOwner::Decline {
             lease: 11,
@@ -187,6 +195,14 @@ fn examples() -> Vec<Message> {
     .collect()
 }
 
+fn grants() -> GrantKey {
+    GrantKey::of(&[1; 32], 2)
+}
+
+fn proof() -> GrantProof {
+    grants().proof(NodeId([4; 32]), 2)
+}
+
 fn checkpoint() -> Checkpoint {
     let blob = |n| BlobRef { id: BlobId([n; 32]), len: n.into() };
     let snapshot = SnapshotRef { blob: blob(7), base: Some(blob(8)), root: [9; 32], fuel: 10 };
@@ -215,7 +231,7 @@ fn checkpoint_examples() -> Vec<Message> {
         ToOwner::Prepared { unit, error: Some(reason()) },
         ToOwner::Resumed { unit },
         ToOwner::Unusable { lease: 3, unit, version, reason: reason() },
-        ToOwner::Returned { units: vec![(unit, 4, Some(made))] },
+        ToOwner::Returned { units: vec![Returned { unit, attempt: 4, proof: proof(), made: Some(made) }] },
         ToOwner::NeedKeepers { job, lost: vec![(NodeId([4; 32]), reason())] },
         ToOwner::Kept { unit, version },
         ToOwner::Holding { units: vec![unit] },
@@ -255,6 +271,7 @@ fn ward_examples() -> Vec<Message> {
         index: 1,
         spec: None,
         key: SealKey([200; 32]),
+        grants: grants(),
         term: 5,
         attempts: 6,
         runner: Some(source()),
@@ -280,7 +297,7 @@ fn ward_examples() -> Vec<Message> {
         ward::Message::Owned { job, part: part(), units: units() },
         ward::Message::Lives { job, units: vec![(1, 5)] },
         ward::Message::Handed { job, part: part(), units: units() },
-        ward::Message::Results(vec![(unit, result)]),
+        ward::Message::Results(vec![Report { unit, attempt: 2, proof: proof(), began: 1, result }]),
         ward::Message::Over(vec![unit]),
     ];
     let (home, heirs) = (NodeId([4; 32]), vec![NodeId([5; 32])]);

@@ -76,6 +76,7 @@ class Node {
   async ready() {
     const [line] = await this.#line;
     Object.assign(this, JSON.parse(line));
+    if (this.token_file) this.token = (await readFile(this.token_file, "utf8")).trim();
     return this;
   }
 

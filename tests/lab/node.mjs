@@ -1,6 +1,8 @@
 // A process of `manyhands up` on a machine of the lab, and what its API says if it is a gateway.
 
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { BINARY } from "./machine.mjs";
 
 /** How long a node may take to greet, and a story waits for one thing, ms. It ends what hangs. */
@@ -77,7 +79,7 @@ export class Node {
   }
 
   get token() {
-    return /#token=(\S+)/.exec(this.greeting("dashboard"))[1];
+    return readFileSync(join(this.greeting("data"), "token"), "utf8").trim();
   }
 
   /** For machines that have v4, the lab itself among them. */

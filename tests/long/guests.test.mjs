@@ -35,7 +35,10 @@ class Up {
     this.child.stderr.on("data", (bytes) => { this.stderr += bytes; });
     this.ended = new Promise((resolve) => this.child.on("exit", (code, signal) => resolve(code ?? signal)));
     this.ready = new Promise((resolve, reject) => {
-      createInterface(this.child.stdout).once("line", (line) => resolve(JSON.parse(line)));
+      createInterface(this.child.stdout).once("line", (line) => {
+        const ready = JSON.parse(line);
+        resolve({ ...ready, token: ready.token_file && readFileSync(ready.token_file, "utf8").trim() });
+      });
       this.ended.then((how) => reject(new Error(`it ended with ${how}: ${this.stderr}`)));
     });
     this.ready.catch(() => {});

@@ -16,6 +16,7 @@ use node_core::NodeEvent;
 use node_core::ids::JobId;
 use std::convert::Infallible;
 use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
@@ -42,18 +43,24 @@ pub(super) async fn job(
     Path(id): Path<String>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let id = find_job(&state, &id).await?;
+    let place = state.lasting.stream()?;
     // Subscribed before the first look: nothing falls in between.
     let events = state.node.events();
     let first = read(&state, id).await?;
     let ended = state.ended();
     let follow = Follow { state, id, events, next: Some(first) };
-    Ok(sse(stream::unfold(follow, Follow::step).take_until(ended)))
+    Ok(sse(stream::unfold(follow, Follow::step).take_until(ended), place))
 }
 
 fn sse(
     stream: impl Stream<Item = Event> + Send + 'static,
+    place: OwnedSemaphorePermit,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    Sse::new(stream.map(Ok)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+    let held = stream.map(move |event| {
+        let _ = &place;
+        Ok(event)
+    });
+    Sse::new(held).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
 }
 
 struct Follow {
@@ -103,10 +110,13 @@ impl Follow {
         (status = "default", body = Problem, content_type = "application/problem+json", description = "Any error"),
     )
 )]
-pub(super) async fn all(State(state): State<ApiState>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+pub(super) async fn all(
+    State(state): State<ApiState>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let place = state.lasting.stream()?;
     let watch = Watch { events: state.node.events(), stale: Stale::ALL };
     let hints = stream::unfold(watch, Watch::step).flat_map(stream::iter);
-    sse(hints.take_until(state.ended()))
+    Ok(sse(hints.take_until(state.ended()), place))
 }
 
 /// Which lists changed since the reader was told.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// How long a body may pause. Our choice: longer than any hiccup of a network, short enough
 /// that a client which went away does not hold a connection for good.
-const BODY_PAUSE: Duration = Duration::from_secs(60);
+const BODY_PAUSE: Duration = Duration::from_secs(30);
 
 /// Parameters behind the `?`.
 pub(super) struct Query<T>(pub(super) T);

@@ -6,6 +6,7 @@
 //! Origin check keeps other sites' scripts and forms out even where no token is asked for.
 
 use super::ApiState;
+use super::doors::Visit;
 use super::problem::Problem;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
@@ -13,6 +14,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 /// The names under which this gateway answers.
 #[derive(Clone, Debug)]
@@ -22,10 +24,56 @@ pub(crate) struct Hosts {
     public: Vec<(String, Option<u16>)>,
 }
 
+impl Default for Hosts {
+    /// Names of loopback alone.
+    fn default() -> Self {
+        Hosts { bound: IpAddr::V6(Ipv6Addr::LOCALHOST), public: Vec::new() }
+    }
+}
+
+/// The one that asks to connect by WebSocket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// A page of this gateway, or a program that is no page.
+    Own,
+    /// A page of this host, which is none of this gateway's names.
+    PageOf(String),
+}
+
 impl Hosts {
     pub(crate) fn new(bound: SocketAddr, public: &[String]) -> Result<Self, String> {
         let public = public.iter().map(|text| public_host(text)).collect::<Result<_, _>>()?;
         Ok(Hosts { bound: bound.ip(), public })
+    }
+
+    /// Whether an upgrade to WebSocket, with these headers, comes from a page of this gateway or from no page.
+    ///
+    /// Ports do not count: a page and the WebSocket have two. An address in place of a name is always fit as
+    /// host, since it cannot be rebound.
+    ///
+    /// # Errors
+    /// A sentence for the client, if the host is not this gateway's or the origin no origin of the web.
+    pub(crate) fn check_upgrade(&self, host: &str, origin: Option<&str>) -> Result<Caller, String> {
+        let is_public = |host: &Host| self.public.iter().any(|(name, _)| *name == host.name);
+        let parsed =
+            Host::parse(host).ok_or_else(|| format!("the Host header {host:?} is not a host name"))?;
+        if !is_public(&parsed) && parsed.name != "localhost" && parsed.ip().is_none() {
+            return Err(self.foreign_host(host, &parsed));
+        }
+        let Some(origin) = origin else { return Ok(Caller::Own) };
+        let Some((page, _)) = parse_origin(origin) else {
+            return Err(format!("a page of {origin:?} may not connect to this node; only its own pages may"));
+        };
+        let same = page.name == parsed.name || page.ip().is_some_and(|ip| Some(ip) == parsed.ip());
+        let own = same || page.is_loopback() && parsed.is_loopback() || is_public(&page);
+        Ok(if own { Caller::Own } else { Caller::PageOf(page.name) })
+    }
+
+    fn foreign_host(&self, text: &str, host: &Host) -> String {
+        format!(
+            "this gateway does not answer to the host name {text:?}; if it should, start it with --public-host {}",
+            host.name
+        )
     }
 
     fn is_public(&self, host: &Host) -> bool {
@@ -76,6 +124,10 @@ impl Host {
         (!name.is_empty()).then_some(Host { name, port })
     }
 
+    fn is_loopback(&self) -> bool {
+        self.name == "localhost" || self.ip().is_some_and(|ip| ip.is_loopback())
+    }
+
     fn ip(&self) -> Option<IpAddr> {
         match self.name.strip_prefix('[').and_then(|n| n.strip_suffix(']')) {
             Some(v6) => v6.parse::<Ipv6Addr>().ok().map(|ip| ip.to_canonical()),
@@ -107,14 +159,7 @@ fn host_fault(hosts: &Hosts, request: &Request) -> Option<Problem> {
                 return Some(Problem::bad_request(format!("the Host header {text:?} is not a host name")));
             }
             Some(host) if !hosts.answers_to(&host) => {
-                return Some(Problem::new(
-                    StatusCode::FORBIDDEN,
-                    format!(
-                        "this gateway does not answer to the host name {text:?}; \
-                         if it should, start it with --public-host {}",
-                        host.name
-                    ),
-                ));
+                return Some(Problem::new(StatusCode::FORBIDDEN, hosts.foreign_host(text, &host)));
             }
             Some(_) => {}
         }
@@ -142,14 +187,22 @@ fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Problem
 
 /// The origin is the host that was asked, or, behind a proxy that renames it, a public one.
 fn is_own_origin(hosts: &Hosts, origin: &str, host: &str) -> bool {
-    let (authority, default_port) = match origin.split_once("://") {
-        Some(("http", authority)) => (authority, 80),
-        Some(("https", authority)) => (authority, 443),
-        _ => return false, // "null", an extension, a file
+    let (Some((origin, default_port)), Some(host)) = (parse_origin(origin), Host::parse(host)) else {
+        return false;
     };
-    let (Some(origin), Some(host)) = (Host::parse(authority), Host::parse(host)) else { return false };
     let port = |host: &Host| host.port.unwrap_or(default_port);
     (origin.name == host.name && port(&origin) == port(&host)) || hosts.is_public(&origin)
+}
+
+/// The host of an origin, and the port that counts when it names none. `None` for what is no website: `null`,
+/// an extension, a file.
+fn parse_origin(origin: &str) -> Option<(Host, u16)> {
+    let (authority, default_port) = match origin.split_once("://")? {
+        ("http", authority) => (authority, 80),
+        ("https", authority) => (authority, 443),
+        _ => return None,
+    };
+    Some((Host::parse(authority)?, default_port))
 }
 
 /// Asks for the bearer token.
@@ -164,13 +217,18 @@ pub(super) async fn check_token(State(state): State<ApiState>, request: Request,
     match given {
         None => refuse(
             "this needs the gateway's token in the header `Authorization: Bearer …`; \
-             `manyhands up` prints it and keeps it in the file `token` of its data folder",
+             it lies in the file `token` of its data folder, and `manyhands token` shows it",
         ),
-        // Hashes are compared, in constant time: neither the length nor the bytes leak.
-        Some(token) if blake3::hash(token) == state.token => next.run(request).await,
+        Some(token) if state.token.accepts(token) => {
+            // A test asks without a connection.
+            if let Some(visit) = request.extensions().get::<Arc<Visit>>() {
+                state.doors.trust(visit);
+            }
+            next.run(request).await
+        }
         Some(_) => refuse(
-            "the token is not this gateway's; `manyhands up` prints the right one \
-             and keeps it in the file `token` of its data folder",
+            "the token is not this gateway's; the right one lies in the file `token` of its data folder, \
+             and `manyhands token` shows it",
         ),
     }
 }

@@ -12,6 +12,8 @@
 
 mod batch;
 mod blobs;
+mod bodies;
+mod doors;
 mod events;
 mod extract;
 mod files;
@@ -35,22 +37,26 @@ mod request;
 mod results;
 mod ring;
 mod serve;
+mod stream;
 mod time;
 mod tree;
 mod wallet;
 
-pub(crate) use guard::public_host;
+pub(crate) use guard::{Caller, Hosts, public_host};
 pub(crate) use serve::serve;
 
 use crate::driver::NodeHandle;
+use crate::engine::Launcher;
 use crate::files::seal::Seal;
 use crate::policy::Enforcer;
+use crate::token;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
-use guard::Hosts;
+use bodies::Lasting;
+use doors::Doors;
 use metrics::Metrics;
 use pages::Pages;
 use problem::Problem;
@@ -58,6 +64,7 @@ use program::Programs;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -67,6 +74,8 @@ pub(crate) struct ApiOptions {
     pub(crate) name: String,
     /// Guards jobs, blobs and events.
     pub(crate) token: String,
+    /// Where the token lies; `None` for one that stays what it is.
+    pub(crate) token_file: Option<PathBuf>,
     /// Names beside loopback's under which people reach this gateway, each with or without a
     /// port (see [`public_host`]).
     pub(crate) public_hosts: Vec<String>,
@@ -78,6 +87,8 @@ pub(crate) struct ApiOptions {
     pub(crate) policy: Option<Enforcer>,
     /// What files are encrypted with; none for a node that lives in a command.
     pub(crate) seal: Option<Arc<Seal>>,
+    /// What the process that checks programs is started from.
+    pub(crate) launcher: Launcher,
 }
 
 impl ApiOptions {
@@ -85,11 +96,13 @@ impl ApiOptions {
         ApiOptions {
             name: String::new(),
             token,
+            token_file: None,
             public_hosts: Vec::new(),
             invite_required: false,
             max_upload: node_core::node::config::Bounds::default().blob_bytes,
             policy: None,
             seal: None,
+            launcher: Launcher::itself(),
         }
     }
 }
@@ -101,8 +114,9 @@ pub(crate) struct ApiState(Arc<Shared>);
 pub(crate) struct Shared {
     node: NodeHandle,
     name: String,
-    /// The token's hash: all that is needed to compare.
-    token: blake3::Hash,
+    token: token::Guard,
+    doors: Doors,
+    lasting: Lasting,
     hosts: Hosts,
     invite_required: bool,
     max_upload: u64,
@@ -132,23 +146,29 @@ impl ApiState {
         Ok(ApiState(Arc::new(Shared {
             node,
             name: options.name,
-            token: blake3::hash(options.token.as_bytes()),
+            token: token::Guard::new(&options.token, options.token_file),
+            doors: Doors::new(),
+            lasting: Lasting::new(),
             hosts: Hosts::new(bound, &options.public_hosts)?,
             invite_required: options.invite_required,
             max_upload: options.max_upload,
             policy: options.policy,
             seal: options.seal,
             metrics: Metrics::new(),
-            programs: Programs::default(),
+            programs: Programs::new(options.launcher),
             closed,
         })))
     }
 
-    /// Ready when the gateway stops serving.
+    /// Ready when the gateway stops serving, or the token that counts now is replaced.
     fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut closed = self.closed.clone();
+        let replaced = self.token.replaced();
         async move {
-            let _ = closed.wait_for(|closed| *closed).await;
+            tokio::select! {
+                _ = closed.wait_for(|closed| *closed) => {}
+                () = replaced => {}
+            }
         }
     }
 }
@@ -182,6 +202,7 @@ pub(crate) fn router(state: ApiState) -> Router {
         .route("/api/v1/files/{id}/blob", post(files::blob))
         .route("/api/v1/files/{id}/names", post(files::publish))
         .route("/api/v1/policy", get(policy::get).put(policy::put))
+        .route_layer(from_fn_with_state(state.clone(), bodies::bound))
         .route_layer(from_fn_with_state(state.clone(), guard::check_token));
     let pages = Pages::embedded();
     Router::new()

@@ -77,6 +77,12 @@ impl Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the gateway's storage failed: {error}"))
     }
 
+    /// A program could not be checked, and the program is not at fault.
+    pub(super) fn unchecked(why: &str) -> Self {
+        let detail = format!("the program could not be checked: {why}; submit it again");
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    }
+
     #[cfg(test)]
     pub(super) fn parts(&self) -> (u16, &str, Option<&str>) {
         (self.status.as_u16(), &self.detail, self.field.as_deref())

@@ -1,33 +1,57 @@
 //! Refuses programs that could not run anywhere, before anybody waits for them.
+//!
+//! They are checked in a process of their own, one at a time, with bounds of memory and processor time: the
+//! gateway itself never reads them.
 
 use super::problem::Problem;
+use crate::engine::Launcher;
+use crate::engine::compiler::{Bounds, Unchecked, check};
 use crate::storage::Storage;
 use node_core::ids::BlobId;
 use node_core::work::spec::BlobRef;
 use sandbox::Limits;
-use sandbox::module::{self, Refusal};
+use sandbox::module::Refusal;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 /// Verdicts kept. Our choice: more programs than a gateway's users try in a day.
 const KEPT: usize = 256;
 
-/// Bytes of a program. Our choice: several times the largest that compilers make, and what this
-/// process can hold in memory for a moment.
+/// Bytes of a program. Our choice: several times the largest that compilers make.
 const MAX_PROGRAM: u64 = 256 << 20;
 
+/// What a check may cost. Our choice: ten times what the largest known programs take.
+const BOUNDS: Bounds = Bounds { memory: 1 << 30, cpu_s: 20, cpu_s_per_mib: 1 };
+
 /// What is known of programs, so that submitting one again does not read it again.
-#[derive(Default)]
-pub(super) struct Programs(Mutex<BTreeMap<BlobId, Verdict>>);
+pub(super) struct Programs {
+    /// What the process that checks is started from.
+    launcher: Launcher,
+    bounds: Bounds,
+    verdicts: Mutex<BTreeMap<BlobId, Verdict>>,
+    /// Held by the one check under way.
+    turn: Mutex<()>,
+}
 
 /// The memory that a program begins with, or why it cannot run.
 type Verdict = Result<u64, String>;
 
 impl Programs {
+    pub(super) fn new(launcher: Launcher) -> Programs {
+        Programs::bounded(launcher, BOUNDS)
+    }
+
+    pub(super) fn bounded(launcher: Launcher, bounds: Bounds) -> Programs {
+        Programs { launcher, bounds, verdicts: Mutex::default(), turn: Mutex::default() }
+    }
+
+    fn known(&self, program: BlobId) -> Option<Verdict> {
+        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner).get(&program).cloned()
+    }
+
     /// Blocks: the program is read and walked through.
     pub(super) fn check(&self, storage: &Storage, program: BlobRef, limits: &Limits) -> Result<(), Problem> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&program.id).cloned();
-        let verdict = match known {
+        let verdict = match self.known(program.id) {
             Some(verdict) => verdict,
             None => self.inspect(storage, program)?,
         };
@@ -47,12 +71,17 @@ impl Programs {
         let Some((path, _)) = storage.blob(program.id) else {
             return Err(Problem::field("program", format!("blob {} is not here any more", program.id)));
         };
-        let bytes = std::fs::read(&path);
-        let bytes = bytes.map_err(|error| Problem::storage(format!("{}: {error}", path.display())))?;
-        let verdict = module::inspect(&bytes)
-            .map(|program| program.memory_bytes)
-            .map_err(|refusal| refusal.to_string());
-        let mut verdicts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody else may have submitted it meanwhile.
+        if let Some(verdict) = self.known(program.id) {
+            return Ok(verdict);
+        }
+        let verdict = match check(&self.launcher, &path, &self.bounds) {
+            Ok(memory_bytes) => Ok(memory_bytes),
+            Err(Unchecked::Refused(why)) => Err(why),
+            Err(Unchecked::Broken(why)) => return Err(Problem::unchecked(&why)),
+        };
+        let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         if verdicts.len() >= KEPT {
             verdicts.pop_first(); // which one does not matter: ids are hashes
         }

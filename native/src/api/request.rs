@@ -10,41 +10,21 @@ use node_core::work::spec::{
     BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, OwnedBy, Template, Terms, UnitSpec,
     Units,
 };
+use node_core::work::submission::{
+    CHECKPOINT_MIN, FILES_MAX, MEMORY, NAME_MAX, PATH_MAX, PRIORITIES, RETRIES_MAX, STRINGS_MAX, TIME_MAX,
+};
 use sandbox::Limits;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
 use utoipa::ToSchema;
 
-/// Bytes of a name. Our choice: one line on a screen.
-const MAX_NAME: usize = 200;
-/// Bytes of a unit's arguments and environment. Linux's bound for one argument; with it a
-/// unit's description fits a message (1 MiB) twice over, the files below included.
-const MAX_STRINGS: usize = 128 << 10;
-/// Files that go into a unit. Our choice; more belong in an archive.
-const MAX_FILES: usize = 1000;
-/// Bytes of a file's path. Linux's bound for a name.
-const MAX_PATH: usize = 255;
-/// A page of linear memory: no program works with less.
-const MIN_MEMORY: u64 = 64 << 10;
-/// What 32-bit addresses reach.
-const MAX_MEMORY: u64 = 4 << 30;
-/// Our choice: nothing sensible runs longer without being split.
-const MAX_TIME: Duration = Duration::from_secs(30 * 86_400);
-/// Seconds. Our choice: below it, a node does little else than write snapshots.
-const MIN_CHECKPOINT: f64 = 0.1;
 /// Bytes of one input within the request. Our choice: below it, a file of its own costs more than
 /// the bytes.
 const MAX_INLINE: usize = 4096;
 /// More there never is, micro-credits.
 const MOST_CREDIT: u64 = Micro::MAX.0;
-/// Our choice: a retry after the hundredth failure is a loop.
-const MAX_RETRIES: u32 = 100;
-/// Our choice: enough steps between jobs, and nobody can outbid everybody for good.
-const PRIORITIES: std::ops::RangeInclusive<i32> = -1000..=1000;
-
 /// A job to submit.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -259,8 +239,8 @@ impl JobRequest {
         };
         let find = check_find(self.find, (self.max_price, self.max_price_job, self.min_speed), limits.fuel)?;
         let owner = check_owner(self.owner, find)?;
-        if self.max_retries > MAX_RETRIES {
-            return Err(Problem::field("max_retries", format!("at most {MAX_RETRIES} retries are made")));
+        if self.max_retries > RETRIES_MAX {
+            return Err(Problem::field("max_retries", format!("at most {RETRIES_MAX} retries are made")));
         }
         if !PRIORITIES.contains(&self.priority) {
             let (low, high) = (PRIORITIES.start(), PRIORITIES.end());
@@ -359,8 +339,8 @@ fn known(
 fn check_name(name: Option<String>, program: BlobId) -> Result<String, Problem> {
     let Some(name) = name else { return Ok(program.short()) };
     let name = name.trim();
-    if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
-        let rule = format!("a name is one line of 1 to {MAX_NAME} bytes; leave it out to have none");
+    if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
+        let rule = format!("a name is one line of 1 to {NAME_MAX} bytes; leave it out to have none");
         return Err(Problem::field("name", rule));
     }
     Ok(name.to_owned())
@@ -385,9 +365,9 @@ fn check_arguments(field: &str, arguments: &[String], env_len: usize) -> Result<
         return Err(Problem::field(format!("{field}[{at}]"), message));
     }
     let len: usize = arguments.iter().map(|argument| argument.len() + 1).sum::<usize>() + env_len;
-    if len > MAX_STRINGS {
+    if len > STRINGS_MAX {
         let message = format!(
-            "arguments and environment take {len} bytes, and at most {MAX_STRINGS} are possible; \
+            "arguments and environment take {len} bytes, and at most {STRINGS_MAX} are possible; \
              put the data into stdin or a file"
         );
         return Err(Problem::field(field, message));
@@ -433,8 +413,8 @@ impl Paths<'_> {
 
     fn take(&mut self, field: &str, path: &str) -> Result<(), Problem> {
         let fail = |message: String| Err(Problem::field(field, message));
-        if path.is_empty() || path.len() > MAX_PATH || path.contains('\0') {
-            return fail(format!("{path:?} is no path: 1 to {MAX_PATH} bytes without NUL are"));
+        if path.is_empty() || path.len() > PATH_MAX || path.contains('\0') {
+            return fail(format!("{path:?} is no path: 1 to {PATH_MAX} bytes without NUL are"));
         }
         if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return fail(format!(
@@ -465,8 +445,8 @@ fn check_files(
     paths: &mut Paths<'_>,
     stored: &mut dyn FnMut(BlobId) -> Option<u64>,
 ) -> Result<Vec<NamedData>, Problem> {
-    if paths.count() + files.len() > MAX_FILES {
-        let message = format!("a unit takes at most {MAX_FILES} files; put them into an archive");
+    if paths.count() + files.len() > FILES_MAX {
+        let message = format!("a unit takes at most {FILES_MAX} files; put them into an archive");
         return Err(Problem::field(field, message));
     }
     let check = |(at, file): (usize, FileRequest)| {
@@ -484,8 +464,9 @@ fn check_files(
 fn check_limits(memory: Option<u64>, output: Option<u64>, time: Option<f64>) -> Result<Limits, Problem> {
     let usual = Limits::default();
     let memory_bytes = memory.unwrap_or(usual.memory_bytes);
-    if !(MIN_MEMORY..=MAX_MEMORY).contains(&memory_bytes) {
-        let message = format!("{memory_bytes} bytes are not possible; give {MIN_MEMORY} to {MAX_MEMORY}");
+    if !MEMORY.contains(&memory_bytes) {
+        let (low, high) = (MEMORY.start(), MEMORY.end());
+        let message = format!("{memory_bytes} bytes are not possible; give {low} to {high}");
         return Err(Problem::field("memory_limit", message));
     }
     let output_bytes = output.unwrap_or(usual.output_bytes);
@@ -497,10 +478,10 @@ fn check_limits(memory: Option<u64>, output: Option<u64>, time: Option<f64>) -> 
     let time_us = match time {
         None => usual.time_us,
         // Also false for NaN.
-        Some(s) if s > 0.0 && s <= MAX_TIME.as_secs_f64() => ((s * 1e6) as u64).max(1),
+        Some(s) if s > 0.0 && s <= TIME_MAX.as_secs_f64() => ((s * 1e6) as u64).max(1),
         Some(s) => {
             let message =
-                format!("{s} s are not possible; give more than 0 and at most {}", MAX_TIME.as_secs());
+                format!("{s} s are not possible; give more than 0 and at most {}", TIME_MAX.as_secs());
             return Err(Problem::field("time_limit", message));
         }
     };
@@ -518,12 +499,12 @@ fn check_checkpoint(seconds: Option<f64>) -> Result<CheckpointEvery, Problem> {
     match seconds {
         None => Ok(CheckpointEvery::default()),
         Some(0.0) => Ok(CheckpointEvery::NEVER),
-        Some(s) if (MIN_CHECKPOINT..=MAX_TIME.as_secs_f64()).contains(&s) => {
+        Some(s) if (CHECKPOINT_MIN.as_secs_f64()..=TIME_MAX.as_secs_f64()).contains(&s) => {
             Ok(CheckpointEvery((s * 1e6) as u64))
         }
         Some(s) => {
-            let most = MAX_TIME.as_secs();
-            let message = format!("{s} s are not possible; give {MIN_CHECKPOINT} to {most}, or 0 for none");
+            let (least, most) = (CHECKPOINT_MIN.as_secs_f64(), TIME_MAX.as_secs());
+            let message = format!("{s} s are not possible; give {least} to {most}, or 0 for none");
             Err(Problem::field("checkpoint", message))
         }
     }
@@ -534,11 +515,11 @@ impl OnLossRequest {
         match self {
             OnLossRequest::Recover => Ok(OnLoss::Recover),
             // Also false for NaN.
-            OnLossRequest::Wait(s) if s > 0.0 && s <= MAX_TIME.as_secs_f64() => {
+            OnLossRequest::Wait(s) if s > 0.0 && s <= TIME_MAX.as_secs_f64() => {
                 Ok(OnLoss::Wait((s * 1e6) as u64))
             }
             OnLossRequest::Wait(s) => {
-                let most = MAX_TIME.as_secs();
+                let most = TIME_MAX.as_secs();
                 Err(Problem::field(
                     "on_loss",
                     format!("{s} s are not possible; give more than 0 and at most {most}"),

@@ -124,7 +124,7 @@ fn a_key_that_nobody_knows_is_refused_by_name() {
 fn the_field_at_fault_is_named() {
     let id = input().to_string();
     let missing = BlobId::of(b"never uploaded").to_string();
-    let long = "x".repeat(MAX_STRINGS);
+    let long = "x".repeat(STRINGS_MAX);
     for (more, field, words) in [
         (json!({"program": "zz"}), "program", "64 hexadecimal digits"),
         (json!({"program": 3}), "program", "a blob's id"),
@@ -199,7 +199,7 @@ fn files_do_not_lie_on_top_of_each_other() {
         json!({"files": files(&["a/b"]), "units": [{"files": files(&["a/c"])}, {"files": files(&["a/c"])}]}),
     ))
     .unwrap();
-    let many: Vec<String> = (0..=MAX_FILES).map(|n| n.to_string()).collect();
+    let many: Vec<String> = (0..=FILES_MAX).map(|n| n.to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert!(refused(json!({"files": files(&many)})).1.contains("archive"));
 }

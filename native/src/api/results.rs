@@ -69,20 +69,18 @@ pub(super) async fn list(
     read(&state, job).await?;
     let storage = state.node.storage().clone();
     let list = super::blocking(move || {
-        let found = storage.results(job, from, limit).map_err(Problem::storage)?;
-        Ok(collect(job, found, limit, (inline as usize, MAX_ANSWER)))
+        let found = storage.results(job, from, (limit, MAX_ANSWER)).map_err(Problem::storage)?;
+        Ok(collect(job, found, (inline as usize, MAX_ANSWER)))
     });
     Ok(Json(list.await?))
 }
 
-/// `inline`: bytes of content within each result; `budget`: bytes of the whole answer, about.
+/// `more`: the found ones may not be the last. `inline`: bytes of content within each result; `budget`: bytes of the whole answer, about.
 fn collect(
     job: JobId,
-    found: Vec<(u32, UnitResult)>,
-    limit: usize,
+    (found, more): (Vec<(u32, UnitResult)>, bool),
     (inline, budget): (usize, usize),
 ) -> ResultList {
-    let more = found.len() >= limit;
     let mut results = Vec::with_capacity(found.len());
     let (mut weight, mut next) = (0, None);
     for (index, result) in found {

@@ -83,19 +83,19 @@ fn a_full_page_says_where_to_go_on() {
         indexes.iter().map(|index| (*index, result(End::Exited(0), inline(b"x")))).collect()
     };
     // Units 1 and 4 have not ended yet.
-    assert_eq!(collect(JOB, found(&[0, 2, 3]), 3, (4096, MAX_ANSWER)).next, Some(4));
-    assert_eq!(collect(JOB, found(&[0, 2, 3]), 4, (4096, MAX_ANSWER)).next, None);
-    assert_eq!(collect(JOB, found(&[]), 4, (4096, MAX_ANSWER)).next, None);
-    assert_eq!(collect(JOB, found(&[u32::MAX]), 1, (4096, MAX_ANSWER)).next, None);
+    assert_eq!(collect(JOB, (found(&[0, 2, 3]), true), (4096, MAX_ANSWER)).next, Some(4));
+    assert_eq!(collect(JOB, (found(&[0, 2, 3]), false), (4096, MAX_ANSWER)).next, None);
+    assert_eq!(collect(JOB, (found(&[]), false), (4096, MAX_ANSWER)).next, None);
+    assert_eq!(collect(JOB, (found(&[u32::MAX]), true), (4096, MAX_ANSWER)).next, None);
 }
 
 #[test]
 fn a_page_that_would_be_too_large_ends_early_but_always_goes_on() {
     static MUCH: [u8; 4096] = [b'x'; 4096];
     let found = || (0..5).map(|index| (index, result(End::Exited(0), inline(&MUCH)))).collect::<Vec<_>>();
-    let page = collect(JOB, found(), 5, (4096, 14_000));
+    let page = collect(JOB, (found(), true), (4096, 14_000));
     assert_eq!((page.results.len(), page.next), (2, Some(2)));
     // Even when a single result is over the budget.
-    let page = collect(JOB, found(), 5, (4096, 1));
+    let page = collect(JOB, (found(), true), (4096, 1));
     assert_eq!((page.results.len(), page.next), (1, Some(1)));
 }

@@ -6,6 +6,7 @@ use super::files_args::FilesArgs;
 use super::market::MarketArgs;
 use super::policy_args::PolicyArgs;
 use super::quantity::{Credits, Every, OnLoss, Size, Span};
+use super::token::TokenArgs;
 use super::wallet::WalletArgs;
 use super::words::sorted;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
@@ -75,6 +76,8 @@ pub(crate) enum Command {
     Market(MarketArgs),
     /// What this node shares: when, how much, with whom; and why it does not work now
     Policy(PolicyArgs),
+    /// Show where the token of this gateway lies; put a new one in its place
+    Token(TokenArgs),
     /// Files that other nodes keep: list, put, get, remove, publish
     Files(FilesArgs),
     /// Show it all at work: a gateway, two workers and a real job on this machine
@@ -151,6 +154,9 @@ pub(crate) struct UpArgs {
     /// A host name under which people reach this gateway; may be repeated
     #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) public_host: Vec<String>,
+    /// A node that may give this gateway jobs without its token; may be repeated [default: none but itself]
+    #[arg(long, value_name = "NODE-ID")]
+    pub(crate) submitter: Vec<String>,
     /// Siblings in a group of the tree of nodes, at least; the same on all nodes of a swarm [default: as
     /// the swarm that is joined, 10 in a new one]
     #[arg(long, value_name = "M")]
@@ -177,7 +183,7 @@ pub(crate) struct UpArgs {
     /// Give up when the swarm to join cannot be reached at once, instead of trying on
     #[arg(long)]
     pub(crate) fail_fast: bool,
-    /// Print one line of JSON when ready: node, http, addresses, token
+    /// Print one line of JSON when ready: node, http, addresses, and the file of the token
     #[arg(long)]
     pub(crate) ready_json: bool,
     /// End when standard input closes: for programs that start nodes

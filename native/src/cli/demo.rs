@@ -10,7 +10,7 @@ use super::plan::{JobPlan, UnitsPlan};
 use super::processes::{END, LocalSwarm};
 use super::progress::{Progress, say};
 use super::quantity::seconds;
-use super::run::print;
+use super::run::print_text;
 use super::table::Table;
 use super::waiting::verdict;
 use crate::config::processors;
@@ -75,7 +75,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<u8, Failure> {
         true => json(&job, &lengths, wall),
         false => words(&job, &lengths, wall),
     };
-    print(report.as_bytes())?;
+    print_text(&report)?;
     if args.stay {
         tell(&format!("the swarm stays: {} (Ctrl-C ends it)", swarm.dashboard()));
         // Also over when nothing can send any more, which means the same.

@@ -55,6 +55,7 @@ impl Embedded {
             },
             cpu_share: 100,
             listen: None,
+            hosts: crate::api::Hosts::default(),
             founds: false,
         };
         let (assembly, url) = runtime.block_on(async {

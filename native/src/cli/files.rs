@@ -7,7 +7,7 @@ use super::client::types::File;
 use super::failure::{DONE, Failure};
 use super::files_args::{FilesArgs, FilesCommand};
 use super::progress::{Progress, say};
-use super::run::print;
+use super::run::{print_json, print_text};
 use super::swarm::find;
 use super::table::Table;
 use crate::paths::DataFolder;
@@ -52,8 +52,8 @@ pub(crate) fn run(args: &FilesArgs, folder: &DataFolder) -> Result<u8, Failure> 
 
 fn shown(swarm: &SwarmArgs, text: &str, words: impl FnOnce() -> String) -> Result<u8, Failure> {
     match swarm.output {
-        Format::Json => print(format!("{}\n", text.trim_end()).as_bytes())?,
-        Format::Table => print(words().as_bytes())?,
+        Format::Json => print_json(text)?,
+        Format::Table => print_text(&words())?,
     }
     Ok(DONE)
 }
@@ -154,7 +154,7 @@ fn get(
     match swarm.output {
         Format::Json => {
             let text = serde_json::json!({ "file": which, "out": path.display().to_string(), "len": len });
-            print(format!("{text}\n").as_bytes())?;
+            print_json(&text.to_string())?;
         }
         Format::Table => say(&format!("{len} bytes in {}", path.display())),
     }

@@ -4,10 +4,11 @@ use super::args::{CancelArgs, Format, JobArgs, JobsArgs, NodesArgs};
 use super::client::types::{Job, Node, Unit};
 use super::failure::Failure;
 use super::quantity::seconds;
-use super::run::print;
+use super::run::{print_json, print_text};
 use super::swarm::find;
-use super::table::{Table, printable};
+use super::table::Table;
 use crate::paths::DataFolder;
+use crate::text::printable;
 use std::fmt::Write as _;
 
 pub(crate) fn jobs(args: JobsArgs, folder: &DataFolder) -> Result<u8, Failure> {
@@ -17,7 +18,7 @@ pub(crate) fn jobs(args: JobsArgs, folder: &DataFolder) -> Result<u8, Failure> {
         return raw(&text);
     }
     if page.jobs.is_empty() {
-        print(b"no jobs yet; submit one with `manyhands run`, `map` or `submit`\n")?;
+        print_text("no jobs yet; submit one with `manyhands run`, `map` or `submit`\n")?;
         return Ok(0);
     }
     let mut table = Table::new(&["JOB", "NAME", "STATE", "UNITS", "FAILED", "CPU", "REASON"], &[3, 4, 5]);
@@ -38,7 +39,7 @@ pub(crate) fn jobs(args: JobsArgs, folder: &DataFolder) -> Result<u8, Failure> {
     if let Some(next) = next.filter(|next| next != "null") {
         let _ = writeln!(shown, "more: manyhands jobs --cursor {next}");
     }
-    print(shown.as_bytes())?;
+    print_text(&shown)?;
     Ok(0)
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn job(args: JobArgs, folder: &DataFolder) -> Result<u8, Failure> {
             units
         }
     };
-    print(about(&job, &troubled).as_bytes())?;
+    print_text(&about(&job, &troubled))?;
     Ok(0)
 }
 
@@ -69,7 +70,7 @@ pub(crate) fn cancel(args: CancelArgs, folder: &DataFolder) -> Result<u8, Failur
     let ended = job.units.done + job.units.failed;
     let line =
         format!("{} is {}; {ended} of {} units had ended\n", job.short, job.state.word(), job.units.total);
-    print(line.as_bytes())?;
+    print_text(&line)?;
     Ok(0)
 }
 
@@ -78,7 +79,7 @@ pub(crate) fn nodes(args: NodesArgs, folder: &DataFolder) -> Result<u8, Failure>
     if args.swarm.output == Format::Json {
         return raw(&client.nodes_text()?);
     }
-    print(node_table(&client.nodes()?.nodes).as_bytes())?;
+    print_text(&node_table(&client.nodes()?.nodes))?;
     Ok(0)
 }
 
@@ -167,7 +168,7 @@ pub(crate) fn short_node(id: &str) -> String {
 }
 
 fn raw(text: &str) -> Result<u8, Failure> {
-    print(format!("{}\n", text.trim_end()).as_bytes())?;
+    print_json(text)?;
     Ok(0)
 }
 

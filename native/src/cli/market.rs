@@ -4,7 +4,7 @@ use super::args::{Format, SwarmArgs};
 use super::client::types::{Commodity, Market};
 use super::failure::{DONE, Failure};
 use super::progress::say;
-use super::run::print;
+use super::run::{print_json, print_text};
 use super::swarm::find;
 use super::table::Table;
 use crate::paths::DataFolder;
@@ -43,8 +43,10 @@ pub(crate) fn market(args: &MarketArgs, folder: &DataFolder) -> Result<u8, Failu
         }
         std::thread::sleep(ASK_AGAIN);
     };
-    let shown = if args.swarm.output == Format::Json { text + "\n" } else { words(&market) };
-    print(shown.as_bytes())?;
+    match args.swarm.output {
+        Format::Json => print_json(&text)?,
+        Format::Table => print_text(&words(&market))?,
+    }
     Ok(DONE)
 }
 

@@ -24,6 +24,7 @@ mod lists;
 mod map;
 mod market;
 mod moving;
+mod open_files;
 mod outputs;
 mod plan;
 mod policy;
@@ -40,6 +41,7 @@ mod swarm;
 mod table;
 mod task_file;
 mod task_path;
+mod token;
 mod up;
 mod waiting;
 mod wallet;
@@ -92,6 +94,7 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Wallet(args) => wallet::wallet(&args, &folder()?),
         Command::Market(args) => market::market(&args, &folder()?),
         Command::Policy(args) => policy::run(&args, &folder()?),
+        Command::Token(args) => token::run(&args, &folder()?),
         Command::Files(args) => files::run(&args, &folder()?),
         Command::Nodes(args) => lists::nodes(args, &folder()?),
         Command::Demo(args) => demo::run(args),
@@ -125,7 +128,8 @@ struct AroundProgress;
 
 impl Write for AroundProgress {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        progress::around(|| std::io::stderr().write(buf))
+        progress::around(|| std::io::stderr().write_all(&crate::text::readable_log(buf)))?;
+        Ok(buf.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

@@ -6,10 +6,11 @@ use super::client::types::Unit;
 use super::failure::{DONE, Failure};
 use super::lists::short_node;
 use super::progress::say;
-use super::run::print;
+use super::run::{print_json, print_text};
 use super::swarm::find;
-use super::table::{Table, printable};
+use super::table::Table;
 use crate::paths::DataFolder;
+use crate::text::printable;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,8 @@ pub(crate) fn unit(args: &UnitArgs, folder: &DataFolder) -> Result<u8, Failure> 
     let (job, index) = place(&args.unit)?;
     let (unit, text) = client.unit_and_text(job, index)?;
     match args.swarm.output {
-        Format::Json => print(format!("{}\n", text.trim_end()).as_bytes())?,
-        Format::Table => print(about(&unit).as_bytes())?,
+        Format::Json => print_json(&text)?,
+        Format::Table => print_text(&about(&unit))?,
     }
     Ok(DONE)
 }
@@ -105,10 +106,10 @@ pub(crate) fn pause(args: &UnitArgs, paused: bool, folder: &DataFolder) -> Resul
 
 fn show(args: &UnitArgs, text: &str, unit: &Unit, words: impl FnOnce(&str) -> String) -> Result<u8, Failure> {
     match args.swarm.output {
-        Format::Json => print(format!("{}\n", text.trim_end()).as_bytes())?,
+        Format::Json => print_json(text)?,
         Format::Table => {
             let at = unit.runner.as_deref().map_or("no node yet".into(), short_node);
-            print(format!("{}\n", words(&at)).as_bytes())?;
+            print_text(&format!("{}\n", words(&at)))?;
         }
     }
     Ok(DONE)

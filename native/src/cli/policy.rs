@@ -9,7 +9,7 @@ use super::client::Client;
 use super::failure::{DONE, Failure};
 use super::policy_args::{PolicyArgs, PolicyCommand};
 use super::progress::say;
-use super::run::print;
+use super::run::{print_json, print_text};
 use super::swarm::find_if_any;
 use super::table::Table;
 use crate::config::default_slots;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &PolicyArgs, folder: &DataFolder) -> Result<u8, Failure>
     let view = place.view()?;
     if swarm.output == Format::Json {
         let text = serde_json::to_string(&view).map_err(Failure::failed)?;
-        print(format!("{text}\n").as_bytes())?;
+        print_json(&text)?;
         return Ok(DONE);
     }
     let words = match args.what {
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PolicyArgs, folder: &DataFolder) -> Result<u8, Failure>
         PolicyCommand::Show { .. } => settings(&view),
         PolicyCommand::Set { .. } => changed(&view, assignments),
     };
-    print(words.as_bytes())?;
+    print_text(&words)?;
     place.remark();
     Ok(DONE)
 }

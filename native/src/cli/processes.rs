@@ -2,8 +2,8 @@
 
 use super::client::{Client, Endpoint};
 use super::failure::Failure;
-use super::table::printable;
 use crate::paths::{DataFolder, write_private};
+use crate::text::printable;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -111,7 +111,9 @@ impl LocalNode {
         match said {
             Some(ready) => {
                 node.url = ready.http.unwrap_or_default();
-                node.token = ready.token.unwrap_or_default();
+                if let Some(file) = ready.token_file {
+                    node.token = crate::token::read(&file)?;
+                }
                 Ok(node)
             }
             None => Err(failed(format!("did not start\n{}", node.last_words()))),
@@ -160,7 +162,7 @@ const NO_CONFIG: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
 #[derive(serde::Deserialize)]
 struct Ready {
     http: Option<String>,
-    token: Option<String>,
+    token_file: Option<PathBuf>,
 }
 
 /// The first line of what a process prints; empty if it ends before.

@@ -1,6 +1,7 @@
 //! One progress bar on standard error, when a person watches; and lines that go around it.
 
 use super::client::types::Job;
+use crate::text::{printable, readable};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +31,7 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {msg} {eta}") {
             bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
         }
-        bar.set_prefix(what.to_owned());
+        bar.set_prefix(printable(what));
         if visible {
             *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
         }
@@ -53,7 +54,7 @@ impl Progress {
         if units.failed > 0 {
             message.push_str(&format!(", {} failed", units.failed));
         }
-        self.bar.set_message(message);
+        self.bar.set_message(printable(&message));
     }
 }
 
@@ -76,5 +77,5 @@ pub(crate) fn around<R>(write: impl FnOnce() -> R) -> R {
 /// A line for the person, on standard error.
 pub(crate) fn say(line: &str) {
     // Nobody can be told that standard error is closed.
-    around(|| drop(writeln!(std::io::stderr(), "manyhands: {line}")));
+    around(|| drop(writeln!(std::io::stderr(), "manyhands: {}", readable(line))));
 }

@@ -11,6 +11,7 @@ use super::suspended;
 use super::swarm::find_or_embed;
 use super::waiting::{Guard, OnInterrupt, Waits, warn_if_nobody_computes};
 use crate::paths::DataFolder;
+use crate::text::{readable, readable_json};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::mpsc;
@@ -41,7 +42,7 @@ pub(crate) fn run(args: RunArgs, folder: &DataFolder) -> Result<u8, Failure> {
     let (result, record) = only_result(client, &job)?;
 
     match args.swarm.output {
-        Format::Json => print(format!("{record}\n").as_bytes())?,
+        Format::Json => print_json(&record.to_string())?,
         Format::Table => {
             client.fetch(&result.stdout, &mut std::io::stdout().lock())?;
             std::io::stdout().flush().map_err(|e| Failure::output(&e))?;
@@ -120,7 +121,17 @@ fn standard_input() -> Result<Option<Content>, Failure> {
     Ok(content)
 }
 
-/// Bytes for standard output.
+/// Words for a person, on standard output.
+pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
+    print(readable(text).as_bytes())
+}
+
+/// JSON on standard output, as a line of its own.
+pub(crate) fn print_json(json: &str) -> Result<(), Failure> {
+    print(format!("{}\n", readable_json(json.trim_end())).as_bytes())
+}
+
+/// Bytes for standard output, as they are.
 pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Failure::output(&e))

@@ -6,7 +6,7 @@ use super::client::types::Job;
 use super::failure::Failure;
 use super::outputs::OutputFolder;
 use super::progress::{Progress, say};
-use super::run::{print, records};
+use super::run::{print_json, print_text, records};
 use super::swarm::{Swarm, find, find_or_embed};
 use super::waiting::{Guard, OnInterrupt, Waits, verdict, warn_if_nobody_computes};
 use super::{job_file, lists};
@@ -33,9 +33,9 @@ pub(crate) fn submit(args: SubmitArgs, folder: &DataFolder) -> Result<u8, Failur
     }
     if !args.wait {
         match args.swarm.output {
-            Format::Json => print(format!("{}\n", text.trim_end()).as_bytes())?,
+            Format::Json => print_json(&text)?,
             Format::Table => {
-                print(format!("{}\n", job.id).as_bytes())?;
+                print_text(&format!("{}\n", job.id))?;
                 let units = match job.units.total {
                     1 => "1 unit".into(),
                     units => format!("{units} units"),
@@ -62,8 +62,8 @@ pub(crate) fn submit(args: SubmitArgs, folder: &DataFolder) -> Result<u8, Failur
         write_all(client, &ended, dir)?;
     }
     match args.swarm.output {
-        Format::Json => print(format!("{}\n", client.job_and_text(&job.id)?.1.trim_end()).as_bytes())?,
-        Format::Table => print(lists::about(&ended, &[]).as_bytes())?,
+        Format::Json => print_json(&client.job_and_text(&job.id)?.1)?,
+        Format::Table => print_text(&lists::about(&ended, &[]))?,
     }
     verdict(&ended)?;
     Ok(0)
@@ -74,7 +74,7 @@ pub(crate) fn results(args: ResultsArgs, folder: &DataFolder) -> Result<u8, Fail
     let (job, text) = client.job_and_text(&args.id)?;
     let written = write_all(&client, &job, &args.out_dir)?;
     match args.swarm.output {
-        Format::Json => print(format!("{}\n", text.trim_end()).as_bytes())?,
+        Format::Json => print_json(&text)?,
         Format::Table => {
             let rest = match job.state.is_over() {
                 true => String::new(),

@@ -1,5 +1,7 @@
 //! Aligned columns for people.
 
+use crate::text::printable;
+
 /// Rows below a header, each column as wide as its widest cell, two spaces between.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -16,11 +18,6 @@ impl Table {
         // A name from another node must not move the cursor of our terminal.
         self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
     }
-}
-
-/// Text from elsewhere, without what a terminal would take for a command.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 impl std::fmt::Display for Table {

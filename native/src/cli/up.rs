@@ -2,21 +2,20 @@
 
 use super::args::UpArgs;
 use super::beacon::{Beacon, Lit, Noted, Pid, local_url};
-use super::client::random_hex;
 use super::failure::{DONE, Failure, INTERRUPTED};
 use super::interrupt::{Deadline, Ends};
 use super::join::{Way, join, reaches_further};
 use super::progress::say;
-use super::run::print;
+use super::run::{print_json, print_text};
 use super::settings::{self, SwarmFile};
-use crate::api::ApiOptions;
+use crate::api::{ApiOptions, Hosts};
 use crate::assemble::{Assembly, NodeParts, assemble, own_executable};
 use crate::config::{UpConfig, UpLayer, all_interfaces, processors};
 use crate::driver::NodeHandle;
 use crate::files::seal::Seal;
 use crate::identity::Identity;
 use crate::market;
-use crate::paths::{DataFolder, config_candidates, write_private};
+use crate::paths::{DataFolder, config_candidates};
 use crate::policy::file::PolicyFile;
 use crate::policy::machine::Machine;
 use crate::policy::{Enforcer, Given, Sensors, within};
@@ -34,7 +33,7 @@ use node_core::overlay::swarm::Swarm;
 use node_core::overlay::tree::TreeConfig;
 use node_core::trust::policy::Policy;
 use std::fmt::Write as _;
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -59,6 +58,8 @@ const END: Duration = Duration::from_secs(15);
 
 pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
     let (fail_fast, ready_json, until_stdin) = (args.fail_fast, args.ready_json, args.until_stdin_closes);
+    crate::private::from_now_on();
+    super::open_files::allow_many();
     let config = settle(args, data)?;
     let ways = config.join.iter().map(|text| text.parse());
     let ways = ways.collect::<Result<Vec<Way>, _>>().map_err(|e| Failure::usage(format!("--join: {e}")))?;
@@ -77,10 +78,11 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
             () = ends.next() => return Err(Failure::silent(INTERRUPTED)),
         };
         if ready_json {
-            print(format!("{}\n", up.ready_json()).as_bytes())?;
+            print_json(&up.ready_json().to_string())?;
         } else {
             let outside = up.outside(&config).await;
-            print(up.greeting(&config, &folder, outside).as_bytes())?;
+            let terminal = std::io::stdout().is_terminal();
+            print_text(&up.greeting(&config, &folder, outside, terminal))?;
         }
         tokio::spawn(standing(up.assembly.node.clone()));
         let closed = async {
@@ -141,6 +143,7 @@ fn settle(args: UpArgs, data: Option<PathBuf>) -> Result<UpConfig, Failure> {
         name: args.name,
         invite: args.invite,
         public_host: several(args.public_host),
+        submitter: several(args.submitter),
         tree_degree: args.tree_degree,
         bank: args.bank,
         market: args.market,
@@ -260,7 +263,9 @@ const MEASURE_LATEST: Duration = Duration::from_secs(3600);
 /// A gateway's other half.
 struct Http {
     url: String,
+    /// Shown to a terminal only: what goes into a file or a pipe is kept.
     token: String,
+    token_file: PathBuf,
     port: u16,
     close: oneshot::Sender<()>,
     served: tokio::task::JoinHandle<()>,
@@ -287,6 +292,8 @@ impl Up {
         let swarm = settings::decide(config, identity.node, &swarm_file)?;
         let (market, bank) = trade(config, &swarm, &identity)?;
         let public_host = config.public_host.first().and_then(|host| crate::api::public_host(host).ok());
+        let hosts = Hosts::new(SocketAddr::new(config.bind, config.http_port), &config.public_host);
+        let hosts = hosts.map_err(|e| Failure::usage(format!("--public-host: {e}")))?;
         let cache = folder.cache();
         let secret = identity.secret();
         let mut limits = Bounds { wards: WARDS, ..within(Bounds::default(), space) };
@@ -305,6 +312,7 @@ impl Up {
                 slots: config.slots,
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),
+                submitters: config.submitters.clone(),
                 limits,
                 // Its port is known once it listens.
                 web: config.gateway.then(|| Web { port: 0, host: public_host.map(|(name, _)| name) }),
@@ -320,6 +328,7 @@ impl Up {
             },
             cpu_share: config.cpu_share,
             listen: Some(listen_addresses(config, &listen)),
+            hosts,
             founds: config.gateway && config.join.is_empty(),
         };
         let assembly = assemble(parts).await?;
@@ -350,7 +359,7 @@ impl Up {
             "node": self.assembly.node.id().to_string(),
             "http": self.http.as_ref().map(|http| &http.url),
             "addresses": self.addresses(),
-            "token": self.http.as_ref().map(|http| &http.token),
+            "token_file": self.http.as_ref().map(|http| &http.token_file),
         })
     }
 
@@ -393,7 +402,13 @@ impl Up {
         tokio::time::timeout(INTERFACES, looked).await.ok()
     }
 
-    fn greeting(&self, config: &UpConfig, folder: &DataFolder, outside: Option<String>) -> String {
+    fn greeting(
+        &self,
+        config: &UpConfig,
+        folder: &DataFolder,
+        outside: Option<String>,
+        terminal: bool,
+    ) -> String {
         let mut out = String::new();
         let mut line = |name: &str, value: &str| {
             let _ = writeln!(out, "{name:<10} {value}");
@@ -405,7 +420,12 @@ impl Up {
             line(if at == 0 { "peers" } else { "" }, address);
         }
         if let Some(http) = &self.http {
-            line("dashboard", &format!("{}/dashboard#token={}", http.url, http.token));
+            if terminal {
+                line("dashboard", &format!("{}/dashboard#token={}", http.url, http.token));
+            } else {
+                line("dashboard", &format!("{}/dashboard", http.url));
+                line("token", &format!("lies in {}", http.token_file.display()));
+            }
             let url = outside.as_ref().unwrap_or(&http.url);
             line("donate", &format!("{url}/"));
             let invite = config.invite.as_ref().map(|word| format!(" --invite {word}")).unwrap_or_default();
@@ -450,7 +470,7 @@ impl Http {
         assembly: &Assembly,
         policy: Enforcer,
     ) -> Result<Http, Failure> {
-        let token = token(folder)?;
+        let token = crate::token::load_or_create(folder)?;
         let at = SocketAddr::new(config.bind, config.http_port);
         let listener = bind(at).await.map_err(|e| match e.kind() {
             std::io::ErrorKind::AddrInUse => Failure::failed(format!(
@@ -473,6 +493,7 @@ impl Http {
             invite_required: config.invite.is_some(),
             policy: Some(policy),
             seal: Some(Seal::load_or_create(folder)?.into()),
+            token_file: Some(folder.token()),
             ..ApiOptions::new(token.clone())
         };
         let url = local_url(at);
@@ -486,7 +507,8 @@ impl Http {
                 tracing::error!("the API ended: {e}; restart this gateway");
             }
         });
-        Ok(Http { url, port: at.port(), token, close, served, beacon })
+        let token_file = folder.token();
+        Ok(Http { url, port: at.port(), token, token_file, close, served, beacon })
     }
 }
 
@@ -503,26 +525,6 @@ async fn bind(at: SocketAddr) -> std::io::Result<TcpListener> {
         }
     }
     TcpListener::bind(at).await
-}
-
-/// The token of this folder's gateway; made when there is none yet.
-fn token(folder: &DataFolder) -> Result<String, Failure> {
-    let path = folder.token();
-    if !path.exists() {
-        // 256 bits: nobody guesses them.
-        write_private(&path, format!("{}\n", random_hex::<32>()?).as_bytes(), false)?;
-    }
-    let token = std::fs::read_to_string(&path)
-        .map_err(|e| Failure::failed(format!("cannot read the API's token {}: {e}", path.display())))?;
-    let token = token.trim();
-    // Our choice of 16: what `openssl rand -hex 8` gives.
-    if token.len() < 16 || token.chars().any(|c| !c.is_ascii_graphic()) {
-        return Err(Failure::failed(format!(
-            "{} holds no usable token (at least 16 printable characters): put one in, or remove the file to get a new one",
-            path.display()
-        )));
-    }
-    Ok(token.to_owned())
 }
 
 fn listen_addresses(config: &UpConfig, listen: &[IpAddr]) -> Vec<Multiaddr> {
@@ -558,21 +560,6 @@ async fn stdin_closes() {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_gateways_token_is_made_once_and_checked() {
-        let root = tempfile::tempdir().unwrap();
-        let folder = DataFolder::at(root.path());
-        let made = token(&folder).unwrap();
-        assert_eq!(made.len(), 64);
-        assert_eq!(token(&folder).unwrap(), made);
-        std::fs::write(folder.token(), "  my-own-token-of-mine\n").unwrap();
-        assert_eq!(token(&folder).unwrap(), "my-own-token-of-mine");
-        for bad in ["", "short", "with a space in it, which no header has"] {
-            std::fs::write(folder.token(), bad).unwrap();
-            assert!(token(&folder).unwrap_err().message.contains("no usable token"), "{bad}");
-        }
-    }
 
     #[test]
     fn browsers_get_an_address_at_gateways_only() {

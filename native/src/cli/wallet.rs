@@ -4,7 +4,7 @@ use super::args::{Format, SwarmArgs};
 use super::client::types::Wallet;
 use super::failure::{DONE, Failure};
 use super::quantity::Credits;
-use super::run::print;
+use super::run::{print_json, print_text};
 use super::swarm::find;
 use super::table::Table;
 use crate::paths::DataFolder;
@@ -72,12 +72,17 @@ pub(crate) fn wallet(args: &WalletArgs, folder: &DataFolder) -> Result<u8, Failu
                 "{}\n\nwhoever redeems it first has {amount} credits: manyhands wallet redeem {}\n",
                 invite.code, invite.code
             );
-            print(if swarm.output == Format::Json { text + "\n" } else { words }.as_bytes())?;
+            match swarm.output {
+                Format::Json => print_json(&text)?,
+                Format::Table => print_text(&words)?,
+            }
             return Ok(DONE);
         }
     };
-    let shown = if swarm.output == Format::Json { text + "\n" } else { words(&wallet) };
-    print(shown.as_bytes())?;
+    match swarm.output {
+        Format::Json => print_json(&text)?,
+        Format::Table => print_text(&words(&wallet))?,
+    }
     Ok(DONE)
 }
 

@@ -28,9 +28,11 @@ pub(super) struct NativeHost {
 
 impl Host for NativeHost {
     fn transmit(&mut self, to: NodeId, channel: Channel, bytes: Bytes) {
-        if let Some(link) = &self.link {
-            link.send(to, channel, bytes);
-        }
+        let Some(link) = &self.link else { return };
+        #[cfg(feature = "hostile")]
+        super::lies::send(link, to, channel, bytes);
+        #[cfg(not(feature = "hostile"))]
+        link.send(to, channel, bytes);
     }
 
     fn dial(&mut self, contact: Contact) {

@@ -157,6 +157,10 @@ impl Driver {
         match event {
             LinkEvent::Frame { from, .. } if self.host.refusals.is_unheard(from) => {}
             LinkEvent::Frame { from, channel, bytes } => {
+                #[cfg(feature = "hostile")]
+                if let Some(link) = &self.host.link {
+                    super::lies::heard(link, from, channel, &bytes);
+                }
                 self.drive(NodeInput::Received { from, channel, bytes });
             }
             LinkEvent::Connected { peer, ip, joined } => {

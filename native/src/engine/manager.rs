@@ -1,9 +1,11 @@
 //! The node's side of all slots: one thread that gives orders, reads answers, and watches
 //! the clock.
 
+use super::compiler::Bounds;
+use super::compiler::shop::{Shop, ShopOptions};
 use super::plan::{self, Doing, Given, Job};
-use super::process::Process;
-use super::wire::{self, FromSlot, Order, Setup, ToSlot, VERSION};
+use super::process::{Launcher, Process};
+use super::wire::{self, FromSlot, Known, NotCompiled, Order, Setup, ToSlot, VERSION};
 use super::{EngineOptions, Replies};
 use bytes::Bytes;
 use node_core::{EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId};
@@ -14,7 +16,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -30,7 +32,8 @@ const IDLE: Duration = if cfg!(test) { Duration::from_millis(500) } else { Durat
 /// swaps seconds.
 const START: Duration = Duration::from_secs(30);
 
-/// Compiling a program may take this long. Our choice: the largest known ones take a minute.
+/// Compiling a program may take this long, whatever the processor time of it. Our choice: the largest known
+/// ones take a minute, and a busy machine gives a tenth of a processor.
 const PREPARE: Duration = Duration::from_secs(900);
 
 /// A task that was told to end has this long; then its process is ended. Our choice: several
@@ -43,6 +46,8 @@ pub(super) enum Mail {
     Request(EngineRequest),
     /// Percent of a processor for each task.
     Share(u8),
+    /// What became of a program that slots wait for.
+    Compiled(Known, Result<(), NotCompiled>),
     Stop,
 }
 
@@ -70,8 +75,8 @@ impl Mailbox {
 }
 
 pub(super) struct Manager {
-    exe: PathBuf,
-    arguments: Vec<OsString>,
+    launcher: Launcher,
+    shop: Shop,
     setup: Setup,
     replies: Replies,
     mailbox: Arc<Mailbox>,
@@ -110,15 +115,30 @@ impl Manager {
     pub(super) fn new(
         options: EngineOptions,
         arguments: Vec<OsString>,
+        bounds: Bounds,
         replies: Replies,
     ) -> io::Result<Manager> {
         let EngineOptions { exe, blob_dir, cache_dir, slots, cpu_share, background } = options;
         let (woken, wake) = io::pipe()?;
         let bytes = |path: &Path| Bytes::copy_from_slice(path.as_os_str().as_bytes());
+        let launcher = Launcher { exe, arguments };
+        let shop = ShopOptions {
+            launcher: launcher.clone(),
+            blob_dir: blob_dir.clone(),
+            cache_dir,
+            background,
+            bounds,
+        };
+        let shop = Shop::open(shop);
         let mut manager = Manager {
-            exe,
-            arguments,
-            setup: Setup { blob_dir: bytes(&blob_dir), cache_dir: bytes(&cache_dir), cpu_share, background },
+            launcher,
+            setup: Setup {
+                blob_dir: bytes(&blob_dir),
+                cache_dir: bytes(shop.cache_dir()),
+                cpu_share,
+                background,
+            },
+            shop,
             replies,
             mailbox: Arc::new(Mailbox {
                 mail: Mutex::new(Waiting { mail: Vec::new(), asleep: false }),
@@ -150,6 +170,7 @@ impl Manager {
                 match mail {
                     Mail::Request(request) => self.request(request),
                     Mail::Share(percent) => self.share(percent),
+                    Mail::Compiled(known, result) => self.compiled(known, result),
                     Mail::Stop => return self.stop(),
                 }
             }
@@ -297,7 +318,7 @@ impl Manager {
             let Some(at) = plan::choose(slots, job) else { break };
             let Some(job) = self.queue.pop_front() else { break };
             if self.slots[at].is_none() {
-                match Process::spawn(&self.exe, &self.arguments, &self.setup) {
+                match Process::spawn(&self.launcher, &ToSlot::Setup(self.setup.clone())) {
                     Ok(process) => {
                         self.slots[at] = Some(Working { process, given: Given::new(now), fate: None });
                     }
@@ -327,7 +348,7 @@ impl Manager {
         let Some(working) = &mut self.slots[at] else { return };
         let read = working.process.read(messages);
         let mut fault = None;
-        let mut returned = Vec::new();
+        let (mut returned, mut wanted) = (Vec::new(), None);
         for message in messages.drain(..) {
             let given = &mut working.given;
             let answer = match message {
@@ -343,6 +364,14 @@ impl Manager {
                 }
                 FromSlot::Preparing(_) => {
                     given.preparing(true, now);
+                    continue;
+                }
+                FromSlot::Compile(run, known) => {
+                    if given.jobs.front().is_none_or(|job| job.run != run) {
+                        fault = Some("asked for a program for what it was not given".into());
+                        break;
+                    }
+                    wanted = Some((run, known));
                     continue;
                 }
                 FromSlot::Running(_) => {
@@ -412,6 +441,39 @@ impl Manager {
         self.requeue(returned);
         if over {
             self.bury(at);
+        } else if let Some((run, known)) = wanted {
+            self.compile(known, at, run);
+        }
+    }
+
+    /// Has a program compiled for the slot at `at`, which waits for it.
+    fn compile(&mut self, known: Known, at: usize, run: u64) {
+        match self.shop.ask(known, at, run) {
+            Some(why) => self.tell_compiled(at, run, Err(why)),
+            None => self.begin_compiling(),
+        }
+    }
+
+    fn begin_compiling(&mut self) {
+        let mailbox = &self.mailbox;
+        self.shop.begin(|| {
+            let mailbox = mailbox.clone();
+            Box::new(move |known, result| mailbox.put(Mail::Compiled(known, result)))
+        });
+    }
+
+    fn compiled(&mut self, known: Known, result: Result<(), NotCompiled>) {
+        for (at, run) in self.shop.over(known, &result) {
+            self.tell_compiled(at, run, result.clone());
+        }
+        self.begin_compiling();
+    }
+
+    fn tell_compiled(&mut self, at: usize, run: u64, result: Result<(), NotCompiled>) {
+        if let Some(Some(working)) = self.slots.get_mut(at)
+            && working.given.jobs.front().is_some_and(|job| job.run == run)
+        {
+            working.tell(&ToSlot::Compiled { run, result });
         }
     }
 
@@ -466,6 +528,7 @@ impl Manager {
     /// A process is gone: what becomes of what it was given.
     fn bury(&mut self, at: usize) {
         let Some(Working { process, given, fate }) = self.slots[at].take() else { return };
+        self.shop.leave(at);
         let started = given.doing != Doing::Starting;
         let how = process.end();
         let mut jobs = given.jobs;
@@ -504,6 +567,7 @@ impl Manager {
     }
 
     fn stop(&mut self) {
+        self.shop.close();
         self.slots.iter_mut().flatten().for_each(|working| working.process.kill());
         self.slots.drain(..).flatten().for_each(|working| drop(working.process.end()));
     }

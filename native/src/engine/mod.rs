@@ -10,24 +10,31 @@
 //! - [`process`]: one slot's process and its pipes.
 //! - [`plan`]: which order goes where; no I/O.
 //! - [`slot`]: the inside of such a process, with wasmer in it.
+//! - [`compiler`]: processes that check and compile one program each.
+//! - [`wall`]: what all these processes may not do.
 //!
 //! Invariants: each run that is not killed is answered exactly once; a slot's process never
-//! outlives its node; the time limit is measured here, from a task's begin, without what its
+//! outlives its node, nor does a compiler's; the time limit is measured here, from a task's begin, without what its
 //! program took to compile. Tasks have the lowest priority, compiling has the node's.
 
+pub(crate) mod compiler;
 mod manager;
 mod plan;
 mod process;
 pub(crate) mod slot;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+mod wall;
 mod wire;
 
+pub(crate) use process::Launcher;
+
+use compiler::Bounds;
 use manager::{Mail, Mailbox, Manager};
 use node_core::{EngineReply, EngineRequest};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::watch;
 
@@ -65,12 +72,24 @@ impl Engine {
         options: EngineOptions,
         replies: impl Fn(EngineReply) + Send + Sync + 'static,
     ) -> Engine {
-        Engine::start_as(options, vec!["engine-slot".into()], Arc::new(replies))
+        static SAID: Once = Once::new();
+        SAID.call_once(|| {
+            if let Some(missing) = wall::missing() {
+                tracing::warn!("{missing}");
+            }
+        });
+        let launcher = Launcher::of(options.exe.clone());
+        Engine::start_as(options, launcher.arguments, Bounds::default(), Arc::new(replies))
     }
 
-    /// With other arguments that make `exe` a slot.
-    fn start_as(options: EngineOptions, arguments: Vec<OsString>, replies: Replies) -> Engine {
-        let started = Manager::new(options, arguments, replies.clone()).and_then(|manager| {
+    /// With other arguments that make `exe` a process of the engine, and other bounds for compilers.
+    fn start_as(
+        options: EngineOptions,
+        arguments: Vec<OsString>,
+        bounds: Bounds,
+        replies: Replies,
+    ) -> Engine {
+        let started = Manager::new(options, arguments, bounds, replies.clone()).and_then(|manager| {
             let (mailbox, works) = (manager.mailbox(), manager.works());
             let thread = std::thread::Builder::new().name("engine".into()).spawn(move || manager.run())?;
             Ok((mailbox, works, thread))

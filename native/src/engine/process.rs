@@ -1,14 +1,48 @@
 //! One slot's process and its pipes.
 
-use super::wire::{self, Frames, FromSlot, Pipe, Setup, ToSlot};
+use super::wire::{self, Frames, Pipe, ToSlot};
 use rustix::io::Errno;
+use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 /// Read at once, so that one slot with much to tell does not keep others waiting.
 const READ: usize = 4 << 20;
+
+/// The name of a process that checks or compiles a program.
+pub(super) const COMPILER: &str = "manyhands-compiler";
+
+/// Without it a program that was linked to libraries elsewhere does not start.
+const LIBRARIES: &str = "LD_LIBRARY_PATH";
+
+/// What such a process is started from.
+#[derive(Clone, Debug)]
+pub(crate) struct Launcher {
+    pub(crate) exe: PathBuf,
+    /// What makes `exe` a process of the engine.
+    pub(crate) arguments: Vec<OsString>,
+}
+
+impl Launcher {
+    /// `exe` is this program, of this version.
+    pub(crate) fn of(exe: PathBuf) -> Launcher {
+        Launcher { exe, arguments: vec!["engine-slot".into()] }
+    }
+
+    /// This program itself.
+    #[cfg(not(test))]
+    pub(crate) fn itself() -> Launcher {
+        // By its name where the system does not tell its file.
+        Launcher::of(crate::assemble::own_executable().unwrap_or_else(|_| "manyhands".into()))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn itself() -> Launcher {
+        super::tests::launcher()
+    }
+}
 
 pub(super) struct Process {
     child: Child,
@@ -21,12 +55,20 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn spawn(exe: &Path, arguments: &[OsString], setup: &Setup) -> Result<Process, String> {
+    /// Starts a process and says what it is to be.
+    pub(super) fn spawn(launcher: &Launcher, first: &ToSlot) -> Result<Process, String> {
+        let Launcher { exe, arguments } = launcher;
         let failed = |error: std::io::Error| {
             format!("a slot could not be started from {}: {error}; restart the node", exe.display())
         };
-        let mut child = Command::new(exe)
-            .args(arguments)
+        let mut command = Command::new(exe);
+        command.args(arguments);
+        // For people who look at the processes of their machine.
+        command.arg0(if matches!(first, ToSlot::Compile(_)) { COMPILER } else { "manyhands-slot" });
+        // Tokens and passwords are often in there.
+        command.env_clear();
+        command.envs(std::env::var_os(LIBRARIES).map(|folders| (LIBRARIES, folders)));
+        let mut child = command
             // Snapshots are buffers as large as a task, used once: glibc takes them in large pages.
             .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
             .stdin(Stdio::piped())
@@ -47,7 +89,7 @@ impl Process {
             drop(process.child.wait());
             return Err(failed(error.into()));
         }
-        wire::put(&mut process.backlog, &ToSlot::Setup(setup.clone()))?;
+        wire::put(&mut process.backlog, first)?;
         Ok(process)
     }
 
@@ -81,7 +123,7 @@ impl Process {
     }
 
     /// Reads what it said into `messages`. `Ok(false)`: it will say nothing more.
-    pub(super) fn read(&mut self, messages: &mut Vec<FromSlot>) -> Result<bool, String> {
+    pub(super) fn read<M: DeserializeOwned>(&mut self, messages: &mut Vec<M>) -> Result<bool, String> {
         let pipe = self.frames.fill(&self.stdout, READ).map_err(|e| format!("cannot be read from: {e}"))?;
         while let Some(message) = self.frames.next()? {
             messages.push(message);
@@ -99,18 +141,29 @@ impl Process {
         drop(self.child.kill());
     }
 
+    /// Gives all its threads the lowest priority. Where a system does not let us, it is as it was.
+    pub(super) fn lower(&self) {
+        // It has a group of its own, with its number.
+        let group = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::setpriority_pgrp(Some(group), 19);
+    }
+
     /// Makes sure that it is gone, and says how it went.
-    pub(super) fn end(mut self) -> String {
-        let left = self.child.try_wait();
-        if let Ok(Some(status)) = left {
-            return words(status);
+    pub(super) fn end(self) -> String {
+        self.status().map_or_else(|error| format!("could not be waited for: {error}"), words)
+    }
+
+    /// The same as the system says it.
+    pub(super) fn status(mut self) -> std::io::Result<ExitStatus> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Ok(status);
         }
         self.kill();
-        self.child.wait().map_or_else(|error| format!("could not be waited for: {error}"), words)
+        self.child.wait()
     }
 }
 
-fn words(status: ExitStatus) -> String {
+pub(super) fn words(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (_, Some(9)) => "was killed (signal 9), perhaps because the system ran out of memory".into(),
         (_, Some(signal)) => format!("was ended by signal {signal}"),

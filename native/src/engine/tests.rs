@@ -1,5 +1,6 @@
 //! The whole engine, with real processes: slots are this test program, told to be one.
 
+mod bombs;
 mod crashes;
 mod limits;
 mod mobility;
@@ -7,10 +8,19 @@ mod priority;
 mod programs;
 mod sharing;
 mod support;
+#[cfg(target_os = "linux")]
+mod walled;
 
 /// Not a test: what a slot's process runs.
 #[test]
 #[ignore = "the inside of a slot; the tests start it"]
 fn slot() {
     super::slot::main();
+}
+
+/// What starts processes of the engine in tests: this test program.
+pub(crate) fn launcher() -> super::Launcher {
+    let rest = ["--exact", "engine::tests::slot", "--ignored", "--nocapture", "--test-threads=1"];
+    let exe = std::env::current_exe().expect("a test knows its own file");
+    super::Launcher { exe, arguments: rest.map(Into::into).to_vec() }
 }

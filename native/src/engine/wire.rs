@@ -1,6 +1,7 @@
 //! What a node and its slots say to each other: MessagePack in frames, over pipes.
 
 use bytes::Bytes;
+use node_core::ids::BlobId;
 use node_core::{EngineTask, NoSnapshot, Taken};
 use rustix::io::Errno;
 use sandbox::Outcome;
@@ -17,14 +18,24 @@ pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Bytes that may come before the greeting.
 const MAX_NOISE: usize = 4096;
 
+/// Bytes of the first message: a few paths.
+const MAX_FIRST: usize = 1 << 20;
+
 /// From the node to a slot.
 // Most messages are runs; a box would only add a step.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ToSlot {
-    /// Comes first, once.
+    /// Comes first, once: the process is a slot.
     Setup(Setup),
+    /// Or this does, and nothing follows: the process checks or compiles one program.
+    Compile(super::compiler::Order),
     Run(Order),
+    /// Answers `FromSlot::Compile`.
+    Compiled {
+        run: u64,
+        result: Result<(), NotCompiled>,
+    },
     /// End this run; answered with `Killed`, unless it ended by itself before.
     Kill(u64),
     /// The same for one that ran too long; answered with `Ended`, if it has begun.
@@ -42,6 +53,15 @@ pub(super) enum ToSlot {
     Share(u8),
 }
 
+/// Why a program was not compiled, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum NotCompiled {
+    /// No node can run it.
+    Refused(String),
+    /// This one cannot, now.
+    Broken(String),
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Setup {
     /// Paths as bytes: not all are text.
@@ -51,6 +71,14 @@ pub(super) struct Setup {
     pub(super) cpu_share: u8,
     /// Nobody waits for its tasks: programs too are compiled at the lowest priority.
     pub(super) background: bool,
+}
+
+/// What tells compilations of one build apart: the program, its memory limit in pages, its floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Known {
+    pub(super) program: BlobId,
+    pub(super) pages: u64,
+    pub(super) bit_exact: bool,
 }
 
 /// One task to run.
@@ -69,8 +97,10 @@ pub(super) enum FromSlot {
     Ready {
         version: String,
     },
-    /// This run waits for its program to be compiled.
+    /// This run waits for its program to be loaded or compiled.
     Preparing(u64),
+    /// The program of this run does not lie in the cache.
+    Compile(u64, Known),
     /// And now it runs. Not said of runs whose program was at hand.
     Running(u64),
     Ended(u64, Outcome),
@@ -107,7 +137,31 @@ pub(super) fn put<M: Serialize>(into: &mut Vec<u8>, message: &M) -> Result<(), S
     Ok(())
 }
 
-/// Frames out of a pipe that does not block.
+/// The first message that comes on stdin, and not a byte more. `None` if the node went away or does not
+/// speak our language.
+pub(super) fn first() -> Option<ToSlot> {
+    let stdin = std::io::stdin();
+    let fill = |buffer: &mut [u8]| {
+        let mut read = 0;
+        while read < buffer.len() {
+            match rustix::io::read(&stdin, &mut buffer[read..]) {
+                Ok(0) => return None,
+                Ok(n) => read += n,
+                Err(Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+        Some(())
+    };
+    let mut len = [0; 4];
+    fill(&mut len)?;
+    let len = u32::from_le_bytes(len) as usize;
+    let mut frame = vec![0; Some(len).filter(|len| *len <= MAX_FIRST)?];
+    fill(&mut frame)?;
+    rmp_serde::from_slice(&frame).ok()
+}
+
+/// Frames out of a pipe.
 #[derive(Default)]
 pub(super) struct Frames {
     buffer: Vec<u8>,

@@ -4,22 +4,28 @@
 //! runs it in a task of its own.
 
 mod probe;
+mod upgrade;
+
+pub(crate) use upgrade::Pages;
 
 use libp2p::core::Transport as _;
-use libp2p::core::transport::OrTransport;
+use libp2p::core::transport::{Boxed, OrTransport};
 use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, dns, swarm, tcp, websocket};
 use link::{Events, Link, LinkOptions};
 use node_core::overlay::contact::Contact;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use upgrade::Replayed;
 
 /// What the network part of a node is told.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct NetOptions {
     /// Addresses to listen at, `/ip4/…/tcp/…` or `/ip4/…/tcp/…/ws`. None: only dials.
     pub(crate) listen: Vec<Multiaddr>,
     pub(crate) link: LinkOptions,
+    /// Which pages may come in by WebSocket.
+    pub(crate) pages: Pages,
 }
 
 /// Why a node cannot talk to others; says what to do next.
@@ -35,8 +41,8 @@ pub(crate) async fn start(key: &Keypair, options: NetOptions) -> Result<(Link, E
         probe::free(address)?;
     }
     let executor = swarm::Config::with_tokio_executor();
-    let (link, events, mut runner) =
-        link::start(key, transport(), executor, options.link).map_err(|e| NetError(e.to_string()))?;
+    let (link, events, mut runner) = link::start(key, transport(options.pages), executor, options.link)
+        .map_err(|e| NetError(e.to_string()))?;
     for address in &listen {
         let wanted = same_port(address, &link.addresses());
         match runner.listen(&wanted) {
@@ -121,9 +127,18 @@ pub(crate) fn ws_port(address: &Multiaddr) -> Option<u16> {
 
 type Tcp = dns::tokio::Transport<tcp::tokio::Transport>;
 
+/// TCP below WebSocket, whose incoming connections have passed the door.
+type Guarded = Boxed<Replayed<tcp::tokio::TcpStream>>;
+
 /// WebSocket first: plain TCP would take its addresses for its own.
-fn transport() -> OrTransport<websocket::Config<Tcp>, Tcp> {
-    websocket::Config::new(resolving_tcp()).or_transport(resolving_tcp())
+fn transport(pages: Pages) -> OrTransport<websocket::Config<Guarded>, Tcp> {
+    let guarded = resolving_tcp().and_then(move |stream, point| async move {
+        match point.is_dialer() {
+            true => Ok(Replayed::whole(stream)),
+            false => upgrade::check(stream, &pages).await,
+        }
+    });
+    websocket::Config::new(guarded.boxed()).or_transport(resolving_tcp())
 }
 
 fn resolving_tcp() -> Tcp {

@@ -1,10 +1,11 @@
 //! Blobs as files, named by their hash.
 
 use super::{StorageError, words};
+use crate::private::{folders, own_only};
 use node_core::ids::BlobId;
 use node_core::work::spec::BlobRef;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -58,7 +59,9 @@ impl BlobFiles {
 
     pub(super) fn begin(&self) -> Result<Partial, StorageError> {
         let path = self.partial.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        let file = File::create_new(&path).map_err(|e| words::io("store a blob in", &path, &e))?;
+        let file = own_only(OpenOptions::new().write(true).create_new(true))
+            .open(&path)
+            .map_err(|e| words::io("store a blob in", &path, &e))?;
         Ok(Partial { path, file, hasher: blake3::Hasher::new(), len: 0 })
     }
 
@@ -93,7 +96,7 @@ impl BlobFiles {
     ) -> Result<(), StorageError> {
         let path = self.path(id);
         let dir = path.parent().unwrap_or(&self.whole).to_path_buf();
-        match fs::create_dir(&dir) {
+        match folders().create(&dir) {
             Ok(()) => drop(dirs.insert(self.whole.clone())),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(words::io("make the folder", &dir, &e)),

@@ -1,6 +1,7 @@
 //! The data folder itself: one process at a time.
 
 use super::{StorageError, words};
+use crate::private::{make_folder, own_only, tighten};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -26,11 +27,12 @@ impl Folder {
     }
 
     fn prepare(dir: PathBuf, temporary: Option<TempDir>) -> Result<Folder, StorageError> {
-        fs::create_dir_all(&dir).map_err(|e| words::io("make the data folder", &dir, &e))?;
+        make_folder(&dir).map_err(|e| words::io("make the data folder", &dir, &e))?;
+        tighten(&dir);
         let lock = lock(&dir)?;
         let folder = Folder { dir, _lock: lock, _temporary: temporary };
         let (blobs, partial) = (folder.blobs(), folder.partial());
-        fs::create_dir_all(&blobs).map_err(|e| words::io("make the folder", &blobs, &e))?;
+        make_folder(&blobs).map_err(|e| words::io("make the folder", &blobs, &e))?;
         // What an earlier process left unfinished.
         match fs::remove_dir_all(&partial) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -38,7 +40,7 @@ impl Folder {
             }
             _ => {}
         }
-        fs::create_dir_all(&partial).map_err(|e| words::io("make the folder", &partial, &e))?;
+        make_folder(&partial).map_err(|e| words::io("make the folder", &partial, &e))?;
         Ok(folder)
     }
 
@@ -57,7 +59,7 @@ impl Folder {
 
 fn lock(dir: &Path) -> Result<File, StorageError> {
     let path = dir.join("lock");
-    let mut file = OpenOptions::new()
+    let mut file = own_only(&mut OpenOptions::new())
         .create(true)
         .truncate(false)
         .read(true)

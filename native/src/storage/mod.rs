@@ -120,21 +120,25 @@ impl Storage {
         self.parts.blobs.list()
     }
 
-    /// Results of units `from..` in index order, at most `limit`.
+    /// Results of units `from..` in index order, at most `limit`, until they have `budget` bytes; one at
+    /// least. The flag says whether there may be more.
     pub(crate) fn results(
         &self,
         job: JobId,
         from: u32,
-        limit: usize,
-    ) -> Result<Vec<(u32, UnitResult)>, StorageError> {
+        (limit, budget): (usize, usize),
+    ) -> Result<(Vec<(u32, UnitResult)>, bool), StorageError> {
         let (first, last) = (result_key(job, from), result_key(job, u32::MAX));
-        let entries = self.parts.records.range(Table::Results, &first, &last, limit)?;
-        entries.into_iter().map(|(key, value)| decode(job, &key, &value)).collect()
+        let entries = self.parts.records.range(Table::Results, &first, &last, (limit, budget))?;
+        let bytes: usize = entries.iter().map(|(_, value)| value.len()).sum();
+        let more = entries.len() >= limit || bytes >= budget;
+        let results = entries.into_iter().map(|(key, value)| decode(job, &key, &value));
+        Ok((results.collect::<Result<_, _>>()?, more))
     }
 
     pub(crate) fn result(&self, job: JobId, index: u32) -> Result<Option<UnitResult>, StorageError> {
         let key = result_key(job, index);
-        let entries = self.parts.records.range(Table::Results, &key, &key, 1)?;
+        let entries = self.parts.records.range(Table::Results, &key, &key, (1, usize::MAX))?;
         entries.first().map(|(key, value)| Ok(decode(job, key, value)?.1)).transpose()
     }
 

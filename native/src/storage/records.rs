@@ -2,6 +2,7 @@
 
 use super::backend::Backend;
 use super::{StorageError, words};
+use crate::private::own_only;
 use bytes::Bytes;
 use node_core::{Table, Write};
 use redb::{Builder, Database, Error, ReadableDatabase, TableDefinition, TableError};
@@ -102,25 +103,29 @@ impl Records {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<Entry>, StorageError> {
-        self.entries(table, (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded), limit)
+        self.entries(
+            table,
+            (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded),
+            (limit, usize::MAX),
+        )
     }
 
-    /// Entries with keys `first..=last`, at most `limit`.
+    /// Entries with keys `first..=last`, at most `limit`, until they have `budget` bytes; one at least.
     pub(super) fn range(
         &self,
         table: Table,
         first: &[u8],
         last: &[u8],
-        limit: usize,
+        (limit, budget): (usize, usize),
     ) -> Result<Vec<Entry>, StorageError> {
-        self.entries(table, (Bound::Included(first), Bound::Included(last)), limit)
+        self.entries(table, (Bound::Included(first), Bound::Included(last)), (limit, budget))
     }
 
     fn entries(
         &self,
         table: Table,
         range: (Bound<&[u8]>, Bound<&[u8]>),
-        limit: usize,
+        (limit, mut budget): (usize, usize),
     ) -> Result<Vec<Entry>, StorageError> {
         self.run("read", |database| {
             let transaction = database.begin_read()?;
@@ -133,6 +138,10 @@ impl Records {
             for entry in table.range::<&[u8]>(range)?.take(limit) {
                 let (key, value) = entry?;
                 found.push((key.value().to_vec(), Bytes::copy_from_slice(value.value())));
+                budget = budget.saturating_sub(value.value().len());
+                if budget == 0 {
+                    break;
+                }
             }
             Ok(found)
         })
@@ -173,7 +182,7 @@ impl Records {
 
     fn open_file(&self) -> Result<Database, StorageError> {
         let path: &Path = &self.path;
-        let file = OpenOptions::new()
+        let file = own_only(&mut OpenOptions::new())
             .create(true)
             .truncate(false)
             .read(true)

@@ -1,6 +1,7 @@
 //! Stories of the command line: the real binary, real processes, loopback, folders of their own.
 
 mod bad_input;
+mod doors;
 mod files;
 mod gateways;
 mod guests;
@@ -12,5 +13,9 @@ mod owners;
 mod paid_files;
 mod policies;
 mod running;
+mod secrets;
 mod submitting;
 mod world;
+
+/// The binary that the stories run.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_manyhands");

@@ -122,7 +122,7 @@ impl World {
 
     /// An example task, as the build made it.
     pub(crate) fn example(&self, name: &str) -> PathBuf {
-        let target = Path::new(env!("CARGO_BIN_EXE_manyhands")).ancestors().nth(2).unwrap();
+        let target = Path::new(crate::BINARY).ancestors().nth(2).unwrap();
         let module = target.join("wasm/wasm32-wasip1/release").join(name).with_extension("wasm");
         assert!(module.exists(), "{} is missing; build.rs makes it", module.display());
         module
@@ -130,7 +130,7 @@ impl World {
 
     /// `manyhands …` in this world, not started yet. Nothing of the person who runs the tests counts.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_manyhands"));
+        let mut command = Command::new(crate::BINARY);
         command.args(arguments).current_dir(self.dir.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("MANYHANDS_") {
@@ -239,6 +239,14 @@ impl Process {
         Process { child, lines, stdout: Some(stdout) }
     }
 
+    /// [`World::gateway`], with all that it prints in this file.
+    pub(crate) fn redirected(mut command: Command, into: &Path) -> Process {
+        let file = std::fs::File::create(into).unwrap();
+        let child = spawn(command.stdout(file.try_clone().unwrap()).stderr(file).stdin(Stdio::null()));
+        let (_, lines) = mpsc::channel();
+        Process { child, lines, stdout: None }
+    }
+
     /// Waits until it says on standard error what contains this.
     #[track_caller]
     pub(crate) fn says(&self, words: &str) -> String {
@@ -259,7 +267,7 @@ impl Process {
     /// Its end: the code, and what it wrote to standard output.
     pub(crate) fn ends(mut self) -> (i32, String) {
         let code = code_of(&mut self.child);
-        let stdout = self.stdout.take().unwrap().join().unwrap();
+        let stdout = self.stdout.take().map(|stdout| stdout.join().unwrap()).unwrap_or_default();
         (code, String::from_utf8_lossy(&stdout).into_owned())
     }
 
@@ -299,7 +307,10 @@ impl Node {
         let word = |key: &str| ready[key].as_str().unwrap_or_default().to_owned();
         let addresses = ready["addresses"].as_array().unwrap();
         let addresses = addresses.iter().map(|a| a.as_str().unwrap().to_owned()).collect();
-        Node { child, url: word("http"), id: word("node"), token: word("token"), addresses }
+        // A worker has none.
+        let token = ready["token_file"].as_str().map(|file| std::fs::read_to_string(file).unwrap());
+        let token = token.unwrap_or_default().trim().to_owned();
+        Node { child, url: word("http"), id: word("node"), token, addresses }
     }
 
     pub(crate) fn kill(mut self) {

@@ -1,5 +1,6 @@
 //! The libp2p behaviour of a node: our streams, identify, and bounds on connections.
 
+use crate::admission::Admission;
 use crate::handler::{Handler, Report};
 use crate::ids::{NotANode, node_id};
 use crate::{LinkOptions, ids};
@@ -17,6 +18,7 @@ use std::time::Duration;
 #[derive(NetworkBehaviour)]
 pub(crate) struct Behaviour {
     limits: connection_limits::Behaviour,
+    admission: Admission,
     identify: identify::Behaviour,
     pub(crate) streams: Streams,
 }
@@ -37,6 +39,7 @@ impl Behaviour {
             .with_interval(Duration::from_secs(24 * 3600)); // asked once; nothing in it changes
         Behaviour {
             limits: connection_limits::Behaviour::new(limits),
+            admission: Admission::new(options),
             identify: identify::Behaviour::new(identify),
             streams: Streams::new(options.clone()),
         }

@@ -25,7 +25,9 @@
 //!   disconnected), towards the driver in bytes (then nothing more is read from anybody).
 //! - A silent peer is disconnected after [`LinkOptions::silence`], whatever TCP thinks.
 
+mod admission;
 mod behaviour;
+mod block;
 mod clock;
 mod events;
 mod frame;
@@ -39,6 +41,7 @@ mod sessions;
 mod start;
 mod words;
 
+pub use block::AddressBlock;
 pub use events::{Events, LinkEvent};
 pub use ids::{NotANode, node_id, peer_id};
 pub use runner::{Link, LinkBusy, ListenError, Runner};
@@ -67,6 +70,12 @@ pub struct LinkOptions {
     pub connections: u32,
     /// Connections whose handshake is under way, each direction.
     pub handshakes: u32,
+    /// Handshakes under way of one [`AddressBlock`].
+    pub handshakes_per_block: u32,
+    /// Incoming connections that stand of one [`AddressBlock`].
+    pub connections_per_block: u32,
+    /// New connections a second from one [`AddressBlock`].
+    pub arrivals_per_block: u32,
     /// Time to connect: transport, handshake and streams.
     pub connect_timeout: Duration,
     /// First pause before [`Link::join`] dials again; doubles up to `redial_max`, ± a quarter.
@@ -88,7 +97,14 @@ impl Default for LinkOptions {
             // Our choice: the core's bound on peers and some to spare.
             connections: 12_000,
             // Our choice: a handshake takes 1 ms of CPU; more at once would only time out.
-            handshakes: 256,
+            handshakes: 512,
+            // Our choice: a quarter, so that one address that finishes none leaves room for others. It is what a
+            // gateway takes on in an eighth of a second: a crowd of guests behind one router passes through.
+            handshakes_per_block: 128,
+            // Our choice: half, and more than the 4,096 guests of a gateway, which may all be behind one router.
+            connections_per_block: 6_000,
+            // Our choice: a fifth of a processor for handshakes; all 4,096 guests behind one router are back in 20 s.
+            arrivals_per_block: 200,
             connect_timeout: Duration::from_secs(10),
             redial_min: Duration::from_millis(500),
             // Our choice: with a quarter more 7.5 s, so that everybody is back within 10 s of a gateway's start. A

@@ -98,6 +98,21 @@ impl End {
     pub fn is_success(&self) -> bool {
         *self == End::Exited(0)
     }
+
+    /// The reason in words, of those ends that have one.
+    pub fn words(&self) -> Option<&str> {
+        match self {
+            End::Trapped(words) | End::Refused(words) => Some(words),
+            End::Exited(_) | End::LimitReached(_) => None,
+        }
+    }
+
+    /// Cuts the reason to this many bytes at most.
+    pub fn cut_words(&mut self, most: usize) {
+        if let End::Trapped(words) | End::Refused(words) = self {
+            words.truncate(words.floor_char_boundary(most));
+        }
+    }
 }
 
 impl std::fmt::Display for End {

@@ -206,6 +206,7 @@ impl Connected {
             let Some(offer) = entry.now().filter(|offer| entry.own && offer.free > 0) else { continue };
             let asked = entry.asked.is_some_and(|at| cx.now.since(at) < ASK_AGAIN);
             let able = offer.slots > 0 && offer.memory_bytes >= query.needs.memory_bytes;
+            let able = able && !query.without.contains(node);
             if left == 0 || asked || !able || entry.left() > 0 {
                 continue;
             }
@@ -235,6 +236,9 @@ impl Connected {
         let mut able: Vec<(NodeId, Offer, u32)> = Vec::new();
         let mut too_small = 0u64;
         for (node, entry) in &self.nodes {
+            if query.without.contains(node) {
+                continue;
+            }
             let Some(offer) = entry.now().filter(|o| o.slots > 0) else { continue };
             if offer.memory_bytes < query.needs.memory_bytes {
                 too_small = too_small.max(offer.memory_bytes);
@@ -323,7 +327,14 @@ mod tests {
     }
 
     fn ask_for(finder: &mut Connected, units: u32, queue: Queue) -> Vec<(u8, u32)> {
-        let (found, _) = finder.find(&Query { id: 1, units, needs: Needs::default(), queue, swarm: true });
+        let (found, _) = finder.find(&Query {
+            id: 1,
+            units,
+            needs: Needs::default(),
+            queue,
+            swarm: true,
+            without: vec![],
+        });
         found.places.iter().map(|p| (p.node.0[0], p.units)).collect()
     }
 
@@ -369,7 +380,8 @@ mod tests {
     fn nobody_is_asked_for_more_memory_than_it_gives() {
         let mut finder = finder(&[(1, 4, 4)]);
         let needs = Needs { memory_bytes: 2 << 30, ..Needs::default() };
-        let (found, _) = finder.find(&Query { id: 1, units: 1, needs, queue: Queue::Yes, swarm: true });
+        let (found, _) =
+            finder.find(&Query { id: 1, units: 1, needs, queue: Queue::Yes, swarm: true, without: vec![] });
         assert!(found.places.is_empty());
         assert!(found.shortage.is_some_and(|s| s.contains("2048 MiB") && s.contains("1024 MiB")));
     }

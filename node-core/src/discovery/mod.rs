@@ -29,6 +29,8 @@ pub struct Query {
     pub queue: Queue,
     /// Whether the whole swarm is asked if the nodes at hand have too few places.
     pub swarm: bool,
+    /// Nodes whose slots are of no use to the asker.
+    pub without: Vec<NodeId>,
 }
 
 /// Whether units may be placed behind others that run at the same node.

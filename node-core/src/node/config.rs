@@ -1,14 +1,16 @@
 //! What a driver decides about its node before it starts.
 
+use crate::ids::NodeId;
 use crate::keys::Secret;
 use crate::market::MarketConfig;
 use crate::overlay::contact::Ip;
 use crate::overlay::elsewhere::Web;
 #[cfg(feature = "roles")]
 use crate::{
-    discovery::nearest::NearestConfig, files::FilesConfig, ids::NodeId, ledger::books::Rules,
-    overlay::ring::RingConfig, overlay::tree::TreeConfig, records::RecordsConfig,
+    discovery::nearest::NearestConfig, files::FilesConfig, ledger::books::Rules, overlay::ring::RingConfig,
+    overlay::tree::TreeConfig, records::RecordsConfig,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +55,9 @@ pub struct Config {
     pub invite: Option<String>,
     /// A joining node's: the word it shows.
     pub invited_with: Option<String>,
+    /// A gateway's: nodes that may submit jobs to it over the wire, beside itself. The API asks for its
+    /// token instead. Empty by default: strangers join a swarm.
+    pub submitters: BTreeSet<NodeId>,
     pub limits: Bounds,
     pub timing: Timing,
     /// The shape of the tree: the same on all nodes of a swarm.
@@ -135,6 +140,7 @@ impl Default for Config {
             memory_bytes: 2 << 30,
             invite: None,
             invited_with: None,
+            submitters: BTreeSet::new(),
             limits: Bounds::default(),
             timing: Timing::default(),
             #[cfg(feature = "roles")]

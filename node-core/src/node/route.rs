@@ -175,9 +175,11 @@ impl Node {
                 Command::Occupy { owner, slots } => {
                     self.push(Step::Runner, runner::Command::Occupy { owner, slots });
                 }
-                Command::Find { number, units, needs } => {
-                    self.find(number, Query { id: 0, units, needs, queue: Queue::No, swarm: true }, host)
-                }
+                Command::Find { number, units, needs } => self.find(
+                    number,
+                    Query { id: 0, units, needs, queue: Queue::No, swarm: true, without: Vec::new() },
+                    host,
+                ),
                 #[cfg(feature = "roles")]
                 Command::Locate { number, key } => self.locate(number, key, host),
                 Command::Sell(goods) => self.sell(goods),

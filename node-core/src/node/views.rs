@@ -68,6 +68,11 @@ impl Node {
         all
     }
 
+    /// Whether a gateway that this node is connected to is reached under this host: its name, or its address.
+    pub fn has_gateway_at(&self, host: &str) -> bool {
+        self.neighbours.state().all().any(|(_, hello, _)| hello.gateway && hello.is_reached_at(host))
+    }
+
     /// Names by which people know nodes: those that are here, and those that left.
     pub fn names(&self) -> BTreeMap<NodeId, String> {
         let neighbours = self.neighbours.state();

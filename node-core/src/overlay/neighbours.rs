@@ -11,6 +11,7 @@ use crate::overlay::elsewhere::{Elsewhere, NAMED_MAX, Web};
 use crate::overlay::swarm::{Conflict, Swarm};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
+use core::net::IpAddr;
 use litemap::LiteMap;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -106,6 +107,14 @@ impl Known {
     /// Whether it is a guest of its gateway: a page, or another node that takes no connections.
     pub fn is_guest(&self) -> bool {
         self.dialable == Dialable::No && !self.gateway
+    }
+
+    /// Whether it is reached under this host: the name that its pages have, or the address that it is dialled at.
+    pub fn is_reached_at(&self, host: &str) -> bool {
+        let named = self.web.as_ref().and_then(|web| web.host.as_deref());
+        let ip = host.trim_matches(['[', ']']).parse::<IpAddr>().ok().map(Ip::from);
+        named.is_some_and(|name| name.eq_ignore_ascii_case(host))
+            || ip.is_some() && self.dialable.contact().map(|contact| contact.ip) == ip
     }
 }
 

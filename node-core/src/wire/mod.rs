@@ -18,7 +18,7 @@ pub const MAX_FRAME: usize = 1 << 20;
 const SAID: usize = 200;
 
 /// The version of everything below; the first byte of each frame.
-pub const VERSION: u8 = 11;
+pub const VERSION: u8 = 12;
 
 /// Every message of every protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

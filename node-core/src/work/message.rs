@@ -6,6 +6,7 @@ use crate::ids::{JobId, NodeId, UnitId};
 use crate::keys::Signed;
 use crate::market::money::Price;
 use crate::node::host::SealKey;
+use crate::work::proof::GrantProof;
 use crate::work::ward;
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +62,7 @@ pub enum ToOwner {
     Unusable { lease: Lease, unit: UnitId, version: Version, reason: String },
     /// Units of a lease that was lost, or of an earlier life of the node, with the number of their
     /// grant and their newest checkpoints: are they still wanted here?
-    Returned { units: Vec<(UnitId, u32, Option<Made>)> },
+    Returned { units: Vec<Returned> },
     /// These keepers of the job's units here do not answer or refuse, with the reasons; fewer than
     /// there should be are left.
     NeedKeepers { job: JobId, lost: Vec<(NodeId, String)> },
@@ -74,9 +75,23 @@ pub enum ToOwner {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub unit: UnitId,
+    /// The grant under which `result.runner` ran it, and its proof.
+    pub attempt: u32,
+    pub proof: GrantProof,
     /// The fuel that the unit had used where this runner took it over.
     pub began: u64,
     pub result: UnitResult,
+}
+
+/// A unit that was granted to the sender, whose lease has been lost or which began anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Returned {
+    pub unit: UnitId,
+    /// The newest grant's, with its proof.
+    pub attempt: u32,
+    pub proof: GrantProof,
+    /// `None` if it has no checkpoint here.
+    pub made: Option<Made>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,6 +223,8 @@ pub struct UnitGrant {
     pub index: u32,
     /// Counted from 1.
     pub attempt: u32,
+    /// Shown with what the runner says of the unit later.
+    pub proof: GrantProof,
     pub spec: Option<UnitSpec>,
     /// What its snapshots are sealed with.
     pub key: SealKey,

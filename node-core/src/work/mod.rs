@@ -1,11 +1,14 @@
 //! Jobs and units: who asks ([`client`]), who answers for them ([`owner`]), who runs them
 //! ([`runner`]).
 
+mod bounds;
 pub mod client;
 pub mod message;
 pub mod owner;
+pub mod proof;
 pub mod runner;
 pub mod spec;
+pub mod submission;
 pub mod ward;
 
 use std::time::Duration;

@@ -87,6 +87,17 @@ pub struct NamedData {
     pub data: Data,
 }
 
+impl NamedData {
+    /// Bytes of a part of a path: what file systems take.
+    const PART_MAX: usize = 255;
+
+    /// Whether it is a relative path without `.`, `..` and empty parts.
+    pub fn is_path(path: &str) -> bool {
+        let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= Self::PART_MAX;
+        path.split('/').all(is_part) && !path.contains('\0')
+    }
+}
+
 /// A submitted bundle: one program, what all its units share, and what tells them apart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {

@@ -5,7 +5,9 @@
 //! of a unit is the successor of its point: it finds places, holds leases, records checkpoints. The
 //! *heirs* are the next members on the ring, who have a copy of what the owner has written down.
 
-use super::spec::{Template, UnitResult, UnitSpec};
+use super::message::Report;
+use super::proof::GrantKey;
+use super::spec::{Template, UnitSpec};
 use crate::checkpoint::{Checkpoint, Journey, Source};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::node::host::SealKey;
@@ -40,6 +42,8 @@ pub struct Ward {
     pub spec: Option<UnitSpec>,
     /// What its snapshots are sealed with. The job's secret stays at home.
     pub key: SealKey,
+    /// The key with which the owner makes and checks the proofs of its grants.
+    pub grants: GrantKey,
     /// Counts owners. Of two who say that they are it the higher is, then the higher id.
     pub term: u32,
     pub attempts: u32,
@@ -102,7 +106,7 @@ pub enum Message {
     /// To who owns these now, from who did or has a copy.
     Handed { job: JobId, part: Box<Part>, units: Vec<Ward> },
     /// To the home: how units ended. Repeated until they are over.
-    Results(Vec<(UnitId, UnitResult)>),
+    Results(Vec<Report>),
     /// From the home to the owner, and from that one to its heirs: nobody needs these any more.
     Over(Vec<UnitId>),
 }

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use node_core::checkpoint::{Checkpoint, Made, Version};
 use node_core::ids::{BlobId, UnitId};
 use node_core::wire::{Message, encode};
-use node_core::work::message::{Keep, Message as Work, ToKeeper, ToOwner, ToRunner};
+use node_core::work::message::{Keep, Message as Work, Returned, ToKeeper, ToOwner, ToRunner};
+use node_core::work::proof::GrantProof;
 use node_core::work::spec::BlobRef;
 use node_core::{Channel, Config, NodeInput, SnapshotRef};
 use simulator::World;
@@ -252,7 +253,14 @@ fn strangers_move_forget_and_record_nothing() {
         for message in [
             ToOwner::Checkpoints { made: vec![made.clone()] },
             ToOwner::Suspended { lease, attempt: 1, unit: unit_id, made: Some(made.clone()) },
-            ToOwner::Returned { units: vec![(unit_id, u32::MAX, Some(made.clone()))] },
+            ToOwner::Returned {
+                units: vec![Returned {
+                    unit: unit_id,
+                    attempt: u32::MAX,
+                    proof: GrantProof::default(),
+                    made: Some(made.clone()),
+                }],
+            },
             ToOwner::Unusable { lease, unit: unit_id, version, reason: "x".repeat(10_000) },
             ToOwner::Resumed { unit: unit_id },
             ToOwner::Prepared { unit: unit_id, error: None },

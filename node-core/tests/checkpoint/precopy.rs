@@ -159,6 +159,7 @@ fn nobody_fills_a_node_with_what_will_never_come() {
     let grant = |index| UnitGrant {
         index,
         attempt: 1,
+        proof: Default::default(),
         spec: None,
         key: node_core::SealKey([0; 32]),
         resume: None,

@@ -381,7 +381,14 @@ impl Net {
         self.asks.push((self.now, at));
         self.step(
             at,
-            Input::Command(Command::Find(Query { id, units, needs, queue: Queue::No, swarm: true })),
+            Input::Command(Command::Find(Query {
+                id,
+                units,
+                needs,
+                queue: Queue::No,
+                swarm: true,
+                without: vec![],
+            })),
         );
         id
     }
@@ -394,6 +401,7 @@ impl Net {
             needs: Needs::default(),
             queue: Queue::No,
             swarm: true,
+            without: vec![],
         });
         self.push(time, What::Do { to, command });
     }

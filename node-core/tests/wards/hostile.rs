@@ -2,10 +2,13 @@
 
 use super::*;
 use node_core::checkpoint::Source;
+use node_core::ids::NodeId;
 use node_core::node::host::{Channel, SealKey};
 use node_core::wire;
-use node_core::work::message::{Message as Work, ToRunner};
+use node_core::work::message::{Message as Work, Report, ToRunner};
+use node_core::work::spec::{Data, UnitResult};
 use node_core::work::ward::{Message, Part, Ward};
+use sandbox::End;
 
 fn say(world: &mut World, from: usize, to: usize, message: Work) {
     let bytes = wire::encode(&wire::Message::Work(message)).expect("it fits");
@@ -41,6 +44,7 @@ fn a_forged_takeover_is_refused() {
         index: 0,
         spec: None,
         key: SealKey::default(),
+        grants: Default::default(),
         term: u32::MAX,
         attempts: u32::MAX,
         runner: Some(source(me)),
@@ -75,6 +79,7 @@ fn a_forged_takeover_is_refused() {
                 Message::Handed { job, part: part(), units: units() },
                 Message::Refused { job, units: vec![0, 1, u32::MAX], reason: "no".into() },
                 Message::Lives { job, units: vec![(0, u32::MAX), (7, 1)] },
+                Message::Results(vec![forged(first(job), me)]),
                 Message::Over(vec![first(job), UnitId { job, index: 9 }]),
             ] {
                 say(&mut world, stranger, at, Work::Ward(message));
@@ -88,6 +93,23 @@ fn a_forged_takeover_is_refused() {
     world.crash(owner);
     done(&mut world, job, 1);
     assert_eq!(beginnings(&world), 1, "it ran on");
+}
+
+/// A result that no runner of the unit has made.
+fn forged(unit: UnitId, runner: NodeId) -> Report {
+    let result = UnitResult {
+        end: End::Exited(0),
+        stdout: Data::EMPTY,
+        stderr: Data::EMPTY,
+        files: vec![],
+        cpu_us: 0,
+        runner,
+        attempts: 1,
+        fuel: 0,
+        journey: None,
+        paid: Default::default(),
+    };
+    Report { unit, attempt: 1, proof: Default::default(), began: 0, result }
 }
 
 #[test]
@@ -104,4 +126,24 @@ fn who_owns_as_many_units_as_it_may_refuses_more() {
     let job = job(&mut world, 40);
     world.run_until(A_MINUTE * 20, "they are taken in turns", |w| w.is_over(job));
     world.assert_all_right(job, 40);
+}
+
+#[test]
+fn one_home_leaves_room_for_others() {
+    let mut world = World::seed(102).with(|_| (Duration::from_secs(3_600), simulator::ended(0)));
+    world.add(member(true, 0));
+    for _ in 0..2 {
+        let mut config = member(false, 1);
+        config.limits.wards = 10;
+        let at = world.add(config);
+        world.connect(0, at);
+    }
+    world.run_for(A_MINUTE);
+    job(&mut world, 200);
+    world.run_for(A_MINUTE * 2);
+    for at in 1..3 {
+        // A row for each unit: the job's id and its index.
+        let owned = world.nodes[at].disk.keys(Table::Wards).filter(|key| key.len() == 20).count();
+        assert_eq!(owned, 5, "half of its table");
+    }
 }

@@ -67,6 +67,8 @@ pub struct Engine {
     slots: u32,
     /// Fails at every run, as a machine does that is out of memory.
     pub broken: bool,
+    /// Programs at which it fails every time, and at no other.
+    pub poison: BTreeSet<BlobId>,
     /// Its programs cannot be suspended.
     pub immobile: bool,
     /// Its snapshots are not what they say.
@@ -85,6 +87,7 @@ impl Default for Engine {
         Engine {
             slots: 0,
             broken: false,
+            poison: BTreeSet::new(),
             immobile: false,
             rubbish: false,
             snapshot_bytes: (2000, 200),
@@ -215,7 +218,9 @@ impl Engine {
         while self.running.len() < self.slots as usize {
             let Some((id, task)) = self.queue.pop_front() else { break };
             let (unit, key, from) = (unit_of(&task), task.key, task.from);
-            let task = if self.broken { Err("no memory is left".into()) } else { resolve(task, disk) };
+            let poisoned = self.poison.contains(&task.program);
+            let task =
+                if self.broken || poisoned { Err("no memory is left".into()) } else { resolve(task, disk) };
             let began = task.and_then(|task| Ok((task, open(unit, key, from, disk)?)));
             let (began, reply) = match began {
                 Ok((task, fuel)) => {

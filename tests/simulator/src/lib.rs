@@ -11,6 +11,7 @@
 //! | [`network`] | how long a frame takes and what befalls it |
 //! | [`disk`], [`engine`] | storage that forgets, engines that take their time |
 //! | [`ring`], [`market`] | rings of machines without the node around them, and markets on them |
+//! | [`liar`] | a node that lies |
 //! | [`liveness`] | whether slots idle while units wait |
 //! | [`scenario`] | what a run is about, as TOML |
 //! | [`experiment`] | runs of a scenario: growing a network, asking it, hurting it |
@@ -19,6 +20,7 @@
 pub mod disk;
 pub mod engine;
 pub mod experiment;
+pub mod liar;
 pub mod liveness;
 pub mod market;
 pub mod meter;

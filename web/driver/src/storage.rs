@@ -219,6 +219,7 @@ impl Storage {
 mod tests {
     use super::*;
     use node_core::checkpoint::{Checkpoint, Made, Version};
+    use node_core::work::proof::GrantProof;
     use node_core::work::spec::BlobRef;
     use node_core::{JobId, NodeId, SnapshotRef, Token, UnitId};
 
@@ -294,7 +295,8 @@ mod tests {
         let checkpoint = Checkpoint { version: Version::default(), snapshot };
         let made = Made { unit, checkpoint, began: 0, kept: Vec::new() };
         // As the runner writes it.
-        let value = rmp_serde::to_vec(&(NodeId([2; 32]), 1u32, 1u64, made)).expect("it encodes");
+        let value = rmp_serde::to_vec(&(NodeId([2; 32]), 1u32, GrantProof::default(), 1u64, made))
+            .expect("it encodes");
         Write { table: Table::Left, key: unit.index.to_be_bytes().to_vec(), value: Some(value.into()) }
     }
 

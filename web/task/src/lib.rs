@@ -28,10 +28,10 @@ mod turns;
 mod words;
 
 use current::Module;
-use engine::BrowserEngine;
+use engine::{BrowserEngine, NoModule};
 use js_sys::{Function, Object, Reflect, Uint8Array, WebAssembly};
+use sandbox::Limits;
 use sandbox::instrument::{Layout, Tuning};
-use sandbox::{Engine, Limits};
 use say::Voice;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,8 +84,9 @@ impl Slot {
                 return Ok(answer);
             }
         };
-        match self.engine.compile(&prepared) {
-            Err(error) => set("broken", &error.into())?,
+        match self.engine.compile_or_refuse(&prepared) {
+            Err(NoModule::Refused(why)) => set("refused", &why.into())?,
+            Err(NoModule::Broken(why)) => set("broken", &why.into())?,
             Ok(compiled) => {
                 if let Err(why) = &prepared.layout {
                     set("immobile", &why.into())?;

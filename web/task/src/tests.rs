@@ -206,6 +206,19 @@ fn what_cannot_run_is_refused_in_words() {
     }
 }
 
+/// A browser of today is not to blame for what is no module for any.
+#[wasm_bindgen_test]
+fn what_the_browser_does_not_compile_is_refused_in_its_words() {
+    let mut engine = crate::engine::BrowserEngine::new().expect("an engine");
+    let bytes = b"\0asm\x01\0\0\0\x63".to_vec();
+    let prepared = sandbox::module::Prepared { bytes, layout: Err("not instrumented".into()) };
+    match engine.compile_or_refuse(&prepared) {
+        Err(crate::engine::NoModule::Refused(why)) => assert!(why.contains("CompileError"), "{why}"),
+        Err(crate::engine::NoModule::Broken(why)) => panic!("the browser is blamed: {why}"),
+        Ok(_) => panic!("it compiled"),
+    }
+}
+
 #[wasm_bindgen_test]
 fn many_short_tasks_answer_in_order_and_share_messages() {
     let imports = import("args_get", "i32 i32") + &import("fd_write", FD_WRITE);

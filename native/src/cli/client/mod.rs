@@ -332,11 +332,11 @@ impl Client {
         let said = if problem.detail.is_empty() { problem.title } else { problem.detail };
         let message = match status {
             StatusCode::UNAUTHORIZED if at.token.is_none() => format!(
-                "the gateway at {} wants its token: give --token or MANYHANDS_TOKEN (`manyhands up --gateway` prints it)",
+                "the gateway at {} wants its token: give --token or MANYHANDS_TOKEN (`manyhands token` shows it on the gateway's machine)",
                 at.url
             ),
             StatusCode::UNAUTHORIZED => format!(
-                "the gateway at {} does not accept this token: take the one that its `manyhands up --gateway` printed",
+                "the gateway at {} does not accept this token: take the one that `manyhands token` shows on the gateway's machine",
                 at.url
             ),
             _ if !said.is_empty() => said,

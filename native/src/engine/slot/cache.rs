@@ -1,4 +1,5 @@
-//! Compiled programs on disk, shared by all slots and all nodes of this user.
+//! Compiled programs on disk, shared by all slots and all nodes of this user. Nodes write them, slots only
+//! read: code that got out of one program's slot cannot put itself into another's.
 //!
 //! Loading one is running machine code from a file, so the folder is the user's alone, each
 //! file carries the hash of what is in it, and whatever is wrong with a file, the answer is to
@@ -14,6 +15,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tempfile::NamedTempFile;
 use wasmer::Module;
 
 /// Raise it when the files or the way to make them change.
@@ -39,6 +41,11 @@ pub(crate) struct Cache {
     usable: bool,
 }
 
+/// Where the compiled programs of a cache folder lie.
+pub(super) fn folder(cache_dir: &Path) -> PathBuf {
+    cache_dir.join("modules")
+}
+
 /// Everything that makes a compilation what it is, as a hash.
 pub(crate) struct Key(blake3::Hash);
 
@@ -62,7 +69,7 @@ impl Key {
 impl Cache {
     /// In a folder of its own under `cache_dir`. Says on stderr if it cannot be used.
     pub(crate) fn new(cache_dir: PathBuf) -> Self {
-        let dir = cache_dir.join("modules");
+        let dir = folder(&cache_dir);
         let usable = own_folder(&dir);
         if let Err(why) = &usable {
             eprintln!("manyhands: compiled programs are not cached in {}: {why}", dir.display());
@@ -86,27 +93,51 @@ impl Cache {
             // belongs to this user alone, who could as well replace this program.
             unsafe { Module::deserialize(engine, code) }.ok().and_then(|m| Compiled::new(m, layout).ok())
         });
-        match &loaded {
-            // So that the least recently used go first.
-            Some(_) => drop(File::open(&path).and_then(|file| file.set_modified(SystemTime::now()))),
-            None => {
-                eprintln!("manyhands: {} is damaged and is made anew", path.display());
-                drop(fs::remove_file(&path));
-            }
+        // So that the least recently used go first. What is damaged the node makes anew, when it is asked.
+        if loaded.is_some() {
+            drop(File::open(&path).and_then(|file| file.set_modified(SystemTime::now())));
         }
         loaded
     }
 
+    /// Whether the compiled program is there and whole. What is damaged goes.
+    pub(in crate::engine) fn holds(&self, key: &Key) -> bool {
+        let path = self.path(key);
+        let Some(bytes) = fs::read(&path).ok().filter(|_| self.usable) else { return false };
+        let whole = open(&bytes).is_some();
+        if !whole {
+            eprintln!("manyhands: {} is damaged and is made anew", path.display());
+            drop(fs::remove_file(&path));
+        }
+        whole
+    }
+
+    pub(in crate::engine) fn is_usable(&self) -> bool {
+        self.usable
+    }
+
+    /// A file for [`write_code`], which goes unless it is kept.
+    pub(in crate::engine) fn temporary(&self) -> io::Result<NamedTempFile> {
+        tempfile::Builder::new().prefix("new-").tempfile_in(&self.dir)
+    }
+
+    /// Makes what was written whole into such a file the compiled program of this key: a reader sees all of
+    /// it or nothing. It is not synced, since its hash notices what a power cut does to it.
+    pub(in crate::engine) fn keep(&self, key: &Key, written: NamedTempFile) -> io::Result<()> {
+        written.persist(self.path(key))?;
+        self.tidy()
+    }
+
     /// Waits until nobody else compiles what has this key, and keeps others from it until the
     /// lock is dropped. Without a lock two may do the same work, which harms nothing.
-    pub(super) fn lock(&self, key: &Key) -> Option<File> {
+    pub(in crate::engine) fn lock(&self, key: &Key) -> Option<File> {
         // Some share a lock by chance: the number of files stays bounded.
         self.locked(&format!("{:02x}.lock", key.0.as_bytes()[0] % 64))
     }
 
     /// Waits until nobody else compiles at normal priority, and keeps others from it until the lock
     /// is dropped. `None` if there is no lock to be had.
-    pub(super) fn turn(&self) -> Option<File> {
+    pub(in crate::engine) fn turn(&self) -> Option<File> {
         self.locked("turn.lock")
     }
 
@@ -124,29 +155,15 @@ impl Cache {
         if !self.usable {
             return;
         }
-        let stored = self.try_store(key, compiled);
-        if let Err(error) = stored.and_then(|()| self.tidy()) {
+        if let Err(error) = self.try_store(key, compiled) {
             eprintln!("manyhands: a compiled program is not cached in {}: {error}", self.dir.display());
         }
     }
 
     fn try_store(&self, key: &Key, compiled: &Compiled) -> io::Result<()> {
-        let code = compiled.module.serialize().map_err(io::Error::other)?;
-        let layout = compiled.layout.as_deref();
-        let layout = rmp_serde::to_vec(&layout).map_err(io::Error::other)?;
-        let len = (layout.len() as u32).to_le_bytes();
-        let mut hash = blake3::Hasher::new();
-        hash.update(&len).update(&layout).update(&code);
-        // Written beside and then renamed: a reader sees all of it or nothing. It is not
-        // synced, since the hash notices what a power cut does to it.
-        let mut file = tempfile::Builder::new().prefix("new-").tempfile_in(&self.dir)?;
-        file.write_all(MAGIC)?;
-        file.write_all(hash.finalize().as_bytes())?;
-        file.write_all(&len)?;
-        file.write_all(&layout)?;
-        file.write_all(&code)?;
-        file.persist(self.path(key))?;
-        Ok(())
+        let mut file = self.temporary()?;
+        write_code(&mut file, compiled)?;
+        self.keep(key, file)
     }
 
     /// Removes the least recently used files beyond [`MAX_BYTES`], and what was left over.
@@ -180,6 +197,21 @@ impl Cache {
         }
         Ok(())
     }
+}
+
+/// Writes a compiled program as it lies in the cache.
+pub(in crate::engine) fn write_code(file: &mut impl Write, compiled: &Compiled) -> io::Result<()> {
+    let code = compiled.module.serialize().map_err(io::Error::other)?;
+    let layout = compiled.layout.as_deref();
+    let layout = rmp_serde::to_vec(&layout).map_err(io::Error::other)?;
+    let len = (layout.len() as u32).to_le_bytes();
+    let mut hash = blake3::Hasher::new();
+    hash.update(&len).update(&layout).update(&code);
+    file.write_all(MAGIC)?;
+    file.write_all(hash.finalize().as_bytes())?;
+    file.write_all(&len)?;
+    file.write_all(&layout)?;
+    file.write_all(&code)
 }
 
 /// How a program is suspended, or why it cannot be; and its machine code.

@@ -1,6 +1,8 @@
 //! Where orders come in and outcomes go out.
 
-use super::super::wire::{self, Frames, FromSlot, GREETING, Order, Pipe, Setup, ToSlot, VERSION};
+use super::super::wire::{
+    self, Frames, FromSlot, GREETING, Known, NotCompiled, Order, Pipe, Setup, ToSlot, VERSION,
+};
 use node_core::NoSnapshot;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -61,8 +63,12 @@ struct Intake {
     asks: VecDeque<Ask>,
     /// Orders that stand still as soon as they have begun.
     paused: BTreeSet<u64>,
+    /// What became of the program of this run.
+    compiled: Option<(u64, Result<(), NotCompiled>)>,
     /// Whether the runner has anything to do.
     busy: bool,
+    /// Whether the load thread looks into the pipe instead of the clerk.
+    loading: bool,
 }
 
 struct Current {
@@ -89,7 +95,7 @@ fn leave() -> ! {
 
 impl Desk {
     /// Greets the node and puts the clerk to work.
-    pub(super) fn open() -> io::Result<Arc<Desk>> {
+    pub(super) fn open(setup: &Setup) -> io::Result<Arc<Desk>> {
         rustix::io::ioctl_fionbio(io::stdin(), true)?;
         let intake = Intake {
             frames: Frames::without_greeting(),
@@ -97,7 +103,9 @@ impl Desk {
             current: None,
             asks: VecDeque::new(),
             paused: BTreeSet::new(),
+            compiled: None,
             busy: false,
+            loading: false,
         };
         let outgoing = Outgoing { buffer: GREETING.to_vec(), since: None };
         let desk = Arc::new(Desk {
@@ -106,32 +114,33 @@ impl Desk {
             outgoing: Mutex::new(outgoing),
             asked: AtomicBool::new(false),
             ask: Condvar::new(),
-            share: AtomicU8::new(100),
+            share: AtomicU8::new(setup.cpu_share),
         });
         desk.note(&FromSlot::Ready { version: VERSION.into() });
         let clerk = desk.clone();
         std::thread::Builder::new().name("clerk".into()).spawn(move || {
-            super::compile::lower_thread();
+            super::loading::lower_thread();
             clerk.look_after();
         })?;
         Ok(desk)
     }
 
-    /// The first message. None if the node went away before it.
-    pub(super) fn setup(&self) -> Option<Setup> {
+    /// Has the node compile what `run`, the order at hand, needs, and waits for that. To be called from the
+    /// load thread, which has the priority of somebody who is waited for: it looks into the pipe itself.
+    pub(super) fn compiled(&self, run: u64, known: Known) -> Result<(), NotCompiled> {
+        let mut intake = locked(&self.intake);
+        intake.loading = true;
+        self.note(&FromSlot::Compile(run, known));
         loop {
-            let mut intake = locked(&self.intake);
-            let pipe = intake.fill();
-            match intake.frames.next() {
-                Ok(Some(ToSlot::Setup(setup))) => {
-                    self.share.store(setup.cpu_share, Ordering::Relaxed);
-                    return Some(setup);
-                }
-                Ok(None) if pipe != Pipe::Closed => {}
-                Ok(_) | Err(_) => return None,
+            intake = self.hand_back(intake);
+            if let Some((_, result)) = intake.compiled.take_if(|(of, _)| *of == run) {
+                intake.loading = false;
+                self.work.notify_one();
+                return result;
             }
             drop(intake);
             wait(None);
+            intake = locked(&self.intake);
         }
     }
 
@@ -257,15 +266,27 @@ impl Desk {
 
     /// While the runner is at a long task, nothing that comes in can be run here.
     fn wait_out<'a>(&'a self, mut intake: MutexGuard<'a, Intake>) -> MutexGuard<'a, Intake> {
-        self.take_in(&mut intake);
-        let back: Vec<u64> = intake.orders.drain(..).map(|order| order.run).collect();
-        drop(intake);
-        if !back.is_empty() {
-            self.note(&FromSlot::Returned(back));
+        // The load thread looks into the pipe then.
+        if intake.loading {
+            return self.work.wait(intake).unwrap_or_else(PoisonError::into_inner);
         }
+        intake = self.hand_back(intake);
+        drop(intake);
         // Also wakes when the node goes away: a task that never returns must not outlive it.
         wait(Some(LOOK_UP));
         locked(&self.intake)
+    }
+}
+
+impl Desk {
+    /// Takes in what has come and hands back the orders among it.
+    fn hand_back<'a>(&'a self, mut intake: MutexGuard<'a, Intake>) -> MutexGuard<'a, Intake> {
+        self.take_in(&mut intake);
+        let back: Vec<u64> = intake.orders.drain(..).map(|order| order.run).collect();
+        if !back.is_empty() {
+            self.note(&FromSlot::Returned(back));
+        }
+        intake
     }
 }
 
@@ -299,7 +320,8 @@ impl Desk {
                 }
                 Ok(Some(ToSlot::Pause { run, paused })) => self.take_ask(intake, run, Ask::Pause(paused)),
                 Ok(Some(ToSlot::Share(percent))) => self.share.store(percent, Ordering::Relaxed),
-                Ok(Some(ToSlot::Setup(_))) => {}
+                Ok(Some(ToSlot::Compiled { run, result })) => intake.compiled = Some((run, result)),
+                Ok(Some(ToSlot::Setup(_) | ToSlot::Compile(_))) => {}
                 Ok(None) => break,
                 Err(error) => {
                     eprintln!("manyhands: a slot does not understand its node: {error}");

@@ -6,52 +6,65 @@
 //! time the orders behind it are handed back, so that other slots can run them, and what the
 //! node asks of the task is laid where the runner sees it between two slices. Snapshots are
 //! written down by a *scribe* ([`scribe`]) in a thread of its own, while the task goes on. All of
-//! them have the lowest priority; programs are loaded and compiled at normal priority, in a thread
-//! for that ([`compile`]).
+//! them have the lowest priority; programs are loaded at normal priority, in a thread for that
+//! ([`loading`]); what is not compiled yet, the node has compiled by another process.
 //!
 //! A slot has no clock: its node measures time, and kills the process when a task is not ended
 //! by being asked. It also ends by itself as soon as its node is gone.
 
 mod blobs;
 pub(crate) mod cache;
-mod compile;
 mod desk;
+mod loading;
 mod modules;
 mod runner;
 mod scribe;
 pub(crate) mod wasm;
 
-use super::wire::FromSlot;
+use super::wall;
+use super::wire::{self, FromSlot, ToSlot};
 use desk::Desk;
 use runner::Runner;
+use std::ffi::OsStr;
 use std::io::IsTerminal;
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::process::ExitCode;
 
-/// What the hidden subcommand runs. Frames come in on stdin and go out on stdout.
+/// What the hidden subcommand runs, a slot or a compiler, as the first frame says. Frames come in on stdin
+/// and go out on stdout.
 pub(crate) fn main() -> ExitCode {
     if std::io::stdin().is_terminal() {
         eprintln!("This is the inside of a slot, which nodes start by themselves. Try `manyhands up`.");
         return ExitCode::from(2);
     }
-    give_way();
-    let desk = match Desk::open() {
+    wall::limit();
+    let setup = match wire::first() {
+        Some(ToSlot::Setup(setup)) => setup,
+        Some(ToSlot::Compile(order)) => super::compiler::inside::main(order),
+        _ => return ExitCode::SUCCESS,
+    };
+    let runner = Runner::new(&setup);
+    let path = |bytes: &[u8]| Path::new(OsStr::from_bytes(bytes)).to_owned();
+    // Only what is beneath these is ever read; nothing was read of them yet.
+    wall::close(&[&path(&setup.blob_dir), &cache::folder(&path(&setup.cache_dir))]);
+    let desk = match Desk::open(&setup) {
         Ok(desk) => desk,
         Err(error) => {
             eprintln!("manyhands: a slot cannot talk to its node: {error}");
             return ExitCode::FAILURE;
         }
     };
-    let Some(setup) = desk.setup() else { return ExitCode::SUCCESS };
-    let mut runner = match Runner::new(&setup, desk.clone()) {
+    let mut runner = match runner.open(desk.clone()) {
         Ok(runner) => runner,
         Err(error) => {
-            eprintln!("manyhands: a slot cannot start its compile thread: {error}");
+            eprintln!("manyhands: a slot cannot start its load thread: {error}");
             return ExitCode::FAILURE;
         }
     };
     // Tasks get what nobody else needs. Before here only what each slot does once was done.
-    compile::lower_thread();
+    loading::lower_thread();
     while let Some(order) = desk.next_order() {
         let run = order.run;
         let answer = catch_unwind(AssertUnwindSafe(|| runner.answer(order)));
@@ -69,12 +82,4 @@ pub(crate) fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
-}
-
-/// The kernel knows which process to end first when memory runs out, and writes no core of it. Where
-/// a system does not let us, the task runs all the same.
-fn give_way() {
-    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
-    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
 }

@@ -24,18 +24,18 @@ fn threads(pid: Pid) -> Vec<(String, i32)> {
 }
 
 /// A program that takes seconds to compile, on any machine of today.
-fn slow_to_compile(world: &World) -> EngineTask {
+pub(super) fn slow_to_compile(world: &World) -> EngineTask {
     let steps = "(local.set 0 (i64.rotl (i64.mul (local.get 0) (i64.const 77)) (local.get 0)))".repeat(400);
     let functions = format!("(func (param i64) (result i64) {steps} (local.get 0))").repeat(1500);
     world.task("", &functions)
 }
 
-/// Waits until `holds` is true of the threads of the only slot.
+/// Waits until `holds` is true of the threads of the only slot and its compiler.
 #[track_caller]
 fn until(world: &World, what: &str, holds: impl Fn(&[(String, i32)]) -> bool) {
     let began = Instant::now();
     loop {
-        let seen: Vec<_> = world.slots().into_iter().flat_map(threads).collect();
+        let seen: Vec<_> = world.processes(|_| true).into_iter().flat_map(threads).collect();
         if holds(&seen) {
             return;
         }
@@ -84,7 +84,8 @@ async fn measuring_a_slots_speed_waits_while_the_node_works() {
     let (exe, arguments) = world.launcher();
     let cache = world.path().join("cache");
     let measured = tokio::spawn(async move {
-        let start = |options, replies| Engine::start_as(options, arguments, Arc::from(replies));
+        let start =
+            |options, replies| Engine::start_as(options, arguments, Default::default(), Arc::from(replies));
         speed::measure_with(&exe, &cache, told, start).await
     });
     let spin = world.task(

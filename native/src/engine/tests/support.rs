@@ -1,5 +1,7 @@
 //! An engine with a data folder of its own, and what one waits for.
 
+use super::super::compiler::Bounds;
+use super::super::process::COMPILER;
 use super::super::{Engine, EngineOptions};
 use node_core::ids::BlobId;
 use node_core::work::spec::{BlobRef, Data};
@@ -53,6 +55,14 @@ impl World {
         World::with(folder, 1, "/bin/sh".into(), arguments)
     }
 
+    /// One slot, and compilers that have these bounds.
+    pub(super) fn with_bounds(bounds: Bounds) -> World {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let mut command = World::slot_command(folder.path());
+        let exe = command.remove(0).into();
+        World::bounded(folder, 1, (exe, command), bounds)
+    }
+
     fn slot_command(folder: &Path) -> Vec<OsString> {
         let exe = std::env::current_exe().unwrap().into();
         let rest = ["--exact", "engine::tests::slot", "--ignored", "--nocapture", "--test-threads=1"];
@@ -72,6 +82,15 @@ impl World {
     }
 
     pub(super) fn with(folder: Arc<TempDir>, slots: u32, exe: PathBuf, arguments: Vec<OsString>) -> World {
+        World::bounded(folder, slots, (exe, arguments), Bounds::default())
+    }
+
+    fn bounded(
+        folder: Arc<TempDir>,
+        slots: u32,
+        (exe, arguments): (PathBuf, Vec<OsString>),
+        bounds: Bounds,
+    ) -> World {
         let (send, replies) = mpsc::channel();
         let blob_dir = folder.path().join("blobs");
         let cache_dir = folder.path().join("cache");
@@ -79,7 +98,7 @@ impl World {
         let reply = move |reply| {
             let _ = send.send(reply);
         };
-        let engine = Engine::start_as(options, arguments, Arc::new(reply));
+        let engine = Engine::start_as(options, arguments, bounds, Arc::new(reply));
         World { folder, engine, replies, early: BTreeMap::new() }
     }
 
@@ -260,14 +279,20 @@ impl World {
         assert!(self.replies.try_recv().is_err());
     }
 
-    /// The processes of its slots: they have its folder on their command line.
+    /// The processes of its slots.
     pub(super) fn slots(&self) -> Vec<Pid> {
+        self.processes(|name| name != COMPILER.as_bytes())
+    }
+
+    /// Its processes with such a name: they have its folder on their command line.
+    pub(super) fn processes(&self, with: impl Fn(&[u8]) -> bool) -> Vec<Pid> {
         let marker = self.path().as_os_str().as_bytes();
         let mut found = Vec::new();
         for process in std::fs::read_dir("/proc").unwrap().flatten() {
             let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-            if line.split(|byte| *byte == 0).any(|argument| argument == marker) {
+            let mut arguments = line.split(|byte| *byte == 0);
+            if arguments.next().is_some_and(&with) && arguments.any(|argument| argument == marker) {
                 found.push(Pid::from_raw(pid).unwrap());
             }
         }

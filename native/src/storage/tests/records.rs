@@ -49,11 +49,8 @@ fn a_reopened_folder_has_everything() {
     assert_eq!(Keeper::on(folder.path()).scan(Table::Jobs, None, 10).len(), 1);
 }
 
-#[test]
-fn results_are_given_by_job_and_index() {
-    let folder = folder();
-    let mut keeper = Keeper::on(folder.path());
-    let result = |index: u32| UnitResult {
+fn result(index: u32) -> UnitResult {
+    UnitResult {
         end: End::Exited(0),
         stdout: Data::Inline(index.to_string().into()),
         stderr: Data::EMPTY,
@@ -64,7 +61,13 @@ fn results_are_given_by_job_and_index() {
         fuel: 7,
         journey: None,
         paid: Default::default(),
-    };
+    }
+}
+
+#[test]
+fn results_are_given_by_job_and_index() {
+    let folder = folder();
+    let mut keeper = Keeper::on(folder.path());
     let stored = |job, index| {
         write(Table::Results, &result_key(job, index), &rmp_serde::to_vec(&result(index)).unwrap())
     };
@@ -73,16 +76,38 @@ fn results_are_given_by_job_and_index() {
     writes.extend([stored(before, u32::MAX), stored(after, 0)]);
     keeper.done(commit(writes));
     let indices = |from, limit| -> Vec<u32> {
-        keeper.storage.results(JOB, from, limit).unwrap().iter().map(|(index, _)| *index).collect()
+        keeper
+            .storage
+            .results(JOB, from, (limit, usize::MAX))
+            .unwrap()
+            .0
+            .iter()
+            .map(|(index, _)| *index)
+            .collect()
     };
     assert_eq!(indices(0, 100), [0, 1, 5, 300, u32::MAX]);
     assert_eq!(indices(1, 3), [1, 5, 300]);
     assert_eq!(keeper.storage.result(JOB, 5).unwrap(), Some(result(5)));
     assert_eq!(keeper.storage.result(JOB, 6).unwrap(), None);
-    assert_eq!(keeper.storage.results(JobId([9; 16]), 0, 10).unwrap(), []);
+    assert_eq!(keeper.storage.results(JobId([9; 16]), 0, (10, 1000)).unwrap(), (vec![], false));
     keeper.done(commit(vec![write(Table::Results, &result_key(JOB, 9), b"\xc1")]));
     let error = keeper.storage.result(JOB, 9).unwrap_err().to_string();
     assert!(error.contains("the result of unit 9 of job 0707") && error.contains("damaged"), "{error}");
+}
+
+#[test]
+fn a_list_of_results_reads_no_more_than_its_budget() {
+    let folder = folder();
+    let mut keeper = Keeper::on(folder.path());
+    let large = |index| UnitResult { stdout: Data::Inline(vec![b'x'; 10_000].into()), ..result(index) };
+    let row =
+        |index| write(Table::Results, &result_key(JOB, index), &rmp_serde::to_vec(&large(index)).unwrap());
+    keeper.done(commit((0..20).map(row).collect()));
+    let (some, more) = keeper.storage.results(JOB, 0, (100, 25_000)).unwrap();
+    assert_eq!((some.len(), more), (3, true));
+    assert_eq!(keeper.storage.results(JOB, 3, (100, 1)).unwrap().0.len(), 1, "one comes however large it is");
+    let (rest, more) = keeper.storage.results(JOB, 3, (100, usize::MAX)).unwrap();
+    assert_eq!((rest.len(), more), (17, false));
 }
 
 #[test]
@@ -119,7 +144,7 @@ fn a_damaged_database_is_named_and_never_ends_the_process() {
     let mut try_with = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
         let outcome = Keeper::try_on(folder.path()).and_then(|keeper| {
-            keeper.storage.parts.records.range(Table::Results, &[], &[0xff; 4], 1000)?;
+            keeper.storage.parts.records.range(Table::Results, &[], &[0xff; 4], (1000, usize::MAX))?;
             let new = [write(Table::Jobs, b"new", b"")];
             keeper.storage.parts.records.commit(new.iter())
         });

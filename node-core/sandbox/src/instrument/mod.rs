@@ -66,6 +66,7 @@ mod write;
 pub use layout::{Accessors, GlobalSlot, Layout};
 pub use refusal::{Place, Refusal};
 
+use crate::module::validate;
 use adapters::Adapters;
 use callgraph::CallGraph;
 use emit::{Context, Stop};
@@ -159,6 +160,9 @@ pub fn instrument(wasm: &[u8], options: &Options) -> Result<Instrumented, Refusa
     let functions = functions(&survey, &graph, &mut types, &context)?;
     let parts = Parts { survey: &survey, graph: &graph, options: &options, context: &context, functions };
     let (wasm, layout) = write::write(parts, types)?;
+    // Types, functions, globals and code were added: a module just within the limits that all engines
+    // share may be beyond them now.
+    validate(&wasm, survey::SUPPORTED).map_err(|error| Refusal::OverLimits(error.to_string()))?;
     Ok(Instrumented { wasm, layout })
 }
 

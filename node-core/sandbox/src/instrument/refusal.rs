@@ -18,6 +18,11 @@ pub enum Refusal {
     LiveReference { function: Place },
     #[error("{function} {what}; build with less inlining (-Os), or split it")]
     TooLarge { function: Place, what: &'static str },
+    #[error(
+        "becomes a module that no engine takes, once it can be suspended: {0}; build it with fewer types, \
+         functions and globals"
+    )]
+    OverLimits(String),
     #[error("exports {0:?}, a name that begins like those of the host; rename it")]
     ReservedExport(String),
     #[error(

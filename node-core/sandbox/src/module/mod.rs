@@ -3,6 +3,7 @@
 //! A program is a core WebAssembly module that was built as a WASI preview 1 command. Every
 //! node checks for itself; nothing that another node says about a program is believed.
 
+mod bounds;
 mod lookalike;
 mod refusal;
 mod rewrite;
@@ -45,6 +46,8 @@ pub struct Prepared {
 /// Checks a program as [`prepare`] does, but for the limits.
 pub fn inspect(program: &[u8]) -> Result<Program, Refusal> {
     let survey = Survey::of(program)?;
+    // The pass only adds to them.
+    bounds::check(program, &bounds::BOUNDS)?;
     Ok(Program {
         memory_bytes: survey.memory.initial * PAGE,
         memory_maximum: survey.memory.maximum.map(|pages| pages * PAGE),
@@ -75,8 +78,11 @@ pub fn prepare(
 ) -> Result<Prepared, Refusal> {
     let bytes = limited(program, limits)?;
     let options = instrument::Options { bit_exact, tuning, ..instrument::Options::default() };
-    Ok(match instrument::instrument(&bytes, &options) {
+    let prepared = match instrument::instrument(&bytes, &options) {
         Ok(made) => Prepared { bytes: made.wasm, layout: Ok(Arc::new(made.layout)) },
+        Err(over @ instrument::Refusal::OverLimits(_)) => return Err(Refusal::OverLimits(over.to_string())),
         Err(refusal) => Prepared { bytes, layout: Err(refusal.to_string()) },
-    })
+    };
+    bounds::check(&prepared.bytes, &bounds::BOUNDS)?;
+    Ok(prepared)
 }

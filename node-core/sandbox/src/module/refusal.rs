@@ -32,6 +32,13 @@ pub enum Refusal {
          raise memory_limit"
     )]
     MemoryOverLimit { needs: u64, limit: u64 },
+    /// What the pass that makes programs suspendable says.
+    #[error("{0}")]
+    OverLimits(String),
+    #[error(
+        "has a function (number {function}) with {what}; compilers need too much memory for it: split it, or build with less inlining (-Os)"
+    )]
+    TooLarge { function: u32, what: String },
     #[error("has tables of {elements} elements, more than the {max} that a task may have")]
     Tables { elements: u64, max: u64 },
 }

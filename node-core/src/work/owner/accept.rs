@@ -4,28 +4,20 @@ use super::job::{Job, Phase};
 use super::record::{self, EndRecord, JobRecord};
 use super::{Event, Owner, Pending};
 use crate::ids::{JobId, NodeId};
-use crate::market::money::Micro;
 use crate::protocol::Cx;
 use crate::work::message::{ToClient, ToRunner};
-use crate::work::spec::{BlobRef, Data, JobSpec, NamedData, OwnedBy, UnitResult, Units};
+use crate::work::spec::{BlobRef, JobSpec, OwnedBy, UnitResult};
+use crate::work::submission;
 use bytes::Bytes;
-
-/// Longest text of a name, an argument list or an environment. Our choice: what a kernel
-/// passes to a process.
-const TEXT_MAX: usize = 128 << 10;
-
-/// Files that one unit may be given.
-const FILES_MAX: usize = 1000;
-
-fn too_much(what: &str, len: usize, most: usize) -> String {
-    format!("{what} have {len} bytes within the job and may have {most}; upload them and name their blobs")
-}
 
 impl Owner {
     pub(super) fn submit(&mut self, client: NodeId, id: JobId, spec: JobSpec, cx: &mut Cx<'_, Self>) {
         let refuse = |reason: String, cx: &mut Cx<'_, Self>| {
             cx.send(client, super::Message::ToClient(ToClient::Refused { job: id, reason }));
         };
+        if let Err(reason) = self.check_client(client, &spec, cx.me) {
+            return refuse(reason, cx);
+        }
         if let Some(job) = self.jobs.get(&id) {
             match job.phase {
                 _ if job.spec != spec => {
@@ -60,28 +52,7 @@ impl Owner {
     }
 
     fn check_spec(&self, spec: &JobSpec) -> Result<(), String> {
-        let units = spec.units.count();
-        if units == 0 {
-            return Err("the job has no units; give it at least one input".into());
-        }
-        if units > self.config.limits.units_per_job {
-            return Err(format!(
-                "the job has {units} units and a job may have {}; split it",
-                self.config.limits.units_per_job
-            ));
-        }
-        let text = |what: &str, len: usize| {
-            (len <= TEXT_MAX)
-                .then_some(())
-                .ok_or(format!("{what} take {len} bytes and may take {TEXT_MAX}; pass them as a file"))
-        };
-        let size = |list: &[String]| list.iter().map(|s| s.len() + 1).sum::<usize>();
-        let files = |files: &[NamedData]| {
-            (files.len() <= FILES_MAX)
-                .then_some(())
-                .ok_or(format!("a unit has {} files and may have {FILES_MAX}; pack them", files.len()))
-        };
-        let template = &spec.template;
+        submission::check(spec, &self.config.limits)?;
         if spec.owner == OwnedBy::Ring {
             if !self.has_wards() {
                 return Err("this gateway is on no ring that could own the units; leave `owner` out".into());
@@ -92,54 +63,27 @@ impl Owner {
                     .into());
             }
         }
-        if let Some(terms) = spec.find.terms() {
-            if template.limits.fuel == u64::MAX {
-                return Err(
-                    "a job that buys its places needs a fuel limit, so that it is known what a unit \
-                            costs at most; give one (--fuel-limit)"
-                        .into(),
-                );
-            }
-            if terms.max_price == Micro::ZERO || terms.max_price > Micro::MAX {
-                return Err(format!(
-                    "the most that a unit may cost is {}; it has to be above 0",
-                    terms.max_price
-                ));
-            }
+        Ok(())
+    }
+
+    /// Whether this client may give jobs to this node: the node itself, and whom its operator let in. Each
+    /// pays from its own account, so that only the node itself gives it jobs that buy.
+    fn check_client(&self, client: NodeId, spec: &JobSpec, me: NodeId) -> Result<(), String> {
+        if client == me {
+            return Ok(());
         }
-        text("the name", spec.name.len())?;
-        text("the arguments", size(&template.arguments))?;
-        text("the environment", template.environment.iter().map(|(k, v)| k.len() + v.len() + 2).sum())?;
-        files(&template.files)?;
-        let inline = |stdin: Option<&Data>, files: &[NamedData]| {
-            stdin.into_iter().chain(files.iter().map(|f| &f.data)).map(Data::inline_len).sum::<usize>()
-        };
-        let shared = inline(Some(&template.stdin), &template.files);
-        let mut all = shared;
-        if shared > Data::INLINE_MAX {
-            return Err(too_much("the job's files", shared, Data::INLINE_MAX));
+        if !self.config.submitters.contains(&client) {
+            return Err(format!(
+                "this gateway takes no jobs from {client}; submit through its page or API, or ask its \
+                 operator to start it with --submitter {client}"
+            ));
         }
-        if let Units::List(list) = &spec.units {
-            for unit in list {
-                let own = inline(unit.stdin.as_ref(), &unit.files);
-                all += own;
-                if own > Data::INLINE_MAX {
-                    return Err(too_much("a unit's files", own, Data::INLINE_MAX));
-                }
-                text("a unit's arguments", unit.arguments.as_deref().map_or(0, size))?;
-                files(&unit.files)?;
-            }
-        }
-        if all > JobSpec::INLINE_MAX {
-            return Err(too_much("the units' files", all, JobSpec::INLINE_MAX));
-        }
-        for blob in spec.blobs() {
-            if blob.len > self.config.limits.blob_bytes {
-                return Err(format!(
-                    "blob {} has {} bytes and a blob may have {}",
-                    blob.id, blob.len, self.config.limits.blob_bytes
-                ));
-            }
+        if spec.find.terms().is_some() {
+            return Err(
+                "a job that buys its places is paid by the gateway that takes it; submit it at a gateway \
+                        of your own, whose account pays"
+                    .into(),
+            );
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! A job as its owner keeps it in memory: the spec, and a few bytes a unit.
 
+use super::avoid::Avoided;
 use super::deals::Deals;
 use super::record::UnitRecord;
 use super::wards::{OnRing, Wardship};
@@ -7,6 +8,7 @@ use crate::checkpoint::{Journey, Resume, Source};
 use crate::ids::{JobId, NodeId};
 use crate::node::host::SealKey;
 use crate::work::message::{Batch, UnitGrant};
+use crate::work::proof::GrantKey;
 use crate::work::spec::{JobSpec, OwnedBy, UnitResult, UnitSpec, Units};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,6 +48,8 @@ pub(super) struct Slot {
     /// Times that it was lost with its runner, or failed there without a result.
     pub(super) losses: u16,
     pub(super) attempts: u32,
+    /// The newest attempt whose failure has counted; 0: none has.
+    pub(super) failed_attempt: u32,
     /// Index into [`Job::runners`].
     runner: u32,
 }
@@ -54,7 +58,7 @@ const NOBODY: u32 = u32::MAX;
 
 impl Slot {
     fn new(state: SlotState, attempts: u32) -> Slot {
-        Slot { state, failures: 0, losses: 0, attempts, runner: NOBODY }
+        Slot { state, failures: 0, losses: 0, attempts, failed_attempt: 0, runner: NOBODY }
     }
 }
 
@@ -123,6 +127,8 @@ pub(super) struct Job {
     pub(super) asking: Option<u64>,
     /// The last search of the swarm found no free slot.
     pub(super) nowhere: bool,
+    /// Runners at which its units fail.
+    pub(super) avoided: Avoided,
     /// Units of which there is a checkpoint.
     pub(super) records: BTreeMap<u32, Box<UnitRecord>>,
     /// The ways of units that have ended and went some.
@@ -182,6 +188,7 @@ impl Job {
             shortage: None,
             asking: None,
             nowhere: false,
+            avoided: Avoided::default(),
             records: BTreeMap::new(),
             journeys: BTreeMap::new(),
             paused: BTreeSet::new(),
@@ -353,7 +360,8 @@ impl Job {
         let price = sold.and_then(|(deals, seller)| deals.price(index, seller)).unwrap_or_default();
         let receipt = sold.and_then(|(deals, seller)| deals.receipt(index, seller)).cloned();
         let keeper = sold.and_then(|(deals, seller)| deals.keeper(index, seller));
-        UnitGrant { index, attempt, spec, key: self.key(index), resume, price, receipt, keeper }
+        let proof = seller.map(|runner| self.grants(index).proof(runner, attempt)).unwrap_or_default();
+        UnitGrant { index, attempt, proof, spec, key: self.key(index), resume, price, receipt, keeper }
     }
 
     pub(super) fn unit_spec(&self, index: u32) -> Option<UnitSpec> {
@@ -386,6 +394,14 @@ impl Job {
             return ward.of(index).map(|ward| ward.key).unwrap_or_default();
         }
         SealKey(*blake3::keyed_hash(&self.secret, &index.to_be_bytes()).as_bytes())
+    }
+
+    /// The key for the proofs of the unit's grants.
+    pub(super) fn grants(&self, index: u32) -> GrantKey {
+        match &self.ward {
+            Some(ward) => ward.of(index).map(|ward| ward.grants).unwrap_or_default(),
+            None => GrantKey::of(&self.secret, index),
+        }
     }
 
     /// A placed unit will not end where it is. Held after too many losses, so that a unit that takes
@@ -437,9 +453,10 @@ impl Job {
     }
 
     /// Ended badly, with retries left: back to the waiting.
-    pub(super) fn retry(&mut self, index: u32) {
+    pub(super) fn retry(&mut self, index: u32, attempt: u32) {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.failures += 1;
+            slot.failed_attempt = attempt;
         }
         self.set(index, SlotState::Waiting);
     }
@@ -447,14 +464,15 @@ impl Job {
     /// The result is durable.
     pub(super) fn end(&mut self, index: u32, result: &UnitResult) {
         let good = result.end.is_success();
+        self.avoided.ran_well(result.runner);
         self.set(index, if good { SlotState::Done } else { SlotState::Failed });
-        self.cpu_us += result.cpu_us;
+        self.cpu_us = self.cpu_us.saturating_add(result.cpu_us);
         if let Some(deals) = &mut self.deals {
             deals.pay(result.paid);
         }
         let by = self.by_node.entry(result.runner).or_default();
         by.0 += 1;
-        by.1 += result.cpu_us;
+        by.1 = by.1.saturating_add(result.cpu_us);
         if !good {
             self.note(index, result.end.to_string());
         }

@@ -147,15 +147,19 @@ impl Owner {
         (reason, tried): (&str, bool),
         cx: &mut Cx<'_, Self>,
     ) {
-        if self.leases.get(&from).is_none_or(|held| held.lease != lease) {
-            return;
-        }
+        let Some(units) = self.held_of(from, lease, units) else { return };
         cx.emit(Event::Declined { node: from });
         let mut why: String = reason.chars().take(REASON_MAX).collect();
         why = format!("{} declined: {why}", from.short());
         for unit in &units {
             if let Some(job) = self.jobs.get_mut(&unit.job) {
                 job.shortage = Some(why.clone());
+            }
+        }
+        let failed: BTreeSet<JobId> = units.iter().filter(|_| tried).map(|unit| unit.job).collect();
+        for id in failed {
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.avoided.failed(from, cx.now);
             }
         }
         for unit in &units {
@@ -166,15 +170,25 @@ impl Owner {
         self.units_back(from, &units, back, cx);
     }
 
+    /// Those of the units that the runner holds under this lease. `None` if it is another lease by now.
+    fn held_of(&self, from: NodeId, lease: Lease, units: Vec<UnitId>) -> Option<Vec<UnitId>> {
+        let held = self.leases.get(&from).filter(|held| held.lease == lease)?;
+        Some(units.into_iter().filter(|unit| held.has(*unit)).collect())
+    }
+
     /// Units that found no free slot at their runner. Nobody is to blame.
-    pub(super) fn not_begun(&mut self, from: NodeId, lease: Lease, units: &[UnitId], cx: &mut Cx<'_, Self>) {
-        if self.leases.get(&from).is_none_or(|held| held.lease != lease) {
-            return;
-        }
-        for unit in units {
+    pub(super) fn not_begun(
+        &mut self,
+        from: NodeId,
+        lease: Lease,
+        units: Vec<UnitId>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let Some(units) = self.held_of(from, lease, units) else { return };
+        for unit in &units {
             self.fail_move(*unit, "it had not begun; it begins where a slot is free", cx);
         }
-        self.units_back(from, units, Back::Unharmed, cx);
+        self.units_back(from, &units, Back::Unharmed, cx);
     }
 
     pub(super) fn lease_lost(&mut self, runner: NodeId, why: &str, cx: &mut Cx<'_, Self>) {

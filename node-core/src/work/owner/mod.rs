@@ -5,6 +5,7 @@
 //! Leases and heartbeats are one a runner, not one a unit.
 
 mod accept;
+mod avoid;
 mod checkpoint;
 mod deals;
 mod job;
@@ -271,7 +272,7 @@ impl Protocol for Owner {
                 ToOwner::Decline { lease, units, reason, tried } => {
                     self.declined(from, lease, units, (&reason, tried), cx);
                 }
-                ToOwner::NotBegun { lease, units } => self.not_begun(from, lease, &units, cx),
+                ToOwner::NotBegun { lease, units } => self.not_begun(from, lease, units, cx),
                 ToOwner::OfAnother { lease, units } => self.of_another(from, lease, units, cx),
                 ToOwner::Checkpoints { made } => self.checkpoints(from, made, cx),
                 ToOwner::Suspended { lease, attempt, unit, made } => {

@@ -10,7 +10,7 @@ use crate::discovery::Offer;
 use crate::ids::{NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::time::Time;
-use crate::work::message::{Lease, ToRunner};
+use crate::work::message::{Lease, Returned, ToRunner};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -278,29 +278,32 @@ impl Owner {
 
     /// A runner whose lease was lost, or that began anew, asks which of its units are still wanted
     /// there.
-    pub(super) fn returned(
-        &mut self,
-        from: NodeId,
-        units: Vec<(UnitId, u32, Option<Made>)>,
-        cx: &mut Cx<'_, Self>,
-    ) {
+    pub(super) fn returned(&mut self, from: NodeId, units: Vec<Returned>, cx: &mut Cx<'_, Self>) {
         if !self.is_ready() {
             // It is heard again with its next heartbeat.
             return;
         }
+        let mut proven = Vec::with_capacity(units.len());
+        for returned in units {
+            match self.was_granted(from, &returned) {
+                None => proven.push(returned),
+                Some(fault) => cx.emit(Event::Fault { peer: from, fault }),
+            }
+        }
+        let units = proven;
         // Who runs what it was granted does not ask for it: that was an earlier life of the node.
         let of_now = |unit: UnitId| self.jobs.get(&unit.job)?.slot(unit.index).map(|slot| slot.attempts);
-        let anew = |(unit, attempt, _): &&(UnitId, u32, _)| {
-            self.is_placed(*unit, from) && of_now(*unit) == Some(*attempt)
+        let anew = |returned: &&Returned| {
+            self.is_placed(returned.unit, from) && of_now(returned.unit) == Some(returned.attempt)
         };
-        let anew: Vec<Option<Made>> = units.iter().filter(anew).map(|(.., made)| made.clone()).collect();
+        let anew: Vec<Option<Made>> = units.iter().filter(anew).map(|of| of.made.clone()).collect();
         if !anew.is_empty() {
             // What it has brought along is not lost.
             anew.into_iter().flatten().for_each(|made| self.note(from, made, &[from], cx));
             self.lease_lost(from, "began anew", cx);
         }
         let mut over = Vec::new();
-        for (unit, attempt, made) in units {
+        for Returned { unit, attempt, made, .. } in units {
             match self.state_of(unit) {
                 Some(SlotState::Waiting | SlotState::Away) => {
                     if let Some(made) = made.filter(|made| made.unit == unit) {
@@ -324,6 +327,15 @@ impl Owner {
         if !over.is_empty() {
             Self::to_runner(from, ToRunner::Forget { units: over }, cx);
         }
+    }
+
+    /// `None` if the unit was granted to the node as it says, or is not this node's to give; else its fault.
+    fn was_granted(&self, from: NodeId, returned: &Returned) -> Option<String> {
+        let Returned { unit, attempt, proof, .. } = returned;
+        let job = self.jobs.get(&unit.job).filter(|job| job.is_active())?;
+        job.slot(unit.index)?;
+        let granted = job.grants(unit.index).accepts(from, *attempt, *proof);
+        (!granted).then(|| format!("returned with {unit}, which it was not granted"))
     }
 
     /// The unit is not placed for so long, unless somebody turns up with it.

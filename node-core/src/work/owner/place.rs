@@ -47,6 +47,7 @@ impl Owner {
             }
             self.next_ticket += 1;
             self.queries.insert(query, id);
+            let without = job.avoided.nodes(cx.now);
             let needs = Needs { memory_bytes, ..Needs::default() };
             let queue = match (job.is_short(), job.nowhere) {
                 (true, _) => Queue::Yes,
@@ -54,7 +55,7 @@ impl Owner {
                 (false, true) => Queue::One,
                 (false, false) => Queue::No,
             };
-            cx.emit(Event::Find(Query { id: query, units, needs, queue, swarm }));
+            cx.emit(Event::Find(Query { id: query, units, needs, queue, swarm, without }));
         }
     }
 
@@ -97,6 +98,10 @@ impl Owner {
     fn grant(&mut self, runner: NodeId, id: JobId, mut units: u32, cx: &mut Cx<'_, Self>) -> u32 {
         while units > 0 {
             let Some(job) = self.jobs.get_mut(&id) else { return units };
+            // A search of the swarm knows nothing of it, or began before.
+            if job.avoided.contains(runner, cx.now) {
+                return units;
+            }
             let mut size = size_of(&job.spec.template);
             let mut granted = Vec::new();
             while units > 0 && size < GRANT_BYTES {

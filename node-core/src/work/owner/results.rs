@@ -1,12 +1,13 @@
-//! Results come in: fetched whole, made durable, counted once, acknowledged.
+//! Results come in: proven, checked, fetched whole, made durable, counted once, acknowledged.
 
-use super::job::SlotState;
+use super::job::{Back, SlotState};
 use super::{Event, Owner, Pending, Timer};
 use crate::checkpoint::Journey;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::market::money::Micro;
 use crate::node::config::Platform;
 use crate::protocol::Cx;
+use crate::work::bounds::check_result;
 use crate::work::message::{Report, ToRunner};
 use crate::work::spec::{BlobRef, UnitResult};
 use std::collections::BTreeSet;
@@ -25,6 +26,15 @@ pub(super) struct Arrived {
     entrusted: bool,
     /// Under which their outputs came.
     ticket: Option<u64>,
+    /// Another result of one of its units is being stored: the report has to come again.
+    again: bool,
+}
+
+/// Why a report does not count.
+pub(super) enum Unfit {
+    /// The unit is not this node's any more.
+    Over,
+    Fault(String),
 }
 
 impl Owner {
@@ -42,19 +52,29 @@ impl Owner {
             }
         }
         let mut results = Vec::with_capacity(reports.len());
+        let mut again = false;
         for mut report in reports {
             let UnitId { job: id, index } = report.unit;
+            report.result.runner = from;
+            match self.check_report(&report) {
+                Ok(()) => {}
+                Err(Unfit::Over) => continue,
+                Err(Unfit::Fault(fault)) => {
+                    self.not_a_result(from, report.unit, fault, cx);
+                    continue;
+                }
+            }
             if self.is_late(report.unit) {
-                report.result.runner = from;
                 results.push(report);
                 continue;
             }
-            let Some(job) = self.jobs.get_mut(&id).filter(|job| job.is_active()) else { continue };
-            let Some(slot) = job.slot(index) else {
-                let fault = format!("reported unit {index} of {id:?}, which has {} units", job.units());
-                cx.emit(Event::Fault { peer: from, fault });
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let Some(slot) = job.slot(index) else { continue };
+            if slot.state == SlotState::Storing {
+                // Should that one be lost, this one counts.
+                again = true;
                 continue;
-            };
+            }
             if let Some(held) = self.leases.get_mut(&from) {
                 held.remove(report.unit);
             }
@@ -71,9 +91,14 @@ impl Owner {
                 | SlotState::Elsewhere => {}
             }
             if !report.result.end.is_success() && u32::from(slot.failures) < job.spec.max_retries {
+                if slot.failed_attempt >= report.attempt {
+                    // Each placement fails once.
+                    job.duplicates += 1;
+                    continue;
+                }
                 self.drop_placement(report.unit);
                 if let Some(job) = self.jobs.get_mut(&id) {
-                    job.retry(index);
+                    job.retry(index, report.attempt);
                 }
                 // From where it was, it would only fail again.
                 self.drop_record(report.unit, cx);
@@ -93,13 +118,51 @@ impl Owner {
         if !self.active.is_empty() {
             cx.set_timer_by(Timer::Look, super::LOOK_ON);
         }
-        self.bring(Arrived { from, seq, results, entrusted: false, ticket: None }, cx);
+        self.bring(Arrived { from, seq, results, entrusted: false, ticket: None, again }, cx);
+    }
+
+    /// Whether the sender, which is the result's runner, was granted the unit, and the result is within the
+    /// job's bounds.
+    pub(super) fn check_report(&self, report: &Report) -> Result<(), Unfit> {
+        let UnitId { job: id, index } = report.unit;
+        let (grants, template, attempts) = if self.is_late(report.unit) {
+            self.copy_of(report.unit).ok_or(Unfit::Over)?
+        } else {
+            let job = self.jobs.get(&id).filter(|job| job.is_active()).ok_or(Unfit::Over)?;
+            let slot = job.slot(index);
+            let slot = slot.ok_or_else(|| Unfit::Fault(format!("the job has {} units", job.units())))?;
+            (job.grants(index), &job.spec.template, slot.attempts)
+        };
+        if !grants.accepts(report.result.runner, report.attempt, report.proof) {
+            return Err(Unfit::Fault("it was not granted the unit".into()));
+        }
+        let files = || self.files_of(report.unit);
+        check_result(template, files, attempts.max(report.attempt), &report.result)
+            .map_err(|why| Unfit::Fault(format!("the result {why}")))
+    }
+
+    /// Bytes of the files that the unit was given.
+    fn files_of(&self, unit: UnitId) -> u64 {
+        let Some(job) = self.jobs.get(&unit.job) else { return 0 };
+        let own = job.unit_spec(unit.index).unwrap_or_default().files;
+        let all = job.spec.template.files.iter().chain(&own);
+        all.map(|file| file.data.len()).fold(0, u64::saturating_add)
+    }
+
+    /// A report that is none. If its sender holds the unit, the unit runs elsewhere.
+    fn not_a_result(&mut self, from: NodeId, unit: UnitId, why: String, cx: &mut Cx<'_, Self>) {
+        cx.emit(Event::Fault { peer: from, fault: format!("reported {unit}: {why}") });
+        if self.is_placed(unit, from) {
+            // The unit is not to blame; the finder leaves its runner alone for a while.
+            cx.emit(Event::Declined { node: from });
+            self.units_back(from, &[unit], Back::Unharmed, cx);
+        }
     }
 
     /// Results of units that others own, brought by one of those.
     pub(super) fn take_results(&mut self, from: NodeId, results: Vec<Report>, cx: &mut Cx<'_, Self>) {
         if !results.is_empty() {
-            self.bring(Arrived { from, seq: 0, results, entrusted: true, ticket: None }, cx);
+            self.bring(Arrived { from, seq: 0, results, entrusted: true, ticket: None, again: false }, cx);
         }
     }
 
@@ -161,7 +224,7 @@ impl Owner {
         }
         let writes = arrived.results.iter().flat_map(|r| {
             let deal = self.deal_write(r.unit);
-            std::iter::once(self.rows_of_result(r.unit, &r.result)).chain(deal)
+            std::iter::once(self.row_of_result(r)).chain(deal)
         });
         let writes = writes.collect();
         let ticket = self.ticket(Pending::Results(arrived));
@@ -224,7 +287,9 @@ impl Owner {
         if let Some(held) = self.leases.get_mut(&arrived.from) {
             held.reports.remove(&arrived.seq);
         }
-        Self::to_runner(arrived.from, ToRunner::Ack { seq: arrived.seq }, cx);
+        let seq = arrived.seq;
+        let answer = if arrived.again { ToRunner::NotWritten { seq } } else { ToRunner::Ack { seq } };
+        Self::to_runner(arrived.from, answer, cx);
     }
 
     /// The units are again as if nothing had come; their runner keeps the results and repeats

@@ -11,7 +11,8 @@ use crate::checkpoint::{Checkpoint, Made, Source};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::node::host::{Table, Write};
 use crate::protocol::Cx;
-use crate::work::message::UnitGrant;
+use crate::work::message::{Returned, UnitGrant};
+use crate::work::proof::GrantProof;
 use crate::work::spec::BlobRef;
 use bytes::Bytes;
 use litemap::LiteMap;
@@ -41,6 +42,7 @@ pub(super) struct Record {
     owner: NodeId,
     /// The newest grant's.
     attempt: u32,
+    proof: GrantProof,
     /// A higher one was written later.
     age: u64,
     made: Made,
@@ -50,6 +52,7 @@ pub(super) struct Record {
 struct Found {
     owner: NodeId,
     attempt: u32,
+    proof: GrantProof,
     made: Made,
     ticket: u64,
     here: bool,
@@ -58,12 +61,14 @@ struct Found {
 /// What a grant says to what was left of its unit.
 pub(super) struct Again {
     attempt: u32,
+    proof: GrantProof,
     from: Option<Checkpoint>,
 }
 
 impl Again {
     pub(super) fn of(grant: &UnitGrant) -> Again {
-        Again { attempt: grant.attempt, from: grant.resume.as_ref().map(|resume| resume.checkpoint) }
+        let from = grant.resume.as_ref().map(|resume| resume.checkpoint);
+        Again { attempt: grant.attempt, proof: grant.proof, from }
     }
 }
 
@@ -124,7 +129,8 @@ impl Runner {
         self.left.age += 1;
         // Who keeps it, the owner knows.
         let made = Made { kept: Vec::new(), ..made };
-        let record = Record { owner: unit.owner, attempt: unit.attempt, age: self.left.age, made };
+        let (owner, attempt, proof) = (unit.owner, unit.attempt, unit.proof);
+        let record = Record { owner, attempt, proof, age: self.left.age, made };
         if record.bytes() > bound {
             return self.left.drop_written(id, cx);
         }
@@ -172,8 +178,8 @@ impl Runner {
     fn pin(&mut self, id: UnitId, record: Box<Record>, cx: &mut Cx<'_, Self>) -> Box<Record> {
         let ticket = self.ticket(Ticket::Left(id));
         let blobs = record.made.checkpoint.parts();
-        let Record { owner, attempt, made, .. } = (*record).clone();
-        self.left.found.insert(id, Box::new(Found { owner, attempt, made, ticket, here: false }));
+        let Record { owner, attempt, proof, made, .. } = (*record).clone();
+        self.left.found.insert(id, Box::new(Found { owner, attempt, proof, made, ticket, here: false }));
         cx.set_timer(Timer::LeftOver, PATIENCE);
         // It is here; should the disk have lost a part, the owner often keeps it.
         let from = vec![Source { node: owner, contact: None }];
@@ -214,11 +220,14 @@ impl Runner {
     }
 
     /// What the owner is asked about, if it can be taken.
-    pub(super) fn left_for(&self, owner: NodeId) -> impl Iterator<Item = (UnitId, u32, Option<Made>)> + '_ {
+    pub(super) fn left_for(&self, owner: NodeId) -> impl Iterator<Item = Returned> + '_ {
         let takes = self.slots > 0 && !self.is_closed();
         let its =
             self.left.found.iter().filter(move |(_, found)| takes && found.here && found.owner == owner);
-        its.map(|(id, found)| (*id, found.attempt, Some(found.made.clone())))
+        its.map(|(id, found)| {
+            let Found { attempt, proof, made, .. } = &**found;
+            Returned { unit: *id, attempt: *attempt, proof: *proof, made: Some(made.clone()) }
+        })
     }
 
     /// The unit was granted here: it goes on from what was left of it, or from what is newer.
@@ -231,7 +240,7 @@ impl Runner {
         // A next life asks by the number of the newest grant.
         let Some(record) = self.left.written.get_mut(&id) else { return };
         if record.attempt != again.attempt {
-            record.attempt = again.attempt;
+            (record.attempt, record.proof) = (again.attempt, again.proof);
             let write = record.write();
             self.left.commit(vec![write], cx);
         }

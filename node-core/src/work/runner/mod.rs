@@ -33,6 +33,7 @@ use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use crate::trust::policy::Policy;
 use crate::work::message::{Lease, Message, ToKeeper, ToOwner, ToRunner};
+use crate::work::proof::GrantProof;
 use crate::work::spec::{BlobRef, FetchError, Template, UnitSpec};
 use bytes::Bytes;
 use litemap::LiteMap;
@@ -88,6 +89,8 @@ struct Unit {
     owner: NodeId,
     lease: Lease,
     attempt: u32,
+    /// Shown to the unit's owner with what is said of it.
+    proof: GrantProof,
     spec: Option<UnitSpec>,
     /// The ticket of its own blobs, if it has any.
     ticket: Option<u64>,

@@ -6,7 +6,7 @@ use crate::checkpoint::{Checkpoint, Resume};
 use crate::ids::{NodeId, UnitId};
 use crate::node::host::RunId;
 use crate::protocol::Cx;
-use crate::work::message::{Lease, ToOwner, UnitGrant};
+use crate::work::message::{Lease, Returned, ToOwner, UnitGrant};
 
 /// Units in one question. Our choice: 300 bytes each fill a third of a frame.
 const RETURNED_MAX: usize = 1000;
@@ -156,7 +156,8 @@ impl Runner {
     /// A unit that is here was given again, after a lease that was lost: the work goes on.
     pub(super) fn given_again(&mut self, id: UnitId, lease: Lease, grant: UnitGrant, cx: &mut Cx<'_, Self>) {
         let Some(unit) = self.units.get_mut(&id) else { return };
-        (unit.lease, unit.attempt, unit.keeper) = (lease, grant.attempt, grant.keeper);
+        (unit.lease, unit.attempt, unit.proof, unit.keeper) =
+            (lease, grant.attempt, grant.proof, grant.keeper);
         if !matches!(unit.state, UnitState::Suspended) {
             return;
         }
@@ -182,7 +183,10 @@ impl Runner {
     pub(super) fn ask_after(&mut self, owner: NodeId, lease: Lease, cx: &mut Cx<'_, Self>) {
         let its = self.units.iter().filter(|(_, unit)| unit.owner == owner && unit.lease <= lease);
         let held = its.filter(|(_, u)| matches!(u.state, UnitState::Running { .. } | UnitState::Suspended));
-        let held = held.map(|(id, unit)| (*id, unit.attempt, unit.made(*id)));
+        let held = held.map(|(id, unit)| {
+            let made = unit.made(*id);
+            Returned { unit: *id, attempt: unit.attempt, proof: unit.proof, made }
+        });
         let units: Vec<_> = held.chain(self.left_for(owner)).collect();
         for units in units.chunks(RETURNED_MAX) {
             Self::to_owner(owner, ToOwner::Returned { units: units.to_vec() }, cx);

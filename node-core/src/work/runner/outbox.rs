@@ -10,6 +10,7 @@ use crate::market::money::Micro;
 use crate::market::money::Price;
 use crate::node::host::RunId;
 use crate::protocol::Cx;
+use crate::work::bounds::{FILES_MAX, NAMES_MAX, WORDS_MAX};
 use crate::work::message::{Report, ToOwner};
 use crate::work::spec::{BlobRef, Data, NamedData, UnitResult};
 use bytes::Bytes;
@@ -25,10 +26,6 @@ const HELD_BYTES: usize = 16 << 20;
 
 /// Content that is inline however many results are held.
 const SMALL: usize = 4 << 10;
-
-/// Files that one unit may leave. Our choice: their names fit half a frame at usual lengths.
-const FILES_MAX: usize = 2000;
-const NAMES_MAX: usize = 128 << 10;
 
 /// Between two reports to an owner while results trickle. Our choice: what a person watching
 /// does not notice.
@@ -84,8 +81,9 @@ impl Runner {
         if self.unusable(id, &error, cx) {
             return;
         }
+        let program = self.program_of(id);
         self.give_back(vec![id], &error, true, cx);
-        self.failed_here(&error, cx);
+        self.failed_here(program, &error, cx);
     }
 
     pub(super) fn outputs_kept(
@@ -107,17 +105,19 @@ impl Runner {
                 }
                 cx.emit(Event::Trouble(format!("the output of {id} could not be stored: {error}")));
                 let why = format!("it could not store the output: {error}");
+                let program = self.program_of(id);
                 self.give_back(vec![id], &why, true, cx);
-                self.failed_here(&why, cx);
+                self.failed_here(program, &why, cx);
             }
         }
     }
 
     fn post(&mut self, unit: UnitId, result: UnitResult, cx: &mut Cx<'_, Self>) {
         let Some(ended) = self.units.get(&unit) else { return };
-        let (owner, began, paid) = (ended.owner, ended.began(), ended.price > Price(0));
+        let (owner, paid) = (ended.owner, ended.price > Price(0));
+        let (attempt, proof, began) = (ended.attempt, ended.proof, ended.began());
         if let Some(ledger) = self.owners.get_mut(&owner) {
-            ledger.outbox.push(Report { unit, began, result });
+            ledger.outbox.push(Report { unit, attempt, proof, began, result });
             self.engaged.paid_ended |= paid;
         }
         self.report(owner, cx);
@@ -216,6 +216,7 @@ fn pack(outcome: Outcome, (runner, attempts): (NodeId, u32), inline: usize) -> (
         ));
         files.clear();
     }
+    end.cut_words(WORDS_MAX);
     let result = UnitResult {
         end,
         stdout: data(outcome.stdout),

@@ -47,11 +47,11 @@ impl Runner {
                 declined.extend(units());
                 continue;
             }
-            let reason = match self.price_of(owner, &batch, cx) {
+            let reason = self.another_job(&batch).or_else(|| self.too_heavy(&batch));
+            let reason = reason.or_else(|| match self.price_of(owner, &batch, cx) {
                 Ok(price) => self.terms.rejects(owner, cx.me, &batch.template, price),
                 Err(why) => Some(why),
-            };
-            let reason = reason.or_else(|| self.another_job(&batch)).or_else(|| self.too_heavy(&batch));
+            });
             if let Some(reason) = reason {
                 let units = units().collect();
                 Self::to_owner(owner, ToOwner::Decline { lease, units, reason, tried: false }, cx);
@@ -126,7 +126,7 @@ impl Runner {
     pub(super) fn another_job(&self, batch: &Batch) -> Option<String> {
         let known = self.jobs.get(&batch.job)?;
         let same = *known.template == batch.template && known.sweep_first == batch.sweep_first;
-        (!same).then(|| "it has units of another job with this id".into())
+        (!same).then(|| "it runs another job of this id".into())
     }
 
     pub(super) fn take(
@@ -138,13 +138,14 @@ impl Runner {
         cx: &mut Cx<'_, Self>,
     ) {
         let price = self.use_up(owner, &grant, cx.me);
-        let UnitGrant { attempt, spec, key, resume, keeper, .. } = grant;
+        let UnitGrant { attempt, proof, spec, key, resume, keeper, .. } = grant;
         let blobs = spec.as_ref().map(blobs_of_unit).unwrap_or_default();
         let ticket = (!blobs.is_empty()).then(|| self.ticket(Ticket::Unit(id)));
         let unit = Unit {
             owner,
             lease,
             attempt,
+            proof,
             spec,
             ticket,
             key,

@@ -1,13 +1,18 @@
-//! A node that fails at unit after unit, by no fault of theirs, rests: its owners would only
+//! A node at which units of different programs fail, by no fault of theirs, rests: its owners would only
 //! place the same units again and again, and hold them in the end.
+//!
+//! One program that fails here says nothing against the node: its owner avoids the node for that job, and
+//! units of other programs run as before.
 
 use super::{Event, Runner, Timer};
+use crate::ids::{BlobId, UnitId};
 use crate::protocol::Cx;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Failures in a row before it rests. Our choice: one program that this node cannot run shows
-/// itself in one or two, a broken node in any number.
-const FAILURES: u32 = 4;
+/// Different programs that fail, without a unit that ran well between them, before the node rests. Our
+/// choice: a broken node meets them soon, and a donor seldom has so many bad programs in a row.
+const FAILURES: usize = 4;
 
 /// The first rest, doubled by each that follows without a good unit between. Our choice: time
 /// to free some memory or disk; an hour at last, as for a donor who sees to it tomorrow.
@@ -16,7 +21,8 @@ const LONGEST: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Default)]
 pub(super) struct Rest {
-    failures: u32,
+    /// Programs whose units failed since one ran well or the last rest began; fewer than [`FAILURES`].
+    failed: BTreeSet<BlobId>,
     rests: u32,
     resting: bool,
 }
@@ -24,35 +30,39 @@ pub(super) struct Rest {
 impl Rest {
     /// A unit ran to its end, whatever end.
     pub(super) fn ran_well(&mut self) {
-        self.failures = 0;
+        self.failed.clear();
         self.rests = 0;
     }
 }
 
 impl Runner {
-    /// The node failed, not the unit.
-    pub(super) fn failed_here(&mut self, why: &str, cx: &mut Cx<'_, Self>) {
-        self.rest.failures += 1;
-        if self.rest.failures < FAILURES || self.rest.resting {
+    /// The program of a unit that is here.
+    pub(super) fn program_of(&self, unit: UnitId) -> Option<BlobId> {
+        self.jobs.get(&unit.job).map(|job| job.template.program.id)
+    }
+
+    /// A unit of `program` failed, and the unit is not to blame.
+    pub(super) fn failed_here(&mut self, program: Option<BlobId>, why: &str, cx: &mut Cx<'_, Self>) {
+        self.rest.failed.extend(program);
+        let count = self.rest.failed.len();
+        if count < FAILURES || self.rest.resting {
             return;
         }
+        self.rest.failed.clear();
         let pause = FIRST.saturating_mul(1 << self.rest.rests.min(16)).min(LONGEST);
         self.rest.rests += 1;
         self.rest.resting = true;
         cx.set_timer(Timer::Rest, pause);
-        let count = self.rest.failures;
         cx.emit(Event::Trouble(format!(
-            "{count} units in a row could not be run here; it takes none for {} s (the last: {why})",
+            "units of {count} programs in a row could not be run here; it takes none for {} s (the last: {why})",
             pause.as_secs()
         )));
         let waiting = self.ready.all();
         self.give_back(waiting, "its engine fails, it rests", false, cx);
     }
 
-    /// The next failure ends the trial.
     pub(super) fn rested(&mut self, cx: &mut Cx<'_, Self>) {
         self.rest.resting = false;
-        self.rest.failures = FAILURES - 1;
         Self::changed(cx);
     }
 

@@ -15,6 +15,7 @@ pub use story::{echo, ended};
 
 use crate::disk::Disk;
 use crate::engine::{Engine, MIPS, Program, Ran};
+use crate::liar::{Liar, Said};
 use crate::meter::Meter;
 use crate::network::{BACKLOG, Line, Network};
 use crate::queue::{Queue, What};
@@ -23,6 +24,7 @@ use crate::trace::Trace;
 use bytes::Bytes;
 use node_core::keys::Secret;
 use node_core::overlay::contact::{Contact, Ip};
+use node_core::wire::{self, Message};
 use node_core::{
     Channel, Command, Config, EngineReply, Node, NodeEvent, NodeId, NodeInput, StorageReply, Time,
 };
@@ -64,6 +66,8 @@ pub struct World {
     pub meter: Option<Meter>,
     /// How many frames of which kind were sent, while somebody counts.
     pub kinds: Option<BTreeMap<(String, String), u64>>,
+    /// Nodes that lie to others.
+    pub liars: BTreeMap<usize, Liar>,
     trace: Trace,
     wishes: Wishes,
     /// What happened to frozen nodes meanwhile.
@@ -196,6 +200,7 @@ impl World {
             events: 0,
             meter: None,
             kinds: None,
+            liars: BTreeMap::new(),
             trace: Trace::default(),
             wishes: Wishes::default(),
             held: BTreeMap::new(),
@@ -379,7 +384,11 @@ impl World {
             self.probe(at, number, contact);
         }
         for (to, channel, bytes) in wishes.frames.drain(..) {
-            self.send(at, to, channel, bytes);
+            match self.liars.get_mut(&at).map_or(Said::Truly, |liar| liar.says(channel, &bytes)) {
+                Said::Truly => self.send(at, to, channel, bytes),
+                Said::Instead(message) => self.tell(at, to, &message),
+                Said::Nothing => {}
+            }
         }
         for (peer, reason) in wishes.close.drain(..) {
             self.close(at, peer, reason);
@@ -387,6 +396,12 @@ impl World {
         let keep = self.keep;
         let told = wishes.events.drain(..).filter(keep);
         self.told.extend(told.map(|event| (self.now, at, event)));
+    }
+
+    /// Sends a message that the node itself did not.
+    pub fn tell(&mut self, at: usize, to: NodeId, message: &Message) {
+        let bytes = wire::encode(message).expect("what stories tell fits a frame");
+        self.send(at, to, message.channel(), bytes);
     }
 
     fn answer(&mut self, at: usize, life: u32, delay: u64, input: NodeInput) {
@@ -491,7 +506,10 @@ impl World {
                     meter.count(to as usize, &bytes);
                 }
                 let from = self.nodes[from as usize].id;
-                self.drive(to as usize, NodeInput::Received { from, channel, bytes });
+                let to = to as usize;
+                let lies = self.liars.get_mut(&to).map(|liar| liar.hears(channel, &bytes));
+                self.drive(to, NodeInput::Received { from, channel, bytes });
+                lies.into_iter().flatten().for_each(|message| self.tell(to, from, &message));
             }
             Event::Input { at, life, input } => {
                 let place = &mut self.nodes[at as usize];
@@ -559,8 +577,8 @@ impl Event {
     }
 }
 
-/// The id of the node at that index.
-fn id_of(at: usize) -> NodeId {
+/// The id of the node at that index, unless it has a key.
+pub fn id_of(at: usize) -> NodeId {
     let mut id = [at as u8; 32];
     id[..4].copy_from_slice(&(at as u32).to_be_bytes());
     NodeId(id)

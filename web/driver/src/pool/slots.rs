@@ -1,7 +1,7 @@
 //! Workers: starting them, ending them, and telling who is to blame when one is stuck.
 
 use super::modules::{ModuleId, State};
-use super::{ORDER_GRACE, Pool, Run, SlotId, World};
+use super::{ORDER_GRACE, Pool, Run, SlotId, Unfit, World};
 use crate::slot::Order;
 use node_core::{BlobId, EngineReply, RunId, Time};
 use sandbox::{End, Limit, Outcome};
@@ -165,12 +165,10 @@ impl Pool {
                 entry.state = State::New;
                 entry.crashes += 1;
                 if entry.crashes >= super::MAX_CRASHES {
-                    entry.crashes = 0;
-                    for run in self.modules.drain(module) {
-                        self.runs.remove(&run);
-                        let error = format!("the browser could not prepare the program: {error}");
-                        world.reply(EngineReply::Broken { run, error });
-                    }
+                    // Remembered: the program's next units do not cost a Worker each. A tab cannot tell
+                    // whether the program or its machine is to blame, so this is no refusal.
+                    let error = format!("the browser could not prepare the program: {error}");
+                    entry.state = State::Unfit(Unfit::Broken(error));
                 }
             }
             Phase::Running(_) => {

@@ -467,6 +467,13 @@ fn a_program_that_breaks_workers_while_prepared_is_given_back() {
         s.world.replies,
         [(1, "broken: the browser could not prepare the program: out of memory".to_owned())]
     );
+    s.say(2, Said::Ready);
+    let log = s.world.log.len();
+    s.run([2]);
+    assert_eq!(s.world.replies[1], (2, s.world.replies[0].1.clone()), "without another Worker's end");
+    assert!(!s.world.log[log..].iter().any(|line| line.starts_with("prepare")), "{:?}", s.world.log);
+    s.run_with(3, 2, |_| ());
+    assert_eq!(s.world.log.last().unwrap(), "prepare 1 in 2", "another program is tried");
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! What is compiled, and what is only loaded.
 
-use super::super::compile::CompileOptions;
+use super::super::super::compiler::Bounds;
+use super::super::super::compiler::shop::{Shop, ShopOptions};
+use super::super::super::tests::launcher;
+use super::super::cache::Cache;
 use super::super::wasm::{Compiler, WasmerEngine};
 use super::*;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Barrier;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, Barrier};
 use tempfile::TempDir;
 
 struct Folder {
@@ -34,24 +36,32 @@ impl Folder {
         self.dir.path().join("cache")
     }
 
-    /// A fresh slot's programs, and the engine that it compiles with.
-    fn modules(&self) -> (Modules, WasmerEngine) {
+    /// A fresh slot's programs, and the node that compiles for it.
+    fn modules(&self) -> (Modules, Arc<Shop>) {
         let engine = WasmerEngine::new(Compiler::Cranelift);
-        let blob_dir = self.dir.path().join("blobs");
-        let options = CompileOptions { cache_dir: self.cache(), blob_dir, background: false };
-        (Modules::new(CompileThread::start(options, engine.clone()).unwrap()), engine)
+        let shop = Arc::new(Shop::open(ShopOptions {
+            launcher: launcher(),
+            blob_dir: self.dir.path().join("blobs"),
+            cache_dir: self.cache(),
+            background: false,
+            bounds: Bounds::default(),
+        }));
+        let cache = Cache::new(shop.cache_dir().to_owned());
+        let asked = shop.clone();
+        let ask = Box::new(move |_, known| asked.compile(known));
+        (Modules::new(LoadThread::start(cache, false, engine, ask).unwrap()), shop)
     }
 
     /// What a fresh slot does with the program: how often it says that it prepares, and how
-    /// many programs it compiles.
+    /// many programs its node compiles for it.
     fn slot(&self, limits: &Limits) -> (u32, u32) {
-        let (mut modules, engine) = self.modules();
+        let (mut modules, shop) = self.modules();
         let noted = std::cell::Cell::new(0);
         let note = |begins| noted.set(noted.get() + u32::from(begins));
         for _ in 0..3 {
-            assert!(modules.get(self.program, limits, false, &note).is_ok());
+            assert!(modules.get(1, self.program, limits, false, &note).is_ok());
         }
-        (noted.get(), engine.compiled.load(Ordering::Relaxed))
+        (noted.get(), shop.begun())
     }
 
     fn code(&self) -> std::path::PathBuf {
@@ -143,8 +153,8 @@ fn a_refusal_is_remembered() {
     let noted = std::cell::Cell::new(0);
     let note = |begins| noted.set(noted.get() + u32::from(begins));
     for _ in 0..3 {
-        match modules.get(folder.program, &Limits::default(), false, &note) {
-            Err(NoModule::Refused(why)) => assert!(why.contains("_start"), "{why}"),
+        match modules.get(1, folder.program, &Limits::default(), false, &note) {
+            Err(NotCompiled::Refused(why)) => assert!(why.contains("_start"), "{why}"),
             _ => panic!("it should be refused"),
         }
     }

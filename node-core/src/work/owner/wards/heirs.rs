@@ -14,6 +14,8 @@ use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::ToRunner;
 use crate::work::owner::SlotState;
+use crate::work::proof::GrantKey;
+use crate::work::spec::Template;
 use crate::work::ward::{HEIRS, Message, point_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -59,6 +61,14 @@ impl Owner {
     /// Whether another owns the unit, or will, and this node knows of it.
     pub(in crate::work::owner) fn has_copy(&self, unit: UnitId) -> bool {
         self.wards.replicas.contains_key(&unit)
+    }
+
+    /// The copy's key, template and attempts, by which the unit's owner would check its results.
+    pub(in crate::work::owner) fn copy_of(&self, unit: UnitId) -> Option<(GrantKey, &Template, u32)> {
+        let ward = &self.wards.replicas.get(&unit)?.ward;
+        let guarded = || self.jobs.get(&unit.job).map(|job| &job.spec.template);
+        let template = self.wards.parts.get(&unit.job).map(|part| &part.template).or_else(guarded)?;
+        Some((ward.grants, template, ward.attempts))
     }
 
     pub(super) fn gained(&mut self, range: Range, from: Option<Contact>, cx: &mut Cx<'_, Self>) {

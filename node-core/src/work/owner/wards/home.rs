@@ -10,8 +10,8 @@ use crate::overlay::ring::{Located, Point};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Report, ToRunner};
+use crate::work::owner::results::Unfit;
 use crate::work::owner::{Event, SlotState};
-use crate::work::spec::UnitResult;
 use crate::work::ward::{Message, point_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -363,14 +363,18 @@ impl Owner {
     }
 
     /// How units ended.
-    pub(super) fn ward_results(
-        &mut self,
-        from: NodeId,
-        results: Vec<(UnitId, UnitResult)>,
-        cx: &mut Cx<'_, Self>,
-    ) {
+    pub(super) fn ward_results(&mut self, from: NodeId, results: Vec<Report>, cx: &mut Cx<'_, Self>) {
         let (mut over, mut good) = (Vec::new(), Vec::new());
-        for (unit, result) in results {
+        for report in results {
+            let unit = report.unit;
+            match self.check_report(&report) {
+                // Unknown, or over: the owner need not keep it.
+                Ok(()) | Err(Unfit::Over) => {}
+                Err(Unfit::Fault(why)) => {
+                    cx.emit(Event::Fault { peer: from, fault: format!("brought a result of {unit}: {why}") });
+                    continue;
+                }
+            }
             let job = self.jobs.get_mut(&unit.job).filter(|job| job.is_active() && job.ward.is_none());
             let Some((job, slot)) = job.and_then(|job| job.slot(unit.index).map(|slot| (job, slot))) else {
                 over.push(unit);
@@ -387,7 +391,7 @@ impl Owner {
                     if let Some(job) = self.jobs.get_mut(&unit.job) {
                         job.storing(unit.index);
                     }
-                    good.push(Report { unit, began: 0, result });
+                    good.push(report);
                     self.touch(unit.job, cx);
                 }
             }

@@ -11,7 +11,8 @@ use crate::work::owner::job::{Job, Phase};
 use crate::work::owner::moving::ATTEMPTS_MAX;
 use crate::work::owner::record::encode;
 use crate::work::owner::{Event, Pending};
-use crate::work::spec::{BlobRef, Data, Find, JobSpec, OwnedBy, UnitResult, UnitSpec, Units};
+use crate::work::spec::{BlobRef, Data, Find, JobSpec, OwnedBy, UnitSpec, Units};
+use crate::work::submission;
 use crate::work::ward::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -71,7 +72,7 @@ impl Wardship {
 /// How a unit ended.
 #[derive(Debug)]
 pub(super) struct Ended {
-    pub(super) result: UnitResult,
+    pub(super) report: Report,
     home: Source,
     since: Time,
     told: Option<Time>,
@@ -83,13 +84,19 @@ pub(super) struct Ended {
 struct Bundle {
     home: Source,
     size: usize,
-    results: Vec<(UnitId, UnitResult)>,
+    results: Vec<Report>,
 }
 
 impl Owner {
     pub(super) fn owned_count(&self) -> usize {
         let jobs = self.jobs.values().filter_map(|job| job.ward.as_ref());
         jobs.map(|ward| ward.wards.len()).sum::<usize>() + self.wards.ended.len()
+    }
+
+    /// Units of this home that are owned here and have not ended.
+    fn owned_of(&self, home: NodeId) -> usize {
+        let its = self.jobs.values().filter_map(|job| job.ward.as_ref());
+        its.filter(|ward| ward.home.node == home).map(|ward| ward.wards.len()).sum()
     }
 
     /// From a home: own these.
@@ -106,12 +113,13 @@ impl Owner {
                 .emit(Event::Fault { peer: from, fault: "entrusted units that are not its own".into() });
         }
         let (mut refused, mut known) = (Vec::new(), Vec::new());
-        let mut reason = "the ring has moved";
+        let mut reason = String::from("the ring has moved");
+        let unfit = submission::check(&spec_of(&part, Units::ONE), &self.config.limits).err();
         for ward in units {
             let unit = UnitId { job, index: ward.index };
             let home = self.part_of(job, cx.me).map_or(from, |part| part.home.node);
             if home != from {
-                reason = "another gateway has a job of this name";
+                reason = "another gateway has a job of this name".into();
                 refused.push(unit.index);
             } else if let Some(ended) = self.wards.ended.get_mut(&unit) {
                 ended.told = None;
@@ -121,9 +129,13 @@ impl Owner {
             } else if !self.is_mine(unit) || self.jobs.get(&job).is_some_and(|job| job.ward.is_none()) {
                 refused.push(unit.index);
             } else if self.owned_count() >= self.config.limits.wards {
-                reason = "it owns as many units as it may";
+                reason = "it owns as many units as it may".into();
                 refused.push(unit.index);
-            } else if let Some(why) = self.unfit(&part, &ward) {
+            } else if self.owned_of(from) >= self.config.limits.wards.div_ceil(2) {
+                // Another home finds room.
+                reason = "it owns as many of this gateway's units as it may".into();
+                refused.push(unit.index);
+            } else if let Some(why) = unfit.clone().or_else(|| self.unfit(&part, &ward)) {
                 reason = why;
                 refused.push(unit.index);
             } else {
@@ -133,14 +145,17 @@ impl Owner {
         self.tell_home(job, &known, cx);
         self.tell_results(cx);
         if !refused.is_empty() {
-            let refused = Message::Refused { job, units: refused, reason: reason.into() };
+            let refused = Message::Refused { job, units: refused, reason };
             Self::say_to(&part.home, refused, cx);
         }
     }
 
-    fn unfit(&self, part: &Part, ward: &Ward) -> Option<&'static str> {
+    fn unfit(&self, part: &Part, ward: &Ward) -> Option<String> {
         let large = |blob: &BlobRef| blob.len > self.config.limits.blob_bytes;
-        content_of(part, ward).iter().any(large).then_some("a blob is larger than it takes")
+        if content_of(part, ward).iter().any(large) {
+            return Some("a blob is larger than it takes".into());
+        }
+        ward.spec.as_ref().and_then(|spec| submission::check_unit(&part.template, spec).err())
     }
 
     pub(super) fn own_mut(&mut self, unit: UnitId) -> Option<&mut Ward> {
@@ -296,26 +311,27 @@ impl Owner {
     /// The result of a unit is durable here: it goes home.
     pub(in crate::work::owner) fn ward_ended(&mut self, report: &Report, cx: &mut Cx<'_, Self>) {
         let Some(part) = self.part_of(report.unit.job, cx.me) else { return };
-        self.keep_end(report.unit, report.result.clone(), part.home, cx);
+        self.keep_end(report.clone(), part.home, cx);
         self.tell_results(cx);
         self.wake(cx);
     }
 
-    fn keep_end(&mut self, unit: UnitId, result: UnitResult, home: Source, cx: &mut Cx<'_, Self>) {
-        let blobs: Vec<BlobRef> = crate::work::owner::results::blobs_of(&result).collect();
+    fn keep_end(&mut self, report: Report, home: Source, cx: &mut Cx<'_, Self>) {
+        let blobs: Vec<BlobRef> = crate::work::owner::results::blobs_of(&report.result).collect();
         let ticket = (!blobs.is_empty()).then(|| self.ticket(Pending::Kept));
         if let Some(ticket) = ticket {
-            cx.emit(Event::Fetch { ticket, blobs, from: result.runner });
+            cx.emit(Event::Fetch { ticket, blobs, from: report.result.runner });
         }
-        let ended = Ended { result, home, since: cx.now, told: None, ticket };
+        let unit = report.unit;
+        let ended = Ended { report, home, since: cx.now, told: None, ticket };
         self.wards.ended.insert(unit, ended);
     }
 
     /// An earlier life has this to bring home.
-    pub(super) fn restore_end(&mut self, unit: UnitId, result: UnitResult, cx: &mut Cx<'_, Self>) {
-        if let Some(part) = self.wards.parts.get(&unit.job) {
+    pub(super) fn restore_end(&mut self, report: Report, cx: &mut Cx<'_, Self>) {
+        if let Some(part) = self.wards.parts.get(&report.unit.job) {
             let home = part.home;
-            self.keep_end(unit, result, home, cx);
+            self.keep_end(report, home, cx);
         }
     }
 
@@ -330,7 +346,7 @@ impl Owner {
             .collect();
         old.into_iter().for_each(|unit| self.release(unit, cx));
         let mut by_home: BTreeMap<NodeId, Bundle> = BTreeMap::new();
-        for (unit, ended) in &mut self.wards.ended {
+        for ended in self.wards.ended.values_mut() {
             if ended.told.is_some_and(|told| now.since(told) < AGAIN) {
                 continue;
             }
@@ -338,8 +354,8 @@ impl Owner {
             let bundle = bundle.or_insert_with(|| Bundle { home: ended.home, size: 0, results: Vec::new() });
             if bundle.size < BYTES {
                 ended.told = Some(now);
-                bundle.size += encode(&ended.result).len();
-                bundle.results.push((*unit, ended.result.clone()));
+                bundle.size += encode(&ended.report).len();
+                bundle.results.push(ended.report.clone());
             }
         }
         for Bundle { home, results, .. } in by_home.into_values() {
@@ -397,17 +413,22 @@ impl Owner {
     }
 }
 
-/// A job of another gateway, without units yet.
-fn guarded(part: &Part) -> Job {
-    let spec = JobSpec {
+/// A specification of what units of another gateway's job share, with these units.
+fn spec_of(part: &Part, units: Units) -> JobSpec {
+    JobSpec {
         name: part.name.clone(),
         template: part.template.clone(),
-        units: Units::List(Vec::new()),
+        units,
         priority: part.priority,
         max_retries: part.max_retries,
         find: Find::Connected,
         owner: OwnedBy::Gateway,
-    };
+    }
+}
+
+/// A job of another gateway, without units yet.
+fn guarded(part: &Part) -> Job {
+    let spec = spec_of(part, Units::List(Vec::new()));
     let mut job = Job::new(spec, part.home.node, 0, [0; 32]);
     job.phase = Phase::Active;
     job.ward = Some(Box::new(Wardship {

@@ -7,17 +7,17 @@ use crate::checkpoint::Source;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::node::host::{Table, Write};
 use crate::protocol::Cx;
+use crate::work::message::Report;
 use crate::work::owner::SlotState;
 use crate::work::owner::job::Job;
 use crate::work::owner::record::{self, encode, result_id};
-use crate::work::spec::UnitResult;
 use bytes::Bytes;
 
 /// A row that was read.
 pub(super) enum Row {
     Part(JobId, Part),
     Ward(JobId, Ward),
-    Result(UnitId, UnitResult),
+    Result(Report),
 }
 
 pub(super) fn read(key: &[u8], value: &[u8]) -> Option<Row> {
@@ -28,7 +28,8 @@ pub(super) fn read(key: &[u8], value: &[u8]) -> Option<Row> {
         4 => Row::Ward(job, rmp_serde::from_slice(value).ok()?),
         _ => {
             let index = u32::from_be_bytes(rest.first_chunk().copied()?);
-            Row::Result(UnitId { job, index }, rmp_serde::from_slice(value).ok()?)
+            let report: Report = rmp_serde::from_slice(value).ok()?;
+            (report.unit == UnitId { job, index }).then_some(Row::Result(report))?
         }
     })
 }
@@ -45,8 +46,8 @@ pub(super) fn ward_write(unit: UnitId, ward: Option<&Ward>) -> Write {
     write(result_id(unit.job, unit.index), ward.map(encode))
 }
 
-pub(super) fn end_write(unit: UnitId, result: Option<&UnitResult>) -> Write {
-    write([&result_id(unit.job, unit.index)[..], b"r"].concat(), result.map(encode))
+pub(super) fn end_write(unit: UnitId, report: Option<&Report>) -> Write {
+    write([&result_id(unit.job, unit.index)[..], b"r"].concat(), report.map(encode))
 }
 
 pub(super) fn size_of(ward: &Ward) -> usize {
@@ -103,6 +104,7 @@ impl Owner {
             index: unit.index,
             spec: job.unit_spec(unit.index),
             key: job.key(unit.index),
+            grants: job.grants(unit.index),
             term: self.term_of(unit)?,
             attempts: slot.attempts,
             runner,
@@ -147,10 +149,10 @@ impl Owner {
     }
 
     /// What is written down of a unit that has ended.
-    pub(in crate::work::owner) fn rows_of_result(&self, unit: UnitId, result: &UnitResult) -> Write {
-        match self.jobs.get(&unit.job) {
-            Some(job) if job.ward.is_none() => record::result_write(unit, result),
-            _ => end_write(unit, Some(result)),
+    pub(in crate::work::owner) fn row_of_result(&self, report: &Report) -> Write {
+        match self.jobs.get(&report.unit.job) {
+            Some(job) if job.ward.is_none() => record::result_write(report.unit, &report.result),
+            _ => end_write(report.unit, Some(report)),
         }
     }
 
@@ -167,7 +169,7 @@ impl Owner {
                     self.wards.parts.insert(job, part);
                 }
                 Some(Row::Ward(job, ward)) => self.restore_ward(job, ward, cx),
-                Some(Row::Result(unit, result)) => self.restore_end(unit, result, cx),
+                Some(Row::Result(report)) => self.restore_end(report, cx),
                 None => cx.emit(super::Event::Trouble(
                     "what this node owned for others cannot be read and is left as it is; was it written by a newer version?".into(),
                 )),

@@ -1,0 +1,178 @@
+//! The wall on Linux.
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetError, Scope, path_beneath_rules,
+};
+use libc::c_long;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter_all_threads,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The newest Landlock that is asked for; older kernels do what they can.
+const LANDLOCK: ABI = ABI::V6;
+
+/// System calls that are allowed whatever their arguments.
+const ALLOWED: &[c_long] = &[
+    // The pipes, and files: Landlock says which.
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_pread64,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_lseek,
+    libc::SYS_openat,
+    libc::SYS_close,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_ftruncate,
+    libc::SYS_ppoll,
+    // Memory.
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    // Threads, their signals and their priority.
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_set_tid_address,
+    libc::SYS_gettid,
+    libc::SYS_getpid,
+    libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_membarrier,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_getpriority,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    // Time and chance.
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_nanosleep,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+    // Who it is, which the C library asks.
+    libc::SYS_geteuid,
+    libc::SYS_getuid,
+    libc::SYS_uname,
+    libc::SYS_sysinfo,
+];
+
+/// The same where a newer architecture has none of them.
+#[cfg(target_arch = "x86_64")]
+const ALLOWED_OLD: &[c_long] = &[libc::SYS_open, libc::SYS_stat, libc::SYS_poll, libc::SYS_time];
+#[cfg(not(target_arch = "x86_64"))]
+const ALLOWED_OLD: &[c_long] = &[];
+
+/// What a process may name its memory: `PR_SET_VMA`.
+const PR_SET_VMA: u64 = 0x5356_4d41;
+
+pub(super) fn limit() {
+    let _ = rustix::thread::set_no_new_privs(true);
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
+pub(super) fn close(readable: &[&Path]) {
+    // Best effort: the node has said at its start what is missing.
+    let _ = restrict_files(readable);
+    if let Some(filters) = filters() {
+        for filter in filters {
+            let _ = apply_filter_all_threads(&filter);
+        }
+    }
+}
+
+fn ruleset(level: CompatLevel) -> Result<landlock::RulesetCreated, RulesetError> {
+    let ruleset = Ruleset::default().set_compatibility(level).handle_access(AccessFs::from_all(ABI::V1))?;
+    // The rest is in newer kernels only: no system is called incomplete for it, since seccomp denies it too.
+    let ruleset = ruleset.set_compatibility(CompatLevel::BestEffort);
+    ruleset
+        .handle_access(AccessFs::from_all(LANDLOCK))?
+        .handle_access(AccessNet::from_all(LANDLOCK))?
+        .scope(Scope::from_all(LANDLOCK))?
+        .create()
+}
+
+fn restrict_files(readable: &[&Path]) -> Result<(), RulesetError> {
+    let rules = path_beneath_rules(readable, AccessFs::ReadFile | AccessFs::ReadDir);
+    ruleset(CompatLevel::BestEffort)?.add_rules(rules)?.restrict_self()?;
+    Ok(())
+}
+
+pub(super) fn missing() -> Option<&'static str> {
+    let landlock = ruleset(CompatLevel::HardRequirement).is_ok();
+    let knows = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail");
+    let seccomp = filters().is_some() && knows.is_ok_and(|actions| actions.contains("errno"));
+    match (seccomp, landlock) {
+        (true, true) => None,
+        (true, false) => Some("Landlock (Linux 5.13, switched on)"),
+        (false, true) => Some("seccomp filters"),
+        (false, false) => Some("seccomp filters and Landlock"),
+    }
+}
+
+/// Only those calls with an argument, the `index`th, that passes `op` against `value`.
+fn only(index: u8, op: SeccompCmpOp, value: u64) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let condition = SeccompCondition::new(index, SeccompCmpArgLen::Dword, op, value)?;
+    Ok(vec![SeccompRule::new(vec![condition])?])
+}
+
+/// `None` where seccompiler does not know the processor.
+fn filters() -> Option<[BpfProgram; 2]> {
+    let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
+    allowed(arch).ok().zip(without_clone3(arch).ok()).map(|(allowed, clone3)| [clone3, allowed])
+}
+
+fn allowed(arch: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
+    let any = |calls: &[c_long]| calls.iter().map(|call| (*call, Vec::new())).collect::<Vec<_>>();
+    let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
+        any(ALLOWED).into_iter().chain(any(ALLOWED_OLD)).collect();
+    // Threads, not processes.
+    let thread = libc::CLONE_THREAD as u64;
+    rules.insert(libc::SYS_clone, only(0, SeccompCmpOp::MaskedEq(thread), thread)?);
+    // For the second filter to answer.
+    rules.insert(libc::SYS_clone3, Vec::new());
+    // A signal to itself is how it aborts.
+    rules.insert(libc::SYS_tgkill, only(0, SeccompCmpOp::Eq, std::process::id().into())?);
+    // The names of threads and of memory.
+    let mut names = only(0, SeccompCmpOp::Eq, libc::PR_SET_NAME as u64)?;
+    names.extend(only(0, SeccompCmpOp::Eq, PR_SET_VMA)?);
+    rules.insert(libc::SYS_prctl, names);
+    // Its bounds are asked for, not set.
+    let condition = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?;
+    rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![condition])?]);
+    // Its own priority.
+    rules.insert(libc::SYS_setpriority, only(1, SeccompCmpOp::Eq, 0)?);
+    // The use of a compiled program is noted in the time of its file, which is open.
+    let condition = SeccompCondition::new(1, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?;
+    rules.insert(libc::SYS_utimensat, vec![SeccompRule::new(vec![condition])?]);
+    let mut own = Vec::new();
+    for command in [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL, libc::F_DUPFD_CLOEXEC] {
+        own.extend(only(1, SeccompCmpOp::Eq, command as u64)?);
+    }
+    rules.insert(libc::SYS_fcntl, own);
+    // Whether a pipe blocks.
+    rules.insert(libc::SYS_ioctl, only(1, SeccompCmpOp::Eq, libc::FIONBIO)?);
+    let denied = SeccompAction::Errno(libc::EPERM as u32);
+    SeccompFilter::new(rules, denied, SeccompAction::Allow, arch)?.try_into()
+}
+
+/// The flags of `clone3` lie in memory, where no filter sees them. The C library takes `clone` when it
+/// hears that there is no such call.
+fn without_clone3(arch: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
+    let rules = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
+    SeccompFilter::new(rules, SeccompAction::Allow, unknown, arch)?.try_into()
+}

@@ -1,0 +1,74 @@
+//! Bounds of results: an owner checks what runners say against the job's limits, as a submission is
+//! checked, and before anything of it is fetched or written down.
+
+use super::spec::{BlobRef, Data, NamedData, Template, UnitResult};
+use std::collections::BTreeSet;
+
+/// Files that one unit may leave. Our choice: their names fit half a frame at usual lengths.
+pub(super) const FILES_MAX: usize = 2000;
+/// Bytes of their names, all together.
+pub(super) const NAMES_MAX: usize = 128 << 10;
+
+/// Bytes of the words that say how a unit ended. Our choice: a page of text.
+pub(super) const WORDS_MAX: usize = 4 << 10;
+
+/// Fuel beyond the limit at which a program may be noticed to have passed it. Our choice: between two polls,
+/// one bulk operation may cover all of a 32-bit memory.
+const FUEL_SLACK: u64 = 1 << 33;
+
+/// Fuel in a microsecond. Our choice: no processor executes 100 instructions a nanosecond.
+const FUEL_A_MICROSECOND: u64 = 100_000;
+
+/// Checks a result of a unit that was placed `attempts` times.
+///
+/// # Errors
+/// Returns in words what is beyond the job's bounds.
+pub(super) fn check_result(
+    template: &Template,
+    unit_files: impl FnOnce() -> u64,
+    attempts: u32,
+    result: &UnitResult,
+) -> Result<(), String> {
+    let limits = &template.limits;
+    let parts = || [&result.stdout, &result.stderr].into_iter().chain(result.files.iter().map(|f| &f.data));
+    let inline: usize = parts().map(Data::inline_len).sum();
+    if inline > Data::INLINE_MAX {
+        return Err(format!("has {inline} bytes within the message, {} are allowed", Data::INLINE_MAX));
+    }
+    let printed = result.stdout.len().saturating_add(result.stderr.len());
+    if printed > limits.output_bytes {
+        return Err(format!("prints {printed} bytes, {} are allowed", limits.output_bytes));
+    }
+    if result.files.len() > FILES_MAX {
+        return Err(format!("leaves {} files, {FILES_MAX} are allowed", result.files.len()));
+    }
+    let names: usize = result.files.iter().map(|file| file.path.len()).sum();
+    if names > NAMES_MAX {
+        return Err(format!("names its files with {names} bytes, {NAMES_MAX} are allowed"));
+    }
+    if let Some(file) = result.files.iter().find(|file| !NamedData::is_path(&file.path)) {
+        return Err(format!("leaves a file called {:?}, which is no relative path", start_of(&file.path)));
+    }
+    // A file with several names is written once. What came with the unit may be left under another name.
+    let blobs: BTreeSet<BlobRef> = parts().filter_map(Data::blob).collect();
+    let left = blobs.iter().map(|blob| blob.len).fold(0, u64::saturating_add);
+    if left > limits.output_bytes && left > limits.output_bytes.saturating_add(unit_files()) {
+        return Err(format!("leaves {left} bytes, {} are allowed", limits.output_bytes));
+    }
+    let words = result.end.words().map_or(0, str::len);
+    if words > WORDS_MAX {
+        return Err(format!("gives a reason of {words} bytes, {WORDS_MAX} are allowed"));
+    }
+    let stretches = u64::from(attempts.max(1));
+    let possible = limits.time_us.saturating_mul(FUEL_A_MICROSECOND).saturating_mul(stretches);
+    let most = limits.fuel.saturating_add(FUEL_SLACK).min(possible.saturating_add(FUEL_SLACK));
+    if result.fuel > most {
+        return Err(format!("says that it used {} units of fuel, {most} are possible", result.fuel));
+    }
+    Ok(())
+}
+
+/// The beginning of a text of a stranger's, for an error.
+fn start_of(text: &str) -> String {
+    text.chars().take(60).collect()
+}

@@ -1,0 +1,94 @@
+//! Runners that a job's units come back from: its next units go elsewhere for a while, and units of
+//! other jobs go there as before.
+
+use crate::ids::NodeId;
+use crate::time::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a runner is avoided after its first failure; doubled by each that follows without a result.
+/// Our choice: a disk may be full for a moment, and a unit is held after 8 losses.
+const FIRST: Duration = Duration::from_millis(500);
+
+/// The longest time. Our choice: a donor who sees to it has the job back the same hour.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Runners avoided at once. Our choice: with so many nodes failing it is the program that fails, and its
+/// units are held before the list is full; then the one that may be tried again soonest is forgotten.
+const RUNNERS: usize = 64;
+
+/// The runners that one job avoids.
+#[derive(Debug, Default)]
+pub(super) struct Avoided(BTreeMap<NodeId, Failing>);
+
+#[derive(Debug)]
+struct Failing {
+    /// Failures since the last result from there.
+    times: u32,
+    until: Time,
+}
+
+impl Avoided {
+    /// `runner` tried a unit of the job and could not run it.
+    pub(super) fn failed(&mut self, runner: NodeId, now: Time) {
+        let times = self.0.get(&runner).map_or(0, |failing| failing.times);
+        if times == 0
+            && self.0.len() >= RUNNERS
+            && let Some(soonest) = self.0.iter().min_by_key(|(_, failing)| failing.until).map(|(id, _)| *id)
+        {
+            self.0.remove(&soonest);
+        }
+        let until = now + FIRST.saturating_mul(1 << times.min(16)).min(LONGEST);
+        self.0.insert(runner, Failing { times: times + 1, until });
+    }
+
+    /// A result of the job came from there.
+    pub(super) fn ran_well(&mut self, runner: NodeId) {
+        self.0.remove(&runner);
+    }
+
+    pub(super) fn contains(&self, runner: NodeId, now: Time) -> bool {
+        self.0.get(&runner).is_some_and(|failing| failing.until > now)
+    }
+
+    /// Those that are avoided now.
+    pub(super) fn nodes(&self, now: Time) -> Vec<NodeId> {
+        self.0.iter().filter(|(_, failing)| failing.until > now).map(|(id, _)| *id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: NodeId = NodeId([1; 32]);
+
+    #[test]
+    fn each_failure_doubles_the_time_until_a_result_comes() {
+        let mut avoided = Avoided::default();
+        let mut until = |now: Time| {
+            avoided.failed(A, now);
+            (0..)
+                .map(|ms| Duration::from_millis(ms))
+                .find(|after| !avoided.contains(A, now + *after))
+                .unwrap()
+        };
+        let waits: Vec<u128> = (0..4).map(|s| until(Time(s)).as_millis()).collect();
+        assert_eq!(waits, [500, 1000, 2000, 4000]);
+        avoided.ran_well(A);
+        avoided.failed(A, Time(0));
+        assert!(!avoided.contains(A, Time(0) + FIRST));
+    }
+
+    #[test]
+    fn the_list_is_bounded_and_forgets_the_one_that_may_be_tried_soonest() {
+        let mut avoided = Avoided::default();
+        let node = |n: usize| NodeId([n as u8; 32]);
+        for n in 0..=RUNNERS {
+            avoided.failed(node(n), Time(n as u64));
+        }
+        let nodes = avoided.nodes(Time(0));
+        assert_eq!(nodes.len(), RUNNERS);
+        assert!(!nodes.contains(&node(0)) && nodes.contains(&node(RUNNERS)));
+    }
+}

@@ -1,0 +1,240 @@
+//! A node that lies: what it says to others is changed on its way out, everything else about it is real.
+//!
+//! The stories set it on a node of a [`World`](crate::World), and `tests/hostile` on a native one.
+
+use bytes::Bytes;
+use node_core::market::money::Micro;
+use node_core::overlay::neighbours::Message as Greeting;
+use node_core::store::Message as Content;
+use node_core::wire::{self, Message};
+use node_core::work::message::{Message as Work, Report, Returned, ToOwner, ToRunner};
+use node_core::work::proof::GrantProof;
+use node_core::work::spec::{
+    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, OwnedBy, Template, Terms, UnitResult,
+    Units,
+};
+use node_core::{BlobId, Channel, JobId, NodeId};
+use node_core::{checkpoint, ids::UnitId, node::host::SnapshotRef};
+use sandbox::{End, Limits};
+
+/// The subject of a lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// Gives the gateway a job over the wire, of the highest priority.
+    Submit,
+    /// Gives it a job that buys its places, which it means to sell itself.
+    Buy,
+    /// Granted one unit, it reports made-up results of all others.
+    Forge,
+    /// Granted nothing, it reports results of all units of a job whose id it knows.
+    Ungranted,
+    /// Granted one unit, it reports that all others failed.
+    Fail,
+    /// Its results are larger than a message may hold.
+    Big,
+    /// Its results leave files outside of their folder, and have used more fuel than there is.
+    Path,
+    /// Its results name content that it never sends.
+    Blob,
+    /// It says of units that it never had that they are suspended there.
+    Return,
+}
+
+impl std::str::FromStr for Lie {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Lie, String> {
+        Ok(match word {
+            "submit" => Lie::Submit,
+            "buy" => Lie::Buy,
+            "forge" => Lie::Forge,
+            "ungranted" => Lie::Ungranted,
+            "fail" => Lie::Fail,
+            "big" => Lie::Big,
+            "path" => Lie::Path,
+            "blob" => Lie::Blob,
+            "return" => Lie::Return,
+            other => {
+                return Err(format!(
+                    "{other:?} is no lie; say submit, buy, forge, ungranted, fail, big, path, blob or return"
+                ));
+            }
+        })
+    }
+}
+
+/// The fate of a message on its way out.
+#[derive(Debug)]
+pub enum Said {
+    Truly,
+    Instead(Box<Message>),
+    Nothing,
+}
+
+#[derive(Clone, Debug)]
+pub struct Liar {
+    pub lie: Lie,
+    /// The job that it knows of, or gives.
+    pub job: JobId,
+    /// Units of that.
+    pub units: u32,
+    /// The program of a job that it gives.
+    pub program: BlobRef,
+}
+
+impl Liar {
+    pub fn new(lie: Lie, job: JobId, units: u32) -> Liar {
+        Liar { lie, job, units, program: BlobRef { id: BlobId([0; 32]), len: 0 } }
+    }
+
+    /// Messages that it sends of its own accord when it hears this.
+    pub fn hears(&mut self, channel: Channel, bytes: &Bytes) -> Vec<Message> {
+        match wire::decode(bytes, channel) {
+            Ok(Message::Neighbours(Greeting::Hello(hello))) if hello.gateway => self.greeted(),
+            Ok(Message::Work(Work::ToRunner(ToRunner::Grant { batches, .. }))) => {
+                let granted = batches.into_iter().flat_map(|batch| {
+                    batch.units.into_iter().map(move |unit| (batch.job, unit.index, unit.attempt, unit.proof))
+                });
+                granted
+                    .take(1)
+                    .flat_map(|(job, index, attempt, proof)| self.granted(job, index, attempt, proof))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Decides what goes out in place of this.
+    pub fn says(&mut self, channel: Channel, bytes: &Bytes) -> Said {
+        if !matches!(self.lie, Lie::Big | Lie::Path | Lie::Blob) {
+            return Said::Truly;
+        }
+        match wire::decode(bytes, channel) {
+            Ok(Message::Work(Work::ToOwner(ToOwner::Report { seq, mut results }))) => {
+                results.iter_mut().for_each(|report| self.spoil(&mut report.result));
+                // One fills a frame.
+                results.truncate(1);
+                Said::Instead(Box::new(to_owner(ToOwner::Report { seq, results })))
+            }
+            Ok(Message::Store(Content::Missing { .. } | Content::Busy { .. })) if self.lie == Lie::Blob => {
+                Said::Nothing
+            }
+            _ => Said::Truly,
+        }
+    }
+
+    fn spoil(&self, result: &mut UnitResult) {
+        match self.lie {
+            Lie::Big => result.stdout = Data::Inline(Bytes::from(vec![b'x'; 800_000])),
+            Lie::Path => {
+                let file =
+                    |path: &str| NamedData { path: path.into(), data: Data::Inline(Bytes::from("evil")) };
+                result.files = vec![file("../../../../tmp/evil"), file("/etc/evil"), file("a/../b")];
+                result.fuel = u64::MAX;
+            }
+            Lie::Blob => result.stdout = Data::Blob(BlobRef { id: BlobId([8; 32]), len: 1 << 20 }),
+            _ => {}
+        }
+    }
+
+    fn greeted(&self) -> Vec<Message> {
+        match self.lie {
+            Lie::Submit => vec![self.submission(Find::Connected)],
+            Lie::Buy => {
+                let terms = Terms { max_price: Micro(1_000_000), max_price_job: None, min_speed: 0 };
+                vec![self.submission(Find::Cheapest(terms))]
+            }
+            Lie::Ungranted => self.reports(self.job, None, 1, GrantProof::default(), End::Exited(0)),
+            Lie::Return => vec![self.return_with(1, GrantProof::default())],
+            _ => Vec::new(),
+        }
+    }
+
+    fn granted(&self, job: JobId, index: u32, attempt: u32, proof: GrantProof) -> Vec<Message> {
+        match self.lie {
+            Lie::Forge => self.reports(job, Some(index), attempt, proof, End::Exited(0)),
+            Lie::Fail => self.reports(job, Some(index), attempt, proof, End::Exited(1)),
+            Lie::Return => vec![self.return_with(attempt, proof)],
+            _ => Vec::new(),
+        }
+    }
+
+    /// All units but one, with a proof that is another's or none.
+    fn reports(
+        &self,
+        job: JobId,
+        but: Option<u32>,
+        attempt: u32,
+        proof: GrantProof,
+        end: End,
+    ) -> Vec<Message> {
+        let indices: Vec<u32> = (0..self.units).filter(|index| Some(*index) != but).collect();
+        let reports = indices.chunks(8).enumerate().map(|(seq, indices)| {
+            let report = |index: &u32| {
+                let stdout = Data::Inline(Bytes::from(format!("FORGED {index}\n")));
+                let result = UnitResult { stdout, ..result_of(end.clone()) };
+                Report { unit: UnitId { job, index: *index }, attempt, proof, began: 0, result }
+            };
+            to_owner(ToOwner::Report {
+                seq: 1 << 40 | seq as u64,
+                results: indices.iter().map(report).collect(),
+            })
+        });
+        reports.collect()
+    }
+
+    fn return_with(&self, attempt: u32, proof: GrantProof) -> Message {
+        let blob = BlobRef { id: BlobId([9; 32]), len: 7 };
+        let snapshot = SnapshotRef { blob, base: None, root: [0; 32], fuel: 1 << 40 };
+        let version = checkpoint::Version { attempt: 1, number: 1 };
+        let checkpoint = checkpoint::Checkpoint { version, snapshot };
+        let returned = |index| {
+            let unit = UnitId { job: self.job, index };
+            let made = checkpoint::Made { unit, checkpoint, began: 0, kept: vec![] };
+            Returned { unit, attempt, proof, made: Some(made) }
+        };
+        to_owner(ToOwner::Returned { units: (0..self.units).map(returned).collect() })
+    }
+
+    fn submission(&self, find: Find) -> Message {
+        let spec = JobSpec {
+            name: "given by a stranger".into(),
+            template: Template {
+                program: self.program,
+                arguments: vec!["{}".into()],
+                environment: vec![],
+                stdin: Data::EMPTY,
+                files: vec![],
+                limits: Limits { fuel: 1 << 40, ..Limits::default() },
+                bit_exact: false,
+                checkpoint: CheckpointEvery::NEVER,
+                on_loss: OnLoss::Recover,
+            },
+            units: Units::Sweep { first: 0, count: self.units.max(1) },
+            priority: i32::MAX,
+            max_retries: 0,
+            find,
+            owner: OwnedBy::Gateway,
+        };
+        to_owner(ToOwner::Submit { job: self.job, spec: Box::new(spec) })
+    }
+}
+
+fn result_of(end: End) -> UnitResult {
+    UnitResult {
+        end,
+        stdout: Data::EMPTY,
+        stderr: Data::EMPTY,
+        files: vec![],
+        cpu_us: 1,
+        runner: NodeId([0; 32]),
+        attempts: 1,
+        fuel: 0,
+        journey: None,
+        paid: Micro::ZERO,
+    }
+}
+
+fn to_owner(message: ToOwner) -> Message {
+    Message::Work(Work::ToOwner(message))
+}
