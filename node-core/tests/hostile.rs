@@ -1,6 +1,7 @@
 //! Stories of peers that lie: nobody submits, spends, finishes or fills what is not theirs.
 
 use node_core::ids::JobId;
+use node_core::node::config::Bounds;
 use node_core::node::snapshot::UnitState;
 use node_core::work::spec::CheckpointEvery;
 use node_core::{Command, Config, NodeEvent, NodeInput};
@@ -198,4 +199,36 @@ fn nobody_changes_what_a_job_runs() {
     world.drive(0, NodeInput::Command(Command::Submit { job, spec }));
     world.run_until(Duration::from_secs(400), "the job is over", |w| w.is_over(job));
     world.assert_all_right(job, 2);
+}
+
+#[test]
+fn jobs_fill_no_memory() {
+    let mut world = World::seed(14).with(slow);
+    let limits = Bounds { jobs_bytes: 1_000_000, ..Bounds::default() };
+    world.add(Config { gateway: true, slots: 0, limits, ..Config::default() });
+    world.run_for(Duration::from_secs(1));
+    let submit = |world: &mut World| {
+        let mut spec = world.sweep(0, 15_000);
+        spec.template.environment = vec![("A".into(), "a".repeat(100_000))];
+        let job = world.submit(0, spec);
+        world.run_for(Duration::from_secs(1));
+        job
+    };
+    let taken = [submit(&mut world), submit(&mut world)];
+    taken.iter().for_each(|job| assert_eq!(world.refusal(*job), None));
+    let third = submit(&mut world);
+    let why = world.refusal(third).expect("it is refused");
+    assert!(why.contains("of the gateway's memory") && why.contains("cancel some"), "{why}");
+    // What has ended makes room.
+    world.drive(0, NodeInput::Command(Command::Cancel { job: taken[0] }));
+    world.run_for(Duration::from_secs(1));
+    let fourth = submit(&mut world);
+    assert_eq!(world.refusal(fourth), None);
+    assert!(world.job(taken[0]).is_none() && world.job(taken[1]).is_some());
+    // So it is in its next life.
+    world.crash(0);
+    world.start(0);
+    world.run_for(Duration::from_secs(1));
+    let fifth = submit(&mut world);
+    assert!(world.refusal(fifth).is_some());
 }

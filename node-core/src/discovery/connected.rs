@@ -275,7 +275,7 @@ impl Connected {
                 entry.placed += u64::from(place.units);
             }
         }
-        let shortage = (left > 0).then(|| shortage(&able, too_small, query.needs.memory_bytes));
+        let shortage = (left > 0).then(|| shortage(&able, too_small, query));
         (Found { query: query.id, places, shortage }, changed)
     }
 }
@@ -285,7 +285,7 @@ fn shown(offer: Offer) -> (u32, u32) {
     (offer.slots, offer.free)
 }
 
-fn shortage(able: &[(NodeId, Offer, u32)], too_small: u64, memory: u64) -> String {
+fn shortage(able: &[(NodeId, Offer, u32)], too_small: u64, query: &Query) -> String {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     if !able.is_empty() {
         let slots: u64 = able.iter().map(|(_, o, _)| u64::from(o.slots)).sum();
@@ -293,9 +293,11 @@ fn shortage(able: &[(NodeId, Offer, u32)], too_small: u64, memory: u64) -> Strin
     } else if too_small > 0 {
         format!(
             "it asks for {} MiB of memory and no connected node gives a unit more than {} MiB; lower memory_limit",
-            mib(memory),
+            mib(query.needs.memory_bytes),
             mib(too_small)
         )
+    } else if !query.without.is_empty() {
+        "no other node with slots is connected".into()
     } else {
         "no node with slots is connected; open the donate page or start `manyhands up --join`".into()
     }

@@ -166,6 +166,10 @@ impl Default for Config {
 pub struct Bounds {
     /// Jobs that an owner keeps, finished ones included. Our choice: a year of one an hour.
     pub jobs: usize,
+    /// Bytes of memory that all jobs of an owner take, finished ones included: their descriptions, and what
+    /// is known of each unit. Our choice: 20 of the largest jobs, on a machine
+    /// of 1 GiB.
+    pub jobs_bytes: u64,
     /// Units in one job. Our choice: 24 MB of state.
     pub units_per_job: u32,
     /// Connected peers. Our choice: what one gateway process serves at 10 KB a peer.
@@ -209,6 +213,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Bounds {
             jobs: 10_000,
+            jobs_bytes: 512 << 20,
             units_per_job: 1_000_000,
             peers: 10_000,
             guests: GUESTS,

@@ -10,6 +10,7 @@ pub mod runner;
 pub mod spec;
 pub mod submission;
 pub mod ward;
+mod weight;
 
 use std::time::Duration;
 

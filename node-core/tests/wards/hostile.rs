@@ -6,7 +6,7 @@ use node_core::ids::NodeId;
 use node_core::node::host::{Channel, SealKey};
 use node_core::wire;
 use node_core::work::message::{Message as Work, Report, ToRunner};
-use node_core::work::spec::{Data, UnitResult};
+use node_core::work::spec::{Data, UnitResult, UnitSpec};
 use node_core::work::ward::{Message, Part, Ward};
 use sandbox::End;
 
@@ -146,4 +146,51 @@ fn one_home_leaves_room_for_others() {
         let owned = world.nodes[at].disk.keys(Table::Wards).filter(|key| key.len() == 20).count();
         assert_eq!(owned, 5, "half of its table");
     }
+}
+
+#[test]
+fn descriptions_of_others_units_fill_no_memory() {
+    let mut world = World::seed(103).with(simulator::echo);
+    world.add(member(true, 0));
+    for _ in 0..2 {
+        let mut config = member(false, 0);
+        config.limits.wards = 10_000;
+        let at = world.add(config);
+        world.connect(0, at);
+    }
+    // It says that it is the home of a job.
+    let liar = world.add(Config { slots: 0, ..Config::default() });
+    world.connect(1, liar);
+    world.run_for(A_MINUTE);
+    let (home, owner) = (world.nodes[liar].id, 1);
+    let spec = world.sweep(0, 1);
+    let part = Part {
+        home: Source { node: home, contact: None },
+        name: "long".into(),
+        template: spec.template,
+        sweep_first: None,
+        priority: 0,
+        max_retries: 0,
+    };
+    let job = JobId([9; 16]);
+    for index in 0..4_000 {
+        let arguments = Some(vec!["a".repeat(100_000)]);
+        let spec = Some(UnitSpec { arguments, stdin: None, files: vec![] });
+        let ward = Ward {
+            index,
+            spec,
+            key: SealKey::default(),
+            grants: Default::default(),
+            term: 1,
+            attempts: 0,
+            runner: None,
+            record: None,
+            held: None,
+        };
+        let message = Message::Entrust { job, part: Box::new(part.clone()), units: vec![ward] };
+        say(&mut world, liar, owner, Work::Ward(message));
+    }
+    world.run_for(Duration::from_secs(1));
+    let owned = world.nodes[owner].disk.keys(Table::Wards).filter(|key| key.len() == 20).count();
+    assert!((100..=(64 << 20) / 100_000).contains(&owned), "{owned} units of 100 KB each are owned");
 }

@@ -32,6 +32,7 @@ const VOCABULARY: &[&str] = &[
     "work::spec",
     "work::submission",
     "work::ward",
+    "work::weight",
     "trust::policy",
     "node::config",
     "node::host",

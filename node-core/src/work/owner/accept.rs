@@ -1,6 +1,6 @@
 //! Jobs come in: from a client, or from the disk after a restart.
 
-use super::job::{Job, Phase};
+use super::job::{Job, Phase, weight_of};
 use super::record::{self, EndRecord, JobRecord};
 use super::{Event, Owner, Pending};
 use crate::ids::{JobId, NodeId};
@@ -37,8 +37,7 @@ impl Owner {
         if let Err(reason) = self.check_spec(&spec) {
             return refuse(reason, cx);
         }
-        if self.jobs.len() >= self.config.limits.jobs && !self.forget_oldest(cx) {
-            let reason = format!("the gateway has {} unfinished jobs, its bound; try later", self.jobs.len());
+        if let Err(reason) = self.make_room(&spec, cx) {
             return refuse(reason, cx);
         }
         let blobs: Vec<BlobRef> = spec.blobs().into_iter().collect();
@@ -124,7 +123,33 @@ impl Owner {
         self.jobs.remove(&id);
     }
 
-    /// Makes room in the table by forgetting the job that ended first.
+    /// Makes room for a job by forgetting those that ended first.
+    fn make_room(&mut self, spec: &JobSpec, cx: &mut Cx<'_, Self>) -> Result<(), String> {
+        let new = weight_of(spec);
+        while self.jobs.len() >= self.config.limits.jobs {
+            if !self.forget_oldest(cx) {
+                let jobs = self.jobs.len();
+                return Err(format!("the gateway has {jobs} unfinished jobs, its bound; try later"));
+            }
+        }
+        while !self.has_room(new) {
+            if !self.forget_oldest(cx) {
+                let (needs, most) = (new >> 10, self.config.limits.jobs_bytes >> 20);
+                return Err(format!(
+                    "the job needs {needs} KiB of the gateway's memory, which keeps {most} MiB for all jobs \
+                     and has not as much left; wait until others have ended, or cancel some"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this much more is known of jobs within their bound.
+    pub(super) fn has_room(&self, weight: u64) -> bool {
+        let known = self.jobs.values().map(|job| job.weight).sum::<u64>();
+        known.saturating_add(weight) <= self.config.limits.jobs_bytes
+    }
+
     fn forget_oldest(&mut self, cx: &mut Cx<'_, Self>) -> bool {
         let oldest = self
             .jobs

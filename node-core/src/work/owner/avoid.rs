@@ -19,7 +19,11 @@ const RUNNERS: usize = 64;
 
 /// The runners that one job avoids.
 #[derive(Debug, Default)]
-pub(super) struct Avoided(BTreeMap<NodeId, Failing>);
+pub(super) struct Avoided {
+    runners: BTreeMap<NodeId, Failing>,
+    /// What the last failure was, a sentence for people.
+    why: String,
+}
 
 #[derive(Debug)]
 struct Failing {
@@ -30,30 +34,40 @@ struct Failing {
 
 impl Avoided {
     /// `runner` tried a unit of the job and could not run it.
-    pub(super) fn failed(&mut self, runner: NodeId, now: Time) {
-        let times = self.0.get(&runner).map_or(0, |failing| failing.times);
+    pub(super) fn failed(&mut self, runner: NodeId, why: &str, now: Time) {
+        why.clone_into(&mut self.why);
+        let times = self.runners.get(&runner).map_or(0, |failing| failing.times);
         if times == 0
-            && self.0.len() >= RUNNERS
-            && let Some(soonest) = self.0.iter().min_by_key(|(_, failing)| failing.until).map(|(id, _)| *id)
+            && self.runners.len() >= RUNNERS
+            && let Some(soonest) =
+                self.runners.iter().min_by_key(|(_, failing)| failing.until).map(|(id, _)| *id)
         {
-            self.0.remove(&soonest);
+            self.runners.remove(&soonest);
         }
         let until = now + FIRST.saturating_mul(1 << times.min(16)).min(LONGEST);
-        self.0.insert(runner, Failing { times: times + 1, until });
+        self.runners.insert(runner, Failing { times: times + 1, until });
     }
 
     /// A result of the job came from there.
     pub(super) fn ran_well(&mut self, runner: NodeId) {
-        self.0.remove(&runner);
+        self.runners.remove(&runner);
     }
 
     pub(super) fn contains(&self, runner: NodeId, now: Time) -> bool {
-        self.0.get(&runner).is_some_and(|failing| failing.until > now)
+        self.runners.get(&runner).is_some_and(|failing| failing.until > now)
+    }
+
+    /// Why its units wait, if the nodes that are not avoided have no places for them.
+    pub(super) fn shortage(&self, of_others: String, now: Time) -> String {
+        match self.runners.values().any(|failing| failing.until > now) {
+            true => format!("{}; it is tried there again later; {of_others}", self.why),
+            false => of_others,
+        }
     }
 
     /// Those that are avoided now.
     pub(super) fn nodes(&self, now: Time) -> Vec<NodeId> {
-        self.0.iter().filter(|(_, failing)| failing.until > now).map(|(id, _)| *id).collect()
+        self.runners.iter().filter(|(_, failing)| failing.until > now).map(|(id, _)| *id).collect()
     }
 }
 
@@ -67,7 +81,7 @@ mod tests {
     fn each_failure_doubles_the_time_until_a_result_comes() {
         let mut avoided = Avoided::default();
         let mut until = |now: Time| {
-            avoided.failed(A, now);
+            avoided.failed(A, "it failed", now);
             (0..)
                 .map(|ms| Duration::from_millis(ms))
                 .find(|after| !avoided.contains(A, now + *after))
@@ -76,7 +90,7 @@ mod tests {
         let waits: Vec<u128> = (0..4).map(|s| until(Time(s)).as_millis()).collect();
         assert_eq!(waits, [500, 1000, 2000, 4000]);
         avoided.ran_well(A);
-        avoided.failed(A, Time(0));
+        avoided.failed(A, "it failed", Time(0));
         assert!(!avoided.contains(A, Time(0) + FIRST));
     }
 
@@ -85,7 +99,7 @@ mod tests {
         let mut avoided = Avoided::default();
         let node = |n: usize| NodeId([n as u8; 32]);
         for n in 0..=RUNNERS {
-            avoided.failed(node(n), Time(n as u64));
+            avoided.failed(node(n), "it failed", Time(n as u64));
         }
         let nodes = avoided.nodes(Time(0));
         assert_eq!(nodes.len(), RUNNERS);

@@ -10,6 +10,7 @@ use crate::node::host::SealKey;
 use crate::work::message::{Batch, UnitGrant};
 use crate::work::proof::GrantKey;
 use crate::work::spec::{JobSpec, OwnedBy, UnitResult, UnitSpec, Units};
+use crate::work::weight;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reasons of failed units kept in memory for lists; all are in the results on disk.
@@ -55,6 +56,12 @@ pub(super) struct Slot {
 }
 
 const NOBODY: u32 = u32::MAX;
+
+/// Bytes of memory that a job takes, about.
+pub(super) fn weight_of(spec: &JobSpec) -> u64 {
+    let slots = u64::from(spec.units.count()) * size_of::<Slot>() as u64;
+    weight::of_job(spec) + slots
+}
 
 impl Slot {
     fn new(state: SlotState, attempts: u32) -> Slot {
@@ -140,6 +147,8 @@ pub(super) struct Job {
     pub(super) ring: Option<Box<OnRing>>,
     /// Whose units these are, if they are another gateway's.
     pub(super) ward: Option<Box<Wardship>>,
+    /// Bytes of memory, about, units of other gateways aside.
+    pub(super) weight: u64,
     runners: Vec<NodeId>,
     runner_index: BTreeMap<NodeId, u32>,
 }
@@ -163,6 +172,7 @@ impl Job {
         let slots = Slots { all: vec![Slot::new(state, 0); units as usize], some: BTreeMap::new() };
         let deals = Deals::of(&spec);
         Job {
+            weight: weight_of(&spec),
             deals,
             spec,
             client,

@@ -159,7 +159,7 @@ impl Owner {
         let failed: BTreeSet<JobId> = units.iter().filter(|_| tried).map(|unit| unit.job).collect();
         for id in failed {
             if let Some(job) = self.jobs.get_mut(&id) {
-                job.avoided.failed(from, cx.now);
+                job.avoided.failed(from, &why, cx.now);
             }
         }
         for unit in &units {

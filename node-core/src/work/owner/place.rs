@@ -73,8 +73,8 @@ impl Owner {
             found.places.iter().for_each(|place| Self::unused(place.node, place.units, cx));
             return;
         }
-        if found.shortage.is_some() {
-            job.shortage = found.shortage;
+        if let Some(shortage) = found.shortage {
+            job.shortage = Some(job.avoided.shortage(shortage, cx.now));
         }
         if !found.places.is_empty() {
             self.last_served = Some(id);

@@ -5,7 +5,8 @@ use super::queue::{blobs_of_template, blobs_of_unit};
 use super::{Job, Runner, Unit};
 use crate::ids::BlobId;
 use crate::work::message::{Batch, UnitGrant};
-use crate::work::spec::{Data, NamedData, Template, UnitSpec};
+use crate::work::spec::{Template, UnitSpec};
+use crate::work::weight;
 use std::collections::BTreeMap;
 
 /// Bytes of descriptions that units held here may have in memory: names, arguments, content that came with
@@ -14,27 +15,6 @@ const TEXTS: u64 = 64 << 20;
 
 /// A batch below this has no need to be weighed: held units are bounded, and as many of these fit.
 const LIGHT: u64 = 4 << 10;
-
-fn texts<'a>(all: impl IntoIterator<Item = &'a String>) -> u64 {
-    all.into_iter().map(|text| text.len() as u64 + 32).sum()
-}
-
-fn inline(data: &Data) -> u64 {
-    data.inline_len() as u64
-}
-
-fn files(files: &[NamedData]) -> u64 {
-    files.iter().map(|file| file.path.len() as u64 + 96 + inline(&file.data)).sum()
-}
-
-fn template(it: &Template) -> u64 {
-    let environment = it.environment.iter().flat_map(|(name, value)| [name, value]);
-    texts(&it.arguments) + texts(environment) + inline(&it.stdin) + files(&it.files)
-}
-
-fn unit(it: &UnitSpec) -> u64 {
-    texts(it.arguments.iter().flatten()) + it.stdin.as_ref().map_or(0, inline) + files(&it.files)
-}
 
 /// What a unit keeps here, each content once.
 #[derive(Default)]
@@ -45,12 +25,12 @@ struct Weight {
 
 impl Weight {
     fn add_job(&mut self, name: &str, it: &Template) {
-        self.texts += name.len() as u64 + template(it);
+        self.texts += name.len() as u64 + weight::of_template(it);
         self.content.extend(blobs_of_template(it).into_iter().map(|blob| (blob.id, blob.len)));
     }
 
     fn add_unit(&mut self, spec: Option<&UnitSpec>, resume: Option<&crate::checkpoint::Resume>) {
-        self.texts += spec.map_or(0, unit);
+        self.texts += spec.map_or(0, weight::of_unit);
         let parts = resume.map(|resume| resume.checkpoint.parts()).unwrap_or_default();
         let blobs = spec.map(blobs_of_unit).unwrap_or_default().into_iter().chain(parts);
         self.content.extend(blobs.map(|blob| (blob.id, blob.len)));

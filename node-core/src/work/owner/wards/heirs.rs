@@ -54,7 +54,7 @@ pub(super) struct Replica {
     /// It has a row here: this node owned it once.
     pub(super) written: bool,
     /// What another says that owns it now, until the ring has been asked.
-    next: Option<Box<(NodeId, Ward, Part)>>,
+    pub(super) next: Option<Box<(NodeId, Ward, Part)>>,
 }
 
 impl Owner {
@@ -298,6 +298,11 @@ impl Owner {
         written: bool,
         cx: &mut Cx<'_, Self>,
     ) {
+        let same = self.wards.replicas.get(&unit).is_some_and(|known| known.ward.spec == ward.spec);
+        if !same && !self.has_room_for(unit.job, part, &ward) {
+            // Others have one.
+            return;
+        }
         if let Some(known) = self.wards.replicas.get_mut(&unit) {
             let home = self.wards.parts.get(&unit.job).map(|part| part.home.node);
             if known.owner == from || home == Some(from) {
@@ -363,7 +368,10 @@ impl Owner {
                 own.term = later(own.term, ward.term.saturating_add(1));
                 self.write_record(unit, cx);
                 self.tell_ceded(from, unit, cx);
-            } else if part.home.node != cx.me && self.owned_count() < self.config.limits.wards {
+            } else if part.home.node != cx.me
+                && self.owned_count() < self.config.limits.wards
+                && self.has_room_for(job, &part, &ward)
+            {
                 self.adopt(job, &part, ward, cx);
                 self.tell_ceded(from, unit, cx);
             }

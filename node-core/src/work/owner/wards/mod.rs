@@ -6,11 +6,13 @@
 //! | `home` | the gateway that took the job: who owns which unit, and what they tell |
 //! | `owned` | the owner: units taken over, their content, their results on the way home |
 //! | `heirs` | copies of what others own, and when they become what is owned here |
+//! | `room` | how much memory descriptions of others' units take |
 //! | `rows` | what is written down, and what a unit is for others |
 
 mod heirs;
 mod home;
 mod owned;
+mod room;
 mod rows;
 
 pub(super) use home::{OnRing, Out};

@@ -1,6 +1,7 @@
 //! The owner's side: units that the ring has here are placed, watched and written down as a gateway
 //! does with its own; their results wait here until their home has written them down.
 
+use super::room::NO_ROOM;
 use super::{BYTES, Owner, Part, Ward};
 use crate::checkpoint::Source;
 use crate::ids::{JobId, NodeId, UnitId};
@@ -134,6 +135,9 @@ impl Owner {
             } else if self.owned_of(from) >= self.config.limits.wards.div_ceil(2) {
                 // Another home finds room.
                 reason = "it owns as many of this gateway's units as it may".into();
+                refused.push(unit.index);
+            } else if !self.has_room_for(job, &part, &ward) {
+                reason = NO_ROOM.into();
                 refused.push(unit.index);
             } else if let Some(why) = unfit.clone().or_else(|| self.unfit(&part, &ward)) {
                 reason = why;
