@@ -66,8 +66,10 @@ impl Manifest {
         if bytes.len() as u64 > MANIFEST {
             return Err(BadManifest::TooLong);
         }
-        let manifest: Manifest =
-            rmp_serde::from_slice(bytes).map_err(|e| BadManifest::Unreadable(e.to_string()))?;
+        // The decoder quotes what is there: a line of it is enough.
+        let unreadable =
+            |e: rmp_serde::decode::Error| BadManifest::Unreadable(e.to_string().chars().take(200).collect());
+        let manifest: Manifest = rmp_serde::from_slice(bytes).map_err(unreadable)?;
         manifest.check().map(|()| manifest)
     }
 

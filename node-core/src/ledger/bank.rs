@@ -18,6 +18,9 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Characters that are said of bad orders: the decoder quotes what the peer wrote. Our choice: a line of a log.
+const SAID: usize = 200;
+
 /// Orders and questions that may wait for the next commit. Further ones are dropped; clients
 /// repeat them. Our choice: some seconds' worth.
 const WAITING: usize = 64;
@@ -418,7 +421,11 @@ fn open(signed: &Signed, me: NodeId) -> Result<Body, String> {
     let Some(bytes) = signed.open(PURPOSE) else {
         return Err(format!("sent orders that {} has not signed", signed.by.short()));
     };
-    let body: Body = rmp_serde::from_slice(bytes).map_err(|e| format!("signed what are no orders: {e}"))?;
+    let unreadable = |error: rmp_serde::decode::Error| {
+        let why: String = error.to_string().chars().take(SAID).collect();
+        format!("signed what are no orders: {why}")
+    };
+    let body: Body = rmp_serde::from_slice(bytes).map_err(unreadable)?;
     match body {
         Body { bank, .. } if bank != me => Err(format!("sent orders for the bank {}", bank.short())),
         Body { orders, .. } if orders.len() > ORDERS => {

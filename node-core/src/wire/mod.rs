@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 /// for a moment, and blobs go in chunks anyway.
 pub const MAX_FRAME: usize = 1 << 20;
 
-/// Bytes that are said of a bad frame. Our choice: a line of a log; a frame may hold a name of a MiB.
+/// Characters that are said of a bad frame: the decoder quotes what the peer wrote, up to a MiB. Our choice:
+/// a line of a log.
 const SAID: usize = 200;
 
 /// The version of everything below; the first byte of each frame.
@@ -99,8 +100,8 @@ pub fn decode(frame: &[u8], channel: Channel) -> Result<Message, WireError> {
     let mut decoder = rmp_serde::Deserializer::from_read_ref(body);
     // Our deepest message has 12 levels; a peer's must not eat the stack.
     decoder.set_max_depth(32);
-    let message =
-        Message::deserialize(&mut decoder).map_err(|e| WireError::Garbage(shortened(e.to_string())))?;
+    let message = Message::deserialize(&mut decoder)
+        .map_err(|e| WireError::Garbage(e.to_string().chars().take(SAID).collect()))?;
     if !at_the_end(&mut decoder) {
         return Err(WireError::Garbage("something follows the message".into()));
     }
@@ -108,13 +109,6 @@ pub fn decode(frame: &[u8], channel: Channel) -> Result<Message, WireError> {
         return Err(WireError::WrongChannel);
     }
     Ok(message)
-}
-
-/// The decoder's words, which quote what the peer wrote.
-fn shortened(mut said: String) -> String {
-    let end = (0..=SAID.min(said.len())).rev().find(|at| said.is_char_boundary(*at)).unwrap_or(0);
-    said.truncate(end);
-    said
 }
 
 /// Whether nothing is left to decode.

@@ -221,7 +221,7 @@ fn bank(letters: &[Letter]) -> u64 {
         let who = 1 + usize::from(letter.who) % 3;
         let orders = letter.orders.iter().take(MOST_ORDERS);
         let orders: Vec<(u64, Order)> = orders
-            .map(|(which, number)| (u64::from(*number) % (2 * WINDOW), order(*which, who, desk.code)))
+            .map(|(which, number)| (1 + u64::from(*number) % (2 * WINDOW), order(*which, who, desk.code)))
             .collect();
         let body = packed(&(cast()[0], orders));
         let honest = Signed::new(secret(who), PURPOSE, body);
