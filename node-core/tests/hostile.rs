@@ -6,6 +6,7 @@ use node_core::node::snapshot::UnitState;
 use node_core::work::spec::CheckpointEvery;
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use sandbox::{Outcome, Task};
+use simulator::engine::UNFIT;
 use simulator::liar::{Liar, Lie};
 use simulator::world::id_of;
 use simulator::{World, echo};
@@ -75,6 +76,22 @@ fn whom_the_operator_let_in_gives_it_jobs_and_ends_its_own() {
     world.run_until(Duration::from_secs(10), "an answer", |w| w.refusal(others).is_some());
     let why = world.refusal(others).unwrap();
     assert!(why.contains(&format!("--submitter {}", world.nodes[2].id)), "{why}");
+}
+
+#[test]
+fn what_comes_over_the_wire_is_looked_into_as_at_the_api() {
+    let mut world = World::seed(15);
+    world.add(Config { gateway: true, submitters: [id_of(1)].into(), ..Config::default() });
+    let let_in = world.add(Config::default());
+    world.connect(0, let_in);
+    world.run_for(Duration::from_secs(1));
+    let mut spec = world.sweep(1, 5);
+    spec.template.program = world.upload(1, b"no program");
+    world.nodes[0].engine.unfit.insert(spec.template.program.id);
+    let job = world.submit(1, spec);
+    world.run_until(Duration::from_secs(10), "an answer", |w| w.refusal(job).is_some());
+    assert!(world.refusal(job).unwrap().contains(UNFIT));
+    assert!(world.job(job).is_none() && world.ran.is_empty(), "nobody runs it");
 }
 
 #[test]

@@ -20,9 +20,6 @@ const KEPT: usize = 256;
 /// Bytes of a program. Our choice: several times the largest that compilers make.
 const MAX_PROGRAM: u64 = 256 << 20;
 
-/// What a check may cost. Our choice: ten times what the largest known programs take.
-const BOUNDS: Bounds = Bounds { memory: 1 << 30, cpu_s: 20, cpu_s_per_mib: 1 };
-
 /// What is known of programs, so that submitting one again does not read it again.
 pub(super) struct Programs {
     /// What the process that checks is started from.
@@ -38,7 +35,7 @@ type Verdict = Result<u64, String>;
 
 impl Programs {
     pub(super) fn new(launcher: Launcher) -> Programs {
-        Programs::bounded(launcher, BOUNDS)
+        Programs::bounded(launcher, Bounds::OF_CHECKS)
     }
 
     pub(super) fn bounded(launcher: Launcher, bounds: Bounds) -> Programs {

@@ -246,6 +246,8 @@ impl Manager {
                 }
             }
             EngineRequest::Slots(slots) => self.resize(slots),
+            // The engine's handle takes these.
+            EngineRequest::Inspect { .. } => {}
         }
     }
 
@@ -416,7 +418,7 @@ impl Manager {
                 FromSlot::Broken(run, error) => EngineReply::Broken { run: RunId(run), error },
                 FromSlot::Prepared(run) => EngineReply::Prepared { run: RunId(run) },
             };
-            match given.answered(answer.run().0, now) {
+            match answer.run().and_then(|run| given.answered(run.0, now)) {
                 Some(job) if !job.killed => {
                     if matches!(answer, EngineReply::Prepared { .. }) {
                         given.prepared(&job);

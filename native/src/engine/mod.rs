@@ -18,6 +18,7 @@
 //! program took to compile. Tasks have the lowest priority, compiling has the node's.
 
 pub(crate) mod compiler;
+mod inspect;
 mod manager;
 mod plan;
 mod process;
@@ -30,6 +31,7 @@ mod wire;
 pub(crate) use process::Launcher;
 
 use compiler::Bounds;
+use inspect::{Inspector, Question};
 use manager::{Mail, Mailbox, Manager};
 use node_core::{EngineReply, EngineRequest};
 use std::ffi::OsString;
@@ -61,6 +63,7 @@ pub(crate) struct Engine {
     /// Or why there is none.
     mailbox: Result<Arc<Mailbox>, String>,
     replies: Replies,
+    inspector: Inspector,
     works: watch::Receiver<bool>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -89,6 +92,8 @@ impl Engine {
         bounds: Bounds,
         replies: Replies,
     ) -> Engine {
+        let launcher = Launcher { exe: options.exe.clone(), arguments: arguments.clone() };
+        let inspector = Inspector::start(launcher, options.blob_dir.clone(), replies.clone());
         let started = Manager::new(options, arguments, bounds, replies.clone()).and_then(|manager| {
             let (mailbox, works) = (manager.mailbox(), manager.works());
             let thread = std::thread::Builder::new().name("engine".into()).spawn(move || manager.run())?;
@@ -96,12 +101,12 @@ impl Engine {
         });
         match started {
             Ok((mailbox, works, thread)) => {
-                Engine { mailbox: Ok(mailbox), replies, works, thread: Mutex::new(Some(thread)) }
+                Engine { mailbox: Ok(mailbox), replies, inspector, works, thread: Mutex::new(Some(thread)) }
             }
             Err(error) => {
                 let why = format!("the engine could not start: {error}; restart the node");
                 let works = watch::Sender::new(false).subscribe();
-                Engine { mailbox: Err(why), replies, works, thread: Mutex::new(None) }
+                Engine { mailbox: Err(why), replies, inspector, works, thread: Mutex::new(None) }
             }
         }
     }
@@ -109,6 +114,12 @@ impl Engine {
     /// Queues a request; never blocks.
     pub(crate) fn request(&self, request: EngineRequest) {
         match (&self.mailbox, request) {
+            (_, EngineRequest::Inspect { number, program, memory_bytes }) => {
+                if !self.inspector.ask(Question { number, program, memory_bytes }) {
+                    let result = Err("programs cannot be checked here; restart the node".into());
+                    (self.replies)(EngineReply::Inspected { number, result });
+                }
+            }
             (Ok(mailbox), request) => mailbox.put(Mail::Request(request)),
             (Err(error), EngineRequest::Run { run, .. } | EngineRequest::Prepare { run, .. }) => {
                 (self.replies)(EngineReply::Broken { run, error: error.clone() });

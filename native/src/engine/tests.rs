@@ -2,6 +2,7 @@
 
 mod bombs;
 mod crashes;
+mod inspecting;
 mod limits;
 mod mobility;
 mod priority;

@@ -114,6 +114,9 @@ impl Node {
                 let ticket = Ticket { of: Asker::Relay, number: ticket };
                 self.push(Step::Store, store::Command::Release { ticket });
             }
+            Event::Inspect { ticket: number, program, memory_bytes } => {
+                host.engine(EngineRequest::Inspect { number, program, memory_bytes });
+            }
             Event::Unused { node, units } => {
                 self.push(Step::Finder, connected::Command::Unused { node, units });
             }

@@ -281,6 +281,9 @@ pub enum EngineRequest {
     Pause { run: RunId, paused: bool },
     /// Run this many at once from now on; those above go on.
     Slots(u32),
+    /// Say whether any node could run this program, with so much memory. It is in the node's storage.
+    /// Answered by `Inspected`.
+    Inspect { number: u64, program: BlobId, memory_bytes: u64 },
 }
 
 /// A task whose content may still be in storage.
@@ -351,17 +354,20 @@ pub enum EngineReply {
     /// What was asked for, or why there is none; without one the run goes on. `stopped`: the run
     /// is over and nothing else is said of it. A run that had not begun stops with `NotBegun`.
     Snapshot { run: RunId, taken: Result<Taken, NoSnapshot>, stopped: bool },
+    /// Why no node could run the program, or why it could not be found out; in words.
+    Inspected { number: u64, result: Result<(), String> },
 }
 
 impl EngineReply {
     /// The run that it answers.
-    pub fn run(&self) -> RunId {
+    pub fn run(&self) -> Option<RunId> {
         match self {
             EngineReply::Ended { run, .. }
             | EngineReply::Broken { run, .. }
             | EngineReply::Prepared { run }
             | EngineReply::Resumed { run }
-            | EngineReply::Snapshot { run, .. } => *run,
+            | EngineReply::Snapshot { run, .. } => Some(*run),
+            EngineReply::Inspected { .. } => None,
         }
     }
 }

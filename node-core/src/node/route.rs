@@ -148,6 +148,9 @@ impl Node {
             NodeInput::Engine(EngineReply::Resumed { run }) => {
                 self.push(Step::Runner, runner::Command::Resumed { run });
             }
+            NodeInput::Engine(EngineReply::Inspected { number, result }) => {
+                self.push(Step::Owner, owner::Command::Answered { ticket: number, result });
+            }
             NodeInput::Engine(EngineReply::Snapshot { run, taken, stopped }) => {
                 self.push(Step::Runner, runner::Command::Snapshot { run, taken, stopped });
             }

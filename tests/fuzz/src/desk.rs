@@ -197,6 +197,10 @@ impl Host for Around {
                 let reply = EngineReply::Snapshot { run, taken, stopped };
                 self.replies.push_back(NodeInput::Engine(reply));
             }
+            EngineRequest::Inspect { number, program, .. } => {
+                let result = if program.0[0] % 2 == 1 { Ok(()) } else { Err("it is none".into()) };
+                self.replies.push_back(NodeInput::Engine(EngineReply::Inspected { number, result }));
+            }
             EngineRequest::Pause { .. } | EngineRequest::Slots(_) => {}
         }
     }

@@ -26,6 +26,9 @@ pub fn fuel(units: u64) -> Duration {
 /// After so long a run comes to a poll, where it can be stopped.
 pub const SLICE: Duration = Duration::from_millis(2);
 
+/// What is said of what is no program.
+pub const UNFIT: &str = "is not a WebAssembly module";
+
 /// How long an engine takes to get ready for a task that will come.
 const PREPARING: Duration = Duration::from_millis(20);
 
@@ -69,6 +72,8 @@ pub struct Engine {
     pub broken: bool,
     /// Programs at which it fails every time, and at no other.
     pub poison: BTreeSet<BlobId>,
+    /// What is no program.
+    pub unfit: BTreeSet<BlobId>,
     /// Its programs cannot be suspended.
     pub immobile: bool,
     /// Its snapshots are not what they say.
@@ -88,6 +93,7 @@ impl Default for Engine {
             slots: 0,
             broken: false,
             poison: BTreeSet::new(),
+            unfit: BTreeSet::new(),
             immobile: false,
             rubbish: false,
             snapshot_bytes: (2000, 200),
@@ -149,6 +155,10 @@ impl Engine {
                 self.preparing.remove(&run);
             }
             EngineRequest::Slots(slots) => self.slots = slots,
+            EngineRequest::Inspect { number, program, .. } => {
+                let result = if self.unfit.contains(&program) { Err(UNFIT.into()) } else { Ok(()) };
+                return vec![(EngineReply::Inspected { number, result }, now + PREPARING)];
+            }
             EngineRequest::Snapshot { run, stop } => return self.snapshot(now, run, stop),
             EngineRequest::Pause { run: id, paused } => {
                 let Some(run) = self.running.get_mut(&id).filter(|run| run.paused != paused) else {

@@ -55,6 +55,10 @@ impl Default for Bounds {
 }
 
 impl Bounds {
+    /// What a check of a program that somebody submits may cost. Our choice: ten times what the largest
+    /// known programs take.
+    pub(crate) const OF_CHECKS: Bounds = Bounds { memory: 1 << 30, cpu_s: 20, cpu_s_per_mib: 1 };
+
     fn cpu_of(&self, program_bytes: u64) -> u64 {
         self.cpu_s.saturating_add((program_bytes >> 20).saturating_mul(self.cpu_s_per_mib)).max(1)
     }

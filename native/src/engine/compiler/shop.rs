@@ -1,12 +1,12 @@
 //! Which programs a node compiles: each once, however many slots wait for it, and few at once.
 
+use super::super::inspect::blob_path;
 use super::super::process::Launcher;
 use super::super::slot::cache::{Cache, Key};
 use super::super::slot::wasm::{Compiler, WasmerEngine};
 use super::super::wire::{Known, NotCompiled};
 use super::{Bounds, Cancel, Said, Talk, Work, order};
 use bytes::Bytes;
-use node_core::ids::BlobId;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -216,7 +216,8 @@ impl Tools {
         let out = cache.temporary().map_err(no_file)?;
         let path = Bytes::copy_from_slice(out.path().as_os_str().as_bytes());
         let work = Work::Compile { known, out: path };
-        let order = order(&self.path(known.program), work, bounds).map_err(NotCompiled::Broken)?;
+        let order =
+            order(&blob_path(&self.blob_dir, known.program), work, bounds).map_err(NotCompiled::Broken)?;
         #[cfg(test)]
         self.begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         match (Talk { cancel, until: None, promptly: turn }).with(launcher, order) {
@@ -226,10 +227,5 @@ impl Tools {
                 Err(NotCompiled::Broken("the compiler ended without a verdict".into()))
             }
         }
-    }
-
-    fn path(&self, program: BlobId) -> PathBuf {
-        let name = program.to_string();
-        self.blob_dir.join(&name[..2]).join(&name)
     }
 }

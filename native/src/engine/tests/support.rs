@@ -179,6 +179,10 @@ impl World {
         }
     }
 
+    pub(super) fn ask(&self, request: EngineRequest) {
+        self.engine.request(request);
+    }
+
     pub(super) fn kill(&self, run: u64) {
         self.engine.request(EngineRequest::Kill { run: RunId(run) });
     }
@@ -189,11 +193,11 @@ impl World {
             return early;
         }
         let reply = self.next();
-        (reply.run().0, reply)
+        (reply.run().expect("an answer to a run").0, reply)
     }
 
     /// The next answer; that a run goes on is none.
-    fn next(&mut self) -> EngineReply {
+    pub(super) fn next(&mut self) -> EngineReply {
         loop {
             let reply = self.replies.recv_timeout(PATIENCE).expect("an answer");
             if !matches!(reply, EngineReply::Resumed { .. }) {
@@ -208,7 +212,7 @@ impl World {
         }
         loop {
             let reply = self.next();
-            let other = reply.run().0;
+            let other = reply.run().expect("an answer to a run").0;
             if other == run {
                 return reply;
             }

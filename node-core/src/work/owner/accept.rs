@@ -89,6 +89,21 @@ impl Owner {
 
     pub(super) fn blobs_here(&mut self, id: JobId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get(&id).filter(|j| j.phase == Phase::Accepting) else { return };
+        let (program, memory_bytes) = (job.spec.template.program.id, job.spec.template.limits.memory_bytes);
+        match result {
+            // The node's own API has looked into it already.
+            Ok(()) if job.client == cx.me => self.inspected(id, Ok(()), cx),
+            Ok(()) => {
+                let ticket = self.ticket(Pending::JobProgram(id));
+                cx.emit(Event::Inspect { ticket, program, memory_bytes });
+            }
+            Err(reason) => self.refuse_accepting(id, reason, cx),
+        }
+    }
+
+    /// Its program can run, or why not.
+    pub(super) fn inspected(&mut self, id: JobId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get(&id).filter(|j| j.phase == Phase::Accepting) else { return };
         match result {
             Ok(()) => {
                 let record = JobRecord {

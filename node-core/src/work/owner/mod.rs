@@ -95,6 +95,8 @@ struct Peer {
 enum Pending {
     /// The blobs of a submission.
     JobBlobs(JobId),
+    /// Whether its program can run.
+    JobProgram(JobId),
     JobRecord(JobId),
     /// Results whose blobs are being fetched from their runner.
     ResultBlobs(results::Arrived),
@@ -205,6 +207,12 @@ pub enum Event {
     },
     ReleaseSnapshot {
         ticket: u64,
+    },
+    /// Say whether any node could run this program, which is here, with so much memory.
+    Inspect {
+        ticket: u64,
+        program: BlobId,
+        memory_bytes: u64,
     },
     /// So many places that were found there were not used.
     Unused {
@@ -400,6 +408,7 @@ impl Owner {
     fn answered(&mut self, ticket: u64, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
         match self.pending.remove(&ticket) {
             Some(Pending::JobBlobs(job)) => self.blobs_here(job, result, cx),
+            Some(Pending::JobProgram(job)) => self.inspected(job, result, cx),
             Some(Pending::JobRecord(job)) => self.record_written(job, result, cx),
             Some(Pending::ResultBlobs(arrived)) => self.result_blobs(arrived, ticket, result, cx),
             Some(Pending::Results(arrived)) => self.results_written(arrived, result, cx),

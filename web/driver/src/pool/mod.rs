@@ -201,6 +201,11 @@ impl Pool {
             EngineRequest::Kill { run } => self.kill(now, run, world),
             EngineRequest::Snapshot { run, stop } => self.snapshot(run, stop, world),
             EngineRequest::Pause { run, paused } => self.pause(now, run, paused, world),
+            EngineRequest::Inspect { number, .. } => {
+                // Pages take no jobs.
+                let result = Err("a page checks no programs; submit to a gateway".into());
+                world.reply(EngineReply::Inspected { number, result });
+            }
             EngineRequest::Slots(n) => self.wanted = n.min(MAX_SLOTS) as usize,
         }
     }

@@ -1,0 +1,57 @@
+//! Programs that came over the wire are checked as the API checks those that come to it: in a process of
+//! their own, one after the other.
+
+use super::Replies;
+use super::compiler::{Bounds, Unchecked, check};
+use super::process::Launcher;
+use node_core::{BlobId, EngineReply};
+use sandbox::module::Refusal;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// A program, and the memory that its job gives it. As many wait as the node takes jobs at once.
+pub(super) struct Question {
+    pub(super) number: u64,
+    pub(super) program: BlobId,
+    pub(super) memory_bytes: u64,
+}
+
+/// Where questions go. Dropped, it ends once the check under way is over.
+pub(super) struct Inspector(Option<Sender<Question>>);
+
+impl Inspector {
+    pub(super) fn start(launcher: Launcher, blob_dir: PathBuf, replies: Replies) -> Inspector {
+        let (questions, asked) = channel();
+        let work = move || answer_all(&asked, &launcher, &blob_dir, &replies);
+        let started = std::thread::Builder::new().name("inspector".into()).spawn(work);
+        Inspector(started.is_ok().then_some(questions))
+    }
+
+    /// `false`: it will not be answered.
+    pub(super) fn ask(&self, question: Question) -> bool {
+        self.0.as_ref().is_some_and(|questions| questions.send(question).is_ok())
+    }
+}
+
+fn answer_all(asked: &Receiver<Question>, launcher: &Launcher, blob_dir: &Path, replies: &Replies) {
+    while let Ok(Question { number, program, memory_bytes }) = asked.recv() {
+        let path = blob_path(blob_dir, program);
+        let result = match check(launcher, &path, &Bounds::OF_CHECKS) {
+            Ok(needs) if needs > memory_bytes => {
+                Err(format!("the program {}", Refusal::MemoryOverLimit { needs, limit: memory_bytes }))
+            }
+            Ok(_) => Ok(()),
+            Err(Unchecked::Refused(why)) => Err(format!("the program {why}")),
+            Err(Unchecked::Broken(why)) => {
+                Err(format!("the program could not be checked: {why}; submit it again"))
+            }
+        };
+        replies(EngineReply::Inspected { number, result });
+    }
+}
+
+/// Where a blob's file lies.
+pub(super) fn blob_path(blob_dir: &Path, blob: BlobId) -> PathBuf {
+    let name = blob.to_string();
+    blob_dir.join(&name[..2]).join(&name)
+}
