@@ -308,6 +308,7 @@ impl Engine {
             }
             EngineReply::Prepared { run } => self.preparing.remove(run),
             EngineReply::Resumed { run } => self.running.contains_key(run),
+            EngineReply::Inspected { .. } => true,
             EngineReply::Snapshot { run: id, taken, stopped } => {
                 let Some(run) = self.running.get(id) else { return taken.is_err() };
                 if *stopped {

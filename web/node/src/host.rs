@@ -93,7 +93,7 @@ impl WebHost {
 
     fn take_replies(&mut self) {
         for reply in self.shell.replies.drain(..) {
-            match speed::is_its(reply.run()) {
+            match reply.run().is_some_and(speed::is_its) {
                 true => self.measured.push_back(reply),
                 false => self.inputs.push_back(NodeInput::Engine(reply)),
             }

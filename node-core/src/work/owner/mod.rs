@@ -22,7 +22,7 @@ pub mod wards;
 
 use crate::checkpoint::Version;
 use crate::discovery::{Bought, Found, Offer, Purchase, Query};
-use crate::ids::{JobId, NodeId, UnitId};
+use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::ledger::{Holding, Order, Outcome, Sale};
 use crate::node::config::{Config, Platform};
 use crate::node::host::Write;

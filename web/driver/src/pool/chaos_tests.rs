@@ -166,6 +166,7 @@ impl Chaos {
                 EngineReply::Ended { run, .. }
                 | EngineReply::Broken { run, .. }
                 | EngineReply::Prepared { run } => (*run, true),
+                EngineReply::Inspected { .. } => panic!("nobody asked for that"),
             };
             let known = self.runs.get_mut(&run.0).expect("a run that was given");
             assert!(!known.over && !known.killed, "{reply:?} comes after the end");

@@ -56,6 +56,7 @@ impl World for Fake {
             EngineReply::Broken { run, error } => (run.0, format!("broken: {error}")),
             EngineReply::Prepared { run } => (run.0, "prepared".into()),
             EngineReply::Resumed { run } => (run.0, "goes on".into()),
+            EngineReply::Inspected { number, result } => (number, format!("{result:?}")),
             EngineReply::Snapshot { run, taken, stopped } => {
                 let taken = taken.map(|taken| taken.fuel);
                 (run.0, format!("{taken:?}{}", if stopped { ", stopped" } else { "" }))
