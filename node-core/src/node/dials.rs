@@ -100,7 +100,7 @@ impl Dials {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::IpAddr;
+    use core::net::IpAddr;
 
     const NOW: Time = Time(1_000_000);
 

@@ -1,6 +1,12 @@
 //! The node's side of all slots: one thread that gives orders, reads answers, and watches
 //! the clock.
 
+mod compiling;
+mod mailbox;
+mod working;
+
+pub(super) use mailbox::{Mail, Mailbox};
+
 use super::compiler::Bounds;
 use super::compiler::shop::{Shop, ShopOptions};
 use super::plan::{self, Doing, Given, Job};
@@ -14,65 +20,17 @@ use rustix::time::Timespec;
 use sandbox::{End, Limit, Outcome};
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io::{self, PipeReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+use working::{Fate, PREPARE, START, Slot, Working};
 
 /// Slots at once, whatever is asked for. Our choice: more than the cores of large machines,
 /// fewer than the processes that a user may have.
 const MAX_SLOTS: u32 = 1024;
-
-/// A slot without work leaves after this. Our choice: longer than the pauses within a job.
-const IDLE: Duration = if cfg!(test) { Duration::from_millis(500) } else { Duration::from_secs(30) };
-
-/// Until a slot must have greeted. Our choice: starting takes milliseconds, on a machine that
-/// swaps seconds.
-const START: Duration = Duration::from_secs(30);
-
-/// Compiling a program may take this long, whatever the processor time of it. Our choice: the largest known
-/// ones take a minute, and a busy machine gives a tenth of a processor.
-const PREPARE: Duration = Duration::from_secs(900);
-
-/// A task that was told to end has this long; then its process is ended. Our choice: several
-/// slices, and less than a person waits for a button.
-const ENDING: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 50 });
-
-// Most mails are runs; a box would only add a step.
-#[allow(clippy::large_enum_variant)]
-pub(super) enum Mail {
-    Request(EngineRequest),
-    /// Percent of a processor for each task.
-    Share(u8),
-    /// What became of a program that slots wait for.
-    Compiled(Known, Result<(), NotCompiled>),
-    Stop,
-}
-
-/// Where requests wait for the manager.
-pub(super) struct Mailbox {
-    mail: Mutex<Waiting>,
-    wake: PipeWriter,
-}
-
-struct Waiting {
-    mail: Vec<Mail>,
-    /// The manager sleeps, and nobody has woken it yet.
-    asleep: bool,
-}
-
-impl Mailbox {
-    pub(super) fn put(&self, mail: Mail) {
-        let mut waiting = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.mail.push(mail);
-        if std::mem::take(&mut waiting.asleep) {
-            // One byte at a time is in this pipe, so it cannot be full.
-            drop((&self.wake).write_all(&[0]));
-        }
-    }
-}
 
 pub(super) struct Manager {
     launcher: Launcher,
@@ -89,28 +47,6 @@ pub(super) struct Manager {
     works: watch::Sender<bool>,
 }
 
-/// None: no process, because there is nothing to do.
-type Slot = Option<Working>;
-
-struct Working {
-    process: Process,
-    given: Given,
-    /// Set when it was told to end, or must be ended: it gets nothing more.
-    fate: Option<Fate>,
-}
-
-/// Why a process ends.
-enum Fate {
-    /// There is nothing to do.
-    Idle,
-    /// This run took longer than it may.
-    OutOfTime(u64),
-    /// The one it was at is not wanted any more.
-    Killed,
-    /// The slot failed; in words.
-    Fault(String),
-}
-
 impl Manager {
     pub(super) fn new(
         options: EngineOptions,
@@ -119,7 +55,7 @@ impl Manager {
         replies: Replies,
     ) -> io::Result<Manager> {
         let EngineOptions { exe, blob_dir, cache_dir, slots, cpu_share, background } = options;
-        let (woken, wake) = io::pipe()?;
+        let (mailbox, woken) = Mailbox::new()?;
         let bytes = |path: &Path| Bytes::copy_from_slice(path.as_os_str().as_bytes());
         let launcher = Launcher { exe, arguments };
         let shop = ShopOptions {
@@ -140,10 +76,7 @@ impl Manager {
             },
             shop,
             replies,
-            mailbox: Arc::new(Mailbox {
-                mail: Mutex::new(Waiting { mail: Vec::new(), asleep: false }),
-                wake,
-            }),
+            mailbox: Arc::new(mailbox),
             woken,
             queue: VecDeque::new(),
             slots: Vec::new(),
@@ -190,11 +123,7 @@ impl Manager {
     /// Until there is mail, a slot has something to say, or a deadline has come. The mail, and
     /// the slots that speak.
     fn sleep(&mut self) -> (Vec<Mail>, Vec<usize>) {
-        let has_mail = {
-            let mut waiting = self.mailbox.mail.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.asleep = waiting.mail.is_empty();
-            !waiting.asleep
-        };
+        let has_mail = self.mailbox.has_mail();
         let now = Instant::now();
         let deadline = self.slots.iter().flatten().filter_map(Working::deadline).min();
         let timeout = match (has_mail, deadline) {
@@ -218,9 +147,7 @@ impl Manager {
             drop((&self.woken).read(&mut [0; 8]));
         }
         let speaking = processes().zip(&fds[1..]).filter(|(_, fd)| says(fd)).map(|((at, _), _)| at).collect();
-        let mut waiting = self.mailbox.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.asleep = false;
-        (std::mem::take(&mut waiting.mail), speaking)
+        (self.mailbox.take(), speaking)
     }
 
     fn request(&mut self, request: EngineRequest) {
@@ -448,37 +375,6 @@ impl Manager {
         }
     }
 
-    /// Has a program compiled for the slot at `at`, which waits for it.
-    fn compile(&mut self, known: Known, at: usize, run: u64) {
-        match self.shop.ask(known, at, run) {
-            Some(why) => self.tell_compiled(at, run, Err(why)),
-            None => self.begin_compiling(),
-        }
-    }
-
-    fn begin_compiling(&mut self) {
-        let mailbox = &self.mailbox;
-        self.shop.begin(|| {
-            let mailbox = mailbox.clone();
-            Box::new(move |known, result| mailbox.put(Mail::Compiled(known, result)))
-        });
-    }
-
-    fn compiled(&mut self, known: Known, result: Result<(), NotCompiled>) {
-        for (at, run) in self.shop.over(known, &result) {
-            self.tell_compiled(at, run, result.clone());
-        }
-        self.begin_compiling();
-    }
-
-    fn tell_compiled(&mut self, at: usize, run: u64, result: Result<(), NotCompiled>) {
-        if let Some(Some(working)) = self.slots.get_mut(at)
-            && working.given.jobs.front().is_some_and(|job| job.run == run)
-        {
-            working.tell(&ToSlot::Compiled { run, result });
-        }
-    }
-
     /// Back to where they came from, in their order.
     fn requeue(&mut self, jobs: impl IntoIterator<Item = Job, IntoIter: DoubleEndedIterator>) {
         for mut job in jobs.into_iter().rev().filter(|job| !job.killed) {
@@ -579,51 +475,4 @@ fn out_of_time(job: &Job) -> EngineReply {
     let limit = u64::try_from(job.time_limit.as_micros()).unwrap_or(u64::MAX);
     let outcome = Outcome::of(End::LimitReached(Limit::TimeUs(limit)));
     EngineReply::Ended { run: RunId(job.run), outcome }
-}
-
-impl Working {
-    fn tell(&mut self, message: &ToSlot) {
-        let mut frame = Vec::new();
-        // These are some bytes long.
-        if wire::put(&mut frame, message).is_ok() {
-            self.process.queue(&frame);
-        }
-    }
-
-    fn pause(&mut self, at: usize, paused: bool, now: Instant) {
-        let job = &mut self.given.jobs[at];
-        match (paused, job.paused) {
-            (true, None) => job.paused = Some(now),
-            (false, Some(since)) => {
-                job.paused = None;
-                if at == 0 && self.given.doing == Doing::Running {
-                    // If it began to run while it was paused, it stood still since then only.
-                    self.given.since += now.saturating_duration_since(since.max(self.given.since));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// When this slot has to be looked at, if it says nothing until then.
-    fn deadline(&self) -> Option<Instant> {
-        if self.fate.is_some() {
-            return None;
-        }
-        if let Some(job) = self.given.jobs.front() {
-            if let Some(ending) = job.ending {
-                return ending.checked_add(ENDING);
-            }
-            if job.paused.is_some() && self.given.doing == Doing::Running {
-                return None;
-            }
-        }
-        let allowed = match (self.given.doing, self.given.jobs.front()) {
-            (Doing::Starting, _) => START,
-            (Doing::Preparing, _) => PREPARE,
-            (Doing::Running | Doing::Nothing, Some(job)) => job.time_limit,
-            (_, None) => IDLE,
-        };
-        self.given.since.checked_add(allowed)
-    }
 }
