@@ -182,6 +182,22 @@ fn to_get_ready_a_node_asks_a_few_and_another_owner_changes_nothing() {
 }
 
 #[test]
+fn what_is_got_ready_for_counts_as_what_is_held() {
+    let mut giver = Giver::new();
+    for n in 0..3 {
+        let batch = Box::new(batch(JOB, blob(1, 10), vec![grant(n, None)]));
+        giver.hear(OWNER, ToRunner::Prepare { batch, whole: blob(10 + n, 600 << 20), sources: vec![] });
+    }
+    let refused = giver.prepared.iter().filter_map(|(_, error)| error.as_ref());
+    assert_eq!(refused.clone().count(), 2, "{:?}", giver.prepared);
+    assert!(refused.clone().all(|why| why.contains("bytes of content here")), "{:?}", giver.prepared);
+    let huge = with_stdin(Data::Blob(blob(100, 600 << 20)));
+    let batches = vec![batch(JOB, blob(1, 10), vec![grant(9, huge)])];
+    giver.hear(OWNER, ToRunner::Grant { lease: 1, batches });
+    assert_eq!((giver.held(), giver.declined.len()), (0, 1), "{:?}", giver.declined);
+}
+
+#[test]
 fn checkpoints_of_no_bytes_are_counted_too() {
     let mut keeper = Machine::new(Keeper::new(Arc::new(Config::default())), Rng::from_seed([0; 32]));
     let mut wanted = BTreeSet::new();

@@ -236,9 +236,14 @@ fn jobs_fill_no_memory() {
     let third = submit(&mut world);
     let why = world.refusal(third).expect("it is refused");
     assert!(why.contains("of the gateway's memory") && why.contains("cancel some"), "{why}");
-    // What has ended makes room.
+    // What has ended makes room, and only for what then fits.
     world.drive(0, NodeInput::Command(Command::Cancel { job: taken[0] }));
     world.run_for(Duration::from_secs(1));
+    let mut huge = world.sweep(0, 40_000);
+    huge.name = "huge".into();
+    let huge = world.submit(0, huge);
+    world.run_for(Duration::from_secs(1));
+    assert!(world.refusal(huge).is_some() && world.job(taken[0]).is_some(), "nothing was forgotten for it");
     let fourth = submit(&mut world);
     assert_eq!(world.refusal(fourth), None);
     assert!(world.job(taken[0]).is_none() && world.job(taken[1]).is_some());

@@ -5,7 +5,7 @@
 
 use super::problem::Problem;
 use crate::engine::Launcher;
-use crate::engine::compiler::{Bounds, Unchecked, check};
+use crate::engine::compiler::{Bounds, MAX_PROGRAM, Unchecked, check};
 use crate::storage::Storage;
 use node_core::ids::BlobId;
 use node_core::work::spec::BlobRef;
@@ -16,9 +16,6 @@ use std::sync::{Mutex, PoisonError};
 
 /// Verdicts kept. Our choice: more programs than a gateway's users try in a day.
 const KEPT: usize = 256;
-
-/// Bytes of a program. Our choice: several times the largest that compilers make.
-const MAX_PROGRAM: u64 = 256 << 20;
 
 /// What is known of programs, so that submitting one again does not read it again.
 pub(super) struct Programs {

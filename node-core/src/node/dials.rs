@@ -16,10 +16,10 @@ const DIALS: usize = 256;
 /// a machine says to a peer within a round trip.
 const FRAMES: usize = 64;
 
-/// Dials to one address that may fail in [`WHILE`]; then none is made there. Others name the addresses, and
+/// Dials to one address that may be under way or have failed in [`WHILE`]; then none is made there. Others name the addresses, and
 /// a swarm must not knock at a door for whoever names it. Our choice: a few dozen nodes behind one router
 /// that all went at once.
-const FAILURES: u32 = 32;
+const FAILURES: usize = 32;
 const WHILE: Duration = Duration::from_secs(60);
 
 /// Addresses whose failures are counted; the one that began first gives way. Our choice: as many as are
@@ -51,8 +51,10 @@ impl Dials {
     pub(super) fn begin(&mut self, to: Contact, spare: bool, nearest: Option<Scope>, now: Time) -> bool {
         // Peers on the machine or in its network name addresses there; who is far off only probes it.
         let far = nearest.is_some_and(|nearest| to.ip.scope() < nearest);
-        let shut = self.failed.get(&to.ip);
-        let shut = shut.is_some_and(|(count, since)| *count >= FAILURES && now.since(*since) < WHILE);
+        let failed = self.failed.get(&to.ip).filter(|(_, since)| now.since(*since) < WHILE);
+        let under_way = self.waiting.iter().filter(|(_, dial)| dial.ip == Some(to.ip)).count();
+        let tries = failed.map_or(0, |(count, _)| *count as usize) + under_way;
+        let shut = to.ip.scope() > Scope::Machine && tries >= FAILURES;
         let may = self.waiting.len() < DIALS && to.port != 0 && to.ip.is_of_a_machine() && !far && !shut;
         if may {
             self.waiting.insert(to.id, Dial { ip: Some(to.ip), frames: Vec::new(), spare });
@@ -147,6 +149,8 @@ mod tests {
             }
         }
         assert_eq!(dialled, FAILURES);
+        let begun = (1..=200).filter(|port| dials.begin(at("203.0.113.9", *port), true, None, NOW)).count();
+        assert_eq!(begun, FAILURES, "those under way count, too");
         assert!(dials.begin(at("203.0.113.2", 1), true, None, NOW), "others are dialled");
         assert!(dials.begin(at("203.0.113.1", 2), true, None, NOW + WHILE), "so is it, later");
         (0..5_000u32).for_each(|n| {

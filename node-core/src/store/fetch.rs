@@ -79,10 +79,8 @@ impl Store {
     ) {
         let others: Vec<NodeId> = from.iter().copied().filter(|source| *source != cx.me).collect();
         // First: who was told that all is here would read beyond the end of what is.
-        if let Some(blob) = blobs.iter().find(|blob| self.has_other_length(blob)) {
-            let reason =
-                format!("blob {}: it is said to have {} bytes and has another number", blob.id, blob.len);
-            return cx.emit(Event::Answered { ticket, result: Err(FetchError::Failed(reason)) });
+        if let Some(error) = blobs.iter().find_map(|blob| self.other_length(blob)) {
+            return cx.emit(Event::Answered { ticket, result: Err(error) });
         }
         self.open(ticket, &blobs, cx);
         for blob in blobs {
@@ -112,11 +110,16 @@ impl Store {
         }
     }
 
-    /// Whether it is known, or on its way, with another length than this.
-    fn has_other_length(&self, blob: &BlobRef) -> bool {
-        let here = self.here.get(&blob.id).map(|here| here.len);
-        let known = here.or_else(|| self.fetches.get(&blob.id).map(Fetch::len));
-        known.is_some_and(|len| len != blob.len)
+    /// Why content of this length cannot be had now: it is here, or on its way, with another.
+    fn other_length(&self, blob: &BlobRef) -> Option<FetchError> {
+        if let Some(here) = self.here.get(&blob.id).filter(|here| here.len != blob.len) {
+            let why = format!("blob {}: it is said to have {} bytes and has {}", blob.id, blob.len, here.len);
+            return Some(FetchError::Failed(why));
+        }
+        // Nobody knows yet which of the two is wrong: it is asked for again when this one has come or failed.
+        let on_its_way = self.fetches.get(&blob.id).map(Fetch::len).filter(|len| *len != blob.len)?;
+        let why = format!("blob {}: it is being fetched as one of {on_its_way} bytes", blob.id);
+        Some(FetchError::NoAnswer(why))
     }
 
     /// Asks the source for the next things to come.

@@ -72,3 +72,80 @@ pub(super) fn check_result(
 fn start_of(text: &str) -> String {
     text.chars().take(60).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{BlobId, NodeId};
+    use crate::work::spec::{CheckpointEvery, OnLoss};
+    use bytes::Bytes;
+    use sandbox::{End, Limits};
+
+    fn template() -> Template {
+        let limits = Limits { output_bytes: 1000, fuel: u64::MAX, time_us: 1_000_000, ..Limits::default() };
+        Template {
+            program: BlobRef { id: BlobId([1; 32]), len: 10 },
+            arguments: vec![],
+            environment: vec![],
+            stdin: Data::EMPTY,
+            files: vec![],
+            limits,
+            bit_exact: false,
+            checkpoint: CheckpointEvery(0),
+            on_loss: OnLoss::default(),
+        }
+    }
+
+    fn inline(len: usize) -> Data {
+        Data::Inline(Bytes::from(vec![7; len]))
+    }
+
+    fn file(path: &str, data: Data) -> NamedData {
+        NamedData { path: path.into(), data }
+    }
+
+    fn result() -> UnitResult {
+        UnitResult {
+            end: End::Exited(0),
+            stdout: inline(400),
+            stderr: inline(600),
+            files: vec![file("a/b", inline(10))],
+            cpu_us: 1,
+            runner: NodeId([1; 32]),
+            attempts: 1,
+            fuel: 5,
+            journey: None,
+            paid: Default::default(),
+        }
+    }
+
+    fn check(result: &UnitResult) -> Result<(), String> {
+        check_result(&template(), || 0, 1, result)
+    }
+
+    #[test]
+    fn each_bound_of_a_result_is_checked_by_itself() {
+        assert_eq!(check(&result()), Ok(()));
+        let blob = |n: u8, len| Data::Blob(BlobRef { id: BlobId([n; 32]), len });
+        let many = |count: usize, name: usize| {
+            (0..count).map(|n| file(&format!("{n:0name$}"), Data::EMPTY)).collect::<Vec<_>>()
+        };
+        let beyond: [(&str, UnitResult); 8] = [
+            ("within the message", UnitResult { stdout: inline(70_000), ..result() }),
+            ("prints", UnitResult { stdout: blob(1, 401), ..result() }),
+            ("files", UnitResult { files: many(FILES_MAX + 1, 4), ..result() }),
+            ("names its files", UnitResult { files: many(600, 250), ..result() }),
+            ("no relative path", UnitResult { files: vec![file("../x", inline(1))], ..result() }),
+            ("leaves", UnitResult { files: vec![file("x", blob(1, 1001))], ..result() }),
+            ("gives a reason", UnitResult { end: End::Trapped("x".repeat(5000)), ..result() }),
+            ("units of fuel", UnitResult { fuel: u64::MAX, ..result() }),
+        ];
+        for (word, result) in beyond {
+            let why = check(&result).expect_err(word);
+            assert!(why.contains(word), "{word}: {why}");
+        }
+        // What came with the unit may be left under another name.
+        let copied = UnitResult { files: vec![file("x", blob(1, 1001))], ..result() };
+        assert_eq!(check_result(&template(), || 500, 1, &copied), Ok(()));
+    }
+}

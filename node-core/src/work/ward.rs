@@ -55,6 +55,11 @@ pub struct Ward {
 }
 
 impl Ward {
+    /// Whether both are told by who knows the unit's keys, or by nobody who does.
+    pub fn has_keys_of(&self, other: &Ward) -> bool {
+        (self.key, self.grants) == (other.key, other.grants)
+    }
+
     /// How far its record is; of two copies the higher is the newer.
     pub fn age(&self) -> (u32, u32, u32) {
         let newest = self.record.as_ref().and_then(|record| record.newest.as_ref());

@@ -9,6 +9,7 @@ use node_core::work::message::{Message as Work, Report, ToRunner};
 use node_core::work::spec::{Data, UnitResult, UnitSpec};
 use node_core::work::ward::{Message, Part, Ward};
 use sandbox::End;
+use simulator::liar::{Liar, Lie};
 
 fn say(world: &mut World, from: usize, to: usize, message: Work) {
     let bytes = wire::encode(&wire::Message::Work(message)).expect("it fits");
@@ -29,6 +30,8 @@ fn a_forged_takeover_is_refused() {
     (1..=MEMBERS).for_each(|at| world.connect(stranger, at));
     world.run_for(Duration::from_secs(1));
     let before = unit(&world, job, 0);
+    // It listens to what it is answered.
+    world.liars.insert(stranger, Liar::new(Lie::Listen, job, 0));
     let template = world.node(0).job_spec(job).expect("known").template.clone();
     let (home, me) = (world.nodes[0].id, world.nodes[stranger].id);
     let source = |node| Source { node, contact: None };
@@ -87,6 +90,8 @@ fn a_forged_takeover_is_refused() {
         }
     }
     world.run_for(Duration::from_secs(20));
+    let told = &world.liars[&stranger].told;
+    assert!(told.iter().all(|told| told.key == ward.key), "it hears no keys but those that it made up");
     let after = unit(&world, job, 0);
     assert_eq!((after.runner, after.owner, after.state), (before.runner, before.owner, UnitState::Placed));
     // And the true heirs still come.

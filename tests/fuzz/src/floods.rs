@@ -23,6 +23,10 @@ const FULL: isize = 12_000;
 /// Frames to anybody for one message, on average: an answer, and a word to each neighbour.
 const ANSWERS: u64 = 8;
 
+/// Dials for what one peer says of others, whatever it says: 32 a minute to each of the few addresses that
+/// golden messages name.
+const DIALS: u64 = 512;
+
 /// Bytes to anybody for each byte: a request is short, and what it asks for is a whole chunk.
 const BYTES: u64 = 64;
 
@@ -130,6 +134,7 @@ fn no_kind_of_message_fills_a_node_or_is_answered_beyond_measure() {
                 );
                 if came.held > most
                     || came.frames > ANSWERS * (came.heard + 100)
+                    || came.dialled > DIALS
                     || came.bytes > BYTES * (came.told + (MAX_FRAME as u64))
                 {
                     wrong.push(line.clone());

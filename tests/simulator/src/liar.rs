@@ -13,6 +13,7 @@ use node_core::work::spec::{
     BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, OwnedBy, Template, Terms, UnitResult,
     Units,
 };
+use node_core::work::ward::{self, Ward};
 use node_core::{BlobId, Channel, JobId, NodeId};
 use node_core::{checkpoint, ids::UnitId, node::host::SnapshotRef};
 use sandbox::{End, Limits};
@@ -38,6 +39,8 @@ pub enum Lie {
     Blob,
     /// It says of units that it never had that they are suspended there.
     Return,
+    /// It only listens; its story says what it says.
+    Listen,
 }
 
 impl std::str::FromStr for Lie {
@@ -80,11 +83,13 @@ pub struct Liar {
     pub units: u32,
     /// The program of a job that it gives.
     pub program: BlobRef,
+    /// What it was told of units on the ring.
+    pub told: Vec<Ward>,
 }
 
 impl Liar {
     pub fn new(lie: Lie, job: JobId, units: u32) -> Liar {
-        Liar { lie, job, units, program: BlobRef { id: BlobId([0; 32]), len: 0 } }
+        Liar { lie, job, units, program: BlobRef { id: BlobId([0; 32]), len: 0 }, told: Vec::new() }
     }
 
     /// Messages that it sends of its own accord when it hears this.
@@ -99,6 +104,10 @@ impl Liar {
                     .take(1)
                     .flat_map(|(job, index, attempt, proof)| self.granted(job, index, attempt, proof))
                     .collect()
+            }
+            Ok(Message::Work(Work::Ward(ward::Message::Owned { units, .. }))) => {
+                self.told.extend(units);
+                Vec::new()
             }
             _ => Vec::new(),
         }

@@ -32,6 +32,9 @@ const PROMPT: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 10_0
 /// How often a node looks whether anybody waits for a program still. Our choice: below what a person notices.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
+/// Bytes of a program. Our choice: several times the largest that compilers make.
+pub(crate) const MAX_PROGRAM: u64 = 256 << 20;
+
 /// Checking a program, as it is uploaded, may take this long. Our choice: its processor time, and a busy
 /// machine; somebody waits for it.
 const CHECK: Duration = Duration::from_secs(300);
@@ -93,6 +96,8 @@ enum Said {
         memory_bytes: u64,
     },
     Not(NotCompiled),
+    /// Said by the node in its place: the program ended it; in words.
+    Ended(String),
 }
 
 /// Whether nobody waits for a program any more.
@@ -114,13 +119,16 @@ impl Cancel {
 /// # Errors
 /// If no node can run it, or this one could not find out.
 pub(crate) fn check(launcher: &Launcher, path: &Path, bounds: &Bounds) -> Result<u64, Unchecked> {
-    let order = order(path, Work::Check, bounds);
-    let order = order.map_err(Unchecked::Broken)?;
+    let order = order(path, Work::Check, bounds).map_err(|why| match why {
+        NotCompiled::Refused(why) => Unchecked::Refused(why),
+        NotCompiled::Broken(why) => Unchecked::Broken(why),
+    })?;
     let talk = Talk { cancel: &Cancel::default(), until: Some(Instant::now() + CHECK), promptly: Some(()) };
     match talk.with(launcher, order) {
         Said::Fit { memory_bytes } => Ok(memory_bytes),
         Said::Not(NotCompiled::Refused(why)) => Err(Unchecked::Refused(why)),
         Said::Not(NotCompiled::Broken(why)) => Err(Unchecked::Broken(why)),
+        Said::Ended(why) => Err(Unchecked::Refused(why)),
         Said::Begun | Said::Compiled => Err(Unchecked::Broken("the check ended without a verdict".into())),
     }
 }
@@ -134,14 +142,20 @@ pub(crate) enum Unchecked {
     Broken(String),
 }
 
-fn order(path: &Path, work: Work, bounds: &Bounds) -> Result<Order, String> {
+fn order(path: &Path, work: Work, bounds: &Bounds) -> Result<Order, NotCompiled> {
     let metadata = std::fs::metadata(path);
-    let bytes = metadata.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            format!("the program is not in this node's storage: {} does not exist", path.display())
-        }
-        _ => format!("the program cannot be read from {}: {error}", path.display()),
+    let bytes = metadata.map_err(|error| {
+        NotCompiled::Broken(match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                format!("the program is not in this node's storage: {} does not exist", path.display())
+            }
+            _ => format!("the program cannot be read from {}: {error}", path.display()),
+        })
     })?;
+    if bytes.len() > MAX_PROGRAM {
+        let bytes = bytes.len();
+        return Err(NotCompiled::Refused(format!("has {bytes} bytes; a program has at most {MAX_PROGRAM}")));
+    }
     let program = Bytes::copy_from_slice(path.as_os_str().as_bytes());
     Ok(Order { program, work, memory: bounds.memory, cpu_s: bounds.cpu_of(bytes.len()) })
 }
@@ -209,7 +223,7 @@ impl<Turn> Talk<'_, Turn> {
         }
         drop(promptly);
         match process.status() {
-            Ok(status) if begun => Said::Not(ended_by(status, bounds)),
+            Ok(status) if begun => ended_by(status, bounds),
             Ok(status) => broken(format!("the compiler's process {} before it was ready", words(status))),
             Err(error) => broken(format!("the compiler's process could not be waited for: {error}")),
         }
@@ -217,26 +231,32 @@ impl<Turn> Talk<'_, Turn> {
 }
 
 /// What the end of a compiler that said nothing says of its program.
-fn ended_by(status: std::process::ExitStatus, (memory, cpu_s): (u64, u64)) -> NotCompiled {
+fn ended_by(status: std::process::ExitStatus, (memory, cpu_s): (u64, u64)) -> Said {
     const ABORT: i32 = 6;
+    const HANGUP: i32 = 1;
+    const INTERRUPT: i32 = 2;
+    const QUIT: i32 = 3;
     const KILL: i32 = 9;
+    const TERMINATE: i32 = 15;
     const CPU: i32 = 24;
     const FILE: i32 = 25;
     let advice = "make its functions smaller, or build with less inlining (-Os)";
     match status.signal() {
         // An allocation that fails aborts.
-        Some(ABORT) => NotCompiled::Refused(format!(
+        Some(ABORT) => Said::Ended(format!(
             "takes more than {} MiB of memory to check or compile, the most that a node gives; {advice}",
             memory >> 20
         )),
-        Some(CPU) => NotCompiled::Refused(format!(
+        Some(CPU) => Said::Ended(format!(
             "takes more than {cpu_s} s of processor time to check or compile, the most that a node gives; {advice}"
         )),
-        Some(FILE) => NotCompiled::Refused(format!("becomes more machine code than a node keeps; {advice}")),
-        Some(KILL) | None => {
-            NotCompiled::Broken(format!("the compiler's process {} while it compiled", words(status)))
-        }
-        Some(_) => NotCompiled::Refused(format!(
+        Some(FILE) => Said::Ended(format!("becomes more machine code than a node keeps; {advice}")),
+        // From outside: a service manager, a person, a machine without memory.
+        Some(HANGUP | INTERRUPT | QUIT | KILL | TERMINATE) | None => Said::Not(NotCompiled::Broken(format!(
+            "the compiler's process {} while it compiled",
+            words(status)
+        ))),
+        Some(_) => Said::Ended(format!(
             "breaks the compiler, whose process {}; please report this with the program",
             words(status)
         )),

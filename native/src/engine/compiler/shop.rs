@@ -7,10 +7,11 @@ use super::super::slot::wasm::{Compiler, WasmerEngine};
 use super::super::wire::{Known, NotCompiled};
 use super::{Bounds, Cancel, Said, Talk, Work, order};
 use bytes::Bytes;
+use node_core::ids::BlobId;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tempfile::TempDir;
 
 /// Programs compiled at once. Our choice: the compiler uses all processors for one, and one that takes its
@@ -39,6 +40,8 @@ struct Tools {
     bounds: Bounds,
     /// Nobody waits for its tasks: programs are compiled at the lowest priority.
     background: bool,
+    /// Programs that ended their compilers, the last [`REFUSALS`].
+    ended: Mutex<VecDeque<(BlobId, String)>>,
     /// In place of a cache folder that cannot be used; goes with the node.
     _own: Option<TempDir>,
     /// How many processes were begun.
@@ -86,6 +89,7 @@ impl Shop {
             cache_dir,
             bounds,
             background,
+            ended: Mutex::default(),
             _own: own,
             #[cfg(test)]
             begun: Default::default(),
@@ -190,12 +194,21 @@ impl Shop {
 }
 
 impl Tools {
+    /// Why a program ended its compiler before, with whatever memory for its tasks.
+    fn ended_before(&self, program: BlobId) -> Option<String> {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.iter().find(|(of, _)| *of == program).map(|(_, why)| why.clone())
+    }
+
     /// Blocks until the program lies in the cache, or cannot.
     fn compile(&self, known: Known, cancel: &Cancel) -> Result<(), NotCompiled> {
         let Tools { cache, launcher, bounds, .. } = self;
         let key = Key::new(known.program, known.pages, known.bit_exact, self.engine.inner());
         if cache.holds(&key) {
             return Ok(());
+        }
+        if let Some(why) = self.ended_before(known.program) {
+            return Err(NotCompiled::Refused(why));
         }
         // One node compiles it, the others wait and then load it.
         let _alone = cache.lock(&key);
@@ -216,13 +229,20 @@ impl Tools {
         let out = cache.temporary().map_err(no_file)?;
         let path = Bytes::copy_from_slice(out.path().as_os_str().as_bytes());
         let work = Work::Compile { known, out: path };
-        let order =
-            order(&blob_path(&self.blob_dir, known.program), work, bounds).map_err(NotCompiled::Broken)?;
+        let order = order(&blob_path(&self.blob_dir, known.program), work, bounds)?;
         #[cfg(test)]
         self.begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         match (Talk { cancel, until: None, promptly: turn }).with(launcher, order) {
             Said::Compiled => cache.keep(&key, out).map_err(no_file),
             Said::Not(why) => Err(why),
+            Said::Ended(why) => {
+                let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+                if ended.len() >= REFUSALS {
+                    ended.pop_front();
+                }
+                ended.push_back((known.program, why.clone()));
+                Err(NotCompiled::Refused(why))
+            }
             Said::Begun | Said::Fit { .. } => {
                 Err(NotCompiled::Broken("the compiler ended without a verdict".into()))
             }

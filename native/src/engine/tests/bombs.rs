@@ -66,7 +66,9 @@ fn a_program_that_ended_its_compiler_is_not_compiled_again() {
     let refused = result.clone().unwrap_err();
     assert!(matches!(&refused, NotCompiled::Refused(why) if why.contains("160 MiB")), "{refused:?}");
     assert_eq!(shop.over(of, &result), [(0, 10), (1, 11)], "both are told");
-    assert_eq!(shop.ask(known, 0, 12), Some(refused));
+    assert_eq!(shop.ask(known, 0, 12), Some(refused.clone()));
+    // With another limit of memory it is the program that it was.
+    assert_eq!(shop.compile(Known { pages: 101, ..known }), Err(refused));
     assert_eq!(shop.begun(), 1);
 }
 

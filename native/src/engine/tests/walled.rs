@@ -28,7 +28,7 @@ fn attack(world: &World) -> String {
 fn assert_refused(said: &str, world: &World) {
     const DENIED: [i32; 2] = [1, 13];
     let lines: BTreeMap<&str, &str> = said.lines().filter_map(|line| line.split_once(' ')).collect();
-    assert_eq!(lines.len(), 17, "{said}");
+    assert_eq!(lines.len(), 19, "{said}");
     for (attempt, result) in &lines {
         match *attempt {
             "variables" => {

@@ -10,6 +10,12 @@ use std::process::Command;
 /// what follows is the number of its node's process and the path of a file that it must not see.
 pub(in crate::engine) const ATTACK: &str = "attack the wall ";
 
+/// As if to be read, which a slot may: a folder is none to be emptied, but that is not the first to be said.
+fn open_to_empty(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::File::options().read(true).custom_flags(libc::O_TRUNC).open(path).map(drop)
+}
+
 /// `name number`, the number that of the system's error, 0 if it went well.
 pub(in crate::engine) fn attack(of: &str) -> String {
     // It cannot ask whose child it is.
@@ -30,6 +36,8 @@ pub(in crate::engine) fn attack(of: &str) -> String {
         ("read-secret", std::fs::read(secret).map(drop)),
         ("list-folder", std::fs::read_dir(secret.parent().unwrap_or(secret)).map(drop)),
         ("write-file", std::fs::write(&beside, b"x")),
+        ("empty-blobs", open_to_empty(&secret.with_file_name("blobs"))),
+        ("renice-user", call(raw(libc::SYS_setpriority, i64::from(libc::PRIO_USER as u32), 0))),
         ("remove-secret", std::fs::remove_file(secret)),
         ("read-environment", std::fs::read(format!("/proc/{parent}/environ")).map(drop)),
         ("tcp", TcpStream::connect("127.0.0.1:9").map(drop)),

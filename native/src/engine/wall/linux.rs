@@ -24,12 +24,10 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_write,
     libc::SYS_writev,
     libc::SYS_lseek,
-    libc::SYS_openat,
     libc::SYS_close,
     libc::SYS_fstat,
     libc::SYS_newfstatat,
     libc::SYS_statx,
-    libc::SYS_ftruncate,
     libc::SYS_ppoll,
     // Memory.
     libc::SYS_mmap,
@@ -72,9 +70,12 @@ const ALLOWED: &[c_long] = &[
 
 /// The same where a newer architecture has none of them.
 #[cfg(target_arch = "x86_64")]
-const ALLOWED_OLD: &[c_long] = &[libc::SYS_open, libc::SYS_stat, libc::SYS_poll, libc::SYS_time];
+const ALLOWED_OLD: &[c_long] = &[libc::SYS_stat, libc::SYS_poll, libc::SYS_time];
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_OLD: &[c_long] = &[];
+
+/// What a file is opened with that is to be changed, made or emptied.
+const TO_CHANGE: u64 = (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC) as u64;
 
 /// What a process may name its memory: `PR_SET_VMA`.
 const PR_SET_VMA: u64 = 0x5356_4d41;
@@ -153,8 +154,15 @@ fn allowed(arch: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
     // Its bounds are asked for, not set.
     let condition = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?;
     rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![condition])?]);
-    // Its own priority.
-    rules.insert(libc::SYS_setpriority, only(1, SeccompCmpOp::Eq, 0)?);
+    // Landlock knows of truncation since Linux 6.2 only.
+    let to_read = |index| only(index, SeccompCmpOp::MaskedEq(TO_CHANGE), 0);
+    rules.insert(libc::SYS_openat, to_read(2)?);
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(libc::SYS_open, to_read(1)?);
+    // Its own priority, not that of its user's processes.
+    let of_process = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, 0)?;
+    let itself = SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, 0)?;
+    rules.insert(libc::SYS_setpriority, vec![SeccompRule::new(vec![of_process, itself])?]);
     // The use of a compiled program is noted in the time of its file, which is open.
     let condition = SeccompCondition::new(1, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?;
     rules.insert(libc::SYS_utimensat, vec![SeccompRule::new(vec![condition])?]);

@@ -10,6 +10,10 @@ use crate::work::spec::{BlobRef, JobSpec, OwnedBy, UnitResult};
 use crate::work::submission;
 use bytes::Bytes;
 
+/// Jobs of another node that are looked into at once. Our choice: a check takes seconds at worst, and the
+/// operator's own jobs find room.
+const ACCEPTING: usize = 16;
+
 impl Owner {
     pub(super) fn submit(&mut self, client: NodeId, id: JobId, spec: JobSpec, cx: &mut Cx<'_, Self>) {
         let refuse = |reason: String, cx: &mut Cx<'_, Self>| {
@@ -36,6 +40,10 @@ impl Owner {
         }
         if let Err(reason) = self.check_spec(&spec) {
             return refuse(reason, cx);
+        }
+        let accepting = |job: &&Job| job.client == client && job.phase == Phase::Accepting;
+        if client != cx.me && self.jobs.values().filter(accepting).count() >= ACCEPTING {
+            return refuse(format!("{ACCEPTING} of your jobs are being looked into; try in a moment"), cx);
         }
         if let Err(reason) = self.make_room(&spec, cx) {
             return refuse(reason, cx);
@@ -138,42 +146,45 @@ impl Owner {
         self.jobs.remove(&id);
     }
 
-    /// Makes room for a job by forgetting those that ended first.
+    /// Makes room for a job by forgetting those that ended first; none is forgotten if that does not suffice.
+    /// Units of other gateways have bounds of their own.
     fn make_room(&mut self, spec: &JobSpec, cx: &mut Cx<'_, Self>) -> Result<(), String> {
-        let new = weight_of(spec);
-        while self.jobs.len() >= self.config.limits.jobs {
-            if !self.forget_oldest(cx) {
-                let jobs = self.jobs.len();
-                return Err(format!("the gateway has {jobs} unfinished jobs, its bound; try later"));
-            }
+        let (bounds, new) = (&self.config.limits, weight_of(spec));
+        let (jobs, bytes) = self.held(|job| !matches!(job.phase, Phase::Over { .. }));
+        if jobs >= bounds.jobs {
+            return Err(format!("the gateway has {jobs} unfinished jobs, its bound; try later"));
         }
-        while !self.has_room(new) {
-            if !self.forget_oldest(cx) {
-                let (needs, most) = (new >> 10, self.config.limits.jobs_bytes >> 20);
-                return Err(format!(
-                    "the job needs {needs} KiB of the gateway's memory, which keeps {most} MiB for all jobs \
-                     and has not as much left; wait until others have ended, or cancel some"
-                ));
-            }
+        if bytes.saturating_add(new) > bounds.jobs_bytes {
+            let (needs, most) = (new >> 10, bounds.jobs_bytes >> 20);
+            return Err(format!(
+                "the job needs {needs} KiB of the gateway's memory, which keeps {most} MiB for all jobs and \
+                 has not as much left; wait until others have ended, or cancel some"
+            ));
+        }
+        let (mut jobs, mut bytes) = self.held(|_| true);
+        while jobs >= self.config.limits.jobs || bytes.saturating_add(new) > self.config.limits.jobs_bytes {
+            let Some(forgotten) = self.forget_oldest(cx) else { break };
+            (jobs, bytes) = (jobs - 1, bytes.saturating_sub(forgotten));
         }
         Ok(())
     }
 
-    /// Whether this much more is known of jobs within their bound.
-    pub(super) fn has_room(&self, weight: u64) -> bool {
-        let known = self.jobs.values().map(|job| job.weight).sum::<u64>();
-        known.saturating_add(weight) <= self.config.limits.jobs_bytes
+    /// How many of this node's own jobs there are, and bytes of memory that they take.
+    fn held(&self, which: impl Fn(&Job) -> bool) -> (usize, u64) {
+        let own = self.jobs.values().filter(|job| job.ward.is_none() && which(job));
+        own.fold((0, 0), |(jobs, bytes), job| (jobs + 1, bytes.saturating_add(job.weight)))
     }
 
-    fn forget_oldest(&mut self, cx: &mut Cx<'_, Self>) -> bool {
+    /// Forgets the job that ended first; how many bytes of memory it took.
+    fn forget_oldest(&mut self, cx: &mut Cx<'_, Self>) -> Option<u64> {
         let oldest = self
             .jobs
             .iter()
             .filter(|(_, job)| matches!(job.phase, Phase::Over { .. }))
             .min_by_key(|(id, job)| (job.ended_ms, **id))
             .map(|(id, _)| *id);
-        let Some(id) = oldest else { return false };
-        let Some(job) = self.jobs.remove(&id) else { return false };
+        let id = oldest?;
+        let job = self.jobs.remove(&id)?;
         let drop_key = |mut write: super::Write| {
             write.value = None;
             write
@@ -193,7 +204,7 @@ impl Owner {
         ));
         let ticket = self.ticket(Pending::End);
         cx.emit(Event::Commit { ticket, writes });
-        true
+        Some(job.weight)
     }
 
     pub(super) fn cancel(&mut self, from: NodeId, id: JobId, cx: &mut Cx<'_, Self>) {

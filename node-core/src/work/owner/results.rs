@@ -51,8 +51,12 @@ impl Owner {
                 return;
             }
         }
+        // Late results need no lease.
+        if !self.leases.contains_key(&from) && self.on_their_way(from) >= REPORTS_MAX {
+            return Self::to_runner(from, ToRunner::NotWritten { seq }, cx);
+        }
         let mut results = Vec::with_capacity(reports.len());
-        let mut again = false;
+        let (mut again, mut late) = (false, BTreeSet::new());
         for mut report in reports {
             let UnitId { job: id, index } = report.unit;
             report.result.runner = from;
@@ -65,7 +69,9 @@ impl Owner {
                 }
             }
             if self.is_late(report.unit) {
-                results.push(report);
+                if late.insert(report.unit) {
+                    results.push(report);
+                }
                 continue;
             }
             let Some(job) = self.jobs.get_mut(&id) else { continue };
@@ -119,6 +125,14 @@ impl Owner {
             cx.set_timer_by(Timer::Look, super::LOOK_ON);
         }
         self.bring(Arrived { from, seq, results, entrusted: false, ticket: None, again }, cx);
+    }
+
+    fn on_their_way(&self, from: NodeId) -> usize {
+        let of = |pending: &&Pending| match pending {
+            Pending::ResultBlobs(arrived) | Pending::Results(arrived) => arrived.from == from,
+            _ => false,
+        };
+        self.pending.values().filter(of).count()
     }
 
     /// Whether the sender, which is the result's runner, was granted the unit, and the result is within the

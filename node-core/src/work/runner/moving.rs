@@ -68,10 +68,10 @@ impl Runner {
         }
     }
 
-    pub(super) fn fetch_resume(&mut self, id: UnitId, resume: Box<Resume>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn fetch_resume(&mut self, id: UnitId, mut resume: Box<Resume>, cx: &mut Cx<'_, Self>) {
         let ticket = self.ticket(Ticket::Resume(id));
-        let (blobs, mut from) = (resume.checkpoint.parts(), resume.sources.clone());
-        from.truncate(SOURCES_MAX);
+        resume.sources.truncate(SOURCES_MAX);
+        let (blobs, from) = (resume.checkpoint.parts(), resume.sources.clone());
         let Some(unit) = self.units.get_mut(&id) else { return };
         let old = unit.resume.replace((resume, ticket));
         cx.emit(Event::FetchSnapshot { ticket, blobs, from });

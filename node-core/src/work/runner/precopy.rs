@@ -3,6 +3,7 @@
 
 use super::moving::SOURCES_MAX;
 use super::queue::{blobs_of_template, blobs_of_unit, task_of};
+use super::weight::Weight;
 use super::{Event, Runner, Ticket, Timer};
 use crate::checkpoint::Source;
 use crate::ids::{NodeId, UnitId};
@@ -29,6 +30,7 @@ pub(super) struct Coming {
     content: u64,
     /// Of the snapshot.
     snapshot: u64,
+    pub(super) weight: Weight,
     /// For the engine, until it was asked.
     task: Option<Box<EngineTask>>,
     /// The engine was asked under this number and has not answered.
@@ -48,7 +50,8 @@ impl Runner {
         // Each of them is dialled.
         sources.truncate(SOURCES_MAX);
         let priced = self.price_of(owner, &batch, cx);
-        let heavy = self.another_job(&batch).or_else(|| self.too_heavy(&batch));
+        let weighed = self.weigh(&batch, Some(&whole));
+        let heavy = self.another_job(&batch).or_else(|| weighed.as_ref().err().cloned());
         let Batch { job, template, sweep_first, units, .. } = batch;
         let [grant] = &units[..] else { return };
         let unit = UnitId { job, index: grant.index };
@@ -74,8 +77,8 @@ impl Runner {
         // Its root is not known here: reading it proves that it is one state and no other.
         let from = SnapshotRef { blob: whole, base: None, root: [0; 32], fuel: 0 };
         let task = task_of(&template, grant.spec.as_ref(), sweep_first, grant.index, grant.key, Some(from));
-        let (task, until) = (Some(Box::new(task)), cx.now + COMING_FOR);
-        self.coming.insert(unit, Coming { owner, content, snapshot, task, run: None, until });
+        let (task, until, weight) = (Some(Box::new(task)), cx.now + COMING_FOR, weighed.unwrap_or_default());
+        self.coming.insert(unit, Coming { owner, content, snapshot, weight, task, run: None, until });
         cx.set_timer_by(Timer::Coming, COMING_FOR);
         cx.emit(Event::Fetch { ticket: content, blobs, from: owner });
         cx.emit(Event::FetchSnapshot { ticket: snapshot, blobs: vec![whole], from: sources });

@@ -47,7 +47,7 @@ impl Runner {
                 declined.extend(units());
                 continue;
             }
-            let reason = self.another_job(&batch).or_else(|| self.too_heavy(&batch));
+            let reason = self.another_job(&batch).or_else(|| self.weigh(&batch, None).err());
             let reason = reason.or_else(|| match self.price_of(owner, &batch, cx) {
                 Ok(price) => self.terms.rejects(owner, cx.me, &batch.template, price),
                 Err(why) => Some(why),

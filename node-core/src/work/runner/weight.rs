@@ -5,7 +5,7 @@ use super::queue::{blobs_of_template, blobs_of_unit};
 use super::{Job, Runner, Unit};
 use crate::ids::BlobId;
 use crate::work::message::{Batch, UnitGrant};
-use crate::work::spec::{Template, UnitSpec};
+use crate::work::spec::{BlobRef, Template, UnitSpec};
 use crate::work::weight;
 use std::collections::BTreeMap;
 
@@ -17,8 +17,8 @@ const TEXTS: u64 = 64 << 20;
 const LIGHT: u64 = 4 << 10;
 
 /// What a unit keeps here, each content once.
-#[derive(Default)]
-struct Weight {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Weight {
     texts: u64,
     content: BTreeMap<BlobId, u64>,
 }
@@ -36,42 +36,51 @@ impl Weight {
         self.content.extend(blobs.map(|blob| (blob.id, blob.len)));
     }
 
+    fn add(&mut self, other: &Weight) {
+        self.texts += other.texts;
+        self.content.extend(&other.content);
+    }
+
     fn bytes(&self) -> u64 {
         self.content.values().fold(0, |sum, len| sum.saturating_add(*len))
     }
 }
 
 impl Runner {
-    /// Why the units of a batch do not fit beside what is held here.
-    pub(super) fn too_heavy(&self, batch: &Batch) -> Option<String> {
+    /// What a batch needs here, and content besides; or why it does not fit beside what is held here.
+    pub(super) fn weigh(&self, batch: &Batch, besides: Option<&BlobRef>) -> Result<Weight, String> {
         let mut new = Weight::default();
         new.add_job(&batch.name, &batch.template);
         for UnitGrant { spec, resume, .. } in &batch.units {
             new.add_unit(spec.as_ref(), resume.as_deref());
         }
+        new.content.extend(besides.map(|blob| (blob.id, blob.len)));
         let bound = self.config.limits.content_bytes;
         // What is light was weighed with the first of its job.
         let known = self.jobs.contains_key(&batch.job);
         if new.texts < LIGHT && (new.content.is_empty() || known && new.content.len() == 1) {
-            return None;
+            return Ok(new);
         }
+        let mut all = new.clone();
         for Job { name, template, .. } in self.jobs.values() {
-            new.add_job(name, template);
+            all.add_job(name, template);
         }
         for Unit { spec, resume, .. } in self.units.values() {
-            new.add_unit(spec.as_ref(), resume.as_ref().map(|(resume, _)| &**resume));
+            all.add_unit(spec.as_ref(), resume.as_ref().map(|(resume, _)| &**resume));
         }
-        let bytes = new.bytes();
+        self.coming.values().for_each(|coming| all.add(&coming.weight));
+        let bytes = all.bytes();
         if bytes > bound {
-            return Some(format!(
+            return Err(format!(
                 "with it, units would need {bytes} bytes of content here, and it holds {bound} at most"
             ));
         }
-        (new.texts > TEXTS).then(|| {
-            format!(
+        if all.texts > TEXTS {
+            return Err(format!(
                 "with it, descriptions of units would take {} bytes of memory, and {TEXTS} are their bound",
-                new.texts
-            )
-        })
+                all.texts
+            ));
+        }
+        Ok(new)
     }
 }

@@ -13,6 +13,7 @@ use crate::overlay::ring::Range;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::ToRunner;
+use crate::work::owner::Event;
 use crate::work::owner::SlotState;
 use crate::work::proof::GrantKey;
 use crate::work::spec::Template;
@@ -118,8 +119,8 @@ impl Owner {
         }
         // Of who owned it meanwhile, too.
         let (by, ward) = match &replica.next {
-            Some(next) => (next.0, next.1.clone()),
-            None => (replica.owner, replica.ward.clone()),
+            Some(next) if next.1.has_keys_of(&replica.ward) => (next.0, next.1.clone()),
+            _ => (replica.owner, replica.ward.clone()),
         };
         self.adopt(unit.job, &part, ward, cx);
         if by != cx.me {
@@ -258,6 +259,13 @@ impl Owner {
         }
     }
 
+    /// Whether a word about a unit comes from who was told its keys: its home, an owner, an heir. Runners and
+    /// keepers know its name as well, and must neither take it over nor be told its keys.
+    pub(super) fn shows_keys(&self, unit: UnitId, ward: &Ward) -> bool {
+        let known = self.jobs.get(&unit.job).filter(|job| job.slot(unit.index).is_some());
+        known.is_some_and(|job| (job.key(unit.index), job.grants(unit.index)) == (ward.key, ward.grants))
+    }
+
     /// Somebody says that it owns these.
     pub(super) fn owned(
         &mut self,
@@ -274,13 +282,14 @@ impl Owner {
             let unit = UnitId { job, index: ward.index };
             let mine = self.is_mine(unit);
             let home = self.part_of(job, cx.me).map(|part| part.home.node);
+            let shown = self.shows_keys(unit, &ward);
             if let Some(own) = self.own_mut(unit) {
                 let higher = (ward.term, from) > (own.term, cx.me);
                 // What the home owns itself is nobody else's. Whom the ring does not name gives way.
-                if home == Some(from) || (higher && !mine) {
+                if home == Some(from) || (higher && !mine && shown) {
                     self.cede(unit, cx);
                     self.copy(from, unit, &part, ward, true, cx);
-                } else if !higher {
+                } else if !higher && shown {
                     self.tell_ceded(from, unit, cx);
                 }
             } else {
@@ -344,8 +353,15 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         let home = self.jobs.get(&job).is_some_and(|job| job.ward.is_none());
+        let mut room = self.room_of(&part);
         for ward in units.into_iter().take(AT_ONCE) {
             let unit = UnitId { job, index: ward.index };
+            let known = home || self.own_mut(unit).is_some();
+            if known && !self.shows_keys(unit, &ward) {
+                let fault = format!("handed on {unit}, whose keys it does not know");
+                cx.emit(Event::Fault { peer: from, fault });
+                continue;
+            }
             if !self.is_mine(unit) {
                 if !home && self.own_mut(unit).is_none() {
                     // It may be soon.
@@ -368,10 +384,7 @@ impl Owner {
                 own.term = later(own.term, ward.term.saturating_add(1));
                 self.write_record(unit, cx);
                 self.tell_ceded(from, unit, cx);
-            } else if part.home.node != cx.me
-                && self.owned_count() < self.config.limits.wards
-                && self.has_room_for(job, &part, &ward)
-            {
+            } else if part.home.node != cx.me && self.may_adopt(&mut room, job, &part, &ward).is_ok() {
                 self.adopt(job, &part, ward, cx);
                 self.tell_ceded(from, unit, cx);
             }

@@ -276,8 +276,8 @@ impl Owner {
                     self.believe(unit, &ward, cx);
                 }
                 Word::Over => over.push(unit),
-                Word::Mine => self.cede_not(from, unit, cx),
-                Word::Doubt => {}
+                Word::Mine if self.shows_keys(unit, &ward) => self.tell_ceded(from, unit, cx),
+                Word::Mine | Word::Doubt => {}
             }
         }
         self.tell_over(from, over, cx);
@@ -291,8 +291,8 @@ impl Owner {
             let unit = UnitId { job, index };
             match self.word_of(from, unit, term, cx) {
                 Word::Over => over.push(unit),
-                Word::Mine => self.cede_not(from, unit, cx),
-                Word::Owner | Word::Doubt => {}
+                // It will show whether it knows the unit's keys when it tells more of it.
+                Word::Mine | Word::Owner | Word::Doubt => {}
             }
         }
         self.tell_over(from, over, cx);
@@ -331,13 +331,6 @@ impl Owner {
             (out.stage, out.at) = (Stage::Unknown, cx.now);
         }
         Word::Doubt
-    }
-
-    /// This node owns the unit itself: whoever thinks that it does has a copy from now on.
-    fn cede_not(&mut self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        let (Some(ward), Some(part)) = (self.ward_of(unit), self.part_of(unit.job, cx.me)) else { return };
-        let message = Message::Owned { job: unit.job, part: Box::new(part), units: vec![ward] };
-        Self::say_to(&Source { node: from, contact: None }, message, cx);
     }
 
     /// Whoever was asked does not own these.

@@ -81,6 +81,13 @@ pub(super) struct Ended {
     ticket: Option<u64>,
 }
 
+/// What there is room for, and why there is none for units of this job.
+pub(super) struct Room {
+    all: usize,
+    its: usize,
+    unfit: Option<String>,
+}
+
 /// Results on their way to one home.
 struct Bundle {
     home: Source,
@@ -115,7 +122,7 @@ impl Owner {
         }
         let (mut refused, mut known) = (Vec::new(), Vec::new());
         let mut reason = String::from("the ring has moved");
-        let unfit = submission::check(&spec_of(&part, Units::ONE), &self.config.limits).err();
+        let mut room = self.room_of(&part);
         for ward in units {
             let unit = UnitId { job, index: ward.index };
             let home = self.part_of(job, cx.me).map_or(from, |part| part.home.node);
@@ -129,17 +136,7 @@ impl Owner {
                 known.push(unit);
             } else if !self.is_mine(unit) || self.jobs.get(&job).is_some_and(|job| job.ward.is_none()) {
                 refused.push(unit.index);
-            } else if self.owned_count() >= self.config.limits.wards {
-                reason = "it owns as many units as it may".into();
-                refused.push(unit.index);
-            } else if self.owned_of(from) >= self.config.limits.wards.div_ceil(2) {
-                // Another home finds room.
-                reason = "it owns as many of this gateway's units as it may".into();
-                refused.push(unit.index);
-            } else if !self.has_room_for(job, &part, &ward) {
-                reason = NO_ROOM.into();
-                refused.push(unit.index);
-            } else if let Some(why) = unfit.clone().or_else(|| self.unfit(&part, &ward)) {
+            } else if let Err(why) = self.may_adopt(&mut room, job, &part, &ward) {
                 reason = why;
                 refused.push(unit.index);
             } else {
@@ -152,6 +149,44 @@ impl Owner {
             let refused = Message::Refused { job, units: refused, reason };
             Self::say_to(&part.home, refused, cx);
         }
+    }
+
+    /// What there is room for, of units of this home.
+    pub(super) fn room_of(&self, part: &Part) -> Room {
+        let most = self.config.limits.wards;
+        Room {
+            all: most.saturating_sub(self.owned_count()),
+            // Another home finds room.
+            its: most.div_ceil(2).saturating_sub(self.owned_of(part.home.node)),
+            unfit: submission::check(&spec_of(part, Units::ONE), &self.config.limits).err(),
+        }
+    }
+
+    /// Whether one more unit may be owned here, whoever brings it; counts it, too.
+    ///
+    /// # Errors
+    /// Says why not.
+    pub(super) fn may_adopt(
+        &self,
+        room: &mut Room,
+        job: JobId,
+        part: &Part,
+        ward: &Ward,
+    ) -> Result<(), String> {
+        if let Some(why) = room.unfit.clone().or_else(|| self.unfit(part, ward)) {
+            return Err(why);
+        }
+        if room.all == 0 {
+            return Err("it owns as many units as it may".into());
+        }
+        if room.its == 0 {
+            return Err("it owns as many of this gateway's units as it may".into());
+        }
+        if !self.has_room_for(job, part, ward) {
+            return Err(NO_ROOM.into());
+        }
+        (room.all, room.its) = (room.all - 1, room.its - 1);
+        Ok(())
     }
 
     fn unfit(&self, part: &Part, ward: &Ward) -> Option<String> {
@@ -170,6 +205,8 @@ impl Owner {
     pub(super) fn adopt(&mut self, id: JobId, part: &Part, ward: Ward, cx: &mut Cx<'_, Self>) {
         let unit = UnitId { job: id, index: ward.index };
         let before = self.wards.replicas.remove(&unit);
+        // A copy from who did not know the unit's keys is nobody's account.
+        let before = before.filter(|replica| replica.ward.has_keys_of(&ward));
         // Of two accounts the newer counts; a runner that one of them knows is asked.
         let (mut ward, previous) = match before {
             Some(replica) => {
