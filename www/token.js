@@ -58,7 +58,7 @@ export function tokenForm({ rejected, action = "Open the dashboard", onToken }) 
       h("button", { type: "submit", class: "button primary" }, action),
       h("a", { class: "button", href: "#/nodes" }, "Only look at the nodes")));
   if (rejected) {
-    fault.textContent = "The gateway does not know the token that was used. It may be another gateway’s, or its data folder was made anew.";
+    fault.textContent = "The gateway does not know the token that was used. It may be another gateway’s, or a new one was made since (manyhands token rotate).";
     input.setAttribute("aria-invalid", "true");
   }
   form.addEventListener("submit", (event) => {

@@ -74,6 +74,12 @@ fn named(endpoint: Endpoint) -> Result<Client, Failure> {
 fn look(args: &SwarmArgs, folder: &DataFolder) -> Result<Found, Failure> {
     let given = args.gateway.as_deref().filter(|text| !text.trim().is_empty());
     let token = args.token.clone().filter(|text| !text.is_empty());
+    if token.as_ref().is_some_and(|text| !text.bytes().all(|byte| byte.is_ascii_graphic())) {
+        return Err(Failure::usage(
+            "what --token or MANYHANDS_TOKEN gives is no token: it has other characters than a token's; take \
+             what `manyhands token` shows on the gateway's machine",
+        ));
+    }
     if let Some(text) = given {
         let url = gateway_url(text).map_err(Failure::usage)?;
         // Our own gateway's token need not be typed; nobody else is sent it.

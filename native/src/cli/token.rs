@@ -26,17 +26,16 @@ pub(crate) enum TokenCommand {
 pub(crate) fn run(args: &TokenArgs, folder: &DataFolder) -> Result<u8, Failure> {
     let path = folder.token();
     let token = match args.what {
-        Some(TokenCommand::Rotate) => {
-            folder.create()?;
+        Some(TokenCommand::Rotate) if path.exists() => {
             let token = token::rotate(folder)?;
             say("the token is a new one, and the old one counts no more; a running gateway knows it already");
             token
         }
         None if path.exists() => token::read(&path)?,
-        None => {
+        Some(TokenCommand::Rotate) | None => {
             return Err(Failure::failed(format!(
                 "there is no token in {}: a gateway makes it at its first start (`manyhands up --gateway`); \
-                 name its folder with --data DIR",
+                 name its folder with --data DIR, on the gateway's own machine",
                 folder.dir().display()
             )));
         }

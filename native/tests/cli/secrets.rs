@@ -66,6 +66,7 @@ fn the_token_is_not_written_where_it_would_stay() {
 fn a_new_token_takes_the_place_of_the_old_one_while_the_gateway_runs() {
     let world = World::new();
     world.run(["token"]).failed(1, &["there is no token", "--data DIR"]);
+    world.run(["token", "rotate"]).failed(1, &["there is no token", "on the gateway's own machine"]);
     let gateway = world.gateway(0);
     let with = |token: &str| world.run(["jobs", "--gateway", &gateway.url, "--token", token]);
     with(&gateway.token).ok();
@@ -74,6 +75,8 @@ fn a_new_token_takes_the_place_of_the_old_one_while_the_gateway_runs() {
     with(&gateway.token).failed(2, &["does not accept this token", "manyhands token"]);
     with(new.trim()).ok();
     world.run(["jobs"]).ok();
+    // As it stands in a guide, with an ellipsis.
+    with("…").failed(2, &["is no token"]);
 }
 
 #[test]
