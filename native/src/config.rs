@@ -337,7 +337,9 @@ pub(crate) struct UpConfig {
 
 /// A node that an operator names, 64 hexadecimal digits.
 fn submitter(text: &str) -> Result<NodeId, String> {
-    text.parse().map_err(|e| format!("--submitter: {e}; `manyhands nodes --output json` shows the ids of nodes, 64 digits each"))
+    text.parse().map_err(|e| {
+        format!("--submitter: {e}; `manyhands nodes --output json` shows the ids of nodes, 64 digits each")
+    })
 }
 
 /// In a file, a node's id is text.

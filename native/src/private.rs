@@ -54,13 +54,24 @@ pub(crate) fn from_now_on() {
 
 /// Takes from others what an older version, or a copy, left open to them in a data folder. A folder that was
 /// there before this node is closed as a whole if nothing but a node's files lies in it.
+///
+/// # Errors
+/// If other users could put files of theirs in place of the node's, or have done so: says what to do.
 #[cfg(unix)]
-pub(crate) fn tighten(dir: &Path) {
+pub(crate) fn tighten(dir: &Path) -> Result<(), String> {
     for name in OURS {
-        close(&dir.join(name));
+        let path = dir.join(name);
+        if let Some(owner) = stranger(&path) {
+            return Err(format!(
+                "{} belongs to another user (uid {owner}), who could change it: remove it, or choose another \
+                 folder with --data DIR",
+                path.display()
+            ));
+        }
+        close(&path);
     }
     if !is_open(dir) {
-        return;
+        return Ok(());
     }
     let known = |entry: io::Result<fs::DirEntry>| {
         let name = entry.map(|entry| entry.file_name()).unwrap_or_default();
@@ -68,18 +79,44 @@ pub(crate) fn tighten(dir: &Path) {
         OURS.iter().any(|ours| name == *ours) || name.to_string_lossy().starts_with(".tmp")
     };
     let ours = dir.join(DATABASE).exists() || fs::read_dir(dir).is_ok_and(|mut entries| entries.all(known));
-    match ours && is_own(dir) {
-        true => take(dir),
-        false => tracing::warn!(
+    if ours && is_own(dir) {
+        take(dir);
+    } else if others_may_replace(dir) {
+        return Err(format!(
+            "other users may change what lies in the data folder {}, and so replace this node's token and keys; \
+             something else lies in it, so it was left as it is: `chmod 700` it, or choose another with --data DIR",
+            dir.display()
+        ));
+    } else {
+        tracing::warn!(
             "{} is open to others, and something else lies in it: they see the names of this node's files, and \
              cannot read them; `chmod 700` closes it",
             dir.display()
-        ),
+        );
     }
+    Ok(())
 }
 
 #[cfg(not(unix))]
-pub(crate) fn tighten(_: &Path) {}
+pub(crate) fn tighten(_: &Path) -> Result<(), String> {
+    Ok(())
+}
+
+/// Whoever owns it, if that is neither the user of this process nor the system's.
+#[cfg(unix)]
+fn stranger(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    let owner = fs::symlink_metadata(path).ok()?.uid();
+    (owner != 0 && owner != rustix::process::geteuid().as_raw()).then_some(owner)
+}
+
+/// Others may write to it. Where all share a place, such as `/tmp`, they may move only what is theirs.
+#[cfg(unix)]
+fn others_may_replace(dir: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = fs::metadata(dir).map_or(0, |found| found.permissions().mode());
+    stranger(dir).is_some() || (mode & 0o022 != 0 && mode & 0o1000 == 0)
+}
 
 /// Closes a file, or a folder with all that is in it. A folder that is closed already has no reader, so what is
 /// in it is not looked at: a million files would be.
@@ -168,7 +205,7 @@ mod tests {
             fs::write(file, "x").unwrap();
             chmod(file, 0o644);
         }
-        tighten(root.path());
+        tighten(root.path()).unwrap();
         assert_eq!(mode(root.path()), 0o700);
         assert_eq!(mode(&root.path().join("state.redb")), 0o600);
         assert_eq!(mode(&blob), 0o600);
@@ -182,10 +219,30 @@ mod tests {
         fs::write(empty.path().join("token"), "x").unwrap();
         fs::write(shared.path().join("token"), "x").unwrap();
         fs::write(shared.path().join("homework"), "x").unwrap();
-        tighten(empty.path());
-        tighten(shared.path());
+        tighten(empty.path()).unwrap();
+        tighten(shared.path()).unwrap();
         assert_eq!((mode(empty.path()), mode(shared.path())), (0o700, 0o755));
         assert_eq!(mode(&shared.path().join("token")), 0o600);
+    }
+
+    #[test]
+    fn a_folder_in_which_others_could_replace_the_token_is_refused() {
+        let shared = open_folder();
+        fs::write(shared.path().join("homework"), "x").unwrap();
+        for mode in [0o777, 0o775] {
+            chmod(shared.path(), mode);
+            let why = tighten(shared.path()).unwrap_err();
+            assert!(why.contains("replace this node's token") && why.contains("chmod 700"), "{why}");
+        }
+        // As `/tmp` is.
+        chmod(shared.path(), 0o1777);
+        tighten(shared.path()).unwrap();
+        let token = shared.path().join("token");
+        fs::write(&token, "x").unwrap();
+        if std::os::unix::fs::chown(&token, Some(65_534), None).is_ok() {
+            let why = tighten(shared.path()).unwrap_err();
+            assert!(why.contains("another user (uid 65534)"), "{why}");
+        }
     }
 
     #[test]
@@ -199,7 +256,7 @@ mod tests {
         chmod(&blobs, 0o755);
         symlink(&file, blobs.join("link")).unwrap();
         symlink(other.path(), blobs.join("folder")).unwrap();
-        tighten(root.path());
+        tighten(root.path()).unwrap();
         assert_eq!((mode(&blobs), mode(&file), mode(other.path())), (0o700, 0o644, 0o755));
     }
 }

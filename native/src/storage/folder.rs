@@ -28,7 +28,7 @@ impl Folder {
 
     fn prepare(dir: PathBuf, temporary: Option<TempDir>) -> Result<Folder, StorageError> {
         make_folder(&dir).map_err(|e| words::io("make the data folder", &dir, &e))?;
-        tighten(&dir);
+        tighten(&dir).map_err(StorageError)?;
         let lock = lock(&dir)?;
         let folder = Folder { dir, _lock: lock, _temporary: temporary };
         let (blobs, partial) = (folder.blobs(), folder.partial());

@@ -107,3 +107,15 @@ fn the_system_shows_that_the_wall_stands() {
         assert!(names.iter().all(|name| HARMLESS.contains(name)), "{names:?}");
     }
 }
+
+#[test]
+fn what_the_nodes_parent_left_open_is_closed_in_a_slot() {
+    let mut world = World::with_launcher(|folder| format!("exec 9<{folder} && exec \"$@\""));
+    world.run(1, world.hello());
+    world.outcome(1);
+    let slot = world.slots()[0].as_raw_nonzero();
+    let open = std::fs::read_dir(format!("/proc/{slot}/fd")).unwrap();
+    let folder = world.path().to_owned();
+    let open: Vec<PathBuf> = open.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok()).collect();
+    assert!(!open.is_empty() && !open.contains(&folder), "{open:?}");
+}

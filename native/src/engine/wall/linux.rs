@@ -81,6 +81,9 @@ const TO_CHANGE: u64 = (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_
 const PR_SET_VMA: u64 = 0x5356_4d41;
 
 pub(super) fn limit() {
+    // What the node's parent left open is neither the node's nor a program's. Standard error stays.
+    // SAFETY: this is the first thing that the process does; nobody has a descriptor that it knows of.
+    let _ = unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32) };
     let _ = rustix::thread::set_no_new_privs(true);
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
