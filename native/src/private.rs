@@ -102,7 +102,7 @@ pub(crate) fn tighten(_: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Whoever owns it, if that is neither the user of this process nor the system's.
+/// The owner of a file, if that is neither the user of this process nor the system's.
 #[cfg(unix)]
 fn stranger(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;

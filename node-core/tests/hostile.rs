@@ -236,7 +236,7 @@ fn jobs_fill_no_memory() {
     let third = submit(&mut world);
     let why = world.refusal(third).expect("it is refused");
     assert!(why.contains("of the gateway's memory") && why.contains("cancel some"), "{why}");
-    // What has ended makes room, and only for what then fits.
+    // A job that has ended makes room, and only for one that then fits.
     world.drive(0, NodeInput::Command(Command::Cancel { job: taken[0] }));
     world.run_for(Duration::from_secs(1));
     let mut huge = world.sweep(0, 40_000);

@@ -87,7 +87,7 @@ pub(crate) struct ApiOptions {
     pub(crate) policy: Option<Enforcer>,
     /// What files are encrypted with; none for a node that lives in a command.
     pub(crate) seal: Option<Arc<Seal>>,
-    /// What the process that checks programs is started from.
+    /// The launcher of the process that checks programs.
     pub(crate) launcher: Launcher,
 }
 

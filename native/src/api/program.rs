@@ -19,7 +19,7 @@ const KEPT: usize = 256;
 
 /// What is known of programs, so that submitting one again does not read it again.
 pub(super) struct Programs {
-    /// What the process that checks is started from.
+    /// The launcher of the process that checks.
     launcher: Launcher,
     bounds: Bounds,
     verdicts: Mutex<BTreeMap<BlobId, Verdict>>,

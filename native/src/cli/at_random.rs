@@ -52,7 +52,7 @@ days = { monday = "none" }
 
 const SETTINGS: &str = r#"{"bank": null, "market": "single", "pricing": "max-min", "tree_degree": 10}"#;
 
-/// What numbers, texts and structures are replaced by.
+/// Replacements for numbers, texts and structures.
 const WORDS: &[&str] = &[
     "0",
     "-1",

@@ -38,7 +38,7 @@ impl Inspector {
 }
 
 fn answer_all(asked: &Receiver<Question>, launcher: &Launcher, blob_dir: &Path, replies: &Replies) {
-    // Whoever submits the same program again waits for no second check.
+    // A program that is submitted again is not checked again.
     let mut verdicts: VecDeque<(BlobId, Result<u64, Unchecked>)> = VecDeque::new();
     while let Ok(Question { number, program, memory_bytes }) = asked.recv() {
         let known = verdicts.iter().find(|(of, _)| *of == program).map(|(_, verdict)| verdict.clone());

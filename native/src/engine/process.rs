@@ -17,11 +17,11 @@ pub(super) const COMPILER: &str = "manyhands-compiler";
 /// Without it a program that was linked to libraries elsewhere does not start.
 const LIBRARIES: &str = "LD_LIBRARY_PATH";
 
-/// What such a process is started from.
+/// The command that starts such a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Launcher {
     pub(crate) exe: PathBuf,
-    /// What makes `exe` a process of the engine.
+    /// Arguments that make `exe` a process of the engine.
     pub(crate) arguments: Vec<OsString>,
 }
 
@@ -153,7 +153,7 @@ impl Process {
         self.status().map_or_else(|error| format!("could not be waited for: {error}"), words)
     }
 
-    /// The same as the system says it.
+    /// Its status as the system says it.
     pub(super) fn status(mut self) -> std::io::Result<ExitStatus> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Ok(status);

@@ -19,7 +19,7 @@ fn slot() {
     super::slot::main();
 }
 
-/// What starts processes of the engine in tests: this test program.
+/// Starts processes of the engine in tests: they are this test program.
 pub(crate) fn launcher() -> super::Launcher {
     let rest = ["--exact", "engine::tests::slot", "--ignored", "--nocapture", "--test-threads=1"];
     let exe = std::env::current_exe().expect("a test knows its own file");

@@ -73,7 +73,7 @@ pub(super) struct Setup {
     pub(super) background: bool,
 }
 
-/// What tells compilations of one build apart: the program, its memory limit in pages, its floats.
+/// Tells compilations of one build apart: the program, its memory limit in pages, its floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Known {
     pub(super) program: BlobId,

@@ -86,7 +86,7 @@ pub(crate) fn within(mut bounds: Bounds, space: Option<u64>) -> Bounds {
     let Some(space) = space else { return bounds };
     // Programs and inputs are had again, checkpoints are not: those get what is left.
     bounds.cache_bytes = bounds.cache_bytes.min(space / 4);
-    // What a donor's units need while they are here.
+    // Needed by units while they are here.
     bounds.content_bytes = bounds.content_bytes.min(space / 4);
     let kept = bounds.kept_bytes.min(space - bounds.cache_bytes - bounds.content_bytes);
     // As much of the whole as by default.

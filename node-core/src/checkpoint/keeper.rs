@@ -294,7 +294,7 @@ impl Keeper {
         if let Err(reason) = self.check(from, unit, owner, &parts, relayed) {
             return Self::answer(from, relayed, ToRunner::KeepRefused { unit, version, reason }, cx);
         }
-        // Of what its sender has not finished, only the newest is of use, whatever it says how often it was
+        // Only the newest of those that its sender has not finished is of use, whatever it says how often it was
         // given the unit. Else checkpoints of no bytes would be counted by nothing.
         let stale = |(of, stored): &(Line, Stored)| {
             of.sender == from && (!stored.here || (*of == line && stored.version == version))

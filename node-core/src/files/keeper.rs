@@ -282,7 +282,7 @@ impl Keeper {
         };
         let until_ms = now_ms.saturating_add(term.as_millis() as u64);
         if let Some(kept) = self.kept.get_mut(&id) {
-            // What was asked for again at once is not written down again: a write is dearer than a message.
+            // A term that hardly changed is not written down again: a write is dearer than a message.
             let later = kept.record.until_ms.saturating_add(SWEEP.as_millis() as u64);
             let news = bought.is_some() || (self.config.gift && until_ms >= later);
             if news {

@@ -29,7 +29,7 @@ const ADDRESSES: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Dials {
     waiting: LiteMap<NodeId, Dial>,
-    /// Of addresses: dials that failed, and since when.
+    /// Dials that failed, by address, and since when.
     failed: BTreeMap<Ip, (u32, Time)>,
 }
 

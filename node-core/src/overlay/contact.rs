@@ -85,7 +85,7 @@ impl Ip {
         }
     }
 
-    /// What one customer of a provider has: of IPv6, the first 64 bits.
+    /// The network of one customer of a provider: of IPv6, the first 64 bits.
     pub fn network(self) -> Ip {
         match IpAddr::from(self) {
             IpAddr::V4(_) => self,

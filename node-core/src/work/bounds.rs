@@ -49,7 +49,7 @@ pub(super) fn check_result(
     if let Some(file) = result.files.iter().find(|file| !NamedData::is_path(&file.path)) {
         return Err(format!("leaves a file called {:?}, which is no relative path", start_of(&file.path)));
     }
-    // A file with several names is written once. What came with the unit may be left under another name.
+    // A file with several names is written once. A file that came with the unit may be left under another name.
     let blobs: BTreeSet<BlobRef> = parts().filter_map(Data::blob).collect();
     let left = blobs.iter().map(|blob| blob.len).fold(0, u64::saturating_add);
     if left > limits.output_bytes && left > limits.output_bytes.saturating_add(unit_files()) {

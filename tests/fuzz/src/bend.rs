@@ -22,7 +22,7 @@ enum To {
     /// Once more, with the next key.
     Twice,
     Gone,
-    /// What another place holds.
+    /// The value of another place.
     Other(u16),
 }
 

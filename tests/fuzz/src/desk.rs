@@ -59,7 +59,7 @@ pub(crate) fn contact(who: usize) -> Contact {
     Contact { ip, id: cast()[who], port: 4001 }
 }
 
-/// What the node is.
+/// The role of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// Everything at once: gateway with jobs, bank, owner of all markets, of the ring and of all records.
@@ -121,7 +121,7 @@ pub(crate) struct Desk {
     pub(crate) state: State,
 }
 
-/// What the node wants of its driver.
+/// A driver that does as the node wants.
 #[derive(Default)]
 pub(crate) struct Around {
     pub(crate) disk: Disk,
@@ -327,7 +327,7 @@ impl Desk {
         self.now = until;
     }
 
-    /// What has run longest ends.
+    /// Ends the run that has run longest.
     pub(crate) fn ends(&mut self, how: u8) {
         let Some((run, prepared)) = self.around.runs.pop_front() else { return };
         let reply = match how % 4 {

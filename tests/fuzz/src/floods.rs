@@ -30,7 +30,7 @@ const DIALS: u64 = 512;
 /// Bytes to anybody for each byte: a request is short, and what it asks for is a whole chunk.
 const BYTES: u64 = 64;
 
-/// What is different in each message of a flood.
+/// The part that differs in each message of a flood.
 #[derive(Clone, Copy, Debug)]
 enum Fresh {
     /// Names of jobs, content and nodes that are not here.
@@ -64,7 +64,7 @@ fn refresh(value: &mut Value, fresh: Fresh, n: u32) {
     }
 }
 
-/// What came of a flood.
+/// The cost of a flood.
 struct Came {
     held: isize,
     frames: u64,
@@ -104,7 +104,7 @@ fn flood(state: State, golden: &Golden, fresh: Fresh, who: usize, count: u32) ->
     }
 }
 
-/// What a disk takes in memory here.
+/// Bytes of memory that a disk takes here.
 fn weight_of(disk: simulator::disk::Disk) -> isize {
     let before = held();
     let copy = disk.clone();

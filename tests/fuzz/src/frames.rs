@@ -28,7 +28,7 @@ enum Kind<'a> {
     Beats(u16),
 }
 
-/// What a reader may hold: a frame, and a portion of the next while the first is copied.
+/// The bound of a reader: a frame, and a portion of the next while the first is copied.
 const BOUND: usize = 3 * MAX_FRAME + (1 << 20);
 
 /// A stream that gives and takes in portions.

@@ -65,7 +65,7 @@ pub(crate) fn cast(value: &mut Value, nodes: &[NodeId], first: u8) {
     }
 }
 
-/// What decodes is what was meant: encoded again it decodes to the same.
+/// A message that decodes is the one that was meant: encoded again it decodes to the same.
 pub(crate) fn comes_back(message: &Message, len: usize) {
     let Some(again) = encode(message) else {
         // A peer may write more tightly than this node does, within a few bytes a number.

@@ -1,4 +1,4 @@
-//! What peers have signed, rightly: listings, records, receipts, and orders to the bank.
+//! Words that peers have signed, rightly: listings, records, receipts, and orders to the bank.
 
 use crate::bend::Bend;
 use crate::desk::{CLOCK, JOB, cast, contact, secret};
@@ -50,13 +50,13 @@ struct Letter {
 const MOST: usize = 8;
 const MOST_ORDERS: usize = 20;
 
-/// What opening may hold: what is signed is short, and read once.
+/// The bound of opening: signed words are short, and read once.
 const BOUND: usize = 2 << 20;
 
-/// What the bank may hold of a few messages.
+/// The bound of the bank after a few messages.
 const BANK: usize = 16 << 20;
 
-/// What its operator gives, and what the commons may have.
+/// The credit that its operator gives.
 const INVITED: u64 = 1_000_000_000;
 
 pub fn listings(data: &[u8]) -> u64 {
@@ -69,7 +69,7 @@ pub fn listings(data: &[u8]) -> u64 {
     }
 }
 
-/// The same, changed, and signed for the same again.
+/// Changes signed words, and signs them again for the same purpose.
 fn changed(honest: &Signed, purpose: &str, who: usize, change: &Change) -> Signed {
     let body = altered(&honest.body, change);
     match change.signed {

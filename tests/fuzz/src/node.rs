@@ -1,4 +1,4 @@
-//! What peers say to a whole node, in any order, whatever it is.
+//! Words of peers to a whole node, in any order, whatever its role.
 
 use crate::bend::Bend;
 use crate::desk::{Desk, PEERS, State, cast};
@@ -26,7 +26,7 @@ enum Step {
         bends: Vec<Bend>,
         times: u8,
     },
-    /// The same, with bytes changed.
+    /// Such a message with bytes changed.
     Changed {
         who: u8,
         which: u16,
@@ -43,7 +43,7 @@ const MOST_STEPS: usize = 24;
 /// A message that is said again is said at most so often.
 const MOST_TIMES: u8 = 8;
 
-/// What a node may hold more than before: for each byte that it is told, what that may become in its
+/// The bound of a node's growth: for each byte that it is told, what that may become in its
 /// tables and in answers on their way; and what it makes of a few messages and half a minute.
 const EACH: usize = 1024;
 const ALWAYS: usize = 24 << 20;

@@ -1,4 +1,4 @@
-//! What a node finds on its disk when it starts: rows that another version wrote, that a failing disk
+//! Rows that a node finds on its disk when it starts: some that another version wrote, that a failing disk
 //! has changed, that somebody put there.
 
 use crate::bend::Bend;
@@ -53,7 +53,7 @@ const TABLES: [Table; 10] = [
 
 const MOST_CHANGES: usize = 12;
 
-/// What a node may hold that begins on a disk of some hundred rows.
+/// The bound of a node that begins on a disk of some hundred rows.
 const BOUND: usize = 32 << 20;
 
 pub fn records(data: &[u8]) -> u64 {

@@ -36,7 +36,7 @@ enum Claim {
 /// can write in one byte, twice over while the list grows.
 const EACH: usize = 1024;
 
-/// What it may hold in any case: serde believes a list's length up to a MiB, in each of the lists that
+/// The bound in any case: serde believes a list's length up to a MiB, in each of the lists that
 /// lie in each other.
 const ALWAYS: usize = 12 << 20;
 

@@ -116,7 +116,7 @@ fn a_corpus_is_made() {
             }
         }
         let mut entries: Vec<Vec<u8>> = ways.into_values().collect();
-        // What shows few ways has more of its inputs.
+        // A target that shows few ways has more of its inputs.
         for seed in 0.. {
             if entries.len() >= ENTRIES.min(12) {
                 break;

@@ -26,7 +26,7 @@ pub fn fuel(units: u64) -> Duration {
 /// After so long a run comes to a poll, where it can be stopped.
 pub const SLICE: Duration = Duration::from_millis(2);
 
-/// What is said of what is no program.
+/// The words for a blob that is no program.
 pub const UNFIT: &str = "is not a WebAssembly module";
 
 /// How long an engine takes to get ready for a task that will come.
@@ -72,7 +72,7 @@ pub struct Engine {
     pub broken: bool,
     /// Programs at which it fails every time, and at no other.
     pub poison: BTreeSet<BlobId>,
-    /// What is no program.
+    /// Blobs that are no programs.
     pub unfit: BTreeSet<BlobId>,
     /// Its programs cannot be suspended.
     pub immobile: bool,

@@ -83,7 +83,7 @@ pub struct Liar {
     pub units: u32,
     /// The program of a job that it gives.
     pub program: BlobRef,
-    /// What it was told of units on the ring.
+    /// Units on the ring that it was told of.
     pub told: Vec<Ward>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) const MAX_PROGRAM: u64 = 256 << 20;
 /// machine; somebody waits for it.
 const CHECK: Duration = Duration::from_secs(300);
 
-/// What one program may cost.
+/// The bounds of one program's cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Bounds {
     /// Bytes that the process may map to write to (`RLIMIT_DATA`).
@@ -58,7 +58,7 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// What a check of a program that somebody submits may cost. Our choice: ten times what the largest
+    /// The bounds of a check of a program that somebody submits. Our choice: ten times what the largest
     /// known programs take.
     pub(crate) const OF_CHECKS: Bounds = Bounds { memory: 1 << 30, cpu_s: 20, cpu_s_per_mib: 1 };
 
@@ -67,7 +67,7 @@ impl Bounds {
     }
 }
 
-/// What such a process is to do: the only thing that it is told.
+/// The work of such a process: the only thing that it is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     /// Path of the program, as bytes.
@@ -85,7 +85,7 @@ enum Work {
     Check,
 }
 
-/// What it says. A process that ends without having said how it went was ended by its program.
+/// The words of such a process. One that ends without having said how it went was ended by its program.
 #[derive(Debug, Serialize, Deserialize)]
 enum Said {
     /// Comes first: the wall stands, the program is read now.
@@ -230,7 +230,7 @@ impl<Turn> Talk<'_, Turn> {
     }
 }
 
-/// What the end of a compiler that said nothing says of its program.
+/// Blames a program, or not, for the end of a compiler that said nothing.
 fn ended_by(status: std::process::ExitStatus, (memory, cpu_s): (u64, u64)) -> Said {
     const ABORT: i32 = 6;
     const HANGUP: i32 = 1;

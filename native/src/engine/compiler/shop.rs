@@ -30,7 +30,7 @@ pub(in crate::engine) struct Shop {
     order_of_refusals: VecDeque<Known>,
 }
 
-/// What every compilation needs.
+/// The needs of every compilation.
 struct Tools {
     launcher: Launcher,
     cache: Cache,
@@ -57,7 +57,7 @@ struct Asked {
     cancel: Option<Arc<Cancel>>,
 }
 
-/// What a shop is opened with.
+/// The settings of a shop.
 pub(in crate::engine) struct ShopOptions {
     pub(in crate::engine) launcher: Launcher,
     pub(in crate::engine) blob_dir: PathBuf,
@@ -177,7 +177,7 @@ impl Shop {
         }
     }
 
-    /// What a slot has its node do, in this thread.
+    /// Does in this thread what a slot has its node do.
     #[cfg(test)]
     pub(in crate::engine) fn compile(&self, known: Known) -> Result<(), NotCompiled> {
         self.tools.compile(known, &Cancel::default())

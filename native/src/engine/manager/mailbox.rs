@@ -11,7 +11,7 @@ pub(in crate::engine) enum Mail {
     Request(EngineRequest),
     /// Percent of a processor for each task.
     Share(u8),
-    /// What became of a program that slots wait for.
+    /// The fate of a program that slots wait for.
     Compiled(Known, Result<(), NotCompiled>),
     Stop,
 }

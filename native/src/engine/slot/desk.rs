@@ -63,7 +63,7 @@ struct Intake {
     asks: VecDeque<Ask>,
     /// Orders that stand still as soon as they have begun.
     paused: BTreeSet<u64>,
-    /// What became of the program of this run.
+    /// The fate of the program of this run.
     compiled: Option<(u64, Result<(), NotCompiled>)>,
     /// Whether the runner has anything to do.
     busy: bool,

@@ -32,7 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What the hidden subcommand runs, a slot or a compiler, as the first frame says. Frames come in on stdin
+/// The hidden subcommand runs a slot or a compiler, as the first frame says. Frames come in on stdin
 /// and go out on stdout.
 pub(crate) fn main() -> ExitCode {
     if std::io::stdin().is_terminal() {

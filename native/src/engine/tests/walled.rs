@@ -8,7 +8,7 @@ use sandbox::End;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What no process of the engine may have in its environment.
+/// The only variables that a process of the engine may have in its environment.
 const HARMLESS: [&str; 2] = ["GLIBC_TUNABLES", "LD_LIBRARY_PATH"];
 
 /// A file beside the folders that the engine has, as the token lies there.
@@ -18,7 +18,7 @@ fn secret(world: &World) -> PathBuf {
     path
 }
 
-/// What tells a process of the engine to attack this process and a file of it.
+/// Tells a process of the engine to attack this process and a file of it.
 fn attack(world: &World) -> String {
     format!("{ATTACK}{} {}", std::process::id(), secret(world).display())
 }

@@ -1,4 +1,4 @@
-//! What machine code that got out of a program would try, for tests: each line says how one attempt went.
+//! Attempts of machine code that got out of a program, for tests: each line says how one attempt went.
 
 use std::io;
 use std::net::{TcpStream, UdpSocket};

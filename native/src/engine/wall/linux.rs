@@ -61,27 +61,27 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_nanosleep,
     libc::SYS_gettimeofday,
     libc::SYS_getrandom,
-    // Who it is, which the C library asks.
+    // The C library asks these.
     libc::SYS_geteuid,
     libc::SYS_getuid,
     libc::SYS_uname,
     libc::SYS_sysinfo,
 ];
 
-/// The same where a newer architecture has none of them.
+/// More of them, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const ALLOWED_OLD: &[c_long] = &[libc::SYS_stat, libc::SYS_poll, libc::SYS_time];
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_OLD: &[c_long] = &[];
 
-/// What a file is opened with that is to be changed, made or emptied.
+/// Flags with which a file is opened to be changed, made or emptied.
 const TO_CHANGE: u64 = (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC) as u64;
 
-/// What a process may name its memory: `PR_SET_VMA`.
+/// Names memory: `PR_SET_VMA`.
 const PR_SET_VMA: u64 = 0x5356_4d41;
 
 pub(super) fn limit() {
-    // What the node's parent left open is neither the node's nor a program's. Standard error stays.
+    // Files that the node's parent left open are neither the node's nor a program's. Standard error stays.
     // SAFETY: this is the first thing that the process does; nobody has a descriptor that it knows of.
     let _ = unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32) };
     let _ = rustix::thread::set_no_new_privs(true);

@@ -58,7 +58,7 @@ pub(super) fn close(readable: &[&Path]) {
     let _ = readable;
 }
 
-/// What of the wall this system cannot build, as a sentence; `None` if it stands whole.
+/// The parts of the wall that this system cannot build, as a sentence; `None` if it stands whole.
 pub(super) fn missing() -> Option<String> {
     #[cfg(target_os = "linux")]
     let lacks = linux::missing();

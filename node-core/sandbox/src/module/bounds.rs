@@ -8,7 +8,7 @@
 use super::refusal::Refusal;
 use wasmparser::{BinaryReaderError, BlockType, CompositeInnerType, FunctionBody, Operator, Parser, Payload};
 
-/// What one function may have.
+/// The bounds of one function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
     /// Bytes. Our choice: several times the largest that compilers make (generated interpreters reach half
@@ -66,7 +66,7 @@ pub(super) fn check(module: &[u8], bounds: &Bounds) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What of a function is over its bound.
+/// Says in words which bound a function exceeds.
 fn over(
     body: &FunctionBody<'_>,
     types: &[u64],

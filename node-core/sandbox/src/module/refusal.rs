@@ -32,7 +32,7 @@ pub enum Refusal {
          raise memory_limit"
     )]
     MemoryOverLimit { needs: u64, limit: u64 },
-    /// What the pass that makes programs suspendable says.
+    /// The words of the pass that makes programs suspendable.
     #[error("{0}")]
     OverLimits(String),
     #[error(

@@ -21,7 +21,7 @@ const RUNNERS: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Avoided {
     runners: BTreeMap<NodeId, Failing>,
-    /// What the last failure was, a sentence for people.
+    /// The last failure, as a sentence for people.
     why: String,
 }
 

@@ -69,7 +69,7 @@ impl Terms {
         if template.limits.memory_bytes > self.memory_bytes {
             return Some("it gives a unit less memory than this one may use".into());
         }
-        // What a unit writes is held in memory beside its own, and its owner alone says how much it may be.
+        // A unit's output is held in memory beside its own, and its owner alone says how much it may be.
         let output = self.memory_bytes.max(Limits::default().output_bytes);
         if template.limits.output_bytes > output {
             return Some(format!("it holds {output} bytes of a unit's output, and this one may write more"));

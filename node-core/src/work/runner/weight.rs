@@ -16,7 +16,7 @@ const TEXTS: u64 = 64 << 20;
 /// A batch below this has no need to be weighed: held units are bounded, and as many of these fit.
 const LIGHT: u64 = 4 << 10;
 
-/// What a unit keeps here, each content once.
+/// The weight of jobs and units that are here, each content once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weight {
     texts: u64,
@@ -47,7 +47,7 @@ impl Weight {
 }
 
 impl Runner {
-    /// What a batch needs here, and content besides; or why it does not fit beside what is held here.
+    /// Weighs a batch, and content besides; or says why it does not fit beside what is held here.
     pub(super) fn weigh(&self, batch: &Batch, besides: Option<&BlobRef>) -> Result<Weight, String> {
         let mut new = Weight::default();
         new.add_job(&batch.name, &batch.template);
@@ -56,7 +56,7 @@ impl Runner {
         }
         new.content.extend(besides.map(|blob| (blob.id, blob.len)));
         let bound = self.config.limits.content_bytes;
-        // What is light was weighed with the first of its job.
+        // A light one was weighed with the first of its job.
         let known = self.jobs.contains_key(&batch.job);
         if new.texts < LIGHT && (new.content.is_empty() || known && new.content.len() == 1) {
             return Ok(new);

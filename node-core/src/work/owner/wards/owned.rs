@@ -81,7 +81,7 @@ pub(super) struct Ended {
     ticket: Option<u64>,
 }
 
-/// What there is room for, and why there is none for units of this job.
+/// Room for units of one home, and why those of this job find none.
 pub(super) struct Room {
     all: usize,
     its: usize,
@@ -151,7 +151,7 @@ impl Owner {
         }
     }
 
-    /// What there is room for, of units of this home.
+    /// Counts the room for units of this home.
     pub(super) fn room_of(&self, part: &Part) -> Room {
         let most = self.config.limits.wards;
         Room {

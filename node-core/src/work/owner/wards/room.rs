@@ -10,7 +10,7 @@ use crate::work::weight::{of_template, of_unit};
 /// whose units find no room on the ring keeps them.
 const DESCRIPTIONS: u64 = 64 << 20;
 
-/// What is below this is not weighed: the number of units bounds it, to as many bytes again.
+/// A description below this is not weighed: the number of units bounds it, to as many bytes again.
 const LIGHT: u64 = 2 << 10;
 
 pub(super) const NO_ROOM: &str = "descriptions of units take as much of its memory as they may";
