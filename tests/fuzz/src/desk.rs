@@ -155,7 +155,7 @@ impl Host for Around {
 
     fn probe(&mut self, number: u64, _: Contact) {
         self.probed += 1;
-        self.replies.push_back(NodeInput::Probed { number, reached: number % 2 == 0 });
+        self.replies.push_back(NodeInput::Probed { number, reached: number.is_multiple_of(2) });
     }
 
     fn disconnect(&mut self, peer: NodeId, reason: &str) {

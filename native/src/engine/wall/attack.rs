@@ -37,7 +37,7 @@ pub(in crate::engine) fn attack(of: &str) -> String {
         ("list-folder", std::fs::read_dir(secret.parent().unwrap_or(secret)).map(drop)),
         ("write-file", std::fs::write(&beside, b"x")),
         ("empty-blobs", open_to_empty(&secret.with_file_name("blobs"))),
-        ("renice-user", call(raw(libc::SYS_setpriority, i64::from(libc::PRIO_USER as u32), 0))),
+        ("renice-user", call(raw(libc::SYS_setpriority, i64::from(libc::PRIO_USER), 0))),
         ("remove-secret", std::fs::remove_file(secret)),
         ("read-environment", std::fs::read(format!("/proc/{parent}/environ")).map(drop)),
         ("tcp", TcpStream::connect("127.0.0.1:9").map(drop)),

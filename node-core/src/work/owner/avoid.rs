@@ -82,10 +82,7 @@ mod tests {
         let mut avoided = Avoided::default();
         let mut until = |now: Time| {
             avoided.failed(A, "it failed", now);
-            (0..)
-                .map(|ms| Duration::from_millis(ms))
-                .find(|after| !avoided.contains(A, now + *after))
-                .unwrap()
+            (0..).map(Duration::from_millis).find(|after| !avoided.contains(A, now + *after)).unwrap()
         };
         let waits: Vec<u128> = (0..4).map(|s| until(Time(s)).as_millis()).collect();
         assert_eq!(waits, [500, 1000, 2000, 4000]);
