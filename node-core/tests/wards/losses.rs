@@ -102,6 +102,9 @@ fn a_unit_whose_owner_is_lost_while_the_ring_forms_ends() {
         world.run_for(Duration::from_millis(later));
         world.crash(owner);
         world.run_until(A_MINUTE * 4, &format!("seed {seed}: it is done"), |w| w.is_over(job));
+        // Its home knew of checkpoints, whatever those know that owned it last.
+        let unit = unit(&world, job, 0);
+        assert!(!unit.journey.is_empty() && unit.checkpoints > 0, "seed {seed}: {unit:?}");
     }
 }
 

@@ -70,6 +70,7 @@ impl Owner {
             }
             if self.is_late(report.unit) {
                 if late.insert(report.unit) {
+                    report.result.journey = self.journey_of(&report);
                     results.push(report);
                 }
                 continue;
@@ -196,9 +197,9 @@ impl Owner {
         self.has_copy(unit) && self.jobs.get(&unit.job).is_none_or(|job| job.slot(unit.index).is_none())
     }
 
-    /// The way to this result, unless its runner did it all.
-    fn journey_of(&self, report: &Report) -> Option<Box<Journey>> {
-        let record = self.record(report.unit);
+    /// The way to this result, unless its runner did it all and no checkpoint is known.
+    pub(super) fn journey_of(&self, report: &Report) -> Option<Box<Journey>> {
+        let record = self.record(report.unit).or_else(|| self.copied_record(report.unit));
         if record.is_none() && report.began == 0 {
             return None;
         }

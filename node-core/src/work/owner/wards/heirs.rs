@@ -17,7 +17,7 @@ use crate::work::owner::Event;
 use crate::work::owner::SlotState;
 use crate::work::proof::GrantKey;
 use crate::work::spec::Template;
-use crate::work::ward::{HEIRS, Message, point_of};
+use crate::work::ward::{HEIRS, Message, UnitRecord, point_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -70,6 +70,11 @@ impl Owner {
         let guarded = || self.jobs.get(&unit.job).map(|job| &job.spec.template);
         let template = self.wards.parts.get(&unit.job).map(|part| &part.template).or_else(guarded)?;
         Some((ward.grants, template, ward.attempts))
+    }
+
+    /// The copy's record.
+    pub(in crate::work::owner) fn copied_record(&self, unit: UnitId) -> Option<&UnitRecord> {
+        self.wards.replicas.get(&unit)?.ward.record.as_deref()
     }
 
     pub(super) fn gained(&mut self, range: Range, from: Option<Contact>, cx: &mut Cx<'_, Self>) {

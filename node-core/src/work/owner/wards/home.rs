@@ -358,7 +358,7 @@ impl Owner {
     /// How units ended.
     pub(super) fn ward_results(&mut self, from: NodeId, results: Vec<Report>, cx: &mut Cx<'_, Self>) {
         let (mut over, mut good) = (Vec::new(), Vec::new());
-        for report in results {
+        for mut report in results {
             let unit = report.unit;
             match self.check_report(&report) {
                 // Unknown, or over: the owner need not keep it.
@@ -383,6 +383,10 @@ impl Owner {
                     self.drop_placement(unit);
                     if let Some(job) = self.jobs.get_mut(&unit.job) {
                         job.storing(unit.index);
+                    }
+                    if report.result.journey.is_none() {
+                        // The unit's last owner may have known of no checkpoint.
+                        report.result.journey = self.journey_of(&report);
                     }
                     good.push(report);
                     self.touch(unit.job, cx);
