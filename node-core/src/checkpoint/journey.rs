@@ -5,7 +5,7 @@ use crate::node::config::Platform;
 use serde::{Deserialize, Serialize};
 
 /// Spans that are told apart. Our choice: more moves than a person follows; 4 KiB a unit.
-const SPANS_MAX: usize = 64;
+pub(crate) const SPANS_MAX: usize = 64;
 
 /// Fuel that one runner used of what counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,6 +11,7 @@ mod journey;
 pub mod keeper;
 mod pace;
 
+pub(crate) use journey::SPANS_MAX;
 pub use journey::{Journey, Span};
 pub use pace::Pace;
 

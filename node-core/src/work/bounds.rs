@@ -2,6 +2,7 @@
 //! checked, and before anything of it is fetched or written down.
 
 use super::spec::{BlobRef, Data, NamedData, Template, UnitResult};
+use crate::checkpoint::SPANS_MAX;
 use std::collections::BTreeSet;
 
 /// Files that one unit may leave. Our choice: their names fit half a frame at usual lengths.
@@ -59,6 +60,10 @@ pub(super) fn check_result(
     if words > WORDS_MAX {
         return Err(format!("gives a reason of {words} bytes, {WORDS_MAX} are allowed"));
     }
+    let spans = result.journey.as_ref().map_or(0, |journey| journey.spans.len());
+    if spans > SPANS_MAX {
+        return Err(format!("names {spans} legs of its journey, {SPANS_MAX} are told apart"));
+    }
     let stretches = u64::from(attempts.max(1));
     let possible = limits.time_us.saturating_mul(FUEL_A_MICROSECOND).saturating_mul(stretches);
     let most = limits.fuel.saturating_add(FUEL_SLACK).min(possible.saturating_add(FUEL_SLACK));
@@ -76,7 +81,9 @@ fn start_of(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::{Journey, Span};
     use crate::ids::{BlobId, NodeId};
+    use crate::node::config::Platform;
     use crate::work::spec::{CheckpointEvery, OnLoss};
     use bytes::Bytes;
     use sandbox::{End, Limits};
@@ -130,7 +137,9 @@ mod tests {
         let many = |count: usize, name: usize| {
             (0..count).map(|n| file(&format!("{n:0name$}"), Data::EMPTY)).collect::<Vec<_>>()
         };
-        let beyond: [(&str, UnitResult); 8] = [
+        let leg = Span { runner: NodeId([1; 32]), platform: Platform::Native, from: 0, to: 1 };
+        let long = Journey { spans: vec![leg; SPANS_MAX + 1], ..Journey::default() };
+        let beyond: [(&str, UnitResult); 9] = [
             ("within the message", UnitResult { stdout: inline(70_000), ..result() }),
             ("prints", UnitResult { stdout: blob(1, 401), ..result() }),
             ("files", UnitResult { files: many(FILES_MAX + 1, 4), ..result() }),
@@ -138,13 +147,14 @@ mod tests {
             ("no relative path", UnitResult { files: vec![file("../x", inline(1))], ..result() }),
             ("leaves", UnitResult { files: vec![file("x", blob(1, 1001))], ..result() }),
             ("gives a reason", UnitResult { end: End::Trapped("x".repeat(5000)), ..result() }),
+            ("legs", UnitResult { journey: Some(Box::new(long)), ..result() }),
             ("units of fuel", UnitResult { fuel: u64::MAX, ..result() }),
         ];
         for (word, result) in beyond {
             let why = check(&result).expect_err(word);
             assert!(why.contains(word), "{word}: {why}");
         }
-        // What came with the unit may be left under another name.
+        // A file that came with the unit may be left under another name.
         let copied = UnitResult { files: vec![file("x", blob(1, 1001))], ..result() };
         assert_eq!(check_result(&template(), || 500, 1, &copied), Ok(()));
     }

@@ -59,7 +59,8 @@ impl Owner {
         let (mut again, mut late) = (false, BTreeSet::new());
         for mut report in reports {
             let UnitId { job: id, index } = report.unit;
-            report.result.runner = from;
+            // No runner knows these of its unit.
+            (report.result.runner, report.result.journey, report.result.paid) = (from, None, Micro::ZERO);
             match self.check_report(&report) {
                 Ok(()) => {}
                 Err(Unfit::Over) => continue,
@@ -114,10 +115,8 @@ impl Owner {
             }
             job.storing(index);
             self.drop_placement(report.unit);
-            report.result.runner = from;
             report.result.attempts = slot.attempts;
             report.result.journey = self.journey_of(&report);
-            report.result.paid = Micro::ZERO;
             self.price(&mut report);
             results.push(report);
             self.touch(id, cx);

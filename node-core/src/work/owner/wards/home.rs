@@ -5,11 +5,13 @@
 use super::{AT_ONCE, Owner, Ward};
 use crate::checkpoint::Source;
 use crate::ids::{JobId, NodeId, UnitId};
+use crate::market::money::Micro;
 use crate::overlay::contact::Contact;
 use crate::overlay::ring::{Located, Point};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Report, ToRunner};
+use crate::work::owner::moving::ATTEMPTS_MAX;
 use crate::work::owner::results::Unfit;
 use crate::work::owner::{Event, SlotState};
 use crate::work::ward::{Message, point_of};
@@ -247,7 +249,7 @@ impl Owner {
     fn believe(&mut self, unit: UnitId, ward: &Ward, cx: &mut Cx<'_, Self>) {
         let known = self.ward_of(unit).map(|ward| ward.age());
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
-        let attempts = ward.attempts.min(crate::work::owner::moving::ATTEMPTS_MAX);
+        let attempts = ward.attempts.min(ATTEMPTS_MAX);
         job.attempted(unit.index, attempts);
         let newer = known.is_none_or(|known| known <= ward.age())
             && job.records.get(&unit.index) != ward.record.as_ref();
@@ -384,6 +386,9 @@ impl Owner {
                     if let Some(job) = self.jobs.get_mut(&unit.job) {
                         job.storing(unit.index);
                     }
+                    // Units on the ring buy nothing.
+                    report.result.paid = Micro::ZERO;
+                    report.result.attempts = report.result.attempts.min(ATTEMPTS_MAX);
                     if report.result.journey.is_none() {
                         // The unit's last owner may have known of no checkpoint.
                         report.result.journey = self.journey_of(&report);
