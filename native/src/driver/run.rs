@@ -192,10 +192,12 @@ impl Driver {
                 }
                 // As many addresses as there are to join.
                 let before = self.unreached.insert(addr.to_string(), reason.clone());
-                if before.as_ref() == Some(&reason) {
-                    tracing::debug!(%addr, reason, ?retry_in, "nobody reached");
-                } else {
-                    tracing::warn!(%addr, reason, ?retry_in, "nobody reached; trying on");
+                match retry_in {
+                    _ if before.as_ref() == Some(&reason) => {
+                        tracing::debug!(%addr, reason, ?retry_in, "nobody reached");
+                    }
+                    Some(retry_in) => tracing::warn!(%addr, reason, ?retry_in, "nobody reached; trying on"),
+                    None => tracing::warn!(%addr, reason, "nobody reached"),
                 }
             }
         }

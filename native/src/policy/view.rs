@@ -93,6 +93,7 @@ impl View {
                 (1, Some(1)) => "its slot".into(),
                 (slots, Some(given)) if slots == given => format!("all {given} slots"),
                 (slots, Some(given)) => format!("{slots} of {given} slots"),
+                (1, None) => "at most 1 slot".into(),
                 (slots, None) => format!("at most {slots} slots"),
             };
             let (share, memory) = (now.cpu_share, now.task_memory_bytes >> 20);

@@ -287,6 +287,8 @@ impl Client {
         loop {
             let at = self.endpoint();
             match request(&at) {
+                // It may have been replaced meanwhile (`token rotate`).
+                Err(ApiError::Refused { status: 401, .. }) if self.has_another_token(&at) => {}
                 Err(e @ ApiError::Unreachable { .. }) if !self.patience.is_zero() => {
                     waiting.get_or_insert_with(|| Absence::new(self.patience)).pause(&e)?;
                     self.look_again();
@@ -299,6 +301,12 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Whether the gateway's token is another by now than the one that was refused.
+    fn has_another_token(&self, refused: &Endpoint) -> bool {
+        self.look_again();
+        self.endpoint().token != refused.token
     }
 
     fn look_again(&self) {

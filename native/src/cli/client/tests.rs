@@ -76,6 +76,23 @@ fn a_missing_and_a_wrong_token_are_two_things() {
     assert!(wrong.code == 2 && wrong.message.contains("does not accept this token"), "{wrong:?}");
 }
 
+/// A command that waits for a job goes on when the operator replaces the token.
+#[test]
+fn a_token_that_was_replaced_is_looked_up_again_once() {
+    let old = gateway("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let new = gateway(
+        "HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n{\"status\":404,\"detail\":\"it knows the new one\"}",
+    );
+    let at = |url: &String, token: &str| Endpoint { url: url.clone(), token: Some(token.into()) };
+    let (then, now) = (at(&old, "old"), at(&new, "new"));
+    let client = Client::new(then.clone()).patient(Some(Box::new(move || Some(now.clone()))));
+    let failure = Failure::from(client.job("abcd").map(|_| ()).unwrap_err());
+    assert!(failure.message.contains("it knows the new one"), "{failure:?}");
+    let client = Client::new(then.clone()).patient(Some(Box::new(move || Some(then.clone()))));
+    let failure = Failure::from(client.job("abcd").map(|_| ()).unwrap_err());
+    assert!(failure.message.contains("does not accept this token"), "{failure:?}");
+}
+
 #[test]
 fn somebody_else_on_the_port_is_no_gateway() {
     for answer in [
