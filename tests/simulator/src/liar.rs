@@ -13,6 +13,7 @@ use node_core::work::spec::{
     BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, OwnedBy, Template, Terms, UnitResult,
     Units,
 };
+use node_core::work::submission;
 use node_core::work::ward::{self, Ward};
 use node_core::{BlobId, Channel, JobId, NodeId};
 use node_core::{checkpoint, ids::UnitId, node::host::SnapshotRef};
@@ -21,7 +22,7 @@ use sandbox::{End, Limits};
 /// The subject of a lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// Gives the gateway a job over the wire, of the highest priority.
+    /// Gives the gateway a job over the wire, of the highest priority that there is.
     Submit,
     /// Gives it a job that buys its places, which it means to sell itself.
     Buy,
@@ -220,7 +221,7 @@ impl Liar {
                 on_loss: OnLoss::Recover,
             },
             units: Units::Sweep { first: 0, count: self.units.max(1) },
-            priority: i32::MAX,
+            priority: *submission::PRIORITIES.end(),
             max_retries: 0,
             find,
             owner: OwnedBy::Gateway,
