@@ -25,7 +25,9 @@ pub(super) async fn find_job(state: &ApiState, text: &str) -> Result<JobId, Prob
         [id] => Ok(id),
         [] => {
             check_ready(state).await?;
-            Err(Problem::not_found(format!("there is no job {text}; GET /api/v1/jobs lists all")))
+            Err(Problem::not_found(format!(
+                "there is no job {text}; `manyhands jobs` and GET /api/v1/jobs list all"
+            )))
         }
         _ => {
             let mut detail = format!("{text} could be any of {} jobs; give more digits:", found.len());

@@ -143,7 +143,7 @@ pub(super) async fn read(state: &ApiState, id: JobId) -> Result<Job, Problem> {
 }
 
 pub(super) fn no_job(id: JobId) -> Problem {
-    Problem::not_found(format!("there is no job {id}; GET /api/v1/jobs lists all"))
+    Problem::not_found(format!("there is no job {id}; `manyhands jobs` and GET /api/v1/jobs list all"))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

@@ -339,7 +339,7 @@ In ARGS, as in GNU parallel:
   {}    the input          {.}   without its extension
   {/}   its file name      {/.}  the file name without extension
   {//}  its folder         {#}   the input's number, from 1
-Without any of them, the input is appended as the last argument.
+Where the input itself has no place ({#} is none), it is appended as the last argument.
 
 `manyhands map wordcount.wasm -- texts/*.txt`
 `find data -name '*.csv' | manyhands map stats.wasm --inputs-from -`")]

@@ -42,7 +42,7 @@ pub(crate) fn run(args: MapArgs, folder: &DataFolder) -> Result<u8, Failure> {
     let progress = Progress::start(&plan.name, plan.units() as u64);
     let mut waits = Waits::unless_drawn(&job);
     let mut first_failure = None;
-    let ended = client.follow(&job.id, |job| {
+    let heard = client.follow(&job.id, |job| {
         progress.show(job);
         waits.iter_mut().for_each(|waits| waits.show(job));
         if job.units.failed > 0 && !args.keep_going && !job.state.is_over() {
@@ -57,7 +57,8 @@ pub(crate) fn run(args: MapArgs, folder: &DataFolder) -> Result<u8, Failure> {
             out.take(client, job, args.keep_going)?;
         }
         Ok(())
-    })?;
+    });
+    let ended = heard.map_err(|why| guard.unheard(why))?;
     drop(progress);
     if !args.keep_going && ended.units.failed > 0 {
         let failed = match first_failure {

@@ -18,7 +18,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 pub(crate) fn run(args: RunArgs, folder: &DataFolder) -> Result<u8, Failure> {
-    let mut plan = JobPlan::new(&args.program, args.arguments, &args.scene, &args.limits)?;
+    let mut plan = JobPlan::new(&args.program, args.arguments.clone(), &args.scene, &args.limits)?;
     plan.check()?;
     if !args.no_stdin && !std::io::stdin().is_terminal() {
         plan.stdin = standard_input()?;
@@ -34,7 +34,12 @@ pub(crate) fn run(args: RunArgs, folder: &DataFolder) -> Result<u8, Failure> {
     if swarm.embedded.is_none() {
         warn_if_nobody_computes(client);
     }
-    let mut waits = Waits::of(&job);
+    outcome(&args, &plan, client, &job).map_err(|why| guard.unheard(why))
+}
+
+/// Waits for the job, and hands its result out.
+fn outcome(args: &RunArgs, plan: &JobPlan, client: &Client, job: &Job) -> Result<u8, Failure> {
+    let mut waits = Waits::of(job);
     let job = client.follow(&job.id, |job| {
         waits.show(job);
         Ok::<_, Failure>(())
@@ -63,7 +68,7 @@ pub(crate) fn run(args: RunArgs, folder: &DataFolder) -> Result<u8, Failure> {
         None => {}
     }
     if result.exit_code != Some(0)
-        && let Some(path) = not_sent(&plan)
+        && let Some(path) = not_sent(plan)
     {
         say(&format!("{path} is a file here, and was not sent with the program; --file sends it"));
     }

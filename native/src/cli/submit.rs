@@ -52,10 +52,14 @@ pub(crate) fn submit(args: SubmitArgs, folder: &DataFolder) -> Result<u8, Failur
     }
     let progress = Progress::start(&plan.name, plan.units() as u64);
     let mut waits = Waits::unless_drawn(&job);
-    let ended = client.follow(&job.id, |job| {
+    let heard = client.follow(&job.id, |job| {
         progress.show(job);
         waits.iter_mut().for_each(|waits| waits.show(job));
         Ok::<_, Failure>(())
+    });
+    let ended = heard.map_err(|why| match &guard {
+        Some(guard) => guard.unheard(why),
+        None => why,
     })?;
     drop(progress);
     if let Some(dir) = &args.out_dir {

@@ -2,7 +2,7 @@
 
 use super::client::Client;
 use super::client::types::{Job, JobState};
-use super::failure::Failure;
+use super::failure::{Failure, UNREACHABLE, USAGE};
 use super::interrupt::on_interrupt;
 use super::progress::say;
 use super::swarm::Swarm;
@@ -22,6 +22,8 @@ pub(crate) enum OnInterrupt {
 /// Watches for Ctrl-C; knows the job once it has been submitted.
 pub(crate) struct Guard {
     job: Arc<Mutex<Option<Job>>>,
+    /// The swarm is this command's own, and its jobs end with it.
+    ends_with_command: bool,
 }
 
 impl Guard {
@@ -47,11 +49,24 @@ impl Guard {
                 }
             }
         });
-        Guard { job }
+        Guard { job, ends_with_command: swarm.embedded.is_some() }
     }
 
     pub(crate) fn submitted(&self, job: &Job) {
         *self.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(job.clone());
+    }
+
+    /// Why no more is heard of the job, and how to find it again: the gateway keeps it.
+    pub(crate) fn unheard(&self, why: Failure) -> Failure {
+        let job = self.job.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*job, why.code) {
+            (Some(Job { short, .. }), USAGE | UNREACHABLE) if !self.ends_with_command => {
+                let message =
+                    format!("{}; {short} is not lost, `manyhands job {short}` shows it", why.message);
+                Failure { message, ..why }
+            }
+            _ => why,
+        }
     }
 }
 

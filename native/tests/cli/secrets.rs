@@ -70,11 +70,25 @@ fn a_new_token_takes_the_place_of_the_old_one_while_the_gateway_runs() {
     let gateway = world.gateway(0);
     let with = |token: &str| world.run(["jobs", "--gateway", &gateway.url, "--token", token]);
     with(&gateway.token).ok();
+    world.program("task.wasm", r#"(module (memory (export "memory") 1) (func (export "_start")))"#);
+    // No slot is there: both wait.
+    let run = |more: &[&str]| {
+        let process = Process::start(world.command([&["run", "task.wasm"], more].concat()));
+        process.says("waits");
+        process
+    };
+    let told = run(&["--gateway", &gateway.url, "--token", &gateway.token, "--data", "elsewhere"]);
+    let beside = run(&[]);
     world.run(["token", "rotate"]).ok();
     let new = fs::read_to_string(world.path("data/token")).unwrap();
     with(&gateway.token).failed(2, &["does not accept this token", "manyhands token"]);
     with(new.trim()).ok();
     world.run(["jobs"]).ok();
+    let worker = world.up("worker", &["--join", &gateway.url, "--slots", "1"]);
+    told.says("is not lost, `manyhands job j-");
+    assert_eq!(told.ends().0, 2);
+    assert_eq!(beside.ends().0, 0, "it looks the token up where it lies");
+    drop(worker);
     // As it stands in a guide, with an ellipsis.
     with("…").failed(2, &["is no token"]);
 }
