@@ -1,9 +1,9 @@
 //! Stories of peers that lie: nobody submits, spends, finishes or fills what is not theirs.
 
+use node_core::bounds::Bounds;
 use node_core::ids::JobId;
-use node_core::node::config::Bounds;
-use node_core::node::snapshot::UnitState;
 use node_core::work::spec::CheckpointEvery;
+use node_core::work::view::UnitState;
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use sandbox::{Outcome, Task};
 use simulator::engine::UNFIT;
@@ -96,7 +96,7 @@ fn what_comes_over_the_wire_is_looked_into_as_at_the_api() {
 
 #[test]
 fn whom_the_operator_let_in_does_not_spend_the_gateways_credit() {
-    use node_core::market::money::Micro;
+    use node_core::money::Micro;
     use node_core::work::spec::{Find, Terms};
     let mut world = World::seed(4);
     world.add(Config { gateway: true, submitters: [id_of(1)].into(), ..Config::default() });
@@ -222,7 +222,7 @@ fn nobody_changes_what_a_job_runs() {
 fn jobs_fill_no_memory() {
     let mut world = World::seed(14).with(slow);
     let limits = Bounds { jobs_bytes: 1_000_000, ..Bounds::default() };
-    world.add(Config { gateway: true, slots: 0, limits, ..Config::default() });
+    world.add(Config { gateway: true, slots: 0, limits: limits.into(), ..Config::default() });
     world.run_for(Duration::from_secs(1));
     let submit = |world: &mut World| {
         let mut spec = world.sweep(0, 15_000);

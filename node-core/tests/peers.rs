@@ -1,16 +1,18 @@
 //! Stories of peers that are strangers, out of date, or hostile.
 
 use bytes::Bytes;
-use node_core::discovery::Offer;
+use node_core::address::{Dialable, Ip};
+use node_core::content::Data;
+use node_core::finding::Offer;
 use node_core::ids::{JobId, UnitId};
-use node_core::node::config::Platform;
-use node_core::overlay::contact::{Dialable, Ip};
+use node_core::node::message::Message;
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::swarm::Swarm;
+use node_core::platform::Platform;
 use node_core::store::Message as Content;
-use node_core::wire::{self, MAX_FRAME, Message, VERSION};
+use node_core::wire::{self, MAX_FRAME, VERSION};
 use node_core::work::message::{Message as Work, Report, ToOwner};
-use node_core::work::spec::{Data, UnitResult};
+use node_core::work::spec::UnitResult;
 use node_core::{Channel, Config, NodeEvent, NodeInput};
 use simulator::World;
 use std::time::Duration;

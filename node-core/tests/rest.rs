@@ -1,8 +1,8 @@
 //! Stories of units that fail by no fault of theirs: is it the node, or is it the program?
 
 use node_core::ids::JobId;
-use node_core::node::snapshot::{JobState, UnitState};
 use node_core::work::spec::JobSpec;
+use node_core::work::view::{JobState, UnitState};
 use simulator::World;
 use std::time::Duration;
 

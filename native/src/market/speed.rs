@@ -6,9 +6,9 @@
 
 use crate::engine::{Engine, EngineOptions};
 use crate::guests::guest;
+use node_core::content::Data;
+use node_core::engine::{EngineReply, EngineRequest, EngineTask, RunId, SealKey};
 use node_core::ids::BlobId;
-use node_core::node::host::{EngineReply, EngineRequest, EngineTask, RunId, SealKey};
-use node_core::work::spec::Data;
 use sandbox::{Limits, Outcome};
 use std::path::Path;
 use std::time::{Duration, Instant};

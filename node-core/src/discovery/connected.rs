@@ -3,7 +3,7 @@
 //! Every node tells the owners that it works for how many units they may place there in all
 //! ([`Offer::credit`]); this machine subtracts what has been placed.
 
-use super::{Found, Offer, Place, Query, Queue};
+use crate::finding::{Found, Offer, Place, Query, Queue};
 use crate::ids::NodeId;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
@@ -305,8 +305,8 @@ fn shortage(able: &[(NodeId, Offer, u32)], too_small: u64, query: &Query) -> Str
 
 #[cfg(test)]
 mod tests {
-    use super::super::Needs;
     use super::*;
+    use crate::finding::Needs;
 
     fn node(n: u8) -> NodeId {
         NodeId([n; 32])

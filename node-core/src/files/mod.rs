@@ -21,8 +21,8 @@ pub use config::FilesConfig;
 pub use manifest::{BadManifest, CHUNK, CHUNKS, MANIFEST, Manifest, NAME};
 pub use message::{Message, ToKeeper, ToOwner};
 
-use crate::overlay::contact::Contact;
-use crate::work::spec::BlobRef;
+use crate::address::Contact;
+use crate::content::BlobRef;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 

@@ -7,11 +7,12 @@
 
 use super::books::{Books, Rules};
 use super::message::Body;
-use super::{BODY, Line, Message, ORDERS, Order, Outcome, PURPOSE, Page, Receipt, Refusal, ToBank, ToClient};
+use super::{BODY, Line, Message, ORDERS, PURPOSE, Page, ToBank, ToClient};
+use crate::contract::{Order, Outcome, Receipt, Refusal};
+use crate::disk::Write;
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
-use crate::market::money::Micro;
-use crate::node::host::Write;
+use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Wall;
 use bytes::Bytes;

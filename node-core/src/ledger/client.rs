@@ -8,12 +8,11 @@
 //! While the bank is down orders wait here, in order, up to a bound.
 
 use super::message::Body;
-use super::{
-    BODY, Holding, Message, ORDERS, Order, Outcome, PURPOSE, Page, Refusal, Sale, ToBank, ToClient, WINDOW,
-};
+use super::{BODY, Message, ORDERS, PURPOSE, Page, ToBank, ToClient, WINDOW};
+use crate::contract::{Holding, Order, Outcome, Refusal, Sale};
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
-use crate::market::money::Micro;
+use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -15,14 +15,8 @@ pub mod bank;
 pub mod books;
 pub mod client;
 mod message;
-mod order;
-mod receipt;
-mod space;
 
-pub use message::{Holding, Line, Message, Page, ToBank, ToClient, Why};
-pub use order::{FEES, Fee, Goods, Order, Outcome, Refusal, Sale, TERMS, Term, most};
-pub use receipt::Receipt;
-pub use space::Space;
+pub use message::{Line, Message, Page, ToBank, ToClient, Why};
 
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};

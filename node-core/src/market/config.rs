@@ -1,8 +1,8 @@
 //! Rules, sizes and times of markets.
 
-use super::commodity::Scheme;
-use super::money::Micro;
-use super::pricing::Rule;
+use crate::goods::Rule;
+use crate::goods::Scheme;
+use crate::money::Micro;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,12 +7,12 @@
 use super::config::MarketConfig;
 use super::guest::{Message, ToGuest, ToHost, Word};
 use super::message::{self, Alive, Prober, ToBuyer, ToSeller};
-use super::money::Micro;
+use crate::address::Contact;
+use crate::bounds::GUESTS;
+use crate::circle::Point;
 use crate::ids::NodeId;
 use crate::keys::Signed;
-use crate::node::config::GUESTS;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::Point;
+use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use std::collections::{BTreeMap, VecDeque};

@@ -5,20 +5,11 @@
 //! the sum of all legs. *Departure:* the paper leaves open who pays for fixed listings; here the
 //! buyer does, a sale, so that nobody needs credit to list.
 
-use super::money::{Micro, Price};
+use crate::goods::NoDeal;
+use crate::goods::Rule;
 use crate::ids::NodeId;
+use crate::money::{Micro, Price};
 use serde::{Deserialize, Serialize};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Rule {
-    /// The cheapest sells at the second price. The market owner's payoff is fixed (`delta`), so
-    /// that it gains nothing by lying. Our default: here no seller gains by lying, either.
-    #[default]
-    ReverseVickrey,
-    /// The cheapest sells at its own cost and one micro-credit; the market owner's payoff is the
-    /// higher the cheaper the seller that it names.
-    MaxMin,
-}
 
 /// An able seller, as it is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,16 +57,6 @@ impl Deal {
     pub fn cost(&self, quantity: u64) -> Option<Micro> {
         self.price.of(quantity).round_up()?.plus(self.payoff)
     }
-}
-
-/// Why nobody sells; a unit waits with this reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub enum NoDeal {
-    #[error("nobody sells this now")]
-    NoSeller,
-    /// `least`: what the cheapest would cost, if that is a number.
-    #[error("the cheapest seller costs up to {least} credits a unit, and at most {most} are offered")]
-    TooDear { least: Micro, most: Micro },
 }
 
 /// A cost that cannot be listed.

@@ -4,15 +4,16 @@
 //! The seller is the one truth about what it has: market owners name it, and it says whether that is
 //! still for sale. What was sold is de-listed, and what is left is listed under a higher number.
 
-use super::commodity::{Kind, Market, Scheme};
 use super::config::MarketConfig;
-use super::listing::{Goods, Listing};
+use super::listing::Listing;
 use super::message::{Alive, Message, Prober, Take, ToBuyer, ToOwner, ToSeller, Unlisted};
-use super::money::Price;
+use crate::address::Contact;
+use crate::circle::{Point, RingId};
+use crate::goods::Goods;
+use crate::goods::{Kind, Market, Scheme};
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Point, RingId};
+use crate::money::Price;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use std::collections::{BTreeMap, VecDeque};

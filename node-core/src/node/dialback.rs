@@ -7,17 +7,18 @@ use super::config::Config;
 use super::host::{Host, NodeEvent};
 use super::overlays;
 use super::route;
+use crate::address::{Contact, Dialable, Ip};
+use crate::circle::MemberId;
 use crate::discovery::nearest;
 use crate::ids::NodeId;
 use crate::market::seller;
-use crate::node::config::Platform;
-use crate::overlay::contact::{Contact, Dialable, Ip};
+use crate::node::message::Message;
 use crate::overlay::dialback::{Command, DialBack, Event, Listening, Met, Standing};
 use crate::overlay::neighbours;
-use crate::overlay::ring::{self, MemberId};
+use crate::overlay::ring;
 use crate::overlay::tree;
+use crate::platform::Platform;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
-use crate::wire::Message;
 use crate::work::owner::wards::OfRing;
 
 pub(super) fn start(config: &Config, seed: &[u8; 32]) -> Machine<DialBack> {

@@ -2,15 +2,17 @@
 //! driver.
 
 use super::Node;
-use super::host::{EngineRequest, Host, NodeEvent, StorageRequest, Token};
+use super::host::{Host, NodeEvent};
 use super::route::{OF_OWNER, OF_RUNNER, OF_STORE, Step};
-#[cfg(feature = "roles")]
-use crate::checkpoint::keeper;
 use crate::discovery::connected;
+use crate::disk::{StorageRequest, Token};
+use crate::engine::EngineRequest;
 use crate::overlay::neighbours;
 use crate::protocol::Input;
 use crate::store::{self, Asker, Ticket};
 use crate::work::client;
+#[cfg(feature = "roles")]
+use crate::work::keeper;
 use crate::work::owner;
 use crate::work::runner;
 

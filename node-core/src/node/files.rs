@@ -3,26 +3,27 @@
 
 use super::Node;
 use super::alarms::Part;
-use super::config::Platform;
-use super::host::{Command, Host, NodeEvent, StorageReply, StorageRequest, Table, Token};
+use super::host::{Command, Host, NodeEvent};
 use super::overlays;
 use super::route::{self, OF_FILES, SCAN, TAG};
-use crate::checkpoint;
+use crate::address::Contact;
+use crate::content::BlobRef;
+use crate::disk::{StorageReply, StorageRequest, Table, Token};
 use crate::files::keeper::{self, Keeper};
 use crate::files::owner::{self, FileView, Owner};
 use crate::files::{FilesConfig, Message};
+use crate::goods::Goods;
+use crate::goods::Kind;
+use crate::goods::Wanted;
 use crate::ids::{BlobId, NodeId};
-use crate::market::Wanted;
 use crate::market::buyer;
-use crate::market::commodity::Kind;
-use crate::market::listing::Goods;
 use crate::market::seller;
-use crate::overlay::contact::Contact;
+use crate::platform::Platform;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
-use crate::records::{self, Refused};
+use crate::record::Refused;
+use crate::records;
 use crate::store::{self, Asker, Ticket};
 use crate::time::Time;
-use crate::work::spec::BlobRef;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -262,7 +263,7 @@ impl Node {
                 for effect in filing.owner.step(me, now, input) {
                     match effect {
                         Effect::Send { to, message } => {
-                            self.send(to, crate::wire::Message::Files(message), host);
+                            self.send(to, crate::node::message::Message::Files(message), host);
                         }
                         Effect::Emit(event) => self.of_files(event, host),
                     }
@@ -272,7 +273,7 @@ impl Node {
                 for effect in filing.keeper.step(me, now, input) {
                     match effect {
                         Effect::Send { to, message } => {
-                            self.send(to, crate::wire::Message::Files(message), host);
+                            self.send(to, crate::node::message::Message::Files(message), host);
                         }
                         Effect::Emit(event) => self.of_kept(event, host),
                     }
@@ -414,7 +415,7 @@ impl Node {
             Kind::Checkpoints => {
                 filing.for_checkpoints = filing.for_checkpoints.saturating_sub(bytes);
                 filing.checkpoints_listed = filing.checkpoints_listed.saturating_sub(bytes);
-                self.push(route::Step::Keeper, checkpoint::keeper::Command::Sold { buyer, bytes });
+                self.push(route::Step::Keeper, crate::work::keeper::Command::Sold { buyer, bytes });
             }
         }
     }

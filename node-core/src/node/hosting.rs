@@ -2,16 +2,16 @@
 
 use super::Node;
 use super::host::Host;
+use super::message;
 use super::overlays;
 use super::route;
+use crate::address::Dialable;
 use crate::ids::NodeId;
 use crate::ledger::{self, ToBank};
 use crate::market::guest::{Message, ToHost};
 use crate::market::host::{self as hosting, Host as Hosting};
-use crate::market::money::Micro;
-use crate::overlay::contact::Dialable;
+use crate::money::Micro;
 use crate::protocol::{Effect, Input, InputOf};
-use crate::wire;
 
 impl Node {
     fn hosting_step(&mut self, input: InputOf<Hosting>) {
@@ -52,19 +52,19 @@ impl Node {
         for effect in trade.hosting.step(me, now, input) {
             match effect {
                 Effect::Send { to, message: Message::ToGuest(message) } => {
-                    self.send(to, wire::Message::ToGuest(message), host);
+                    self.send(to, message::Message::ToGuest(message), host);
                 }
                 // A host is nobody's guest.
                 Effect::Send { .. } => {}
                 Effect::Emit(hosting::Event::Reach(contact)) => self.reach(contact, true, host),
                 Effect::Emit(hosting::Event::Lookup { number, key }) => self.guest_looks_up(number, key),
                 Effect::Emit(hosting::Event::Say { to, message }) => {
-                    self.send(to, wire::Message::Market(message), host);
+                    self.send(to, message::Message::Market(message), host);
                 }
                 Effect::Emit(hosting::Event::Balance(leave)) => {
                     if let Some(bank) = self.bank() {
                         let message = ledger::Message::ToBank(ToBank::Balance(leave));
-                        self.send(bank, wire::Message::Ledger(message), host);
+                        self.send(bank, message::Message::Ledger(message), host);
                     }
                 }
             }

@@ -8,20 +8,21 @@ use super::host::{Host, NodeEvent};
 use super::overlays;
 use super::route;
 use super::stall::Stall;
+use crate::address::Contact;
+use crate::circle::{Located, Point, RingId};
 use crate::discovery::cheapest::{self, Cheapest};
-use crate::discovery::{Bought, Missed, Purchase};
+use crate::finding::{Bought, Missed, Purchase};
+use crate::goods::Kind;
 use crate::ids::NodeId;
 use crate::market::MarketConfig;
 use crate::market::buyer::{self, Buyer, Doubt, Seen, Walked};
-use crate::market::commodity::Kind;
 use crate::market::host::{self as hosting, Host as Hosting};
 use crate::market::owner::{self, Owner, OwnerView};
 use crate::market::seller;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{self, Located, Mode, Point, RingId};
+use crate::node::message::Message;
+use crate::overlay::ring::{self, Mode};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::time::Time;
-use crate::wire::Message;
 use crate::work::owner as owner_of_jobs;
 
 /// Whose lookup a number is; the two highest bits. None of them: the driver's.

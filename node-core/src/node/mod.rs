@@ -18,6 +18,7 @@ pub mod host;
 mod hosting;
 #[cfg(feature = "roles")]
 mod market;
+pub mod message;
 #[cfg(feature = "roles")]
 mod money;
 #[cfg(feature = "roles")]
@@ -33,22 +34,21 @@ mod route;
 mod settings;
 pub mod snapshot;
 mod stall;
-mod storage;
 mod views;
 #[cfg(feature = "roles")]
 mod wards;
 
-#[cfg(feature = "roles")]
-use crate::checkpoint::keeper::Keeper;
+use crate::address::Dialable;
 use crate::discovery::connected::Connected;
 use crate::ids::NodeId;
-use crate::overlay::contact::Dialable;
+use crate::node::message::Message;
 use crate::overlay::neighbours::{Hello, Neighbours, Room};
 use crate::protocol::{Machine, Rng};
 use crate::store::Store;
 use crate::time::Time;
-use crate::wire::Message;
 use crate::work::client::Client;
+#[cfg(feature = "roles")]
+use crate::work::keeper::Keeper;
 use crate::work::owner::Owner;
 use crate::work::runner::Runner;
 use config::Config;
@@ -132,10 +132,10 @@ impl Node {
             finder: Machine::new(Connected::default(), rng("finder")),
             client: Machine::new(Client::new(timing.retry), rng("client")),
             owner: (config.gateway || bounds.wards > 0)
-                .then(|| Machine::new(Owner::new(config.clone()), rng("owner")).into()),
-            runner: Machine::new(Runner::new(config.clone()), rng("runner")),
+                .then(|| Machine::new(Owner::new(config.owner()), rng("owner")).into()),
+            runner: Machine::new(Runner::new(config.runner()), rng("runner")),
             #[cfg(feature = "roles")]
-            keeper: Machine::new(Keeper::new(config.clone()), rng("keeper")),
+            keeper: Machine::new(Keeper::new(config.keeper()), rng("keeper")),
             store: Machine::new(Store::new(cache, bounds.blob_bytes, timing.retry), rng("store")),
             steps: VecDeque::new(),
             budget: budget::Budget::default(),

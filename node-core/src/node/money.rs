@@ -3,22 +3,24 @@
 use super::Node;
 use super::alarms::Part;
 use super::config::BankPart;
-use super::host::{Host, NodeEvent, StorageReply, StorageRequest, Table, Token};
+use super::host::{Host, NodeEvent};
+use super::message;
 use super::route;
+use crate::contract::{Order, Outcome, Refusal};
 use crate::discovery::cheapest;
+use crate::disk::{StorageReply, StorageRequest, Table, Token};
 use crate::files;
+use crate::goods::Kind;
 use crate::ids::NodeId;
 use crate::keys::Signed;
+use crate::ledger::Message;
 use crate::ledger::bank::{self, Bank};
 use crate::ledger::books::Books;
 use crate::ledger::client::{self, Client};
-use crate::ledger::{Message, Order, Outcome, Refusal};
-use crate::market::commodity::Kind;
-use crate::market::money::Micro;
+use crate::money::Micro;
 use crate::overlay::swarm::Swarm;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::time::Time;
-use crate::wire;
 use crate::work::{owner, runner};
 
 /// Whose order a number is; the two highest bits. None of them: the driver's.
@@ -256,7 +258,9 @@ impl Node {
             Step::Purse(input) => {
                 for effect in money.purse.step(me, now, input) {
                     match effect {
-                        Effect::Send { to, message } => self.send(to, wire::Message::Ledger(message), host),
+                        Effect::Send { to, message } => {
+                            self.send(to, message::Message::Ledger(message), host)
+                        }
                         Effect::Emit(event) => self.of_purse(event, host),
                     }
                 }
@@ -265,7 +269,9 @@ impl Node {
                 let Some(bank) = &mut money.bank else { return };
                 for effect in bank.step(me, now, input) {
                     match effect {
-                        Effect::Send { to, message } => self.send(to, wire::Message::Ledger(message), host),
+                        Effect::Send { to, message } => {
+                            self.send(to, message::Message::Ledger(message), host)
+                        }
                         Effect::Emit(event) => self.of_bank(event, host),
                     }
                 }

@@ -6,11 +6,13 @@ use super::config::RecordsPart;
 use super::host::{Host, NodeEvent};
 use super::overlays;
 use super::route;
+use crate::circle::{Located, RingId};
 use crate::ids::NodeId;
-use crate::overlay::ring::{self, Located, Mode, RingId};
+use crate::node::message::Message;
+use crate::overlay::ring::{self, Mode};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
-use crate::records::{Command, Event, Key, Records, Refused};
-use crate::wire::Message;
+use crate::record::{Key, Refused};
+use crate::records::{Command, Event, Records};
 use bytes::Bytes;
 
 /// Lookups of records, among those of markets and of the driver.

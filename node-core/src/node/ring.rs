@@ -6,12 +6,13 @@ use super::alarms::Part;
 use super::host::{Host, NodeEvent};
 use super::overlays::{self, Overlays};
 use super::route;
+use crate::address::Contact;
+use crate::circle::{MemberId, Point, RingId};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
+use crate::node::message::Message;
 use crate::overlay::neighbours;
-use crate::overlay::ring::{Command, Event, MemberId, Mode, Point, Ring, RingConfig, RingId, RingView};
+use crate::overlay::ring::{Command, Event, Mode, Ring, RingConfig, RingView};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
-use crate::wire::Message;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -2,26 +2,27 @@
 //! event and down as a command.
 
 use super::alarms::Part;
-use super::host::{
-    Channel, Command, EngineReply, EngineRequest, Host, NodeEvent, NodeInput, StorageReply, StorageRequest,
-    Table, Token,
-};
+use super::host::{Command, Host, NodeEvent, NodeInput};
 #[cfg(feature = "roles")]
 use super::money;
 use super::{Node, overlays};
-#[cfg(feature = "roles")]
-use crate::checkpoint::keeper::{self, Keeper};
+use crate::address::Ip;
+use crate::channel::Channel;
 use crate::discovery::connected::Connected;
-use crate::discovery::{Query, Queue};
+use crate::disk::{StorageReply, StorageRequest, Table, Token};
+use crate::engine::{EngineReply, EngineRequest};
+use crate::finding::{Query, Queue};
 use crate::ids::NodeId;
 #[cfg(feature = "roles")]
 use crate::market::buyer;
-use crate::overlay::contact::Ip;
+use crate::node::message::Message;
 use crate::overlay::neighbours::{self, Neighbours};
 use crate::protocol::{Effect, Input, InputOf};
 use crate::store::{self, Store};
-use crate::wire::{self, Message};
+use crate::wire;
 use crate::work::client::{self, Client};
+#[cfg(feature = "roles")]
+use crate::work::keeper::{self, Keeper};
 use crate::work::message as work;
 use crate::work::owner::{self, Owner};
 use crate::work::runner::{self, Runner};

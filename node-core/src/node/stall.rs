@@ -7,15 +7,15 @@ use super::config::MarketPart;
 use super::host::{Host, NodeEvent};
 use super::overlays;
 use super::route;
+use crate::address::Contact;
+use crate::goods::Goods;
+use crate::goods::Kind;
 use crate::ids::NodeId;
 use crate::ledger;
-use crate::market::commodity::Kind;
 use crate::market::guest::{ToGuest, ToHost, Word};
-use crate::market::listing::Goods;
 use crate::market::seller::{self, Seller};
-use crate::overlay::contact::Contact;
+use crate::node::message::Message;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
-use crate::wire::Message;
 use crate::work::runner;
 
 pub(super) struct Stall {

@@ -2,12 +2,13 @@
 
 use super::Node;
 use super::config::Config;
-use super::snapshot::{JobView, NodeView, UnitView, WorkView};
+use super::snapshot::NodeView;
 use crate::ids::{JobId, NodeId};
 use crate::protocol::Machine;
 use crate::time::Time;
 use crate::work::owner::Owner;
 use crate::work::spec::JobSpec;
+use crate::work::view::{JobView, UnitView, WorkView};
 use std::collections::BTreeMap;
 
 impl Node {

@@ -2,7 +2,8 @@
 
 use super::Node;
 use super::route;
-use crate::overlay::ring::{self, Located, Mode, Point, RingId};
+use crate::circle::{Located, Point, RingId};
+use crate::overlay::ring::{self, Mode};
 use crate::work::owner;
 use crate::work::owner::wards::OfRing;
 

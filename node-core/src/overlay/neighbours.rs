@@ -4,11 +4,11 @@
 
 mod invites;
 
+use crate::address::{Dialable, Ip, Scope};
 use crate::ids::NodeId;
-use crate::node::config::Platform;
-use crate::overlay::contact::{Dialable, Ip, Scope};
 use crate::overlay::elsewhere::{Elsewhere, NAMED_MAX, Web};
 use crate::overlay::swarm::{Conflict, Swarm};
+use crate::platform::Platform;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use core::net::IpAddr;

@@ -3,9 +3,9 @@
 //! Each node states in its introduction what it knows of them. A node learns from its peers what it
 //! was not told itself. Two nodes that state different values are of different swarms, and part.
 
+use crate::goods::Rule;
+use crate::goods::Scheme;
 use crate::ids::NodeId;
-use crate::market::Rule;
-use crate::market::commodity::Scheme;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 

@@ -5,13 +5,14 @@
 //! down here: who published says it again.
 
 use super::message::{COPIES, Copied, Message};
-use super::record::{Key, Record, Refused};
+use super::record::Record;
 use super::table::From;
 use super::{PULLED, PULLS, PULLS_OF_ONE, Rcx, Records, reach};
+use crate::address::Contact;
+use crate::circle::{Point, Range};
 use crate::ids::NodeId;
 use crate::keys::Signed;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Point, Range};
+use crate::record::{Key, Refused};
 
 impl Records {
     fn owns(&self, point: Point) -> bool {

@@ -1,8 +1,8 @@
 //! What nodes say to each other about records.
 
-use super::record::{Key, Refused};
+use crate::circle::Range;
 use crate::keys::Signed;
-use crate::overlay::ring::Range;
+use crate::record::{Key, Refused};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,14 +20,16 @@ mod read;
 mod record;
 mod table;
 
+use crate::record::Key;
+use crate::record::Refused;
 pub use config::RecordsConfig;
 pub use message::{COPIES, Copied, Message};
-pub use record::{Key, NAME, Record, Refused, VALUE};
+pub use record::{Record, VALUE};
 
+use crate::address::Contact;
+use crate::circle::{Located, Point, Range};
 use crate::ids::NodeId;
 use crate::keys::Secret;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, Point, Range};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use bytes::Bytes;

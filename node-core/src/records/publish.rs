@@ -1,10 +1,11 @@
 //! The side of who publishes: says it to whoever owns the key, and again and again.
 
 use super::message::Message;
-use super::record::{Key, Record, Refused};
+use super::record::Record;
 use super::{Event, For, Rcx, Records, TRIES, Timer, reach};
+use crate::circle::Located;
 use crate::ids::NodeId;
-use crate::overlay::ring::Located;
+use crate::record::{Key, Refused};
 use bytes::Bytes;
 use std::time::Duration;
 

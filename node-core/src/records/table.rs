@@ -2,10 +2,11 @@
 
 use super::config::RecordsConfig;
 use super::message::Copied;
-use super::record::{Key, Record, Refused};
+use super::record::Record;
+use crate::circle::{Point, Range};
 use crate::ids::NodeId;
 use crate::keys::Signed;
-use crate::overlay::ring::{Point, Range};
+use crate::record::{Key, Refused};
 use crate::time::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 
 use super::tree::{CHUNK, chunk_len, chunks, proves, verifies};
 use super::{Event, Message, Pending, Store, Ticket};
+use crate::content::{BlobRef, FetchError};
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
-use crate::work::spec::{BlobRef, FetchError};
 use blake3::hazmat::ChainingValue;
 use bytes::Bytes;
 use std::collections::BTreeMap;

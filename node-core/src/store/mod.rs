@@ -13,9 +13,9 @@ pub mod tree;
 
 pub use message::Message;
 
+use crate::content::{BlobRef, FetchError};
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::work::spec::{BlobRef, FetchError};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

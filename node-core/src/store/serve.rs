@@ -2,9 +2,9 @@
 
 use super::tree::{CHUNK, chaining_value, chunk_len, chunks};
 use super::{Event, Message, Pending, Store};
+use crate::content::FetchError;
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
-use crate::work::spec::FetchError;
 use blake3::hazmat::ChainingValue;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

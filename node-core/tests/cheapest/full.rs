@@ -1,9 +1,11 @@
 //! Gateways with many guests, and with one too many.
 
 use crate::support::*;
+use node_core::bounds::Bounds;
 use node_core::keys::Secret;
-use node_core::node::config::{Bounds, MarketPart, Platform};
+use node_core::node::config::MarketPart;
 use node_core::overlay::elsewhere::Web;
+use node_core::platform::Platform;
 use node_core::work::spec::Find;
 use node_core::{Config, NodeEvent};
 use simulator::World;
@@ -31,7 +33,7 @@ fn page(at: usize) -> Config {
 
 fn gateway(at: usize, guests: usize) -> Config {
     let web = Some(Web { port: 4002, host: Some(format!("gateway-{at}.example")) });
-    Config { web, limits: Bounds { guests, ..Bounds::default() }, ..config(at, true, at == 0) }
+    Config { web, limits: Bounds { guests, ..Bounds::default() }.into(), ..config(at, true, at == 0) }
 }
 
 fn assert_nobody_is_blamed(world: &World) {
@@ -117,7 +119,7 @@ fn who_is_too_many_goes_to_another_gateway_and_is_blamed_for_nothing() {
 fn a_gateway_with_as_many_peers_as_it_takes_sends_dialable_nodes_elsewhere_too() {
     let mut world = World::seed(3);
     let few = Bounds { peers: 3, ..Bounds::default() };
-    world.add_keyed(Config { limits: few, ..config(0, true, true) }, &secret(0));
+    world.add_keyed(Config { limits: few.into(), ..config(0, true, true) }, &secret(0));
     world.add_keyed(config(1, true, false), &secret(1));
     world.connect(0, 1);
     world.run_for(Duration::from_secs(2));

@@ -5,12 +5,13 @@ use crate::support::{
     A_MINUTE, A_SECOND, beginnings, done, job, long, losses, runner, under_way, unit, world,
 };
 use bytes::Bytes;
-use node_core::checkpoint::{Checkpoint, Made, Version};
+use node_core::content::BlobRef;
 use node_core::ids::{BlobId, UnitId};
-use node_core::wire::{Message, encode};
+use node_core::node::message::Message;
+use node_core::progress::{Checkpoint, Made, Version};
+use node_core::wire::encode;
 use node_core::work::message::{Keep, Message as Work, Returned, ToKeeper, ToOwner, ToRunner};
 use node_core::work::proof::GrantProof;
-use node_core::work::spec::BlobRef;
 use node_core::{Channel, Config, NodeInput, SnapshotRef};
 use simulator::World;
 use std::time::Duration;
@@ -99,9 +100,9 @@ fn a_runner_that_takes_rubbish_costs_its_own_work_only() {
 #[test]
 fn keepers_have_quotas_and_the_gateway_takes_the_rest() {
     let bounds: [fn(&mut Config); 3] = [
-        |config| config.limits.kept_bytes = 1000,
-        |config| config.limits.kept_bytes_per_owner = 1000,
-        |config| config.limits.kept_units = 0,
+        |config| config.limits_mut().kept_bytes = 1000,
+        |config| config.limits_mut().kept_bytes_per_owner = 1000,
+        |config| config.limits_mut().kept_units = 0,
     ];
     for bound in bounds {
         let mut world = World::seed(44).with(long);

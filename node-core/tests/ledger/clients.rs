@@ -1,11 +1,12 @@
 //! Clients and the bank over a wire that loses, doubles and reorders, while both sides crash.
 
 use crate::support::*;
+use node_core::contract::{Order, Outcome, Refusal, Sale};
 use node_core::ledger::bank;
 use node_core::ledger::books::Rules;
 use node_core::ledger::client::{Client, Command, Event, Timer};
-use node_core::ledger::{Message, Order, Outcome, Refusal, Sale, ToBank, ToClient};
-use node_core::market::money::Micro;
+use node_core::ledger::{Message, ToBank, ToClient};
+use node_core::money::Micro;
 use node_core::protocol::{Effect, Input, Machine, Rng};
 use node_core::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,10 @@
 use crate::support::*;
+use node_core::contract::{Fee, Goods, Order, Refusal, Term, most};
 use node_core::keys::Signed;
 use node_core::ledger::bank::Command;
 use node_core::ledger::books::Rules;
-use node_core::ledger::{COMMONS, Fee, Goods, Order, Refusal, Term, ToBank, ToClient, Why, most};
-use node_core::market::money::{Micro, Price};
+use node_core::ledger::{COMMONS, ToBank, ToClient, Why};
+use node_core::money::{Micro, Price};
 use node_core::{JobId, NodeId};
 use std::collections::BTreeMap;
 

@@ -3,11 +3,11 @@
 
 use node_core::NodeId;
 use node_core::Time;
+use node_core::address::{Contact, Ip};
 use node_core::discovery::nearest::{Command, Event, Load, Message, Nearest, NearestConfig, Timer};
-use node_core::discovery::{Found, Needs, Query, Queue};
-use node_core::node::config::Platform;
-use node_core::overlay::contact::{Contact, Ip};
-use node_core::overlay::tree::Placement;
+use node_core::finding::{Found, Needs, Query, Queue};
+use node_core::placement::Placement;
+use node_core::platform::Platform;
 use node_core::protocol::{Effect, Input, Machine, Rng};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -2,9 +2,9 @@
 
 use super::*;
 use node_core::NodeId;
+use node_core::address::{Contact, Ip};
+use node_core::circle::Range;
 use node_core::keys::Signed;
-use node_core::overlay::contact::{Contact, Ip};
-use node_core::overlay::ring::Range;
 use node_core::protocol::{Effect, Input, Machine, Protocol, Rng};
 use node_core::records::{self, Copied, Event, Message, Record, Records};
 use node_core::time::Time;
@@ -156,7 +156,7 @@ fn what_is_over_too_far_ahead_or_too_long_is_not_taken() {
     assert_eq!(home.put(prize(1, 5, &"x".repeat(100_000))), Some(Refused::Unreadable));
     let garbage = Signed::new(&secret(1), PURPOSE, Bytes::from_static(b"\x94\xff\xff"));
     assert_eq!(home.put(garbage), Some(Refused::Unreadable));
-    for bad in ["", " x", "x ", "a\nb", &"n".repeat(records::NAME + 1)] {
+    for bad in ["", " x", "x ", "a\nb", &"n".repeat(node_core::record::NAME + 1)] {
         assert_eq!(home.put(signed(1, &record(name(bad), 5, "x"))), Some(Refused::BadName), "{bad:?}");
     }
     assert_eq!(home.0.state().here().count(), 0);

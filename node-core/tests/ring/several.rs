@@ -2,7 +2,8 @@
 //! that are none.
 
 use crate::SECOND;
-use node_core::overlay::ring::{Command, Event, Failure, MemberId, Mode, Point, Refusal, RingConfig, RingId};
+use node_core::circle::{MemberId, Point, RingId};
+use node_core::overlay::ring::{Command, Event, Failure, Mode, Refusal, RingConfig};
 use simulator::ring::Rings;
 
 /// The ring of markets in the stories: points are capacities (paper 002, IV-A).

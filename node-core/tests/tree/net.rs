@@ -1,7 +1,7 @@
 //! A network of tree machines: a heap of events, one seed.
 
 use node_core::NodeId;
-use node_core::overlay::contact::{Contact, Ip};
+use node_core::address::{Contact, Ip};
 use node_core::overlay::tree::{Command, Event, Message, Tree, TreeConfig, TreeView, check};
 use node_core::protocol::{Effect, Input, InputOf, Machine, Rng};
 use node_core::time::Time;

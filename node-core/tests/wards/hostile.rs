@@ -1,18 +1,20 @@
 //! Who has no say in it says something.
 
 use super::*;
-use node_core::checkpoint::Source;
+use node_core::channel::Channel;
+use node_core::content::Data;
+use node_core::engine::SealKey;
 use node_core::ids::NodeId;
-use node_core::node::host::{Channel, SealKey};
+use node_core::progress::Source;
 use node_core::wire;
 use node_core::work::message::{Message as Work, Report, ToRunner};
-use node_core::work::spec::{Data, UnitResult, UnitSpec};
+use node_core::work::spec::{UnitResult, UnitSpec};
 use node_core::work::ward::{Message, Part, Ward};
 use sandbox::End;
 use simulator::liar::{Liar, Lie};
 
 fn say(world: &mut World, from: usize, to: usize, message: Work) {
-    let bytes = wire::encode(&wire::Message::Work(message)).expect("it fits");
+    let bytes = wire::encode(&node_core::Message::Work(message)).expect("it fits");
     let from = world.nodes[from].id;
     world.drive(to, NodeInput::Received { from, channel: Channel::Control, bytes });
 }
@@ -123,7 +125,7 @@ fn who_owns_as_many_units_as_it_may_refuses_more() {
     world.add(member(true, 0));
     for _ in 0..3 {
         let mut config = member(false, 1);
-        config.limits.wards = 2;
+        config.limits_mut().wards = 2;
         let at = world.add(config);
         world.connect(0, at);
     }
@@ -139,7 +141,7 @@ fn one_home_leaves_room_for_others() {
     world.add(member(true, 0));
     for _ in 0..2 {
         let mut config = member(false, 1);
-        config.limits.wards = 10;
+        config.limits_mut().wards = 10;
         let at = world.add(config);
         world.connect(0, at);
     }
@@ -159,7 +161,7 @@ fn descriptions_of_others_units_fill_no_memory() {
     world.add(member(true, 0));
     for _ in 0..2 {
         let mut config = member(false, 0);
-        config.limits.wards = 10_000;
+        config.limits_mut().wards = 10_000;
         let at = world.add(config);
         world.connect(0, at);
     }

@@ -3,14 +3,16 @@
 use super::*;
 
 pub(crate) fn market_examples() -> Vec<Message> {
+    use node_core::goods::Goods;
+    use node_core::goods::NoDeal;
+    use node_core::goods::Wanted;
+    use node_core::goods::{Kind, Market, Scheme};
     use node_core::market::Message as M;
-    use node_core::market::commodity::{Kind, Market, Scheme};
     use node_core::market::guest::{ToGuest, ToHost, Word};
-    use node_core::market::listing::Goods;
-    use node_core::market::pricing::{Deal, NoDeal};
+    use node_core::market::pricing::Deal;
     use node_core::market::{
         Alive, Answer as Named, Copy, Entrance, Entry, Outcome, Prober, Purpose, Query, Sale, Stock, Summary,
-        Take, ToBuyer, ToOwner, ToSeller, Unlisted, Wanted,
+        Take, ToBuyer, ToOwner, ToSeller, Unlisted,
     };
     let (kind, at, body) = (Kind::Cycles, contact(), Bytes::from_static(b"body"));
     let market = Market { kind, index: 3 };
@@ -60,7 +62,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
     let offers = vec![(at.id, goods)];
     let summary = Summary { sellers: 1, units: 2, dearest: Price(4), last: Some((Price(5), 6)), offers };
     let take = Take { ticket: 1, kind, number: 2, units: 3, capacity: 4, price: Price(5) };
-    let range = ring::Range { after: Point(1), upto: Point(2) };
+    let range = node_core::circle::Range { after: Point(1), upto: Point(2) };
     let to_owner = [
         ToOwner::List(Box::new(signed.clone())),
         ToOwner::Withdraw { market, number: 1 },
@@ -126,11 +128,9 @@ pub(crate) fn market_examples() -> Vec<Message> {
 }
 
 pub(crate) fn ledger_examples() -> Vec<Message> {
-    use node_core::ledger::{
-        Fee, Goods, Holding, Line, Message as M, Order, Page, Receipt, Refusal, Sale, Term, ToBank, ToClient,
-        Why,
-    };
-    use node_core::market::commodity::Kind;
+    use node_core::contract::{Fee, Goods, Holding, Order, Receipt, Refusal, Sale, Term};
+    use node_core::goods::Kind;
+    use node_core::ledger::{Line, Message as M, Page, ToBank, ToClient, Why};
     let node = NodeId([1; 32]);
     let unit = UnitId { job: JobId([2; 16]), index: 3 };
     let sale = Sale { unit, number: 4, kind: Kind::Files };

@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 use manyhands::lies::{Liar, Said, set};
-use node_core::work::spec::BlobRef;
+use node_core::content::BlobRef;
 use node_core::{Channel, JobId, wire};
 use simulator::liar;
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
 use crate::disk::Disk;
 use bytes::Bytes;
-use node_core::work::spec::{Data, NamedData};
+use node_core::content::{Data, NamedData};
 use node_core::{
     BlobId, EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId, SealKey, SnapshotRef, Taken, Time,
 };

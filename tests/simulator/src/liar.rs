@@ -3,20 +3,23 @@
 //! The stories set it on a node of a [`World`](crate::World), and `tests/hostile` on a native one.
 
 use bytes::Bytes;
-use node_core::market::money::Micro;
+use node_core::content::{BlobRef, Data, NamedData};
+use node_core::engine::SnapshotRef;
+use node_core::ids::UnitId;
+use node_core::money::Micro;
+use node_core::node::message::Message;
 use node_core::overlay::neighbours::Message as Greeting;
+use node_core::progress;
 use node_core::store::Message as Content;
-use node_core::wire::{self, Message};
+use node_core::wire;
 use node_core::work::message::{Message as Work, Report, Returned, ToOwner, ToRunner};
 use node_core::work::proof::GrantProof;
 use node_core::work::spec::{
-    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, OwnedBy, Template, Terms, UnitResult,
-    Units,
+    CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, Terms, UnitResult, Units,
 };
 use node_core::work::submission;
 use node_core::work::ward::{self, Ward};
 use node_core::{BlobId, Channel, JobId, NodeId};
-use node_core::{checkpoint, ids::UnitId, node::host::SnapshotRef};
 use sandbox::{End, Limits};
 
 /// The subject of a lie.
@@ -196,11 +199,11 @@ impl Liar {
     fn return_with(&self, attempt: u32, proof: GrantProof) -> Message {
         let blob = BlobRef { id: BlobId([9; 32]), len: 7 };
         let snapshot = SnapshotRef { blob, base: None, root: [0; 32], fuel: 1 << 40 };
-        let version = checkpoint::Version { attempt: 1, number: 1 };
-        let checkpoint = checkpoint::Checkpoint { version, snapshot };
+        let version = progress::Version { attempt: 1, number: 1 };
+        let checkpoint = progress::Checkpoint { version, snapshot };
         let returned = |index| {
             let unit = UnitId { job: self.job, index };
-            let made = checkpoint::Made { unit, checkpoint, began: 0, kept: vec![] };
+            let made = progress::Made { unit, checkpoint, began: 0, kept: vec![] };
             Returned { unit, attempt, proof, made: Some(made) }
         };
         to_owner(ToOwner::Returned { units: (0..self.units).map(returned).collect() })

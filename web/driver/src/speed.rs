@@ -4,9 +4,9 @@
 //! It is the loop of the example `xorshift`, with which servers measure theirs, without the program
 //! around it: 114 bytes in place of a download.
 
+use node_core::content::Data;
+use node_core::engine::{EngineReply, EngineRequest, EngineTask, RunId, SealKey};
 use node_core::ids::BlobId;
-use node_core::node::host::{EngineReply, EngineRequest, EngineTask, RunId, SealKey};
-use node_core::work::spec::Data;
 use sandbox::Limits;
 
 /// Runs, of which the best counts: what disturbs a run makes it slower only, and browsers compile a

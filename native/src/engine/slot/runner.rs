@@ -11,7 +11,7 @@ use super::loading::LoadThread;
 use super::modules::Modules;
 use super::scribe::Scribe;
 use super::wasm::{Compiled, Compiler, WasmerEngine, WasmerInstance, cpu_us};
-use node_core::work::spec::BlobRef;
+use node_core::content::BlobRef;
 use node_core::{EngineTask, NoSnapshot, SealKey, SnapshotRef};
 use sandbox::snapshot::{Ahead, Origin, Recorder, State, open};
 use sandbox::wasi::Halt;

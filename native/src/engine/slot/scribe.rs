@@ -2,8 +2,8 @@
 
 use super::super::wire::FromSlot;
 use super::desk::Desk;
+use node_core::content::BlobRef;
 use node_core::ids::BlobId;
-use node_core::work::spec::BlobRef;
 use node_core::{SealKey, Taken};
 use sandbox::snapshot::{Captured, Origin, Recorder, seal};
 use std::sync::Arc;

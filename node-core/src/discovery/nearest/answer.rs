@@ -5,9 +5,9 @@
 //! node: it goes to the origin, and only the counts go the way back.
 
 use super::{Answer, Ask, Event, Message, Nearest, Packed, Places, Refuse, Timer, Toward};
-use crate::discovery::Needs;
+use crate::address::Contact;
+use crate::finding::Needs;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::protocol::Cx;
 
 /// Lists longer than this go to the origin directly, bytes. Our choice: 50 places, so that a

@@ -1,6 +1,6 @@
 //! Which way the finder works, and how long it waits for what.
 
-use crate::node::config::GUESTS;
+use crate::bounds::GUESTS;
 use std::time::Duration;
 
 /// Whose way.

@@ -33,10 +33,10 @@ pub use message::{
 pub use state::{NOWHERE, SIZES, State, UNUSUAL};
 pub use view::{BranchLine, BranchView};
 
-use super::{Found, Query};
+use crate::address::{Contact, Ip};
+use crate::finding::{Found, Query};
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Ip};
-use crate::overlay::tree::Placement;
+use crate::placement::Placement;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use answer::Pending;

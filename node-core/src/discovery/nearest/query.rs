@@ -2,9 +2,9 @@
 
 use super::answer::{Out, Pending};
 use super::{Ask, Event, Gone, Message, Nearest, Packed, Places, Timer, Toward};
-use crate::discovery::{Found, Needs, Place, Query};
+use crate::address::{Contact, Ip};
+use crate::finding::{Found, Needs, Place, Query};
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Ip};
 use crate::protocol::Cx;
 use std::collections::BTreeSet;
 

@@ -3,9 +3,9 @@
 use super::answer::{Out, Pending};
 use super::branch::Entry;
 use super::{Answer, Ask, Event, Gone, Message, Nearest, Packed, Refuse, Toward};
-use crate::discovery::Needs;
+use crate::address::Contact;
+use crate::finding::Needs;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::protocol::Cx;
 
 /// No correct request goes so far; our choice.

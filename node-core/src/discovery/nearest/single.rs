@@ -4,8 +4,8 @@
 
 use super::request::Part;
 use super::{Ack, Ask, Event, Message, Nearest, NotFound, Taken, Timer, Toward};
+use crate::address::Contact;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::protocol::Cx;
 
 /// A place whose origin has not said that it knows of it.

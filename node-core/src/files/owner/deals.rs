@@ -12,12 +12,12 @@
 //! Table `Files`: content id and big-endian number of the sale → [`Row`].
 
 use super::{Event, File, Ocx, Owner};
+use crate::contract::{Holding, Outcome, Refusal, Sale, Space};
+use crate::disk::{Table, Write};
+use crate::goods::Kind;
+use crate::goods::Offer;
 use crate::ids::{BlobId, JobId, UnitId};
-use crate::ledger::{Holding, Outcome, Refusal, Sale, Space};
-use crate::market::buyer::Offer;
-use crate::market::commodity::Kind;
-use crate::market::money::Micro;
-use crate::node::host::{Table, Write};
+use crate::money::Micro;
 use crate::time::Time;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -254,7 +254,7 @@ impl Owner {
         }
     }
 
-    fn order(&mut self, sale: Sale, settles: bool, order: crate::ledger::Order, cx: &mut Ocx<'_>) {
+    fn order(&mut self, sale: Sale, settles: bool, order: crate::contract::Order, cx: &mut Ocx<'_>) {
         let ticket = self.number();
         self.deals.orders.insert(ticket, (sale, settles));
         cx.emit(Event::Order { ticket, order });

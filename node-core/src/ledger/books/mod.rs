@@ -8,12 +8,13 @@ mod rows;
 mod sale;
 mod window;
 
-use super::order::{Order, Outcome, Refusal, Sale, due, most};
-use super::{COMMONS, Holding, Line, Page, Why};
+use super::{COMMONS, Line, Page, Why};
+use crate::budget::Budget;
+use crate::contract::Holding;
+use crate::contract::{Order, Outcome, Refusal, Sale, due, most};
+use crate::disk::Write;
 use crate::ids::{JobId, NodeId};
-use crate::market::budget::Budget;
-use crate::market::money::{Micro, Price};
-use crate::node::host::Write;
+use crate::money::{Micro, Price};
 use rows::Row;
 pub(super) use rows::{before_line, line_of};
 use sale::Hold;
@@ -267,7 +268,7 @@ impl Books {
         const LOWEST: Sale = Sale {
             unit: crate::ids::UnitId { job: JobId([0; 16]), index: 0 },
             number: 0,
-            kind: crate::market::commodity::Kind::Cycles,
+            kind: crate::goods::Kind::Cycles,
         };
         let from = after.map_or(Included((owner, LOWEST)), |after| Excluded((owner, after)));
         let its = self.holds.range((from, Unbounded)).take_while(|((of, _), _)| *of == owner);

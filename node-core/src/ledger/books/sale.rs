@@ -2,11 +2,12 @@
 
 use super::rows::Row;
 use super::{Books, DAY_MS, due, most};
+use crate::budget::Budget;
+use crate::contract::{Goods, Outcome, Refusal, Sale, Term};
+use crate::goods::Kind;
 use crate::ids::{JobId, NodeId};
-use crate::ledger::{COMMONS, Goods, Outcome, Refusal, Sale, Term, Why};
-use crate::market::budget::Budget;
-use crate::market::commodity::Kind;
-use crate::market::money::{Micro, Price};
+use crate::ledger::{COMMONS, Why};
+use crate::money::{Micro, Price};
 use serde::{Deserialize, Serialize};
 
 impl Sale {

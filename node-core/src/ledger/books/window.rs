@@ -3,7 +3,8 @@
 //! As many numbers as an order may be behind the newest one are remembered; what is older is
 //! refused, carried out or not. So a table of fixed size keeps out every repetition for ever.
 
-use crate::ledger::{Order, Outcome, Refusal, WINDOW};
+use crate::contract::{Order, Outcome, Refusal};
+use crate::ledger::WINDOW;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]

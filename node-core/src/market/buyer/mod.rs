@@ -15,17 +15,18 @@ mod search;
 mod verify;
 mod walk;
 
+use crate::goods::Offer;
 pub use walk::{Seen, Walked};
 
-use super::commodity::{Kind, Market};
 use super::config::MarketConfig;
-use super::listing::Goods;
-use super::message::{Message, Take, ToBuyer, ToOwner, ToSeller, Wanted};
-use super::money::{Micro, Price};
-use super::pricing::NoDeal;
+use super::message::{Message, Take, ToBuyer, ToOwner, ToSeller};
+use crate::address::Contact;
+use crate::circle::{Located, Point, Range, RingId};
+use crate::goods::NoDeal;
+use crate::goods::Wanted;
+use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, Point, Range, RingId};
+use crate::money::Price;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use sample::Sample;
@@ -118,24 +119,6 @@ pub enum Command {
     NotFound {
         number: u64,
     },
-}
-
-/// A unit that somebody sells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
-    pub seller: Contact,
-    pub goods: Goods,
-    /// Of the listing.
-    pub number: u64,
-    /// How much of it was asked for.
-    pub capacity: u64,
-    pub price: Price,
-    pub market: Market,
-    /// Who named it, and what that one gets for it once the seller did something.
-    pub owner: NodeId,
-    pub payoff: Micro,
-    /// It is a guest of this node.
-    pub via: Option<NodeId>,
 }
 
 /// What is wrong with a market owner; its score falls.

@@ -11,15 +11,16 @@
 //! [`Market::COUNT`]. In the processor overlay a lookup also names the markets behind the one that it
 //! finds. In the single overlay each owner of a part of the range has to be looked up.
 
-use super::super::commodity::{Kind, Market, Scheme};
-use super::super::message::{Answer, Entrance, Outcome, Purpose, Query, Stock, ToOwner, UNITS, Wanted};
-use super::super::pricing::NoDeal;
+use super::super::message::{Answer, Entrance, Outcome, Purpose, Query, Stock, ToOwner};
 use super::choose::{Leg, Open};
 use super::verify::verify;
 use super::{Bcx, Buyer, Doubt, Event, For, Place, Timer, to_owner};
+use crate::address::Contact;
+use crate::circle::{Located, MemberId, Point, RingId};
+use crate::goods::NoDeal;
+use crate::goods::{Kind, Market, Scheme};
+use crate::goods::{UNITS, Wanted};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, MemberId, Point, RingId};
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

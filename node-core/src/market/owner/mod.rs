@@ -26,14 +26,14 @@ mod view;
 
 pub use view::{BookView, OwnerView};
 
-use super::commodity::{Kind, Market};
 use super::config::MarketConfig;
 use super::guest::Word;
 use super::message::{Message, Summary, ToBuyer, ToOwner, ToSeller};
-use super::money::Price;
+use crate::address::Contact;
+use crate::circle::{Located, MemberId, Point, Range, RingId};
+use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, MemberId, Point, Range, RingId};
+use crate::money::Price;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use answer::{Held, Session};

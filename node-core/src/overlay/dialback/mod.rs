@@ -25,8 +25,8 @@ mod standing;
 
 pub use standing::{Standing, Why};
 
+use crate::address::{Contact, Dialable, Ip, Scope};
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Dialable, Ip, Scope};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use ask::Candidate;

@@ -3,8 +3,10 @@
 
 use super::lookup::{Lookup, Purpose, Waiting, Whom};
 use super::member::Way;
-use super::message::{Event, Failure, Find, Located, Message, Mine, Mode, NEXT_MAX, Next, Peer, Timer};
-use super::{MemberId, Point, Rcx, Ring, RingId, fault, member};
+use super::message::{Event, Failure, Find, Message, Mine, Mode, NEXT_MAX, Next, Timer};
+use super::{Rcx, Ring, fault, member};
+use crate::circle::{Located, Peer};
+use crate::circle::{MemberId, Point, RingId};
 use crate::ids::NodeId;
 use std::time::Duration;
 

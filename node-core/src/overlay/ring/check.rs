@@ -1,7 +1,7 @@
 //! Whether many nodes' members of a ring are one ring: for tests and simulations.
 
-use super::point::{MemberId, Point, RingId};
 use super::view::{MemberView, RingView};
+use crate::circle::{MemberId, Point, RingId};
 use crate::time::Time;
 use std::collections::BTreeMap;
 

@@ -2,8 +2,9 @@
 //! again, so that a line that breaks gives nobody's place away; if not it may end for any reason.
 
 use super::member::{Member, Phase};
-use super::message::Peer;
-use super::{MemberId, Rcx, Ring};
+use super::{Rcx, Ring};
+use crate::circle::MemberId;
+use crate::circle::Peer;
 use crate::ids::NodeId;
 
 impl Ring {

@@ -2,8 +2,10 @@
 //! wrong one costs a hop.
 
 use super::lookup::Purpose;
-use super::message::{Located, Mode, Timer};
-use super::{MemberId, Rcx, Ring};
+use super::message::{Mode, Timer};
+use super::{Rcx, Ring};
+use crate::circle::Located;
+use crate::circle::MemberId;
 use std::time::Duration;
 
 /// Between two fingers of a member that has just come. Our choice: all within a few seconds.

@@ -3,10 +3,12 @@
 
 use super::lookup::Purpose;
 use super::member::{Member, Phase};
-use super::message::{Event, Located, Mode, Peer, Refusal, Timer};
-use super::{MemberId, Point, Rcx, Ring, RingId};
+use super::message::{Event, Mode, Refusal, Timer};
+use super::{Rcx, Ring};
+use crate::address::Contact;
+use crate::circle::{Located, Peer};
+use crate::circle::{MemberId, Point, RingId};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use std::time::Duration;
 
 impl Ring {

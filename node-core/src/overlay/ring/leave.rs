@@ -2,8 +2,10 @@
 //! the member owned waits for nobody's death.
 
 use super::member::Phase;
-use super::message::{Event, Leave, Message, Peer, Timer};
-use super::{MemberId, Point, Rcx, Ring, fault, member};
+use super::message::{Event, Leave, Message, Timer};
+use super::{Rcx, Ring, fault, member};
+use crate::circle::Peer;
+use crate::circle::{MemberId, Point};
 use crate::ids::NodeId;
 
 /// How often the neighbours are told; who does not hear it notices a death.

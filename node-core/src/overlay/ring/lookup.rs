@@ -1,8 +1,9 @@
 //! One lookup: a machine of its own. It knows who may own the key and who is before it, asks one
 //! at a time, and begins anew after a rest when nobody knows further.
 
-use super::message::{Mode, Peer};
-use super::point::{MemberId, Point, RingId};
+use super::message::Mode;
+use crate::circle::Peer;
+use crate::circle::{MemberId, Point, RingId};
 use crate::ids::NodeId;
 use crate::time::Time;
 use std::time::Duration;
@@ -196,7 +197,7 @@ impl Lookup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::overlay::contact::{Contact, Ip};
+    use crate::address::{Contact, Ip};
 
     fn peer(point: u128) -> Peer {
         Peer {

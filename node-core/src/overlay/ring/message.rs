@@ -1,16 +1,11 @@
 //! What members of a ring say to each other, and what the node above hears of it.
 
-use super::point::{MemberId, Point, Range, RingId};
+use crate::address::Contact;
+use crate::circle::Located;
+use crate::circle::Peer;
+use crate::circle::{MemberId, Point, Range, RingId};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use serde::{Deserialize, Serialize};
-
-/// A member as others know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Peer {
-    pub point: Point,
-    pub contact: Contact,
-}
 
 impl Peer {
     pub fn id(&self) -> NodeId {
@@ -87,32 +82,6 @@ pub const NEXT_MAX: usize = 4;
 pub struct Mine {
     pub ticket: u64,
     pub found: Located,
-}
-
-/// Who owns a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Located {
-    pub owner: Peer,
-    /// The owner's arc reaches from behind this point to the owner's own.
-    pub after: Point,
-    /// The owner's successors, who keep its replicas; at most r.
-    pub replicas: Vec<Peer>,
-    /// Messages that were sent toward the owner, in vain or not, the one to the owner included;
-    /// its answer is none. 0 if the asker itself owns the key.
-    pub hops: u8,
-}
-
-impl Located {
-    pub fn range(&self) -> Range {
-        Range { after: self.after, upto: self.owner.point }
-    }
-
-    /// Whether the way from the key to its owner leads over the top of the circle, so that no
-    /// member has a point of the key or above (paper 002, IV-A: the search for a higher capacity
-    /// must not begin again at the lowest).
-    pub fn wraps(&self, key: Point) -> bool {
-        self.owner.point < key
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,6 @@
 //!
 //! | file | what it knows |
 //! |---|---|
-//! | `point` | points, ranges, rings, members |
 //! | `member` | one member: whom it knows, what it owns, which way a key is |
 //! | `join` | finding one's place, and finding back to it |
 //! | `stabilise` | beats: who is whose successor and predecessor, and since when |
@@ -68,21 +67,23 @@ mod leave;
 mod lookup;
 mod member;
 mod message;
-mod point;
 mod sight;
 mod stabilise;
 mod view;
 
+use crate::circle::MemberId;
+use crate::circle::Point;
+use crate::circle::Range;
+use crate::circle::RingId;
 pub use config::RingConfig;
 pub use message::{
-    Around, Beat, Come, Command, Event, Failure, Find, Leave, Located, Message, Mine, Mode, NEXT_MAX, Next,
-    Peer, Refusal, Timer,
+    Around, Beat, Come, Command, Event, Failure, Find, Leave, Message, Mine, Mode, NEXT_MAX, Next, Refusal,
+    Timer,
 };
-pub use point::{MemberId, Point, Range, RingId};
 pub use view::{MemberView, RingView};
 
+use crate::address::Contact;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use known::Known;
 use lookup::Lookup;

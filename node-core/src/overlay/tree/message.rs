@@ -1,9 +1,9 @@
 //! What nodes of the tree say to each other, and what the node above hears of it.
 
-use super::placement::Placement;
 use super::range::Range;
+use crate::address::{Contact, Key};
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Key};
+use crate::placement::Placement;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -42,7 +42,6 @@ mod join;
 mod leave;
 mod merge;
 mod message;
-mod placement;
 mod range;
 mod repair;
 mod root;
@@ -53,12 +52,11 @@ mod view;
 
 pub use config::TreeConfig;
 pub use message::{Command, Edge, Event, Join, Message, Record, Tell, Timer, Upper, Welcome, Yield};
-pub use placement::Placement;
 pub use range::Range;
 pub use view::{RootView, TreeView};
 
+use crate::address::{Contact, Key};
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Key};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use group::Group;

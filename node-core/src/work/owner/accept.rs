@@ -3,10 +3,11 @@
 use super::job::{Job, Phase, weight_of};
 use super::record::{self, EndRecord, JobRecord};
 use super::{Event, Owner, Pending};
+use crate::content::BlobRef;
 use crate::ids::{JobId, NodeId};
 use crate::protocol::Cx;
 use crate::work::message::{ToClient, ToRunner};
-use crate::work::spec::{BlobRef, JobSpec, OwnedBy, UnitResult};
+use crate::work::spec::{JobSpec, OwnedBy, UnitResult};
 use crate::work::submission;
 use bytes::Bytes;
 
@@ -197,7 +198,7 @@ impl Owner {
         ];
         writes.extend((0..job.units()).filter(|&i| job.slot(i).is_some_and(|s| s.state.has_ended())).map(
             |index| super::Write {
-                table: crate::node::host::Table::Results,
+                table: crate::disk::Table::Results,
                 key: record::result_id(id, index),
                 value: None,
             },

@@ -7,10 +7,10 @@
 use super::job::Back;
 use super::record::{Held, UnitRecord};
 use super::{Event, Owner, Pending, SlotState, Timer};
-use crate::checkpoint::{Checkpoint, Made, Resume, Source, Version};
+use crate::disk::Write;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::node::config::Platform;
-use crate::node::host::Write;
+use crate::platform::Platform;
+use crate::progress::{Checkpoint, Made, Resume, Source, Version};
 use crate::protocol::Cx;
 use crate::work::message::{Keep, ToKeeper, ToRunner};
 use bytes::Bytes;

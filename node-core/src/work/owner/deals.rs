@@ -10,14 +10,14 @@
 
 use super::job::Job;
 use super::{Event, Owner, Pending, SlotState, Timer, keeping};
-use crate::checkpoint::Span;
-use crate::discovery::{Bargain, Bought, Purchase, Shelf};
+use crate::contract::{Holding, Outcome, Refusal, Sale, Term};
+use crate::disk::{Table, Write};
+use crate::finding::{Bargain, Bought, Purchase, Shelf};
+use crate::goods::Kind;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::keys::Signed;
-use crate::ledger::{Holding, Outcome, Refusal, Sale, Term};
-use crate::market::commodity::Kind;
-use crate::market::money::{Micro, Price};
-use crate::node::host::{Table, Write};
+use crate::money::{Micro, Price};
+use crate::progress::Span;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::Report;

@@ -2,9 +2,9 @@
 //! spreads without a table. Who has sold space for one of its units comes before them (`keeping`).
 
 use super::{Owner, Peer};
-use crate::checkpoint::{KEEPERS, Source};
 use crate::ids::{JobId, NodeId};
-use crate::node::config::Platform;
+use crate::platform::Platform;
+use crate::progress::{KEEPERS, Source};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::ToRunner;

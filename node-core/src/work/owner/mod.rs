@@ -20,22 +20,22 @@ mod results;
 mod view;
 pub mod wards;
 
-use crate::checkpoint::Version;
-use crate::discovery::{Bought, Found, Offer, Purchase, Query};
+use crate::address::Contact;
+use crate::circle::Point;
+use crate::content::BlobRef;
+use crate::contract::{Holding, Order, Outcome, Sale};
+use crate::disk::Write;
+use crate::finding::{Bought, Found, Offer, Purchase, Query};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
-use crate::ledger::{Holding, Order, Outcome, Sale};
-use crate::node::config::{Config, Platform};
-use crate::node::host::Write;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::Point;
+use crate::platform::Platform;
+use crate::progress::Version;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Wall;
+use crate::work::OwnerConfig;
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
-use crate::work::spec::BlobRef;
 use bytes::Bytes;
 use job::{Job, SlotState};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A unit that was lost with this many runners is held. Our choice: one more than an unlucky
@@ -54,7 +54,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub struct Owner {
-    config: Arc<Config>,
+    config: OwnerConfig,
     jobs: BTreeMap<JobId, Job>,
     /// Jobs with waiting units; the next search begins behind `last_served`.
     active: BTreeSet<JobId>,
@@ -369,7 +369,7 @@ impl Protocol for Owner {
 }
 
 impl Owner {
-    pub fn new(config: Arc<Config>) -> Owner {
+    pub fn new(config: OwnerConfig) -> Owner {
         Owner {
             config,
             jobs: BTreeMap::new(),

@@ -1,11 +1,12 @@
 //! Places for waiting units: ask the finder, grant what it found.
 
 use super::{Event, Owner, Timer};
-use crate::discovery::{Found, Needs, Query, Queue};
+use crate::content::Data;
+use crate::finding::{Found, Needs, Query, Queue};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::work::message::{ToRunner, UnitGrant};
-use crate::work::spec::{Data, Template};
+use crate::work::spec::Template;
 
 /// Bytes of units in one grant. Our choice: half a frame, so that an estimate may be wrong.
 const GRANT_BYTES: usize = 512 << 10;

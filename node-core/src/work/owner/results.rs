@@ -2,14 +2,15 @@
 
 use super::job::{Back, SlotState};
 use super::{Event, Owner, Pending, Timer};
-use crate::checkpoint::Journey;
+use crate::content::BlobRef;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::market::money::Micro;
-use crate::node::config::Platform;
+use crate::money::Micro;
+use crate::platform::Platform;
+use crate::progress::Journey;
 use crate::protocol::Cx;
 use crate::work::bounds::check_result;
 use crate::work::message::{Report, ToRunner};
-use crate::work::spec::{BlobRef, UnitResult};
+use crate::work::spec::UnitResult;
 use std::collections::BTreeSet;
 
 /// Reports of one runner that may be on their way to the disk at once.

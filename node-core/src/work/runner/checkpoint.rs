@@ -2,13 +2,14 @@
 //! the keepers, who pull them.
 
 use super::{Event, Runner, Ticket, Timer, Unit, UnitState};
-use crate::checkpoint::{Checkpoint, KEEPERS, Made, Pace, Source, Version};
+use crate::content::BlobRef;
+use crate::engine::{NoSnapshot, RunId, SnapshotRef, Taken};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
-use crate::node::host::{NoSnapshot, RunId, SnapshotRef, Taken};
+use crate::progress::{Checkpoint, KEEPERS, Made, Source, Version};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Keep, ToKeeper, ToOwner};
-use crate::work::spec::BlobRef;
+use crate::work::runner::pace::Pace;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -465,7 +466,7 @@ impl Runner {
     /// The unit goes, and with it what lies here for it.
     pub(super) fn release_snapshots(
         &mut self,
-        resume: Option<(Box<crate::checkpoint::Resume>, u64)>,
+        resume: Option<(Box<crate::progress::Resume>, u64)>,
         progress: Option<Box<Progress>>,
         cx: &mut Cx<'_, Self>,
     ) {

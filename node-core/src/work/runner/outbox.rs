@@ -4,15 +4,16 @@
 //! ones in batches as large as the owner's disk is slow.
 
 use super::{Event, Runner, Ticket, Timer, UnitState};
+use crate::content::{BlobRef, Data, NamedData};
+use crate::engine::RunId;
 use crate::ids::BlobId;
 use crate::ids::{NodeId, UnitId};
-use crate::market::money::Micro;
-use crate::market::money::Price;
-use crate::node::host::RunId;
+use crate::money::Micro;
+use crate::money::Price;
 use crate::protocol::Cx;
 use crate::work::bounds::{FILES_MAX, NAMES_MAX, WORDS_MAX};
 use crate::work::message::{Report, ToOwner};
-use crate::work::spec::{BlobRef, Data, NamedData, UnitResult};
+use crate::work::spec::UnitResult;
 use bytes::Bytes;
 use sandbox::{End, Outcome};
 use std::time::Duration;

@@ -2,12 +2,13 @@
 
 use super::{End, Markets};
 use node_core::NodeId;
+use node_core::address::Contact;
+use node_core::circle::{Located, Point, RingId};
 use node_core::market::Message;
 use node_core::market::buyer::{self, Buyer};
 use node_core::market::owner::{self, Owner};
 use node_core::market::seller::{self, Seller};
-use node_core::overlay::contact::Contact;
-use node_core::overlay::ring::{Command, Event, Located, Mode, Point, RingId};
+use node_core::overlay::ring::{Command, Event, Mode};
 use node_core::protocol::{Effect, Input, InputOf};
 
 /// Whose lookup a number is: above all numbers that the stories use.

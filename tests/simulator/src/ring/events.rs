@@ -2,7 +2,8 @@
 
 use super::{Above, At, Heard, Says, Stack, What, pair};
 use node_core::NodeId;
-use node_core::overlay::ring::{Event, Failure, Located, Ring};
+use node_core::circle::Located;
+use node_core::overlay::ring::{Event, Failure, Ring};
 use node_core::protocol::{Effect, Input, InputOf};
 use node_core::time::Time;
 use std::cmp::Reverse;

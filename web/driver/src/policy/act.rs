@@ -2,9 +2,9 @@
 
 use super::{Clock, Fault, Known, Setting, faults_json, read};
 use crate::status;
-use node_core::market::commodity::{Kind, Market};
-use node_core::market::listing::Goods;
-use node_core::market::money::Price;
+use node_core::goods::Goods;
+use node_core::goods::{Kind, Market};
+use node_core::money::Price;
 use node_core::trust::policy::{Conditions, Decision, Policy, Reason};
 use node_core::{Command, Platform};
 use std::sync::Arc;

@@ -6,10 +6,10 @@
 
 use super::owned::later;
 use super::{AT_ONCE, Owner, Part, Ward};
-use crate::checkpoint::Source;
+use crate::address::Contact;
+use crate::circle::Range;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::Range;
+use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::ToRunner;

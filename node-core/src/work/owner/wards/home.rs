@@ -3,11 +3,11 @@
 //! The home believes whom the ring names. Whoever else says that it owns a unit makes it look again.
 
 use super::{AT_ONCE, Owner, Ward};
-use crate::checkpoint::Source;
+use crate::address::Contact;
+use crate::circle::{Located, Point};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::market::money::Micro;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, Point};
+use crate::money::Micro;
+use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Report, ToRunner};

@@ -19,10 +19,10 @@ pub(super) use home::{OnRing, Out};
 pub(super) use owned::Wardship;
 
 use super::{Event, Owner, Timer};
-use crate::checkpoint::Source;
+use crate::address::Contact;
+use crate::circle::{Located, Range};
 use crate::ids::{NodeId, UnitId};
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, Range};
+use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Lease, Message, ToRunner};

@@ -3,8 +3,9 @@
 
 use super::room::NO_ROOM;
 use super::{BYTES, Owner, Part, Ward};
-use crate::checkpoint::Source;
+use crate::content::{BlobRef, Data};
 use crate::ids::{JobId, NodeId, UnitId};
+use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Report, ToRunner};
@@ -12,7 +13,7 @@ use crate::work::owner::job::{Job, Phase};
 use crate::work::owner::moving::ATTEMPTS_MAX;
 use crate::work::owner::record::encode;
 use crate::work::owner::{Event, Pending};
-use crate::work::spec::{BlobRef, Data, Find, JobSpec, OwnedBy, UnitSpec, Units};
+use crate::work::spec::{Find, JobSpec, OwnedBy, UnitSpec, Units};
 use crate::work::submission;
 use crate::work::ward::Message;
 use std::collections::{BTreeMap, BTreeSet};

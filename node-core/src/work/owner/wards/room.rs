@@ -1,5 +1,5 @@
 //! How much memory others' units take here by what is said of them. Their number is bounded
-//! ([`crate::node::config::Bounds::wards`]), and one of them may have a description of a MiB.
+//! ([`crate::bounds::Bounds::wards`]), and one of them may have a description of a MiB.
 
 use super::Owner;
 use crate::ids::JobId;

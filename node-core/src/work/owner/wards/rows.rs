@@ -3,9 +3,9 @@
 
 use super::owned::Wardship;
 use super::{Owner, Part, Ward};
-use crate::checkpoint::Source;
+use crate::disk::{Table, Write};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::node::host::{Table, Write};
+use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::work::message::Report;
 use crate::work::owner::SlotState;

@@ -1,31 +1,34 @@
 //! What a node asks of its storage, and what that answers.
 
-use super::host::Token;
 use crate::ids::BlobId;
 use bytes::Bytes;
+
+/// Names a pending request; the reply carries it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
 
 /// The durable tables of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Table {
     /// Job id → the owner's record of the job.
     Jobs,
-    /// Job id, big-endian unit index → [`crate::work::spec::UnitResult`], MessagePack.
+    /// Job id, big-endian unit index → `UnitResult`, MessagePack.
     Results,
     /// Job id, big-endian unit index → where the unit stands, as its owner knows.
     Checkpoints,
-    /// The same key → where the unit stood here, as its runner knows ([`crate::work::runner::left`]).
+    /// The same key → where the unit stood here, as its runner knows.
     Left,
     /// The same key → on which terms its owner has bought a place for it.
     Deals,
-    /// The bank's books ([`crate::ledger`]).
+    /// The bank's books.
     Ledger,
     /// Node id, big-endian number → a line of the node's statement.
     Statements,
-    /// Content id → the owner's record of the file ([`crate::files::owner`]).
+    /// Content id → the owner's record of the file.
     Files,
-    /// Owner's node id, content id → what is kept for it ([`crate::files::keeper`]).
+    /// Owner's node id, content id → what is kept for it.
     Kept,
-    /// What this node owns for other gateways ([`crate::work::owner::wards`]).
+    /// What this node owns for other gateways.
     Wards,
 }
 

@@ -101,7 +101,7 @@ pub fn shares(parts: impl IntoIterator<Item = Exact>) -> Option<Vec<Micro>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::money::*;
     use crate::protocol::Rng;
 
     /// Below 2^bits, each length alike.

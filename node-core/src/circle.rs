@@ -1,7 +1,8 @@
 //! Points on the circle of 2^128, and the arcs between them.
 
+use crate::address::Contact;
+use crate::address::as_bytes;
 use crate::ids::NodeId;
-use crate::overlay::contact::as_bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -105,9 +106,42 @@ impl MemberId {
     }
 }
 
+/// A member as others know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Peer {
+    pub point: Point,
+    pub contact: Contact,
+}
+
+/// Who owns a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Located {
+    pub owner: Peer,
+    /// The owner's arc reaches from behind this point to the owner's own.
+    pub after: Point,
+    /// The owner's successors, who keep its replicas; at most r.
+    pub replicas: Vec<Peer>,
+    /// Messages that were sent toward the owner, in vain or not, the one to the owner included;
+    /// its answer is none. 0 if the asker itself owns the key.
+    pub hops: u8,
+}
+
+impl Located {
+    pub fn range(&self) -> Range {
+        Range { after: self.after, upto: self.owner.point }
+    }
+
+    /// Whether the way from the key to its owner leads over the top of the circle, so that no
+    /// member has a point of the key or above (paper 002, IV-A: the search for a higher capacity
+    /// must not begin again at the lowest).
+    pub fn wraps(&self, key: Point) -> bool {
+        self.owner.point < key
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::circle::*;
 
     #[test]
     fn arcs_go_clockwise_over_the_top() {
