@@ -6,14 +6,15 @@ use crate::ids::NodeId;
 use crate::keys::Signed;
 use crate::money::Micro;
 use crate::platform::Platform;
+use crate::ticket::Ticket;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// *n* units' worth of slots that satisfy these needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// The asker's name for it; the answer carries it back.
-    pub id: u64,
+    /// Who asks; the answer carries it back.
+    pub ticket: Ticket,
     pub units: u32,
     pub needs: Needs,
     pub queue: Queue,
@@ -48,7 +49,7 @@ pub struct Needs {
 /// The answer: fewer than asked for is a normal answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    pub query: u64,
+    pub ticket: Ticket,
     pub places: Vec<Place>,
     /// Why units stay without a place, for the submitter.
     pub shortage: Option<String>,

@@ -53,6 +53,7 @@ pub mod record;
 #[cfg(feature = "roles")]
 pub mod records;
 pub mod store;
+pub mod ticket;
 pub mod time;
 pub mod trust;
 pub mod wire;

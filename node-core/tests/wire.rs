@@ -507,7 +507,10 @@ fn a_cut_or_changed_frame_is_an_error_and_never_a_panic() {
         // A whole value, the marker that MessagePack reserves, and the head of a text to come.
         for more in [0, 0xc1, 0xdb] {
             let longer = [&frame[..], &[more]].concat();
-            assert!(decode::<Message>(&longer, message.channel()).is_err(), "nothing may follow, not even {more:#x}");
+            assert!(
+                decode::<Message>(&longer, message.channel()).is_err(),
+                "nothing may follow, not even {more:#x}"
+            );
         }
     }
 }

@@ -3,13 +3,14 @@
 
 use super::Node;
 use super::host::{Host, NodeEvent};
-use super::route::{OF_OWNER, OF_RUNNER, OF_STORE, Step};
+use super::route::Step;
 use crate::discovery::connected;
-use crate::disk::{StorageRequest, Token};
+use crate::disk::{Asked, StorageRequest, What};
 use crate::engine::EngineRequest;
 use crate::overlay::neighbours;
 use crate::protocol::Input;
 use crate::store::{self, Asker, Ticket};
+use crate::ticket::ServiceId;
 use crate::work::client;
 #[cfg(feature = "roles")]
 use crate::work::keeper;
@@ -102,7 +103,10 @@ impl Node {
         use owner::Event;
         match event {
             Event::Commit { ticket, writes } => {
-                host.storage(StorageRequest::Commit { token: Token(OF_OWNER | ticket), writes });
+                host.storage(StorageRequest::Commit {
+                    token: Asked { of: ServiceId::Owner, what: What::Commit, number: ticket }.token(),
+                    writes,
+                });
             }
             Event::Fetch { ticket, blobs, from } => {
                 let ticket = Ticket { of: Asker::Owner, number: ticket };
@@ -170,7 +174,10 @@ impl Node {
             }
             Event::Check { blobs } => self.push(Step::Store, store::Command::Check { blobs }),
             Event::Commit { ticket, writes } => {
-                host.storage(StorageRequest::Commit { token: Token(OF_RUNNER | ticket), writes });
+                host.storage(StorageRequest::Commit {
+                    token: Asked { of: ServiceId::Runner, what: What::Commit, number: ticket }.token(),
+                    writes,
+                });
             }
             Event::Reach(contact) => self.reach(contact, true, host),
             Event::Snapshot { run, stop } => host.engine(EngineRequest::Snapshot { run, stop }),
@@ -210,7 +217,7 @@ impl Node {
 
     pub(super) fn of_store(&mut self, event: store::Event, host: &mut impl Host) {
         use store::Event;
-        let token = |number| Token(OF_STORE | number);
+        let token = |number| Asked { of: ServiceId::Store, what: What::Commit, number }.token();
         match event {
             Event::Answered { ticket: Ticket { of: Asker::Owner | Asker::Relay, number }, result } => {
                 let result = result.map_err(|error| error.to_string());

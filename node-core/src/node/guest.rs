@@ -104,9 +104,9 @@ impl Node {
         self.host_lost(peer);
     }
 
-    pub(super) fn find(&mut self, number: u64, _: Query, host: &mut impl Host) {
+    pub(super) fn find(&mut self, query: Query, host: &mut impl Host) {
         let shortage = Some("this node is a guest and finds nobody itself; ask its gateway".into());
-        host.event(NodeEvent::Found { number, places: Vec::new(), shortage });
+        host.event(NodeEvent::Found { number: query.ticket.number, places: Vec::new(), shortage });
     }
 
     pub(super) fn of_connected(&mut self, found: Found, _: Option<Query>) {

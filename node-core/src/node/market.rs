@@ -11,6 +11,7 @@ use super::stall::Stall;
 use crate::address::Contact;
 use crate::circle::{Located, Point, RingId};
 use crate::discovery::cheapest::{self, Cheapest};
+use crate::files;
 use crate::finding::{Bought, Missed, Purchase};
 use crate::goods::Kind;
 use crate::ids::NodeId;
@@ -20,21 +21,11 @@ use crate::market::host::{self as hosting, Host as Hosting};
 use crate::market::owner::{self, Owner, OwnerView};
 use crate::market::seller;
 use crate::node::message::Message;
-use crate::overlay::ring::{self, Mode};
+use crate::overlay::ring;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::ticket::{ServiceId, Ticket};
 use crate::time::Time;
 use crate::work::owner as owner_of_jobs;
-
-/// Whose lookup a number is; the two highest bits. None of them: the driver's.
-const OF_OWNER: u64 = 1 << 62;
-const OF_SELLER: u64 = 2 << 62;
-const OF_BUYER: u64 = 3 << 62;
-/// Beside [`OF_SELLER`]: of a guest.
-const OF_GUEST: u64 = OF_SELLER | 1 << 60;
-const WHO: u64 = 3 << 62;
-
-/// A question or a purchase of the finder's. Those of files have the next bit; else it is the driver's.
-const OF_FINDER: u64 = 1 << 63;
 
 /// A node's part of all markets, if its swarm has some.
 pub(super) struct Trade {
@@ -227,13 +218,8 @@ impl Node {
         self.alarms.set(Part::Overlays, self.overlays.deadline());
     }
 
-    fn market_lookup(&mut self, number: u64, ring: RingId, key: Point) {
-        let mode = Mode::Recursive;
-        self.ring_command(ring::Command::Lookup { number, ring, key, mode });
-    }
-
     pub(super) fn seller_looks_up(&mut self, number: u64, ring: RingId, key: Point) {
-        self.market_lookup(OF_SELLER | number, ring, key);
+        self.look_up(ServiceId::Seller.ticket(number), ring, key);
     }
 
     pub(super) fn seller_says(&mut self, to: NodeId, message: crate::market::Message, host: &mut impl Host) {
@@ -241,7 +227,7 @@ impl Node {
     }
 
     pub(super) fn guest_looks_up(&mut self, number: u64, key: Point) {
-        self.market_lookup(OF_GUEST | number, RingId::NODES, key);
+        self.look_up(ServiceId::Hosting.ticket(number), RingId::NODES, key);
     }
 
     fn market_via(&mut self, ring: RingId, via: &[Contact]) {
@@ -253,7 +239,9 @@ impl Node {
         use owner::Event;
         match event {
             Event::Reach(contact) => self.reach(contact, true, host),
-            Event::Lookup { number, ring, key } => self.market_lookup(OF_OWNER | number, ring, key),
+            Event::Lookup { number, ring, key } => {
+                self.look_up(ServiceId::MarketOwner.ticket(number), ring, key)
+            }
             Event::Join { member, via } => {
                 let via = via.iter().map(|contact| contact.id).collect();
                 self.join_market(member, via);
@@ -266,28 +254,19 @@ impl Node {
 
     fn of_buyer(&mut self, event: buyer::Event, host: &mut impl Host) {
         use buyer::Event;
-        let Some(event) = self.space_bought(event) else { return };
         match event {
             Event::Reach(contact) => self.reach(contact, true, host),
-            Event::Lookup { number, ring, key } => self.market_lookup(OF_BUYER | number, ring, key),
+            Event::Lookup { number, ring, key } => self.look_up(ServiceId::Buyer.ticket(number), ring, key),
             Event::Know { ring, via } => self.market_via(ring, &via),
-            Event::Found { number, offers, shortage, .. } if number & OF_FINDER != 0 => {
-                let number = number & !OF_FINDER;
-                self.tell_cheapest(cheapest::Command::Quoted { number, offers, shortage });
-            }
-            Event::Taken { number } if number & OF_FINDER != 0 => {
-                let ticket = number & !OF_FINDER;
-                self.tell_cheapest(cheapest::Command::Taken { ticket, taken: true });
-            }
-            Event::Gone { number } if number & OF_FINDER != 0 => {
-                let ticket = number & !OF_FINDER;
-                self.tell_cheapest(cheapest::Command::Taken { ticket, taken: false });
-            }
-            Event::Found { number, offers, shortage, hops, .. } => {
-                host.event(NodeEvent::Quoted { number, offers, shortage, hops });
-            }
-            Event::Taken { number } => host.event(NodeEvent::Bought { number, taken: true }),
-            Event::Gone { number } => host.event(NodeEvent::Bought { number, taken: false }),
+            Event::Found { ticket: Ticket { of, number }, offers, shortage, hops, .. } => match of {
+                ServiceId::Cheapest => {
+                    self.tell_cheapest(cheapest::Command::Quoted { number, offers, shortage });
+                }
+                ServiceId::Files => self.space_offered(number, offers, shortage),
+                _ => host.event(NodeEvent::Quoted { number, offers, shortage, hops }),
+            },
+            Event::Taken { ticket } => self.bought(ticket, true, host),
+            Event::Gone { ticket } => self.bought(ticket, false, host),
             Event::Looked => host.event(NodeEvent::MarketChanged),
             Event::Doubted { owner, why } => match why {
                 Doubt::Wrong(what) => self.fault(owner, format!("answered for a market: {what}"), host),
@@ -305,11 +284,11 @@ impl Node {
         use cheapest::Event;
         match event {
             Event::Quote { number, wanted } => {
-                self.tell_buyer(buyer::Command::Ask { number: OF_FINDER | number, wanted });
+                self.tell_buyer(buyer::Command::Ask { ticket: ServiceId::Cheapest.ticket(number), wanted });
             }
             Event::Order { ticket, order } => self.order_of_finder(ticket, order),
             Event::Buy { ticket, offer } => {
-                self.tell_buyer(buyer::Command::Take { number: OF_FINDER | ticket, offer });
+                self.tell_buyer(buyer::Command::Take { ticket: ServiceId::Cheapest.ticket(ticket), offer });
             }
             Event::Bought(bought) => {
                 if let Ok(bargain) = &bought.place {
@@ -344,28 +323,35 @@ impl Node {
         self.tell_owner(command);
     }
 
-    /// A lookup has ended. Whether it was one of a market's.
-    pub(super) fn located(&mut self, number: u64, found: Option<&Located>) -> bool {
-        let (who, number, found) = (number & WHO, number & !WHO, found.cloned());
-        match who {
-            OF_OWNER => self.tell_owner(match found {
+    /// A seller has sold what was asked for, or has not.
+    fn bought(&mut self, ticket: Ticket, taken: bool, host: &mut impl Host) {
+        let Ticket { of, number } = ticket;
+        match of {
+            ServiceId::Cheapest => self.tell_cheapest(cheapest::Command::Taken { ticket: number, taken }),
+            ServiceId::Files => self.tell_files(files::owner::Command::Taken { number, taken }),
+            _ => host.event(NodeEvent::Bought { number, taken }),
+        }
+    }
+
+    /// A lookup of a machine of the markets has ended.
+    pub(super) fn market_located(&mut self, of: ServiceId, number: u64, found: Option<Located>) {
+        match of {
+            ServiceId::MarketOwner => self.tell_owner(match found {
                 Some(found) => owner::Command::Found { number, found },
                 None => owner::Command::NotFound { number },
             }),
-            OF_SELLER if number & OF_GUEST != 0 => {
-                let (number, owner) = (number & !OF_GUEST, found.map(|found| found.owner.contact));
+            ServiceId::Hosting => {
+                let owner = found.map(|found| found.owner.contact);
                 self.tell_hosting(hosting::Command::Found { number, owner });
             }
-            OF_SELLER => self.tell_seller(match found {
+            ServiceId::Seller => self.tell_seller(match found {
                 Some(found) => seller::Command::Found { number, owner: found.owner.contact },
                 None => seller::Command::NotFound { number },
             }),
-            OF_BUYER => self.tell_buyer(match found {
+            _ => self.tell_buyer(match found {
                 Some(found) => buyer::Command::Found { number, found },
                 None => buyer::Command::NotFound { number },
             }),
-            _ => return false,
         }
-        true
     }
 }

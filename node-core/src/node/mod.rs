@@ -34,6 +34,7 @@ mod route;
 mod settings;
 pub mod snapshot;
 mod stall;
+mod storage;
 mod views;
 #[cfg(feature = "roles")]
 mod wards;

@@ -25,15 +25,11 @@ use crate::overlay::swarm::Swarm;
 use crate::overlay::tree::{self, Tree, TreeView};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::records::Records;
+use crate::ticket::{ServiceId, Ticket};
 use crate::time::Time;
 use crate::work::{owner, runner};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// Queries of programs beside the node rather than of its owner.
-const OF_COMMAND: u64 = 1 << 63;
-/// A search for more than the nodes at hand gave; the owner was answered already.
-const FOR_MORE: u64 = 1 << 62;
 
 /// Peers to ask for the tree. Our choice: one of them will be in it.
 const VIA: usize = 8;
@@ -66,7 +62,7 @@ pub(super) struct Overlays {
     /// Where there may be room, while the gateway that this node knows is full.
     pub(super) gateways: Gateways,
     /// Searches in the tree for the owner.
-    asked: BTreeMap<u64, Search>,
+    asked: BTreeMap<Ticket, Search>,
     /// When the swarm is searched again for more than the nodes at hand give.
     more_at: Time,
     /// Whether the tree was left.
@@ -159,6 +155,11 @@ impl Overlays {
         let tree = self.left || !self.tree.state().view().joined();
         tree && self.circle.as_ref().is_none_or(|circle| circle.is_left())
     }
+}
+
+/// Whether it is a search for more than the nodes at hand gave, whose owner was answered already.
+fn is_for_more(ticket: &Ticket) -> bool {
+    ticket.of == ServiceId::Nearest
 }
 
 impl Node {
@@ -383,9 +384,8 @@ impl Node {
             Event::Released { owner, slots } => {
                 self.push(route::Step::Runner, runner::Command::Released { owner, slots });
             }
-            Event::Found(found) if found.query & OF_COMMAND != 0 => {
-                let number = found.query & !OF_COMMAND;
-                host.event(NodeEvent::Found { number, places: found.places, shortage: found.shortage });
+            Event::Found(Found { ticket, places, shortage }) if ticket.of == ServiceId::Driver => {
+                host.event(NodeEvent::Found { number: ticket.number, places, shortage });
             }
             Event::Found(found) => self.found(found, host),
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
@@ -394,8 +394,7 @@ impl Node {
     }
 
     /// Asks for slots without a job behind it.
-    pub(super) fn find(&mut self, number: u64, query: Query, _: &mut impl Host) {
-        let query = Query { id: number | OF_COMMAND, ..query };
+    pub(super) fn find(&mut self, query: Query, _: &mut impl Host) {
         self.nearest_command(nearest::Command::Find(query));
     }
 
@@ -405,9 +404,10 @@ impl Node {
         match missing.filter(|query| query.swarm) {
             Some(query) if found.places.is_empty() => self.search(query, found.shortage),
             Some(query) => {
-                let already = self.overlays.asked.keys().any(|id| id & FOR_MORE != 0);
+                let already = self.overlays.asked.keys().any(is_for_more);
                 if !already && self.now >= self.overlays.more_at {
-                    self.search(Query { id: query.id | FOR_MORE, ..query }, None);
+                    let ticket = ServiceId::Nearest.ticket(query.ticket.number);
+                    self.search(Query { ticket, ..query }, None);
                 }
                 self.push(route::Step::Owner, owner::Command::Found(found));
             }
@@ -416,16 +416,16 @@ impl Node {
     }
 
     fn search(&mut self, query: Query, shortage: Option<String>) {
-        self.overlays.asked.insert(query.id, Search { query: query.clone(), shortage });
+        self.overlays.asked.insert(query.ticket, Search { query: query.clone(), shortage });
         self.nearest_command(nearest::Command::Find(query));
     }
 
     /// What was found is dialled, and offered to the owner as soon as it is connected.
     fn found(&mut self, found: Found, host: &mut impl Host) {
-        let Some(Search { query, shortage }) = self.overlays.asked.remove(&found.query) else {
+        let Some(Search { query, shortage }) = self.overlays.asked.remove(&found.ticket) else {
             return;
         };
-        let for_more = found.query & FOR_MORE != 0;
+        let for_more = is_for_more(&found.ticket);
         if for_more {
             let pause = if found.places.is_empty() { MORE_AGAIN } else { Duration::ZERO };
             self.overlays.more_at = self.now + pause;

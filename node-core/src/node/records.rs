@@ -6,17 +6,16 @@ use super::config::RecordsPart;
 use super::host::{Host, NodeEvent};
 use super::overlays;
 use super::route;
-use crate::circle::{Located, RingId};
+use crate::circle::RingId;
+use crate::files;
 use crate::ids::NodeId;
 use crate::node::message::Message;
-use crate::overlay::ring::{self, Mode};
+use crate::overlay::ring;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
 use crate::record::{Key, Refused};
 use crate::records::{Command, Event, Records};
+use crate::ticket::{ServiceId, Ticket};
 use bytes::Bytes;
-
-/// Lookups of records, among those of markets and of the driver.
-const OF_RECORDS: u64 = 1 << 61;
 
 pub(super) fn start(part: &RecordsPart, seed: &[u8; 32]) -> Box<Machine<Records>> {
     let records = Records::new(part.config.clone(), part.secret.clone());
@@ -52,7 +51,7 @@ impl Node {
             let refused = Some(Refused::NoAnswer);
             return host.event(NodeEvent::Published { number, refused });
         }
-        self.records_command(Command::Publish { number, key, value });
+        self.records_command(Command::Publish { ticket: ServiceId::Driver.ticket(number), key, value });
     }
 
     pub(super) fn read_record(&mut self, number: u64, key: Key, host: &mut impl Host) {
@@ -83,11 +82,12 @@ impl Node {
                 self.records_command(Command::Located { number, found: None });
             }
             Event::Lookup { number, key } => {
-                let (number, mode) = (OF_RECORDS | number, Mode::Recursive);
-                self.ring_command(ring::Command::Lookup { number, ring: RingId::NODES, key, mode });
+                self.look_up(ServiceId::Records.ticket(number), RingId::NODES, key);
             }
-            Event::Published { number, refused } if self.file_published(number, refused) => {}
-            Event::Published { number, refused } => host.event(NodeEvent::Published { number, refused }),
+            Event::Published { ticket: Ticket { of, number }, refused } => match of {
+                ServiceId::Files => self.tell_files(files::owner::Command::Published { number, refused }),
+                _ => host.event(NodeEvent::Published { number, refused }),
+            },
             Event::Lost { key, refused } => host.event(NodeEvent::Unpublished { key, refused }),
             Event::Read { number, found } => host.event(NodeEvent::RecordRead { number, found }),
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
@@ -109,15 +109,5 @@ impl Node {
             }
             _ => return,
         });
-    }
-
-    /// A lookup has ended. Whether it was one of a record's.
-    pub(super) fn record_located(&mut self, number: u64, found: Option<&Located>) -> bool {
-        let its = number >> 61 == OF_RECORDS >> 61;
-        if its {
-            let (number, found) = (number & !OF_RECORDS, found.cloned());
-            self.records_command(Command::Located { number, found });
-        }
-        its
     }
 }

@@ -7,17 +7,17 @@ use super::host::{Host, NodeEvent};
 use super::overlays::{self, Overlays};
 use super::route;
 use crate::address::Contact;
-use crate::circle::{MemberId, Point, RingId};
+use crate::circle::{Located, MemberId, Point, RingId};
 use crate::ids::NodeId;
 use crate::node::message::Message;
 use crate::overlay::neighbours;
-use crate::overlay::ring::{Command, Event, Mode, Ring, RingConfig, RingView};
+use crate::overlay::ring::{Command, Event, Failure, Mode, Ring, RingConfig, RingView};
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::records;
+use crate::ticket::{ServiceId, Ticket};
+use crate::work::owner::wards::OfRing;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// The lookup of the bank; no other's number.
-const OF_BANK: u64 = u64::MAX;
 
 /// A node's part of the ring, if its swarm has one.
 pub(super) struct Circle {
@@ -118,23 +118,41 @@ impl Node {
             let found = Err(crate::overlay::ring::Failure::Nobody);
             return host.event(NodeEvent::Located { number, found });
         }
-        self.ring_command(Command::Lookup { number, ring: RingId::NODES, key, mode: Mode::Iterative });
+        self.ring_command(Command::Lookup {
+            ticket: ServiceId::Driver.ticket(number),
+            ring: RingId::NODES,
+            key,
+            mode: Mode::Iterative,
+        });
     }
 
     /// Looks for the bank, to connect to it: it is the owner of its own place on the ring.
     pub(super) fn locate_bank(&mut self, bank: NodeId) {
-        let (ring, key) = (RingId::NODES, Point::of_node(bank));
-        self.ring_command(Command::Lookup { number: OF_BANK, ring, key, mode: Mode::Recursive });
+        self.look_up(ServiceId::Purse.ticket(0), RingId::NODES, Point::of_node(bank));
     }
 
-    fn bank_located(&mut self, number: u64, found: Option<Contact>, host: &mut impl Host) -> bool {
-        if number != OF_BANK {
-            return false;
-        }
+    fn bank_located(&mut self, found: Option<Contact>, host: &mut impl Host) {
         if let Some(contact) = found.filter(|contact| self.bank() == Some(contact.id)) {
             self.reach(contact, false, host);
         }
-        true
+    }
+
+    /// A lookup for a service of this node.
+    pub(super) fn look_up(&mut self, ticket: Ticket, ring: RingId, key: Point) {
+        self.ring_command(Command::Lookup { ticket, ring, key, mode: Mode::Recursive });
+    }
+
+    /// A lookup has ended: whoever asked is told.
+    fn looked_up(&mut self, ticket: Ticket, found: Result<Located, Failure>, host: &mut impl Host) {
+        let Ticket { of, number } = ticket;
+        let located = found.as_ref().ok().cloned();
+        match of {
+            ServiceId::Driver => host.event(NodeEvent::Located { number, found }),
+            ServiceId::Purse => self.bank_located(located.map(|found| found.owner.contact), host),
+            ServiceId::Owner => self.wards_told(OfRing::Located { number, found: located }),
+            ServiceId::Records => self.records_command(records::Command::Located { number, found: located }),
+            of => self.market_located(of, number, located),
+        }
     }
 
     fn of_ring(&mut self, event: Event, host: &mut impl Host) {
@@ -156,17 +174,8 @@ impl Node {
                 }
                 self.let_go(peer);
             }
-            Event::Found { number, ref found }
-                if self.bank_located(number, Some(found.owner.contact), host) => {}
-            Event::Failed { number, .. } if self.bank_located(number, None, host) => {}
-            Event::Found { number, found } if self.ward_located(number, Some(&found)) => {}
-            Event::Failed { number, .. } if self.ward_located(number, None) => {}
-            Event::Found { number, found } if self.record_located(number, Some(&found)) => {}
-            Event::Failed { number, .. } if self.record_located(number, None) => {}
-            Event::Found { number, found } if self.located(number, Some(&found)) => {}
-            Event::Failed { number, .. } if self.located(number, None) => {}
-            Event::Found { number, found } => host.event(NodeEvent::Located { number, found: Ok(found) }),
-            Event::Failed { number, why } => host.event(NodeEvent::Located { number, found: Err(why) }),
+            Event::Found { ticket, found } => self.looked_up(ticket, Ok(found), host),
+            Event::Failed { ticket, why } => self.looked_up(ticket, Err(why), host),
             Event::Fault { peer, fault } => self.fault(peer, fault, host),
             Event::Gained { .. }
             | Event::Lost { .. }

@@ -9,7 +9,7 @@ use super::{Node, overlays};
 use crate::address::Ip;
 use crate::channel::Channel;
 use crate::discovery::connected::Connected;
-use crate::disk::{StorageReply, StorageRequest, Table, Token};
+use crate::disk::Table;
 use crate::engine::{EngineReply, EngineRequest};
 use crate::finding::{Query, Queue};
 use crate::ids::NodeId;
@@ -19,6 +19,7 @@ use crate::node::message::Message;
 use crate::overlay::neighbours::{self, Neighbours};
 use crate::protocol::{Effect, Input, InputOf};
 use crate::store::{self, Store};
+use crate::ticket::ServiceId;
 use crate::wire;
 use crate::work::client::{self, Client};
 #[cfg(feature = "roles")]
@@ -30,9 +31,6 @@ use bytes::Bytes;
 
 /// Faults of one peer before it is disconnected. Our choice: one may be a race, ten are a habit.
 const FAULTS_MAX: u32 = 10;
-
-/// Entries read from a table at a time.
-pub(super) const SCAN: u32 = 1000;
 
 /// An input on its way to a machine.
 #[cfg_attr(feature = "roles", derive(Debug))]
@@ -53,20 +51,6 @@ pub(super) enum Step {
     Ball(bool),
 }
 
-/// Who asked storage for something; the upper byte of a token.
-pub(super) const OF_OWNER: u64 = 1 << 56;
-pub(super) const OF_STORE: u64 = 2 << 56;
-const OF_JOBS_SCAN: u64 = 3 << 56;
-const OF_RESULTS_SCAN: u64 = 4 << 56;
-const OF_CHECKPOINTS_SCAN: u64 = 5 << 56;
-pub(super) const OF_RUNNER: u64 = 6 << 56;
-const OF_LEFT_SCAN: u64 = 7 << 56;
-const OF_DEALS_SCAN: u64 = 11 << 56;
-#[cfg(feature = "roles")]
-pub(super) const OF_FILES: u64 = 12 << 56;
-const OF_WARDS_SCAN: u64 = 32 << 56;
-pub(super) const TAG: u64 = 0xff << 56;
-
 impl Node {
     pub(super) fn push<M, T, C>(&mut self, to: fn(Input<M, T, C>) -> Step, command: C) {
         self.steps.push_back(to(Input::Command(command)));
@@ -84,32 +68,19 @@ impl Node {
             if self.config.gateway {
                 self.push(Step::Client, client::Command::OwnerUp(self.me));
             }
-            self.scan(if self.config.gateway { OF_JOBS_SCAN } else { OF_WARDS_SCAN }, None, host);
+            let first = if self.config.gateway { Table::Jobs } else { Table::Wards };
+            self.scan(ServiceId::Owner, first, None, host);
         }
         #[cfg(feature = "roles")]
         self.files_start(host);
         if self.config.limits.left_bytes > 0 {
-            self.scan(OF_LEFT_SCAN, None, host);
+            self.scan(ServiceId::Runner, Table::Left, None, host);
         }
         #[cfg(feature = "roles")]
         self.open_bank(host);
         #[cfg(feature = "roles")]
         self.dialback_start();
         self.alarms.set(Part::Overlays, self.overlays.deadline());
-    }
-
-    pub(super) fn scan(&self, of: u64, after: Option<Vec<u8>>, host: &mut impl Host) {
-        let table = match of {
-            OF_JOBS_SCAN => Table::Jobs,
-            OF_RESULTS_SCAN => Table::Results,
-            OF_LEFT_SCAN => Table::Left,
-            #[cfg(feature = "roles")]
-            money::OF_BOOKS_SCAN => Table::Ledger,
-            OF_DEALS_SCAN => Table::Deals,
-            OF_WARDS_SCAN => Table::Wards,
-            _ => Table::Checkpoints,
-        };
-        host.storage(StorageRequest::Scan { token: Token(of), table, after, limit: SCAN });
     }
 
     pub(super) fn input(&mut self, input: NodeInput, host: &mut impl Host) {
@@ -180,8 +151,14 @@ impl Node {
                     self.push(Step::Runner, runner::Command::Occupy { owner, slots });
                 }
                 Command::Find { number, units, needs } => self.find(
-                    number,
-                    Query { id: 0, units, needs, queue: Queue::No, swarm: true, without: Vec::new() },
+                    Query {
+                        ticket: ServiceId::Driver.ticket(number),
+                        units,
+                        needs,
+                        queue: Queue::No,
+                        swarm: true,
+                        without: Vec::new(),
+                    },
                     host,
                 ),
                 #[cfg(feature = "roles")]
@@ -190,12 +167,14 @@ impl Node {
                 Command::Balance => self.ask_balance(host),
                 #[cfg(feature = "roles")]
                 Command::Quote { number, wanted } => {
-                    self.tell_buyer(buyer::Command::Ask { number, wanted });
+                    self.tell_buyer(buyer::Command::Ask { ticket: ServiceId::Driver.ticket(number), wanted });
                 }
                 #[cfg(feature = "roles")]
                 Command::LookAround => self.tell_buyer(buyer::Command::Look),
                 #[cfg(feature = "roles")]
-                Command::Buy { number, offer } => self.tell_buyer(buyer::Command::Take { number, offer }),
+                Command::Buy { number, offer } => {
+                    self.tell_buyer(buyer::Command::Take { ticket: ServiceId::Driver.ticket(number), offer })
+                }
                 #[cfg(feature = "roles")]
                 Command::Order { number, order } => self.order(number, order, host),
                 #[cfg(feature = "roles")]
@@ -328,77 +307,6 @@ impl Node {
             host.disconnect(peer, &format!("{FAULTS_MAX} faults, the last: it {fault}"));
         }
         host.event(NodeEvent::PeerFault { peer, fault });
-    }
-
-    fn storage(&mut self, reply: StorageReply, host: &mut impl Host) {
-        #[cfg(feature = "roles")]
-        let Some(reply) = self.files_storage(reply, host) else { return };
-        let (token, result) = match reply {
-            StorageReply::Done { token } => (token.0, Ok(())),
-            StorageReply::Failed { token, error } => (token.0, Err(error)),
-            StorageReply::Blob { token, bytes } => {
-                return self.push(Step::Store, store::Command::Read { number: token.0 & !TAG, bytes });
-            }
-            #[cfg(feature = "roles")]
-            StorageReply::Entries { token, ref entries }
-                if matches!(token.0 & TAG, money::OF_BOOKS_SCAN | money::OF_STATEMENT) =>
-            {
-                let more = entries.len() >= SCAN as usize;
-                return self.books_read(reply, more, host);
-            }
-            StorageReply::Entries { token, entries } => return self.scanned(token.0, entries, host),
-        };
-        let number = token & !TAG;
-        match (token & TAG, result) {
-            (OF_OWNER, result) => self.push(Step::Owner, owner::Command::Answered { ticket: number, result }),
-            (OF_STORE, Ok(())) => self.push(Step::Store, store::Command::Done { number }),
-            (OF_STORE, Err(error)) => self.push(Step::Store, store::Command::Failed { number, error }),
-            #[cfg(feature = "roles")]
-            (money::OF_BOOKS | money::OF_BOOKS_SCAN | money::OF_STATEMENT, result) => {
-                self.books_stored(token, result, host);
-            }
-            (
-                OF_JOBS_SCAN | OF_RESULTS_SCAN | OF_DEALS_SCAN | OF_WARDS_SCAN | OF_CHECKPOINTS_SCAN,
-                Err(error),
-            ) => host.event(NodeEvent::Trouble {
-                what: format!("the gateway's records cannot be read, and it takes no jobs: {error}"),
-            }),
-            (OF_RUNNER | OF_LEFT_SCAN, Err(error)) => host.event(NodeEvent::Trouble {
-                what: format!("what units leave here for after a restart is not kept: {error}"),
-            }),
-            _ => {}
-        }
-    }
-
-    fn scanned(&mut self, of: u64, entries: Vec<(Vec<u8>, Bytes)>, host: &mut impl Host) {
-        let last = entries.last().map(|(key, _)| key.clone()).filter(|_| entries.len() >= SCAN as usize);
-        let command = match of {
-            OF_LEFT_SCAN => {
-                self.push(Step::Runner, runner::Command::Restore(entries));
-                return last.into_iter().for_each(|after| self.scan(of, Some(after), host));
-            }
-            OF_JOBS_SCAN => owner::Command::RestoreJobs,
-            OF_RESULTS_SCAN => owner::Command::RestoreResults,
-            OF_DEALS_SCAN => owner::Command::RestoreDeals,
-            OF_WARDS_SCAN => owner::Command::RestoreWards,
-            _ => owner::Command::RestoreCheckpoints,
-        };
-        if !entries.is_empty() {
-            self.push(Step::Owner, command(entries));
-        }
-        match last {
-            Some(after) => self.scan(of, Some(after), host),
-            None => {
-                self.push(Step::Owner, command(Vec::new()));
-                match of {
-                    OF_JOBS_SCAN => self.scan(OF_RESULTS_SCAN, None, host),
-                    OF_RESULTS_SCAN => self.scan(OF_DEALS_SCAN, None, host),
-                    OF_DEALS_SCAN => self.scan(OF_WARDS_SCAN, None, host),
-                    OF_WARDS_SCAN => self.scan(OF_CHECKPOINTS_SCAN, None, host),
-                    _ => {}
-                }
-            }
-        }
     }
 
     /// Runs all inputs under way, and those that follow from them. `false` if some are left because

@@ -22,6 +22,7 @@ mod table;
 
 use crate::record::Key;
 use crate::record::Refused;
+use crate::ticket::Ticket;
 pub use config::RecordsConfig;
 pub use message::{COPIES, Copied, Message};
 pub use record::{Record, VALUE};
@@ -90,9 +91,9 @@ pub enum Command {
     /// The driver's wall clock, milliseconds since 1970; nothing is signed or taken before.
     WallClock(u64),
     /// Publish this from now on, or, without a value, give it up. Ends with [`Event::Published`] of
-    /// this number.
+    /// this ticket.
     Publish {
-        number: u64,
+        ticket: Ticket,
         key: Key,
         value: Option<Bytes>,
     },
@@ -136,7 +137,7 @@ pub enum Event {
         key: Point,
     },
     Published {
-        number: u64,
+        ticket: Ticket,
         refused: Option<Refused>,
     },
     /// Something that stood does not any more.
@@ -223,7 +224,7 @@ impl Records {
                 self.wall.get_or_insert_default().told(ms, cx.now);
                 cx.set_timer_by(Timer::Sweep, self.config.compare);
             }
-            Command::Publish { number, key, value } => self.publish(number, key, value, cx),
+            Command::Publish { ticket, key, value } => self.publish(ticket, key, value, cx),
             Command::Read { number, key } => self.read(number, key, cx),
             Command::Gained { range, from } => self.gained(range, from, cx),
             Command::Lost { range, to } => self.lost(range, to, cx),

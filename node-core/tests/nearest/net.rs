@@ -9,6 +9,7 @@ use node_core::finding::{Found, Needs, Query, Queue};
 use node_core::placement::Placement;
 use node_core::platform::Platform;
 use node_core::protocol::{Effect, Input, Machine, Rng};
+use node_core::ticket::ServiceId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
@@ -382,7 +383,7 @@ impl Net {
         self.step(
             at,
             Input::Command(Command::Find(Query {
-                id,
+                ticket: ServiceId::Owner.ticket(id),
                 units,
                 needs,
                 queue: Queue::No,
@@ -396,7 +397,7 @@ impl Net {
     pub(crate) fn find_at(&mut self, time: Time, to: usize, units: u32) {
         self.queries += 1;
         let command = Command::Find(Query {
-            id: self.queries,
+            ticket: ServiceId::Owner.ticket(self.queries),
             units,
             needs: Needs::default(),
             queue: Queue::No,
@@ -407,7 +408,7 @@ impl Net {
     }
 
     pub(crate) fn answer(&self, query: u64) -> Option<&Found> {
-        self.found.iter().map(|(_, _, f)| f).find(|f| f.query == query)
+        self.found.iter().map(|(_, _, f)| f).find(|f| f.ticket.number == query)
     }
 
     /// Finds, and waits for the answer: how many places.

@@ -6,6 +6,7 @@ use crate::address::{Contact, Ip};
 use crate::finding::{Found, Needs, Place, Query};
 use crate::ids::NodeId;
 use crate::protocol::Cx;
+use crate::ticket::Ticket;
 use std::collections::BTreeSet;
 
 /// Withdrawals that may come before what they withdraw; our choice.
@@ -15,7 +16,7 @@ const GONE_MAX: usize = 256;
 /// missing, or on its way.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    query: u64,
+    ticket: Ticket,
     pub needs: Option<Needs>,
     pub tasks: u32,
     pub placed: u32,
@@ -56,7 +57,7 @@ impl Asked {
 
 impl Nearest {
     pub(super) fn find(&mut self, query: Query, cx: &mut Cx<'_, Self>) {
-        let nothing = |shortage| Event::Found(Found { query: query.id, places: Vec::new(), shortage });
+        let nothing = |shortage| Event::Found(Found { ticket: query.ticket, places: Vec::new(), shortage });
         if query.units == 0 {
             return cx.emit(nothing(None));
         }
@@ -82,7 +83,7 @@ impl Nearest {
             back: 0,
         };
         let asked = Asked {
-            query: query.id,
+            ticket: query.ticket,
             needs,
             tasks: query.units,
             placed: 0,
@@ -245,6 +246,6 @@ impl Nearest {
             let fit = if asked.needs.is_some() { " or do not fit the needs" } else { "" };
             format!("{found} of {wanted} places were found; the other slots of the tree are busy{fit} ({slots} in all)")
         });
-        cx.emit(Event::Found(Found { query: asked.query, places, shortage }));
+        cx.emit(Event::Found(Found { ticket: asked.ticket, places, shortage }));
     }
 }

@@ -5,6 +5,7 @@ use crate::circle::Located;
 use crate::circle::Peer;
 use crate::circle::{MemberId, Point, Range, RingId};
 use crate::ids::NodeId;
+use crate::ticket::Ticket;
 use serde::{Deserialize, Serialize};
 
 impl Peer {
@@ -160,8 +161,8 @@ pub enum Command {
     Join { member: MemberId, me: Contact, via: Vec<NodeId> },
     /// Hand over and go; ends with [`Event::Left`].
     Leave(MemberId),
-    /// Whose is the key? Ends with [`Event::Found`] or [`Event::Failed`] of this number.
-    Lookup { number: u64, ring: RingId, key: Point, mode: Mode },
+    /// Whose is the key? Ends with [`Event::Found`] or [`Event::Failed`] of this ticket.
+    Lookup { ticket: Ticket, ring: RingId, key: Point, mode: Mode },
     /// Peers that are connected and may be members: for lookups of who is none, and for members
     /// that have lost all others. A member that is a ring by itself looks for theirs. If they are
     /// `anchors`, theirs is the ring, and a member on another one joins it.
@@ -203,11 +204,11 @@ pub enum Event {
         list: Vec<Peer>,
     },
     Found {
-        number: u64,
+        ticket: Ticket,
         found: Located,
     },
     Failed {
-        number: u64,
+        ticket: Ticket,
         why: Failure,
     },
     Left(MemberId),

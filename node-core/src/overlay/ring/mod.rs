@@ -128,8 +128,8 @@ impl Protocol for Ring {
             Input::Timer(Timer::Sight(id)) => self.sight(id, cx),
             Input::Command(Command::Join { member, me, via }) => self.join(member, me, via, cx),
             Input::Command(Command::Leave(id)) => self.leave(id, cx),
-            Input::Command(Command::Lookup { number, ring, key, mode }) => {
-                self.command(number, ring, key, mode, cx);
+            Input::Command(Command::Lookup { ticket, ring, key, mode }) => {
+                self.command(ticket, ring, key, mode, cx);
             }
             Input::Command(Command::Know { ring, via, anchors }) => self.know(ring, via, anchors, cx),
             Input::Up(peer) => self.links.up(peer),

@@ -5,6 +5,7 @@ use crate::content::Data;
 use crate::finding::{Found, Needs, Query, Queue};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
+use crate::ticket::ServiceId;
 use crate::work::message::{ToRunner, UnitGrant};
 use crate::work::spec::Template;
 
@@ -56,17 +57,24 @@ impl Owner {
                 (false, true) => Queue::One,
                 (false, false) => Queue::No,
             };
-            cx.emit(Event::Find(Query { id: query, units, needs, queue, swarm, without }));
+            cx.emit(Event::Find(Query {
+                ticket: ServiceId::Owner.ticket(query),
+                units,
+                needs,
+                queue,
+                swarm,
+                without,
+            }));
         }
     }
 
     pub(super) fn found(&mut self, found: Found, cx: &mut Cx<'_, Self>) {
-        let Some(id) = self.queries.remove(&found.query) else { return };
+        let Some(id) = self.queries.remove(&found.ticket.number) else { return };
         let Some(job) = self.jobs.get_mut(&id) else {
             found.places.iter().for_each(|place| Self::unused(place.node, place.units, cx));
             return;
         };
-        if job.asking == Some(found.query) {
+        if job.asking == Some(found.ticket.number) {
             job.asking = None;
             job.nowhere = found.places.is_empty() && found.shortage.is_some();
         }

@@ -162,8 +162,8 @@ impl<X: Above> Stack<X> {
                 }
                 self.changed();
             }
-            Event::Found { number, found } => self.ended(*number, Ok(found.clone())),
-            Event::Failed { number, why } => self.ended(*number, Err(*why)),
+            Event::Found { ticket, found } => self.ended(ticket.number, Ok(found.clone())),
+            Event::Failed { ticket, why } => self.ended(ticket.number, Err(*why)),
             _ => {}
         }
         X::told(self, n, &event);
