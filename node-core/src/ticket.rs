@@ -1,11 +1,21 @@
-//! Who asked: the service that an answer goes back to, and its own number for the question.
+//! Services by name, and who asked: the service that an answer goes back to, and its own number for the
+//! question.
 
-/// A service of a node, as an answer's addressee.
+/// A service of a node, and what is around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ServiceId {
     /// The program around the node: command line, API, page.
     Driver,
+    Neighbours,
+    DialBack,
+    Tree,
+    Ring,
+    /// The finder that knows the nodes at hand.
+    Connected,
+    Client,
+    /// The keeper of checkpoints.
+    Keeper,
     /// The owner of jobs.
     Owner,
     Runner,
@@ -30,8 +40,15 @@ pub enum ServiceId {
 }
 
 impl ServiceId {
-    const ALL: [ServiceId; 15] = [
+    const ALL: [ServiceId; 22] = [
         ServiceId::Driver,
+        ServiceId::Neighbours,
+        ServiceId::DialBack,
+        ServiceId::Tree,
+        ServiceId::Ring,
+        ServiceId::Connected,
+        ServiceId::Client,
+        ServiceId::Keeper,
         ServiceId::Owner,
         ServiceId::Runner,
         ServiceId::Store,

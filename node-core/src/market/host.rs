@@ -66,8 +66,6 @@ pub enum Command {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
     /// Look this up on the ring of nodes; answered by [`Command::Found`].
     Lookup {
         number: u64,
@@ -201,7 +199,7 @@ impl Host {
 fn say(id: NodeId, guest: &Guest, to: NodeId, word: Word, cx: &mut Hcx<'_>) {
     if let Some(owner) = guest.owners.iter().find(|owner| owner.id == to) {
         if to != cx.me {
-            cx.emit(Event::Reach(*owner));
+            cx.reach(*owner);
         }
     } else if !guest.askers.contains(&to) {
         return;

@@ -103,8 +103,6 @@ pub enum Command {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
     /// Look this up; answered by [`Command::Found`] or [`Command::NotFound`].
     Lookup {
         number: u64,
@@ -466,7 +464,7 @@ impl Stock {
 
 fn to_owner(to: &Contact, message: ToOwner, cx: &mut Scx<'_>) {
     if to.id != cx.me {
-        cx.emit(Event::Reach(*to));
+        cx.reach(*to);
     }
     cx.send(to.id, Message::ToOwner(message));
 }

@@ -70,7 +70,6 @@ impl Node {
             Event::Learnt(swarm) => self.learnt(swarm, host),
             Event::Close { peer, reason } => host.disconnect(peer, &reason),
             Event::Rejected { peer, reason } => host.event(NodeEvent::Rejected { peer, reason }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
         }
     }
 
@@ -138,9 +137,6 @@ impl Node {
             Event::Declined { node } => self.refused(node),
             Event::JobChanged(job) => host.event(NodeEvent::JobChanged { job }),
             Event::JobEnded(job) => host.event(NodeEvent::JobEnded { job }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
-            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Locate { number, key } => self.locate_owner(number, key),
             Event::Release { ticket: number } => {
                 let ticket = Ticket { of: Asker::Owner, number };
@@ -179,7 +175,6 @@ impl Node {
                     writes,
                 });
             }
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Snapshot { run, stop } => host.engine(EngineRequest::Snapshot { run, stop }),
             Event::Pause { run, paused } => host.engine(EngineRequest::Pause { run, paused }),
             Event::Keep { ticket: number, blobs } => {
@@ -196,7 +191,6 @@ impl Node {
             Event::Load { slots, busy } => self.of_load(slots, busy),
             Event::Spare { slots, at_once } => self.of_spare(slots, at_once),
             Event::Changed => host.event(NodeEvent::WorkChanged),
-            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
         }
     }
 
@@ -247,7 +241,6 @@ impl Node {
                 host.storage(StorageRequest::ReadBlob { token: token(number), id, offset, len });
             }
             Event::Drop { id } => host.storage(StorageRequest::DropBlob { id }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::ids::{BlobId, NodeId};
 use crate::market::buyer;
 use crate::market::seller;
 use crate::platform::Platform;
-use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::protocol::{Input, InputOf, Machine, Rng};
 use crate::record::Refused;
 use crate::records;
 use crate::store::{self, Asker, Ticket};
@@ -245,24 +245,24 @@ impl Node {
         let Some(filing) = &mut self.overlays.filing else { return };
         match step {
             Step::Owner(input) => {
-                for effect in filing.owner.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => {
-                            self.send(to, crate::node::message::Message::Files(message), host);
-                        }
-                        Effect::Emit(event) => self.of_files(event, host),
-                    }
-                }
+                let effects = filing.owner.step(me, now, input);
+                self.follow(
+                    ServiceId::Files,
+                    effects,
+                    crate::node::message::Message::Files,
+                    Node::of_files,
+                    host,
+                );
             }
             Step::Keeper(input) => {
-                for effect in filing.keeper.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => {
-                            self.send(to, crate::node::message::Message::Files(message), host);
-                        }
-                        Effect::Emit(event) => self.of_kept(event, host),
-                    }
-                }
+                let effects = filing.keeper.step(me, now, input);
+                self.follow(
+                    ServiceId::KeptFiles,
+                    effects,
+                    crate::node::message::Message::Files,
+                    Node::of_kept,
+                    host,
+                );
             }
         }
         self.alarms.set(Part::Overlays, self.overlays.deadline());
@@ -272,7 +272,6 @@ impl Node {
         use owner::Event;
         let ticket = |number| Ticket { of: Asker::Files, number };
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Put { number, refused } => host.event(NodeEvent::FilePut { number, refused }),
             Event::Dropped { number, known } => host.event(NodeEvent::FileDropped { number, known }),
             Event::Named { number, refused } => host.event(NodeEvent::FileNamed { number, refused }),
@@ -317,8 +316,6 @@ impl Node {
                 let ticket = ServiceId::Files.ticket(number);
                 self.records_command(records::Command::Publish { ticket, key, value });
             }
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
-            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
         }
     }
 
@@ -326,7 +323,6 @@ impl Node {
         use keeper::Event;
         let ticket = |number| Ticket { of: Asker::Kept, number };
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Fetch { ticket: number, blob, from } => {
                 let blobs = vec![blob];
                 self.push(route::Step::Store, store::Command::Fetch { ticket: ticket(number), blobs, from });

@@ -12,11 +12,10 @@ use crate::contract::Order;
 use crate::finding::{Found, Purchase, Query};
 use crate::goods::Kind;
 use crate::ids::NodeId;
-use crate::market::Message;
 use crate::market::seller::{self, Seller};
 use crate::overlay::elsewhere::Elsewhere;
 use crate::overlay::swarm::Swarm;
-use crate::protocol::{Input, InputOf};
+use crate::protocol::{Effect, Input, InputOf};
 use crate::time::Time;
 use crate::work::owner;
 
@@ -126,7 +125,13 @@ impl Node {
     pub(super) fn of_load(&mut self, _: u32, _: Vec<(NodeId, u32)>) {}
 
     /// Without a host nothing is said, and nothing looked up.
-    pub(super) fn seller_says(&mut self, _: NodeId, _: Message, _: &mut impl Host) {}
+    pub(super) fn follow_seller(&mut self, effects: Vec<Effect<Seller>>, host: &mut impl Host) {
+        for effect in effects {
+            if let Effect::Emit(event) = effect {
+                self.of_seller(event, host);
+            }
+        }
+    }
 
     pub(super) fn seller_looks_up(&mut self, _: u64, _: RingId, _: Point) {}
 

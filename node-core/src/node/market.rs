@@ -19,7 +19,7 @@ use crate::market::MarketConfig;
 use crate::market::buyer::{self, Buyer, Doubt, Seen, Walked};
 use crate::market::host::{self as hosting, Host as Hosting};
 use crate::market::owner::{self, Owner, OwnerView};
-use crate::market::seller;
+use crate::market::seller::{self, Seller};
 use crate::node::message::Message;
 use crate::overlay::ring;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
@@ -192,23 +192,16 @@ impl Node {
                 if matches!(&input, Input::Message { message: ToOwner(said), .. } if told(said)) {
                     host.event(NodeEvent::MarketChanged);
                 }
-                for effect in trade.owner.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Market(message), host),
-                        Effect::Emit(event) => self.of_market_owner(event, host),
-                    }
-                }
+                let effects = trade.owner.step(me, now, input);
+                self.follow(ServiceId::MarketOwner, effects, Message::Market, Node::of_market_owner, host);
             }
             Step::Buyer(input) => {
-                for effect in trade.buyer.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Market(message), host),
-                        Effect::Emit(event) => self.of_buyer(event, host),
-                    }
-                }
+                let effects = trade.buyer.step(me, now, input);
+                self.follow(ServiceId::Buyer, effects, Message::Market, Node::of_buyer, host);
             }
             Step::Cheapest(input) => {
                 for effect in trade.cheapest.step(me, now, input) {
+                    // It speaks to nobody but the machines of this node.
                     if let Effect::Emit(event) = effect {
                         self.of_cheapest(event, host);
                     }
@@ -222,8 +215,9 @@ impl Node {
         self.look_up(ServiceId::Seller.ticket(number), ring, key);
     }
 
-    pub(super) fn seller_says(&mut self, to: NodeId, message: crate::market::Message, host: &mut impl Host) {
-        self.send(to, Message::Market(message), host);
+    /// Without a host the seller speaks for itself.
+    pub(super) fn follow_seller(&mut self, effects: Vec<Effect<Seller>>, host: &mut impl Host) {
+        self.follow(ServiceId::Seller, effects, Message::Market, Node::of_seller, host);
     }
 
     pub(super) fn guest_looks_up(&mut self, number: u64, key: Point) {
@@ -235,10 +229,9 @@ impl Node {
         self.ring_command(ring::Command::Know { ring, via, anchors: false });
     }
 
-    fn of_market_owner(&mut self, event: owner::Event, host: &mut impl Host) {
+    fn of_market_owner(&mut self, event: owner::Event, _: &mut impl Host) {
         use owner::Event;
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Lookup { number, ring, key } => {
                 self.look_up(ServiceId::MarketOwner.ticket(number), ring, key)
             }
@@ -248,14 +241,12 @@ impl Node {
             }
             Event::Leave(member) => self.ring_command(ring::Command::Leave(member)),
             Event::Know { ring, via } => self.market_via(ring, &via),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
         }
     }
 
     fn of_buyer(&mut self, event: buyer::Event, host: &mut impl Host) {
         use buyer::Event;
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Lookup { number, ring, key } => self.look_up(ServiceId::Buyer.ticket(number), ring, key),
             Event::Know { ring, via } => self.market_via(ring, &via),
             Event::Found { ticket: Ticket { of, number }, offers, shortage, hops, .. } => match of {

@@ -13,6 +13,7 @@ mod elsewhere;
 mod events;
 #[cfg(feature = "roles")]
 mod files;
+mod follow;
 pub mod host;
 #[cfg(feature = "roles")]
 mod hosting;
@@ -84,6 +85,7 @@ pub struct Node {
     alarms: alarms::Alarms,
     faults: BTreeMap<NodeId, u32>,
     dials: dials::Dials,
+    holds: follow::Holds,
     overlays: overlays::Overlays,
     #[cfg(feature = "roles")]
     money: Option<Box<money::Money>>,
@@ -126,6 +128,7 @@ impl Node {
             alarms: alarms::Alarms::default(),
             faults: BTreeMap::new(),
             dials: dials::Dials::default(),
+            holds: follow::Holds::default(),
             overlays: overlays::Overlays::new(&config, &seed),
             #[cfg(feature = "roles")]
             money: config.bank.as_ref().map(|part| money::Money::new(part, timing.retry, &seed)),

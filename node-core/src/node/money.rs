@@ -20,7 +20,7 @@ use crate::ledger::books::Books;
 use crate::ledger::client::{self, Client};
 use crate::money::Micro;
 use crate::overlay::swarm::Swarm;
-use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::protocol::{Input, InputOf, Machine, Rng};
 use crate::ticket::{ServiceId, Ticket};
 use crate::time::Time;
 use crate::work::{owner, runner};
@@ -248,25 +248,13 @@ impl Node {
         let Some(money) = &mut self.money else { return };
         match step {
             Step::Purse(input) => {
-                for effect in money.purse.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => {
-                            self.send(to, message::Message::Ledger(message), host)
-                        }
-                        Effect::Emit(event) => self.of_purse(event, host),
-                    }
-                }
+                let effects = money.purse.step(me, now, input);
+                self.follow(ServiceId::Purse, effects, message::Message::Ledger, Node::of_purse, host);
             }
             Step::Bank(input) => {
                 let Some(bank) = &mut money.bank else { return };
-                for effect in bank.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => {
-                            self.send(to, message::Message::Ledger(message), host)
-                        }
-                        Effect::Emit(event) => self.of_bank(event, host),
-                    }
-                }
+                let effects = bank.step(me, now, input);
+                self.follow(ServiceId::Bank, effects, message::Message::Ledger, Node::of_bank, host);
             }
         }
         let deadline = self.money.as_ref().and_then(|money| money.deadline());
@@ -326,8 +314,6 @@ impl Node {
                 host.storage(StorageRequest::Scan { token, table, after: Some(after), limit });
             }
             Event::Invited { number, made } => host.event(NodeEvent::Invited { number, made }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
-            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::overlay::neighbours;
 use crate::overlay::ring::Ring;
 use crate::overlay::swarm::Swarm;
 use crate::overlay::tree::{self, Tree, TreeView};
-use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::protocol::{Input, InputOf, Machine, Rng};
 use crate::records::Records;
 use crate::ticket::{ServiceId, Ticket};
 use crate::time::Time;
@@ -194,22 +194,12 @@ impl Node {
             Step::Tree(input) => {
                 let effects = self.overlays.tree.step(self.me, now, input);
                 self.alarms.set(Part::Overlays, self.overlays.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Tree(message), host),
-                        Effect::Emit(event) => self.of_tree(event, host),
-                    }
-                }
+                self.follow(ServiceId::Tree, effects, Message::Tree, Node::of_tree, host);
             }
             Step::Nearest(input) => {
                 let effects = self.overlays.nearest.step(self.me, now, input);
                 self.alarms.set(Part::Overlays, self.overlays.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Nearest(message), host),
-                        Effect::Emit(event) => self.of_nearest(event, host),
-                    }
-                }
+                self.follow(ServiceId::Nearest, effects, Message::Nearest, Node::of_nearest, host);
             }
         }
     }
@@ -342,19 +332,11 @@ impl Node {
     fn of_tree(&mut self, event: tree::Event, host: &mut impl Host) {
         use tree::Event;
         match event {
-            Event::Reach(contact) => {
-                self.overlays.held_by_tree(contact.id, true);
-                self.keep(contact, host);
-            }
-            Event::Release(peer) => {
-                self.overlays.held_by_tree(peer, false);
-                self.let_go(peer);
-            }
             Event::Placed(placement) => {
                 // Some of them were connected for another reason before.
                 let around = placement.father.iter().chain(&placement.children).chain(&placement.peers);
                 for contact in around {
-                    self.overlays.held_by_tree(contact.id, true);
+                    self.holds.hold(ServiceId::Tree, contact.id);
                     self.push(route::Step::Neighbours, neighbours::Command::Spare(contact.id, false));
                 }
                 self.push(route::Step::Runner, runner::Command::Findable(placement.joined));
@@ -366,14 +348,12 @@ impl Node {
                 self.overlays.left = self.overlays.contact.is_none() || self.overlays.ended;
                 self.push(route::Step::Runner, runner::Command::Findable(false));
             }
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
         }
     }
 
     fn of_nearest(&mut self, event: nearest::Event, host: &mut impl Host) {
         use nearest::Event;
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Reserved { for_owner, slots, until, hops } => {
                 host.event(NodeEvent::Reserved { owner: for_owner.id, slots, hops });
                 self.push(
@@ -388,7 +368,6 @@ impl Node {
                 host.event(NodeEvent::Found { number: ticket.number, places, shortage });
             }
             Event::Found(found) => self.found(found, host),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
             Event::Changed => host.event(NodeEvent::NodesChanged),
         }
     }

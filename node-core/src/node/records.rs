@@ -11,7 +11,7 @@ use crate::files;
 use crate::ids::NodeId;
 use crate::node::message::Message;
 use crate::overlay::ring;
-use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::protocol::{Input, InputOf, Machine, Rng};
 use crate::record::{Key, Refused};
 use crate::records::{Command, Event, Records};
 use crate::ticket::{ServiceId, Ticket};
@@ -67,17 +67,11 @@ impl Node {
         let Some(records) = &mut self.overlays.records else { return };
         let effects = records.step(me, now, input);
         self.alarms.set(Part::Overlays, self.overlays.deadline());
-        for effect in effects {
-            match effect {
-                Effect::Send { to, message } => self.send(to, Message::Records(message), host),
-                Effect::Emit(event) => self.of_records(event, host),
-            }
-        }
+        self.follow(ServiceId::Records, effects, Message::Records, Node::of_records, host);
     }
 
     fn of_records(&mut self, event: Event, host: &mut impl Host) {
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Lookup { number, .. } if self.overlays.circle.is_none() => {
                 self.records_command(Command::Located { number, found: None });
             }
@@ -90,7 +84,6 @@ impl Node {
             },
             Event::Lost { key, refused } => host.event(NodeEvent::Unpublished { key, refused }),
             Event::Read { number, found } => host.event(NodeEvent::RecordRead { number, found }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
         }
     }
 

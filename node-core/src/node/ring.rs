@@ -4,54 +4,33 @@
 use super::Node;
 use super::alarms::Part;
 use super::host::{Host, NodeEvent};
-use super::overlays::{self, Overlays};
+use super::overlays::{self};
 use super::route;
 use crate::address::Contact;
 use crate::circle::{Located, MemberId, Point, RingId};
 use crate::ids::NodeId;
 use crate::node::message::Message;
-use crate::overlay::neighbours;
 use crate::overlay::ring::{Command, Event, Failure, Mode, Ring, RingConfig, RingView};
-use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::protocol::{Input, InputOf, Machine, Rng};
 use crate::records;
 use crate::ticket::{ServiceId, Ticket};
 use crate::work::owner::wards::OfRing;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A node's part of the ring, if its swarm has one.
 pub(super) struct Circle {
     pub(super) ring: Machine<Ring>,
-    /// Whose connections are to last for the ring, and for the tree.
-    held: BTreeSet<NodeId>,
-    held_by_tree: BTreeSet<NodeId>,
 }
 
 impl Circle {
     pub(super) fn new(config: Arc<RingConfig>, seed: &[u8; 32]) -> Box<Circle> {
         let ring = Machine::new(Ring::new(config), Rng::fork(seed, "ring"));
-        Box::new(Circle { ring, held: BTreeSet::new(), held_by_tree: BTreeSet::new() })
+        Box::new(Circle { ring })
     }
 
     /// Whether nobody on the ring counts on this node any more.
     pub(super) fn is_left(&self) -> bool {
         self.ring.state().view().members().next().is_none()
-    }
-}
-
-impl Overlays {
-    fn is_held(&self, peer: NodeId) -> bool {
-        let circle = self.circle.as_ref();
-        circle.is_some_and(|circle| circle.held.contains(&peer) || circle.held_by_tree.contains(&peer))
-    }
-
-    /// The tree counts on this connection, or does not any more.
-    pub(super) fn held_by_tree(&mut self, peer: NodeId, held: bool) {
-        let Some(circle) = &mut self.circle else { return };
-        match held {
-            true => circle.held_by_tree.insert(peer),
-            false => circle.held_by_tree.remove(&peer),
-        };
     }
 }
 
@@ -72,12 +51,7 @@ impl Node {
         let Some(circle) = &mut self.overlays.circle else { return };
         let effects = circle.ring.step(me, now, input);
         self.alarms.set(Part::Overlays, self.overlays.deadline());
-        for effect in effects {
-            match effect {
-                Effect::Send { to, message } => self.send(to, Message::Ring(message), host),
-                Effect::Emit(event) => self.of_ring(event, host),
-            }
-        }
+        self.follow(ServiceId::Ring, effects, Message::Ring, Node::of_ring, host);
     }
 
     /// This node can be dialled at `me`: it takes its place.
@@ -161,22 +135,8 @@ impl Node {
         self.ring_told_wards(&event);
         self.ring_left(&event);
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
-            Event::Hold(contact) => {
-                if let Some(circle) = &mut self.overlays.circle {
-                    circle.held.insert(contact.id);
-                }
-                self.keep(contact, host);
-            }
-            Event::Release(peer) => {
-                if let Some(circle) = &mut self.overlays.circle {
-                    circle.held.remove(&peer);
-                }
-                self.let_go(peer);
-            }
             Event::Found { ticket, found } => self.looked_up(ticket, Ok(found), host),
             Event::Failed { ticket, why } => self.looked_up(ticket, Err(why), host),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
             Event::Gained { .. }
             | Event::Lost { .. }
             | Event::Joined(_)
@@ -188,20 +148,6 @@ impl Node {
                 let what = format!("this node gets no place on the ring: {why}");
                 host.event(NodeEvent::Trouble { what });
             }
-        }
-    }
-
-    /// Connects to a peer on which an overlay counts.
-    pub(super) fn keep(&mut self, contact: Contact, host: &mut impl Host) {
-        self.dials.needed(contact.id);
-        self.push(route::Step::Neighbours, neighbours::Command::Spare(contact.id, false));
-        self.reach(contact, false, host);
-    }
-
-    /// An overlay does not count on a connection any more.
-    pub(super) fn let_go(&mut self, peer: NodeId) {
-        if !self.overlays.is_held(peer) {
-            self.push(route::Step::Neighbours, neighbours::Command::Spare(peer, true));
         }
     }
 }

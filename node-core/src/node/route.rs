@@ -17,7 +17,7 @@ use crate::ids::NodeId;
 use crate::market::buyer;
 use crate::node::message::Message;
 use crate::overlay::neighbours::{self, Neighbours};
-use crate::protocol::{Effect, Input, InputOf};
+use crate::protocol::{Input, InputOf};
 use crate::store::{self, Store};
 use crate::ticket::ServiceId;
 use crate::wire;
@@ -329,22 +329,12 @@ impl Node {
             Step::Neighbours(input) => {
                 let effects = self.neighbours.step(self.me, now, input);
                 self.alarms.set(Part::Neighbours, self.neighbours.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Neighbours(message), host),
-                        Effect::Emit(event) => self.of_neighbours(event, host),
-                    }
-                }
+                self.follow(ServiceId::Neighbours, effects, Message::Neighbours, Node::of_neighbours, host);
             }
             Step::Finder(input) => {
                 let effects = self.finder.step(self.me, now, input);
                 self.alarms.set(Part::Finder, self.finder.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Offer(message), host),
-                        Effect::Emit(event) => self.of_finder(event, host),
-                    }
-                }
+                self.follow(ServiceId::Connected, effects, Message::Offer, Node::of_finder, host);
             }
             Step::Overlay(step) => self.overlay(step, host),
             #[cfg(feature = "roles")]
@@ -352,54 +342,35 @@ impl Node {
             Step::Client(input) => {
                 let effects = self.client.step(self.me, now, input);
                 self.alarms.set(Part::Client, self.client.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Work(message), host),
-                        Effect::Emit(event) => self.of_client(event, host),
-                    }
-                }
+                self.follow(ServiceId::Client, effects, Message::Work, Node::of_client, host);
             }
             Step::Owner(input) => {
                 let Some(owner) = &mut self.owner else { return };
                 let effects = owner.step(self.me, now, input);
                 self.alarms.set(Part::Owner, owner.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Work(message), host),
-                        Effect::Emit(event) => self.of_owner(event, host),
-                    }
-                }
+                self.follow(ServiceId::Owner, effects, Message::Work, Node::of_owner, host);
             }
             Step::Runner(input) => {
                 let effects = self.runner.step(self.me, now, input);
                 self.alarms.set(Part::Runner, self.runner.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Work(message), host),
-                        Effect::Emit(event) => self.of_runner(event, host),
-                    }
-                }
+                self.follow(ServiceId::Runner, effects, Message::Work, Node::of_runner, host);
             }
             #[cfg(feature = "roles")]
             Step::Keeper(input) => {
                 let effects = self.keeper.step(self.me, now, input);
                 self.alarms.set(Part::Keeper, self.keeper.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Work(message), host),
-                        Effect::Emit(event) => self.of_keeper(event),
-                    }
-                }
+                self.follow(
+                    ServiceId::Keeper,
+                    effects,
+                    Message::Work,
+                    |node, event, _| node.of_keeper(event),
+                    host,
+                );
             }
             Step::Store(input) => {
                 let effects = self.store.step(self.me, now, input);
                 self.alarms.set(Part::Store, self.store.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Store(message), host),
-                        Effect::Emit(event) => self.of_store(event, host),
-                    }
-                }
+                self.follow(ServiceId::Store, effects, Message::Store, Node::of_store, host);
             }
             #[cfg(test)]
             Step::Ball(way) => self.steps.push_back(Step::Ball(!way)),

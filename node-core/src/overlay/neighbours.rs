@@ -197,10 +197,6 @@ pub enum Event {
     },
     /// This node has learnt settings of its swarm: all that it knows now.
     Learnt(Swarm),
-    Fault {
-        peer: NodeId,
-        fault: String,
-    },
 }
 
 impl Protocol for Neighbours {
@@ -308,7 +304,7 @@ impl Neighbours {
     fn hello(&mut self, from: NodeId, mut hello: Hello, cx: &mut Cx<'_, Self>) {
         let Some(peer) = self.peers.get_mut(&from).filter(|peer| !peer.leaving) else { return };
         if peer.hello.is_some() {
-            return cx.emit(Event::Fault { peer: from, fault: "introduced itself twice".into() });
+            return cx.fault(from, "introduced itself twice".into());
         }
         if let Some(invite) = &self.invite {
             let reason = match &hello.invite {
@@ -390,7 +386,7 @@ impl Neighbours {
     /// they part.
     fn agree(&mut self, from: NodeId, theirs: &Swarm, cx: &mut Cx<'_, Self>) -> bool {
         if !theirs.is_possible() {
-            cx.emit(Event::Fault { peer: from, fault: "is set to a tree that cannot be built".into() });
+            cx.fault(from, "is set to a tree that cannot be built".into());
             return true;
         }
         if let Some(conflict) = self.me.swarm.conflict(theirs) {
@@ -515,7 +511,7 @@ fn own(from: NodeId, dialable: Dialable, cx: &mut Cx<'_, Neighbours>) -> Dialabl
     match dialable {
         Dialable::At(contact) if contact.id != from || contact.port == 0 => {
             let fault = "gave another node's address for its own".into();
-            cx.emit(Event::Fault { peer: from, fault });
+            cx.fault(from, fault);
             Dialable::No
         }
         dialable => dialable,

@@ -22,7 +22,7 @@ impl Records {
     pub(super) fn put(&mut self, from: NodeId, ticket: u64, signed: Signed, cx: &mut Rcx<'_>) {
         let refused = self.take(signed, cx).err();
         if refused == Some(Refused::Forged) {
-            cx.emit(super::Event::Fault { peer: from, fault: "sent a forged record".into() });
+            cx.fault(from, "sent a forged record".into());
         }
         cx.send(from, Message::Done { ticket, refused });
     }
@@ -51,7 +51,7 @@ impl Records {
     pub(super) fn copies(&mut self, from: NodeId, copies: Vec<Copied>, cx: &mut Rcx<'_>) {
         let Some(now_ms) = self.now_ms(cx.now) else { return };
         if copies.len() > COPIES {
-            return cx.emit(super::Event::Fault { peer: from, fault: "sent too many records".into() });
+            return cx.fault(from, "sent too many records".into());
         }
         let mut news = Vec::new();
         for Copied { signed, since_ms } in copies {
@@ -59,7 +59,7 @@ impl Records {
                 Ok(record) => record,
                 Err(Refused::Forged | Refused::Unreadable | Refused::BadName) => {
                     let fault = "sent a copy of a record that is none".into();
-                    return cx.emit(super::Event::Fault { peer: from, fault });
+                    return cx.fault(from, fault);
                 }
                 // Clocks differ.
                 Err(_) => continue,

@@ -129,8 +129,6 @@ pub struct Found {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
     /// Look this up on the ring of nodes; answered by [`Command::Located`].
     Lookup {
         number: u64,
@@ -149,11 +147,6 @@ pub enum Event {
     Read {
         number: u64,
         found: Result<Vec<Found>, Refused>,
-    },
-    /// A peer did something a correct peer does not do.
-    Fault {
-        peer: NodeId,
-        fault: String,
     },
 }
 
@@ -250,6 +243,6 @@ impl Records {
 
 fn reach(to: &Contact, cx: &mut Rcx<'_>) {
     if to.id != cx.me {
-        cx.emit(Event::Reach(*to));
+        cx.reach(*to);
     }
 }

@@ -84,7 +84,7 @@ impl Records {
                 Ok(_) | Err(Refused::Expired | Refused::TooFar) => {}
                 Err(_) => {
                     let fault = "answered with a forged record".into();
-                    cx.emit(Event::Fault { peer: from, fault });
+                    cx.fault(from, fault);
                     return self.ask_next(id, cx);
                 }
             }

@@ -219,7 +219,7 @@ impl Store {
     }
 
     fn cheated(&mut self, from: NodeId, id: BlobId, fault: &str, cx: &mut Cx<'_, Self>) {
-        cx.emit(Event::Fault { peer: from, fault: format!("{fault} {id}") });
+        cx.fault(from, format!("{fault} {id}"));
         self.next_source(id, FetchError::Failed(format!("{} {fault}", from.short())), cx);
     }
 

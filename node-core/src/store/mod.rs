@@ -162,7 +162,6 @@ pub enum Event {
     Append { number: u64, id: BlobId, offset: u64, bytes: Bytes, last: bool },
     Read { number: u64, id: BlobId, offset: u64, len: u32 },
     Drop { id: BlobId },
-    Fault { peer: NodeId, fault: String },
 }
 
 impl Protocol for Store {

@@ -68,7 +68,7 @@ impl Store {
         self.touch(id);
         if index >= chunks(len) {
             let fault = format!("asked for chunk {index} of {id}, which has {}", chunks(len));
-            return cx.emit(Event::Fault { peer: from, fault });
+            return cx.fault(from, fault);
         }
         let peer = self.serving.peers.entry(from).or_default();
         // A repetition is answered once.

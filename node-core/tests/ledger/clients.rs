@@ -87,6 +87,11 @@ impl World {
                 Effect::Emit(
                     Event::Full { .. } | Event::Statement { .. } | Event::Balance { .. } | Event::Seek(_),
                 ) => {}
+                Effect::Fault { .. }
+                | Effect::Reach(_)
+                | Effect::Hold(_)
+                | Effect::Release(_)
+                | Effect::Trouble(_) => panic!("a client wants nothing of its node"),
             }
         }
     }

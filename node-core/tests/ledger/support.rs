@@ -150,8 +150,9 @@ impl Desk {
                         inputs.push_back(Input::Command(Command::Read { ticket, entries }));
                     }
                     Effect::Emit(Event::Invited { made, .. }) => self.invited.push(made),
-                    Effect::Emit(Event::Fault { fault, .. }) => self.faults.push(fault),
-                    Effect::Emit(Event::Trouble(trouble)) => self.troubles.push(trouble),
+                    Effect::Fault { fault, .. } => self.faults.push(fault),
+                    Effect::Trouble(trouble) => self.troubles.push(trouble),
+                    Effect::Reach(_) | Effect::Hold(_) | Effect::Release(_) => {}
                 }
             }
             assert!(self.commits.len() <= 1, "one commit at a time");

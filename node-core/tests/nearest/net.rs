@@ -309,6 +309,9 @@ impl Net {
             match effect {
                 Effect::Send { to, message } => self.send(at, index(to), message),
                 Effect::Emit(event) => self.told(at, event),
+                Effect::Fault { peer, fault } => self.faulty.push((at, peer, fault)),
+                // All nodes of the net are connected.
+                Effect::Reach(_) | Effect::Hold(_) | Effect::Release(_) | Effect::Trouble(_) => {}
             }
         }
         self.wake(at);
@@ -367,8 +370,7 @@ impl Net {
                     }
                 }
             }
-            Event::Fault { peer, fault } => self.faulty.push((at, peer, fault)),
-            Event::Reach(_) | Event::Released { .. } | Event::Changed => {}
+            Event::Released { .. } | Event::Changed => {}
         }
     }
 

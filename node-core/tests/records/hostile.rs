@@ -6,7 +6,7 @@ use node_core::address::{Contact, Ip};
 use node_core::circle::Range;
 use node_core::keys::Signed;
 use node_core::protocol::{Effect, Input, Machine, Protocol, Rng};
-use node_core::records::{self, Copied, Event, Message, Record, Records};
+use node_core::records::{self, Copied, Message, Record, Records};
 use node_core::time::Time;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -75,7 +75,7 @@ impl Home {
         let copies = Message::Copies(vec![Copied { signed: record, since_ms }]);
         let effects = self.hear(NodeId([4; 32]), copies);
         let fault = |effect| match effect {
-            Effect::Emit(Event::Fault { fault, .. }) => Some(fault),
+            Effect::Fault { fault, .. } => Some(fault),
             _ => None,
         };
         effects.into_iter().filter_map(fault).collect()

@@ -197,7 +197,7 @@ impl Desk {
                         next.push(In::Command(Command::Read { ticket, entries: Ok(Vec::new()) }));
                     }
                     Effect::Emit(Event::Invited { made, .. }) => self.code = made.unwrap_or_default(),
-                    Effect::Emit(Event::Fault { fault, .. }) => {
+                    Effect::Fault { fault, .. } => {
                         assert!(fault.len() <= 1000, "{} bytes are said of a bad order", fault.len());
                         self.faults += 1;
                     }

@@ -153,12 +153,6 @@ pub enum Event {
         owner: NodeId,
         slots: u32,
     },
-    /// Something is about to be sent to it.
-    Reach(Contact),
-    Fault {
-        peer: NodeId,
-        fault: String,
-    },
     /// What people are shown of the branch is not what it was.
     Changed,
 }
@@ -292,7 +286,7 @@ impl Nearest {
     fn misplaced(&mut self, from: NodeId, what: &str, cx: &mut Cx<'_, Self>) {
         let race = self.former.contains(&from) || cx.now.since(self.placed_at) < RACE;
         if !race {
-            cx.emit(Event::Fault { peer: from, fault: what.into() });
+            cx.fault(from, what.into());
         }
     }
 

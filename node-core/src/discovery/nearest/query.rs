@@ -100,7 +100,7 @@ impl Nearest {
         if !self.config.changes.gather {
             match straight {
                 Some(to) => {
-                    cx.emit(Event::Reach(to));
+                    cx.reach(to);
                     cx.send(to.id, Message::Ask(Ask { part: self.next(), hops: 1, ..ask }));
                 }
                 None => self.single(cx.me, ask, false, cx),
@@ -111,7 +111,7 @@ impl Nearest {
         match straight {
             Some(to) => {
                 let part = pending.next_part(key);
-                cx.emit(Event::Reach(to));
+                cx.reach(to);
                 let ask = Ask { hops: 1, ..pending.ask(part, query.units, 0, Toward::Up) };
                 cx.send(to.id, Message::Ask(ask));
                 pending.out.push(Out { to: to.id, part, tasks: query.units, up: true });
@@ -161,13 +161,12 @@ impl Nearest {
     fn add_places(&mut self, id: u64, from: NodeId, places: &Packed, cx: &mut Cx<'_, Self>) {
         let Some(asked) = self.queries.get_mut(&id) else { return };
         let Some(places) = places.unpack() else {
-            return cx
-                .emit(Event::Fault { peer: from, fault: "sent places that are no list of places".into() });
+            return cx.fault(from, "sent places that are no list of places".into());
         };
         let sum = places.iter().fold(0u64, |sum, (_, _, slots)| sum + u64::from(*slots));
         if sum > u64::from(asked.tasks) {
             let fault = format!("found places for {sum} tasks of {}", asked.tasks);
-            return cx.emit(Event::Fault { peer: from, fault });
+            return cx.fault(from, fault);
         }
         for (node, contact, slots) in places {
             let contact = (node != cx.me).then_some(contact);
@@ -195,7 +194,7 @@ impl Nearest {
     pub(super) fn gone(&mut self, from: NodeId, gone: Gone, cx: &mut Cx<'_, Self>) {
         let Some(asked) = self.queries.get_mut(&gone.id) else { return };
         if gone.node != from {
-            return cx.emit(Event::Fault { peer: from, fault: "withdraws the place of another".into() });
+            return cx.fault(from, "withdraws the place of another".into());
         }
         match asked.places.iter().position(|p| p.node == from) {
             Some(at) => {

@@ -180,7 +180,6 @@ pub enum Command {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    Reach(Contact),
     Put {
         number: u64,
         refused: Option<String>,
@@ -243,11 +242,6 @@ pub enum Event {
         key: Key,
         value: Option<Bytes>,
     },
-    Fault {
-        peer: NodeId,
-        fault: String,
-    },
-    Trouble(String),
 }
 
 type Ocx<'a> = Cx<'a, Owner>;
@@ -505,7 +499,7 @@ impl Owner {
 
 fn to_keeper(to: &Contact, message: ToKeeper, cx: &mut Ocx<'_>) {
     if to.id != cx.me {
-        cx.emit(Event::Reach(*to));
+        cx.reach(*to);
     }
     cx.send(to.id, Message::ToKeeper(message));
 }

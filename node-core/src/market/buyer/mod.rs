@@ -135,8 +135,6 @@ pub enum Doubt {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
     /// Look this up; answered by [`Command::Found`] or [`Command::NotFound`].
     Lookup {
         number: u64,
@@ -303,7 +301,7 @@ impl Buyer {
 
 fn reach(to: &Contact, cx: &mut Bcx<'_>) {
     if to.id != cx.me {
-        cx.emit(Event::Reach(*to));
+        cx.reach(*to);
     }
 }
 

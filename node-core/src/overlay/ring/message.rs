@@ -171,12 +171,6 @@ pub enum Command {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
-    /// The same, and the connection is to last: the ring counts on hearing when it breaks.
-    Hold(Contact),
-    /// It need not last any more.
-    Release(NodeId),
     /// The member has its place; what it owns is told apart.
     Joined(MemberId),
     /// The member does not get a place and is no more.
@@ -212,11 +206,6 @@ pub enum Event {
         why: Failure,
     },
     Left(MemberId),
-    /// A peer did something a correct peer does not do.
-    Fault {
-        peer: NodeId,
-        fault: String,
-    },
 }
 
 /// Why a member gets no place.

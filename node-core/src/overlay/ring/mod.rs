@@ -213,13 +213,10 @@ impl Ring {
                 if !self.links.is_up(contact.id) {
                     self.links.dial(contact.id);
                 }
-                cx.emit(Event::Hold(contact));
+                cx.hold(contact);
             }
         }
-        before
-            .into_iter()
-            .filter(|id| self.held.binary_search(id).is_err())
-            .for_each(|id| cx.emit(Event::Release(id)));
+        before.into_iter().filter(|id| self.held.binary_search(id).is_err()).for_each(|id| cx.release(id));
     }
 }
 
@@ -233,7 +230,7 @@ impl Links {
     fn reach(&mut self, to: &Contact, cx: &mut Rcx<'_>) {
         if to.id != cx.me && !self.is_up(to.id) {
             self.dial(to.id);
-            cx.emit(Event::Reach(*to));
+            cx.reach(*to);
         }
     }
 }
@@ -274,5 +271,5 @@ fn tell(member: &mut Member, r: usize, news: Duration, cx: &mut Rcx<'_>) {
 }
 
 fn fault(peer: NodeId, fault: &str, cx: &mut Rcx<'_>) {
-    cx.emit(Event::Fault { peer, fault: fault.to_string() });
+    cx.fault(peer, fault.to_string());
 }

@@ -358,7 +358,7 @@ impl Tree {
 
     fn reach(&self, to: Contact, cx: &mut Tcx<'_>) {
         if to.id != cx.me && !self.is_up(to.id) {
-            cx.emit(Event::Reach(to));
+            cx.hold(to);
         }
     }
 
@@ -368,12 +368,12 @@ impl Tree {
             || self.kids.as_ref().is_some_and(|k| k.group.get(id).is_some())
             || self.root().is_some_and(|r| r.group.get(id).is_some());
         if !held && id != cx.me {
-            cx.emit(Event::Release(id));
+            cx.release(id);
         }
     }
 
     fn fault(&self, peer: NodeId, fault: &str, cx: &mut Tcx<'_>) {
-        cx.emit(Event::Fault { peer, fault: fault.to_string() });
+        cx.fault(peer, fault.to_string());
     }
 
     /// The next epoch of anything this node writes. It never goes back, not even for a node

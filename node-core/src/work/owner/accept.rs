@@ -211,10 +211,7 @@ impl Owner {
     pub(super) fn cancel(&mut self, from: NodeId, id: JobId, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get(&id) else { return };
         if job.ward.is_some() || (job.client != from && from != cx.me) {
-            cx.emit(Event::Fault {
-                peer: from,
-                fault: format!("asked to cancel {id:?}, which is not its job"),
-            });
+            cx.fault(from, format!("asked to cancel {id:?}, which is not its job"));
         } else if job.is_active() {
             self.finish(id, true, cx);
         }
@@ -266,7 +263,7 @@ impl Owner {
             if !known {
                 let what =
                     "a job's record cannot be read and is left as it is; was it written by a newer version?";
-                cx.emit(Event::Trouble(what.into()));
+                cx.trouble(what.into());
             }
         }
     }
@@ -277,9 +274,7 @@ impl Owner {
             let Some(job) = self.jobs.get_mut(&unit.job) else { continue };
             match rmp_serde::from_slice::<UnitResult>(value) {
                 Ok(result) => job.restore(unit.index, &result),
-                Err(_) => cx.emit(Event::Trouble(format!(
-                    "the result of {unit} cannot be read; the unit runs again"
-                ))),
+                Err(_) => cx.trouble(format!("the result of {unit} cannot be read; the unit runs again")),
             }
         }
     }

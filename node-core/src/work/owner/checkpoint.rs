@@ -132,7 +132,7 @@ impl Owner {
             // Whoever comes to need it asks who is connected.
             let keeper = deals.keeper(unit.index, from).filter(|keeper| proofs.contains(&keeper.node));
             let away = keeper.filter(|keeper| !self.nodes.contains_key(&keeper.node));
-            away.and_then(|keeper| keeper.contact).into_iter().for_each(|at| cx.emit(Event::Reach(at)));
+            away.and_then(|keeper| keeper.contact).into_iter().for_each(|at| cx.reach(at));
         }
         let record = job.records.entry(unit.index).or_default();
         record.attempts = slot.attempts;
@@ -385,7 +385,7 @@ impl Owner {
             self.records.dirty.extend(units);
             cx.set_timer(Timer::Records, self.config.timing.retry);
             self.records.writing = false;
-            return cx.emit(Event::Trouble(format!("checkpoints could not be written down: {error}")));
+            return cx.trouble(format!("checkpoints could not be written down: {error}"));
         }
         let units_written = units;
         let mut by_runner: BTreeMap<NodeId, Vec<(UnitId, Version)>> = BTreeMap::new();
@@ -417,9 +417,9 @@ impl Owner {
             }
             // Left over from a crash just after the unit's end.
             Ok(_) => drop(self.records.dirty.insert(unit)),
-            Err(_) => cx.emit(Event::Trouble(format!(
-                "the checkpoint of {unit} cannot be read; the unit runs from its start"
-            ))),
+            Err(_) => {
+                cx.trouble(format!("the checkpoint of {unit} cannot be read; the unit runs from its start"))
+            }
         }
     }
 

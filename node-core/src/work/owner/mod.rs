@@ -246,13 +246,6 @@ pub enum Event {
     },
     JobChanged(JobId),
     JobEnded(JobId),
-    Fault {
-        peer: NodeId,
-        fault: String,
-    },
-    Trouble(String),
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
     /// Whose is the key on the ring? Answered by [`wards::OfRing::Located`].
     Locate {
         number: u64,
@@ -421,12 +414,12 @@ impl Owner {
             Some(pending @ Pending::Settlement(..)) => drop(self.pending.insert(ticket, pending)),
             Some(Pending::Deal) => {
                 if let Err(error) = result {
-                    cx.emit(Event::Trouble(format!("what was bought could not be written down: {error}")));
+                    cx.trouble(format!("what was bought could not be written down: {error}"));
                 }
             }
             Some(Pending::End) => {
                 if let Err(error) = result {
-                    cx.emit(Event::Trouble(format!("the end of a job could not be written: {error}")));
+                    cx.trouble(format!("the end of a job could not be written: {error}"));
                 }
             }
             None => {}

@@ -287,7 +287,7 @@ impl Owner {
         for returned in units {
             match self.was_granted(from, &returned) {
                 None => proven.push(returned),
-                Some(fault) => cx.emit(Event::Fault { peer: from, fault }),
+                Some(fault) => cx.fault(from, fault),
             }
         }
         let units = proven;

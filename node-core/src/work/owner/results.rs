@@ -166,7 +166,7 @@ impl Owner {
 
     /// A report that is none. If its sender holds the unit, the unit runs elsewhere.
     fn not_a_result(&mut self, from: NodeId, unit: UnitId, why: String, cx: &mut Cx<'_, Self>) {
-        cx.emit(Event::Fault { peer: from, fault: format!("reported {unit}: {why}") });
+        cx.fault(from, format!("reported {unit}: {why}"));
         if self.is_placed(unit, from) {
             // The unit is not to blame; the finder leaves its runner alone for a while.
             cx.emit(Event::Declined { node: from });
@@ -253,9 +253,7 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         if let Err(error) = result {
-            cx.emit(Event::Trouble(format!(
-                "results could not be written and stay with their runner: {error}"
-            )));
+            cx.trouble(format!("results could not be written and stay with their runner: {error}"));
             return self.not_written(arrived, &error, cx);
         }
         let mut jobs: BTreeSet<JobId> = BTreeSet::new();

@@ -207,7 +207,7 @@ impl Runner {
         let Some(unit) = self.units.get_mut(&id) else { return };
         let base = taken.base.map(|base| unit.base(base));
         if base == Some(None) {
-            cx.emit(Event::Trouble(format!("a snapshot of {id} is relative to one that is not known")));
+            cx.trouble(format!("a snapshot of {id} is relative to one that is not known"));
             return if stopped {
                 self.suspended(id, cx)
             };
@@ -244,7 +244,7 @@ impl Runner {
         };
         progress.storing = false;
         if let Err(error) = stored {
-            cx.emit(Event::Trouble(format!("a snapshot of {id} could not be stored: {error}")));
+            cx.trouble(format!("a snapshot of {id} could not be stored: {error}"));
         } else {
             let before: Vec<u64> = progress.tickets().collect();
             let Fresh { checkpoint, at, .. } = fresh;
@@ -294,7 +294,7 @@ impl Runner {
 
     fn ask_keeper(unit: UnitId, owner: NodeId, newest: &Newest, keeper: &Source, cx: &mut Cx<'_, Self>) {
         if let Some(contact) = keeper.contact {
-            cx.emit(Event::Reach(contact));
+            cx.reach(contact);
         }
         let Checkpoint { version, .. } = newest.checkpoint;
         let keep = Keep { unit, owner, version, parts: newest.checkpoint.parts(), relayed: false };

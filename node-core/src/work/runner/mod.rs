@@ -23,7 +23,6 @@ mod terms;
 mod view;
 mod weight;
 
-use crate::address::Contact;
 use crate::content::{BlobRef, FetchError};
 use crate::disk::Write;
 use crate::engine::{EngineTask, NoSnapshot, RunId, SealKey, Taken};
@@ -327,8 +326,6 @@ pub enum Event {
         ticket: u64,
         writes: Vec<Write>,
     },
-    /// A keeper that this node has something to say to.
-    Reach(Contact),
     Slots(u32),
     Offer {
         to: NodeId,
@@ -346,7 +343,6 @@ pub enum Event {
         at_once: bool,
     },
     Changed,
-    Trouble(String),
 }
 
 impl Protocol for Runner {

@@ -78,7 +78,7 @@ impl Runner {
             // The unit finds out by itself whether that matters.
             return self.at_hand(run, None, cx);
         };
-        cx.emit(Event::Trouble(format!("unit {id} could not be run here: {error}")));
+        cx.trouble(format!("unit {id} could not be run here: {error}"));
         if self.unusable(id, &error, cx) {
             return;
         }
@@ -104,7 +104,7 @@ impl Runner {
                 if let Some(unit) = self.units.get_mut(&id) {
                     unit.state = UnitState::Fetching;
                 }
-                cx.emit(Event::Trouble(format!("the output of {id} could not be stored: {error}")));
+                cx.trouble(format!("the output of {id} could not be stored: {error}"));
                 let why = format!("it could not store the output: {error}");
                 let program = self.program_of(id);
                 self.give_back(vec![id], &why, true, cx);

@@ -9,41 +9,46 @@ use node_core::market::buyer::{self, Buyer};
 use node_core::market::owner::{self, Owner};
 use node_core::market::seller::{self, Seller};
 use node_core::overlay::ring::{Command, Event, Mode};
-use node_core::protocol::{Effect, Input, InputOf};
+use node_core::protocol::{Effect, Input, InputOf, Protocol};
 use node_core::ticket::{ServiceId, Ticket};
 
 impl Markets {
     pub(super) fn step_owner(&mut self, n: usize, input: InputOf<Owner>) {
         let (me, now) = (self.nodes[n].contact.id, self.now);
-        for effect in self.nodes[n].above.owner.step(me, now, input) {
-            match effect {
-                Effect::Send { to, message } => self.speak(n, to, message),
-                Effect::Emit(event) => self.owner_says(n, event),
-            }
-        }
+        let effects = self.nodes[n].above.owner.step(me, now, input);
+        self.follow(n, effects, Markets::owner_says);
         self.arm(n);
     }
 
     pub(super) fn step_seller(&mut self, n: usize, input: InputOf<Seller>) {
         let (me, now) = (self.nodes[n].contact.id, self.now);
-        for effect in self.nodes[n].above.seller.step(me, now, input) {
-            match effect {
-                Effect::Send { to, message } => self.speak(n, to, message),
-                Effect::Emit(event) => self.seller_says(n, event),
-            }
-        }
+        let effects = self.nodes[n].above.seller.step(me, now, input);
+        self.follow(n, effects, Markets::seller_says);
         self.arm(n);
     }
 
     pub(super) fn step_buyer(&mut self, n: usize, input: InputOf<Buyer>) {
         let (me, now) = (self.nodes[n].contact.id, self.now);
-        for effect in self.nodes[n].above.buyer.step(me, now, input) {
+        let effects = self.nodes[n].above.buyer.step(me, now, input);
+        self.follow(n, effects, Markets::buyer_says);
+        self.arm(n);
+    }
+
+    fn follow<P: Protocol<Message = Message>>(
+        &mut self,
+        n: usize,
+        effects: Vec<Effect<P>>,
+        says: fn(&mut Markets, usize, P::Event),
+    ) {
+        for effect in effects {
             match effect {
                 Effect::Send { to, message } => self.speak(n, to, message),
-                Effect::Emit(event) => self.buyer_says(n, event),
+                Effect::Emit(event) => says(self, n, event),
+                Effect::Reach(contact) | Effect::Hold(contact) => self.reach(n, &contact),
+                Effect::Fault { peer, fault } => self.faults.push((peer, fault)),
+                Effect::Release(_) | Effect::Trouble(_) => {}
             }
         }
-        self.arm(n);
     }
 
     fn speak(&mut self, n: usize, to: NodeId, message: Message) {
@@ -69,7 +74,6 @@ impl Markets {
 
     fn owner_says(&mut self, n: usize, event: owner::Event) {
         match event {
-            owner::Event::Reach(contact) => self.reach(n, &contact),
             owner::Event::Lookup { number, ring, key } => {
                 self.look_up(n, ServiceId::MarketOwner.ticket(number), ring, key)
             }
@@ -80,13 +84,11 @@ impl Markets {
             }
             owner::Event::Leave(member) => self.command(n, Command::Leave(member)),
             owner::Event::Know { ring, via } => self.know(n, ring, &via),
-            owner::Event::Fault { peer, fault } => self.faults.push((peer, fault)),
         }
     }
 
     fn seller_says(&mut self, n: usize, event: seller::Event) {
         match event {
-            seller::Event::Reach(contact) => self.reach(n, &contact),
             seller::Event::Lookup { number, ring, key } => {
                 self.look_up(n, ServiceId::Seller.ticket(number), ring, key)
             }
@@ -108,7 +110,6 @@ impl Markets {
 
     fn buyer_says(&mut self, n: usize, event: buyer::Event) {
         match event {
-            buyer::Event::Reach(contact) => self.reach(n, &contact),
             buyer::Event::Lookup { number, ring, key } => {
                 self.look_up(n, ServiceId::Buyer.ticket(number), ring, key)
             }

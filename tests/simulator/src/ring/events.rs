@@ -136,6 +136,13 @@ impl<X: Above> Stack<X> {
                     }
                 }
                 Effect::Emit(event) => self.emitted(n, event),
+                Effect::Reach(contact) | Effect::Hold(contact) => {
+                    if let Some(to) = self.find(contact.id) {
+                        self.dial(n, to);
+                    }
+                }
+                Effect::Fault { peer, fault } => self.faults.push((peer, fault)),
+                Effect::Release(_) | Effect::Trouble(_) => {}
             }
         }
         self.arm(n);
@@ -143,12 +150,6 @@ impl<X: Above> Stack<X> {
 
     pub(super) fn emitted(&mut self, n: usize, event: Event) {
         match &event {
-            Event::Reach(contact) | Event::Hold(contact) => {
-                if let Some(to) = self.find(contact.id) {
-                    self.dial(n, to);
-                }
-            }
-            Event::Fault { peer, fault } => self.faults.push((*peer, fault.clone())),
             Event::Gained { member, .. } => {
                 self.owners.insert(*member, n);
                 self.changed();

@@ -13,7 +13,6 @@ use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::ToRunner;
-use crate::work::owner::Event;
 use crate::work::owner::SlotState;
 use crate::work::proof::GrantKey;
 use crate::work::spec::Template;
@@ -364,7 +363,7 @@ impl Owner {
             let known = home || self.own_mut(unit).is_some();
             if known && !self.shows_keys(unit, &ward) {
                 let fault = format!("handed on {unit}, whose keys it does not know");
-                cx.emit(Event::Fault { peer: from, fault });
+                cx.fault(from, fault);
                 continue;
             }
             if !self.is_mine(unit) {

@@ -201,14 +201,14 @@ impl Owner {
 
     fn say(to: &Contact, message: ward::Message, cx: &mut Cx<'_, Self>) {
         if to.id != cx.me {
-            cx.emit(Event::Reach(*to));
+            cx.reach(*to);
         }
         cx.send(to.id, Message::Ward(message));
     }
 
     fn say_to(to: &Source, message: ward::Message, cx: &mut Cx<'_, Self>) {
         if let Some(contact) = to.contact.filter(|contact| contact.id == to.node && to.node != cx.me) {
-            cx.emit(Event::Reach(contact));
+            cx.reach(contact);
         }
         cx.send(to.node, Message::Ward(message));
     }
@@ -238,7 +238,7 @@ impl Owner {
     fn claim_from(&self, unit: UnitId, runner: Source, cx: &mut Cx<'_, Self>) {
         let (Some(home), Some(term)) = (self.home_of(unit, cx.me), self.term_of(unit)) else { return };
         if let Some(contact) = runner.contact.filter(|contact| contact.id == runner.node) {
-            cx.emit(Event::Reach(contact));
+            cx.reach(contact);
         }
         // What its home owns itself has no heirs.
         let heirs = if home == cx.me { Vec::new() } else { self.heirs() };

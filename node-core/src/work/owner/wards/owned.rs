@@ -118,8 +118,7 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         if part.home.node != from || from == cx.me {
-            return cx
-                .emit(Event::Fault { peer: from, fault: "entrusted units that are not its own".into() });
+            return cx.fault(from, "entrusted units that are not its own".into());
         }
         let (mut refused, mut known) = (Vec::new(), Vec::new());
         let mut reason = String::from("the ring has moved");
@@ -308,7 +307,7 @@ impl Owner {
             if let Some(contact) =
                 source.contact.filter(|contact| contact.id == source.node && source.node != cx.me)
             {
-                cx.emit(Event::Reach(contact));
+                cx.reach(contact);
             }
             from.push(source.node);
         }
