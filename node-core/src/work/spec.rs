@@ -137,7 +137,7 @@ pub enum OwnedBy {
     /// The gateway that took the job.
     #[default]
     Gateway,
-    /// The successor of each unit's id on the ring (paper 003); the gateway keeps the job's record
+    /// The successor of each unit's id on the ring (paper `match`); the gateway keeps the job's record
     /// and its results.
     Ring,
 }
