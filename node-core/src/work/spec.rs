@@ -84,7 +84,7 @@ impl CheckpointEvery {
 }
 
 impl Default for CheckpointEvery {
-    /// Our choice (the issue's): what a person does not mind to wait for again.
+    /// Our choice: what a person does not mind to wait for again.
     fn default() -> Self {
         CheckpointEvery(30_000_000)
     }
