@@ -1,4 +1,4 @@
-//! Who sells, and at which price: two rules as pure functions over listings (paper `market`, section
+//! Choice of sellers and prices: two rules as pure functions over listings (paper `market`, section
 //! IV-B). The network's configuration chooses one.
 //!
 //! Under both, the market owner gets a fixed `delta` a sale, and what the buyer can afford bounds
