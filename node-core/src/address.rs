@@ -104,7 +104,7 @@ impl fmt::Debug for Ip {
     }
 }
 
-/// A node's place in the order of addresses (paper 000, section 5); ties go by id.
+/// A node's place in the order of addresses (paper `tree`, section 5); ties go by id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub ip: Ip,

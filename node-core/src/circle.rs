@@ -19,8 +19,8 @@ impl RingId {
 /// A point: of a member, or a key to be looked up.
 ///
 /// 128 bits: two of 2^32 nodes meet with a chance of 2^-65, any 64-bit value fits as it is (paper
-/// 002 looks up capacities as points), and it is what a processor's arithmetic takes. Chord's
-/// paper has 160, the length of its hash.
+/// `market` looks up capacities as points), and it is what a processor's arithmetic takes. Paper
+/// `chord` has 160, the length of its hash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Point(pub u128);
 
@@ -28,7 +28,7 @@ as_bytes!(Point, 16, |point| point.0.to_be_bytes(), |bytes| Point(u128::from_be_
 
 impl Point {
     /// Where a node stands on [`RingId::NODES`]. Whoever wants a certain place has to find a key
-    /// for it: 2^n keys for an arc of one in 2^n. Paper 002 hashes the address, which a node behind
+    /// for it: 2^n keys for an arc of one in 2^n. Paper `market` hashes the address, which a node behind
     /// a large network chooses for nothing.
     pub fn of_node(id: NodeId) -> Point {
         Point::first_half(blake3::derive_key("manyhands 2026-11 node on the ring", &id.0))
@@ -132,7 +132,7 @@ impl Located {
     }
 
     /// Whether the way from the key to its owner leads over the top of the circle, so that no
-    /// member has a point of the key or above (paper 002, IV-A: the search for a higher capacity
+    /// member has a point of the key or above (paper `market`, IV-A: the search for a higher capacity
     /// must not begin again at the lowest).
     pub fn wraps(&self, key: Point) -> bool {
         self.owner.point < key

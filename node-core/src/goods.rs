@@ -1,4 +1,4 @@
-//! Commodities: ranges of idle capacity, and where their markets are (paper 002, section IV-A).
+//! Commodities: ranges of idle capacity, and where their markets are (paper `market`, section IV-A).
 
 use crate::address::Contact;
 use crate::circle::{MemberId, Point, RingId};

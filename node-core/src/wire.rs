@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Longest frame, bytes. Our choice (DESIGN): what a node can hold for each of 10,000 peers
+/// Longest frame, bytes. Our choice: what a node can hold for each of 10,000 peers
 /// for a moment, and blobs go in chunks anyway.
 pub const MAX_FRAME: usize = 1 << 20;
 

@@ -30,7 +30,8 @@ use utoipa::ToSchema;
 /// What is given to a connection at a time.
 const PIECE: usize = 64 << 10;
 
-/// Copies unless somebody says otherwise. The issue's.
+/// Copies of a file whose request names no number. Our choice: the file survives the loss of two keepers at
+/// once.
 const COPIES: u8 = 3;
 
 const MAX_JSON: u64 = 64 << 10;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use tokio::sync::broadcast::error::RecvError;
 
-/// The tree's degree of a new swarm: paper 000 measures 4 to 10 and is fastest with the last.
+/// The tree's degree of a new swarm: paper `tree` measures 4 to 10 and is fastest with the last.
 const DEGREE: u8 = 10;
 
 /// The file in which a node remembers the settings of its swarm.

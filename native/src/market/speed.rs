@@ -1,4 +1,4 @@
-//! How fast a slot is: the standard run of a market (paper 002, section IV-A, has SPECjvm98 in its
+//! How fast a slot is: the standard run of a market (paper `market`, section V, has SPECjvm98 in its
 //! place).
 //!
 //! An example task, `xorshift`, in a process of the node's own engine: what one is that sells, is

@@ -5,7 +5,7 @@
 //! and numbered by it. Whoever gives orders does so through a [`client`], which repeats them until
 //! they are answered: so each is carried out once, however often messages are lost or repeated.
 //!
-//! *Departure from paper 002:* its bank credits "some minimum currency" to every node that enters,
+//! *Departure from paper `market`:* its bank credits "some minimum currency" to every node that enters,
 //! which whoever enters often gathers. Here credit comes from an invite, or from verified work for
 //! the swarm, which the commons pays for ([`COMMONS`]).
 

@@ -1,4 +1,4 @@
-//! Markets: what idle capacity costs (paper 002, section IV). What is sold, and money, are
+//! Markets: what idle capacity costs (paper `market`, section IV). What is sold, and money, are
 //! [`crate::goods`] and [`crate::money`].
 //!
 //! | part | what it knows |

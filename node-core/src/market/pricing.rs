@@ -1,4 +1,4 @@
-//! Who sells, and at which price: two rules as pure functions over listings (paper 002, section
+//! Choice of sellers and prices: two rules as pure functions over listings (paper `market`, section
 //! IV-B). The network's configuration chooses one.
 //!
 //! Under both, the market owner gets a fixed `delta` a sale, and what the buyer can afford bounds
@@ -165,8 +165,8 @@ fn named(bid: Bid, dearest: Price, delta: Micro) -> Option<Deal> {
     Some(Deal { seller: bid.seller, price: Price(bid.cost.0 + 1), payoff })
 }
 
-/// K of the market owner's payoff, micro-credits squared: one credit squared (the issue's). The
-/// paper's is one of whatever its costs are counted in.
+/// K of the market owner's payoff, micro-credits squared: one credit squared. Our choice: the paper's K is 1
+/// in the unit that its costs are counted in, and people count in credits here.
 pub const K: u128 = 1_000_000_000_000;
 
 /// Equation 1 made exact: floor(K · (highest − named) / highest²) + `delta`, for each sale.

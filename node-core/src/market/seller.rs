@@ -1,4 +1,4 @@
-//! The seller (paper 002, sections IV-A and V-A): lists what a node has at the market for it, lists it
+//! The seller (paper `market`, sections IV-A and V-A): lists what a node has at the market for it, lists it
 //! again and again, says that it is alive, and sells.
 //!
 //! The seller is the one truth about what it has: market owners name it, and it says whether that is

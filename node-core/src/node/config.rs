@@ -129,7 +129,7 @@ impl Default for Config {
             open: Open::default(),
             first_ip: None,
             slots: 1,
-            // Paper 000, section 6: the mean of its network. Nobody measures it yet.
+            // Paper `tree`, section 6: the mean of its network. Nobody measures it yet.
             power: 2000,
             // Our choice: what a small server and a desktop browser can give to each slot.
             memory_bytes: 2 << 30,

@@ -9,7 +9,7 @@ use crate::ids::NodeId;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 
-/// Degrees of the tree that a node takes from a peer (paper 000 measures 4 to 10).
+/// Degrees of the tree that a node takes from a peer (paper `tree` measures 4 to 10).
 pub const DEGREES: std::ops::RangeInclusive<u8> = 2..=64;
 
 /// Settings of a swarm; `None` for each that is not known yet.
@@ -21,7 +21,7 @@ pub struct Swarm {
     pub scheme: Option<Scheme>,
     /// Rule by which a sale is priced.
     pub pricing: Option<Rule>,
-    /// Least size of a group of siblings in the tree: m of paper 000, section 5.
+    /// Least size of a group of siblings in the tree: m of paper `tree`, section 5.
     pub degree: Option<u8>,
 }
 

@@ -67,6 +67,6 @@ pub struct Resume {
     pub sources: Vec<Source>,
 }
 
-/// Keepers that a unit has. Our choice, after paper 002's replicas: one may be lost at the same
+/// Keepers that a unit has. Our choice, after paper `market`'s replicas: one may be lost at the same
 /// time as the runner.
 pub const KEEPERS: usize = 2;

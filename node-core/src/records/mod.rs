@@ -1,5 +1,5 @@
 //! Records on the ring: small, signed and numbered, each at whoever owns its key, with copies at the
-//! next successors (the way of Chord's applications, and of paper 002's servers).
+//! next successors (the way of Chord's applications, and of paper `market`'s servers).
 //!
 //! Names are published with them, and who keeps which file. They expire, and who published them
 //! says them again; nobody else can. Of one publisher the higher number counts, and one number has

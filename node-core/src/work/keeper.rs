@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use crate::progress::Version;
 
-/// Complete versions of a line. The issue's: the newest, and the one before it.
+/// Complete versions of a line. Our choice: the newest, and the one before it in case that nobody can go on
+/// from the newest.
 const VERSIONS: usize = 2;
 
 /// Placements of a unit whose checkpoints are kept beside each other. Our choice: the one that was

@@ -84,7 +84,7 @@ impl CheckpointEvery {
 }
 
 impl Default for CheckpointEvery {
-    /// Our choice (the issue's): what a person does not mind to wait for again.
+    /// Our choice: what a person does not mind to wait for again.
     fn default() -> Self {
         CheckpointEvery(30_000_000)
     }
@@ -137,7 +137,7 @@ pub enum OwnedBy {
     /// The gateway that took the job.
     #[default]
     Gateway,
-    /// The successor of each unit's id on the ring (paper 003); the gateway keeps the job's record
+    /// The successor of each unit's id on the ring (paper `match`); the gateway keeps the job's record
     /// and its results.
     Ring,
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// it ends.
 pub type Program = fn(&Task) -> (Duration, Outcome);
 
-/// Speed of a node that nothing else is said of, million instructions a second (paper 000,
+/// Speed of a node that nothing else is said of, million instructions a second (paper `tree`,
 /// section 6).
 pub const MIPS: u32 = 2_000;
 

@@ -1,4 +1,4 @@
-//! How fast a slot is: the standard run of a market (paper 002, section IV-A, has SPECjvm98 in its
+//! How fast a slot is: the standard run of a market (paper `market`, section V, has SPECjvm98 in its
 //! place), in this browser's own engine.
 //!
 //! It is the loop of the example `xorshift`, with which servers measure theirs, without the program

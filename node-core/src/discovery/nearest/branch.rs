@@ -1,4 +1,4 @@
-//! What a node knows of the branch below it, and what others know of that (paper 000,
+//! What a node knows of the branch below it, and what others know of that (paper `tree`,
 //! section 4).
 //!
 //! A father keeps an [`Entry`] a child; a node keeps a [`Told`] of what its father, or each of

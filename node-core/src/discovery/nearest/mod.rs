@@ -1,5 +1,4 @@
-//! Nearest free slots, by the tree of all nodes (paper 000: "scalable, tree-based discovery of
-//! idle CPUs", sections 3 and 4).
+//! Nearest free slots, by the tree of all nodes (paper `tree`, sections 3 and 4).
 //!
 //! The tree itself is another machine's; it tells where this node is by a
 //! [`Placement`]. On it run two protocols. *Availability*: every node knows how much is free in

@@ -1,4 +1,4 @@
-//! Discovery: a request comes in, and is spread over the branches (paper 000, section 3).
+//! Discovery: a request comes in, and is spread over the branches (paper `tree`, section 3).
 
 use super::answer::{Out, Pending};
 use super::branch::Entry;

@@ -1,4 +1,4 @@
-//! Availability: who is told what, and when (paper 000, section 4).
+//! Availability: who is told what, and when (paper `tree`, section 4).
 
 use super::branch::News;
 use super::message::LEVELS_MAX;

@@ -1,4 +1,4 @@
-//! The buyer (paper 002, section IV-A): finds who sells what a unit needs, at the price that the rule
+//! The buyer (paper `market`, section IV-A): finds who sells what a unit needs, at the price that the rule
 //! gives, and checks what market owners say.
 //!
 //! | file | what it knows |

@@ -1,7 +1,7 @@
 //! One search: all markets that may have what is wanted say what it costs there, and those that matter
 //! are asked to sell (`choose`).
 //!
-//! *Departure:* paper 002 (section IV-A) buys in the nearest market at or above the capacity that is
+//! *Departure:* paper `market` (section IV-A) buys in the nearest market at or above the capacity that is
 //! wanted, and takes the second price of that one. A faster seller can do all that a slower one can, and
 //! prices are of 10^9 fuel, so that capacity above what is wanted costs a buyer nothing. Sellers differ
 //! in speed; by the paper's rule most of them would stand alone in their range, and sell at the buyer's
@@ -481,7 +481,7 @@ fn of_overlay(market: Market, found: &Located) -> (Vec<Place>, u8) {
     let mut places: Vec<Place> = Vec::new();
     let mut from = market.member().point;
     for peer in std::iter::once(&found.owner).chain(&found.replicas) {
-        // The ring goes over its top and must not begin again (paper 002): none is above.
+        // The ring goes over its top and must not begin again (paper `market`): none is above.
         let above = peer.point >= from;
         let there = Market::of_member(MemberId { ring: market.kind.ring(), point: peer.point });
         let Some(there) = there.filter(|_| above) else { return (places, Market::COUNT) };

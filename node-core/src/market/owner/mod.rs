@@ -1,4 +1,4 @@
-//! The owner of markets (paper 002, sections IV-A and V-A): lists sellers, purges them, and says who
+//! The owner of markets (paper `market`, sections IV-A and V-A): lists sellers, purges them, and says who
 //! is the cheapest, when it has made sure that this one is alive and able.
 //!
 //! Which markets are a node's own, the ring of nodes says ([`Command::Gained`], [`Command::Lost`]);

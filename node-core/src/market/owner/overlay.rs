@@ -1,5 +1,5 @@
 //! The processor overlay: each market that has sellers is a member of a second ring, at the point of
-//! its capacity (paper 002, section IV-A 2).
+//! its capacity (paper `market`, section IV-A 2).
 //!
 //! *Addition:* overlays that grew apart are merged: who does not find the member with the lowest id, of
 //! which the entrance (`entrance`) tells, in its own overlay leaves it, and joins that one's.

@@ -13,8 +13,7 @@ use std::time::Duration;
 
 /// An owner so many mean distances of neighbours behind a key is none: the chance of an honest one
 /// is e^-24, and still e^-8 if the mean of our own sixteen neighbours is a third of what it should
-/// be, which is one case in 10^5 (after Castro et al., "Secure routing for structured peer-to-peer
-/// overlay networks", OSDI 2002, section 5.2).
+/// be, which is one case in 10^5 (after paper `castro`, section 5.2).
 const SPARSE: u128 = 24;
 
 /// Distances that tell a mean. Our choice; see above.

@@ -71,8 +71,8 @@ impl Ring {
         }
     }
 
-    /// The predecessor is dead. Its range is ours as soon as the one before it comes (Zave's
-    /// *rectify*); who has come already is told that it may.
+    /// The predecessor is dead. Its range is ours as soon as the one before it comes
+    /// (*rectify* of paper `zave`); who has come already is told that it may.
     pub(super) fn lose_predecessor(&mut self, id: MemberId, cx: &mut Rcx<'_>) {
         let until = cx.now + self.config.gone;
         let Some(member) = self.members.get_mut(&id) else { return };

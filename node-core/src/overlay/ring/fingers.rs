@@ -13,7 +13,7 @@ const FIRST: Duration = Duration::from_millis(250);
 
 impl Ring {
     /// Looks at the next finger. The old one is asked first: it knows whether it still owns the
-    /// point, which is one question in most cases (Chord's paper looks up each anew).
+    /// point, which is one question in most cases (paper `chord` looks up each anew).
     pub(super) fn fix(&mut self, id: MemberId, cx: &mut Rcx<'_>) {
         let Some(member) = self.members.get_mut(&id).filter(|member| member.is_in()) else { return };
         let low = member.lowest_bit();

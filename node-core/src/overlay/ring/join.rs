@@ -1,4 +1,4 @@
-//! Finding one's place (Chord's paper, section 4.5; Zave's *join*): the owner of one's own point
+//! Finding one's place (paper `chord`, section 4.5; *join* of paper `zave`): the owner of one's own point
 //! is the successor, and its list with it at the head is the list of successors.
 
 use super::lookup::Purpose;

@@ -1,4 +1,4 @@
-//! Going of one's own accord (Chord's paper, section 4.6.2): both neighbours are told, and what
+//! Going of one's own accord (paper `chord`, section 4.6.2): both neighbours are told, and what
 //! the member owned waits for nobody's death.
 
 use super::member::Phase;

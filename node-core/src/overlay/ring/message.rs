@@ -144,7 +144,7 @@ pub enum Timer {
     Sight(MemberId),
 }
 
-/// How a lookup goes from member to member (Chord's paper, section 4.4 of its 2003 version).
+/// How a lookup goes from member to member (paper `chord`, section 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The asker speaks to each: two messages a hop, and it sees who fails.

@@ -1,6 +1,5 @@
 //! Chord: members on a circle of points, each the owner of what lies behind its predecessor
-//! (Stoica et al., "Chord: a scalable peer-to-peer lookup protocol for Internet applications",
-//! IEEE/ACM Transactions on Networking 11(1), 2003). Paper 002 builds its markets on it.
+//! (paper `chord`). Paper `market` builds its markets on it.
 //!
 //! A [`Ring`] is a node's part of all rings: of the one of all nodes, and of any others, in which
 //! it may have several members. A node without a member looks up through one that it is connected
@@ -22,8 +21,7 @@
 //! | `view`, `check` | for people and for checkers |
 //!
 //! # Who owns a key
-//! Chord as first published can break (Zave, "Reasoning about identifier spaces: how to make Chord
-//! correct", IEEE Transactions on Software Engineering 43(12), 2017). We follow her correction:
+//! Chord as first published can break (paper `zave`). We follow that paper's correction:
 //! whole successor lists are taken over in one step, from a member that was asked for just that;
 //! a better successor is taken only when it has answered; and a predecessor gives way to one
 //! further off only when it is dead (her *rectify*). Beyond that, so that no key ever has two

@@ -1,4 +1,5 @@
-//! Beats: Chord's *stabilise* and *notify* in one message, and Zave's *rectify* where it arrives.
+//! Beats: *stabilize* and *notify* of paper `chord` in one message, and *rectify* of paper `zave` where it
+//! arrives.
 
 use super::member::{Phase, Pred, digest, is_in_line, is_in_order};
 use super::message::{Around, Beat, Event, Message, Timer};

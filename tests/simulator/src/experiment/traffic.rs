@@ -1,4 +1,4 @@
-//! What nodes have to handle while the network is busy (paper 000, tables 1 and 2).
+//! What nodes have to handle while the network is busy (paper `tree`, tables 1 and 2).
 
 use super::Watch;
 use super::stage::{Play, Stage};
@@ -180,7 +180,7 @@ fn sorts(stage: &Stage) -> (Vec<u32>, Vec<u32>, u64) {
     (roots, leaves, height)
 }
 
-/// Requests from random nodes; as soon as slots are found they are at work (paper 000,
+/// Requests from random nodes; as soon as slots are found they are at work (paper `tree`,
 /// section 6). One of these lasts as long as its network: what it began, it ends.
 #[derive(Default)]
 struct Work {

@@ -9,7 +9,7 @@ use node_core::trust::policy::{Conditions, Decision, Policy, Reason};
 use node_core::{Command, Platform};
 use std::sync::Arc;
 
-/// Slots are listed for so long (paper 002: T), minutes. Our choice: people close a tab sooner than a
+/// Slots are listed for so long (paper `market`: T), minutes. Our choice: people close a tab sooner than a
 /// server is switched off, and a unit that outlives its place goes on elsewhere.
 const MINUTES: u16 = 10;
 

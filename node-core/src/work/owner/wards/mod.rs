@@ -1,4 +1,4 @@
-//! Units whose owner the ring names (paper 003: the successor of the task's id), and this node's part
+//! Units whose owner the ring names (paper `match`: the successor of the task's id), and this node's part
 //! in that: a job's home, an owner, an heir.
 //!
 //! | file | what it knows |
