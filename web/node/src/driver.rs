@@ -112,11 +112,11 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         slots: options.slots.min(MAX_SLOTS),
         memory_bytes: UNIT_MEMORY,
         invited_with: options.invite,
-        timing: Timing { drain: DRAIN, ..Timing::default() },
+        timing: Timing { drain: DRAIN, ..Timing::default() }.into(),
         market: Some(sells),
         // Its gateway tells.
         open: Open { scheme: true, pricing: true, degree: true },
-        limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, left_bytes, ..Bounds::default() },
+        limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, left_bytes, ..Bounds::default() }.into(),
         ..Config::default()
     };
     let now = browser::now();
