@@ -11,11 +11,18 @@ use crate::files;
 use crate::ids::NodeId;
 use crate::node::message::Message;
 use crate::overlay::ring;
+use crate::overlay::ring::MemberView;
 use crate::protocol::{Input, InputOf, Machine, Rng};
 use crate::record::{Key, Refused};
 use crate::records::{Command, Event, Records};
 use crate::ticket::{ServiceId, Ticket};
 use bytes::Bytes;
+
+/// Whether it is said by a node that says that the ring names it.
+fn copies_come(input: &InputOf<Records>) -> bool {
+    use crate::records::Message::{Compare, Copies};
+    matches!(input, Input::Message { message: Copies(_) | Compare { .. }, .. })
+}
 
 pub(super) fn start(part: &RecordsPart, seed: &[u8; 32]) -> Box<Machine<Records>> {
     let records = Records::new(part.config.clone(), part.secret.clone());
@@ -64,10 +71,22 @@ impl Node {
 
     pub(super) fn records_input(&mut self, input: InputOf<Records>, host: &mut impl Host) {
         let (now, me) = (self.now, self.me);
+        let before = copies_come(&input).then(|| self.before_on_the_ring());
         let Some(records) = &mut self.overlays.records else { return };
+        if let Some(before) = before {
+            // The answer is nothing.
+            drop(records.step(me, now, Input::Command(Command::Predecessors(before))));
+        }
         let effects = records.step(me, now, input);
         self.alarms.set(Part::Overlays, self.overlays.deadline());
         self.follow(ServiceId::Records, effects, Message::Records, Node::of_records, host);
+    }
+
+    /// The members before this node, the nearest first; nobody while it has no place on the ring.
+    fn before_on_the_ring(&self) -> Vec<NodeId> {
+        let mine = |member: &MemberView<'_>| member.id().ring == RingId::NODES && member.joined();
+        let member = self.ring().and_then(|ring| ring.members().find(mine));
+        member.map_or(Vec::new(), |member| member.line().iter().map(|peer| peer.contact.id).collect())
     }
 
     fn of_records(&mut self, event: Event, host: &mut impl Host) {

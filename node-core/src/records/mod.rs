@@ -10,6 +10,7 @@
 //! | `record` | what is signed, and what of it is believed |
 //! | `table` | the records on a node, which take whose place, and bounds |
 //! | `home` | the side of who owns keys and of who keeps copies |
+//! | `sender` | whose copies count |
 //! | `publish`, `read` | the sides of who publishes and who reads |
 
 mod config;
@@ -18,6 +19,7 @@ mod message;
 mod publish;
 mod read;
 mod record;
+mod sender;
 mod table;
 
 use crate::record::Key;
@@ -60,6 +62,9 @@ pub struct Records {
     arc: Option<Range>,
     /// Who keeps copies, in order.
     heirs: Vec<Contact>,
+    /// The members before this node, the nearest first.
+    predecessors: Vec<NodeId>,
+    handovers: Vec<sender::Handover>,
     table: Table,
     pulled: Vec<(NodeId, Range, Time)>,
     published: BTreeMap<u64, Publication>,
@@ -112,6 +117,9 @@ pub enum Command {
         to: Option<Contact>,
     },
     Successors(Vec<Contact>),
+    /// The members before this node on the ring of nodes, the nearest first: of those next to it this
+    /// node keeps copies.
+    Predecessors(Vec<NodeId>),
     /// What became of [`Event::Lookup`]; none if nobody was found.
     Located {
         number: u64,
@@ -197,6 +205,8 @@ impl Records {
             wall: None,
             arc: None,
             heirs: Vec::new(),
+            predecessors: Vec::new(),
+            handovers: Vec::new(),
             pulled: Vec::new(),
             published: BTreeMap::new(),
             number: 0,
@@ -222,6 +232,7 @@ impl Records {
             Command::Gained { range, from } => self.gained(range, from, cx),
             Command::Lost { range, to } => self.lost(range, to, cx),
             Command::Successors(list) => self.successors(list, cx),
+            Command::Predecessors(list) => self.predecessors = list,
             Command::Located { number, found } => match self.lookups.remove(&number) {
                 Some(For::Publish(id)) => self.home_found(id, found.as_ref(), cx),
                 Some(For::Read(id)) => self.readable_found(id, found.as_ref(), cx),

@@ -3,6 +3,7 @@
 
 mod hostile;
 mod losses;
+mod thief;
 
 use bytes::Bytes;
 use node_core::circle::Point;

@@ -52,6 +52,11 @@ impl<'a> MemberView<'a> {
         self.member.before()
     }
 
+    /// Who is before it, the nearest first: the predecessor, and by that one's word those behind it.
+    pub fn line(self) -> Vec<Peer> {
+        self.member.line(self.config.r())
+    }
+
     /// In order, the next one first.
     pub fn successors(self) -> &'a [Peer] {
         &self.member.succ
