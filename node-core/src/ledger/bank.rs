@@ -238,7 +238,8 @@ impl Bank {
 
     fn heard(&mut self, from: NodeId, message: ToBank, cx: &mut Cx<'_, Self>) {
         // Not answered, so it comes again.
-        if !self.open || self.waiting.len() >= WAITING {
+        let its = self.waiting.iter().filter(|answer| answer.to == from).count();
+        if !self.open || self.waiting.len() >= WAITING || its >= WAITING / 4 {
             return;
         }
         let what = match message {

@@ -41,7 +41,8 @@ pub struct Rules {
     /// Accounts that there may be; who would need one more waits. They are never closed, since
     /// they know which orders were carried out. Our choice: 200 MB.
     pub accounts: usize,
-    /// Sales that something is held for. Our choice: ten times what one gateway runs at once.
+    /// Sales that something is held for; once they are nearly so many, half of them of one owner. Our choice:
+    /// ten times what one gateway runs at once.
     pub holds: usize,
     /// Jobs that others may spend on.
     pub allowances: usize,
@@ -100,6 +101,13 @@ struct Account {
     held: Micro,
     lines: u64,
     window: Window,
+}
+
+impl Account {
+    /// It never had credit, a line or an order.
+    fn is_unused(&self) -> bool {
+        (self.balance, self.held, self.lines) == (Micro::ZERO, Micro::ZERO, 0) && self.window.is_unused()
+    }
 }
 
 impl Books {

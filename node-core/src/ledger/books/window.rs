@@ -25,6 +25,11 @@ pub(super) fn check(order: &Order) -> u64 {
 impl Window {
     pub(super) const EMPTY: Window = Window { lowest: 0, highest: 0, noted: BTreeMap::new() };
 
+    /// Whether no order came.
+    pub(super) fn is_unused(&self) -> bool {
+        (self.lowest, self.highest) == (0, 0) && self.noted.is_empty()
+    }
+
     pub(super) fn highest(&self) -> u64 {
         self.highest
     }
