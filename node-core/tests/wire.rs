@@ -1,5 +1,7 @@
 //! The bytes on the wire: golden, so that nobody changes them without meaning to.
 
+#[path = "wire/kinds.rs"]
+mod kinds;
 #[path = "wire/trade.rs"]
 mod trade;
 
@@ -140,7 +142,12 @@ fn examples() -> Vec<Message> {
         Message::Neighbours(Greeting::Dialable(Dialable::No)),
         Message::DialBack(dialback::Message::Ask { nonce: 20, port: 21 }),
         Message::DialBack(dialback::Message::Answer { nonce: 20, outcome: Outcome::Reached(Ip([22; 16])) }),
+        Message::DialBack(dialback::Message::Answer {
+            nonce: 20,
+            outcome: Outcome::NotReached(Ip([22; 16])),
+        }),
         Message::DialBack(dialback::Message::Answer { nonce: 20, outcome: Outcome::Busy }),
+        Message::DialBack(dialback::Message::Answer { nonce: 20, outcome: Outcome::Unable }),
         owner(ToOwner::Submit { job, spec: Box::new(spec) }),
         owner(ToOwner::Cancel { job }),
         owner(ToOwner::Heartbeat { lease: 6, grants: 7, units: Some(vec![(job, vec![8])]) }),
@@ -230,6 +237,7 @@ fn checkpoint_examples() -> Vec<Message> {
         ToOwner::Immobile { unit, reason: reason() },
         ToOwner::Prepared { unit, error: Some(reason()) },
         ToOwner::Resumed { unit },
+        ToOwner::GoesOn { unit },
         ToOwner::Unusable { lease: 3, unit, version, reason: reason() },
         ToOwner::Returned { units: vec![Returned { unit, attempt: 4, proof: proof(), made: Some(made) }] },
         ToOwner::NeedKeepers { job, lost: vec![(NodeId([4; 32]), reason())] },

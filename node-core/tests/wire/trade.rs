@@ -92,6 +92,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
     let to_buyer = [
         ToBuyer::Answer(named(Outcome::Sale(sale))),
         ToBuyer::Answer(named(Outcome::None(NoDeal::TooDear { least: Micro(1), most: Micro(2) }))),
+        ToBuyer::Answer(named(Outcome::NotMine)),
         ToBuyer::Answer(named(Outcome::Busy)),
         ToBuyer::Answer(named(Outcome::Costs(vec![Stock { cost: Price(7), units: 8 }]))),
         ToBuyer::Alive(Box::new(alive.clone())),
@@ -108,22 +109,21 @@ pub(crate) fn market_examples() -> Vec<Message> {
         Word::Taken { ticket: 1 },
         Word::Gone { ticket: 1 },
     ];
-    let what = ToSeller::Take(Box::new(take));
-    let by_host = [
-        M::OfGuest { guest: at.id, word: Box::new(words[0].clone()) },
-        M::ForGuest { guest: at.id, what: Box::new(what.clone()) },
-    ];
+    let of_guest = words.clone().map(|word| M::OfGuest { guest: at.id, word: Box::new(word) });
+    let for_guest = to_seller.clone().map(|what| M::ForGuest { guest: at.id, what: Box::new(what) });
+    let heard = to_seller.clone().map(|what| ToGuest::Heard { from: at.id, what });
     let said = words.map(|word| ToHost::Say { to: at.id, word });
     let to_host = [ToHost::Locate { number: 1, key: Point(2) }, ToHost::Balance(signed)];
     let to_guest = [
         ToGuest::Host { at, scheme: Scheme::Processor },
         ToGuest::Owner { number: 1, owner: Some(at) },
-        ToGuest::Heard { from: at.id, what },
         ToGuest::Balance(Micro(1)),
     ];
-    let guests = to_host.into_iter().chain(said).map(Message::ToHost).chain(to_guest.map(Message::ToGuest));
+    let to_guest = to_guest.into_iter().chain(heard).map(Message::ToGuest);
+    let guests = to_host.into_iter().chain(said).map(Message::ToHost).chain(to_guest);
     let all = to_owner.map(M::ToOwner).into_iter().chain(to_seller.map(M::ToSeller));
-    let all = all.chain(to_buyer.map(M::ToBuyer)).chain(by_host).map(Message::Market);
+    let all = all.chain(to_buyer.map(M::ToBuyer));
+    let all = all.chain(of_guest).chain(for_guest).map(Message::Market);
     all.chain(guests).collect()
 }
 
