@@ -7,6 +7,7 @@ use node_core::work::view::UnitState;
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use sandbox::{Outcome, Task};
 use simulator::engine::UNFIT;
+use simulator::liar::MADE_UP_FUEL;
 use simulator::liar::{Liar, Lie};
 use simulator::world::id_of;
 use simulator::{World, echo};
@@ -174,6 +175,44 @@ fn nobody_comes_back_with_units_that_it_never_had() {
     assert!(blamed(&world, liar));
     let view = world.node(0).units(job, 0, 10).unwrap();
     assert!(view.iter().all(|unit| unit.state == UnitState::Waiting && unit.fuel == 0));
+}
+
+#[test]
+fn nobody_has_or_keeps_checkpoints_of_units_that_it_was_not_granted() {
+    let mut world = World::seed(16).with(|task| (Duration::from_secs(60), echo(task).1));
+    world.add(Config { gateway: true, slots: 0, port: Some(4001), ..Config::default() });
+    for _ in 0..3 {
+        let at = world.add(Config { slots: 1, port: Some(4001), ..Config::default() });
+        world.connect(0, at);
+    }
+    world.run_for(Duration::from_secs(5));
+    let mut spec = world.sweep(0, 3);
+    spec.template.checkpoint = CheckpointEvery(2_000_000);
+    let job = world.submit(0, spec);
+    let units = |world: &World| world.node(0).units(job, 0, 3).unwrap();
+    let patience = Duration::from_secs(60);
+    world.run_until(patience, "each has checkpoints", |w| units(w).iter().all(|unit| unit.checkpoints > 1));
+    // It has no slot, and is nobody's keeper.
+    let liar = world.add(Config { slots: 0, ..Config::default() });
+    let before = units(&world);
+    world.liars.insert(liar, Liar::new(Lie::Checkpoint, job, 3));
+    world.connect(0, liar);
+    let id = world.nodes[liar].id;
+    world.run_until(patience, "each has more of them", |w| {
+        let now = units(w);
+        for unit in &now {
+            assert!(unit.fuel < MADE_UP_FUEL && !unit.keepers.contains(&id), "{unit:?}");
+        }
+        now.iter().zip(&before).all(|(now, before)| now.checkpoints > before.checkpoints + 2)
+    });
+    // They go on from what was made of them.
+    world.crash(1);
+    world.run_until(Duration::from_secs(600), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 3);
+    for result in world.results(job).values() {
+        let spans = result.journey.iter().flat_map(|journey| &journey.spans);
+        assert!(spans.clone().all(|span| span.runner != id), "{result:?}");
+    }
 }
 
 #[test]

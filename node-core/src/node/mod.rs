@@ -11,6 +11,7 @@ mod dials;
 #[cfg(feature = "roles")]
 mod elsewhere;
 mod events;
+mod faults;
 #[cfg(feature = "roles")]
 mod files;
 mod follow;
@@ -55,7 +56,7 @@ use crate::work::owner::Owner;
 use crate::work::runner::Runner;
 use config::Config;
 use host::{Host, NodeInput};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A Manyhands node: all protocols, no I/O.
@@ -83,7 +84,7 @@ pub struct Node {
     started: bool,
     wake: Option<Time>,
     alarms: alarms::Alarms,
-    faults: BTreeMap<NodeId, u32>,
+    faults: faults::Faults,
     dials: dials::Dials,
     holds: follow::Holds,
     overlays: overlays::Overlays,
@@ -126,7 +127,7 @@ impl Node {
             started: false,
             wake: None,
             alarms: alarms::Alarms::default(),
-            faults: BTreeMap::new(),
+            faults: faults::Faults::default(),
             dials: dials::Dials::default(),
             holds: follow::Holds::default(),
             overlays: overlays::Overlays::new(&config, &seed),

@@ -29,9 +29,6 @@ use crate::work::owner::{self, Owner};
 use crate::work::runner::{self, Runner};
 use bytes::Bytes;
 
-/// Faults of one peer before it is disconnected. Our choice: one may be a race, ten are a habit.
-const FAULTS_MAX: u32 = 10;
-
 /// An input on its way to a machine.
 #[cfg_attr(feature = "roles", derive(Debug))]
 pub(super) enum Step {
@@ -103,7 +100,6 @@ impl Node {
             }
             NodeInput::Probed { number, reached } => self.probed(number, reached),
             NodeInput::Disconnected { peer, .. } => {
-                self.faults.remove(&peer);
                 self.push(Step::Neighbours, neighbours::Command::Disconnected(peer));
             }
             NodeInput::Received { from, channel, bytes } => self.received(from, channel, &bytes, host),
@@ -201,6 +197,9 @@ impl Node {
     }
 
     fn connected(&mut self, peer: NodeId, ip: Option<Ip>, joined: bool, host: &mut impl Host) {
+        if let Some(reason) = self.faults.refusal(peer, self.now) {
+            return self.refuse(peer, reason, host);
+        }
         let dial = self.dials.end(peer).unwrap_or_default();
         // The introduction goes first, also when other steps wait.
         let connected = neighbours::Command::Connected { peer, ip, joined };
@@ -214,6 +213,15 @@ impl Node {
         for (channel, bytes) in dial.frames {
             host.transmit(peer, channel, bytes);
         }
+    }
+
+    /// A peer with too many faults is told so, and is to this node as if nobody had connected.
+    fn refuse(&mut self, peer: NodeId, reason: String, host: &mut impl Host) {
+        self.not_reached(peer);
+        let rejected = neighbours::Message::Rejected { reason: reason.clone() };
+        self.send(peer, Message::Neighbours(rejected), host);
+        host.disconnect(peer, &reason);
+        self.try_next_gateway(peer, host);
     }
 
     /// Nobody can be dialled twice at once, nor who is connected.
@@ -231,6 +239,10 @@ impl Node {
     }
 
     fn received(&mut self, from: NodeId, channel: Channel, bytes: &Bytes, host: &mut impl Host) {
+        if self.faults.is_refused(from, self.now) {
+            // Its connection is being closed.
+            return;
+        }
         self.push(Step::Neighbours, neighbours::Command::Heard(from));
         match wire::decode(bytes, channel) {
             Ok(message @ Message::Neighbours(_)) => self.deliver(from, message, host),
@@ -241,13 +253,17 @@ impl Node {
             Err(error) => {
                 // Whoever cannot speak gets no second chance.
                 let fault = error.to_string();
-                host.event(NodeEvent::PeerFault { peer: from, fault: fault.clone() });
                 host.disconnect(from, &fault);
+                self.faults.count(from, self.now);
+                host.event(NodeEvent::PeerFault { peer: from, fault });
             }
         }
     }
 
     pub(super) fn deliver(&mut self, from: NodeId, message: Message, host: &mut impl Host) {
+        if matches!(message, Message::Neighbours(neighbours::Message::Hello(_))) {
+            self.make_way(from);
+        }
         self.steps.push_back(match message {
             Message::Neighbours(message) => Step::Neighbours(Input::Message { from, message }),
             Message::Offer(message) => Step::Finder(Input::Message { from, message }),
@@ -300,11 +316,19 @@ impl Node {
         });
     }
 
+    /// If there is room for a guest only in the place of another, an idle one goes before one that works.
+    fn make_way(&mut self, to: NodeId) {
+        let guests = self.neighbours.state().in_the_way_of(to);
+        let offer = |guest: &&NodeId| self.finder.state().offer_of(**guest);
+        let idle = guests.iter().find(|guest| offer(guest).is_none_or(|offer| offer.free >= offer.slots));
+        if let Some(guest) = idle.or(guests.first()).copied() {
+            self.push(Step::Neighbours, neighbours::Command::Yields { guest, to });
+        }
+    }
+
     pub(super) fn fault(&mut self, peer: NodeId, fault: String, host: &mut impl Host) {
-        let count = self.faults.entry(peer).or_default();
-        *count += 1;
-        if *count == FAULTS_MAX {
-            host.disconnect(peer, &format!("{FAULTS_MAX} faults, the last: it {fault}"));
+        if let Some(count) = self.faults.count(peer, self.now) {
+            host.disconnect(peer, &format!("{count} faults, the last: it {fault}"));
         }
         host.event(NodeEvent::PeerFault { peer, fault });
     }

@@ -2,6 +2,7 @@
 //!
 //! Nothing else is said before both have said [`Hello`]; a gateway may ask for an invite.
 
+mod guests;
 mod invites;
 
 use crate::address::{Dialable, Ip, Scope};
@@ -89,6 +90,8 @@ pub struct Neighbours {
     room: Room,
     /// The gateway that is dialled since another one has named it.
     joins: Option<NodeId>,
+    /// The guest that gives way to the next peer that introduces itself, and which peer that is.
+    yields: Option<(NodeId, NodeId)>,
     peers: LiteMap<NodeId, Peer>,
     gone: VecDeque<(NodeId, String)>,
 }
@@ -123,6 +126,7 @@ struct Peer {
     hello: Option<Known>,
     /// Where it is seen.
     ip: Option<Ip>,
+    since: Time,
     heard: Time,
     /// This node has no use for the connection.
     spare: bool,
@@ -153,6 +157,11 @@ pub enum Command {
     Disconnected(NodeId),
     /// Anything came from it.
     Heard(NodeId),
+    /// If the gateway is full when `to` introduces itself as a guest, this guest is sent elsewhere in its place.
+    Yields {
+        guest: NodeId,
+        to: NodeId,
+    },
     /// Whether this node has a lasting use for the connection. Until told otherwise it has.
     Spare(NodeId, bool),
     /// Whether and where this node can be dialled, from now on.
@@ -209,6 +218,7 @@ impl Protocol for Neighbours {
         match input {
             Input::Command(Command::Connected { peer, ip, joined }) => self.connected(peer, ip, joined, cx),
             Input::Command(Command::Joins(peer)) => self.joins = Some(peer),
+            Input::Command(Command::Yields { guest, to }) => self.yields = Some((guest, to)),
             Input::Command(Command::Disconnected(peer)) => {
                 if let Some(known) = self.peers.remove(&peer) {
                     if let Some(hello) = known.hello {
@@ -272,7 +282,8 @@ impl Neighbours {
     pub fn new(mut me: Hello, invite: Option<String>, room: Room) -> Neighbours {
         truncate(&mut me.name, TEXT_MAX);
         let wrong = invites::Wrong::default();
-        Neighbours { me, invite, wrong, room, joins: None, peers: LiteMap::new(), gone: VecDeque::new() }
+        let (peers, gone) = (LiteMap::new(), VecDeque::new());
+        Neighbours { me, invite, wrong, room, joins: None, yields: None, peers, gone }
     }
 
     /// Settings of the swarm, as far as this node knows them.
@@ -289,7 +300,8 @@ impl Neighbours {
 
     fn connected(&mut self, peer: NodeId, ip: Option<Ip>, joined: bool, cx: &mut Cx<'_, Self>) {
         let joined = joined || self.joins.take_if(|named| *named == peer).is_some();
-        let new = |leaving| Peer { hello: None, ip, heard: cx.now, spare: false, leaving, joined };
+        let now = cx.now;
+        let new = |leaving| Peer { hello: None, ip, since: now, heard: now, spare: false, leaving, joined };
         if self.peers.len() >= self.room.peers && !self.peers.contains_key(&peer) {
             if self.peers.len() < self.room.peers + LEAVING_MAX {
                 self.peers.insert(peer, new(true));
@@ -302,6 +314,7 @@ impl Neighbours {
     }
 
     fn hello(&mut self, from: NodeId, mut hello: Hello, cx: &mut Cx<'_, Self>) {
+        let yields = self.yields.take().filter(|(_, to)| *to == from).map(|(guest, _)| guest);
         let Some(peer) = self.peers.get_mut(&from).filter(|peer| !peer.leaving) else { return };
         if peer.hello.is_some() {
             return cx.fault(from, "introduced itself twice".into());
@@ -326,11 +339,17 @@ impl Neighbours {
         let web = web.filter(|_| gateway).map(|web| web.checked().into());
         let known = Known { name: name.into(), platform, gateway, dialable, web };
         let ip = peer.ip;
-        if self.me.gateway && known.is_guest() && self.guests() >= self.room.guests {
+        let is_full = self.me.gateway && known.is_guest() && self.guests() >= self.room.guests;
+        let yields = yields.filter(|guest| is_full && self.has_guest(*guest));
+        if is_full && yields.is_none() {
             return self.send_elsewhere(from, ip, cx);
         }
         if !self.agree(from, &swarm, cx) {
             return;
+        }
+        if let Some(guest) = yields {
+            let ip = self.peers.get(&guest).and_then(|peer| peer.ip);
+            self.send_elsewhere(guest, ip, cx);
         }
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let joined = peer.joined;
@@ -351,11 +370,6 @@ impl Neighbours {
             }
             cx.emit(Event::Dialable { peer: from, dialable });
         }
-    }
-
-    /// Guests that have introduced themselves.
-    fn guests(&self) -> usize {
-        self.peers.values().filter(|peer| peer.hello.as_ref().is_some_and(Known::is_guest)).count()
     }
 
     /// There is no room for this peer: it is told so, and where there may be some.
@@ -498,6 +512,12 @@ impl Neighbours {
 
     pub fn all(&self) -> impl Iterator<Item = (NodeId, &Known, Time)> {
         self.peers.iter().filter_map(|(id, p)| Some((*id, p.hello.as_ref()?, p.heard)))
+    }
+
+    /// Gateways that this node was told to join, of those that have introduced themselves.
+    pub fn joined_gateways(&self) -> impl Iterator<Item = &Known> {
+        let joined = self.peers.values().filter(|peer| peer.joined);
+        joined.filter_map(|peer| peer.hello.as_ref()).filter(|hello| hello.gateway)
     }
 
     /// Names of nodes that left, the last first.

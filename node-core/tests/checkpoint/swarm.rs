@@ -234,6 +234,9 @@ impl Life {
         }
         let records = self.world.nodes[0].disk.rows(node_core::Table::Checkpoints);
         assert_eq!(records, 0, "seed {seed}: records are left");
+        let blames = |fault: &String| fault.contains("was never granted");
+        let blamed: Vec<String> = self.world.faults(0).into_iter().filter(blames).collect();
+        assert!(blamed.is_empty(), "seed {seed}: nobody lies, {blamed:?}");
         // A disk that was full does not forget either, until its node's next life.
         if !self.kinds.iter().any(|kind| matches!(kind, 10 | 12)) {
             for at in 1..self.world.nodes.len() {

@@ -247,7 +247,7 @@ impl Owner {
             let known = match record::job_key(&key) {
                 Some((id, false)) => rmp_serde::from_slice(&value).is_ok_and(|record: JobRecord| {
                     let mut job = Job::new(record.spec, record.client, record.submitted_ms, record.secret);
-                    job.phase = Phase::Active;
+                    (job.phase, job.restored) = (Phase::Active, true);
                     self.jobs.insert(id, job);
                     true
                 }),

@@ -77,6 +77,9 @@ impl Owner {
         let mut over = Vec::new();
         for made in made {
             let unit = made.unit;
+            if self.is_of_stranger(from, unit, cx) {
+                continue;
+            }
             if self.is_placed(unit, from) || self.is_newest(unit, from, &made) {
                 self.note(from, made, &[], cx);
                 self.hand_over(unit, cx);
@@ -87,6 +90,17 @@ impl Owner {
         if !over.is_empty() {
             Self::to_runner(from, ToRunner::Forget { units: over }, cx);
         }
+    }
+
+    /// Whether the sender never had a unit of the job, which is a fault then.
+    pub(super) fn is_of_stranger(&self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) -> bool {
+        let is_stranger =
+            self.jobs.get(&unit.job).is_some_and(|job| job.is_active() && job.is_stranger(from));
+        if is_stranger {
+            let fault = format!("says how {unit} stands, and was never granted a unit of the job");
+            cx.fault(from, fault);
+        }
+        is_stranger
     }
 
     /// Whether the unit runs there, as far as the owner knows.
@@ -167,6 +181,7 @@ impl Owner {
         self.records.told.push((unit, from, version));
         self.write_record(unit, cx);
         self.touch(unit.job, cx);
+        self.has_run(unit.job, cx);
         self.keep_twice(unit, cx);
     }
 

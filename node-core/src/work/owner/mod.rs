@@ -16,6 +16,7 @@ mod moving;
 mod place;
 mod precopy;
 mod record;
+mod refusing;
 mod results;
 mod view;
 pub mod wards;
@@ -111,6 +112,8 @@ enum Pending {
     Deal,
     /// The bank is to pay for so much of a unit's place, and of space for its checkpoints.
     Settlement(Sale, Vec<u64>),
+    /// Whether the program of another gateway's units can run.
+    WardProgram(JobId),
     /// What units of another gateway's job need.
     Content(JobId, BTreeSet<BlobRef>),
     /// Outputs that are kept until a unit's home has them.
@@ -408,6 +411,7 @@ impl Owner {
             Some(Pending::Records(told, units)) => self.records_written(told, units, result, cx),
             Some(Pending::Relay(unit, runner)) => self.relay_here(unit, runner, ticket, result, cx),
             Some(Pending::Content(job, blobs)) => self.content_here(job, (ticket, blobs), result, cx),
+            Some(Pending::WardProgram(job)) => self.looked_into(job, result, cx),
             Some(Pending::Kept) => {}
             Some(Pending::Ahead(unit)) => self.ahead_here(unit, ticket, result, cx),
             // Waits for the bank, not for storage.
@@ -428,6 +432,7 @@ impl Owner {
 
     /// A unit of the job may have begun or ceased to wait.
     fn touch(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+        self.hold_refused(id, cx);
         let Some(job) = self.jobs.get(&id) else { return };
         if job.is_active() && job.waiting() > 0 {
             self.active.insert(id);

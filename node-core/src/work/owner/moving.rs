@@ -152,6 +152,9 @@ impl Owner {
         made: Option<Made>,
         cx: &mut Cx<'_, Self>,
     ) {
+        if self.is_of_stranger(from, unit, cx) {
+            return;
+        }
         let placed = self.is_placed(unit, from);
         let held = placed && self.leases.get(&from).is_some_and(|held| held.lease() == lease);
         let slot = self.jobs.get(&unit.job).and_then(|job| job.slot(unit.index));

@@ -13,14 +13,15 @@ use crate::work::spec::Template;
 const GRANT_BYTES: usize = 512 << 10;
 
 impl Owner {
-    /// Asks for places for every job with waiting units: higher priority first, within one
+    /// Asks for places for every job with waiting units. This node's own jobs go before units that it owns
+    /// for other gateways, whose priorities their gateways choose; then higher priority first, within one
     /// priority in turns, beginning behind the job that was served last.
     pub(super) fn look(&mut self, cx: &mut Cx<'_, Self>) {
         if !self.is_ready() || self.active.is_empty() {
             return;
         }
         cx.set_timer_by(Timer::Look, super::LOOK_AGAIN);
-        let mut order: Vec<(i32, bool, JobId)> = self
+        let mut order: Vec<(bool, i32, bool, JobId)> = self
             .active
             .iter()
             .filter_map(|id| {
@@ -30,11 +31,11 @@ impl Owner {
                     return None;
                 }
                 let had_its_turn = self.last_served.is_some_and(|last| *id <= last);
-                Some((-job.spec.priority, had_its_turn, *id))
+                Some((job.ward.is_some(), -job.spec.priority, had_its_turn, *id))
             })
             .collect();
         order.sort_unstable();
-        for (_, _, id) in order {
+        for (_, _, _, id) in order {
             if self.jobs.get(&id).is_some_and(|job| job.deals.is_some()) {
                 self.buy(id, cx);
                 continue;

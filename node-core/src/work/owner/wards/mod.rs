@@ -6,12 +6,16 @@
 //! | `home` | the gateway that took the job: who owns which unit, and what they tell |
 //! | `owned` | the owner: units taken over, their content, their results on the way home |
 //! | `heirs` | copies of what others own, and when they become what is owned here |
-//! | `room` | how much memory descriptions of others' units take |
+//! | `copies` | the table of these copies |
+//! | `room` | how many units of whom are owned and copied here, and who may bring them |
+//! | `program` | whether a program that others' units run is one |
 //! | `rows` | what is written down, and what a unit is for others |
 
+mod copies;
 mod heirs;
 mod home;
 mod owned;
+mod program;
 mod room;
 mod rows;
 
@@ -80,7 +84,11 @@ pub(super) struct Wards {
     settled_at: Option<Time>,
     /// This node has been a ring by itself since then.
     alone: Option<Time>,
-    replicas: BTreeMap<UnitId, heirs::Replica>,
+    /// Members that follow this node on the ring, as far as it knows them.
+    following: Vec<NodeId>,
+    replicas: copies::Copies,
+    /// How many units that are owned here each node brought.
+    brought: BTreeMap<NodeId, usize>,
     parts: BTreeMap<crate::ids::JobId, Part>,
     /// Jobs of which there is a row.
     written: std::collections::BTreeSet<crate::ids::JobId>,
@@ -322,6 +330,7 @@ impl Owner {
     /// Keeps the heirs: whoever follows on the ring.
     fn successors(&mut self, list: Vec<Contact>, cx: &mut Cx<'_, Self>) {
         let mut heirs: Vec<Contact> = list.into_iter().filter(|heir| heir.id != cx.me).collect();
+        self.wards.following = heirs.iter().map(|heir| heir.id).collect();
         heirs.truncate(HEIRS);
         if self.wards.heirs == heirs {
             return;
