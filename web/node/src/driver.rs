@@ -116,7 +116,8 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         market: Some(sells),
         // Its gateway tells.
         open: Open { scheme: true, pricing: true, degree: true },
-        limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, left_bytes, ..Bounds::default() }.into(),
+        limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, left_bytes, ..Bounds::default() }
+            .into(),
         ..Config::default()
     };
     let now = browser::now();
