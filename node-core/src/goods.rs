@@ -210,7 +210,7 @@ pub struct Wanted {
     pub quantity: u64,
     /// The most that seller and market owner may cost for one unit, together.
     pub most: Micro,
-    /// Drawn by the buyer; see `tie` of `market::pricing::Ask`.
+    /// Drawn by the buyer; see [`Ask::tie`].
     pub tie: u64,
 }
 

@@ -243,6 +243,7 @@ fn checkpoint_examples() -> Vec<Message> {
         ToOwner::NeedKeepers { job, lost: vec![(NodeId([4; 32]), reason())] },
         ToOwner::Kept { unit, version },
         ToOwner::Holding { units: vec![unit] },
+        ToOwner::IsGranted { unit, runner: NodeId([4; 32]), attempt: 5 },
     ];
     let runner = [
         ToRunner::NotComing { unit },
@@ -256,7 +257,9 @@ fn checkpoint_examples() -> Vec<Message> {
         ToRunner::KeepRefused { unit, version, reason: reason() },
     ];
     let keep = Keep { unit, owner: NodeId([4; 32]), version, parts: checkpoint().parts(), relayed: false };
-    let keeper = [ToKeeper::Keep(keep), ToKeeper::Drop { units: vec![unit] }];
+    let (runner_of, home) = (NodeId([4; 32]), Some(NodeId([5; 32])));
+    let granted = ToKeeper::Granted { unit, runner: runner_of, attempt: 5, granted: true, home };
+    let keeper = [ToKeeper::Keep(keep), ToKeeper::Drop { units: vec![unit] }, granted];
     let all = owner.map(Work::ToOwner).into_iter().chain(runner.map(Work::ToRunner));
     all.chain(keeper.map(Work::ToKeeper)).map(Message::Work).collect()
 }

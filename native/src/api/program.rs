@@ -81,3 +81,7 @@ impl Programs {
         Ok(verdict)
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+#[path = "program_tests.rs"]
+mod tests;

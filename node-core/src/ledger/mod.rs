@@ -1,7 +1,7 @@
 //! The ledger: who has how many credits, kept by the bank of a swarm.
 //!
 //! The *bank* is a gateway; all nodes of a swarm know its id and trust it to keep the books
-//! ([`bank`], [`books`]). What moves credit is an [`Order`](crate::contract::Order), signed by whoever's money or sale it is
+//! ([`bank`], [`books`]). What moves credit is an [`Order`], signed by whoever's money or sale it is
 //! and numbered by it. Whoever gives orders does so through a [`client`], which repeats them until
 //! they are answered: so each is carried out once, however often messages are lost or repeated.
 //!

@@ -65,7 +65,7 @@ use std::sync::Arc;
 /// - Create it with [`Node::new`] from its id, its configuration, a seed and the current time.
 /// - Call [`Node::drive`] with each [`NodeInput`] as it happens, and with [`NodeInput::Wake`]
 ///   once before anything else. One call takes one input and drains everything that follows
-///   into the [`Host`]. Work beyond [`Bounds::steps`](crate::bounds::Bounds::steps) waits for the next call, which the
+///   into the [`Host`]. Work beyond [`config::Bounds::steps`] waits for the next call, which the
 ///   node asks for by [`Host::wake_at`].
 /// - Each call may end with [`Host::wake_at`]: drive the node again with `Wake` at that time.
 ///   Late and needless wake-ups are harmless (tabs are throttled, laptops sleep). Time must

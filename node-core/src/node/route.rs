@@ -301,6 +301,8 @@ impl Node {
                 work::Message::ToOwner(_) | work::Message::Ward(_) if self.owner.is_some() => {
                     Step::Owner(Input::Message { from, message })
                 }
+                // The asker was told by a runner whom to ask.
+                work::Message::ToOwner(work::ToOwner::IsGranted { .. }) => return,
                 work::Message::ToOwner(_) | work::Message::Ward(_) => {
                     return self.fault(from, "asked a node that owns no jobs".into(), host);
                 }

@@ -221,6 +221,29 @@ impl Owner {
         }
     }
 
+    /// From a node that is asked to keep a checkpoint. It was taken there if the unit runs there, or goes on from
+    /// what that runner left.
+    pub(super) fn is_granted(
+        &self,
+        from: NodeId,
+        unit: UnitId,
+        (runner, attempt): (NodeId, u32),
+        cx: &mut Cx<'_, Self>,
+    ) {
+        if !self.is_ready() {
+            // It is asked again.
+            return;
+        }
+        let job = self.jobs.get(&unit.job);
+        let attempts = job.and_then(|job| job.slot(unit.index)).map_or(0, |slot| slot.attempts);
+        let newest = self.record(unit).and_then(|record| record.newest.as_ref());
+        let left =
+            newest.is_some_and(|held| held.runner == runner && held.checkpoint.version.attempt == attempt);
+        let granted = left || (self.is_placed(unit, runner) && attempt <= attempts);
+        let home = job.and_then(|job| job.ward.as_ref()).map(|ward| ward.home());
+        Self::to_keeper(from, ToKeeper::Granted { unit, runner, attempt, granted, home }, cx);
+    }
+
     /// From a keeper: all that it keeps. What has ended, it need not.
     pub(super) fn holding(&mut self, from: NodeId, units: Vec<UnitId>, cx: &mut Cx<'_, Self>) {
         if !self.is_ready() {

@@ -270,7 +270,7 @@ impl Runner {
     /// Tells those keepers of the newest checkpoint that do not know of it.
     fn offer_to_keepers(&mut self, id: UnitId, cx: &mut Cx<'_, Self>) {
         let (Some(unit), Some(job)) = (self.units.get_mut(&id), self.jobs.get(&id.job)) else { return };
-        let owner = unit.kept_for();
+        let owner = unit.owner;
         let keepers = keepers_of(unit.keeper, &job.keepers);
         let Some(newest) = unit.progress.as_mut().and_then(|progress| progress.newest.as_mut()) else {
             return;
@@ -394,7 +394,7 @@ impl Runner {
     fn ask_again(&mut self, only: Option<NodeId>, tries: u8, cx: &mut Cx<'_, Self>) {
         let mut lost: BTreeMap<(JobId, NodeId), ()> = BTreeMap::new();
         for (id, unit) in &mut self.units {
-            let (owner, own) = (unit.kept_for(), unit.keeper);
+            let (owner, own) = (unit.owner, unit.keeper);
             let Some(newest) = unit.progress.as_mut().and_then(|progress| progress.newest.as_mut()) else {
                 continue;
             };

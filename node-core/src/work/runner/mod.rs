@@ -116,11 +116,6 @@ impl Unit {
     fn began(&self) -> u64 {
         self.resume.as_ref().map_or(0, |(resume, _)| resume.checkpoint.snapshot.fuel)
     }
-
-    /// Whose its checkpoints are: owners on the ring come and go, the home stays.
-    fn kept_for(&self) -> NodeId {
-        self.ward.as_ref().map_or(self.owner, |ward| ward.home)
-    }
 }
 
 #[derive(Debug)]

@@ -381,11 +381,8 @@ impl Owner {
                     over.push(unit);
                 }
                 SlotState::Storing => {}
+                // It stays as it is until the content is here.
                 _ => {
-                    self.drop_placement(unit);
-                    if let Some(job) = self.jobs.get_mut(&unit.job) {
-                        job.storing(unit.index);
-                    }
                     // Units on the ring buy nothing.
                     report.result.paid = Micro::ZERO;
                     report.result.attempts = report.result.attempts.min(ATTEMPTS_MAX);
@@ -394,7 +391,6 @@ impl Owner {
                         report.result.journey = self.journey_of(&report);
                     }
                     good.push(report);
-                    self.touch(unit.job, cx);
                 }
             }
         }
