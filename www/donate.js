@@ -1,6 +1,6 @@
 // The donate page: shows a Session and passes on what the donor wants.
 
-import { byId, copyButton, h, renew, replace, setHidden, setText } from "./dom.js";
+import { copyButton, h, renew, setHidden, setText } from "./dom.js";
 import { count, plural, shortNode, span } from "./format.js";
 import { hand } from "./hand.js";
 import { credits } from "./money.js";
@@ -9,13 +9,9 @@ import { Computer } from "./computer.js";
 import { Sharing, plainly } from "./sharing.js";
 import { readable } from "./text.js";
 
-/** @import { Child, Row } from "./dom.js" */
-/** @import { Current, PolicyNow, Sales, Work } from "./messages.js" */
-
-const [stateLine, detailLine, trouble] = [byId("state"), byId("detail"), byId("trouble")];
-const [slots, invite, name] = [byId("slots", HTMLInputElement), byId("invite", HTMLInputElement), byId("name", HTMLInputElement)];
-const [startButton, stopButton] = [byId("start", HTMLButtonElement), byId("stop", HTMLButtonElement)];
-const [slotsWords, inviteField] = [byId("slots-words"), byId("invite-field")];
+const byId = (id) => document.getElementById(id);
+const [stateLine, detailLine, trouble, slots, slotsWords] = ["state", "detail", "trouble", "slots", "slots-words"].map(byId);
+const [startButton, stopButton, inviteField, invite, name] = ["start", "stop", "invite-field", "invite", "name"].map(byId);
 
 /** Rows of units shown at once; the rest is counted. Our choice: what fits a phone. */
 const ROWS = 4;
@@ -28,10 +24,9 @@ const drawing = hand();
 const computer = new Computer();
 const sharing = new Sharing(byId("sharing"), computer);
 const address = new URLSearchParams(location.search);
-/** @type {Api.Network | null} */
 let network = null;
 let busyAt = -Infinity;
-let pauseTimer = 0;
+let pauseTimer = null;
 
 function setUp() {
   byId("hand").append(drawing.element);
@@ -68,7 +63,7 @@ function setUp() {
 
   const obstacle = missing() ?? otherGateway();
   if (obstacle) {
-    replace(trouble, obstacle);
+    trouble.replaceChildren(...obstacle);
     trouble.hidden = false;
     startButton.disabled = true;
   }
@@ -77,7 +72,7 @@ function setUp() {
   meetGateway();
 }
 
-/** What this browser lacks, in words, or null. @returns {Child} */
+/** What this browser lacks, in words, or null. */
 function missing() {
   if (typeof WebAssembly === "object" && typeof Worker === "function" && typeof WebSocket === "function") return null;
   return ["This browser has no WebAssembly or no Workers, so it cannot compute here. Any current Firefox, Chrome, Edge or Safari can."];
@@ -86,12 +81,10 @@ function missing() {
 /**
  * `?gateway=` may only name the gateway that served this page: a link must not make somebody
  * else's page compute for a stranger, and a gateway answers its own pages only.
- * @returns {Child}
  */
 function otherGateway() {
   const wanted = address.get("gateway");
   if (!wanted) return null;
-  /** @type {URL} */
   let url;
   try {
     url = new URL(wanted);
@@ -132,13 +125,12 @@ function start() {
 /** Who is asked, and who else gives; the page works without the answers. */
 async function meetGateway() {
   try {
-    const met = /** @type {Api.Network} */ (await (await fetch("/api/v1/network")).json());
-    network = met;
-    const short = h("span", { class: "whole-word" }, shortNode(met.node));
-    byId("whom").replaceChildren(...(met.name ? [`the gateway “${met.name}” (`, short, ")"] : ["the gateway ", short]));
-    setText(byId("this-node"), met.version ? `Gateway version ${met.version}` : "");
-    setHidden(inviteField, !met.invite_required);
-    const { nodes } = /** @type {Api.NodeList} */ (await (await fetch("/api/v1/nodes")).json());
+    network = await (await fetch("/api/v1/network")).json();
+    const short = h("span", { class: "whole-word" }, shortNode(network.node));
+    byId("whom").replaceChildren(...(network.name ? [`the gateway “${network.name}” (`, short, ")"] : ["the gateway ", short]));
+    setText(byId("this-node"), network.version ? `Gateway version ${network.version}` : "");
+    setHidden(inviteField, !network.invite_required);
+    const { nodes } = await (await fetch("/api/v1/nodes")).json();
     const others = nodes.reduce((sum, node) => sum + node.slots, 0);
     if (nodes.length > 1) setText(byId("swarm"), `${plural(nodes.length, "node")} with ${plural(others, "slot")} ${nodes.length === 1 ? "is" : "are"} in this swarm now.`);
   } catch {
@@ -157,12 +149,12 @@ function show() {
   drawing.update({ cores, given, busy, on: phase === "connected" && session.policy.works });
 
   // For style and for tests; people read the words.
-  byId("stage").dataset.phase = phase;
+  document.querySelector(".stage").dataset.phase = phase;
   const [headline, detail] = words();
   setText(stateLine, headline);
   setText(detailLine, detail);
-  const restarted = ["connecting", "connected", "offline"].includes(phase) ? session.failure : null;
-  setText(byId("restarted"), restarted ? `The node in this tab failed and was started again. What happened: ${restarted.message}` : "");
+  const restarted = session.failure && ["connecting", "connected", "offline"].includes(phase);
+  setText(byId("restarted"), restarted ? `The node in this tab failed and was started again. What happened: ${session.failure.message}` : "");
   setHidden(byId("restarted"), !restarted);
   setText(byId("battery"), battery(running));
   setHidden(byId("battery"), !byId("battery").textContent);
@@ -206,18 +198,16 @@ function words() {
     case "stopping":
       return ["Stopping", "Handing your work on, so that it goes on elsewhere. This takes a moment."];
     case "restarting": {
-      if (!failure) return ["Starting again", detail];
-      const left = Math.max(0, Math.ceil(((failure.at ?? 0) - Date.now()) / 1000));
+      const left = Math.max(0, Math.ceil((failure.at - Date.now()) / 1000));
       return [`The node in this tab failed; restart ${failure.restart} of ${failure.of}`, `In ${left} s. What happened: ${failure.message}`];
     }
     case "failed":
-      return ["The node in this tab keeps failing", `It was started again ${failure?.of ?? 0} times. What happened last: ${failure?.message ?? detail}`];
+      return ["The node in this tab keeps failing", `It was started again ${failure.of} times. What happened last: ${failure.message}`];
     default:
       return working(work, detail);
   }
 }
 
-/** @param {Work} work @param {string} detail */
 function working(work, detail) {
   const now = performance.now();
   if (work.busy > 0) busyAt = now;
@@ -230,16 +220,14 @@ function working(work, detail) {
   return ["Ready, waiting for work", work.idle_reason || detail || "No unit needs this tab just now."];
 }
 
-/** Why nothing runs, and when something will: when none of it holds any more. @param {PolicyNow} policy */
+/** Why nothing runs, and when something will: when none of it holds any more. */
 function why({ reasons }) {
   const because = reasons.map(({ reason }) => sentence(plainly(reason)));
   return [...because, `It goes on when ${reasons.map(({ until }) => plainly(until)).join(", and ")}.`].join(" ");
 }
 
-/** @param {string} words */
-const sentence = (words) => `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
 
-/** @param {boolean} running */
 function battery(running) {
   const { on_battery, charge_pct } = computer.knows;
   // Then that is what the page says anyway.
@@ -266,17 +254,16 @@ function connection() {
   }
 }
 
-/** What this tab sells, and what it has. @param {boolean} running */
+/** What this tab sells, and what it has. */
 function showSales(running) {
   const sales = running ? session.sales : null;
-  const balance = sales?.balance ?? null;
-  setText(byId("balance"), balance === null ? "" : credits(balance));
-  setHidden(byId("account"), balance === null);
+  const known = typeof sales?.balance === "number";
+  setText(byId("balance"), known ? credits(sales.balance) : "");
+  setHidden(byId("account"), !known);
   setText(byId("selling"), sales && phrase(sales));
   setHidden(byId("selling"), !sales);
 }
 
-/** @param {Sales} sales */
 function phrase({ cost, listed }) {
   const price = `at ${count(cost)} µcr or more for 10⁹ fuel`;
   if (!session.policy.works) return `Nothing is for sale while this tab gives nothing; then, ${price}.`;
@@ -285,7 +272,6 @@ function phrase({ cost, listed }) {
     : `For sale ${price}, once a slot is free and the swarm’s market has listed it.`;
 }
 
-/** @param {Work} work @param {boolean} running */
 function showCurrent(work, running) {
   const list = byId("current");
   const rows = running ? work.current.slice(0, ROWS) : [];
@@ -298,7 +284,6 @@ function showCurrent(work, running) {
   byId("in-hand").style.minHeight = running ? `${Math.min(ROWS, Number(slots.value)) * 1.75 + 0.35}rem` : "0";
 }
 
-/** @returns {Row<Current>} */
 function unitRow() {
   const job = h("span", { class: "name" });
   const unit = h("span", { class: "unit number" });
@@ -307,7 +292,7 @@ function unitRow() {
     element: h("li", null, h("span", { class: "dot" }), job, unit, time),
     update(current) {
       setText(job, current.name || "unnamed job");
-      job.title = readable(current.name);
+      job.title = readable(current.name ?? "");
       setText(unit, `unit ${count(current.index)}`);
       setText(time, span(current.for_us / 1e6));
     },

@@ -11,9 +11,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use node_core::content::Data;
 use node_core::ids::JobId;
-use node_core::work::spec::UnitResult;
+use node_core::work::spec::{Data, UnitResult};
 use serde::Deserialize;
 
 /// Results in one answer.

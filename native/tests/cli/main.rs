@@ -1,7 +1,6 @@
 //! Stories of the command line: the real binary, real processes, loopback, folders of their own.
 
 mod bad_input;
-mod crowds;
 mod doors;
 mod files;
 mod gateways;

@@ -1,11 +1,9 @@
 //! The libp2p behaviour of a node: our streams, identify, and bounds on connections.
 
 use crate::admission::Admission;
-use crate::block::AddressBlock;
 use crate::handler::{Handler, Report};
 use crate::ids::{NotANode, node_id};
-use crate::memory::Memory;
-use crate::{LinkOptions, ids, words};
+use crate::{LinkOptions, ids};
 use libp2p::core::Endpoint;
 use libp2p::core::transport::PortUse;
 use libp2p::identity::PublicKey;
@@ -69,7 +67,6 @@ pub(crate) struct Answers;
 /// Gives each connection its handler.
 pub(crate) struct Streams {
     options: LinkOptions,
-    memory: Memory,
     /// Connections that this side dialled. A second one is denied before the peer can use it,
     /// so that both sides agree which one counts.
     dialled: HashMap<PeerId, ConnectionId>,
@@ -80,13 +77,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     fn new(options: LinkOptions) -> Self {
-        let memory = Memory::new(options.waiting_bytes);
-        Streams { options, memory, dialled: HashMap::new(), probes: HashSet::new(), events: VecDeque::new() }
-    }
-
-    fn handler(&self, dialled: bool, remote: &Multiaddr) -> Handler {
-        let block = words::ip(remote).map(AddressBlock::of);
-        Handler::new(&self.options, dialled, || self.memory.share(block))
+        Streams { options, dialled: HashMap::new(), probes: HashSet::new(), events: VecDeque::new() }
     }
 
     /// The connection is to end with the handshake: it shows that the peer answers.
@@ -119,17 +110,17 @@ impl NetworkBehaviour for Streams {
         _: ConnectionId,
         peer: PeerId,
         _: &Multiaddr,
-        remote: &Multiaddr,
+        _: &Multiaddr,
     ) -> Result<Handler, ConnectionDenied> {
         ids::node_id(&peer).map_err(denied)?;
-        Ok(self.handler(false, remote))
+        Ok(Handler::new(&self.options, false))
     }
 
     fn handle_established_outbound_connection(
         &mut self,
         connection: ConnectionId,
         peer: PeerId,
-        remote: &Multiaddr,
+        _: &Multiaddr,
         _: Endpoint,
         _: PortUse,
     ) -> Result<Handler, ConnectionDenied> {
@@ -140,7 +131,7 @@ impl NetworkBehaviour for Streams {
         if self.dialled.contains_key(&peer) {
             return Err(ConnectionDenied::new(AlreadyConnected(node)));
         }
-        Ok(self.handler(true, remote))
+        Ok(Handler::new(&self.options, true))
     }
 
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {

@@ -11,16 +11,13 @@ mod dials;
 #[cfg(feature = "roles")]
 mod elsewhere;
 mod events;
-mod faults;
 #[cfg(feature = "roles")]
 mod files;
-mod follow;
 pub mod host;
 #[cfg(feature = "roles")]
 mod hosting;
 #[cfg(feature = "roles")]
 mod market;
-pub mod message;
 #[cfg(feature = "roles")]
 mod money;
 #[cfg(feature = "roles")]
@@ -41,22 +38,22 @@ mod views;
 #[cfg(feature = "roles")]
 mod wards;
 
-use crate::address::Dialable;
+#[cfg(feature = "roles")]
+use crate::checkpoint::keeper::Keeper;
 use crate::discovery::connected::Connected;
 use crate::ids::NodeId;
-use crate::node::message::Message;
+use crate::overlay::contact::Dialable;
 use crate::overlay::neighbours::{Hello, Neighbours, Room};
 use crate::protocol::{Machine, Rng};
 use crate::store::Store;
 use crate::time::Time;
+use crate::wire::Message;
 use crate::work::client::Client;
-#[cfg(feature = "roles")]
-use crate::work::keeper::Keeper;
 use crate::work::owner::Owner;
 use crate::work::runner::Runner;
 use config::Config;
 use host::{Host, NodeInput};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A Manyhands node: all protocols, no I/O.
@@ -84,9 +81,8 @@ pub struct Node {
     started: bool,
     wake: Option<Time>,
     alarms: alarms::Alarms,
-    faults: faults::Faults,
+    faults: BTreeMap<NodeId, u32>,
     dials: dials::Dials,
-    holds: follow::Holds,
     overlays: overlays::Overlays,
     #[cfg(feature = "roles")]
     money: Option<Box<money::Money>>,
@@ -127,9 +123,8 @@ impl Node {
             started: false,
             wake: None,
             alarms: alarms::Alarms::default(),
-            faults: faults::Faults::default(),
+            faults: BTreeMap::new(),
             dials: dials::Dials::default(),
-            holds: follow::Holds::default(),
             overlays: overlays::Overlays::new(&config, &seed),
             #[cfg(feature = "roles")]
             money: config.bank.as_ref().map(|part| money::Money::new(part, timing.retry, &seed)),
@@ -137,10 +132,10 @@ impl Node {
             finder: Machine::new(Connected::default(), rng("finder")),
             client: Machine::new(Client::new(timing.retry), rng("client")),
             owner: (config.gateway || bounds.wards > 0)
-                .then(|| Machine::new(Owner::new(config.owner()), rng("owner")).into()),
-            runner: Machine::new(Runner::new(config.runner()), rng("runner")),
+                .then(|| Machine::new(Owner::new(config.clone()), rng("owner")).into()),
+            runner: Machine::new(Runner::new(config.clone()), rng("runner")),
             #[cfg(feature = "roles")]
-            keeper: Machine::new(Keeper::new(config.keeper()), rng("keeper")),
+            keeper: Machine::new(Keeper::new(config.clone()), rng("keeper")),
             store: Machine::new(Store::new(cache, bounds.blob_bytes, timing.retry), rng("store")),
             steps: VecDeque::new(),
             budget: budget::Budget::default(),

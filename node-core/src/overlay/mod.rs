@@ -1,5 +1,6 @@
 //! Who knows whom.
 
+pub mod contact;
 #[cfg(feature = "roles")]
 pub mod dialback;
 pub mod elsewhere;

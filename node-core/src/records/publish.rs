@@ -1,12 +1,10 @@
 //! The side of who publishes: says it to whoever owns the key, and again and again.
 
 use super::message::Message;
-use super::record::Record;
+use super::record::{Key, Record, Refused};
 use super::{Event, For, Rcx, Records, TRIES, Timer, reach};
-use crate::circle::Located;
 use crate::ids::NodeId;
-use crate::record::{Key, Refused};
-use crate::ticket::Ticket;
+use crate::overlay::ring::Located;
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -21,7 +19,7 @@ pub(super) struct Publication {
     phase: Phase,
     tries: u32,
     /// Commands that wait for the outcome.
-    asked: Vec<Ticket>,
+    asked: Vec<u64>,
     /// Somebody has taken it.
     stands: bool,
     /// It was said once more since it changed.
@@ -36,7 +34,7 @@ enum Phase {
 }
 
 impl Records {
-    pub(super) fn publish(&mut self, ticket: Ticket, key: Key, value: Option<Bytes>, cx: &mut Rcx<'_>) {
+    pub(super) fn publish(&mut self, number: u64, key: Key, value: Option<Bytes>, cx: &mut Rcx<'_>) {
         let known = self.published.iter().find(|(_, it)| it.key == key).map(|(id, _)| *id);
         let refused = match key.check() {
             Err(refused) => Some(refused),
@@ -49,7 +47,7 @@ impl Records {
             Ok(()) => None,
         };
         if let Some(refused) = refused {
-            return cx.emit(Event::Published { ticket, refused: Some(refused) });
+            return cx.emit(Event::Published { number, refused: Some(refused) });
         }
         let id = known.unwrap_or_else(|| {
             self.next += 1;
@@ -70,7 +68,7 @@ impl Records {
         if let Some(publication) = self.published.get_mut(&id) {
             publication.value = value;
             publication.confirmed = false;
-            publication.asked.push(ticket);
+            publication.asked.push(number);
         }
         self.say(id, cx);
     }
@@ -129,8 +127,8 @@ impl Records {
             return self.look_for_home(id, cx);
         }
         publication.phase = Phase::Resting;
-        for ticket in std::mem::take(&mut publication.asked) {
-            cx.emit(Event::Published { ticket, refused: Some(Refused::NoAnswer) });
+        for number in std::mem::take(&mut publication.asked) {
+            cx.emit(Event::Published { number, refused: Some(Refused::NoAnswer) });
         }
         cx.set_timer(Timer::Publish(id), self.config.again);
     }
@@ -146,8 +144,8 @@ impl Records {
             publication.phase = Phase::Said(from);
             return cx.set_timer(Timer::Publish(id), self.config.answer);
         }
-        for ticket in std::mem::take(&mut publication.asked) {
-            cx.emit(Event::Published { ticket, refused });
+        for number in std::mem::take(&mut publication.asked) {
+            cx.emit(Event::Published { number, refused });
         }
         let (stood, given_up) = (publication.stands, publication.value.is_none());
         match refused {

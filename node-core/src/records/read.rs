@@ -2,13 +2,12 @@
 //! who keep copies.
 
 use super::message::Message;
-use super::record::Record;
+use super::record::{Key, Record, Refused};
 use super::{Event, For, Found, Rcx, Records, TRIES, Timer, reach};
-use crate::address::Contact;
-use crate::circle::Located;
 use crate::ids::NodeId;
 use crate::keys::Signed;
-use crate::record::{Key, Refused};
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::Located;
 
 /// How many have to say that there is nothing before it is believed. Our choice: an owner that has
 /// just become one may still be waiting for its records.
@@ -84,7 +83,7 @@ impl Records {
                 Ok(_) | Err(Refused::Expired | Refused::TooFar) => {}
                 Err(_) => {
                     let fault = "answered with a forged record".into();
-                    cx.fault(from, fault);
+                    cx.emit(Event::Fault { peer: from, fault });
                     return self.ask_next(id, cx);
                 }
             }

@@ -2,11 +2,9 @@
 
 use super::tree::{CHUNK, chunk_len, chunks, proves, verifies};
 use super::{Event, Message, Pending, Store, Ticket};
-use crate::content::{BlobRef, FetchError};
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
-use crate::time::Time;
-
+use crate::work::spec::{BlobRef, FetchError};
 use blake3::hazmat::ChainingValue;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -29,8 +27,6 @@ pub(super) struct Fetch {
     /// The next chunk to be stored; a window of later ones may have come before it.
     next: u32,
     early: BTreeMap<u32, Bytes>,
-    /// When its source was asked for it, or sent something of it last.
-    pub(super) heard: Time,
     /// All who asked for it soon have no use for it.
     passing: bool,
 }
@@ -46,7 +42,6 @@ impl Fetch {
             asked: 0,
             next: 0,
             early: BTreeMap::new(),
-            heard: Time::ZERO,
             passing,
         }
     }
@@ -173,8 +168,7 @@ impl Store {
     }
 
     pub(super) fn missing_there(&mut self, from: NodeId, id: BlobId, cx: &mut Cx<'_, Self>) {
-        if let Some(fetch) = self.fetches.get_mut(&id).filter(|fetch| fetch.source() == Some(from)) {
-            fetch.heard = cx.now;
+        if self.fetches.get(&id).is_some_and(|f| f.source() == Some(from)) {
             self.source_answered(from, cx);
             let reason = format!("{} does not have it", from.short());
             self.next_source(id, FetchError::Failed(reason), cx);
@@ -190,7 +184,7 @@ impl Store {
         if !rest.is_empty() || !proves(id, fetch.len, values) {
             return self.cheated(from, id, "sent a hash tree that does not belong to the blob", cx);
         }
-        (fetch.tree, fetch.heard) = (values.to_vec(), cx.now);
+        fetch.tree = values.to_vec();
         self.source_answered(from, cx);
         self.ask(id, cx);
     }
@@ -212,7 +206,6 @@ impl Store {
             return self.cheated(from, id, "sent a chunk that does not match its hash", cx);
         }
         fetch.early.insert(index, bytes);
-        fetch.heard = cx.now;
         self.source_answered(from, cx);
         while let Some(fetch) = self.fetches.get_mut(&id)
             && let Some(bytes) = fetch.early.remove(&fetch.next)
@@ -226,7 +219,7 @@ impl Store {
     }
 
     fn cheated(&mut self, from: NodeId, id: BlobId, fault: &str, cx: &mut Cx<'_, Self>) {
-        cx.fault(from, format!("{fault} {id}"));
+        cx.emit(Event::Fault { peer: from, fault: format!("{fault} {id}") });
         self.next_source(id, FetchError::Failed(format!("{} {fault}", from.short())), cx);
     }
 

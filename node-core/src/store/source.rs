@@ -1,19 +1,16 @@
 //! Requests to one source: a bounded number of blobs under way, the others in line.
 //!
 //! Patience belongs to the source, not to a blob: any answer renews it, and blobs in line have no
-//! timer at all. A source answers in order, so that a blob of which nothing comes for three times its
-//! patience, while others come, is given up all the same: nobody holds one blob by sending another.
-//! Small blobs do not wait behind large ones, so there are two lanes, each with a budget of its own.
+//! timer at all. Small blobs do not wait behind large ones, so there are two lanes, each with a
+//! budget of its own.
 
 use super::fetch::WINDOW;
 use super::tree::{CHUNK, chunks};
 use super::{Store, Timer};
-use crate::content::FetchError;
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
-use crate::time::Time;
 use crate::time::on_a_slow_line;
-
+use crate::work::spec::FetchError;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -40,8 +37,6 @@ pub(super) struct Source {
     stuck: u32,
     /// Times that it said busy since it last sent content.
     busy: u32,
-    /// When it was last looked for blobs of which nothing comes.
-    looked: Time,
     /// It said so just now: nothing new is asked until it has sent something or time has passed.
     pauses: bool,
 }
@@ -122,7 +117,7 @@ impl Store {
     /// Asks for the next in line, as far as the budget goes.
     fn ask_on(&mut self, source: NodeId, cx: &mut Cx<'_, Self>) {
         for large in [false, true] {
-            while let Some(id) = self.next_in_line(source, large, cx.now) {
+            while let Some(id) = self.next_in_line(source, large) {
                 self.ask(id, cx);
             }
         }
@@ -137,12 +132,12 @@ impl Store {
         }
     }
 
-    fn next_in_line(&mut self, source: NodeId, large: bool, now: Time) -> Option<BlobId> {
+    fn next_in_line(&mut self, source: NodeId, large: bool) -> Option<BlobId> {
         let state = self.sources.get_mut(&source).filter(|state| !state.pauses)?;
         let lane = if large { &mut state.large } else { &mut state.small };
         loop {
             let id = *lane.line.front()?;
-            let fetch = self.fetches.get_mut(&id).filter(|fetch| fetch.source() == Some(source));
+            let fetch = self.fetches.get(&id).filter(|fetch| fetch.source() == Some(source));
             let Some(fetch) = fetch.filter(|_| !lane.under_way.contains_key(&id)) else {
                 lane.line.pop_front();
                 continue;
@@ -157,7 +152,6 @@ impl Store {
             if !lane.has_room_for(share) {
                 return None;
             }
-            fetch.heard = now;
             lane.line.pop_front();
             lane.under_way.insert(id, share);
             lane.bytes += share;
@@ -169,31 +163,9 @@ impl Store {
     pub(super) fn source_answered(&mut self, source: NodeId, cx: &mut Cx<'_, Self>) {
         let Some(state) = self.sources.get_mut(&source) else { return };
         (state.tries, state.busy) = (0, 0);
-        let patience = state.patience(self.retry);
-        cx.set_timer(Timer::Retry(source), patience);
-        let look = cx.now.since(state.looked) >= patience;
-        if look {
-            state.looked = cx.now;
-        }
+        cx.set_timer(Timer::Retry(source), state.patience(self.retry));
         if std::mem::take(&mut state.pauses) {
             self.ask_on(source, cx);
-        }
-        if look {
-            self.look_for_silent(source, patience, cx);
-        }
-    }
-
-    /// The source sends content, but nothing of some blobs.
-    fn look_for_silent(&mut self, source: NodeId, patience: Duration, cx: &mut Cx<'_, Self>) {
-        let under_way = self.sources.get(&source).map(Source::under_way).unwrap_or_default();
-        for id in under_way {
-            let outstanding = self.fetches.get(&id).filter(|fetch| fetch.is_outstanding());
-            let silent = outstanding.map_or(Duration::ZERO, |fetch| cx.now.since(fetch.heard));
-            if silent >= patience * TRIES {
-                self.next_source(id, FetchError::NoAnswer("its source sends nothing of it".into()), cx);
-            } else if silent >= patience {
-                self.repeat(id, cx);
-            }
         }
     }
 

@@ -1,12 +1,11 @@
 //! What client, owner, runner and keeper say to each other.
 
-use super::spec::{JobSpec, Template, UnitResult, UnitSpec};
-use crate::content::BlobRef;
-use crate::engine::SealKey;
+use super::spec::{BlobRef, JobSpec, Template, UnitResult, UnitSpec};
+use crate::checkpoint::{Made, Resume, Source, Version};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::keys::Signed;
-use crate::money::Price;
-use crate::progress::{Made, Resume, Source, Version};
+use crate::market::money::Price;
+use crate::node::host::SealKey;
 use crate::work::proof::GrantProof;
 use crate::work::ward;
 use serde::{Deserialize, Serialize};
@@ -71,9 +70,6 @@ pub enum ToOwner {
     Kept { unit: UnitId, version: Version },
     /// From a keeper, now and then: what it keeps, so that it can be told what has ended.
     Holding { units: Vec<UnitId> },
-    /// From a node that this runner asks to keep a checkpoint: does it run the unit, in that attempt?
-    /// Answered by `Granted`.
-    IsGranted { unit: UnitId, runner: NodeId, attempt: u32 },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,20 +185,16 @@ pub enum ToRunner {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToKeeper {
-    /// Get the parts of this checkpoint from the sender and keep them for the unit's owner, if that says
-    /// that the sender runs the unit. Repeating it is harmless.
+    /// Get the parts of this checkpoint from the sender and keep them for the unit's owner.
+    /// Repeating it is harmless.
     Keep(Keep),
-    /// From the owner, or the unit's home: these units need no checkpoints any more.
+    /// From the owner: these units need no checkpoints any more.
     Drop { units: Vec<UnitId> },
-    /// From the owner: whether the runner may have checkpoints of the unit kept, and which home may drop
-    /// them as well.
-    Granted { unit: UnitId, runner: NodeId, attempt: u32, granted: bool, home: Option<NodeId> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
     pub unit: UnitId,
-    /// Who granted it to the sender, and in whose room it is kept.
     pub owner: NodeId,
     pub version: Version,
     pub parts: Vec<BlobRef>,
@@ -222,7 +214,7 @@ pub struct Batch {
     /// Who keeps the checkpoints of these units.
     pub keepers: Vec<Source>,
     pub units: Vec<UnitGrant>,
-    /// Whose job it is, if that is not the sender.
+    /// For whom checkpoints are kept, if that is not the sender.
     pub home: Option<NodeId>,
 }
 

@@ -1,7 +1,6 @@
 //! How much memory what owners say of units takes: their own tables and runners bound it.
 
-use super::spec::{JobSpec, Template, UnitSpec, Units};
-use crate::content::{Data, NamedData};
+use super::spec::{Data, JobSpec, NamedData, Template, UnitSpec, Units};
 
 fn texts<'a>(all: impl IntoIterator<Item = &'a String>) -> u64 {
     all.into_iter().map(|text| (text.len() + size_of::<String>()) as u64).sum()

@@ -5,7 +5,6 @@ mod full;
 mod gateways;
 mod guests;
 mod keepers;
-mod lies;
 mod losses;
 mod restart;
 mod stories;

@@ -7,6 +7,5 @@ mod moving;
 mod precopy;
 mod returning;
 mod room;
-mod strangers;
 mod support;
 mod swarm;

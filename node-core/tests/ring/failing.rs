@@ -1,8 +1,7 @@
 //! Members that die without a word.
 
 use crate::{SECOND, everybody_looks_up, small, some_key};
-use node_core::circle::RingId;
-use node_core::overlay::ring::{Mode, RingConfig};
+use node_core::overlay::ring::{Mode, RingConfig, RingId};
 use simulator::ring::Rings;
 
 /// So many of a row die at the same moment; those keys are asked for at once.

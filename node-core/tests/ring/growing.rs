@@ -1,8 +1,7 @@
 //! Rings that only grow.
 
 use crate::{SECOND, everybody_looks_up, small};
-use node_core::circle::RingId;
-use node_core::overlay::ring::{Mode, RingConfig};
+use node_core::overlay::ring::{Mode, RingConfig, RingId};
 use simulator::ring::Rings;
 
 #[test]

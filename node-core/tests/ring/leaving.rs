@@ -1,8 +1,7 @@
 //! Members that go of their own accord, and what moves with ranges.
 
 use crate::{SECOND, everybody_looks_up, small};
-use node_core::circle::RingId;
-use node_core::overlay::ring::{Command, Event, Mode, RingConfig};
+use node_core::overlay::ring::{Command, Event, Mode, RingConfig, RingId};
 use simulator::ring::Rings;
 use std::time::Duration;
 

@@ -8,8 +8,7 @@ mod leaving;
 mod lying;
 mod several;
 
-use node_core::circle::{Point, RingId};
-use node_core::overlay::ring::{Mode, RingConfig};
+use node_core::overlay::ring::{Mode, Point, RingConfig, RingId};
 use simulator::ring::Rings;
 use std::time::Duration;
 

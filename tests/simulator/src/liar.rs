@@ -3,25 +3,20 @@
 //! The stories set it on a node of a [`World`](crate::World), and `tests/hostile` on a native one.
 
 use bytes::Bytes;
-use node_core::content::{BlobRef, Data, NamedData};
-use node_core::engine::SnapshotRef;
-use node_core::ids::UnitId;
-use node_core::money::Micro;
-use node_core::node::message::Message;
+use node_core::market::money::Micro;
 use node_core::overlay::neighbours::Message as Greeting;
-use node_core::progress;
 use node_core::store::Message as Content;
-use node_core::wire;
+use node_core::wire::{self, Message};
 use node_core::work::message::{Message as Work, Report, Returned, ToOwner, ToRunner};
-
-use node_core::work::message::Lease;
 use node_core::work::proof::GrantProof;
 use node_core::work::spec::{
-    CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, Terms, UnitResult, Units,
+    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, OwnedBy, Template, Terms, UnitResult,
+    Units,
 };
 use node_core::work::submission;
 use node_core::work::ward::{self, Ward};
 use node_core::{BlobId, Channel, JobId, NodeId};
+use node_core::{checkpoint, ids::UnitId, node::host::SnapshotRef};
 use sandbox::{End, Limits};
 
 /// The subject of a lie.
@@ -45,13 +40,8 @@ pub enum Lie {
     Blob,
     /// It says of units that it never had that they are suspended there.
     Return,
-    /// It says of units that it never had that it has checkpoints of them, newer than any, and that it keeps
-    /// the checkpoints that others make of them.
-    Checkpoint,
     /// It only listens; its story says what it says.
     Listen,
-    /// It says nothing about units that it was granted, nor what content it lacks; its story does.
-    Hoard,
 }
 
 impl std::str::FromStr for Lie {
@@ -68,24 +58,14 @@ impl std::str::FromStr for Lie {
             "path" => Lie::Path,
             "blob" => Lie::Blob,
             "return" => Lie::Return,
-            "checkpoint" => Lie::Checkpoint,
             other => {
                 return Err(format!(
-                    "{other:?} is no lie; say submit, buy, forge, ungranted, fail, big, path, blob, return or \
-                     checkpoint"
+                    "{other:?} is no lie; say submit, buy, forge, ungranted, fail, big, path, blob or return"
                 ));
             }
         })
     }
 }
-
-/// The number of a checkpoint that nobody made, and of those that it says it keeps: one of them is the newest
-/// when it says so.
-const NEWEST: u32 = 1000;
-const KEPT: std::ops::RangeInclusive<u32> = 1..=64;
-
-/// The fuel that a unit has used, by a checkpoint that it made up.
-pub const MADE_UP_FUEL: u64 = 1 << 40;
 
 /// The fate of a message on its way out.
 #[derive(Debug)]
@@ -106,51 +86,18 @@ pub struct Liar {
     pub program: BlobRef,
     /// Units on the ring that it was told of.
     pub told: Vec<Ward>,
-    /// All that it was ever granted.
-    pub grants: Vec<Granted>,
-}
-
-/// A unit that was granted, and what shows that.
-#[derive(Clone, Copy, Debug)]
-pub struct Granted {
-    pub unit: UnitId,
-    pub lease: Lease,
-    pub attempt: u32,
-    pub proof: GrantProof,
-}
-
-impl Granted {
-    /// A report of this unit alone, which leaves this content.
-    pub fn report(&self, seq: u64, stdout: Data, stderr: Data) -> Message {
-        let result = UnitResult { stdout, stderr, ..result_of(End::Exited(0)) };
-        let Granted { unit, attempt, proof, .. } = *self;
-        to_owner(ToOwner::Report { seq, results: vec![Report { unit, attempt, proof, began: 0, result }] })
-    }
-
-    /// The unit found no slot.
-    pub fn not_begun(&self) -> Message {
-        to_owner(ToOwner::NotBegun { lease: self.lease, units: vec![self.unit] })
-    }
 }
 
 impl Liar {
     pub fn new(lie: Lie, job: JobId, units: u32) -> Liar {
-        let program = BlobRef { id: BlobId([0; 32]), len: 0 };
-        Liar { lie, job, units, program, told: Vec::new(), grants: Vec::new() }
+        Liar { lie, job, units, program: BlobRef { id: BlobId([0; 32]), len: 0 }, told: Vec::new() }
     }
 
     /// Messages that it sends of its own accord when it hears this.
     pub fn hears(&mut self, channel: Channel, bytes: &Bytes) -> Vec<Message> {
         match wire::decode(bytes, channel) {
             Ok(Message::Neighbours(Greeting::Hello(hello))) if hello.gateway => self.greeted(),
-            Ok(Message::Work(Work::ToRunner(ToRunner::Grant { lease, batches }))) => {
-                let all = batches.iter().flat_map(|batch| batch.units.iter().map(|unit| (batch.job, unit)));
-                self.grants.extend(all.map(|(job, unit)| Granted {
-                    unit: UnitId { job, index: unit.index },
-                    lease,
-                    attempt: unit.attempt,
-                    proof: unit.proof,
-                }));
+            Ok(Message::Work(Work::ToRunner(ToRunner::Grant { batches, .. }))) => {
                 let granted = batches.into_iter().flat_map(|batch| {
                     batch.units.into_iter().map(move |unit| (batch.job, unit.index, unit.attempt, unit.proof))
                 });
@@ -169,10 +116,8 @@ impl Liar {
 
     /// Decides what goes out in place of this.
     pub fn says(&mut self, channel: Channel, bytes: &Bytes) -> Said {
-        match self.lie {
-            Lie::Hoard => return self.withholds(channel, bytes),
-            Lie::Big | Lie::Path | Lie::Blob => {}
-            _ => return Said::Truly,
+        if !matches!(self.lie, Lie::Big | Lie::Path | Lie::Blob) {
+            return Said::Truly;
         }
         match wire::decode(bytes, channel) {
             Ok(Message::Work(Work::ToOwner(ToOwner::Report { seq, mut results }))) => {
@@ -184,16 +129,6 @@ impl Liar {
             Ok(Message::Store(Content::Missing { .. } | Content::Busy { .. })) if self.lie == Lie::Blob => {
                 Said::Nothing
             }
-            _ => Said::Truly,
-        }
-    }
-
-    fn withholds(&self, channel: Channel, bytes: &Bytes) -> Said {
-        match wire::decode(bytes, channel) {
-            Ok(Message::Store(Content::Missing { .. } | Content::Busy { .. })) => Said::Nothing,
-            Ok(Message::Work(Work::ToOwner(
-                ToOwner::Report { .. } | ToOwner::Suspended { .. } | ToOwner::Immobile { .. },
-            ))) => Said::Nothing,
             _ => Said::Truly,
         }
     }
@@ -221,7 +156,6 @@ impl Liar {
             }
             Lie::Ungranted => self.reports(self.job, None, 1, GrantProof::default(), End::Exited(0)),
             Lie::Return => vec![self.return_with(1, GrantProof::default())],
-            Lie::Checkpoint => self.checkpoints(self.job, None),
             _ => Vec::new(),
         }
     }
@@ -231,7 +165,6 @@ impl Liar {
             Lie::Forge => self.reports(job, Some(index), attempt, proof, End::Exited(0)),
             Lie::Fail => self.reports(job, Some(index), attempt, proof, End::Exited(1)),
             Lie::Return => vec![self.return_with(attempt, proof)],
-            Lie::Checkpoint => self.checkpoints(job, Some(index)),
             _ => Vec::new(),
         }
     }
@@ -261,26 +194,16 @@ impl Liar {
     }
 
     fn return_with(&self, attempt: u32, proof: GrantProof) -> Message {
+        let blob = BlobRef { id: BlobId([9; 32]), len: 7 };
+        let snapshot = SnapshotRef { blob, base: None, root: [0; 32], fuel: 1 << 40 };
+        let version = checkpoint::Version { attempt: 1, number: 1 };
+        let checkpoint = checkpoint::Checkpoint { version, snapshot };
         let returned = |index| {
             let unit = UnitId { job: self.job, index };
-            Returned { unit, attempt, proof, made: Some(made_up(unit, 1)) }
+            let made = checkpoint::Made { unit, checkpoint, began: 0, kept: vec![] };
+            Returned { unit, attempt, proof, made: Some(made) }
         };
         to_owner(ToOwner::Returned { units: (0..self.units).map(returned).collect() })
-    }
-
-    /// Of all units but one.
-    fn checkpoints(&self, job: JobId, but: Option<u32>) -> Vec<Message> {
-        let indices = (0..self.units).filter(|index| Some(*index) != but);
-        let units: Vec<UnitId> = indices.map(|index| UnitId { job, index }).collect();
-        let made = units.iter().map(|unit| made_up(*unit, NEWEST)).collect();
-        let kept = units.iter().flat_map(|unit| {
-            KEPT.map(|number| {
-                let version = progress::Version { attempt: 1, number };
-                to_owner(ToOwner::Kept { unit: *unit, version })
-            })
-        });
-        // First what it says of others' checkpoints: its own would hide them.
-        kept.chain([to_owner(ToOwner::Checkpoints { made })]).collect()
     }
 
     fn submission(&self, find: Find) -> Message {
@@ -305,14 +228,6 @@ impl Liar {
         };
         to_owner(ToOwner::Submit { job: self.job, spec: Box::new(spec) })
     }
-}
-
-/// A checkpoint whose content nobody has.
-fn made_up(unit: UnitId, number: u32) -> progress::Made {
-    let blob = BlobRef { id: BlobId([9; 32]), len: 7 };
-    let snapshot = SnapshotRef { blob, base: None, root: [0; 32], fuel: MADE_UP_FUEL };
-    let version = progress::Version { attempt: 1, number };
-    progress::Made { unit, checkpoint: progress::Checkpoint { version, snapshot }, began: 0, kept: vec![] }
 }
 
 fn result_of(end: End) -> UnitResult {

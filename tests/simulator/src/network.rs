@@ -147,8 +147,7 @@ fn variant(bytes: &[u8]) -> Option<(&str, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node_core::node::message::Message;
-    use node_core::wire::encode;
+    use node_core::wire::{Message, encode};
 
     #[test]
     fn a_frame_says_what_it_carries() {

@@ -3,11 +3,9 @@
 // These run natively, where the clock is no trap.
 #![allow(clippy::disallowed_types)]
 
-mod crowds;
 mod exchange;
 mod faults;
 mod probes;
 mod sessions;
 mod silence;
-mod slow;
 mod support;

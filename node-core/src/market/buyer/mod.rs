@@ -1,4 +1,4 @@
-//! The buyer (paper `market`, section IV-A): finds who sells what a unit needs, at the price that the rule
+//! The buyer (paper 002, section IV-A): finds who sells what a unit needs, at the price that the rule
 //! gives, and checks what market owners say.
 //!
 //! | file | what it knows |
@@ -15,19 +15,17 @@ mod search;
 mod verify;
 mod walk;
 
-use crate::goods::Offer;
-use crate::ticket::Ticket;
 pub use walk::{Seen, Walked};
 
+use super::commodity::{Kind, Market};
 use super::config::MarketConfig;
-use super::message::{Message, Take, ToBuyer, ToOwner, ToSeller};
-use crate::address::Contact;
-use crate::circle::{Located, Point, Range, RingId};
-use crate::goods::NoDeal;
-use crate::goods::Wanted;
-use crate::goods::{Kind, Market};
+use super::listing::Goods;
+use super::message::{Message, Take, ToBuyer, ToOwner, ToSeller, Wanted};
+use super::money::{Micro, Price};
+use super::pricing::NoDeal;
 use crate::ids::NodeId;
-use crate::money::Price;
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::{Located, Point, Range, RingId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use sample::Sample;
@@ -48,7 +46,7 @@ const PURCHASES: usize = 4096;
 pub struct Buyer {
     config: Arc<MarketConfig>,
     wall: Wall,
-    searches: BTreeMap<Ticket, Search>,
+    searches: BTreeMap<u64, Search>,
     samples: BTreeMap<u64, Sample>,
     purchases: BTreeMap<u64, Purchase>,
     /// Lookups under way, and for what.
@@ -70,14 +68,14 @@ struct Place {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
-    Search(Ticket),
+    Search(u64),
     Sample(u64),
     Walk,
 }
 
 #[derive(Debug)]
 struct Purchase {
-    asker: Ticket,
+    number: u64,
     seller: Contact,
     via: Option<NodeId>,
     take: Take,
@@ -87,7 +85,7 @@ struct Purchase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     /// A search has waited or rested long enough.
-    Search(Ticket),
+    Search(u64),
     Sample(u64),
     Take(u64),
     /// A walk has waited or rested long enough, or the next one is due.
@@ -100,14 +98,14 @@ pub enum Command {
     WallClock(u64),
     /// The rules of the swarm, before anything is asked.
     Rules(Arc<MarketConfig>),
-    /// Who sells this? Ends with [`Event::Found`] of this ticket.
+    /// Who sells this? Ends with [`Event::Found`] of this number.
     Ask {
-        ticket: Ticket,
+        number: u64,
         wanted: Wanted,
     },
-    /// Buy a unit that was found; ends with [`Event::Taken`] or [`Event::Gone`] of this ticket.
+    /// Buy a unit that was found; ends with [`Event::Taken`] or [`Event::Gone`] of this number.
     Take {
-        ticket: Ticket,
+        number: u64,
         offer: Offer,
     },
     /// Somebody looks at the markets now; see [`Buyer::seen`].
@@ -120,6 +118,24 @@ pub enum Command {
     NotFound {
         number: u64,
     },
+}
+
+/// A unit that somebody sells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub seller: Contact,
+    pub goods: Goods,
+    /// Of the listing.
+    pub number: u64,
+    /// How much of it was asked for.
+    pub capacity: u64,
+    pub price: Price,
+    pub market: Market,
+    /// Who named it, and what that one gets for it once the seller did something.
+    pub owner: NodeId,
+    pub payoff: Micro,
+    /// It is a guest of this node.
+    pub via: Option<NodeId>,
 }
 
 /// What is wrong with a market owner; its score falls.
@@ -135,6 +151,8 @@ pub enum Doubt {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
+    /// Something will be sent to this node: dial it if it is not connected.
+    Reach(Contact),
     /// Look this up; answered by [`Command::Found`] or [`Command::NotFound`].
     Lookup {
         number: u64,
@@ -150,18 +168,18 @@ pub enum Event {
     /// more. `hops`: messages toward the markets, lookups included. `entered`: it knew no market and
     /// had to find the entrance first.
     Found {
-        ticket: Ticket,
+        number: u64,
         offers: Vec<Offer>,
         shortage: Option<NoDeal>,
         hops: u16,
         entered: bool,
     },
     Taken {
-        ticket: Ticket,
+        number: u64,
     },
     /// The seller sells it no more, or is gone.
     Gone {
-        ticket: Ticket,
+        number: u64,
     },
     Doubted {
         owner: NodeId,
@@ -182,15 +200,15 @@ impl Protocol for Buyer {
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Bcx<'_>) {
         match input {
             Input::Message { from, message: Message::ToBuyer(message) } => self.message(from, message, cx),
-            Input::Timer(Timer::Search(asker)) => self.late(asker, cx),
+            Input::Timer(Timer::Search(number)) => self.late(number, cx),
             Input::Timer(Timer::Sample(number)) => self.sample_due(number, cx),
             Input::Timer(Timer::Take(ticket)) => self.say_take(ticket, cx),
             Input::Timer(Timer::Walk) => self.walk_on(cx),
             Input::Command(Command::Rules(config)) => self.config = config,
             Input::Command(Command::Look) => self.look(cx),
             Input::Command(Command::WallClock(ms)) => self.wall.told(ms, cx.now),
-            Input::Command(Command::Ask { ticket, wanted }) => self.ask(ticket, wanted, cx),
-            Input::Command(Command::Take { ticket, offer }) => self.buy(ticket, &offer, cx),
+            Input::Command(Command::Ask { number, wanted }) => self.ask(number, wanted, cx),
+            Input::Command(Command::Take { number, offer }) => self.buy(number, &offer, cx),
             Input::Command(Command::Found { number, found }) => match self.lookups.remove(&number) {
                 Some(For::Search(search)) => self.located(search, Some(found), cx),
                 Some(For::Sample(sample)) => self.sample_located(sample, &found, cx),
@@ -256,14 +274,14 @@ impl Buyer {
         cx.emit(Event::Lookup { number: self.next, ring, key });
     }
 
-    fn buy(&mut self, asker: Ticket, offer: &Offer, cx: &mut Bcx<'_>) {
+    fn buy(&mut self, number: u64, offer: &Offer, cx: &mut Bcx<'_>) {
         if self.purchases.len() >= PURCHASES {
-            return cx.emit(Event::Gone { ticket: asker });
+            return cx.emit(Event::Gone { number });
         }
         let ticket = cx.rng.u64();
         let Offer { seller, goods, capacity, price, via, .. } = *offer;
         let take = Take { ticket, kind: goods.kind, number: offer.number, units: 1, capacity, price };
-        self.purchases.insert(ticket, Purchase { asker, seller, via, take, said: 0 });
+        self.purchases.insert(ticket, Purchase { number, seller, via, take, said: 0 });
         self.say_take(ticket, cx);
     }
 
@@ -271,9 +289,9 @@ impl Buyer {
     fn say_take(&mut self, ticket: u64, cx: &mut Bcx<'_>) {
         let Some(purchase) = self.purchases.get_mut(&ticket) else { return };
         if purchase.said >= TAKES {
-            let asker = purchase.asker;
+            let number = purchase.number;
             self.purchases.remove(&ticket);
-            return cx.emit(Event::Gone { ticket: asker });
+            return cx.emit(Event::Gone { number });
         }
         purchase.said += 1;
         cx.set_timer(Timer::Take(ticket), TAKE);
@@ -284,10 +302,10 @@ impl Buyer {
     fn taken(&mut self, from: NodeId, ticket: u64, sold: bool, cx: &mut Bcx<'_>) {
         let at = |purchase: &Purchase| purchase.via.unwrap_or(purchase.seller.id);
         let Some(purchase) = self.purchases.get(&ticket).filter(|it| at(it) == from) else { return };
-        let asker = purchase.asker;
+        let number = purchase.number;
         self.purchases.remove(&ticket);
         cx.cancel_timer(Timer::Take(ticket));
-        cx.emit(if sold { Event::Taken { ticket: asker } } else { Event::Gone { ticket: asker } });
+        cx.emit(if sold { Event::Taken { number } } else { Event::Gone { number } });
     }
 
     fn down(&mut self, peer: NodeId, cx: &mut Bcx<'_>) {
@@ -301,7 +319,7 @@ impl Buyer {
 
 fn reach(to: &Contact, cx: &mut Bcx<'_>) {
     if to.id != cx.me {
-        cx.reach(*to);
+        cx.emit(Event::Reach(*to));
     }
 }
 

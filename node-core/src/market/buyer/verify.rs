@@ -1,13 +1,12 @@
 //! Whether an answer is what the rule gives for what sellers signed. A market owner can leave sellers
 //! out, which `sample` is for; it cannot name a dearer one first, change a price, or invent anybody.
 
+use super::super::commodity::Market;
 use super::super::config::MarketConfig;
 use super::super::listing::Listing;
-use super::super::message::Sale;
+use super::super::message::{Sale, Wanted};
 use super::super::pricing::{Bid, Deal};
-use crate::goods::Market;
-use crate::goods::Offer;
-use crate::goods::Wanted;
+use super::Offer;
 use crate::ids::NodeId;
 use crate::keys::Signed;
 use std::collections::BTreeMap;

@@ -1,12 +1,10 @@
 //! The sellers of one market.
 
-use super::super::message::Entry;
-use super::super::pricing::Bid;
-use crate::goods::Kind;
-use crate::goods::Rule;
-use crate::goods::Wanted;
+use super::super::commodity::Kind;
+use super::super::message::{Entry, Wanted};
+use super::super::money::Price;
+use super::super::pricing::{Bid, Rule};
 use crate::ids::NodeId;
-use crate::money::Price;
 use std::collections::BTreeMap;
 
 /// What a guest's host takes, with the tree that it is in, bytes.
@@ -162,9 +160,9 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::{Contact, Ip};
-    use crate::money::Micro;
-    use crate::platform::Platform;
+    use crate::market::money::Micro;
+    use crate::node::config::Platform;
+    use crate::overlay::contact::{Contact, Ip};
     use crate::protocol::Rng;
 
     fn some_entry(rng: &mut Rng) -> Entry {

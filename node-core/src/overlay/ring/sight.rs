@@ -4,10 +4,8 @@
 //! it there, joins them (our addition).
 
 use super::lookup::Purpose;
-use super::message::{Mode, Timer};
-use super::{Rcx, Ring};
-use crate::circle::Located;
-use crate::circle::{MemberId, RingId};
+use super::message::{Located, Mode, Timer};
+use super::{MemberId, Rcx, Ring, RingId};
 use std::time::Duration;
 
 /// Until it is asked, and asked again. Our choice: a member that has just been lost to its

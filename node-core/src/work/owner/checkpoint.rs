@@ -7,10 +7,10 @@
 use super::job::Back;
 use super::record::{Held, UnitRecord};
 use super::{Event, Owner, Pending, SlotState, Timer};
-use crate::disk::Write;
+use crate::checkpoint::{Checkpoint, Made, Resume, Source, Version};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::platform::Platform;
-use crate::progress::{Checkpoint, Made, Resume, Source, Version};
+use crate::node::config::Platform;
+use crate::node::host::Write;
 use crate::protocol::Cx;
 use crate::work::message::{Keep, ToKeeper, ToRunner};
 use bytes::Bytes;
@@ -77,9 +77,6 @@ impl Owner {
         let mut over = Vec::new();
         for made in made {
             let unit = made.unit;
-            if self.is_of_stranger(from, unit, cx) {
-                continue;
-            }
             if self.is_placed(unit, from) || self.is_newest(unit, from, &made) {
                 self.note(from, made, &[], cx);
                 self.hand_over(unit, cx);
@@ -90,17 +87,6 @@ impl Owner {
         if !over.is_empty() {
             Self::to_runner(from, ToRunner::Forget { units: over }, cx);
         }
-    }
-
-    /// Whether the sender never had a unit of the job, which is a fault then.
-    pub(super) fn is_of_stranger(&self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) -> bool {
-        let is_stranger =
-            self.jobs.get(&unit.job).is_some_and(|job| job.is_active() && job.is_stranger(from));
-        if is_stranger {
-            let fault = format!("says how {unit} stands, and was never granted a unit of the job");
-            cx.fault(from, fault);
-        }
-        is_stranger
     }
 
     /// Whether the unit runs there, as far as the owner knows.
@@ -146,7 +132,7 @@ impl Owner {
             // Whoever comes to need it asks who is connected.
             let keeper = deals.keeper(unit.index, from).filter(|keeper| proofs.contains(&keeper.node));
             let away = keeper.filter(|keeper| !self.nodes.contains_key(&keeper.node));
-            away.and_then(|keeper| keeper.contact).into_iter().for_each(|at| cx.reach(at));
+            away.and_then(|keeper| keeper.contact).into_iter().for_each(|at| cx.emit(Event::Reach(at)));
         }
         let record = job.records.entry(unit.index).or_default();
         record.attempts = slot.attempts;
@@ -181,7 +167,6 @@ impl Owner {
         self.records.told.push((unit, from, version));
         self.write_record(unit, cx);
         self.touch(unit.job, cx);
-        self.has_run(unit.job, cx);
         self.keep_twice(unit, cx);
     }
 
@@ -219,29 +204,6 @@ impl Owner {
             self.write_record(unit, cx);
             self.hand_over(unit, cx);
         }
-    }
-
-    /// From a node that is asked to keep a checkpoint. It was taken there if the unit runs there, or goes on from
-    /// what that runner left.
-    pub(super) fn is_granted(
-        &self,
-        from: NodeId,
-        unit: UnitId,
-        (runner, attempt): (NodeId, u32),
-        cx: &mut Cx<'_, Self>,
-    ) {
-        if !self.is_ready() {
-            // It is asked again.
-            return;
-        }
-        let job = self.jobs.get(&unit.job);
-        let attempts = job.and_then(|job| job.slot(unit.index)).map_or(0, |slot| slot.attempts);
-        let newest = self.record(unit).and_then(|record| record.newest.as_ref());
-        let left =
-            newest.is_some_and(|held| held.runner == runner && held.checkpoint.version.attempt == attempt);
-        let granted = left || (self.is_placed(unit, runner) && attempt <= attempts);
-        let home = job.and_then(|job| job.ward.as_ref()).map(|ward| ward.home());
-        Self::to_keeper(from, ToKeeper::Granted { unit, runner, attempt, granted, home }, cx);
     }
 
     /// From a keeper: all that it keeps. What has ended, it need not.
@@ -423,7 +385,7 @@ impl Owner {
             self.records.dirty.extend(units);
             cx.set_timer(Timer::Records, self.config.timing.retry);
             self.records.writing = false;
-            return cx.trouble(format!("checkpoints could not be written down: {error}"));
+            return cx.emit(Event::Trouble(format!("checkpoints could not be written down: {error}")));
         }
         let units_written = units;
         let mut by_runner: BTreeMap<NodeId, Vec<(UnitId, Version)>> = BTreeMap::new();
@@ -455,9 +417,9 @@ impl Owner {
             }
             // Left over from a crash just after the unit's end.
             Ok(_) => drop(self.records.dirty.insert(unit)),
-            Err(_) => {
-                cx.trouble(format!("the checkpoint of {unit} cannot be read; the unit runs from its start"))
-            }
+            Err(_) => cx.emit(Event::Trouble(format!(
+                "the checkpoint of {unit} cannot be read; the unit runs from its start"
+            ))),
         }
     }
 

@@ -3,16 +3,14 @@
 use super::avoid::Avoided;
 use super::deals::Deals;
 use super::record::UnitRecord;
-use super::refusing::Refusals;
 use super::wards::{OnRing, Wardship};
-use crate::engine::SealKey;
+use crate::checkpoint::{Journey, Resume, Source};
 use crate::ids::{JobId, NodeId};
-use crate::progress::{Journey, Resume, Source};
+use crate::node::host::SealKey;
 use crate::work::message::{Batch, UnitGrant};
 use crate::work::proof::GrantKey;
 use crate::work::spec::{JobSpec, OwnedBy, UnitResult, UnitSpec, Units};
 use crate::work::weight;
-use sandbox::End;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reasons of failed units kept in memory for lists; all are in the results on disk.
@@ -53,10 +51,6 @@ pub(super) struct Slot {
     pub(super) attempts: u32,
     /// The newest attempt whose failure has counted; 0: none has.
     pub(super) failed_attempt: u32,
-    /// Held because the job's program is refused.
-    barred: bool,
-    /// The newest attempt for the content of whose result the unit has waited; 0: for none.
-    awaited: u32,
     /// Index into [`Job::runners`].
     runner: u32,
 }
@@ -71,16 +65,7 @@ pub(super) fn weight_of(spec: &JobSpec) -> u64 {
 
 impl Slot {
     fn new(state: SlotState, attempts: u32) -> Slot {
-        Slot {
-            state,
-            failures: 0,
-            losses: 0,
-            attempts,
-            failed_attempt: 0,
-            barred: false,
-            awaited: 0,
-            runner: NOBODY,
-        }
+        Slot { state, failures: 0, losses: 0, attempts, failed_attempt: 0, runner: NOBODY }
     }
 }
 
@@ -127,8 +112,6 @@ pub(super) struct Job {
     pub(super) submitted_ms: u64,
     pub(super) ended_ms: Option<u64>,
     pub(super) phase: Phase,
-    /// It came to an earlier life of this node, which may have placed its units.
-    pub(super) restored: bool,
     slots: Slots,
     /// Below it, every waiting unit is in `returned`.
     fresh: u32,
@@ -153,15 +136,11 @@ pub(super) struct Job {
     pub(super) nowhere: bool,
     /// Runners at which its units fail.
     pub(super) avoided: Avoided,
-    /// Runners that refuse its program.
-    pub(super) refusals: Refusals,
     /// Units of which there is a checkpoint.
     pub(super) records: BTreeMap<u32, Box<UnitRecord>>,
     /// The ways of units that have ended and went some.
     pub(super) journeys: BTreeMap<u32, Box<Journey>>,
     pub(super) paused: BTreeSet<u32>,
-    /// Units of which these nodes say that they have ended, and whose results' content is on its way.
-    pub(super) coming: BTreeMap<u32, NodeId>,
     /// If it buys its places.
     pub(super) deals: Option<Box<Deals>>,
     /// Who owns its units, if the ring says so.
@@ -201,7 +180,6 @@ impl Job {
             submitted_ms,
             ended_ms: None,
             phase: Phase::Accepting,
-            restored: false,
             slots,
             fresh: 0,
             returned: BTreeSet::new(),
@@ -221,11 +199,9 @@ impl Job {
             asking: None,
             nowhere: false,
             avoided: Avoided::default(),
-            refusals: Refusals::default(),
             records: BTreeMap::new(),
             journeys: BTreeMap::new(),
             paused: BTreeSet::new(),
-            coming: BTreeMap::new(),
             ring,
             ward: None,
             runners: Vec::new(),
@@ -243,12 +219,6 @@ impl Job {
 
     pub(super) fn runner_of(&self, index: u32) -> Option<NodeId> {
         self.runners.get(self.slots.get(index)?.runner as usize).copied()
-    }
-
-    /// Whether the node surely never had a unit of the job: this life of its one owner has placed all of them.
-    pub(super) fn is_stranger(&self, node: NodeId) -> bool {
-        let only_here = !self.restored && self.ring.is_none() && self.ward.is_none();
-        only_here && !self.runner_index.contains_key(&node)
     }
 
     pub(super) fn waiting(&self) -> u32 {
@@ -353,7 +323,6 @@ impl Job {
         self.elsewhere -= u32::from(self.slots.some.remove(&index).is_some());
         self.records.remove(&index);
         self.paused.remove(&index);
-        self.coming.remove(&index);
         self.reasons.remove(&index);
         self.journeys.remove(&index);
     }
@@ -362,29 +331,6 @@ impl Job {
     pub(super) fn hold(&mut self, index: u32, reason: String) {
         self.set(index, SlotState::Held);
         self.note(index, reason);
-    }
-
-    /// It is held because of the program, or not any more.
-    pub(super) fn bar(&mut self, index: u32, barred: bool) {
-        if let Some(slot) = self.slots.get_mut(index) {
-            slot.barred = barred;
-        }
-    }
-
-    /// Units that are held because of the program wait again. Returns their indices.
-    pub(super) fn release_barred(&mut self) -> Vec<u32> {
-        let all =
-            (0u32..).zip(&self.slots.all).chain(self.slots.some.iter().map(|(index, slot)| (*index, slot)));
-        let barred = all.filter(|(_, slot)| slot.barred).map(|(index, slot)| (index, slot.state));
-        let barred: Vec<(u32, SlotState)> = barred.collect();
-        for (index, state) in &barred {
-            self.bar(*index, false);
-            if *state == SlotState::Held {
-                self.set(*index, SlotState::Waiting);
-                self.reasons.remove(index);
-            }
-        }
-        barred.into_iter().map(|(index, _)| index).collect()
     }
 
     /// A unit that is placed, or waits, is not looked a place for now.
@@ -413,12 +359,6 @@ impl Job {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.attempts = slot.attempts.max(attempts);
         }
-    }
-
-    /// Notes that the unit waits for the content of this attempt's result; `false` if it did before.
-    pub(super) fn awaited(&mut self, index: u32, attempt: u32) -> bool {
-        let slot = self.slots.get_mut(index).filter(|slot| slot.awaited < attempt);
-        slot.map(|slot| slot.awaited = attempt).is_some()
     }
 
     /// The unit as it is given to a runner.
@@ -502,7 +442,7 @@ impl Job {
         }
     }
 
-    /// A result has come, and its content: nobody else's will count while it is being stored.
+    /// A result has come: nobody else's will count while it is being stored.
     pub(super) fn storing(&mut self, index: u32) {
         self.set(index, SlotState::Storing);
     }
@@ -555,7 +495,6 @@ impl Job {
     pub(super) fn restore(&mut self, index: u32, result: &UnitResult) {
         if self.slot(index).is_some_and(|s| !s.state.has_ended()) {
             self.attempted(index, result.attempts);
-            self.refusals.runs |= !matches!(result.end, End::Refused(_));
             self.end(index, result);
         }
     }

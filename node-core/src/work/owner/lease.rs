@@ -68,8 +68,7 @@ impl Held {
 
     /// The number of the next grant under the lease.
     pub(super) fn granted(&mut self) -> Lease {
-        // A runner says how many it has seen.
-        self.grants = self.grants.saturating_add(1);
+        self.grants += 1;
         self.lease
     }
 }

@@ -4,12 +4,12 @@
 use super::checkpoint::Start;
 use super::moving::PATIENCE;
 use super::{Event, Owner, Pending};
-use crate::content::BlobRef;
+use crate::checkpoint::{Checkpoint, Source};
 use crate::ids::{NodeId, UnitId};
-use crate::progress::{Checkpoint, Source};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::ToRunner;
+use crate::work::spec::BlobRef;
 
 /// A move that somebody asked for.
 #[derive(Debug)]
@@ -20,8 +20,6 @@ pub(super) struct Move {
     pub(super) stage: Stage,
     /// The ticket of what the goal gets through here.
     relay: Option<u64>,
-    /// Its runner did not stop, and the unit was taken from it.
-    pub(super) taken: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +32,7 @@ pub(super) enum Stage {
 
 impl Move {
     pub(super) fn new(to: NodeId, until: Time) -> Move {
-        Move { to, until, stage: Stage::Preparing, relay: None, taken: false }
+        Move { to, until, stage: Stage::Preparing, relay: None }
     }
 }
 

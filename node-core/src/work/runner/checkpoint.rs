@@ -2,14 +2,13 @@
 //! the keepers, who pull them.
 
 use super::{Event, Runner, Ticket, Timer, Unit, UnitState};
-use crate::content::BlobRef;
-use crate::engine::{NoSnapshot, RunId, SnapshotRef, Taken};
+use crate::checkpoint::{Checkpoint, KEEPERS, Made, Pace, Source, Version};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
-use crate::progress::{Checkpoint, KEEPERS, Made, Source, Version};
+use crate::node::host::{NoSnapshot, RunId, SnapshotRef, Taken};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Keep, ToKeeper, ToOwner};
-use crate::work::runner::pace::Pace;
+use crate::work::spec::BlobRef;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -207,7 +206,7 @@ impl Runner {
         let Some(unit) = self.units.get_mut(&id) else { return };
         let base = taken.base.map(|base| unit.base(base));
         if base == Some(None) {
-            cx.trouble(format!("a snapshot of {id} is relative to one that is not known"));
+            cx.emit(Event::Trouble(format!("a snapshot of {id} is relative to one that is not known")));
             return if stopped {
                 self.suspended(id, cx)
             };
@@ -244,7 +243,7 @@ impl Runner {
         };
         progress.storing = false;
         if let Err(error) = stored {
-            cx.trouble(format!("a snapshot of {id} could not be stored: {error}"));
+            cx.emit(Event::Trouble(format!("a snapshot of {id} could not be stored: {error}")));
         } else {
             let before: Vec<u64> = progress.tickets().collect();
             let Fresh { checkpoint, at, .. } = fresh;
@@ -270,7 +269,7 @@ impl Runner {
     /// Tells those keepers of the newest checkpoint that do not know of it.
     fn offer_to_keepers(&mut self, id: UnitId, cx: &mut Cx<'_, Self>) {
         let (Some(unit), Some(job)) = (self.units.get_mut(&id), self.jobs.get(&id.job)) else { return };
-        let owner = unit.owner;
+        let owner = unit.kept_for();
         let keepers = keepers_of(unit.keeper, &job.keepers);
         let Some(newest) = unit.progress.as_mut().and_then(|progress| progress.newest.as_mut()) else {
             return;
@@ -294,7 +293,7 @@ impl Runner {
 
     fn ask_keeper(unit: UnitId, owner: NodeId, newest: &Newest, keeper: &Source, cx: &mut Cx<'_, Self>) {
         if let Some(contact) = keeper.contact {
-            cx.reach(contact);
+            cx.emit(Event::Reach(contact));
         }
         let Checkpoint { version, .. } = newest.checkpoint;
         let keep = Keep { unit, owner, version, parts: newest.checkpoint.parts(), relayed: false };
@@ -394,7 +393,7 @@ impl Runner {
     fn ask_again(&mut self, only: Option<NodeId>, tries: u8, cx: &mut Cx<'_, Self>) {
         let mut lost: BTreeMap<(JobId, NodeId), ()> = BTreeMap::new();
         for (id, unit) in &mut self.units {
-            let (owner, own) = (unit.owner, unit.keeper);
+            let (owner, own) = (unit.kept_for(), unit.keeper);
             let Some(newest) = unit.progress.as_mut().and_then(|progress| progress.newest.as_mut()) else {
                 continue;
             };
@@ -466,7 +465,7 @@ impl Runner {
     /// The unit goes, and with it what lies here for it.
     pub(super) fn release_snapshots(
         &mut self,
-        resume: Option<(Box<crate::progress::Resume>, u64)>,
+        resume: Option<(Box<crate::checkpoint::Resume>, u64)>,
         progress: Option<Box<Progress>>,
         cx: &mut Cx<'_, Self>,
     ) {

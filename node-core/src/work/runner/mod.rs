@@ -13,7 +13,6 @@ mod moving;
 mod offer;
 mod outbox;
 mod owners;
-mod pace;
 mod patience;
 mod precopy;
 mod queue;
@@ -23,20 +22,19 @@ mod terms;
 mod view;
 mod weight;
 
-use crate::content::{BlobRef, FetchError};
-use crate::disk::Write;
-use crate::engine::{EngineTask, NoSnapshot, RunId, SealKey, Taken};
-use crate::finding::Offer;
+use crate::checkpoint::{Resume, Source};
+use crate::discovery::Offer;
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
-use crate::money::Price;
-use crate::progress::{Resume, Source};
+use crate::market::money::Price;
+use crate::node::config::Config;
+use crate::node::host::{EngineTask, NoSnapshot, RunId, SealKey, Taken, Write};
+use crate::overlay::contact::Contact;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use crate::trust::policy::Policy;
-use crate::work::RunnerConfig;
 use crate::work::message::{Lease, Message, ToKeeper, ToOwner, ToRunner};
 use crate::work::proof::GrantProof;
-use crate::work::spec::{Template, UnitSpec};
+use crate::work::spec::{BlobRef, FetchError, Template, UnitSpec};
 use bytes::Bytes;
 use litemap::LiteMap;
 use owners::Ledger;
@@ -50,7 +48,7 @@ const CHANGES: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub struct Runner {
-    config: RunnerConfig,
+    config: Arc<Config>,
     slots: u32,
     draining: bool,
     jobs: BTreeMap<JobId, Job>,
@@ -115,6 +113,11 @@ impl Unit {
     /// The fuel that it had used where this runner took it over.
     fn began(&self) -> u64 {
         self.resume.as_ref().map_or(0, |(resume, _)| resume.checkpoint.snapshot.fuel)
+    }
+
+    /// Whose its checkpoints are: owners on the ring come and go, the home stays.
+    fn kept_for(&self) -> NodeId {
+        self.ward.as_ref().map_or(self.owner, |ward| ward.home)
     }
 }
 
@@ -321,6 +324,8 @@ pub enum Event {
         ticket: u64,
         writes: Vec<Write>,
     },
+    /// A keeper that this node has something to say to.
+    Reach(Contact),
     Slots(u32),
     Offer {
         to: NodeId,
@@ -338,6 +343,7 @@ pub enum Event {
         at_once: bool,
     },
     Changed,
+    Trouble(String),
 }
 
 impl Protocol for Runner {
@@ -467,10 +473,15 @@ impl Protocol for Runner {
 }
 
 impl Runner {
-    pub fn new(config: RunnerConfig) -> Runner {
+    pub fn new(config: Arc<Config>) -> Runner {
         let terms = terms::Terms::new(config.memory_bytes);
+        #[cfg(feature = "roles")]
+        let bank = config.bank.as_ref().and_then(|part| part.bank);
+        #[cfg(not(feature = "roles"))]
+        let bank = None;
         Runner {
             slots: config.slots,
+            config,
             draining: false,
             jobs: BTreeMap::new(),
             units: BTreeMap::new(),
@@ -484,8 +495,7 @@ impl Runner {
             next: 1,
             pace: offer::Pace::default(),
             rest: rest::Rest::default(),
-            engaged: engage::Engaged::new(config.bank),
-            config,
+            engaged: engage::Engaged::new(bank),
             terms,
             totals: Totals::default(),
         }

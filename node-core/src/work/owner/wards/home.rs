@@ -3,17 +3,17 @@
 //! The home believes whom the ring names. Whoever else says that it owns a unit makes it look again.
 
 use super::{AT_ONCE, Owner, Ward};
-use crate::address::Contact;
-use crate::circle::{Located, Point};
+use crate::checkpoint::Source;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::money::Micro;
-use crate::progress::Source;
+use crate::market::money::Micro;
+use crate::overlay::contact::Contact;
+use crate::overlay::ring::{Located, Point};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Report, ToRunner};
-use crate::work::owner::SlotState;
 use crate::work::owner::moving::ATTEMPTS_MAX;
 use crate::work::owner::results::Unfit;
+use crate::work::owner::{Event, SlotState};
 use crate::work::ward::{Message, point_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -209,7 +209,7 @@ impl Owner {
     /// Owner and heirs may all be lost: the runner is told by the home whom to believe.
     fn vouch(&self, unit: UnitId, runner: Source, owner: NodeId, cx: &mut Cx<'_, Self>) {
         if let Some(contact) = runner.contact.filter(|contact| contact.id == runner.node) {
-            cx.reach(contact);
+            cx.emit(Event::Reach(contact));
         }
         let term = self.term_of(unit).unwrap_or_default();
         let heirs = ToRunner::Heirs { units: vec![(unit, term)], home: cx.me, heirs: vec![owner] };
@@ -366,7 +366,7 @@ impl Owner {
                 // Unknown, or over: the owner need not keep it.
                 Ok(()) | Err(Unfit::Over) => {}
                 Err(Unfit::Fault(why)) => {
-                    cx.fault(from, format!("brought a result of {unit}: {why}"));
+                    cx.emit(Event::Fault { peer: from, fault: format!("brought a result of {unit}: {why}") });
                     continue;
                 }
             }
@@ -381,8 +381,11 @@ impl Owner {
                     over.push(unit);
                 }
                 SlotState::Storing => {}
-                // It stays as it is until the content is here.
                 _ => {
+                    self.drop_placement(unit);
+                    if let Some(job) = self.jobs.get_mut(&unit.job) {
+                        job.storing(unit.index);
+                    }
                     // Units on the ring buy nothing.
                     report.result.paid = Micro::ZERO;
                     report.result.attempts = report.result.attempts.min(ATTEMPTS_MAX);
@@ -391,6 +394,7 @@ impl Owner {
                         report.result.journey = self.journey_of(&report);
                     }
                     good.push(report);
+                    self.touch(unit.job, cx);
                 }
             }
         }

@@ -1,0 +1,77 @@
+//! Checkpoints: snapshots of running units, stored where their runner's end does not reach them.
+//!
+//! The runner takes a snapshot now and then ([`Pace`]) and offers it to two *keepers*, who pull it
+//! ([`keeper`]). The owner's record names the newest one that is kept, and the one before it; when
+//! the runner is lost, the unit goes on from there. The snapshots are sealed with a key that owner
+//! and runner have, so a keeper holds bytes that mean nothing to it. What is taken, kept and
+//! resumed is decided by runner and owner ([`crate::work`]); here is what they share.
+
+mod journey;
+#[cfg(feature = "roles")]
+pub mod keeper;
+mod pace;
+
+pub(crate) use journey::SPANS_MAX;
+pub use journey::{Journey, Span};
+pub use pace::Pace;
+
+use crate::ids::{NodeId, UnitId};
+use crate::node::host::SnapshotRef;
+use crate::overlay::contact::Contact;
+use crate::work::spec::BlobRef;
+use serde::{Deserialize, Serialize};
+
+/// Names a checkpoint of a unit: a later placement's are newer, and so is a higher number. Never
+/// a clock's time, which two nodes do not share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Version {
+    /// Which placement of the unit, counted from 1.
+    pub attempt: u32,
+    /// Counted from 1.
+    pub number: u32,
+}
+
+/// A snapshot and its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    pub version: Version,
+    pub snapshot: SnapshotRef,
+}
+
+impl Checkpoint {
+    /// All that is needed to go on from it, the base last.
+    pub fn parts(&self) -> Vec<BlobRef> {
+        std::iter::once(self.snapshot.blob).chain(self.snapshot.base).collect()
+    }
+}
+
+/// A checkpoint as its runner reports it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    pub unit: UnitId,
+    pub checkpoint: Checkpoint,
+    /// The fuel that the unit had used where this runner took it over.
+    pub began: u64,
+    /// Keepers that said that they have it.
+    pub kept: Vec<NodeId>,
+}
+
+/// A node that keeps or gives something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    pub node: NodeId,
+    /// Where to dial it; none: the addressee is connected to it, as to the owner itself.
+    pub contact: Option<Contact>,
+}
+
+/// Where a unit goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    pub checkpoint: Checkpoint,
+    /// Who has its parts, the best first.
+    pub sources: Vec<Source>,
+}
+
+/// Keepers that a unit has. Our choice, after paper 002's replicas: one may be lost at the same
+/// time as the runner.
+pub const KEEPERS: usize = 2;

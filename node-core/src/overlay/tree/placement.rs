@@ -1,0 +1,19 @@
+//! Where the tree has put a node: what discovery needs to know of it, and no more.
+
+use crate::overlay::contact::Contact;
+
+/// A node's neighbourhood in the tree, told whole at every change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Whether the node is in the tree at all.
+    pub joined: bool,
+    /// Levels below: 0 for a leaf.
+    pub level: u8,
+    /// None in the root group, and outside the tree.
+    pub father: Option<Contact>,
+    /// From the grandfather up to a member of the root group, nearest first.
+    pub ancestors: Vec<Contact>,
+    /// The other members of the root group, for its members only.
+    pub peers: Vec<Contact>,
+    pub children: Vec<Contact>,
+}
