@@ -1,9 +1,11 @@
 //! The libp2p behaviour of a node: our streams, identify, and bounds on connections.
 
 use crate::admission::Admission;
+use crate::block::AddressBlock;
 use crate::handler::{Handler, Report};
 use crate::ids::{NotANode, node_id};
-use crate::{LinkOptions, ids};
+use crate::memory::Memory;
+use crate::{LinkOptions, ids, words};
 use libp2p::core::Endpoint;
 use libp2p::core::transport::PortUse;
 use libp2p::identity::PublicKey;
@@ -67,6 +69,7 @@ pub(crate) struct Answers;
 /// Gives each connection its handler.
 pub(crate) struct Streams {
     options: LinkOptions,
+    memory: Memory,
     /// Connections that this side dialled. A second one is denied before the peer can use it,
     /// so that both sides agree which one counts.
     dialled: HashMap<PeerId, ConnectionId>,
@@ -77,7 +80,13 @@ pub(crate) struct Streams {
 
 impl Streams {
     fn new(options: LinkOptions) -> Self {
-        Streams { options, dialled: HashMap::new(), probes: HashSet::new(), events: VecDeque::new() }
+        let memory = Memory::new(options.waiting_bytes);
+        Streams { options, memory, dialled: HashMap::new(), probes: HashSet::new(), events: VecDeque::new() }
+    }
+
+    fn handler(&self, dialled: bool, remote: &Multiaddr) -> Handler {
+        let block = words::ip(remote).map(AddressBlock::of);
+        Handler::new(&self.options, dialled, || self.memory.share(block))
     }
 
     /// The connection is to end with the handshake: it shows that the peer answers.
@@ -110,17 +119,17 @@ impl NetworkBehaviour for Streams {
         _: ConnectionId,
         peer: PeerId,
         _: &Multiaddr,
-        _: &Multiaddr,
+        remote: &Multiaddr,
     ) -> Result<Handler, ConnectionDenied> {
         ids::node_id(&peer).map_err(denied)?;
-        Ok(Handler::new(&self.options, false))
+        Ok(self.handler(false, remote))
     }
 
     fn handle_established_outbound_connection(
         &mut self,
         connection: ConnectionId,
         peer: PeerId,
-        _: &Multiaddr,
+        remote: &Multiaddr,
         _: Endpoint,
         _: PortUse,
     ) -> Result<Handler, ConnectionDenied> {
@@ -131,7 +140,7 @@ impl NetworkBehaviour for Streams {
         if self.dialled.contains_key(&peer) {
             return Err(ConnectionDenied::new(AlreadyConnected(node)));
         }
-        Ok(Handler::new(&self.options, true))
+        Ok(self.handler(true, remote))
     }
 
     fn on_swarm_event(&mut self, event: FromSwarm<'_>) {

@@ -46,11 +46,21 @@ pub(crate) struct Reader<S> {
     heard: bool,
     /// Whether anything came at all.
     begun: bool,
+    /// Frames that were read whole, heartbeats included.
+    frames: u64,
 }
 
 impl<S: AsyncRead + Unpin> Reader<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Reader { stream, buffer: BytesMut::new(), filled: 0, room: ROOM, heard: true, begun: false }
+        Reader {
+            stream,
+            buffer: BytesMut::new(),
+            filled: 0,
+            room: ROOM,
+            heard: true,
+            begun: false,
+            frames: 0,
+        }
     }
 
     /// Whether anything came since the last call.
@@ -61,6 +71,16 @@ impl<S: AsyncRead + Unpin> Reader<S> {
     /// Whether anything ever came.
     pub(crate) fn begun(&self) -> bool {
         self.begun
+    }
+
+    /// Bytes of a frame that has not come whole.
+    pub(crate) fn part(&self) -> usize {
+        self.filled
+    }
+
+    /// Frames that came whole so far.
+    pub(crate) fn frames(&self) -> u64 {
+        self.frames
     }
 
     /// The next frame that is not a heartbeat.
@@ -109,6 +129,7 @@ impl<S: AsyncRead + Unpin> Reader<S> {
             return Ok(None);
         }
         self.filled -= whole;
+        self.frames += 1;
         self.buffer.advance(HEADER);
         Ok(Some(self.buffer.split_to(len as usize).freeze()))
     }

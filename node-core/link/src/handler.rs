@@ -3,6 +3,7 @@
 
 use crate::clock::Ticks;
 use crate::frame::{BATCH, ReadEnd, Reader, Writer};
+use crate::memory::Share;
 use crate::queue::{End, Queue};
 use crate::{BLOB_PROTOCOL, CONTROL_PROTOCOL, LinkOptions};
 use bytes::Bytes;
@@ -83,6 +84,14 @@ pub(crate) struct Handler {
     /// Ticks in a row without a byte from the peer, and how many are too many.
     silent: u32,
     silent_max: u32,
+    /// Of each channel, ticks in a row in which nothing of what waits was written.
+    stuck: [u32; 2],
+    /// Of each reader, how many frames it had read at the last tick, and ticks in a row within one frame.
+    unfinished: [(u64, u32); 2],
+    /// How many such ticks are too many.
+    patience: u32,
+    /// Frames that have come in part.
+    parts: Share,
     /// Why the connection is over unless it breaks by itself before the delay.
     suspicion: Option<(Delay, Gone)>,
     begun: bool,
@@ -101,9 +110,9 @@ enum State {
 }
 
 impl Handler {
-    pub(crate) fn new(options: &LinkOptions, dialled: bool) -> Self {
+    pub(crate) fn new(options: &LinkOptions, dialled: bool, memory: impl Fn() -> Share) -> Self {
         Handler {
-            queue: Arc::new(Queue::new(options.send_queue_bytes)),
+            queue: Arc::new(Queue::new(options.send_queue_bytes, memory())),
             dialled,
             open_timeout: options.connect_timeout,
             silence: options.silence(),
@@ -116,6 +125,10 @@ impl Handler {
             ticks: Ticks::new(options.heartbeat),
             silent: 0,
             silent_max: options.missed_heartbeats,
+            stuck: [0; 2],
+            unfinished: [(0, 0); 2],
+            patience: ticks_in(options.patience, options.heartbeat),
+            parts: memory(),
             suspicion: None,
             begun: false,
             scratch: Vec::new(),
@@ -151,14 +164,57 @@ impl Handler {
             self.over(Gone::Lost(format!("nothing was heard of it for {s:.1} s")));
             return;
         }
-        let wrote = self.writers.iter_mut().flatten().fold(false, |any, w| w.wrote() | any);
-        if let (false, Some(control)) = (wrote, &mut self.writers[0])
+        let wrote = self.writers.each_mut().map(|writer| writer.as_mut().is_some_and(Writer::wrote));
+        if let Some(channel) = self.stuck_channel(wrote) {
+            let (name, bytes) = (name(channel), self.queue.waiting(channel));
+            self.over(Gone::Lost(format!(
+                "it reads too slowly: it takes nothing of {bytes} bytes that wait for its {name} stream"
+            )));
+            return;
+        }
+        if let Some(channel) = self.unfinished_frame() {
+            self.over(Gone::Fault(format!("does not finish a {} frame", name(channel))));
+            return;
+        }
+        if let ([false, false], Some(control)) = (wrote, &mut self.writers[0])
             && control.is_idle()
             // The first word says that this is the session.
             && self.queue.is_chosen()
         {
             control.add(Bytes::new());
         }
+    }
+
+    /// The channel on which the peer has taken nothing for too long, though something waits for it. Of each,
+    /// whether something was written since the last tick.
+    fn stuck_channel(&mut self, wrote: [bool; 2]) -> Option<Channel> {
+        let mut late = None;
+        for ((ticks, channel), wrote) in self.stuck.iter_mut().zip(CHANNELS).zip(wrote) {
+            let idle = self.writers[channel as usize].as_ref().is_none_or(Writer::is_idle);
+            let waits = !idle || self.queue.waiting(channel) > 0;
+            *ticks = if waits && !wrote { *ticks + 1 } else { 0 };
+            if *ticks > self.patience {
+                late = Some(channel);
+            }
+        }
+        late
+    }
+
+    /// The channel on which a frame has been under way for too long.
+    fn unfinished_frame(&mut self) -> Option<Channel> {
+        let mut late = None;
+        for ((reader, (frames, ticks)), channel) in
+            self.readers.iter().zip(&mut self.unfinished).zip(CHANNELS)
+        {
+            let Some(reader) = reader else { continue };
+            let within = reader.part() > 0 && reader.frames() == *frames;
+            *ticks = if within { *ticks + 1 } else { 0 };
+            *frames = reader.frames();
+            if *ticks > self.patience {
+                late = Some(channel);
+            }
+        }
+        late
     }
 
     /// Writes all that waits. Ready when nothing is left and everything is flushed.
@@ -267,6 +323,12 @@ impl Handler {
             _ => {}
         }
         let frames = self.read(cx);
+        if !self.parts.set(self.readers.iter().flatten().map(Reader::part).sum()) {
+            let parts = self.parts.own();
+            self.over(Gone::Lost(format!(
+                "frames of it and others came in part, and take all memory that they may ({parts} bytes of it)"
+            )));
+        }
         if !frames.is_empty() && matches!(self.state, State::Writing | State::Lingering) {
             cx.waker().wake_by_ref(); // there may be more to throw away
         } else if !frames.is_empty() && self.begun {
@@ -388,4 +450,10 @@ fn name(channel: Channel) -> &'static str {
         Channel::Control => "control",
         Channel::Blob => "blob",
     }
+}
+
+/// Ticks of this length in a time, rounded up.
+fn ticks_in(time: Duration, tick: Duration) -> u32 {
+    let ticks = time.as_nanos().div_ceil(tick.as_nanos().max(1));
+    u32::try_from(ticks).unwrap_or(u32::MAX)
 }

@@ -17,12 +17,14 @@
 //!
 //! Invariants:
 //! - Between [`LinkEvent::Connected`] and [`LinkEvent::Disconnected`] nothing is lost, repeated
-//!   or reordered within a channel. When a frame may be lost, the peer is disconnected.
+//!   or reordered within a channel. When a frame may be lost, the peer is disconnected; only content is
+//!   dropped instead, when the peer has asked for more than it reads, and is asked for again.
 //! - [`Link::send`] reaches the session that the driver last heard of: a session begins and
 //!   ends for the sender when the driver takes its event, not before.
 //! - A peer has one session, however many connections it opens, and both ends see the same ones.
 //! - Every queue is bounded: towards a peer in bytes (a peer that reads too slowly is
-//!   disconnected), towards the driver in bytes (then nothing more is read from anybody).
+//!   disconnected), towards all peers in bytes ([`LinkOptions::waiting_bytes`]), towards the driver in bytes
+//!   (then nothing more is read from anybody).
 //! - A silent peer is disconnected after [`LinkOptions::silence`], whatever TCP thinks.
 
 mod admission;
@@ -34,6 +36,7 @@ mod frame;
 mod handler;
 mod ids;
 mod join;
+mod memory;
 mod muxer;
 mod queue;
 mod runner;
@@ -62,8 +65,13 @@ pub struct LinkOptions {
     pub heartbeat: Duration,
     /// Heartbeats in a row that may be missing. The fifth means that the peer is dead.
     pub missed_heartbeats: u32,
+    /// How long a peer may take nothing of what waits for it, and how long it may take for one frame.
+    pub patience: Duration,
     /// Bytes that may wait for one peer, both channels together.
     pub send_queue_bytes: usize,
+    /// Bytes that may wait for all peers, and of frames that came in part; half of it at one
+    /// [`AddressBlock`]. Beyond it content is dropped, and connections with more than 64 KiB end.
+    pub waiting_bytes: usize,
     /// Bytes of received frames that may wait for the driver, all peers together.
     pub receive_queue_bytes: usize,
     /// Connections at a time, all peers together.
@@ -90,8 +98,12 @@ impl Default for LinkOptions {
             // Our choice: silence of 6 to 7.5 s, so that dead peers are noticed within 10 s.
             heartbeat: Duration::from_millis(1_500),
             missed_heartbeats: 4,
+            // Our choice: what the API gives those that read slowly. The largest frame in that time is 35 KB/s.
+            patience: Duration::from_secs(30),
             // Our choice: 64 of the largest frames; a minute of a slow uplink.
             send_queue_bytes: 64 << 20,
+            // Our choice: a quarter of a machine of 1 GiB; 256 correct peers with all that they have asked for.
+            waiting_bytes: 256 << 20,
             // Our choice: keeps a busy driver busy, and a flood small.
             receive_queue_bytes: 32 << 20,
             // Our choice: the core's bound on peers and some to spare.

@@ -1,6 +1,7 @@
 //! Frames that wait for one peer.
 
 use crate::events::locked;
+use crate::memory::Share;
 use bytes::Bytes;
 use futures::task::AtomicWaker;
 use node_core::Channel;
@@ -20,8 +21,13 @@ pub(crate) struct Queue {
 struct Inner {
     control: VecDeque<Bytes>,
     blob: VecDeque<Bytes>,
+    /// Bytes that wait: of both channels, and of content.
     bytes: usize,
+    blob_bytes: usize,
     limit: usize,
+    /// What waits here and what the handler is writing, by channel: they count for all connections together.
+    share: Share,
+    in_hand: [usize; 2],
     end: Option<End>,
     /// The connection is the session.
     chosen: bool,
@@ -40,32 +46,41 @@ pub(crate) enum End {
 const OVERHEAD: usize = 32;
 
 impl Queue {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize, share: Share) -> Self {
         let inner = Inner {
             control: VecDeque::new(),
             blob: VecDeque::new(),
             bytes: 0,
+            blob_bytes: 0,
             limit,
+            share,
+            in_hand: [0; 2],
             end: None,
             chosen: false,
         };
         Queue { inner: Mutex::new(inner), handler: AtomicWaker::new() }
     }
 
-    /// Queues a frame. After the end it is swallowed; above the limit it is the end.
+    /// Queues a frame. After the end it is swallowed; above the limit it is the end. If all peers together
+    /// leave no memory for it, content is dropped, for which the peer asks again, and a message is the end.
     pub(crate) fn push(&self, channel: Channel, frame: Bytes) {
         {
             let mut inner = locked(&self.inner);
             if inner.end.is_some() {
                 return;
             }
-            let bytes = inner.bytes + frame.len() + OVERHEAD;
-            if bytes > inner.limit {
-                inner.control = VecDeque::new();
-                inner.blob = VecDeque::new();
-                inner.end = Some(End::Overflow { bytes: inner.bytes });
+            let cost = frame.len() + OVERHEAD;
+            let is_content = channel == Channel::Blob;
+            if inner.bytes + cost > inner.limit {
+                inner.overflow();
+            } else if !inner.share.take(cost) {
+                if is_content {
+                    return;
+                }
+                inner.overflow();
             } else {
-                inner.bytes = bytes;
+                inner.bytes += cost;
+                inner.blob_bytes += if is_content { cost } else { 0 };
                 inner.of(channel).push_back(frame);
             }
         }
@@ -96,7 +111,17 @@ impl Queue {
         locked(&self.inner).end.clone()
     }
 
-    /// Moves frames of about `bytes` bytes, at least one if there is any, into `out`.
+    /// Bytes that wait here for a channel.
+    pub(crate) fn waiting(&self, channel: Channel) -> usize {
+        let inner = locked(&self.inner);
+        match channel {
+            Channel::Control => inner.bytes - inner.blob_bytes,
+            Channel::Blob => inner.blob_bytes,
+        }
+    }
+
+    /// Moves frames of about `bytes` bytes, at least one if there is any, into `out`. What was moved before
+    /// has been written.
     pub(crate) fn take(&self, channel: Channel, bytes: usize, out: &mut Vec<Bytes>) {
         let mut inner = locked(&self.inner);
         let mut taken = 0;
@@ -106,6 +131,11 @@ impl Queue {
             out.push(frame);
         }
         inner.bytes = inner.bytes.saturating_sub(taken);
+        if channel == Channel::Blob {
+            inner.blob_bytes = inner.blob_bytes.saturating_sub(taken);
+        }
+        let written = std::mem::replace(&mut inner.in_hand[channel as usize], taken);
+        inner.share.give(written);
     }
 
     /// Wakes this waker at the next push or close. Register, then look.
@@ -115,6 +145,14 @@ impl Queue {
 }
 
 impl Inner {
+    fn overflow(&mut self) {
+        self.end = Some(End::Overflow { bytes: self.bytes });
+        (self.control, self.blob) = (VecDeque::new(), VecDeque::new());
+        let waited = std::mem::take(&mut self.bytes);
+        self.blob_bytes = 0;
+        self.share.give(waited);
+    }
+
     fn of(&mut self, channel: Channel) -> &mut VecDeque<Bytes> {
         match channel {
             Channel::Control => &mut self.control,

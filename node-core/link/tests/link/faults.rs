@@ -93,7 +93,7 @@ async fn a_reader_that_is_too_slow_is_disconnected_when_its_queue_is_full() {
     let _hostile = Hostile::dial_as_node(&victim).await; // reads nothing
     let to = victim.connected().await;
     let reason = loop {
-        victim.link.send(to, node_core::Channel::Blob, vec![0; 100_000].into());
+        victim.link.send(to, node_core::Channel::Control, vec![0; 100_000].into());
         match victim.events.try_recv() {
             Some(LinkEvent::Disconnected { reason, .. }) => break reason,
             Some(other) => panic!("{other:?}"),

@@ -8,4 +8,5 @@ mod faults;
 mod probes;
 mod sessions;
 mod silence;
+mod slow;
 mod support;
