@@ -10,7 +10,7 @@ use crate::storage::Storage;
 use libp2p::Multiaddr;
 use link::Link;
 use node_core::Config;
-use node_core::overlay::contact::Ip;
+use node_core::address::Ip;
 use node_core::overlay::elsewhere::Web;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

@@ -289,7 +289,7 @@ impl UpLayer {
     }
 }
 
-/// The and the README's address of the dashboard.
+/// Port of the dashboard, the one in README. Our choice: the usual one for HTTP without privileges.
 const HTTP_PORT: u16 = 8080;
 /// The port that libp2p's own examples and IPFS use; the next one carries WebSocket.
 const P2P_PORT: u16 = 4001;

@@ -2,10 +2,12 @@
 //! are silent or busy.
 
 use bytes::Bytes;
+use node_core::content::{BlobRef, Data, NamedData};
 use node_core::ids::JobId;
+use node_core::node::message::Message;
 use node_core::store::Message as Content;
-use node_core::wire::{self, Message};
-use node_core::work::spec::{BlobRef, Data, JobSpec, NamedData, UnitSpec, Units};
+use node_core::wire;
+use node_core::work::spec::{JobSpec, UnitSpec, Units};
 use node_core::{Config, NodeEvent, NodeInput};
 use sandbox::{File, Outcome, Task};
 use simulator::network::{Latency, Mischief};

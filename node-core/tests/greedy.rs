@@ -1,20 +1,21 @@
 //! Owners that want more of a node than it gives: each machine alone, told what it is told.
 
 use bytes::Bytes;
-use node_core::checkpoint::keeper::{self, Keeper};
-use node_core::checkpoint::{Source, Version};
+use node_core::address::{Contact, Ip};
+use node_core::bounds::Bounds;
+use node_core::content::{BlobRef, Data};
 use node_core::files::keeper as files;
 use node_core::files::{FilesConfig, Message as Files, ToKeeper as ToFiles};
 use node_core::ids::{BlobId, JobId, NodeId, UnitId};
-use node_core::market::money::Price;
-use node_core::node::config::Bounds;
-use node_core::overlay::contact::{Contact, Ip};
+use node_core::money::Price;
+use node_core::progress::{Source, Version};
 use node_core::protocol::{Effect, Input, Machine, Rng};
 use node_core::store::{self, Asker, Store, Ticket};
+use node_core::work::keeper::{self, Keeper};
 use node_core::work::message::{Batch, Keep, Message, ToKeeper, ToOwner, ToRunner, UnitGrant};
 use node_core::work::proof::GrantProof;
 use node_core::work::runner::{Command, Event, Runner};
-use node_core::work::spec::{BlobRef, CheckpointEvery, Data, OnLoss, Template, UnitSpec};
+use node_core::work::spec::{CheckpointEvery, OnLoss, Template, UnitSpec};
 use node_core::{Config, SealKey, Time};
 use sandbox::Limits;
 use std::collections::BTreeSet;
@@ -44,8 +45,8 @@ struct Giver {
 impl Giver {
     fn new() -> Giver {
         let limits = Bounds { content_bytes: 1 << 30, ..Bounds::default() };
-        let config = Config { slots: 2, limits, ..Config::default() };
-        let runner = Machine::new(Runner::new(Arc::new(config)), Rng::from_seed([0; 32]));
+        let config = Config { slots: 2, limits: limits.into(), ..Config::default() };
+        let runner = Machine::new(Runner::new(config.runner()), Rng::from_seed([0; 32]));
         let (declined, prepared) = (Vec::new(), Vec::new());
         let mut giver = Giver { runner, declined, prepared, sources: Vec::new() };
         for owner in [OWNER, OTHER] {
@@ -199,7 +200,7 @@ fn what_is_got_ready_for_counts_as_what_is_held() {
 
 #[test]
 fn checkpoints_of_no_bytes_are_counted_too() {
-    let mut keeper = Machine::new(Keeper::new(Arc::new(Config::default())), Rng::from_seed([0; 32]));
+    let mut keeper = Machine::new(Keeper::new(Config::default().keeper()), Rng::from_seed([0; 32]));
     let mut wanted = BTreeSet::new();
     for attempt in 1..=5_000 {
         let unit = UnitId { job: JOB, index: attempt % 2 };

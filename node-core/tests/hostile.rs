@@ -1,12 +1,13 @@
 //! Stories of peers that lie: nobody submits, spends, finishes or fills what is not theirs.
 
+use node_core::bounds::Bounds;
 use node_core::ids::JobId;
-use node_core::node::config::Bounds;
-use node_core::node::snapshot::UnitState;
 use node_core::work::spec::CheckpointEvery;
+use node_core::work::view::UnitState;
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use sandbox::{Outcome, Task};
 use simulator::engine::UNFIT;
+use simulator::liar::MADE_UP_FUEL;
 use simulator::liar::{Liar, Lie};
 use simulator::world::id_of;
 use simulator::{World, echo};
@@ -96,7 +97,7 @@ fn what_comes_over_the_wire_is_looked_into_as_at_the_api() {
 
 #[test]
 fn whom_the_operator_let_in_does_not_spend_the_gateways_credit() {
-    use node_core::market::money::Micro;
+    use node_core::money::Micro;
     use node_core::work::spec::{Find, Terms};
     let mut world = World::seed(4);
     world.add(Config { gateway: true, submitters: [id_of(1)].into(), ..Config::default() });
@@ -177,6 +178,44 @@ fn nobody_comes_back_with_units_that_it_never_had() {
 }
 
 #[test]
+fn nobody_has_or_keeps_checkpoints_of_units_that_it_was_not_granted() {
+    let mut world = World::seed(16).with(|task| (Duration::from_secs(60), echo(task).1));
+    world.add(Config { gateway: true, slots: 0, port: Some(4001), ..Config::default() });
+    for _ in 0..3 {
+        let at = world.add(Config { slots: 1, port: Some(4001), ..Config::default() });
+        world.connect(0, at);
+    }
+    world.run_for(Duration::from_secs(5));
+    let mut spec = world.sweep(0, 3);
+    spec.template.checkpoint = CheckpointEvery(2_000_000);
+    let job = world.submit(0, spec);
+    let units = |world: &World| world.node(0).units(job, 0, 3).unwrap();
+    let patience = Duration::from_secs(60);
+    world.run_until(patience, "each has checkpoints", |w| units(w).iter().all(|unit| unit.checkpoints > 1));
+    // It has no slot, and is nobody's keeper.
+    let liar = world.add(Config { slots: 0, ..Config::default() });
+    let before = units(&world);
+    world.liars.insert(liar, Liar::new(Lie::Checkpoint, job, 3));
+    world.connect(0, liar);
+    let id = world.nodes[liar].id;
+    world.run_until(patience, "each has more of them", |w| {
+        let now = units(w);
+        for unit in &now {
+            assert!(unit.fuel < MADE_UP_FUEL && !unit.keepers.contains(&id), "{unit:?}");
+        }
+        now.iter().zip(&before).all(|(now, before)| now.checkpoints > before.checkpoints + 2)
+    });
+    // They go on from what was made of them.
+    world.crash(1);
+    world.run_until(Duration::from_secs(600), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 3);
+    for result in world.results(job).values() {
+        let spans = result.journey.iter().flat_map(|journey| &journey.spans);
+        assert!(spans.clone().all(|span| span.runner != id), "{result:?}");
+    }
+}
+
+#[test]
 fn a_result_whose_content_never_comes_does_not_drop_an_honest_one() {
     let mut world = World::seed(12).with(slow).swarm(1, 1);
     let mut spec = world.sweep(0, 1);
@@ -222,7 +261,7 @@ fn nobody_changes_what_a_job_runs() {
 fn jobs_fill_no_memory() {
     let mut world = World::seed(14).with(slow);
     let limits = Bounds { jobs_bytes: 1_000_000, ..Bounds::default() };
-    world.add(Config { gateway: true, slots: 0, limits, ..Config::default() });
+    world.add(Config { gateway: true, slots: 0, limits: limits.into(), ..Config::default() });
     world.run_for(Duration::from_secs(1));
     let submit = |world: &mut World| {
         let mut spec = world.sweep(0, 15_000);

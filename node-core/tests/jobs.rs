@@ -1,8 +1,9 @@
 //! Stories of jobs, without and with faults.
 
 use bytes::Bytes;
-use node_core::node::snapshot::{JobState, UnitState};
-use node_core::work::spec::{Data, UnitSpec, Units};
+use node_core::content::Data;
+use node_core::work::spec::{UnitSpec, Units};
+use node_core::work::view::{JobState, UnitState};
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use sandbox::{End, Outcome, Task};
 use simulator::world::id_of;
@@ -31,7 +32,7 @@ fn nodes_that_take_a_few_steps_at_a_time_do_the_same_work_slowly() {
     for at in 0..3 {
         let slots = if at == 0 { 0 } else { 2 };
         let mut config = Config { gateway: at == 0, slots, ..Config::default() };
-        config.limits.steps = 10;
+        config.limits_mut().steps = 10;
         world.add(config);
     }
     world.run_until(A_MINUTE, "the gateway has read its disk", |w| w.node(0).is_ready());
@@ -232,7 +233,7 @@ fn units_with_their_own_input_get_it_whatever_its_size() {
     let unit = |arguments: Option<&str>, stdin: Data| UnitSpec {
         arguments: arguments.map(|a| vec![a.into()]),
         stdin: Some(stdin),
-        files: vec![node_core::work::spec::NamedData { path: "in".into(), data: Data::Blob(large) }],
+        files: vec![node_core::content::NamedData { path: "in".into(), data: Data::Blob(large) }],
     };
     spec.units = Units::List(vec![
         unit(None, Data::Inline(Bytes::from_static(b"small"))),

@@ -1,14 +1,16 @@
 //! Markets in whole nodes: what is listed is found, bought at the rule's price, and sold once.
 
+use node_core::goods::Goods;
+use node_core::goods::Kind;
+use node_core::goods::NoDeal;
+use node_core::goods::Offer;
+use node_core::goods::Wanted;
 use node_core::keys::Secret;
-use node_core::market::buyer::Offer;
-use node_core::market::commodity::Kind;
-use node_core::market::listing::Goods;
-use node_core::market::money::{Micro, Price};
-use node_core::market::pricing::NoDeal;
-use node_core::market::{MarketConfig, Wanted};
-use node_core::node::config::{MarketPart, Platform};
+use node_core::market::MarketConfig;
+use node_core::money::{Micro, Price};
+use node_core::node::config::MarketPart;
 use node_core::overlay::ring::RingConfig;
+use node_core::platform::Platform;
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use simulator::World;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Jobs placed through the tree: the whole node, from the first join to the last result.
 
-use node_core::discovery::Needs;
+use node_core::finding::Needs;
 use node_core::overlay::tree::TreeConfig;
 use node_core::overlay::tree::check::check;
 use node_core::{Command, Config, NodeEvent, NodeInput};
@@ -85,7 +85,7 @@ fn a_job_of_tiny_units_does_not_stand_still() {
         let tree = Arc::new(TreeConfig { m: 2, k: 2, ..TreeConfig::default() });
         let mut config = Config { port: Some(4001), tree, ..Config::default() };
         // A quarter of 250 ms of such units is more than a runner may hold, as with a full-size table.
-        config.limits.held_units = 128;
+        config.limits_mut().held_units = 128;
         world.add(Config { gateway: true, slots: 0, ..config.clone() });
         for n in 0..2 {
             world.add(Config { slots: 1, name: format!("worker {n}"), ..config.clone() });

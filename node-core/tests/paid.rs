@@ -1,16 +1,17 @@
 //! What a runner does for money and what for nothing: the machine alone, on one slot, with an owner
 //! and a bank that say what the story has them say.
 
+use node_core::content::{BlobRef, Data};
+use node_core::contract::{Receipt, Sale};
+use node_core::goods::Kind;
 use node_core::ids::{BlobId, JobId, NodeId, UnitId};
 use node_core::keys::{Secret, Signed};
-use node_core::ledger::{Receipt, Sale};
-use node_core::market::commodity::Kind;
-use node_core::market::money::Price;
+use node_core::money::Price;
 use node_core::protocol::{Effect, Input, Machine, Rng};
 use node_core::trust::policy::Policy;
 use node_core::work::message::{Batch, Message, ToOwner, ToRunner, UnitGrant};
 use node_core::work::runner::{Command, Event, Runner};
-use node_core::work::spec::{BlobRef, CheckpointEvery, Data, OnLoss, Template};
+use node_core::work::spec::{CheckpointEvery, OnLoss, Template};
 use node_core::{Config, RunId, SealKey, Time};
 use sandbox::Limits;
 use std::collections::VecDeque;
@@ -38,7 +39,7 @@ struct Desk {
 impl Desk {
     fn new(policy: Policy, slots: u32) -> Desk {
         let config = Config { slots, ..Config::default() };
-        let runner = Machine::new(Runner::new(Arc::new(config)), Rng::from_seed([0; 32]));
+        let runner = Machine::new(Runner::new(config.runner()), Rng::from_seed([0; 32]));
         let now = Time(1_000_000);
         let mut desk = Desk { runner, now, queue: VecDeque::new(), declined: Vec::new(), spare: 0 };
         desk.tell(Command::Terms { memory_bytes: 1 << 30, policy: Arc::new(policy) });

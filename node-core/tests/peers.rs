@@ -1,16 +1,18 @@
 //! Stories of peers that are strangers, out of date, or hostile.
 
 use bytes::Bytes;
-use node_core::discovery::Offer;
+use node_core::address::{Dialable, Ip};
+use node_core::content::Data;
+use node_core::finding::Offer;
 use node_core::ids::{JobId, UnitId};
-use node_core::node::config::Platform;
-use node_core::overlay::contact::{Dialable, Ip};
+use node_core::node::message::Message;
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::swarm::Swarm;
+use node_core::platform::Platform;
 use node_core::store::Message as Content;
-use node_core::wire::{self, MAX_FRAME, Message, VERSION};
+use node_core::wire::{self, MAX_FRAME, VERSION};
 use node_core::work::message::{Message as Work, Report, ToOwner};
-use node_core::work::spec::{Data, UnitResult};
+use node_core::work::spec::UnitResult;
 use node_core::{Channel, Config, NodeEvent, NodeInput};
 use simulator::World;
 use std::time::Duration;
@@ -232,6 +234,52 @@ fn a_peer_that_makes_faults_a_habit_is_disconnected() {
     assert!(world.closed.iter().any(|(at, peer, why)| {
         *at == 0 && *peer == world.nodes[stranger].id && why.contains("10 faults")
     }));
+}
+
+#[test]
+fn faults_are_counted_over_reconnections_and_one_is_forgotten_each_minute() {
+    let mut world = World::seed(11).swarm(1, 1);
+    let spec = world.sweep(0, 1);
+    world.crash(1);
+    let job = world.submit(0, spec);
+    let (stranger, other) = (world.add(Config::default()), world.add(Config::default()));
+    let come = |world: &mut World, at: usize| {
+        world.visit(at, 0);
+        world.run_for(Duration::from_secs(1));
+        world.connected(at, 0)
+    };
+    let cancel = Message::Work(Work::ToOwner(ToOwner::Cancel { job }));
+    let faults = |world: &mut World, count: usize| {
+        (0..count).for_each(|_| say(world, stranger, &cancel));
+        world.run_for(Duration::from_secs(1));
+        world.connected(stranger, 0)
+    };
+    assert!(come(&mut world, stranger) && !faults(&mut world, 10));
+    // The same key comes again and is told why it is not heard; another key is let in.
+    assert!(!come(&mut world, stranger) && come(&mut world, other));
+    let told = |(_, at, event): &(_, usize, NodeEvent)| match event {
+        NodeEvent::Rejected { reason, .. } if *at == stranger => Some(reason.clone()),
+        _ => None,
+    };
+    let why = world.told.iter().find_map(told).expect("it is told");
+    assert!(why.contains("10 faults") && why.contains(" s"), "{why}");
+    // Each minute it is heard again, for one fault.
+    for _ in 0..3 {
+        world.run_for(Duration::from_secs(61));
+        assert!(come(&mut world, stranger));
+        assert!(!faults(&mut world, 1));
+    }
+    // Others' faults do not make it forgotten.
+    for key in 0..3_000u32 {
+        let mut peer = node_core::NodeId([99; 32]);
+        peer.0[..4].copy_from_slice(&(1_000 + key).to_be_bytes());
+        let hello = wire::encode(&Message::Offer(Offer::default())).unwrap();
+        world.drive(0, NodeInput::Received { from: peer, channel: Channel::Control, bytes: hello });
+    }
+    assert!(!come(&mut world, stranger));
+    world.run_for(Duration::from_secs(600));
+    assert!(come(&mut world, stranger));
+    assert!(faults(&mut world, 9), "its old faults are forgotten");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! itself.
 
 use node_core::NodeId;
-use node_core::overlay::contact::Ip;
+use node_core::address::Ip;
 use node_core::trust::policy::{
     Asking, Conditions, Contradiction, Day, Hours, Policy, Reason, Rejection, Week,
 };

@@ -1,8 +1,9 @@
 //! Prices on markets drawn at random: who gains by lying, and that nobody pays more than it said.
 
 use node_core::NodeId;
-use node_core::market::money::{Micro, Price};
-use node_core::market::pricing::{Ask, BadCost, Bid, Deal, K, NoDeal, Rule, payoff};
+use node_core::goods::{NoDeal, Rule};
+use node_core::market::pricing::{Ask, BadCost, Bid, Deal, K, payoff};
+use node_core::money::{Micro, Price};
 use node_core::protocol::Rng;
 
 const DELTA: Micro = Micro(3);

@@ -1,9 +1,15 @@
 //! Stories of units that fail by no fault of theirs: is it the node, or is it the program?
 
 use node_core::ids::JobId;
-use node_core::node::snapshot::{JobState, UnitState};
 use node_core::work::spec::JobSpec;
+use node_core::work::view::{JobState, UnitState};
+
+use node_core::platform::Platform;
+
+use node_core::Config;
+use sandbox::{Outcome, Task};
 use simulator::World;
+use simulator::engine::{REFUSED, Ran};
 use std::time::Duration;
 
 const A_MINUTE: Duration = Duration::from_secs(60);
@@ -103,4 +109,81 @@ fn a_unit_that_fails_everywhere_is_held_with_the_reason() {
     assert_eq!(unit.state, UnitState::Held);
     let words = format!("{unit:?}");
     assert!(words.contains("no memory is left") && words.contains("8 times"), "{words}");
+}
+
+/// Half a minute.
+fn slow(task: &Task) -> (Duration, Outcome) {
+    (Duration::from_secs(30), simulator::echo(task).1)
+}
+
+/// A gateway without slots, and nodes of one slot of these kinds.
+fn of_kinds(seed: u64, kinds: &[Platform]) -> World {
+    let mut world = World::seed(seed).with(slow).swarm(0, 0);
+    for platform in kinds {
+        let at = world.add(Config { platform: *platform, ..Config::default() });
+        world.connect(0, at);
+    }
+    world
+}
+
+/// A job of a program that these nodes refuse.
+fn refused_by(world: &mut World, at: &[usize], count: u32) -> JobId {
+    let mut spec = of_program(world, b"a bomb", count);
+    spec.max_retries = 100;
+    for at in at {
+        world.nodes[*at].engine.refuses.insert(spec.template.program.id);
+    }
+    world.submit(0, spec)
+}
+
+/// How often an engine began with a unit.
+fn tried(world: &World) -> usize {
+    world.ran.iter().filter(|(_, _, ran)| matches!(ran, Ran::Began { .. })).count()
+}
+
+#[test]
+fn a_unit_whose_program_is_refused_is_not_tried_again() {
+    let mut world = of_kinds(11, &[Platform::Native; 5]);
+    let job = refused_by(&mut world, &[1, 2, 3, 4, 5], 1);
+    world.run_until(A_MINUTE, "the job is over", |w| w.is_over(job));
+    assert_eq!((world.job(job).unwrap().failed, tried(&world)), (1, 1));
+}
+
+/// It may cost each node a minute and gigabytes, however often it may be retried and however many units it has.
+#[test]
+fn a_program_that_is_refused_is_not_brought_to_one_node_after_the_other() {
+    let mut world = of_kinds(8, &[Platform::Native; 5]);
+    let job = refused_by(&mut world, &[1, 2, 3, 4, 5], 200);
+    world.run_for(A_MINUTE * 10);
+    let view = world.job(job).unwrap();
+    assert!(tried(&world) <= 15, "{} times somebody looked into it", tried(&world));
+    assert_eq!((view.failed + view.held, view.waiting), (200, 0));
+    assert!(view.failed <= 15, "{} failed", view.failed);
+    let unit = world.node(0).units(job, 199, 1).unwrap().remove(0);
+    assert_eq!(unit.state, UnitState::Held);
+    assert!(unit.reason.contains("2 nodes refused") && unit.reason.contains(REFUSED), "{}", unit.reason);
+}
+
+/// Pages compile other programs than servers do.
+#[test]
+fn what_pages_refuse_runs_on_servers() {
+    let mut world = of_kinds(9, &[Platform::Browser, Platform::Browser, Platform::Native]);
+    let job = refused_by(&mut world, &[1, 2], 60);
+    world.run_for(Duration::from_secs(20));
+    assert_eq!(world.job(job).unwrap().held, 0, "pages hold nothing");
+    world.run_until(A_MINUTE * 60, "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 60);
+    assert!(tried(&world) < 150, "{} times: those that refuse it are avoided", tried(&world));
+}
+
+/// Two that are short of memory, or lie, and a third that runs it.
+#[test]
+fn a_job_that_two_nodes_refuse_goes_on_once_a_unit_of_it_has_run() {
+    let mut world = of_kinds(10, &[Platform::Native; 3]);
+    let job = refused_by(&mut world, &[1, 2], 40);
+    world.run_until(A_MINUTE, "it is held", |w| w.job(job).is_some_and(|job| job.held > 30));
+    world.run_until(A_MINUTE * 60, "the job is over", |w| w.is_over(job));
+    let view = world.job(job).unwrap();
+    assert!(view.done >= 32 && view.done + view.failed == 40, "{view:?}");
+    assert!(tried(&world) < 100, "{} times: those that refuse it are avoided", tried(&world));
 }

@@ -1,7 +1,8 @@
 //! The ring beside the tree, in whole nodes: both on the same connections.
 
+use node_core::circle::{Located, Point, RingId};
+use node_core::overlay::ring::RingConfig;
 use node_core::overlay::ring::check::check;
-use node_core::overlay::ring::{Located, Point, RingConfig, RingId};
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use simulator::World;
 use std::sync::Arc;

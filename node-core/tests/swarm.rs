@@ -1,8 +1,9 @@
 //! Many seeds: faults drawn from the seed, first safety, then the faults stop and the work
 //! must end.
 
+use node_core::content::{Data, NamedData};
 use node_core::ids::JobId;
-use node_core::work::spec::{Data, JobSpec, NamedData, UnitSpec, Units};
+use node_core::work::spec::{JobSpec, UnitSpec, Units};
 use sandbox::{File, Outcome};
 use simulator::network::Latency;
 use simulator::{World, echo};
@@ -103,8 +104,8 @@ fn with_content(world: &mut World, count: u32, len: usize) -> JobSpec {
     spec
 }
 
-fn text(index: u32) -> node_core::work::spec::Data {
-    node_core::work::spec::Data::Inline(index.to_string().into())
+fn text(index: u32) -> node_core::content::Data {
+    node_core::content::Data::Inline(index.to_string().into())
 }
 
 /// Everybody lives, thaws, and is connected again.

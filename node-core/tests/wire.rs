@@ -1,39 +1,41 @@
 //! The bytes on the wire: golden, so that nobody changes them without meaning to.
 
+#[path = "wire/kinds.rs"]
+mod kinds;
 #[path = "wire/trade.rs"]
 mod trade;
 
 use bytes::Bytes;
-use node_core::checkpoint::{Checkpoint, Journey, Made, Resume, Source, Span, Version};
-use node_core::discovery::Needs;
-use node_core::discovery::Offer;
+use node_core::address::{Contact, Dialable, Ip, Key};
+use node_core::circle::{Located, MemberId, Point, RingId};
+use node_core::content::{BlobRef, Data, NamedData};
 use node_core::discovery::nearest::{
     self, Above, Ack, Answer, Ask, Gone, NotFound, Packed, Places, Refuse, State, Status, Taken, Toward,
 };
+use node_core::finding::Needs;
+use node_core::finding::Offer;
+use node_core::goods::Rule;
+use node_core::goods::Scheme;
 use node_core::ids::{BlobId, JobId, NodeId, UnitId};
 use node_core::keys::Signed;
-use node_core::market::Rule;
-use node_core::market::commodity::Scheme;
-use node_core::market::money::{Micro, Price};
-use node_core::node::config::Platform;
-use node_core::overlay::contact::{Contact, Dialable, Ip, Key};
+use node_core::money::{Micro, Price};
+use node_core::node::message::Message;
 use node_core::overlay::dialback::{self, Outcome};
 use node_core::overlay::elsewhere::{Elsewhere, Web};
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
-use node_core::overlay::ring::{
-    self, Around, Beat, Come, Find as Seek, Located, MemberId, Mine, Next, Point, RingId,
-};
+use node_core::overlay::ring::{self, Around, Beat, Come, Find as Seek, Mine, Next};
 use node_core::overlay::swarm::Swarm;
 use node_core::overlay::tree::{self, Edge, Join, Range, Record, Tell, Upper, Welcome, Yield};
+use node_core::platform::Platform;
+use node_core::progress::{Checkpoint, Journey, Made, Resume, Source, Span, Version};
 use node_core::store::Message as Content;
-use node_core::wire::{Message, decode, encode};
+use node_core::wire::{decode, encode};
 use node_core::work::message::{
     Batch, Keep, Message as Work, Report, Returned, ToClient, ToKeeper, ToOwner, ToRunner, UnitGrant,
 };
 use node_core::work::proof::{GrantKey, GrantProof};
 use node_core::work::spec::{
-    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, OwnedBy, Template, Terms, UnitResult,
-    UnitSpec, Units,
+    CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, Terms, UnitResult, UnitSpec, Units,
 };
 use node_core::work::ward::{self, Part, UnitRecord, Ward};
 use node_core::{SealKey, SnapshotRef};
@@ -140,7 +142,12 @@ fn examples() -> Vec<Message> {
         Message::Neighbours(Greeting::Dialable(Dialable::No)),
         Message::DialBack(dialback::Message::Ask { nonce: 20, port: 21 }),
         Message::DialBack(dialback::Message::Answer { nonce: 20, outcome: Outcome::Reached(Ip([22; 16])) }),
+        Message::DialBack(dialback::Message::Answer {
+            nonce: 20,
+            outcome: Outcome::NotReached(Ip([22; 16])),
+        }),
         Message::DialBack(dialback::Message::Answer { nonce: 20, outcome: Outcome::Busy }),
+        Message::DialBack(dialback::Message::Answer { nonce: 20, outcome: Outcome::Unable }),
         owner(ToOwner::Submit { job, spec: Box::new(spec) }),
         owner(ToOwner::Cancel { job }),
         owner(ToOwner::Heartbeat { lease: 6, grants: 7, units: Some(vec![(job, vec![8])]) }),
@@ -230,6 +237,7 @@ fn checkpoint_examples() -> Vec<Message> {
         ToOwner::Immobile { unit, reason: reason() },
         ToOwner::Prepared { unit, error: Some(reason()) },
         ToOwner::Resumed { unit },
+        ToOwner::GoesOn { unit },
         ToOwner::Unusable { lease: 3, unit, version, reason: reason() },
         ToOwner::Returned { units: vec![Returned { unit, attempt: 4, proof: proof(), made: Some(made) }] },
         ToOwner::NeedKeepers { job, lost: vec![(NodeId([4; 32]), reason())] },
@@ -349,7 +357,7 @@ fn tree_examples() -> Vec<Message> {
 }
 
 fn ring_examples() -> Vec<Message> {
-    let peer = ring::Peer { point: Point(7 << 120), contact: contact() };
+    let peer = node_core::circle::Peer { point: Point(7 << 120), contact: contact() };
     let to = MemberId { ring: RingId::NODES, point: Point(9) };
     let (from, list) = (Point(8), vec![peer]);
     let find = Seek {
@@ -389,10 +397,11 @@ fn ring_examples() -> Vec<Message> {
 }
 
 fn record_examples() -> Vec<Message> {
-    use node_core::records::{Copied, Key, Message as M, Refused};
+    use node_core::record::{Key, Refused};
+    use node_core::records::{Copied, Message as M};
     let (by, body) = (NodeId([4; 32]), Bytes::from_static(b"body"));
     let signed = Signed { by, body, signature: Bytes::from_static(b"signature") };
-    let range = ring::Range { after: Point(1), upto: Point(2) };
+    let range = node_core::circle::Range { after: Point(1), upto: Point(2) };
     [
         M::Put { ticket: 1, signed: Box::new(signed.clone()) },
         M::Done { ticket: 1, refused: Some(Refused::Taken(by)) },
@@ -493,17 +502,23 @@ fn a_cut_or_changed_frame_is_an_error_and_never_a_panic() {
     for message in examples() {
         let frame = encode(&message).unwrap();
         for end in 0..frame.len() {
-            assert!(decode(&frame[..end], message.channel()).is_err(), "{end} bytes of {message:?}");
+            assert!(
+                decode::<Message>(&frame[..end], message.channel()).is_err(),
+                "{end} bytes of {message:?}"
+            );
         }
         for at in 0..frame.len() {
             let mut bytes = frame.to_vec();
             bytes[at] = bytes[at].wrapping_add(0x55);
-            drop(decode(&bytes, message.channel()));
+            drop(decode::<Message>(&bytes, message.channel()));
         }
         // A whole value, the marker that MessagePack reserves, and the head of a text to come.
         for more in [0, 0xc1, 0xdb] {
             let longer = [&frame[..], &[more]].concat();
-            assert!(decode(&longer, message.channel()).is_err(), "nothing may follow, not even {more:#x}");
+            assert!(
+                decode::<Message>(&longer, message.channel()).is_err(),
+                "nothing may follow, not even {more:#x}"
+            );
         }
     }
 }

@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use node_core::work::spec::BlobRef;
+use node_core::content::BlobRef;
 
 /// Bytes of a batch. Our choice: some seconds of a home line; a client sends several.
 const MAX_BATCH: u64 = 64 << 20;

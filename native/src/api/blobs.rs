@@ -10,8 +10,8 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use node_core::content::{BlobRef, Data};
 use node_core::ids::BlobId;
-use node_core::work::spec::{BlobRef, Data};
 use tokio_util::io::ReaderStream;
 
 /// Store a blob.

@@ -2,7 +2,9 @@
 //!
 //! A connection costs its client next to nothing, so their number is bounded: all together, and
 //! those of one address. At a bound, the connection that has been idle or stuck for longest makes
-//! room; one whose newest request showed the token never does.
+//! room; one whose newest request showed the token never does. Nobody's address tells whether a new
+//! connection will show the token, so the last places of an address are given on trial: they are for who
+//! shows it, and others have them until somebody else comes.
 
 use link::AddressBlock;
 use std::collections::{BTreeMap, HashMap};
@@ -24,6 +26,10 @@ const RESERVED: usize = 64;
 /// less since a household or an office behind one router shares an address, and everybody behind a reverse
 /// proxy does.
 const PER_BLOCK: usize = 256;
+
+/// The part of them that is given on trial. Our choice: an operator's tabs, tools and monitor behind the proxy
+/// that everybody else comes through.
+const ON_TRIAL: usize = 16;
 
 /// Without a byte sent or taken for this long, a connection may have to make room. Our choice: longer than
 /// pauses within an answer. A browser opens a connection that was closed between requests again by itself.
@@ -51,6 +57,7 @@ struct Bounds {
     all: usize,
     reserved: usize,
     per_block: usize,
+    on_trial: usize,
 }
 
 #[derive(Default)]
@@ -64,6 +71,8 @@ struct Table {
 /// One connection, as others see it.
 pub(super) struct Visit {
     from: AddressBlock,
+    /// It has one of its address's last places.
+    on_trial: bool,
     opened: Instant,
     began: Instant,
     /// Milliseconds from `began` to the last byte that was taken or sent.
@@ -100,7 +109,12 @@ impl Full {
 
 impl Doors {
     pub(super) fn new() -> Doors {
-        Doors::bounded(Bounds { all: MAX_CONNECTIONS, reserved: RESERVED, per_block: PER_BLOCK })
+        Doors::bounded(Bounds {
+            all: MAX_CONNECTIONS,
+            reserved: RESERVED,
+            per_block: PER_BLOCK,
+            on_trial: ON_TRIAL,
+        })
     }
 
     fn bounded(bounds: Bounds) -> Doors {
@@ -118,17 +132,26 @@ impl Doors {
 
     fn admit_at(&self, from: AddressBlock, now: Instant) -> Result<Place, Full> {
         let mut table = self.table();
-        let of_block = table.open.values().filter(|visit| visit.from == from).count();
-        if of_block >= self.bounds.per_block {
-            table.make_room(now, Some(from)).ok_or(Full::Block)?;
-        } else {
-            let reserved = if table.trusts(from, now) { 0 } else { self.bounds.reserved };
-            if table.open.len() + reserved >= self.bounds.all {
+        let Bounds { all, reserved, per_block, on_trial: trials } = self.bounds;
+        let (ordinary, tried) = table.count(from);
+        let mut on_trial = false;
+        let mut replaced = None;
+        if ordinary >= per_block.saturating_sub(trials) {
+            replaced = table.make_room(now, Some(from));
+            on_trial = replaced.is_none();
+            if on_trial && tried >= trials {
+                replaced = Some(table.end_trial(from).ok_or(Full::Block)?);
+            }
+        }
+        if replaced.is_none() {
+            let reserved = if table.trusts(from, now) { 0 } else { reserved };
+            if table.open.len() + reserved >= all {
                 table.make_room(now, None).ok_or(Full::All)?;
             }
         }
         let visit = Arc::new(Visit {
             from,
+            on_trial,
             opened: now,
             began: self.began,
             moved: AtomicU64::new(0),
@@ -163,20 +186,44 @@ impl Table {
         self.trusted.get(&block).is_some_and(|at| now.duration_since(*at) < TRUSTED_FOR)
     }
 
-    /// Cuts the connection, of all or of one block, that is the smallest loss. `None` if there is none to cut.
-    fn make_room(&mut self, now: Instant, of: Option<AddressBlock>) -> Option<()> {
+    /// Connections of a block: ordinary ones, and those on trial.
+    fn count(&self, block: AddressBlock) -> (usize, usize) {
+        let of_block = || self.open.values().filter(|visit| visit.from == block);
+        let tried = of_block().filter(|visit| visit.on_trial).count();
+        (of_block().count() - tried, tried)
+    }
+
+    /// Cuts the connection, of all or of the ordinary ones of a block, that is the smallest loss. `None` if
+    /// there is none to cut.
+    fn make_room(&mut self, now: Instant, of: Option<AddressBlock>) -> Option<Cut> {
         let loss = |visit: &Visit| {
             let still = visit.still_for(now);
             let goes = still >= STILL || now.duration_since(visit.opened) >= OLD;
             (goes && !visit.trusted.load(Relaxed)).then_some(still)
         };
-        let visits = self.open.iter().filter(|(_, visit)| of.is_none_or(|block| visit.from == block));
+        let fits = |visit: &Visit| of.is_none_or(|block| visit.from == block && !visit.on_trial);
+        let visits = self.open.iter().filter(|(_, visit)| fits(visit));
         let losses = visits.filter_map(|(id, visit)| Some((loss(visit)?, *id)));
         let (_, id) = losses.max_by_key(|(still, id)| (*still, std::cmp::Reverse(*id)))?;
+        self.cut(id)
+    }
+
+    /// Cuts the connection that has been on trial for longest and does not show the token. `None` if all do.
+    fn end_trial(&mut self, of: AddressBlock) -> Option<Cut> {
+        let tried = |visit: &Visit| visit.from == of && visit.on_trial && !visit.trusted.load(Relaxed);
+        // The first is the oldest.
+        let (id, _) = self.open.iter().find(|(_, visit)| tried(visit))?;
+        self.cut(*id)
+    }
+
+    fn cut(&mut self, id: u64) -> Option<Cut> {
         self.open.remove(&id)?.cut.notify_one();
-        Some(())
+        Some(Cut)
     }
 }
+
+/// A connection had to go, and its place is free.
+struct Cut;
 
 impl Visit {
     /// A byte was taken or sent.

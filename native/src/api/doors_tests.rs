@@ -9,7 +9,12 @@ struct World {
 
 impl World {
     fn of(all: usize, reserved: usize, per_block: usize) -> World {
-        let doors = Doors::bounded(Bounds { all, reserved, per_block });
+        World::with_trials(all, reserved, per_block, 0)
+    }
+
+    /// The last `on_trial` places of an address are given on trial.
+    fn with_trials(all: usize, reserved: usize, per_block: usize, on_trial: usize) -> World {
+        let doors = Doors::bounded(Bounds { all, reserved, per_block, on_trial });
         World { now: doors.began, doors }
     }
 
@@ -85,6 +90,40 @@ fn a_client_that_shows_the_token_is_not_cut_and_finds_room() {
     operator.visit().asks();
     assert_eq!(world.refusal("192.0.2.2"), None);
     assert!(is_cut(&operator), "its newest request shows nothing");
+}
+
+/// As behind a proxy, whose address all have.
+#[test]
+fn the_last_places_of_an_address_are_for_who_shows_the_token() {
+    let mut world = World::with_trials(10, 0, 6, 2);
+    let crowd: Vec<Place> = (0..4).map(|_| world.enter("192.0.2.1")).collect();
+    let trickle = |world: &mut World| {
+        world.now += Duration::from_secs(1);
+        crowd.iter().for_each(|place| place.visit().moved_at(world.now));
+    };
+    trickle(&mut world);
+    let (first, second) = (world.enter("192.0.2.1"), world.enter("192.0.2.1"));
+    world.doors.trust_at(first.visit(), world.now);
+    trickle(&mut world);
+    let third = world.enter("192.0.2.1");
+    assert!(is_cut(&second) && !is_cut(&first), "the newest takes the place of one that showed nothing");
+    world.doors.trust_at(third.visit(), world.now);
+    trickle(&mut world);
+    assert_eq!(world.refusal("192.0.2.1"), Some(Full::Block), "those who show it keep their places");
+    assert!(crowd.iter().all(|place| !is_cut(place)), "the others are served as before");
+    assert_eq!(world.refusal("192.0.2.2"), None);
+    first.visit().asks();
+    let fourth = world.enter("192.0.2.1");
+    assert!(is_cut(&first) && !is_cut(&third) && !is_cut(&fourth), "its newest request shows nothing");
+}
+
+#[test]
+fn places_on_trial_count_among_all() {
+    let world = World::with_trials(5, 1, 6, 2);
+    let crowd: Vec<Place> = (0..4).map(|_| world.enter("192.0.2.1")).collect();
+    assert_eq!(world.refusal("192.0.2.1"), Some(Full::All), "the last one is reserved");
+    world.doors.trust_at(crowd[0].visit(), world.now);
+    assert_eq!(world.refusal("192.0.2.1"), None);
 }
 
 #[test]

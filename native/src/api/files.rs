@@ -16,10 +16,10 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::stream;
+use node_core::content::BlobRef;
 use node_core::files::owner::{FileView, KeeperView};
 use node_core::files::{CHUNK, CHUNKS, NAME};
-use node_core::market::money::Micro;
-use node_core::work::spec::BlobRef;
+use node_core::money::Micro;
 use node_core::{BlobId, Command, NodeEvent, NodeId};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
@@ -30,7 +30,8 @@ use utoipa::ToSchema;
 /// What is given to a connection at a time.
 const PIECE: usize = 64 << 10;
 
-/// Copies unless somebody says otherwise. The issue's.
+/// Copies of a file whose request names no number. Our choice: the file survives the loss of two keepers at
+/// once.
 const COPIES: u8 = 3;
 
 const MAX_JSON: u64 = 64 << 10;

@@ -1,5 +1,5 @@
 use super::*;
-use node_core::node::snapshot::JobState;
+use node_core::work::view::JobState;
 
 fn job(n: u8, submitted_ms: u64) -> JobView {
     JobView {

@@ -99,7 +99,7 @@ impl ApiOptions {
             token_file: None,
             public_hosts: Vec::new(),
             invite_required: false,
-            max_upload: node_core::node::config::Bounds::default().blob_bytes,
+            max_upload: node_core::bounds::Bounds::default().blob_bytes,
             policy: None,
             seal: None,
             launcher: Launcher::itself(),

@@ -3,10 +3,12 @@
 use super::time::{rfc3339, seconds};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use node_core::checkpoint::Span;
+use node_core::content::{BlobRef, Data, NamedData};
 use node_core::ids::{BlobId, JobId, NodeId};
-use node_core::node::snapshot::{JobState, JobView, NodeView, UnitState, UnitView};
-use node_core::work::spec::{BlobRef, Data, NamedData, UnitResult};
+use node_core::node::snapshot::NodeView;
+use node_core::progress::Span;
+use node_core::work::spec::UnitResult;
+use node_core::work::view::{JobState, JobView, UnitState, UnitView};
 use node_core::{Node, Platform};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sandbox::End;

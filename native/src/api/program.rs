@@ -1,14 +1,14 @@
 //! Refuses programs that could not run anywhere, before anybody waits for them.
 //!
-//! They are checked in a process of their own, one at a time, with bounds of memory and processor time: the
-//! gateway itself never reads them.
+//! They are checked in a process of their own, with bounds of memory and processor time: the gateway itself
+//! never reads them. One is checked at a time, those that come over the wire included.
 
 use super::problem::Problem;
 use crate::engine::Launcher;
-use crate::engine::compiler::{Bounds, MAX_PROGRAM, Unchecked, check};
+use crate::engine::compiler::{Bounds, MAX_PROGRAM, Turn, Unchecked, check};
 use crate::storage::Storage;
+use node_core::content::BlobRef;
 use node_core::ids::BlobId;
-use node_core::work::spec::BlobRef;
 use sandbox::Limits;
 use sandbox::module::Refusal;
 use std::collections::BTreeMap;
@@ -23,8 +23,6 @@ pub(super) struct Programs {
     launcher: Launcher,
     bounds: Bounds,
     verdicts: Mutex<BTreeMap<BlobId, Verdict>>,
-    /// Held by the one check under way.
-    turn: Mutex<()>,
 }
 
 /// The memory that a program begins with, or why it cannot run.
@@ -36,7 +34,7 @@ impl Programs {
     }
 
     pub(super) fn bounded(launcher: Launcher, bounds: Bounds) -> Programs {
-        Programs { launcher, bounds, verdicts: Mutex::default(), turn: Mutex::default() }
+        Programs { launcher, bounds, verdicts: Mutex::default() }
     }
 
     fn known(&self, program: BlobId) -> Option<Verdict> {
@@ -65,12 +63,12 @@ impl Programs {
         let Some((path, _)) = storage.blob(program.id) else {
             return Err(Problem::field("program", format!("blob {} is not here any more", program.id)));
         };
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = Turn::wait();
         // Somebody else may have submitted it meanwhile.
         if let Some(verdict) = self.known(program.id) {
             return Ok(verdict);
         }
-        let verdict = match check(&self.launcher, &path, &self.bounds) {
+        let verdict = match check(&turn, &self.launcher, &path, &self.bounds) {
             Ok(memory_bytes) => Ok(memory_bytes),
             Err(Unchecked::Refused(why)) => Err(why),
             Err(Unchecked::Broken(why)) => return Err(Problem::unchecked(&why)),

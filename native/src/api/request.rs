@@ -3,12 +3,12 @@
 use super::problem::Problem;
 use base64::Engine as _;
 use bytes::Bytes;
+use node_core::bounds::Bounds;
+use node_core::content::{BlobRef, Data, NamedData};
 use node_core::ids::BlobId;
-use node_core::market::money::Micro;
-use node_core::node::config::Bounds;
+use node_core::money::Micro;
 use node_core::work::spec::{
-    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, OwnedBy, Template, Terms, UnitSpec,
-    Units,
+    CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, Terms, UnitSpec, Units,
 };
 use node_core::work::submission::{
     CHECKPOINT_MIN, FILES_MAX, MEMORY, NAME_MAX, PATH_MAX, PRIORITIES, RETRIES_MAX, STRINGS_MAX, TIME_MAX,

@@ -11,8 +11,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use node_core::content::Data;
 use node_core::ids::JobId;
-use node_core::work::spec::{Data, UnitResult};
+use node_core::work::spec::UnitResult;
 use serde::Deserialize;
 
 /// Results in one answer.

@@ -1,7 +1,7 @@
 use super::*;
 use bytes::Bytes;
+use node_core::content::{BlobRef, Data, NamedData};
 use node_core::ids::{BlobId, NodeId};
-use node_core::work::spec::{BlobRef, Data, NamedData};
 use sandbox::{End, Limit};
 use serde_json::{Value, json};
 

@@ -372,7 +372,8 @@ async fn a_node_that_does_not_turn_is_said_while_the_api_lives() {
 }
 
 fn spec() -> node_core::work::spec::JobSpec {
-    use node_core::work::spec::{BlobRef, Data, Find, JobSpec, OwnedBy, Template, Units};
+    use node_core::content::{BlobRef, Data};
+    use node_core::work::spec::{Find, JobSpec, OwnedBy, Template, Units};
     JobSpec {
         name: String::new(),
         template: Template {

@@ -11,7 +11,7 @@ use super::run::{print_json, print_text};
 use super::swarm::find;
 use super::table::Table;
 use crate::paths::DataFolder;
-use node_core::market::money::Micro;
+use node_core::money::Micro;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 //! sweep = { first = 1, count = 500 }
 //! time_limit = "10m"
 //! ```
-//! A file that begins as XML is the task file of paper 002 ([`task_file`]).
+//! A file that begins as XML is the task file of paper `market` ([`task_file`]).
 //!
 //! Paths are relative to the file; `swarm:` before a content id or a published name means a file that
 //! other nodes keep. `{}` in the arguments is the sweep's number, or the input.

@@ -1,6 +1,6 @@
 //! Sizes and durations as people write them: `256MiB`, `10m`, `1h30m`.
 
-use node_core::market::money::Micro;
+use node_core::money::Micro;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;
 use std::str::FromStr;

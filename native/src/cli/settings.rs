@@ -4,8 +4,8 @@ use super::failure::Failure;
 use crate::config::{MarketScheme, Pricing, UpConfig};
 use crate::driver::NodeHandle;
 use crate::paths::{DataFolder, write_private};
-use node_core::market::Rule;
-use node_core::market::commodity::Scheme;
+use node_core::goods::Rule;
+use node_core::goods::Scheme;
 use node_core::node::config::Open;
 use node_core::overlay::swarm::{Conflict, DEGREES, Swarm, rule_name, scheme_name};
 use node_core::{NodeEvent, NodeId};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use tokio::sync::broadcast::error::RecvError;
 
-/// The tree's degree of a new swarm: paper 000 measures 4 to 10 and is fastest with the last.
+/// The tree's degree of a new swarm: paper `tree` measures 4 to 10 and is fastest with the last.
 const DEGREE: u8 = 10;
 
 /// The file in which a node remembers the settings of its swarm.

@@ -1,4 +1,4 @@
-//! `task.xml`: a job as paper 002 has it (its figure 7 and section V).
+//! `task.xml`: a job as paper `market` has it (its figure 7 and section V).
 //!
 //! ```xml
 //! <TaskFile>

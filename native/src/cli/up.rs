@@ -22,11 +22,12 @@ use crate::policy::{Enforcer, Given, Sensors, within};
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
 use node_core::NodeEvent;
+use node_core::bounds::Bounds;
 use node_core::files::FilesConfig;
 use node_core::ledger::books::Rules;
 use node_core::market::MarketConfig;
-use node_core::market::money::Price;
-use node_core::node::config::{BankPart, Bounds, MarketPart, RecordsPart};
+use node_core::money::Price;
+use node_core::node::config::{BankPart, MarketPart, RecordsPart};
 use node_core::overlay::dialback::Standing;
 use node_core::overlay::elsewhere::Web;
 use node_core::overlay::swarm::Swarm;
@@ -263,7 +264,7 @@ const MEASURE_LATEST: Duration = Duration::from_secs(3600);
 /// A gateway's other half.
 struct Http {
     url: String,
-    /// Shown to a terminal only: what goes into a file or a pipe is kept.
+    /// Shown to a terminal only, as the invite is: what goes into a file or a pipe is kept.
     token: String,
     token_file: PathBuf,
     port: u16,
@@ -313,7 +314,7 @@ impl Up {
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),
                 submitters: config.submitters.clone(),
-                limits,
+                limits: limits.into(),
                 // Its port is known once it listens.
                 web: config.gateway.then(|| Web { port: 0, host: public_host.map(|(name, _)| name) }),
                 founds: config.join.is_empty(),
@@ -428,7 +429,11 @@ impl Up {
             }
             let url = outside.as_ref().unwrap_or(&http.url);
             line("donate", &format!("{url}/"));
-            let invite = config.invite.as_ref().map(|word| format!(" --invite {word}")).unwrap_or_default();
+            let invite = match &config.invite {
+                Some(word) if terminal => format!(" --invite {word}"),
+                Some(_) => " --invite WORD".into(),
+                None => String::new(),
+            };
             line("join with", &format!("manyhands up --join {url}{invite}"));
             if outside.is_none() {
                 line("", "(from this machine only; --bind 0.0.0.0 lets others in)");

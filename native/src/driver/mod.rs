@@ -21,9 +21,10 @@ use crate::storage::Storage;
 pub(crate) use pulse::STALL;
 
 use link::{Events, Link};
+use node_core::content::BlobRef;
 use node_core::ids::JobId;
 use node_core::trust::policy::Policy;
-use node_core::work::spec::{BlobRef, JobSpec};
+use node_core::work::spec::JobSpec;
 use node_core::{Command, Config, EngineReply, Node, NodeEvent, NodeId, StorageReply, Time};
 use pulse::Pulse;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Peers that the donor's policy refuses: the node never hears of them.
 
 use node_core::NodeId;
-use node_core::overlay::contact::{Contact, Ip};
+use node_core::address::{Contact, Ip};
 use node_core::trust::policy::Policy;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

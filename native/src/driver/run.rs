@@ -5,7 +5,7 @@ use super::pulse::Pulse;
 use super::refusals::Refusals;
 use super::{Item, Parts};
 use link::{Events, LinkEvent};
-use node_core::overlay::contact::Ip;
+use node_core::address::Ip;
 use node_core::{Command, Node, NodeEvent, NodeId, NodeInput, Time};
 use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

@@ -1,8 +1,8 @@
 //! Programs that came over the wire are checked as the API checks those that come to it: in a process of
-//! their own, one after the other.
+//! their own, one after the other and none beside one of the API's.
 
 use super::Replies;
-use super::compiler::{Bounds, Unchecked, check};
+use super::compiler::{Bounds, Turn, Unchecked, check};
 use super::process::Launcher;
 use node_core::{BlobId, EngineReply};
 use sandbox::module::Refusal;
@@ -43,7 +43,7 @@ fn answer_all(asked: &Receiver<Question>, launcher: &Launcher, blob_dir: &Path, 
     while let Ok(Question { number, program, memory_bytes }) = asked.recv() {
         let known = verdicts.iter().find(|(of, _)| *of == program).map(|(_, verdict)| verdict.clone());
         let verdict = known.unwrap_or_else(|| {
-            let verdict = check(launcher, &blob_path(blob_dir, program), &Bounds::OF_CHECKS);
+            let verdict = check(&Turn::wait(), launcher, &blob_path(blob_dir, program), &Bounds::OF_CHECKS);
             if verdicts.len() >= KEPT {
                 verdicts.pop_front();
             }

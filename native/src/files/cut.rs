@@ -1,8 +1,8 @@
 //! A file on its way in: cut into chunks as it comes, each a blob of this node.
 
 use crate::storage::{Storage, Upload};
+use node_core::content::BlobRef;
 use node_core::files::{CHUNK, CHUNKS, Manifest};
-use node_core::work::spec::BlobRef;
 use node_core::{BlobId, StorageRequest};
 use std::io::{self, Write};
 

@@ -5,7 +5,7 @@ pub(crate) mod cut;
 pub(crate) mod read;
 pub(crate) mod seal;
 
-use node_core::node::config::Bounds;
+use node_core::bounds::Bounds;
 
 /// What of the space for others goes to files; the rest stays with checkpoints. Our choice: half.
 pub(crate) fn space(bounds: &mut Bounds) -> u64 {

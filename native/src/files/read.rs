@@ -2,10 +2,10 @@
 
 use crate::driver::{NodeHandle, Stopped, Unanswered, number};
 use bytes::Bytes;
+use node_core::address::Contact;
+use node_core::content::BlobRef;
 use node_core::files::{Manifest, Whereabouts};
-use node_core::overlay::contact::Contact;
-use node_core::records::{Key, Refused};
-use node_core::work::spec::BlobRef;
+use node_core::record::{Key, Refused};
 use node_core::{BlobId, Command, NodeEvent};
 use std::io;
 use std::time::Duration;

@@ -10,9 +10,9 @@ pub(crate) mod speed;
 
 use crate::driver::NodeHandle;
 use crate::policy::Enforcer;
-use node_core::market::commodity::{Kind, Market};
-use node_core::market::listing::Goods;
-use node_core::market::money::Price;
+use node_core::goods::Goods;
+use node_core::goods::{Kind, Market};
+use node_core::money::Price;
 use node_core::{Command, Platform};
 use std::time::Duration;
 

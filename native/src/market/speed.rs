@@ -1,4 +1,4 @@
-//! How fast a slot is: the standard run of a market (paper 002, section IV-A, has SPECjvm98 in its
+//! How fast a slot is: the standard run of a market (paper `market`, section V, has SPECjvm98 in its
 //! place).
 //!
 //! An example task, `xorshift`, in a process of the node's own engine: what one is that sells, is
@@ -6,9 +6,9 @@
 
 use crate::engine::{Engine, EngineOptions};
 use crate::guests::guest;
+use node_core::content::Data;
+use node_core::engine::{EngineReply, EngineRequest, EngineTask, RunId, SealKey};
 use node_core::ids::BlobId;
-use node_core::node::host::{EngineReply, EngineRequest, EngineTask, RunId, SealKey};
-use node_core::work::spec::Data;
 use sandbox::{Limits, Outcome};
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -14,7 +14,7 @@ use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, dns, swarm, tcp, websocket};
 use link::{Events, Link, LinkOptions};
-use node_core::overlay::contact::Contact;
+use node_core::address::Contact;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use upgrade::Replayed;
 

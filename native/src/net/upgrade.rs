@@ -24,14 +24,14 @@ const HEAD_LINES: usize = 32;
 /// For the whole head, however slowly it comes. Our choice: half of what a connection has to be set up.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 
-/// For the node to say whether a page's gateway is one of its peers.
+/// For the node to say whether it has joined a page's gateway.
 const NODE_TIME: Duration = Duration::from_secs(2);
 
 /// Decides which pages are let in.
 #[derive(Clone, Default)]
 pub(crate) struct Pages {
     pub(crate) hosts: Hosts,
-    /// Set once the node runs; it knows the other gateways of the swarm.
+    /// Set once the node runs; it knows the gateways that it has joined.
     pub(crate) node: Arc<OnceLock<NodeHandle>>,
 }
 
@@ -53,15 +53,16 @@ impl Pages {
             Ok(Caller::Own) => None,
             Ok(Caller::PageOf(name)) if self.is_of_the_swarm(&name).await => None,
             Ok(Caller::PageOf(name)) => forbidden(format!(
-                "a page of {name:?} may not connect to this node; only pages of its own names and of gateways \
-                 that it is connected to may. If it is one of its names, start it with --public-host {name}"
+                "a page of {name:?} may not connect to this node; only pages of its own names, and of gateways \
+                 that it was told to join, may. If it is one of its names, start it with --public-host {name}"
             )),
             Err(why) => forbidden(why),
         }
     }
 
-    /// Whether another gateway that this node is connected to serves its pages under this name. A gateway that
-    /// is full sends its pages to the gateways that it is connected to, so each of these lets them in.
+    /// Whether a gateway that this node was told to join, and is connected to, serves its pages under this name.
+    /// A gateway that is full sends its pages to gateways that it is connected to, and those that joined it let
+    /// them in. Names of others are not believed: any peer can say that it is a gateway.
     async fn is_of_the_swarm(&self, name: &str) -> bool {
         let Some(node) = self.node.get() else { return false };
         let name = name.to_owned();

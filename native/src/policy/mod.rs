@@ -17,7 +17,7 @@ pub(crate) mod view;
 use crate::driver::NodeHandle;
 use file::{PolicyFile, Stamp};
 use node_core::Command;
-use node_core::node::config::Bounds;
+use node_core::bounds::Bounds;
 use node_core::trust::policy::{Conditions, Decision, Policy};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

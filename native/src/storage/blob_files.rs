@@ -2,8 +2,8 @@
 
 use super::{StorageError, words};
 use crate::private::{folders, own_only};
+use node_core::content::BlobRef;
 use node_core::ids::BlobId;
-use node_core::work::spec::BlobRef;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

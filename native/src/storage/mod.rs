@@ -24,8 +24,9 @@ mod words;
 
 use blob_files::{BlobFiles, Partial};
 use folder::Folder;
+use node_core::content::BlobRef;
 use node_core::ids::{BlobId, JobId};
-use node_core::work::spec::{BlobRef, UnitResult};
+use node_core::work::spec::UnitResult;
 use node_core::{StorageReply, StorageRequest, Table, Token};
 use records::Records;
 use std::path::{Path, PathBuf};

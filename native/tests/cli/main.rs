@@ -1,6 +1,7 @@
 //! Stories of the command line: the real binary, real processes, loopback, folders of their own.
 
 mod bad_input;
+mod crowds;
 mod doors;
 mod files;
 mod gateways;

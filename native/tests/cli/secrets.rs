@@ -41,11 +41,11 @@ fn nobody_else_reads_what_a_node_keeps() {
 }
 
 #[test]
-fn the_token_is_not_written_where_it_would_stay() {
+fn neither_token_nor_invite_is_written_where_it_would_stay() {
     let world = World::new();
     let mut command =
         world.command(["up", "--gateway", "--http-port", "0", "--p2p-port", "0", "--slots", "0"]);
-    command.env("MANYHANDS_LOG", "trace");
+    command.args(["--invite", "mellon"]).env("MANYHANDS_LOG", "trace");
     let log = world.path("log");
     let gateway = Process::redirected(command, &log);
     let said = || fs::read_to_string(&log).unwrap();
@@ -56,7 +56,8 @@ fn the_token_is_not_written_where_it_would_stay() {
     assert_eq!(gateway.ends().0, 0);
     let said = said();
     assert!(said.contains("/dashboard\n") && said.contains("data/token\n"), "{said}");
-    assert!(!said.contains(token.trim()), "{said}");
+    assert!(said.contains("--invite WORD\n"), "{said}");
+    assert!(!said.contains(token.trim()) && !said.contains("mellon"), "{said}");
     let shown = world.run(["token"]).ok();
     assert_eq!(shown.text(), format!("{}\n", world.path("data/token").display()));
     assert!(!shown.stderr.contains(token.trim()), "{}", shown.stderr);

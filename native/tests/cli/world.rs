@@ -313,6 +313,10 @@ impl Node {
         Node { child, url: word("http"), id: word("node"), token, addresses }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -340,6 +344,8 @@ fn send_signal(child: &Child, name: &str) {
     let signal = match name {
         "INT" => Signal::INT,
         "TERM" => Signal::TERM,
+        "STOP" => Signal::STOP,
+        "CONT" => Signal::CONT,
         other => panic!("no story sends {other}"),
     };
     kill_process(Pid::from_child(child), signal).unwrap();

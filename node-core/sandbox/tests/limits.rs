@@ -48,8 +48,11 @@ fn command(types: u32, functions: u32, globals: u32) -> Vec<u8> {
     module.finish()
 }
 
-fn prepared(program: &[u8]) -> Result<Prepared, Refusal> {
-    prepare(program, &Limits::default(), Tuning::Wasmer, false)
+/// For both engines: a program that one node refuses, no other may take.
+const TUNINGS: [Tuning; 2] = [Tuning::Wasmer, Tuning::V8];
+
+fn prepared(program: &[u8], tuning: Tuning) -> Result<Prepared, Refusal> {
+    prepare(program, &Limits::default(), tuning, false)
 }
 
 #[test]
@@ -61,9 +64,11 @@ fn a_module_that_only_the_pass_brings_over_the_limits_is_refused_in_words() {
     ];
     for (program, what) in at_limit {
         inspect(&program).unwrap_or_else(|refusal| panic!("{what}: valid as it is, yet {refusal}"));
-        let said = prepared(&program).expect_err(what).to_string();
-        for part in [what, "1000000", "once it can be suspended", "fewer"] {
-            assert!(said.contains(part), "{said:?} does not say {part:?}");
+        for tuning in TUNINGS {
+            let said = prepared(&program, tuning).expect_err(what).to_string();
+            for part in [what, "1000000", "once it can be suspended", "fewer"] {
+                assert!(said.contains(part), "{tuning:?}: {said:?} does not say {part:?}");
+            }
         }
     }
 }
@@ -133,21 +138,26 @@ fn functions_that_cost_a_compiler_far_more_than_their_bytes_are_refused_in_words
         (table(1_000_000), "262144 targets"),
         (values(3000), "1048576 parameters and results"),
     ] {
-        let (at_upload, at_node) = (inspect(&bomb).expect_err(what), prepared(&bomb).expect_err(what));
-        for said in [at_upload.to_string(), at_node.to_string()] {
+        let at_upload = inspect(&bomb).expect_err(what);
+        let at_nodes = TUNINGS.map(|tuning| prepared(&bomb, tuning).expect_err(what).to_string());
+        for said in at_nodes.into_iter().chain([at_upload.to_string()]) {
             for part in [what, "function (number 0)", "split it"] {
                 assert!(said.contains(part), "{said:?} does not say {part:?}");
             }
         }
     }
     for large in [nested(15_000), constants(150_000), table(50_000), values(300)] {
-        prepared(&large).expect("within the bounds");
+        for tuning in TUNINGS {
+            prepared(&large, tuning).expect("within the bounds");
+        }
     }
 }
 
 #[test]
 fn a_module_that_stays_within_the_limits_with_what_the_pass_adds_is_taken() {
     for program in [command(MOST - 100, 1, 0), command(1, MOST - 100, 0), command(1, 1, MOST - 100)] {
-        assert!(prepared(&program).expect("within the limits").layout.is_ok());
+        for tuning in TUNINGS {
+            assert!(prepared(&program, tuning).expect("within the limits").layout.is_ok(), "{tuning:?}");
+        }
     }
 }

@@ -13,14 +13,14 @@
 //! It keeps nothing: the terms of a sale are the owner's to write down. What is under way when a
 //! node stops lies at the bank, which lists it to the next life ([`crate::ledger::client`]).
 
-use super::{Bargain, Bought, Missed, Purchase, Shelf};
+use crate::contract::{Goods, Order, Outcome, Refusal, Sale, Space, Term};
+use crate::finding::{Bargain, Bought, Missed, Purchase, Shelf};
+use crate::goods::Kind;
+use crate::goods::NoDeal;
+use crate::goods::Offer;
+use crate::goods::{UNITS, Wanted};
 use crate::keys::Signed;
-use crate::ledger::{Goods, Order, Outcome, Refusal, Sale, Space, Term};
-use crate::market::buyer::Offer;
-use crate::market::commodity::Kind;
-use crate::market::money::Micro;
-use crate::market::pricing::NoDeal;
-use crate::market::{UNITS, Wanted};
+use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! Every node tells the owners that it works for how many units they may place there in all
 //! ([`Offer::credit`]); this machine subtracts what has been placed.
 
-use super::{Found, Offer, Place, Query, Queue};
+use crate::finding::{Found, Offer, Place, Query, Queue};
 use crate::ids::NodeId;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
@@ -276,7 +276,7 @@ impl Connected {
             }
         }
         let shortage = (left > 0).then(|| shortage(&able, too_small, query));
-        (Found { query: query.id, places, shortage }, changed)
+        (Found { ticket: query.ticket, places, shortage }, changed)
     }
 }
 
@@ -305,8 +305,9 @@ fn shortage(able: &[(NodeId, Offer, u32)], too_small: u64, query: &Query) -> Str
 
 #[cfg(test)]
 mod tests {
-    use super::super::Needs;
     use super::*;
+    use crate::finding::Needs;
+    use crate::ticket::ServiceId;
 
     fn node(n: u8) -> NodeId {
         NodeId([n; 32])
@@ -330,7 +331,7 @@ mod tests {
 
     fn ask_for(finder: &mut Connected, units: u32, queue: Queue) -> Vec<(u8, u32)> {
         let (found, _) = finder.find(&Query {
-            id: 1,
+            ticket: ServiceId::Owner.ticket(1),
             units,
             needs: Needs::default(),
             queue,
@@ -382,8 +383,14 @@ mod tests {
     fn nobody_is_asked_for_more_memory_than_it_gives() {
         let mut finder = finder(&[(1, 4, 4)]);
         let needs = Needs { memory_bytes: 2 << 30, ..Needs::default() };
-        let (found, _) =
-            finder.find(&Query { id: 1, units: 1, needs, queue: Queue::Yes, swarm: true, without: vec![] });
+        let (found, _) = finder.find(&Query {
+            ticket: ServiceId::Owner.ticket(1),
+            units: 1,
+            needs,
+            queue: Queue::Yes,
+            swarm: true,
+            without: vec![],
+        });
         assert!(found.places.is_empty());
         assert!(found.shortage.is_some_and(|s| s.contains("2048 MiB") && s.contains("1024 MiB")));
     }

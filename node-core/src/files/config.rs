@@ -1,6 +1,6 @@
 //! Sizes and times of files.
 
-use crate::market::money::Price;
+use crate::money::Price;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

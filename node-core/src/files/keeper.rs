@@ -7,12 +7,12 @@ use super::config::FilesConfig;
 use super::manifest::{MANIFEST, Manifest};
 use super::message::{Message, ToKeeper, ToOwner};
 use super::proof;
+use crate::address::Contact;
+use crate::content::BlobRef;
+use crate::disk::{Table, Write};
 use crate::ids::{BlobId, NodeId};
-use crate::node::host::{Table, Write};
-use crate::overlay::contact::Contact;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
-use crate::work::spec::BlobRef;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -117,7 +117,6 @@ pub enum Command {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    Reach(Contact),
     /// Bring this here, from one of those, and keep it until the ticket is released.
     Fetch {
         ticket: u64,
@@ -323,7 +322,7 @@ impl Keeper {
         let Record { owner, at, .. } = &kept.record;
         for contact in owner.iter().chain(at) {
             if contact.id != cx.me {
-                cx.emit(Event::Reach(*contact));
+                cx.reach(*contact);
             }
         }
         let from = std::iter::once(id.0).chain(at.iter().map(|contact| contact.id)).collect();
@@ -415,7 +414,7 @@ impl Keeper {
 
     fn give_up(&mut self, id: Id, why: String, cx: &mut Kcx<'_>) {
         if let Some(owner) = self.kept.get(&id).and_then(|kept| kept.record.owner) {
-            cx.emit(Event::Reach(owner));
+            cx.reach(owner);
         }
         cx.send(id.0, Message::ToOwner(ToOwner::Refused { file: id.1, why }));
         self.drop_file(id, cx);
@@ -459,7 +458,7 @@ impl Keeper {
                 continue;
             }
             if let Some(owner) = record.owner {
-                cx.emit(Event::Reach(owner));
+                cx.reach(owner);
             }
             let why = "it gives less space now".into();
             cx.send(id.0, Message::ToOwner(ToOwner::Refused { file: id.1, why }));
@@ -487,7 +486,7 @@ impl Keeper {
         }
         for (owner, (contact, files)) in lists {
             if let Some(contact) = contact.filter(|contact| contact.id != cx.me) {
-                cx.emit(Event::Reach(contact));
+                cx.reach(contact);
             }
             cx.send(owner, Message::ToOwner(ToOwner::Holding { files }));
         }

@@ -1,7 +1,7 @@
 //! What a file is made of.
 
+use crate::content::BlobRef;
 use crate::ids::BlobId;
-use crate::work::spec::BlobRef;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 

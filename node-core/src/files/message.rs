@@ -1,8 +1,8 @@
 //! What owners and keepers of files say to each other.
 
+use crate::address::Contact;
+use crate::content::BlobRef;
 use crate::ids::BlobId;
-use crate::overlay::contact::Contact;
-use crate::work::spec::BlobRef;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 

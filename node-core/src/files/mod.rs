@@ -1,4 +1,4 @@
-//! Files: content in chunks, kept by other nodes than the one that has them (paper 002's file storage).
+//! Files: content in chunks, kept by other nodes than the one that has them (paper `market`'s file storage).
 //!
 //! A file is a *manifest* and its chunks, all of them blobs; its name is the manifest's hash. The node
 //! at which it is put is its *owner*: it buys space, or asks for it as a gift, watches who keeps it, and
@@ -21,8 +21,8 @@ pub use config::FilesConfig;
 pub use manifest::{BadManifest, CHUNK, CHUNKS, MANIFEST, Manifest, NAME};
 pub use message::{Message, ToKeeper, ToOwner};
 
-use crate::overlay::contact::Contact;
-use crate::work::spec::BlobRef;
+use crate::address::Contact;
+use crate::content::BlobRef;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 

@@ -7,11 +7,12 @@
 
 use super::books::{Books, Rules};
 use super::message::Body;
-use super::{BODY, Line, Message, ORDERS, Order, Outcome, PURPOSE, Page, Receipt, Refusal, ToBank, ToClient};
+use super::{BODY, Line, Message, ORDERS, PURPOSE, Page, ToBank, ToClient};
+use crate::contract::{Order, Outcome, Receipt, Refusal};
+use crate::disk::Write;
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
-use crate::market::money::Micro;
-use crate::node::host::Write;
+use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Wall;
 use bytes::Bytes;
@@ -134,11 +135,6 @@ pub enum Event {
         number: u64,
         made: Result<[u8; 16], String>,
     },
-    Fault {
-        peer: NodeId,
-        fault: String,
-    },
-    Trouble(String),
 }
 
 impl Protocol for Bank {
@@ -212,10 +208,8 @@ impl Bank {
     fn restore(&mut self, entries: &[(Vec<u8>, Bytes)], cx: &mut Cx<'_, Self>) {
         if !self.books.restore(entries) {
             self.damaged = true;
-            cx.emit(Event::Trouble(
-                "a row of the ledger cannot be read, so the bank stays closed; was it written by a newer version?"
-                    .into(),
-            ));
+            cx.trouble("a row of the ledger cannot be read, so the bank stays closed; was it written by a newer version?"
+                    .into());
         }
         if !entries.is_empty() || self.damaged {
             return;
@@ -224,10 +218,10 @@ impl Bank {
             self.read = true;
             return self.look_at_the_clock(cx);
         }
-        cx.emit(Event::Trouble(
+        cx.trouble(
             "the ledger on the disk does not add up to zero, so the bank stays closed; put a copy of it back"
                 .into(),
-        ));
+        );
     }
 
     /// Opens the bank when it knows both. Without its books it does not know the last day, and the
@@ -244,7 +238,8 @@ impl Bank {
 
     fn heard(&mut self, from: NodeId, message: ToBank, cx: &mut Cx<'_, Self>) {
         // Not answered, so it comes again.
-        if !self.open || self.waiting.len() >= WAITING {
+        let its = self.waiting.iter().filter(|answer| answer.to == from).count();
+        if !self.open || self.waiting.len() >= WAITING || its >= WAITING / 4 {
             return;
         }
         let what = match message {
@@ -255,7 +250,7 @@ impl Bank {
                     {
                         // Ten of these end the connection: codes are not guessed by the thousand.
                         let fault = "showed a code of an invite that nobody waits with".into();
-                        cx.emit(Event::Fault { peer: from, fault });
+                        cx.fault(from, fault);
                     }
                     let receipts = self.receipts(signed.by, &body, &outcomes);
                     if !receipts.is_empty() {
@@ -264,7 +259,7 @@ impl Bank {
                     }
                     What::Say(ToClient::Outcomes(outcomes))
                 }
-                Err(fault) => return cx.emit(Event::Fault { peer: from, fault }),
+                Err(fault) => return cx.fault(from, fault),
             },
             ToBank::Stand => What::Say(ToClient::Stands { next: self.books.next(from) }),
             ToBank::Holdings { after } => {
@@ -278,7 +273,7 @@ impl Bank {
                 Some(of) => What::Say(ToClient::Balance { of, balance: self.books.balance(of) }),
                 None => {
                     let fault = format!("asked for the account of {} without its leave", leave.by.short());
-                    return cx.emit(Event::Fault { peer: from, fault });
+                    return cx.fault(from, fault);
                 }
             },
         };
@@ -357,9 +352,9 @@ impl Bank {
             return;
         };
         if let Err(error) = result {
-            cx.emit(Event::Trouble(format!(
+            cx.trouble(format!(
                 "the ledger could not be written, and the bank answers nobody until it can: {error}"
-            )));
+            ));
             self.committing = Some(committing);
             return cx.set_timer(Timer::Again, AGAIN);
         }
@@ -408,7 +403,7 @@ impl Bank {
                 page.lines = lines.map(|(_, line)| line).collect();
                 cx.send(to, Message::ToClient(ToClient::Statement { number, page }));
             }
-            Err(error) => cx.emit(Event::Trouble(format!("a statement could not be read: {error}"))),
+            Err(error) => cx.trouble(format!("a statement could not be read: {error}")),
         }
     }
 }

@@ -8,13 +8,13 @@
 //! While the bank is down orders wait here, in order, up to a bound.
 
 use super::message::Body;
-use super::{
-    BODY, Holding, Message, ORDERS, Order, Outcome, PURPOSE, Page, Refusal, Sale, ToBank, ToClient, WINDOW,
-};
+use super::{BODY, Message, ORDERS, PURPOSE, Page, ToBank, ToClient, WINDOW};
+use crate::contract::{Holding, Order, Outcome, Refusal, Sale};
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
-use crate::market::money::Micro;
+use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::ticket::Ticket;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -42,9 +42,9 @@ pub struct Client {
     stays: bool,
     phase: Phase,
     /// Not numbered yet, with the caller's names for them.
-    waiting: VecDeque<(u64, Order)>,
+    waiting: VecDeque<(Ticket, Order)>,
     /// Numbered, and not answered.
-    under_way: BTreeMap<u64, (u64, Order)>,
+    under_way: BTreeMap<u64, (Ticket, Order)>,
     /// Of those, what the bank has signed already.
     receipts: BTreeMap<u64, Signed>,
     /// Sales with a hold under way: their settlement must not overtake it.
@@ -77,8 +77,8 @@ pub enum Command {
     Bank { bank: NodeId, stays: bool },
     /// The bank is connected, or is this node.
     BankUp(NodeId),
-    /// `id` comes back with the answer.
-    Order { id: u64, order: Order },
+    /// The ticket comes back with the answer.
+    Order { ticket: Ticket, order: Order },
     /// Answered by [`Event::Statement`] if the bank is there; not repeated.
     Statement { number: u64, from: u64, limit: u32 },
 }
@@ -92,14 +92,14 @@ pub enum Event {
     /// Orders are sent from now on.
     Open,
     Answered {
-        id: u64,
+        ticket: Ticket,
         outcome: Outcome,
         /// Of a hold: the bank's word for who sells, if it gives one.
         receipt: Option<Signed>,
     },
     /// Too many orders wait; try again when some are answered.
     Full {
-        id: u64,
+        ticket: Ticket,
     },
     Statement {
         number: u64,
@@ -139,7 +139,7 @@ impl Protocol for Client {
                     self.seek(cx);
                 }
             }
-            Input::Command(Command::Order { id, order }) => self.order(id, order, cx),
+            Input::Command(Command::Order { ticket, order }) => self.order(ticket, order, cx),
             Input::Command(Command::Statement { number, from, limit }) => {
                 self.to_bank(ToBank::Statement { number, from, limit }, cx);
             }
@@ -199,11 +199,11 @@ impl Client {
         }
     }
 
-    fn order(&mut self, id: u64, order: Order, cx: &mut Cx<'_, Self>) {
+    fn order(&mut self, ticket: Ticket, order: Order, cx: &mut Cx<'_, Self>) {
         if self.waiting.len() >= WAITING {
-            return cx.emit(Event::Full { id });
+            return cx.emit(Event::Full { ticket });
         }
-        self.waiting.push_back((id, order));
+        self.waiting.push_back((ticket, order));
         if self.bank.is_none() && !cx.timer_is_set(Timer::Seek) {
             self.seek(cx);
         }
@@ -287,15 +287,15 @@ impl Client {
     }
 
     fn outcome(&mut self, number: u64, outcome: Outcome, cx: &mut Cx<'_, Self>) {
-        let Some((id, order)) = self.under_way.remove(&number) else { return };
+        let Some((ticket, order)) = self.under_way.remove(&number) else { return };
         let receipt = self.receipts.remove(&number);
         if let (Order::Hold { .. }, Some(sale)) = (&order, order.sale()) {
             self.holding.remove(&sale);
         }
         match outcome {
             // Under this number the bank did something else: it goes under a new one.
-            Err(Refusal::NumberTaken) => self.waiting.push_front((id, order)),
-            outcome => cx.emit(Event::Answered { id, outcome, receipt }),
+            Err(Refusal::NumberTaken) => self.waiting.push_front((ticket, order)),
+            outcome => cx.emit(Event::Answered { ticket, outcome, receipt }),
         }
     }
 
@@ -311,12 +311,12 @@ impl Client {
             if overtakes || self.next.saturating_sub(first) >= WINDOW {
                 break;
             }
-            let Some((id, order)) = self.waiting.pop_front() else { break };
+            let Some((ticket, order)) = self.waiting.pop_front() else { break };
             if let (Order::Hold { .. }, Some(sale)) = (&order, order.sale()) {
                 self.holding.insert(sale);
             }
             new.push((self.next, order.clone()));
-            self.under_way.insert(self.next, (id, order));
+            self.under_way.insert(self.next, (ticket, order));
             self.next = self.next.saturating_add(1);
         }
         if !new.is_empty() {

@@ -1,10 +1,11 @@
 //! What bank and clients say to each other.
 
-use super::order::{Outcome, Sale};
+use crate::contract::Holding;
+use crate::contract::{Outcome, Sale};
+use crate::goods::Kind;
 use crate::ids::{NodeId, UnitId};
 use crate::keys::Signed;
-use crate::market::commodity::Kind;
-use crate::market::money::Micro;
+use crate::money::Micro;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ pub enum ToBank {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Body {
     pub(super) bank: NodeId,
-    pub(super) orders: Vec<(u64, super::Order)>,
+    pub(super) orders: Vec<(u64, crate::contract::Order)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,14 +57,6 @@ pub enum ToClient {
     },
     /// Of holds among the outcomes that follow, by number: what the bank signs for their sellers.
     Receipts(Vec<(u64, Signed)>),
-}
-
-/// What is held for a sale.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holding {
-    pub sale: Sale,
-    pub payer: NodeId,
-    pub amount: Micro,
 }
 
 /// A part of a node's statement.

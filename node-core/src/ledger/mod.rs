@@ -1,11 +1,11 @@
 //! The ledger: who has how many credits, kept by the bank of a swarm.
 //!
 //! The *bank* is a gateway; all nodes of a swarm know its id and trust it to keep the books
-//! ([`bank`], [`books`]). What moves credit is an [`Order`], signed by whoever's money or sale it is
+//! ([`bank`], [`books`]). What moves credit is an [`Order`](crate::contract::Order), signed by whoever's money or sale it is
 //! and numbered by it. Whoever gives orders does so through a [`client`], which repeats them until
 //! they are answered: so each is carried out once, however often messages are lost or repeated.
 //!
-//! *Departure from paper 002:* its bank credits "some minimum currency" to every node that enters,
+//! *Departure from paper `market`:* its bank credits "some minimum currency" to every node that enters,
 //! which whoever enters often gathers. Here credit comes from an invite, or from verified work for
 //! the swarm, which the commons pays for ([`COMMONS`]).
 
@@ -15,14 +15,8 @@ pub mod bank;
 pub mod books;
 pub mod client;
 mod message;
-mod order;
-mod receipt;
-mod space;
 
-pub use message::{Holding, Line, Message, Page, ToBank, ToClient, Why};
-pub use order::{FEES, Fee, Goods, Order, Outcome, Refusal, Sale, TERMS, Term, most};
-pub use receipt::Receipt;
-pub use space::Space;
+pub use message::{Line, Message, Page, ToBank, ToClient, Why};
 
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};

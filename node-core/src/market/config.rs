@@ -1,8 +1,8 @@
 //! Rules, sizes and times of markets.
 
-use super::commodity::Scheme;
-use super::money::Micro;
-use super::pricing::Rule;
+use crate::goods::Rule;
+use crate::goods::Scheme;
+use crate::money::Micro;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,10 +10,10 @@ pub struct MarketConfig {
     /// These three are the same on all nodes of a network.
     pub scheme: Scheme,
     pub rule: Rule,
-    /// A market owner's fixed payoff, a sale (paper 002, equation 1). Our choice: a thousandth of a
+    /// A market owner's fixed payoff, a sale (paper `market`, equation 1). Our choice: a thousandth of a
     /// credit, a hundredth of what a usual unit costs.
     pub delta: Micro,
-    /// How often a seller lists again what it has (paper 002, section V-A). Less than half of
+    /// How often a seller lists again what it has (paper `market`, section V-A). Less than half of
     /// `purge`, so that one listing may be lost.
     pub relist: Duration,
     /// After such a silence of a seller its listing is dropped. Our choice: two and a half listings.

@@ -5,13 +5,13 @@
 //! the host's name included; the host ([`super::host`]) looks market owners up for it and carries
 //! what they, buyers and the guest say to each other.
 
-use super::commodity::{Market, Scheme};
 use super::message::{self, Alive, ToBuyer, ToOwner, ToSeller};
-use super::money::Micro;
+use crate::address::Contact;
+use crate::circle::Point;
+use crate::goods::{Market, Scheme};
 use crate::ids::NodeId;
 use crate::keys::Signed;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::Point;
+use crate::money::Micro;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

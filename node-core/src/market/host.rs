@@ -7,12 +7,12 @@
 use super::config::MarketConfig;
 use super::guest::{Message, ToGuest, ToHost, Word};
 use super::message::{self, Alive, Prober, ToBuyer, ToSeller};
-use super::money::Micro;
+use crate::address::Contact;
+use crate::bounds::GUESTS;
+use crate::circle::Point;
 use crate::ids::NodeId;
 use crate::keys::Signed;
-use crate::node::config::GUESTS;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::Point;
+use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -66,8 +66,6 @@ pub enum Command {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
     /// Look this up on the ring of nodes; answered by [`Command::Found`].
     Lookup {
         number: u64,
@@ -201,7 +199,7 @@ impl Host {
 fn say(id: NodeId, guest: &Guest, to: NodeId, word: Word, cx: &mut Hcx<'_>) {
     if let Some(owner) = guest.owners.iter().find(|owner| owner.id == to) {
         if to != cx.me {
-            cx.emit(Event::Reach(*owner));
+            cx.reach(*owner);
         }
     } else if !guest.askers.contains(&to) {
         return;

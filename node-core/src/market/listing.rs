@@ -1,12 +1,12 @@
 //! Listings: what a seller says that it sells, signed by its key.
 
-use super::commodity::{Kind, Market};
-use super::money::Price;
-use super::pricing::{BadCost, Rule};
+use super::pricing::BadCost;
+use crate::address::Contact;
+use crate::goods::Goods;
+use crate::goods::Market;
+use crate::goods::Rule;
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
-use crate::node::config::Platform;
-use crate::overlay::contact::Contact;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -19,23 +19,6 @@ const BODY: usize = 256;
 /// How far listings may reach ahead of the reader's clock. Our choice: clocks of donors are off by
 /// minutes, and a seller that is gone is purged long before.
 pub const AHEAD: Duration = Duration::from_secs(600);
-
-/// What one seller has of one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Goods {
-    pub kind: Kind,
-    /// Of each unit: fuel a second (idle on average over `minutes`), or bytes.
-    pub capacity: u64,
-    /// How many such: slots. One where [`Kind::divides`].
-    pub units: u16,
-    /// T of the paper: for how long.
-    pub minutes: u16,
-    /// Marginal cost: micro-credits for 10^9 of fuel or of byte-seconds.
-    pub cost: Price,
-    /// Where it runs, and the memory that a unit may have there, MiB.
-    pub engine: Platform,
-    pub memory_mib: u32,
-}
 
 impl Goods {
     pub fn market(&self) -> Option<Market> {
@@ -125,7 +108,10 @@ impl Listing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::overlay::contact::Ip;
+    use crate::address::Ip;
+    use crate::goods::Kind;
+    use crate::money::Price;
+    use crate::platform::Platform;
 
     const NOW: u64 = 1_700_000_000_000;
 

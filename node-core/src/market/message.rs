@@ -1,16 +1,19 @@
 //! What market owners, sellers and buyers say to each other. One enum with a part for each
 //! addressee; the route gives each part to its machine.
 
-use super::commodity::{Kind, Market};
 use super::guest::Word;
-use super::listing::{BadListing, Goods};
-use super::money::{Micro, Price};
-use super::pricing::{Ask, Deal, NoDeal};
+use super::listing::BadListing;
+use super::pricing::{Ask, Deal};
+use crate::address::Contact;
+use crate::circle::Range;
+use crate::goods::Goods;
+use crate::goods::NoDeal;
+use crate::goods::Wanted;
+use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
 use crate::keys::Signed;
-use crate::node::config::Platform;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::Range;
+use crate::money::Price;
+use crate::platform::Platform;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,30 +151,6 @@ pub struct Alive {
     /// Market owners that have asked lately, and may have named it to somebody.
     pub probed: Vec<NodeId>,
 }
-
-/// What a buyer wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
-    pub kind: Kind,
-    /// At least so much a unit: fuel a second, or bytes.
-    pub capacity: u64,
-    /// For at least so long.
-    pub minutes: u16,
-    pub memory_mib: u32,
-    /// None: any will do.
-    pub engine: Option<Platform>,
-    /// At most [`UNITS`] in one market at once.
-    pub units: u16,
-    /// What a unit uses at most: fuel, or byte-seconds.
-    pub quantity: u64,
-    /// The most that seller and market owner may cost for one unit, together.
-    pub most: Micro,
-    /// Drawn by the buyer; see [`Ask::tie`].
-    pub tie: u64,
-}
-
-/// Units of one query. Our choice: their sellers' listings are 30 KB.
-pub const UNITS: u16 = 128;
 
 impl Wanted {
     pub(super) fn ask(&self) -> Ask {

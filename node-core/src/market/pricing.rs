@@ -1,24 +1,15 @@
-//! Who sells, and at which price: two rules as pure functions over listings (paper 002, section
+//! Choice of sellers and prices: two rules as pure functions over listings (paper `market`, section
 //! IV-B). The network's configuration chooses one.
 //!
 //! Under both, the market owner gets a fixed `delta` a sale, and what the buyer can afford bounds
 //! the sum of all legs. *Departure:* the paper leaves open who pays for fixed listings; here the
 //! buyer does, a sale, so that nobody needs credit to list.
 
-use super::money::{Micro, Price};
+use crate::goods::NoDeal;
+use crate::goods::Rule;
 use crate::ids::NodeId;
+use crate::money::{Micro, Price};
 use serde::{Deserialize, Serialize};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Rule {
-    /// The cheapest sells at the second price. The market owner's payoff is fixed (`delta`), so
-    /// that it gains nothing by lying. Our default: here no seller gains by lying, either.
-    #[default]
-    ReverseVickrey,
-    /// The cheapest sells at its own cost and one micro-credit; the market owner's payoff is the
-    /// higher the cheaper the seller that it names.
-    MaxMin,
-}
 
 /// An able seller, as it is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,16 +57,6 @@ impl Deal {
     pub fn cost(&self, quantity: u64) -> Option<Micro> {
         self.price.of(quantity).round_up()?.plus(self.payoff)
     }
-}
-
-/// Why nobody sells; a unit waits with this reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub enum NoDeal {
-    #[error("nobody sells this now")]
-    NoSeller,
-    /// `least`: what the cheapest would cost, if that is a number.
-    #[error("the cheapest seller costs up to {least} credits a unit, and at most {most} are offered")]
-    TooDear { least: Micro, most: Micro },
 }
 
 /// A cost that cannot be listed.
@@ -184,8 +165,8 @@ fn named(bid: Bid, dearest: Price, delta: Micro) -> Option<Deal> {
     Some(Deal { seller: bid.seller, price: Price(bid.cost.0 + 1), payoff })
 }
 
-/// K of the market owner's payoff, micro-credits squared: one credit squared (the issue's). The
-/// paper's is one of whatever its costs are counted in.
+/// K of the market owner's payoff, micro-credits squared: one credit squared. Our choice: the paper's K is 1
+/// in the unit that its costs are counted in, and people count in credits here.
 pub const K: u128 = 1_000_000_000_000;
 
 /// Equation 1 made exact: floor(K · (highest − named) / highest²) + `delta`, for each sale.

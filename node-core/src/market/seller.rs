@@ -1,18 +1,19 @@
-//! The seller (paper 002, sections IV-A and V-A): lists what a node has at the market for it, lists it
+//! The seller (paper `market`, sections IV-A and V-A): lists what a node has at the market for it, lists it
 //! again and again, says that it is alive, and sells.
 //!
 //! The seller is the one truth about what it has: market owners name it, and it says whether that is
 //! still for sale. What was sold is de-listed, and what is left is listed under a higher number.
 
-use super::commodity::{Kind, Market, Scheme};
 use super::config::MarketConfig;
-use super::listing::{Goods, Listing};
+use super::listing::Listing;
 use super::message::{Alive, Message, Prober, Take, ToBuyer, ToOwner, ToSeller, Unlisted};
-use super::money::Price;
+use crate::address::Contact;
+use crate::circle::{Point, RingId};
+use crate::goods::Goods;
+use crate::goods::{Kind, Market, Scheme};
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Point, RingId};
+use crate::money::Price;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use std::collections::{BTreeMap, VecDeque};
@@ -102,8 +103,6 @@ pub enum Command {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
     /// Look this up; answered by [`Command::Found`] or [`Command::NotFound`].
     Lookup {
         number: u64,
@@ -465,7 +464,7 @@ impl Stock {
 
 fn to_owner(to: &Contact, message: ToOwner, cx: &mut Scx<'_>) {
     if to.id != cx.me {
-        cx.emit(Event::Reach(*to));
+        cx.reach(*to);
     }
     cx.send(to.id, Message::ToOwner(message));
 }

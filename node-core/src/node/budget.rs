@@ -7,9 +7,9 @@
 //! have their turn in between. Then a loop costs a processor and a message; the node goes on.
 
 use super::Node;
-use super::config::Bounds;
 use super::host::{Host, NodeEvent};
 use super::route::Step;
+use crate::bounds::Bounds;
 use crate::time::Time;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

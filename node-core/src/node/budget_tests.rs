@@ -1,8 +1,11 @@
 use super::*;
+use crate::address::Contact;
+use crate::channel::Channel;
+use crate::disk::StorageRequest;
+use crate::engine::EngineRequest;
 use crate::ids::NodeId;
 use crate::node::config::Config;
-use crate::node::host::{Channel, EngineRequest, NodeInput, StorageRequest};
-use crate::overlay::contact::Contact;
+use crate::node::host::NodeInput;
 use bytes::Bytes;
 
 /// A host that only remembers.
@@ -44,7 +47,7 @@ impl Memory {
 /// A node in which a ball is played to and fro for ever.
 fn playing(limits: Bounds) -> (Node, Memory) {
     let (mut node, mut host) = (
-        Node::new(NodeId([1; 32]), Config { limits, ..Config::default() }, [0; 32], Time(0)),
+        Node::new(NodeId([1; 32]), Config { limits: limits.into(), ..Config::default() }, [0; 32], Time(0)),
         Memory::default(),
     );
     node.drive(Time(0), NodeInput::Wake, &mut host);

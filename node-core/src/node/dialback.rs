@@ -7,17 +7,19 @@ use super::config::Config;
 use super::host::{Host, NodeEvent};
 use super::overlays;
 use super::route;
+use crate::address::{Contact, Dialable, Ip};
+use crate::circle::MemberId;
 use crate::discovery::nearest;
 use crate::ids::NodeId;
 use crate::market::seller;
-use crate::node::config::Platform;
-use crate::overlay::contact::{Contact, Dialable, Ip};
+use crate::node::message::Message;
 use crate::overlay::dialback::{Command, DialBack, Event, Listening, Met, Standing};
 use crate::overlay::neighbours;
-use crate::overlay::ring::{self, MemberId};
+use crate::overlay::ring;
 use crate::overlay::tree;
-use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
-use crate::wire::Message;
+use crate::platform::Platform;
+use crate::protocol::{Input, InputOf, Machine, Rng};
+use crate::ticket::ServiceId;
 use crate::work::owner::wards::OfRing;
 
 pub(super) fn start(config: &Config, seed: &[u8; 32]) -> Machine<DialBack> {
@@ -72,13 +74,13 @@ impl Node {
     pub(super) fn dialback_input(&mut self, input: InputOf<DialBack>, host: &mut impl Host) {
         let effects = self.overlays.dialback.step(self.me, self.now, input);
         self.alarms.set(Part::Overlays, self.overlays.deadline());
-        for effect in effects {
-            match effect {
-                Effect::Send { to, message } => self.send(to, Message::DialBack(message), host),
-                Effect::Emit(Event::Probe { number, contact }) => host.probe(number, contact),
-                Effect::Emit(Event::Fault { peer, fault }) => self.fault(peer, fault, host),
-                Effect::Emit(Event::Standing(standing)) => self.stands(standing, host),
-            }
+        self.follow(ServiceId::DialBack, effects, Message::DialBack, Node::of_dialback, host);
+    }
+
+    fn of_dialback(&mut self, event: Event, host: &mut impl Host) {
+        match event {
+            Event::Probe { number, contact } => host.probe(number, contact),
+            Event::Standing(standing) => self.stands(standing, host),
         }
     }
 

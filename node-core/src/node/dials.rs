@@ -1,8 +1,8 @@
 //! Peers that are being dialled, and what waits for them.
 
-use super::host::Channel;
+use crate::address::{Contact, Ip, Scope};
+use crate::channel::Channel;
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Ip, Scope};
 use crate::time::Time;
 use bytes::Bytes;
 use litemap::LiteMap;

@@ -3,8 +3,8 @@
 use super::Node;
 use super::host::Host;
 use super::route::Step;
+use crate::address::Contact;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::overlay::elsewhere::Elsewhere;
 use crate::overlay::neighbours;
 use std::collections::VecDeque;

@@ -2,15 +2,18 @@
 //! driver.
 
 use super::Node;
-use super::host::{EngineRequest, Host, NodeEvent, StorageRequest, Token};
-use super::route::{OF_OWNER, OF_RUNNER, OF_STORE, Step};
-#[cfg(feature = "roles")]
-use crate::checkpoint::keeper;
+use super::host::{Host, NodeEvent};
+use super::route::Step;
 use crate::discovery::connected;
+use crate::disk::{Asked, StorageRequest, What};
+use crate::engine::EngineRequest;
 use crate::overlay::neighbours;
 use crate::protocol::Input;
 use crate::store::{self, Asker, Ticket};
+use crate::ticket::ServiceId;
 use crate::work::client;
+#[cfg(feature = "roles")]
+use crate::work::keeper;
 use crate::work::owner;
 use crate::work::runner;
 
@@ -67,7 +70,6 @@ impl Node {
             Event::Learnt(swarm) => self.learnt(swarm, host),
             Event::Close { peer, reason } => host.disconnect(peer, &reason),
             Event::Rejected { peer, reason } => host.event(NodeEvent::Rejected { peer, reason }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
         }
     }
 
@@ -100,7 +102,10 @@ impl Node {
         use owner::Event;
         match event {
             Event::Commit { ticket, writes } => {
-                host.storage(StorageRequest::Commit { token: Token(OF_OWNER | ticket), writes });
+                host.storage(StorageRequest::Commit {
+                    token: Asked { of: ServiceId::Owner, what: What::Commit, number: ticket }.token(),
+                    writes,
+                });
             }
             Event::Fetch { ticket, blobs, from } => {
                 let ticket = Ticket { of: Asker::Owner, number: ticket };
@@ -132,9 +137,6 @@ impl Node {
             Event::Declined { node } => self.refused(node),
             Event::JobChanged(job) => host.event(NodeEvent::JobChanged { job }),
             Event::JobEnded(job) => host.event(NodeEvent::JobEnded { job }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
-            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Locate { number, key } => self.locate_owner(number, key),
             Event::Release { ticket: number } => {
                 let ticket = Ticket { of: Asker::Owner, number };
@@ -168,9 +170,11 @@ impl Node {
             }
             Event::Check { blobs } => self.push(Step::Store, store::Command::Check { blobs }),
             Event::Commit { ticket, writes } => {
-                host.storage(StorageRequest::Commit { token: Token(OF_RUNNER | ticket), writes });
+                host.storage(StorageRequest::Commit {
+                    token: Asked { of: ServiceId::Runner, what: What::Commit, number: ticket }.token(),
+                    writes,
+                });
             }
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Snapshot { run, stop } => host.engine(EngineRequest::Snapshot { run, stop }),
             Event::Pause { run, paused } => host.engine(EngineRequest::Pause { run, paused }),
             Event::Keep { ticket: number, blobs } => {
@@ -187,7 +191,6 @@ impl Node {
             Event::Load { slots, busy } => self.of_load(slots, busy),
             Event::Spare { slots, at_once } => self.of_spare(slots, at_once),
             Event::Changed => host.event(NodeEvent::WorkChanged),
-            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
         }
     }
 
@@ -208,7 +211,7 @@ impl Node {
 
     pub(super) fn of_store(&mut self, event: store::Event, host: &mut impl Host) {
         use store::Event;
-        let token = |number| Token(OF_STORE | number);
+        let token = |number| Asked { of: ServiceId::Store, what: What::Commit, number }.token();
         match event {
             Event::Answered { ticket: Ticket { of: Asker::Owner | Asker::Relay, number }, result } => {
                 let result = result.map_err(|error| error.to_string());
@@ -238,7 +241,6 @@ impl Node {
                 host.storage(StorageRequest::ReadBlob { token: token(number), id, offset, len });
             }
             Event::Drop { id } => host.storage(StorageRequest::DropBlob { id }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
         }
     }
 }

@@ -3,40 +3,32 @@
 
 use super::Node;
 use super::alarms::Part;
-use super::config::Platform;
-use super::host::{Command, Host, NodeEvent, StorageReply, StorageRequest, Table, Token};
+use super::host::{Command, Host, NodeEvent};
 use super::overlays;
-use super::route::{self, OF_FILES, SCAN, TAG};
-use crate::checkpoint;
+use super::route;
+use super::storage::scanned;
+use crate::address::Contact;
+use crate::content::BlobRef;
+use crate::disk::{Answer, Asked, StorageRequest, Table, What};
 use crate::files::keeper::{self, Keeper};
 use crate::files::owner::{self, FileView, Owner};
 use crate::files::{FilesConfig, Message};
+use crate::goods::Goods;
+use crate::goods::Kind;
+use crate::goods::Wanted;
+use crate::goods::{NoDeal, Offer};
 use crate::ids::{BlobId, NodeId};
-use crate::market::Wanted;
 use crate::market::buyer;
-use crate::market::commodity::Kind;
-use crate::market::listing::Goods;
 use crate::market::seller;
-use crate::overlay::contact::Contact;
-use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
-use crate::records::{self, Refused};
+use crate::platform::Platform;
+use crate::protocol::{Input, InputOf, Machine, Rng};
+use crate::record::Refused;
+use crate::records;
 use crate::store::{self, Asker, Ticket};
+use crate::ticket::{self as tickets, ServiceId};
 use crate::time::Time;
-use crate::work::spec::BlobRef;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// Purchases and publications of files, among the driver's.
-const OF_FILE: u64 = 1 << 62;
-
-/// What storage was asked for: the bits below [`TAG`].
-const WHAT: u64 = 0xf << 52;
-const OWNER_COMMIT: u64 = OF_FILES;
-const OWNER_READ: u64 = OF_FILES | 1 << 52;
-const OWNER_SCAN: u64 = OF_FILES | 2 << 52;
-const KEEPER_COMMIT: u64 = OF_FILES | 3 << 52;
-const KEEPER_READ: u64 = OF_FILES | 4 << 52;
-const KEEPER_SCAN: u64 = OF_FILES | 5 << 52;
 
 /// A node's own files, and those that it keeps.
 pub(super) struct Filing {
@@ -115,7 +107,7 @@ impl Node {
     pub(super) fn files_start(&mut self, host: &mut impl Host) {
         if self.overlays.filing.is_some() {
             self.push(route::Step::Store, store::Command::Wait(true));
-            scan(OWNER_SCAN, None, host);
+            self.scan(ServiceId::Files, Table::Files, None, host);
         }
     }
 
@@ -196,62 +188,56 @@ impl Node {
         }
     }
 
-    /// Takes what storage answers to files; the rest is others'.
-    pub(super) fn files_storage(
+    /// What storage answers to the owner of files, and to their keeper.
+    pub(super) fn files_stored(
         &mut self,
-        reply: StorageReply,
+        asked: Asked,
+        result: Result<Answer, String>,
         host: &mut impl Host,
-    ) -> Option<StorageReply> {
-        let token = match &reply {
-            StorageReply::Done { token }
-            | StorageReply::Failed { token, .. }
-            | StorageReply::Blob { token, .. }
-            | StorageReply::Entries { token, .. } => token.0,
-        };
-        if token & TAG != OF_FILES {
-            return Some(reply);
-        }
-        let (what, ticket) = (token & (TAG | WHAT), token & !(TAG | WHAT));
-        let bytes = match &reply {
-            StorageReply::Blob { bytes, .. } => Some(bytes.clone()),
-            _ => None,
-        };
-        match (what, reply) {
-            (OWNER_COMMIT, StorageReply::Failed { error, .. }) => {
-                self.tell_files(owner::Command::Committed { ticket, result: Err(error) });
+    ) {
+        let Asked { of, what, number: ticket } = asked;
+        match (of, what, result) {
+            (ServiceId::Files, What::Commit, result) => {
+                self.tell_files(owner::Command::Committed { ticket, result: result.map(drop) });
             }
-            (OWNER_COMMIT, _) => self.tell_files(owner::Command::Committed { ticket, result: Ok(()) }),
-            (OWNER_READ, _) => self.tell_files(owner::Command::Read { ticket, bytes }),
-            (KEEPER_READ, _) => self.tell_kept(keeper::Command::Read { ticket, bytes }),
-            (OWNER_SCAN | KEEPER_SCAN, StorageReply::Entries { entries, .. }) => {
-                let last = entries.last().map(|(key, _)| key.clone());
-                let more = last.filter(|_| entries.len() >= SCAN as usize);
-                match what {
-                    OWNER_SCAN => self.tell_files(owner::Command::Restore(entries)),
-                    _ => self.tell_kept(keeper::Command::Restore(entries)),
-                }
-                match (more, what) {
-                    (Some(after), what) => scan(what, Some(after), host),
-                    (None, OWNER_SCAN) => {
-                        self.tell_files(owner::Command::Restored);
-                        scan(KEEPER_SCAN, None, host);
-                    }
-                    (None, _) => self.tell_kept(keeper::Command::Restored),
-                }
+            (ServiceId::Files, What::Read, result) => {
+                let bytes = result.ok().and_then(Answer::blob);
+                self.tell_files(owner::Command::Read { ticket, bytes });
             }
+            (_, What::Read, result) => {
+                let bytes = result.ok().and_then(Answer::blob);
+                self.tell_kept(keeper::Command::Read { ticket, bytes });
+            }
+            (of, What::Scan(table), Ok(answer)) => self.files_scanned(of, table, answer, host),
             // Nothing is evicted then: some of it may be kept for somebody.
-            (OWNER_SCAN | KEEPER_SCAN, StorageReply::Failed { error, .. }) => {
+            (_, What::Scan(_), Err(error)) => {
                 let what =
                     format!("the records of files cannot be read, and those are not looked after: {error}");
                 host.event(NodeEvent::Trouble { what });
             }
-            (_, StorageReply::Failed { error, .. }) => {
+            (_, What::Commit, Err(error)) => {
                 let what = format!("what is kept for others is not written down: {error}");
                 host.event(NodeEvent::Trouble { what });
             }
-            _ => {}
+            (_, What::Commit, Ok(_)) => {}
         }
-        None
+    }
+
+    fn files_scanned(&mut self, of: ServiceId, table: Table, answer: Answer, host: &mut impl Host) {
+        let (entries, more) = scanned(answer);
+        if of == ServiceId::Files {
+            self.tell_files(owner::Command::Restore(entries));
+        } else {
+            self.tell_kept(keeper::Command::Restore(entries));
+        }
+        match (more, of) {
+            (Some(after), of) => self.scan(of, table, Some(after), host),
+            (None, ServiceId::Files) => {
+                self.tell_files(owner::Command::Restored);
+                self.scan(ServiceId::KeptFiles, Table::Kept, None, host);
+            }
+            (None, _) => self.tell_kept(keeper::Command::Restored),
+        }
     }
 
     pub(super) fn files_step(&mut self, step: Step, host: &mut impl Host) {
@@ -259,24 +245,24 @@ impl Node {
         let Some(filing) = &mut self.overlays.filing else { return };
         match step {
             Step::Owner(input) => {
-                for effect in filing.owner.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => {
-                            self.send(to, crate::wire::Message::Files(message), host);
-                        }
-                        Effect::Emit(event) => self.of_files(event, host),
-                    }
-                }
+                let effects = filing.owner.step(me, now, input);
+                self.follow(
+                    ServiceId::Files,
+                    effects,
+                    crate::node::message::Message::Files,
+                    Node::of_files,
+                    host,
+                );
             }
             Step::Keeper(input) => {
-                for effect in filing.keeper.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => {
-                            self.send(to, crate::wire::Message::Files(message), host);
-                        }
-                        Effect::Emit(event) => self.of_kept(event, host),
-                    }
-                }
+                let effects = filing.keeper.step(me, now, input);
+                self.follow(
+                    ServiceId::KeptFiles,
+                    effects,
+                    crate::node::message::Message::Files,
+                    Node::of_kept,
+                    host,
+                );
             }
         }
         self.alarms.set(Part::Overlays, self.overlays.deadline());
@@ -286,13 +272,15 @@ impl Node {
         use owner::Event;
         let ticket = |number| Ticket { of: Asker::Files, number };
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Put { number, refused } => host.event(NodeEvent::FilePut { number, refused }),
             Event::Dropped { number, known } => host.event(NodeEvent::FileDropped { number, known }),
             Event::Named { number, refused } => host.event(NodeEvent::FileNamed { number, refused }),
             Event::Changed(file) => host.event(NodeEvent::FileChanged { file }),
             Event::Commit { ticket, writes } => {
-                host.storage(StorageRequest::Commit { token: Token(OWNER_COMMIT | ticket), writes });
+                host.storage(StorageRequest::Commit {
+                    token: Asked { of: ServiceId::Files, what: What::Commit, number: ticket }.token(),
+                    writes,
+                });
             }
             Event::Pin { ticket: number, blobs, from } => {
                 self.push(route::Step::Store, store::Command::Fetch { ticket: ticket(number), blobs, from });
@@ -302,7 +290,7 @@ impl Node {
             }
             Event::Forget { blobs } => self.forget_blobs(blobs),
             Event::Check { blobs } => self.push(route::Step::Store, store::Command::Check { blobs }),
-            Event::Read { ticket, blob } => read(OWNER_READ | ticket, blob, host),
+            Event::Read { ticket, blob } => read(ServiceId::Files.ticket(ticket), blob, host),
             Event::Buy { number, bytes, units, term, most, tie } => {
                 let minutes = u16::try_from(term.as_secs() / 60).unwrap_or(u16::MAX);
                 let quantity = bytes.saturating_mul(term.as_secs());
@@ -314,10 +302,10 @@ impl Node {
                     let (offers, shortage) = (Vec::new(), "this swarm has no market or no bank".into());
                     return self.tell_files(owner::Command::Offers { number, offers, shortage });
                 }
-                self.tell_buyer(buyer::Command::Ask { number: OF_FILE | number, wanted });
+                self.tell_buyer(buyer::Command::Ask { ticket: ServiceId::Files.ticket(number), wanted });
             }
             Event::Take { number, offer } => {
-                self.tell_buyer(buyer::Command::Take { number: OF_FILE | number, offer });
+                self.tell_buyer(buyer::Command::Take { ticket: ServiceId::Files.ticket(number), offer });
             }
             Event::Order { ticket, order } => self.order_of_files(ticket, order),
             Event::Publish { number, key, value } => {
@@ -325,11 +313,9 @@ impl Node {
                     let refused = Some(Refused::NoAnswer);
                     return self.tell_files(owner::Command::Published { number, refused });
                 }
-                let number = OF_FILE | number;
-                self.records_command(records::Command::Publish { number, key, value });
+                let ticket = ServiceId::Files.ticket(number);
+                self.records_command(records::Command::Publish { ticket, key, value });
             }
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
-            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
         }
     }
 
@@ -337,7 +323,6 @@ impl Node {
         use keeper::Event;
         let ticket = |number| Ticket { of: Asker::Kept, number };
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Fetch { ticket: number, blob, from } => {
                 let blobs = vec![blob];
                 self.push(route::Step::Store, store::Command::Fetch { ticket: ticket(number), blobs, from });
@@ -346,9 +331,12 @@ impl Node {
                 self.push(route::Step::Store, store::Command::Release { ticket: ticket(number) });
             }
             Event::Forget { blobs } => self.forget_blobs(blobs),
-            Event::Read { ticket, blob } => read(KEEPER_READ | ticket, blob, host),
+            Event::Read { ticket, blob } => read(ServiceId::KeptFiles.ticket(ticket), blob, host),
             Event::Commit { writes } => {
-                host.storage(StorageRequest::Commit { token: Token(KEEPER_COMMIT), writes });
+                host.storage(StorageRequest::Commit {
+                    token: Asked { of: ServiceId::KeptFiles, what: What::Commit, number: 0 }.token(),
+                    writes,
+                });
             }
             Event::Room(bytes) => self.sell_space(bytes),
             Event::Settled => self.push(route::Step::Store, store::Command::Wait(false)),
@@ -414,47 +402,21 @@ impl Node {
             Kind::Checkpoints => {
                 filing.for_checkpoints = filing.for_checkpoints.saturating_sub(bytes);
                 filing.checkpoints_listed = filing.checkpoints_listed.saturating_sub(bytes);
-                self.push(route::Step::Keeper, checkpoint::keeper::Command::Sold { buyer, bytes });
+                self.push(route::Step::Keeper, crate::work::keeper::Command::Sold { buyer, bytes });
             }
         }
     }
 
-    /// Takes what the buyer says of files; the rest is others'.
-    pub(super) fn space_bought(&mut self, event: buyer::Event) -> Option<buyer::Event> {
-        use buyer::Event;
-        let command = match event {
-            Event::Found { number, offers, shortage, .. } if number & OF_FILE != 0 => {
-                let shortage = shortage.map(|why| format!("space is not sold: {why}")).unwrap_or_default();
-                owner::Command::Offers { number: number & !OF_FILE, offers, shortage }
-            }
-            Event::Taken { number } if number & OF_FILE != 0 => {
-                owner::Command::Taken { number: number & !OF_FILE, taken: true }
-            }
-            Event::Gone { number } if number & OF_FILE != 0 => {
-                owner::Command::Taken { number: number & !OF_FILE, taken: false }
-            }
-            event => return Some(event),
-        };
-        self.tell_files(command);
-        None
-    }
-
-    pub(super) fn file_published(&mut self, number: u64, refused: Option<Refused>) -> bool {
-        let its = number & OF_FILE != 0;
-        if its {
-            self.tell_files(owner::Command::Published { number: number & !OF_FILE, refused });
-        }
-        its
+    /// What the markets have for a file.
+    pub(super) fn space_offered(&mut self, number: u64, offers: Vec<Offer>, shortage: Option<NoDeal>) {
+        let shortage = shortage.map(|why| format!("space is not sold: {why}")).unwrap_or_default();
+        self.tell_files(owner::Command::Offers { number, offers, shortage });
     }
 }
 
-fn scan(of: u64, after: Option<Vec<u8>>, host: &mut impl Host) {
-    let table = if of == OWNER_SCAN { Table::Files } else { Table::Kept };
-    host.storage(StorageRequest::Scan { token: Token(of), table, after, limit: SCAN });
-}
-
-fn read(token: u64, blob: BlobRef, host: &mut impl Host) {
-    let (token, BlobRef { id, len }) = (Token(token), blob);
+fn read(ticket: tickets::Ticket, blob: BlobRef, host: &mut impl Host) {
+    let tickets::Ticket { of, number } = ticket;
+    let (token, BlobRef { id, len }) = (Asked { of, what: What::Read, number }.token(), blob);
     let len = u32::try_from(len).unwrap_or(u32::MAX);
     host.storage(StorageRequest::ReadBlob { token, id, offset: 0, len });
 }

@@ -6,17 +6,16 @@ use super::config::Config;
 use super::host::{Host, NodeEvent};
 use super::route;
 use super::stall::Stall;
-use crate::discovery::{Found, Purchase, Query};
+use crate::address::{Contact, Dialable, Ip};
+use crate::circle::{Point, RingId};
+use crate::contract::Order;
+use crate::finding::{Found, Purchase, Query};
+use crate::goods::Kind;
 use crate::ids::NodeId;
-use crate::ledger::Order;
-use crate::market::Message;
-use crate::market::commodity::Kind;
 use crate::market::seller::{self, Seller};
-use crate::overlay::contact::{Contact, Dialable, Ip};
 use crate::overlay::elsewhere::Elsewhere;
-use crate::overlay::ring::{Point, RingId};
 use crate::overlay::swarm::Swarm;
-use crate::protocol::{Input, InputOf};
+use crate::protocol::{Effect, Input, InputOf};
 use crate::time::Time;
 use crate::work::owner;
 
@@ -104,9 +103,9 @@ impl Node {
         self.host_lost(peer);
     }
 
-    pub(super) fn find(&mut self, number: u64, _: Query, host: &mut impl Host) {
+    pub(super) fn find(&mut self, query: Query, host: &mut impl Host) {
         let shortage = Some("this node is a guest and finds nobody itself; ask its gateway".into());
-        host.event(NodeEvent::Found { number, places: Vec::new(), shortage });
+        host.event(NodeEvent::Found { number: query.ticket.number, places: Vec::new(), shortage });
     }
 
     pub(super) fn of_connected(&mut self, found: Found, _: Option<Query>) {
@@ -126,7 +125,13 @@ impl Node {
     pub(super) fn of_load(&mut self, _: u32, _: Vec<(NodeId, u32)>) {}
 
     /// Without a host nothing is said, and nothing looked up.
-    pub(super) fn seller_says(&mut self, _: NodeId, _: Message, _: &mut impl Host) {}
+    pub(super) fn follow_seller(&mut self, effects: Vec<Effect<Seller>>, host: &mut impl Host) {
+        for effect in effects {
+            if let Effect::Emit(event) = effect {
+                self.of_seller(event, host);
+            }
+        }
+    }
 
     pub(super) fn seller_looks_up(&mut self, _: u64, _: RingId, _: Point) {}
 

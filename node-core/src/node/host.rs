@@ -1,40 +1,43 @@
 //! The node's edge: what drivers feed it, and what it asks of them.
 
-pub use super::storage::{StorageReply, StorageRequest, Table, Write};
-use crate::discovery::{Needs, Place};
+use crate::address::{Contact, Ip};
+use crate::channel::Channel;
+#[cfg(feature = "roles")]
+use crate::circle::{Located, Point};
+#[cfg(feature = "roles")]
+use crate::content::BlobRef;
+#[cfg(feature = "roles")]
+use crate::contract::{Order, Outcome as Ordered};
+use crate::disk::StorageReply;
+use crate::disk::StorageRequest;
+use crate::engine::EngineReply;
+use crate::engine::EngineRequest;
+#[cfg(feature = "roles")]
+use crate::files::Manifest;
+use crate::finding::{Needs, Place};
+use crate::goods::Goods;
+#[cfg(feature = "roles")]
+use crate::goods::{NoDeal, Offer as MarketOffer, Wanted};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
-use crate::market::{listing::Goods, money::Micro, money::Price};
-use crate::overlay::contact::{Contact, Ip};
+#[cfg(feature = "roles")]
+use crate::ledger::Page;
+use crate::money::{Micro, Price};
+#[cfg(feature = "roles")]
+use crate::overlay::dialback::Standing;
 use crate::overlay::elsewhere::Elsewhere;
+#[cfg(feature = "roles")]
+use crate::overlay::ring::Failure;
 use crate::overlay::swarm::Swarm;
+#[cfg(feature = "roles")]
+use crate::record::{Key, Refused};
+#[cfg(feature = "roles")]
+use crate::records::Found as RecordFound;
 use crate::time::Time;
 use crate::trust::policy::Policy;
-use crate::work::spec::{BlobRef, Data, JobSpec, NamedData};
-#[cfg(feature = "roles")]
-use crate::{
-    files::Manifest,
-    ledger::{Order, Outcome as Ordered, Page},
-    market::Wanted,
-    market::buyer::Offer as MarketOffer,
-    market::pricing::NoDeal,
-    overlay::dialback::Standing,
-    overlay::ring::{Failure, Located, Point},
-    records::{Found as RecordFound, Key, Refused},
-};
+use crate::work::spec::JobSpec;
 use bytes::Bytes;
-use sandbox::{Limits, Outcome};
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// One of the two streams between a pair of peers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Channel {
-    /// Small, bounded protocol messages.
-    Control,
-    /// Chunks of blobs, so that they never hold up a heartbeat.
-    Blob,
-}
 
 /// Everything that can happen to a node.
 #[derive(Clone, Debug)]
@@ -251,134 +254,6 @@ pub trait Host {
     fn engine(&mut self, request: EngineRequest);
     /// Something happened that people or programs may want to know.
     fn event(&mut self, event: NodeEvent);
-}
-
-/// Names a pending request; the reply carries it back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(pub u64);
-
-/// Names a run of a unit on this node's engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RunId(pub u64);
-
-// Most of them are runs; a box would only add a step.
-#[allow(clippy::large_enum_variant)]
-#[derive(Clone, Debug)]
-pub enum EngineRequest {
-    /// Run this. All blobs it names are in the node's storage. The engine runs as many at
-    /// once as it was last told and keeps the rest in order.
-    Run { run: RunId, task: EngineTask },
-    /// A task will come that goes on from `task.from`, which is whole, or from what is relative to
-    /// it: have its program and that at hand, in a slot that is free. Answered by `Prepared`, or as
-    /// a run that ends at once.
-    Prepare { run: RunId, task: EngineTask },
-    /// End it, queued or running. Answered by `Ended` only if it had already ended.
-    Kill { run: RunId },
-    /// Take a snapshot, with `stop` of a run that then ends. Answered with one `Snapshot`, or
-    /// not at all if the run ended first.
-    Snapshot { run: RunId, stop: bool },
-    /// Give it no more fuel, or fuel again. A run that waits keeps its slot and its memory.
-    Pause { run: RunId, paused: bool },
-    /// Run this many at once from now on; those above go on.
-    Slots(u32),
-    /// Say whether any node could run this program, with so much memory. It is in the node's storage.
-    /// Answered by `Inspected`.
-    Inspect { number: u64, program: BlobId, memory_bytes: u64 },
-}
-
-/// A task whose content may still be in storage.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EngineTask {
-    pub program: BlobId,
-    pub arguments: Vec<String>,
-    pub environment: Vec<(String, String)>,
-    pub stdin: Data,
-    pub files: Vec<NamedData>,
-    pub limits: Limits,
-    pub seed: u64,
-    /// The same bits in every engine, NaNs included, at a price in speed.
-    pub bit_exact: bool,
-    /// What its snapshots are sealed with: the unit's own, known to its owner and its runner.
-    pub key: SealKey,
-    /// Where it goes on; none: at its first instruction.
-    pub from: Option<SnapshotRef>,
-}
-
-/// A key that snapshots of one unit are sealed with. Not shown in logs.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SealKey(pub [u8; 32]);
-
-impl std::fmt::Debug for SealKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SealKey(..)")
-    }
-}
-
-/// A snapshot in storage: sealed, and whole or relative to a base.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SnapshotRef {
-    pub blob: BlobRef,
-    /// The whole snapshot that `blob` is relative to.
-    pub base: Option<BlobRef>,
-    /// The hash of the task's state: the same wherever and however it was taken.
-    pub root: [u8; 32],
-    /// Used from the first instruction on.
-    pub fuel: u64,
-}
-
-/// A snapshot fresh from the engine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taken {
-    /// Sealed.
-    pub bytes: Bytes,
-    /// The whole snapshot that these are relative to: the last one that this run gave, or the
-    /// one that it began from.
-    pub base: Option<BlobId>,
-    pub root: [u8; 32],
-    pub fuel: u64,
-    /// How long the task stood still for it, microseconds.
-    pub pause_us: u64,
-}
-
-#[derive(Clone, Debug)]
-pub enum EngineReply {
-    /// The run is over. The engine has enforced the task's limits.
-    Ended { run: RunId, outcome: Outcome },
-    /// The engine could not do its part (out of memory, a missing blob, a crash of its own):
-    /// says nothing about the task, which can run elsewhere.
-    Broken { run: RunId, error: String },
-    /// What was to be at hand is, for as long as nothing else wants its place.
-    Prepared { run: RunId },
-    /// A run that goes on from a snapshot has its state, and executes.
-    Resumed { run: RunId },
-    /// What was asked for, or why there is none; without one the run goes on. `stopped`: the run
-    /// is over and nothing else is said of it. A run that had not begun stops with `NotBegun`.
-    Snapshot { run: RunId, taken: Result<Taken, NoSnapshot>, stopped: bool },
-    /// Why no node could run the program, or why it could not be found out; in words.
-    Inspected { number: u64, result: Result<(), String> },
-}
-
-impl EngineReply {
-    /// The run that it answers.
-    pub fn run(&self) -> Option<RunId> {
-        match self {
-            EngineReply::Ended { run, .. }
-            | EngineReply::Broken { run, .. }
-            | EngineReply::Prepared { run }
-            | EngineReply::Resumed { run }
-            | EngineReply::Snapshot { run, .. } => Some(*run),
-            EngineReply::Inspected { .. } => None,
-        }
-    }
-}
-
-/// Why there is no snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum NoSnapshot {
-    /// It has executed nothing, or nothing since it was resumed: what it began from is its state.
-    NotBegun,
-    /// This program cannot be suspended, or not now; in words.
-    Immobile(String),
 }
 
 /// What a node tells the world around it.

@@ -2,16 +2,17 @@
 
 use super::Node;
 use super::host::Host;
+use super::message;
 use super::overlays;
 use super::route;
+use crate::address::Dialable;
 use crate::ids::NodeId;
 use crate::ledger::{self, ToBank};
 use crate::market::guest::{Message, ToHost};
 use crate::market::host::{self as hosting, Host as Hosting};
-use crate::market::money::Micro;
-use crate::overlay::contact::Dialable;
-use crate::protocol::{Effect, Input, InputOf};
-use crate::wire;
+use crate::money::Micro;
+use crate::protocol::{Input, InputOf};
+use crate::ticket::ServiceId;
 
 impl Node {
     fn hosting_step(&mut self, input: InputOf<Hosting>) {
@@ -49,25 +50,28 @@ impl Node {
     pub(super) fn hosting_input(&mut self, input: InputOf<Hosting>, host: &mut impl Host) {
         let (now, me) = (self.now, self.me);
         let Some(trade) = &mut self.overlays.trade else { return };
-        for effect in trade.hosting.step(me, now, input) {
-            match effect {
-                Effect::Send { to, message: Message::ToGuest(message) } => {
-                    self.send(to, wire::Message::ToGuest(message), host);
-                }
-                // A host is nobody's guest.
-                Effect::Send { .. } => {}
-                Effect::Emit(hosting::Event::Reach(contact)) => self.reach(contact, true, host),
-                Effect::Emit(hosting::Event::Lookup { number, key }) => self.guest_looks_up(number, key),
-                Effect::Emit(hosting::Event::Say { to, message }) => {
-                    self.send(to, wire::Message::Market(message), host);
-                }
-                Effect::Emit(hosting::Event::Balance(leave)) => {
-                    if let Some(bank) = self.bank() {
-                        let message = ledger::Message::ToBank(ToBank::Balance(leave));
-                        self.send(bank, wire::Message::Ledger(message), host);
-                    }
+        let effects = trade.hosting.step(me, now, input);
+        self.follow(ServiceId::Hosting, effects, wrap, Node::of_hosting, host);
+    }
+
+    fn of_hosting(&mut self, event: hosting::Event, host: &mut impl Host) {
+        use hosting::Event;
+        match event {
+            Event::Lookup { number, key } => self.guest_looks_up(number, key),
+            Event::Say { to, message } => self.send(to, message::Message::Market(message), host),
+            Event::Balance(leave) => {
+                if let Some(bank) = self.bank() {
+                    let message = ledger::Message::ToBank(ToBank::Balance(leave));
+                    self.send(bank, message::Message::Ledger(message), host);
                 }
             }
         }
+    }
+}
+
+fn wrap(message: Message) -> message::Message {
+    match message {
+        Message::ToHost(message) => message::Message::ToHost(message),
+        Message::ToGuest(message) => message::Message::ToGuest(message),
     }
 }

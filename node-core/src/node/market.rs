@@ -8,32 +8,24 @@ use super::host::{Host, NodeEvent};
 use super::overlays;
 use super::route;
 use super::stall::Stall;
+use crate::address::Contact;
+use crate::circle::{Located, Point, RingId};
 use crate::discovery::cheapest::{self, Cheapest};
-use crate::discovery::{Bought, Missed, Purchase};
+use crate::files;
+use crate::finding::{Bought, Missed, Purchase};
+use crate::goods::Kind;
 use crate::ids::NodeId;
 use crate::market::MarketConfig;
 use crate::market::buyer::{self, Buyer, Doubt, Seen, Walked};
-use crate::market::commodity::Kind;
 use crate::market::host::{self as hosting, Host as Hosting};
 use crate::market::owner::{self, Owner, OwnerView};
-use crate::market::seller;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{self, Located, Mode, Point, RingId};
+use crate::market::seller::{self, Seller};
+use crate::node::message::Message;
+use crate::overlay::ring;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::ticket::{ServiceId, Ticket};
 use crate::time::Time;
-use crate::wire::Message;
 use crate::work::owner as owner_of_jobs;
-
-/// Whose lookup a number is; the two highest bits. None of them: the driver's.
-const OF_OWNER: u64 = 1 << 62;
-const OF_SELLER: u64 = 2 << 62;
-const OF_BUYER: u64 = 3 << 62;
-/// Beside [`OF_SELLER`]: of a guest.
-const OF_GUEST: u64 = OF_SELLER | 1 << 60;
-const WHO: u64 = 3 << 62;
-
-/// A question or a purchase of the finder's. Those of files have the next bit; else it is the driver's.
-const OF_FINDER: u64 = 1 << 63;
 
 /// A node's part of all markets, if its swarm has some.
 pub(super) struct Trade {
@@ -200,23 +192,16 @@ impl Node {
                 if matches!(&input, Input::Message { message: ToOwner(said), .. } if told(said)) {
                     host.event(NodeEvent::MarketChanged);
                 }
-                for effect in trade.owner.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Market(message), host),
-                        Effect::Emit(event) => self.of_market_owner(event, host),
-                    }
-                }
+                let effects = trade.owner.step(me, now, input);
+                self.follow(ServiceId::MarketOwner, effects, Message::Market, Node::of_market_owner, host);
             }
             Step::Buyer(input) => {
-                for effect in trade.buyer.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Market(message), host),
-                        Effect::Emit(event) => self.of_buyer(event, host),
-                    }
-                }
+                let effects = trade.buyer.step(me, now, input);
+                self.follow(ServiceId::Buyer, effects, Message::Market, Node::of_buyer, host);
             }
             Step::Cheapest(input) => {
                 for effect in trade.cheapest.step(me, now, input) {
+                    // It speaks to nobody but the machines of this node.
                     if let Effect::Emit(event) = effect {
                         self.of_cheapest(event, host);
                     }
@@ -226,21 +211,17 @@ impl Node {
         self.alarms.set(Part::Overlays, self.overlays.deadline());
     }
 
-    fn market_lookup(&mut self, number: u64, ring: RingId, key: Point) {
-        let mode = Mode::Recursive;
-        self.ring_command(ring::Command::Lookup { number, ring, key, mode });
-    }
-
     pub(super) fn seller_looks_up(&mut self, number: u64, ring: RingId, key: Point) {
-        self.market_lookup(OF_SELLER | number, ring, key);
+        self.look_up(ServiceId::Seller.ticket(number), ring, key);
     }
 
-    pub(super) fn seller_says(&mut self, to: NodeId, message: crate::market::Message, host: &mut impl Host) {
-        self.send(to, Message::Market(message), host);
+    /// Without a host the seller speaks for itself.
+    pub(super) fn follow_seller(&mut self, effects: Vec<Effect<Seller>>, host: &mut impl Host) {
+        self.follow(ServiceId::Seller, effects, Message::Market, Node::of_seller, host);
     }
 
     pub(super) fn guest_looks_up(&mut self, number: u64, key: Point) {
-        self.market_lookup(OF_GUEST | number, RingId::NODES, key);
+        self.look_up(ServiceId::Hosting.ticket(number), RingId::NODES, key);
     }
 
     fn market_via(&mut self, ring: RingId, via: &[Contact]) {
@@ -248,45 +229,35 @@ impl Node {
         self.ring_command(ring::Command::Know { ring, via, anchors: false });
     }
 
-    fn of_market_owner(&mut self, event: owner::Event, host: &mut impl Host) {
+    fn of_market_owner(&mut self, event: owner::Event, _: &mut impl Host) {
         use owner::Event;
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
-            Event::Lookup { number, ring, key } => self.market_lookup(OF_OWNER | number, ring, key),
+            Event::Lookup { number, ring, key } => {
+                self.look_up(ServiceId::MarketOwner.ticket(number), ring, key)
+            }
             Event::Join { member, via } => {
                 let via = via.iter().map(|contact| contact.id).collect();
                 self.join_market(member, via);
             }
             Event::Leave(member) => self.ring_command(ring::Command::Leave(member)),
             Event::Know { ring, via } => self.market_via(ring, &via),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
         }
     }
 
     fn of_buyer(&mut self, event: buyer::Event, host: &mut impl Host) {
         use buyer::Event;
-        let Some(event) = self.space_bought(event) else { return };
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
-            Event::Lookup { number, ring, key } => self.market_lookup(OF_BUYER | number, ring, key),
+            Event::Lookup { number, ring, key } => self.look_up(ServiceId::Buyer.ticket(number), ring, key),
             Event::Know { ring, via } => self.market_via(ring, &via),
-            Event::Found { number, offers, shortage, .. } if number & OF_FINDER != 0 => {
-                let number = number & !OF_FINDER;
-                self.tell_cheapest(cheapest::Command::Quoted { number, offers, shortage });
-            }
-            Event::Taken { number } if number & OF_FINDER != 0 => {
-                let ticket = number & !OF_FINDER;
-                self.tell_cheapest(cheapest::Command::Taken { ticket, taken: true });
-            }
-            Event::Gone { number } if number & OF_FINDER != 0 => {
-                let ticket = number & !OF_FINDER;
-                self.tell_cheapest(cheapest::Command::Taken { ticket, taken: false });
-            }
-            Event::Found { number, offers, shortage, hops, .. } => {
-                host.event(NodeEvent::Quoted { number, offers, shortage, hops });
-            }
-            Event::Taken { number } => host.event(NodeEvent::Bought { number, taken: true }),
-            Event::Gone { number } => host.event(NodeEvent::Bought { number, taken: false }),
+            Event::Found { ticket: Ticket { of, number }, offers, shortage, hops, .. } => match of {
+                ServiceId::Cheapest => {
+                    self.tell_cheapest(cheapest::Command::Quoted { number, offers, shortage });
+                }
+                ServiceId::Files => self.space_offered(number, offers, shortage),
+                _ => host.event(NodeEvent::Quoted { number, offers, shortage, hops }),
+            },
+            Event::Taken { ticket } => self.bought(ticket, true, host),
+            Event::Gone { ticket } => self.bought(ticket, false, host),
             Event::Looked => host.event(NodeEvent::MarketChanged),
             Event::Doubted { owner, why } => match why {
                 Doubt::Wrong(what) => self.fault(owner, format!("answered for a market: {what}"), host),
@@ -304,11 +275,11 @@ impl Node {
         use cheapest::Event;
         match event {
             Event::Quote { number, wanted } => {
-                self.tell_buyer(buyer::Command::Ask { number: OF_FINDER | number, wanted });
+                self.tell_buyer(buyer::Command::Ask { ticket: ServiceId::Cheapest.ticket(number), wanted });
             }
             Event::Order { ticket, order } => self.order_of_finder(ticket, order),
             Event::Buy { ticket, offer } => {
-                self.tell_buyer(buyer::Command::Take { number: OF_FINDER | ticket, offer });
+                self.tell_buyer(buyer::Command::Take { ticket: ServiceId::Cheapest.ticket(ticket), offer });
             }
             Event::Bought(bought) => {
                 if let Ok(bargain) = &bought.place {
@@ -343,28 +314,35 @@ impl Node {
         self.tell_owner(command);
     }
 
-    /// A lookup has ended. Whether it was one of a market's.
-    pub(super) fn located(&mut self, number: u64, found: Option<&Located>) -> bool {
-        let (who, number, found) = (number & WHO, number & !WHO, found.cloned());
-        match who {
-            OF_OWNER => self.tell_owner(match found {
+    /// A seller has sold what was asked for, or has not.
+    fn bought(&mut self, ticket: Ticket, taken: bool, host: &mut impl Host) {
+        let Ticket { of, number } = ticket;
+        match of {
+            ServiceId::Cheapest => self.tell_cheapest(cheapest::Command::Taken { ticket: number, taken }),
+            ServiceId::Files => self.tell_files(files::owner::Command::Taken { number, taken }),
+            _ => host.event(NodeEvent::Bought { number, taken }),
+        }
+    }
+
+    /// A lookup of a machine of the markets has ended.
+    pub(super) fn market_located(&mut self, of: ServiceId, number: u64, found: Option<Located>) {
+        match of {
+            ServiceId::MarketOwner => self.tell_owner(match found {
                 Some(found) => owner::Command::Found { number, found },
                 None => owner::Command::NotFound { number },
             }),
-            OF_SELLER if number & OF_GUEST != 0 => {
-                let (number, owner) = (number & !OF_GUEST, found.map(|found| found.owner.contact));
+            ServiceId::Hosting => {
+                let owner = found.map(|found| found.owner.contact);
                 self.tell_hosting(hosting::Command::Found { number, owner });
             }
-            OF_SELLER => self.tell_seller(match found {
+            ServiceId::Seller => self.tell_seller(match found {
                 Some(found) => seller::Command::Found { number, owner: found.owner.contact },
                 None => seller::Command::NotFound { number },
             }),
-            OF_BUYER => self.tell_buyer(match found {
+            _ => self.tell_buyer(match found {
                 Some(found) => buyer::Command::Found { number, found },
                 None => buyer::Command::NotFound { number },
             }),
-            _ => return false,
         }
-        true
     }
 }

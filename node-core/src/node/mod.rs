@@ -11,13 +11,16 @@ mod dials;
 #[cfg(feature = "roles")]
 mod elsewhere;
 mod events;
+mod faults;
 #[cfg(feature = "roles")]
 mod files;
+mod follow;
 pub mod host;
 #[cfg(feature = "roles")]
 mod hosting;
 #[cfg(feature = "roles")]
 mod market;
+pub mod message;
 #[cfg(feature = "roles")]
 mod money;
 #[cfg(feature = "roles")]
@@ -38,22 +41,22 @@ mod views;
 #[cfg(feature = "roles")]
 mod wards;
 
-#[cfg(feature = "roles")]
-use crate::checkpoint::keeper::Keeper;
+use crate::address::Dialable;
 use crate::discovery::connected::Connected;
 use crate::ids::NodeId;
-use crate::overlay::contact::Dialable;
+use crate::node::message::Message;
 use crate::overlay::neighbours::{Hello, Neighbours, Room};
 use crate::protocol::{Machine, Rng};
 use crate::store::Store;
 use crate::time::Time;
-use crate::wire::Message;
 use crate::work::client::Client;
+#[cfg(feature = "roles")]
+use crate::work::keeper::Keeper;
 use crate::work::owner::Owner;
 use crate::work::runner::Runner;
 use config::Config;
 use host::{Host, NodeInput};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A Manyhands node: all protocols, no I/O.
@@ -62,7 +65,7 @@ use std::sync::Arc;
 /// - Create it with [`Node::new`] from its id, its configuration, a seed and the current time.
 /// - Call [`Node::drive`] with each [`NodeInput`] as it happens, and with [`NodeInput::Wake`]
 ///   once before anything else. One call takes one input and drains everything that follows
-///   into the [`Host`]. Work beyond [`config::Bounds::steps`] waits for the next call, which the
+///   into the [`Host`]. Work beyond [`Bounds::steps`](crate::bounds::Bounds::steps) waits for the next call, which the
 ///   node asks for by [`Host::wake_at`].
 /// - Each call may end with [`Host::wake_at`]: drive the node again with `Wake` at that time.
 ///   Late and needless wake-ups are harmless (tabs are throttled, laptops sleep). Time must
@@ -81,8 +84,9 @@ pub struct Node {
     started: bool,
     wake: Option<Time>,
     alarms: alarms::Alarms,
-    faults: BTreeMap<NodeId, u32>,
+    faults: faults::Faults,
     dials: dials::Dials,
+    holds: follow::Holds,
     overlays: overlays::Overlays,
     #[cfg(feature = "roles")]
     money: Option<Box<money::Money>>,
@@ -123,8 +127,9 @@ impl Node {
             started: false,
             wake: None,
             alarms: alarms::Alarms::default(),
-            faults: BTreeMap::new(),
+            faults: faults::Faults::default(),
             dials: dials::Dials::default(),
+            holds: follow::Holds::default(),
             overlays: overlays::Overlays::new(&config, &seed),
             #[cfg(feature = "roles")]
             money: config.bank.as_ref().map(|part| money::Money::new(part, timing.retry, &seed)),
@@ -132,10 +137,10 @@ impl Node {
             finder: Machine::new(Connected::default(), rng("finder")),
             client: Machine::new(Client::new(timing.retry), rng("client")),
             owner: (config.gateway || bounds.wards > 0)
-                .then(|| Machine::new(Owner::new(config.clone()), rng("owner")).into()),
-            runner: Machine::new(Runner::new(config.clone()), rng("runner")),
+                .then(|| Machine::new(Owner::new(config.owner()), rng("owner")).into()),
+            runner: Machine::new(Runner::new(config.runner()), rng("runner")),
             #[cfg(feature = "roles")]
-            keeper: Machine::new(Keeper::new(config.clone()), rng("keeper")),
+            keeper: Machine::new(Keeper::new(config.keeper()), rng("keeper")),
             store: Machine::new(Store::new(cache, bounds.blob_bytes, timing.retry), rng("store")),
             steps: VecDeque::new(),
             budget: budget::Budget::default(),

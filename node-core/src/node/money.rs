@@ -3,34 +3,27 @@
 use super::Node;
 use super::alarms::Part;
 use super::config::BankPart;
-use super::host::{Host, NodeEvent, StorageReply, StorageRequest, Table, Token};
+use super::host::{Host, NodeEvent};
+use super::message;
 use super::route;
+use super::storage::scanned;
+use crate::contract::{Order, Outcome, Refusal};
 use crate::discovery::cheapest;
+use crate::disk::{Answer, Asked, StorageRequest, Table, What};
 use crate::files;
+use crate::goods::Kind;
 use crate::ids::NodeId;
 use crate::keys::Signed;
+use crate::ledger::Message;
 use crate::ledger::bank::{self, Bank};
 use crate::ledger::books::Books;
 use crate::ledger::client::{self, Client};
-use crate::ledger::{Message, Order, Outcome, Refusal};
-use crate::market::commodity::Kind;
-use crate::market::money::Micro;
+use crate::money::Micro;
 use crate::overlay::swarm::Swarm;
-use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::protocol::{Input, InputOf, Machine, Rng};
+use crate::ticket::{ServiceId, Ticket};
 use crate::time::Time;
-use crate::wire;
 use crate::work::{owner, runner};
-
-/// Whose order a number is; the two highest bits. None of them: the driver's.
-const OF_FINDER: u64 = 1 << 62;
-const OF_OWNER: u64 = 2 << 62;
-const OF_FILES: u64 = 3 << 62;
-const WHO: u64 = 3 << 62;
-
-/// Who asked storage for something; the upper byte of a token.
-pub(super) const OF_BOOKS: u64 = 8 << 56;
-pub(super) const OF_BOOKS_SCAN: u64 = 9 << 56;
-pub(super) const OF_STATEMENT: u64 = 10 << 56;
 
 /// A node's part of its swarm's money.
 pub(super) struct Money {
@@ -119,7 +112,7 @@ impl Node {
         if money.bank.is_some() {
             money.at = Some(self.me);
             self.push(route::Step::Runner, runner::Command::Bank(self.me));
-            self.scan(OF_BOOKS_SCAN, None, host);
+            self.scan(ServiceId::Bank, Table::Ledger, None, host);
         } else if let Some(bank) = money.at {
             self.know_bank(bank);
         }
@@ -176,8 +169,10 @@ impl Node {
 
     /// The driver's.
     pub(super) fn order(&mut self, number: u64, order: Order, host: &mut impl Host) {
-        match self.money.is_some() && number & WHO == 0 {
-            true => self.tell_purse(client::Command::Order { id: number, order }),
+        match self.money.is_some() {
+            true => {
+                self.tell_purse(client::Command::Order { ticket: ServiceId::Driver.ticket(number), order })
+            }
             false => {
                 host.event(NodeEvent::Ordered { number, outcome: Err(Refusal::NoAccount) });
             }
@@ -185,15 +180,15 @@ impl Node {
     }
 
     pub(super) fn order_of_finder(&mut self, ticket: u64, order: Order) {
-        self.tell_purse(client::Command::Order { id: OF_FINDER | ticket, order });
+        self.tell_purse(client::Command::Order { ticket: ServiceId::Cheapest.ticket(ticket), order });
     }
 
     pub(super) fn order_of_owner(&mut self, ticket: u64, order: Order) {
-        self.tell_purse(client::Command::Order { id: OF_OWNER | ticket, order });
+        self.tell_purse(client::Command::Order { ticket: ServiceId::Owner.ticket(ticket), order });
     }
 
     pub(super) fn order_of_files(&mut self, ticket: u64, order: Order) {
-        self.tell_purse(client::Command::Order { id: OF_FILES | ticket, order });
+        self.tell_purse(client::Command::Order { ticket: ServiceId::Files.ticket(ticket), order });
     }
 
     pub(super) fn ask_statement(&mut self, number: u64, of: NodeId, from: u64, limit: u32) {
@@ -213,39 +208,38 @@ impl Node {
         }
     }
 
-    /// An answer of storage to the bank.
-    pub(super) fn books_stored(&mut self, token: u64, result: Result<(), String>, host: &mut impl Host) {
-        let (of, ticket) = (token & route::TAG, token & !route::TAG);
-        match (of, result) {
-            (OF_BOOKS, result) => {
+    /// What storage answers to the bank.
+    pub(super) fn books_stored(
+        &mut self,
+        asked: Asked,
+        result: Result<Answer, String>,
+        host: &mut impl Host,
+    ) {
+        let Asked { what, number: ticket, .. } = asked;
+        match (what, result) {
+            (What::Commit, result) => {
                 if result.is_ok() {
                     host.event(NodeEvent::CreditChanged);
                 }
-                self.tell_bank(bank::Command::Answered { ticket, result });
+                self.tell_bank(bank::Command::Answered { ticket, result: result.map(drop) });
             }
-            (OF_STATEMENT, Err(error)) => {
-                self.tell_bank(bank::Command::Read { ticket, entries: Err(error) });
+            (What::Read, result) => {
+                let entries = result.map(Answer::entries);
+                self.tell_bank(bank::Command::Read { ticket, entries });
             }
-            (_, Err(error)) => host.event(NodeEvent::Trouble {
+            (What::Scan(table), Ok(answer)) => {
+                let (entries, more) = scanned(answer);
+                if !entries.is_empty() {
+                    self.tell_bank(bank::Command::Restore(entries));
+                }
+                match more {
+                    Some(after) => self.scan(ServiceId::Bank, table, Some(after), host),
+                    None => self.tell_bank(bank::Command::Restore(Vec::new())),
+                }
+            }
+            (What::Scan(_), Err(error)) => host.event(NodeEvent::Trouble {
                 what: format!("the bank's books cannot be read, so it stays closed: {error}"),
             }),
-            _ => {}
-        }
-    }
-
-    pub(super) fn books_read(&mut self, reply: StorageReply, more: bool, host: &mut impl Host) {
-        let StorageReply::Entries { token, entries } = reply else { return };
-        if token.0 & route::TAG == OF_STATEMENT {
-            let ticket = token.0 & !route::TAG;
-            return self.tell_bank(bank::Command::Read { ticket, entries: Ok(entries) });
-        }
-        let last = entries.last().map(|(key, _)| key.clone()).filter(|_| more);
-        if !entries.is_empty() {
-            self.tell_bank(bank::Command::Restore(entries));
-        }
-        match last {
-            Some(after) => self.scan(OF_BOOKS_SCAN, Some(after), host),
-            None => self.tell_bank(bank::Command::Restore(Vec::new())),
         }
     }
 
@@ -254,21 +248,13 @@ impl Node {
         let Some(money) = &mut self.money else { return };
         match step {
             Step::Purse(input) => {
-                for effect in money.purse.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, wire::Message::Ledger(message), host),
-                        Effect::Emit(event) => self.of_purse(event, host),
-                    }
-                }
+                let effects = money.purse.step(me, now, input);
+                self.follow(ServiceId::Purse, effects, message::Message::Ledger, Node::of_purse, host);
             }
             Step::Bank(input) => {
                 let Some(bank) = &mut money.bank else { return };
-                for effect in bank.step(me, now, input) {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, wire::Message::Ledger(message), host),
-                        Effect::Emit(event) => self.of_bank(event, host),
-                    }
-                }
+                let effects = bank.step(me, now, input);
+                self.follow(ServiceId::Bank, effects, message::Message::Ledger, Node::of_bank, host);
             }
         }
         let deadline = self.money.as_ref().and_then(|money| money.deadline());
@@ -285,22 +271,26 @@ impl Node {
             }
             Event::Open => {}
             Event::Seek(bank) => self.locate_bank(bank),
-            Event::Answered { id, outcome, receipt } => self.ordered(id, outcome, receipt, host),
-            Event::Full { id } => self.ordered(id, Err(Refusal::Full), None, host),
+            Event::Answered { ticket, outcome, receipt } => self.ordered(ticket, outcome, receipt, host),
+            Event::Full { ticket } => self.ordered(ticket, Err(Refusal::Full), None, host),
             Event::Statement { number, page } => host.event(NodeEvent::Statement { number, page }),
             Event::Balance { of, balance } => self.guest_balance(of, balance),
         }
     }
 
-    fn ordered(&mut self, id: u64, outcome: Outcome, receipt: Option<Signed>, host: &mut impl Host) {
-        let number = id & !WHO;
+    fn ordered(&mut self, ticket: Ticket, outcome: Outcome, receipt: Option<Signed>, host: &mut impl Host) {
+        let Ticket { of, number } = ticket;
         if outcome.is_ok() {
             host.event(NodeEvent::CreditChanged);
         }
-        match id & WHO {
-            OF_FINDER => self.tell_cheapest(cheapest::Command::Ordered { ticket: number, outcome, receipt }),
-            OF_FILES => self.tell_files(files::owner::Command::Ordered { ticket: number, outcome }),
-            OF_OWNER => self.push(route::Step::Owner, owner::Command::Settled { ticket: number, outcome }),
+        match of {
+            ServiceId::Cheapest => {
+                self.tell_cheapest(cheapest::Command::Ordered { ticket: number, outcome, receipt });
+            }
+            ServiceId::Files => self.tell_files(files::owner::Command::Ordered { ticket: number, outcome }),
+            ServiceId::Owner => {
+                self.push(route::Step::Owner, owner::Command::Settled { ticket: number, outcome });
+            }
             _ => host.event(NodeEvent::Ordered { number, outcome }),
         }
     }
@@ -313,16 +303,17 @@ impl Node {
                 self.tell_purse(client::Command::BankUp(me));
             }
             Event::Commit { ticket, writes } => {
-                host.storage(StorageRequest::Commit { token: Token(OF_BOOKS | ticket), writes });
+                host.storage(StorageRequest::Commit {
+                    token: Asked { of: ServiceId::Bank, what: What::Commit, number: ticket }.token(),
+                    writes,
+                });
             }
             Event::Read { ticket, after, limit } => {
-                let token = Token(OF_STATEMENT | ticket);
+                let token = Asked { of: ServiceId::Bank, what: What::Read, number: ticket }.token();
                 let table = Table::Statements;
                 host.storage(StorageRequest::Scan { token, table, after: Some(after), limit });
             }
             Event::Invited { number, made } => host.event(NodeEvent::Invited { number, made }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
-            Event::Trouble(what) => host.event(NodeEvent::Trouble { what }),
         }
     }
 }

@@ -10,29 +10,26 @@ use super::market::{self, Trade};
 use super::ring::Circle;
 use super::route;
 use super::stall::Stall;
+use crate::address::{Contact, Dialable, Ip};
+use crate::discovery::connected;
 use crate::discovery::nearest::{self, BranchView, Load, Nearest};
-use crate::discovery::{Found, Query, Queue, connected};
+use crate::finding::{Found, Query, Queue};
 use crate::ids::NodeId;
 use crate::market::host::Host as Hosting;
 use crate::market::seller::Seller;
-use crate::overlay::contact::{Contact, Dialable, Ip};
+use crate::node::message::Message;
 use crate::overlay::dialback::DialBack;
 use crate::overlay::neighbours;
 use crate::overlay::ring::Ring;
 use crate::overlay::swarm::Swarm;
 use crate::overlay::tree::{self, Tree, TreeView};
-use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::protocol::{Input, InputOf, Machine, Rng};
 use crate::records::Records;
+use crate::ticket::{ServiceId, Ticket};
 use crate::time::Time;
-use crate::wire::Message;
 use crate::work::{owner, runner};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// Queries of programs beside the node rather than of its owner.
-const OF_COMMAND: u64 = 1 << 63;
-/// A search for more than the nodes at hand gave; the owner was answered already.
-const FOR_MORE: u64 = 1 << 62;
 
 /// Peers to ask for the tree. Our choice: one of them will be in it.
 const VIA: usize = 8;
@@ -65,7 +62,7 @@ pub(super) struct Overlays {
     /// Where there may be room, while the gateway that this node knows is full.
     pub(super) gateways: Gateways,
     /// Searches in the tree for the owner.
-    asked: BTreeMap<u64, Search>,
+    asked: BTreeMap<Ticket, Search>,
     /// When the swarm is searched again for more than the nodes at hand give.
     more_at: Time,
     /// Whether the tree was left.
@@ -160,6 +157,11 @@ impl Overlays {
     }
 }
 
+/// Whether it is a search for more than the nodes at hand gave, whose owner was answered already.
+fn is_for_more(ticket: &Ticket) -> bool {
+    ticket.of == ServiceId::Nearest
+}
+
 impl Node {
     /// Where this node is in the tree, and whom it knows there.
     pub fn tree(&self) -> TreeView<'_> {
@@ -192,22 +194,12 @@ impl Node {
             Step::Tree(input) => {
                 let effects = self.overlays.tree.step(self.me, now, input);
                 self.alarms.set(Part::Overlays, self.overlays.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Tree(message), host),
-                        Effect::Emit(event) => self.of_tree(event, host),
-                    }
-                }
+                self.follow(ServiceId::Tree, effects, Message::Tree, Node::of_tree, host);
             }
             Step::Nearest(input) => {
                 let effects = self.overlays.nearest.step(self.me, now, input);
                 self.alarms.set(Part::Overlays, self.overlays.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Nearest(message), host),
-                        Effect::Emit(event) => self.of_nearest(event, host),
-                    }
-                }
+                self.follow(ServiceId::Nearest, effects, Message::Nearest, Node::of_nearest, host);
             }
         }
     }
@@ -340,19 +332,11 @@ impl Node {
     fn of_tree(&mut self, event: tree::Event, host: &mut impl Host) {
         use tree::Event;
         match event {
-            Event::Reach(contact) => {
-                self.overlays.held_by_tree(contact.id, true);
-                self.keep(contact, host);
-            }
-            Event::Release(peer) => {
-                self.overlays.held_by_tree(peer, false);
-                self.let_go(peer);
-            }
             Event::Placed(placement) => {
                 // Some of them were connected for another reason before.
                 let around = placement.father.iter().chain(&placement.children).chain(&placement.peers);
                 for contact in around {
-                    self.overlays.held_by_tree(contact.id, true);
+                    self.holds.hold(ServiceId::Tree, contact.id);
                     self.push(route::Step::Neighbours, neighbours::Command::Spare(contact.id, false));
                 }
                 self.push(route::Step::Runner, runner::Command::Findable(placement.joined));
@@ -364,14 +348,12 @@ impl Node {
                 self.overlays.left = self.overlays.contact.is_none() || self.overlays.ended;
                 self.push(route::Step::Runner, runner::Command::Findable(false));
             }
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
         }
     }
 
     fn of_nearest(&mut self, event: nearest::Event, host: &mut impl Host) {
         use nearest::Event;
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Reserved { for_owner, slots, until, hops } => {
                 host.event(NodeEvent::Reserved { owner: for_owner.id, slots, hops });
                 self.push(
@@ -382,19 +364,16 @@ impl Node {
             Event::Released { owner, slots } => {
                 self.push(route::Step::Runner, runner::Command::Released { owner, slots });
             }
-            Event::Found(found) if found.query & OF_COMMAND != 0 => {
-                let number = found.query & !OF_COMMAND;
-                host.event(NodeEvent::Found { number, places: found.places, shortage: found.shortage });
+            Event::Found(Found { ticket, places, shortage }) if ticket.of == ServiceId::Driver => {
+                host.event(NodeEvent::Found { number: ticket.number, places, shortage });
             }
             Event::Found(found) => self.found(found, host),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
             Event::Changed => host.event(NodeEvent::NodesChanged),
         }
     }
 
     /// Asks for slots without a job behind it.
-    pub(super) fn find(&mut self, number: u64, query: Query, _: &mut impl Host) {
-        let query = Query { id: number | OF_COMMAND, ..query };
+    pub(super) fn find(&mut self, query: Query, _: &mut impl Host) {
         self.nearest_command(nearest::Command::Find(query));
     }
 
@@ -404,9 +383,10 @@ impl Node {
         match missing.filter(|query| query.swarm) {
             Some(query) if found.places.is_empty() => self.search(query, found.shortage),
             Some(query) => {
-                let already = self.overlays.asked.keys().any(|id| id & FOR_MORE != 0);
+                let already = self.overlays.asked.keys().any(is_for_more);
                 if !already && self.now >= self.overlays.more_at {
-                    self.search(Query { id: query.id | FOR_MORE, ..query }, None);
+                    let ticket = ServiceId::Nearest.ticket(query.ticket.number);
+                    self.search(Query { ticket, ..query }, None);
                 }
                 self.push(route::Step::Owner, owner::Command::Found(found));
             }
@@ -415,16 +395,16 @@ impl Node {
     }
 
     fn search(&mut self, query: Query, shortage: Option<String>) {
-        self.overlays.asked.insert(query.id, Search { query: query.clone(), shortage });
+        self.overlays.asked.insert(query.ticket, Search { query: query.clone(), shortage });
         self.nearest_command(nearest::Command::Find(query));
     }
 
     /// What was found is dialled, and offered to the owner as soon as it is connected.
     fn found(&mut self, found: Found, host: &mut impl Host) {
-        let Some(Search { query, shortage }) = self.overlays.asked.remove(&found.query) else {
+        let Some(Search { query, shortage }) = self.overlays.asked.remove(&found.ticket) else {
             return;
         };
-        let for_more = found.query & FOR_MORE != 0;
+        let for_more = is_for_more(&found.ticket);
         if for_more {
             let pause = if found.places.is_empty() { MORE_AGAIN } else { Duration::ZERO };
             self.overlays.more_at = self.now + pause;

@@ -6,15 +6,23 @@ use super::config::RecordsPart;
 use super::host::{Host, NodeEvent};
 use super::overlays;
 use super::route;
+use crate::circle::RingId;
+use crate::files;
 use crate::ids::NodeId;
-use crate::overlay::ring::{self, Located, Mode, RingId};
-use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
-use crate::records::{Command, Event, Key, Records, Refused};
-use crate::wire::Message;
+use crate::node::message::Message;
+use crate::overlay::ring;
+use crate::overlay::ring::MemberView;
+use crate::protocol::{Input, InputOf, Machine, Rng};
+use crate::record::{Key, Refused};
+use crate::records::{Command, Event, Records};
+use crate::ticket::{ServiceId, Ticket};
 use bytes::Bytes;
 
-/// Lookups of records, among those of markets and of the driver.
-const OF_RECORDS: u64 = 1 << 61;
+/// Whether it is said by a node that says that the ring names it.
+fn copies_come(input: &InputOf<Records>) -> bool {
+    use crate::records::Message::{Compare, Copies};
+    matches!(input, Input::Message { message: Copies(_) | Compare { .. }, .. })
+}
 
 pub(super) fn start(part: &RecordsPart, seed: &[u8; 32]) -> Box<Machine<Records>> {
     let records = Records::new(part.config.clone(), part.secret.clone());
@@ -50,7 +58,7 @@ impl Node {
             let refused = Some(Refused::NoAnswer);
             return host.event(NodeEvent::Published { number, refused });
         }
-        self.records_command(Command::Publish { number, key, value });
+        self.records_command(Command::Publish { ticket: ServiceId::Driver.ticket(number), key, value });
     }
 
     pub(super) fn read_record(&mut self, number: u64, key: Key, host: &mut impl Host) {
@@ -63,32 +71,38 @@ impl Node {
 
     pub(super) fn records_input(&mut self, input: InputOf<Records>, host: &mut impl Host) {
         let (now, me) = (self.now, self.me);
+        let before = copies_come(&input).then(|| self.before_on_the_ring());
         let Some(records) = &mut self.overlays.records else { return };
+        if let Some(before) = before {
+            // The answer is nothing.
+            drop(records.step(me, now, Input::Command(Command::Predecessors(before))));
+        }
         let effects = records.step(me, now, input);
         self.alarms.set(Part::Overlays, self.overlays.deadline());
-        for effect in effects {
-            match effect {
-                Effect::Send { to, message } => self.send(to, Message::Records(message), host),
-                Effect::Emit(event) => self.of_records(event, host),
-            }
-        }
+        self.follow(ServiceId::Records, effects, Message::Records, Node::of_records, host);
+    }
+
+    /// The members before this node, the nearest first; nobody while it has no place on the ring.
+    fn before_on_the_ring(&self) -> Vec<NodeId> {
+        let mine = |member: &MemberView<'_>| member.id().ring == RingId::NODES && member.joined();
+        let member = self.ring().and_then(|ring| ring.members().find(mine));
+        member.map_or(Vec::new(), |member| member.line().iter().map(|peer| peer.contact.id).collect())
     }
 
     fn of_records(&mut self, event: Event, host: &mut impl Host) {
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Lookup { number, .. } if self.overlays.circle.is_none() => {
                 self.records_command(Command::Located { number, found: None });
             }
             Event::Lookup { number, key } => {
-                let (number, mode) = (OF_RECORDS | number, Mode::Recursive);
-                self.ring_command(ring::Command::Lookup { number, ring: RingId::NODES, key, mode });
+                self.look_up(ServiceId::Records.ticket(number), RingId::NODES, key);
             }
-            Event::Published { number, refused } if self.file_published(number, refused) => {}
-            Event::Published { number, refused } => host.event(NodeEvent::Published { number, refused }),
+            Event::Published { ticket: Ticket { of, number }, refused } => match of {
+                ServiceId::Files => self.tell_files(files::owner::Command::Published { number, refused }),
+                _ => host.event(NodeEvent::Published { number, refused }),
+            },
             Event::Lost { key, refused } => host.event(NodeEvent::Unpublished { key, refused }),
             Event::Read { number, found } => host.event(NodeEvent::RecordRead { number, found }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
         }
     }
 
@@ -107,15 +121,5 @@ impl Node {
             }
             _ => return,
         });
-    }
-
-    /// A lookup has ended. Whether it was one of a record's.
-    pub(super) fn record_located(&mut self, number: u64, found: Option<&Located>) -> bool {
-        let its = number >> 61 == OF_RECORDS >> 61;
-        if its {
-            let (number, found) = (number & !OF_RECORDS, found.cloned());
-            self.records_command(Command::Located { number, found });
-        }
-        its
     }
 }

@@ -4,53 +4,33 @@
 use super::Node;
 use super::alarms::Part;
 use super::host::{Host, NodeEvent};
-use super::overlays::{self, Overlays};
+use super::overlays::{self};
 use super::route;
+use crate::address::Contact;
+use crate::circle::{Located, MemberId, Point, RingId};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
-use crate::overlay::neighbours;
-use crate::overlay::ring::{Command, Event, MemberId, Mode, Point, Ring, RingConfig, RingId, RingView};
-use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
-use crate::wire::Message;
-use std::collections::BTreeSet;
+use crate::node::message::Message;
+use crate::overlay::ring::{Command, Event, Failure, Mode, Ring, RingConfig, RingView};
+use crate::protocol::{Input, InputOf, Machine, Rng};
+use crate::records;
+use crate::ticket::{ServiceId, Ticket};
+use crate::work::owner::wards::OfRing;
 use std::sync::Arc;
-
-/// The lookup of the bank; no other's number.
-const OF_BANK: u64 = u64::MAX;
 
 /// A node's part of the ring, if its swarm has one.
 pub(super) struct Circle {
     pub(super) ring: Machine<Ring>,
-    /// Whose connections are to last for the ring, and for the tree.
-    held: BTreeSet<NodeId>,
-    held_by_tree: BTreeSet<NodeId>,
 }
 
 impl Circle {
     pub(super) fn new(config: Arc<RingConfig>, seed: &[u8; 32]) -> Box<Circle> {
         let ring = Machine::new(Ring::new(config), Rng::fork(seed, "ring"));
-        Box::new(Circle { ring, held: BTreeSet::new(), held_by_tree: BTreeSet::new() })
+        Box::new(Circle { ring })
     }
 
     /// Whether nobody on the ring counts on this node any more.
     pub(super) fn is_left(&self) -> bool {
         self.ring.state().view().members().next().is_none()
-    }
-}
-
-impl Overlays {
-    fn is_held(&self, peer: NodeId) -> bool {
-        let circle = self.circle.as_ref();
-        circle.is_some_and(|circle| circle.held.contains(&peer) || circle.held_by_tree.contains(&peer))
-    }
-
-    /// The tree counts on this connection, or does not any more.
-    pub(super) fn held_by_tree(&mut self, peer: NodeId, held: bool) {
-        let Some(circle) = &mut self.circle else { return };
-        match held {
-            true => circle.held_by_tree.insert(peer),
-            false => circle.held_by_tree.remove(&peer),
-        };
     }
 }
 
@@ -71,12 +51,7 @@ impl Node {
         let Some(circle) = &mut self.overlays.circle else { return };
         let effects = circle.ring.step(me, now, input);
         self.alarms.set(Part::Overlays, self.overlays.deadline());
-        for effect in effects {
-            match effect {
-                Effect::Send { to, message } => self.send(to, Message::Ring(message), host),
-                Effect::Emit(event) => self.of_ring(event, host),
-            }
-        }
+        self.follow(ServiceId::Ring, effects, Message::Ring, Node::of_ring, host);
     }
 
     /// This node can be dialled at `me`: it takes its place.
@@ -117,23 +92,41 @@ impl Node {
             let found = Err(crate::overlay::ring::Failure::Nobody);
             return host.event(NodeEvent::Located { number, found });
         }
-        self.ring_command(Command::Lookup { number, ring: RingId::NODES, key, mode: Mode::Iterative });
+        self.ring_command(Command::Lookup {
+            ticket: ServiceId::Driver.ticket(number),
+            ring: RingId::NODES,
+            key,
+            mode: Mode::Iterative,
+        });
     }
 
     /// Looks for the bank, to connect to it: it is the owner of its own place on the ring.
     pub(super) fn locate_bank(&mut self, bank: NodeId) {
-        let (ring, key) = (RingId::NODES, Point::of_node(bank));
-        self.ring_command(Command::Lookup { number: OF_BANK, ring, key, mode: Mode::Recursive });
+        self.look_up(ServiceId::Purse.ticket(0), RingId::NODES, Point::of_node(bank));
     }
 
-    fn bank_located(&mut self, number: u64, found: Option<Contact>, host: &mut impl Host) -> bool {
-        if number != OF_BANK {
-            return false;
-        }
+    fn bank_located(&mut self, found: Option<Contact>, host: &mut impl Host) {
         if let Some(contact) = found.filter(|contact| self.bank() == Some(contact.id)) {
             self.reach(contact, false, host);
         }
-        true
+    }
+
+    /// A lookup for a service of this node.
+    pub(super) fn look_up(&mut self, ticket: Ticket, ring: RingId, key: Point) {
+        self.ring_command(Command::Lookup { ticket, ring, key, mode: Mode::Recursive });
+    }
+
+    /// A lookup has ended: whoever asked is told.
+    fn looked_up(&mut self, ticket: Ticket, found: Result<Located, Failure>, host: &mut impl Host) {
+        let Ticket { of, number } = ticket;
+        let located = found.as_ref().ok().cloned();
+        match of {
+            ServiceId::Driver => host.event(NodeEvent::Located { number, found }),
+            ServiceId::Purse => self.bank_located(located.map(|found| found.owner.contact), host),
+            ServiceId::Owner => self.wards_told(OfRing::Located { number, found: located }),
+            ServiceId::Records => self.records_command(records::Command::Located { number, found: located }),
+            of => self.market_located(of, number, located),
+        }
     }
 
     fn of_ring(&mut self, event: Event, host: &mut impl Host) {
@@ -142,31 +135,8 @@ impl Node {
         self.ring_told_wards(&event);
         self.ring_left(&event);
         match event {
-            Event::Reach(contact) => self.reach(contact, true, host),
-            Event::Hold(contact) => {
-                if let Some(circle) = &mut self.overlays.circle {
-                    circle.held.insert(contact.id);
-                }
-                self.keep(contact, host);
-            }
-            Event::Release(peer) => {
-                if let Some(circle) = &mut self.overlays.circle {
-                    circle.held.remove(&peer);
-                }
-                self.let_go(peer);
-            }
-            Event::Found { number, ref found }
-                if self.bank_located(number, Some(found.owner.contact), host) => {}
-            Event::Failed { number, .. } if self.bank_located(number, None, host) => {}
-            Event::Found { number, found } if self.ward_located(number, Some(&found)) => {}
-            Event::Failed { number, .. } if self.ward_located(number, None) => {}
-            Event::Found { number, found } if self.record_located(number, Some(&found)) => {}
-            Event::Failed { number, .. } if self.record_located(number, None) => {}
-            Event::Found { number, found } if self.located(number, Some(&found)) => {}
-            Event::Failed { number, .. } if self.located(number, None) => {}
-            Event::Found { number, found } => host.event(NodeEvent::Located { number, found: Ok(found) }),
-            Event::Failed { number, why } => host.event(NodeEvent::Located { number, found: Err(why) }),
-            Event::Fault { peer, fault } => self.fault(peer, fault, host),
+            Event::Found { ticket, found } => self.looked_up(ticket, Ok(found), host),
+            Event::Failed { ticket, why } => self.looked_up(ticket, Err(why), host),
             Event::Gained { .. }
             | Event::Lost { .. }
             | Event::Joined(_)
@@ -178,20 +148,6 @@ impl Node {
                 let what = format!("this node gets no place on the ring: {why}");
                 host.event(NodeEvent::Trouble { what });
             }
-        }
-    }
-
-    /// Connects to a peer on which an overlay counts.
-    pub(super) fn keep(&mut self, contact: Contact, host: &mut impl Host) {
-        self.dials.needed(contact.id);
-        self.push(route::Step::Neighbours, neighbours::Command::Spare(contact.id, false));
-        self.reach(contact, false, host);
-    }
-
-    /// An overlay does not count on a connection any more.
-    pub(super) fn let_go(&mut self, peer: NodeId) {
-        if !self.overlays.is_held(peer) {
-            self.push(route::Step::Neighbours, neighbours::Command::Spare(peer, true));
         }
     }
 }

@@ -2,36 +2,32 @@
 //! event and down as a command.
 
 use super::alarms::Part;
-use super::host::{
-    Channel, Command, EngineReply, EngineRequest, Host, NodeEvent, NodeInput, StorageReply, StorageRequest,
-    Table, Token,
-};
+use super::host::{Command, Host, NodeEvent, NodeInput};
 #[cfg(feature = "roles")]
 use super::money;
 use super::{Node, overlays};
-#[cfg(feature = "roles")]
-use crate::checkpoint::keeper::{self, Keeper};
+use crate::address::Ip;
+use crate::channel::Channel;
 use crate::discovery::connected::Connected;
-use crate::discovery::{Query, Queue};
+use crate::disk::Table;
+use crate::engine::{EngineReply, EngineRequest};
+use crate::finding::{Query, Queue};
 use crate::ids::NodeId;
 #[cfg(feature = "roles")]
 use crate::market::buyer;
-use crate::overlay::contact::Ip;
+use crate::node::message::Message;
 use crate::overlay::neighbours::{self, Neighbours};
-use crate::protocol::{Effect, Input, InputOf};
+use crate::protocol::{Input, InputOf};
 use crate::store::{self, Store};
-use crate::wire::{self, Message};
+use crate::ticket::ServiceId;
+use crate::wire;
 use crate::work::client::{self, Client};
+#[cfg(feature = "roles")]
+use crate::work::keeper::{self, Keeper};
 use crate::work::message as work;
 use crate::work::owner::{self, Owner};
 use crate::work::runner::{self, Runner};
 use bytes::Bytes;
-
-/// Faults of one peer before it is disconnected. Our choice: one may be a race, ten are a habit.
-const FAULTS_MAX: u32 = 10;
-
-/// Entries read from a table at a time.
-pub(super) const SCAN: u32 = 1000;
 
 /// An input on its way to a machine.
 #[cfg_attr(feature = "roles", derive(Debug))]
@@ -52,20 +48,6 @@ pub(super) enum Step {
     Ball(bool),
 }
 
-/// Who asked storage for something; the upper byte of a token.
-pub(super) const OF_OWNER: u64 = 1 << 56;
-pub(super) const OF_STORE: u64 = 2 << 56;
-const OF_JOBS_SCAN: u64 = 3 << 56;
-const OF_RESULTS_SCAN: u64 = 4 << 56;
-const OF_CHECKPOINTS_SCAN: u64 = 5 << 56;
-pub(super) const OF_RUNNER: u64 = 6 << 56;
-const OF_LEFT_SCAN: u64 = 7 << 56;
-const OF_DEALS_SCAN: u64 = 11 << 56;
-#[cfg(feature = "roles")]
-pub(super) const OF_FILES: u64 = 12 << 56;
-const OF_WARDS_SCAN: u64 = 32 << 56;
-pub(super) const TAG: u64 = 0xff << 56;
-
 impl Node {
     pub(super) fn push<M, T, C>(&mut self, to: fn(Input<M, T, C>) -> Step, command: C) {
         self.steps.push_back(to(Input::Command(command)));
@@ -83,32 +65,19 @@ impl Node {
             if self.config.gateway {
                 self.push(Step::Client, client::Command::OwnerUp(self.me));
             }
-            self.scan(if self.config.gateway { OF_JOBS_SCAN } else { OF_WARDS_SCAN }, None, host);
+            let first = if self.config.gateway { Table::Jobs } else { Table::Wards };
+            self.scan(ServiceId::Owner, first, None, host);
         }
         #[cfg(feature = "roles")]
         self.files_start(host);
         if self.config.limits.left_bytes > 0 {
-            self.scan(OF_LEFT_SCAN, None, host);
+            self.scan(ServiceId::Runner, Table::Left, None, host);
         }
         #[cfg(feature = "roles")]
         self.open_bank(host);
         #[cfg(feature = "roles")]
         self.dialback_start();
         self.alarms.set(Part::Overlays, self.overlays.deadline());
-    }
-
-    pub(super) fn scan(&self, of: u64, after: Option<Vec<u8>>, host: &mut impl Host) {
-        let table = match of {
-            OF_JOBS_SCAN => Table::Jobs,
-            OF_RESULTS_SCAN => Table::Results,
-            OF_LEFT_SCAN => Table::Left,
-            #[cfg(feature = "roles")]
-            money::OF_BOOKS_SCAN => Table::Ledger,
-            OF_DEALS_SCAN => Table::Deals,
-            OF_WARDS_SCAN => Table::Wards,
-            _ => Table::Checkpoints,
-        };
-        host.storage(StorageRequest::Scan { token: Token(of), table, after, limit: SCAN });
     }
 
     pub(super) fn input(&mut self, input: NodeInput, host: &mut impl Host) {
@@ -131,7 +100,6 @@ impl Node {
             }
             NodeInput::Probed { number, reached } => self.probed(number, reached),
             NodeInput::Disconnected { peer, .. } => {
-                self.faults.remove(&peer);
                 self.push(Step::Neighbours, neighbours::Command::Disconnected(peer));
             }
             NodeInput::Received { from, channel, bytes } => self.received(from, channel, &bytes, host),
@@ -179,8 +147,14 @@ impl Node {
                     self.push(Step::Runner, runner::Command::Occupy { owner, slots });
                 }
                 Command::Find { number, units, needs } => self.find(
-                    number,
-                    Query { id: 0, units, needs, queue: Queue::No, swarm: true, without: Vec::new() },
+                    Query {
+                        ticket: ServiceId::Driver.ticket(number),
+                        units,
+                        needs,
+                        queue: Queue::No,
+                        swarm: true,
+                        without: Vec::new(),
+                    },
                     host,
                 ),
                 #[cfg(feature = "roles")]
@@ -189,12 +163,14 @@ impl Node {
                 Command::Balance => self.ask_balance(host),
                 #[cfg(feature = "roles")]
                 Command::Quote { number, wanted } => {
-                    self.tell_buyer(buyer::Command::Ask { number, wanted });
+                    self.tell_buyer(buyer::Command::Ask { ticket: ServiceId::Driver.ticket(number), wanted });
                 }
                 #[cfg(feature = "roles")]
                 Command::LookAround => self.tell_buyer(buyer::Command::Look),
                 #[cfg(feature = "roles")]
-                Command::Buy { number, offer } => self.tell_buyer(buyer::Command::Take { number, offer }),
+                Command::Buy { number, offer } => {
+                    self.tell_buyer(buyer::Command::Take { ticket: ServiceId::Driver.ticket(number), offer })
+                }
                 #[cfg(feature = "roles")]
                 Command::Order { number, order } => self.order(number, order, host),
                 #[cfg(feature = "roles")]
@@ -221,6 +197,9 @@ impl Node {
     }
 
     fn connected(&mut self, peer: NodeId, ip: Option<Ip>, joined: bool, host: &mut impl Host) {
+        if let Some(reason) = self.faults.refusal(peer, self.now) {
+            return self.refuse(peer, reason, host);
+        }
         let dial = self.dials.end(peer).unwrap_or_default();
         // The introduction goes first, also when other steps wait.
         let connected = neighbours::Command::Connected { peer, ip, joined };
@@ -234,6 +213,15 @@ impl Node {
         for (channel, bytes) in dial.frames {
             host.transmit(peer, channel, bytes);
         }
+    }
+
+    /// A peer with too many faults is told so, and is to this node as if nobody had connected.
+    fn refuse(&mut self, peer: NodeId, reason: String, host: &mut impl Host) {
+        self.not_reached(peer);
+        let rejected = neighbours::Message::Rejected { reason: reason.clone() };
+        self.send(peer, Message::Neighbours(rejected), host);
+        host.disconnect(peer, &reason);
+        self.try_next_gateway(peer, host);
     }
 
     /// Nobody can be dialled twice at once, nor who is connected.
@@ -251,6 +239,10 @@ impl Node {
     }
 
     fn received(&mut self, from: NodeId, channel: Channel, bytes: &Bytes, host: &mut impl Host) {
+        if self.faults.is_refused(from, self.now) {
+            // Its connection is being closed.
+            return;
+        }
         self.push(Step::Neighbours, neighbours::Command::Heard(from));
         match wire::decode(bytes, channel) {
             Ok(message @ Message::Neighbours(_)) => self.deliver(from, message, host),
@@ -261,13 +253,17 @@ impl Node {
             Err(error) => {
                 // Whoever cannot speak gets no second chance.
                 let fault = error.to_string();
-                host.event(NodeEvent::PeerFault { peer: from, fault: fault.clone() });
                 host.disconnect(from, &fault);
+                self.faults.count(from, self.now);
+                host.event(NodeEvent::PeerFault { peer: from, fault });
             }
         }
     }
 
     pub(super) fn deliver(&mut self, from: NodeId, message: Message, host: &mut impl Host) {
+        if matches!(message, Message::Neighbours(neighbours::Message::Hello(_))) {
+            self.make_way(from);
+        }
         self.steps.push_back(match message {
             Message::Neighbours(message) => Step::Neighbours(Input::Message { from, message }),
             Message::Offer(message) => Step::Finder(Input::Message { from, message }),
@@ -320,84 +316,21 @@ impl Node {
         });
     }
 
+    /// If there is room for a guest only in the place of another, an idle one goes before one that works.
+    fn make_way(&mut self, to: NodeId) {
+        let guests = self.neighbours.state().in_the_way_of(to);
+        let offer = |guest: &&NodeId| self.finder.state().offer_of(**guest);
+        let idle = guests.iter().find(|guest| offer(guest).is_none_or(|offer| offer.free >= offer.slots));
+        if let Some(guest) = idle.or(guests.first()).copied() {
+            self.push(Step::Neighbours, neighbours::Command::Yields { guest, to });
+        }
+    }
+
     pub(super) fn fault(&mut self, peer: NodeId, fault: String, host: &mut impl Host) {
-        let count = self.faults.entry(peer).or_default();
-        *count += 1;
-        if *count == FAULTS_MAX {
-            host.disconnect(peer, &format!("{FAULTS_MAX} faults, the last: it {fault}"));
+        if let Some(count) = self.faults.count(peer, self.now) {
+            host.disconnect(peer, &format!("{count} faults, the last: it {fault}"));
         }
         host.event(NodeEvent::PeerFault { peer, fault });
-    }
-
-    fn storage(&mut self, reply: StorageReply, host: &mut impl Host) {
-        #[cfg(feature = "roles")]
-        let Some(reply) = self.files_storage(reply, host) else { return };
-        let (token, result) = match reply {
-            StorageReply::Done { token } => (token.0, Ok(())),
-            StorageReply::Failed { token, error } => (token.0, Err(error)),
-            StorageReply::Blob { token, bytes } => {
-                return self.push(Step::Store, store::Command::Read { number: token.0 & !TAG, bytes });
-            }
-            #[cfg(feature = "roles")]
-            StorageReply::Entries { token, ref entries }
-                if matches!(token.0 & TAG, money::OF_BOOKS_SCAN | money::OF_STATEMENT) =>
-            {
-                let more = entries.len() >= SCAN as usize;
-                return self.books_read(reply, more, host);
-            }
-            StorageReply::Entries { token, entries } => return self.scanned(token.0, entries, host),
-        };
-        let number = token & !TAG;
-        match (token & TAG, result) {
-            (OF_OWNER, result) => self.push(Step::Owner, owner::Command::Answered { ticket: number, result }),
-            (OF_STORE, Ok(())) => self.push(Step::Store, store::Command::Done { number }),
-            (OF_STORE, Err(error)) => self.push(Step::Store, store::Command::Failed { number, error }),
-            #[cfg(feature = "roles")]
-            (money::OF_BOOKS | money::OF_BOOKS_SCAN | money::OF_STATEMENT, result) => {
-                self.books_stored(token, result, host);
-            }
-            (
-                OF_JOBS_SCAN | OF_RESULTS_SCAN | OF_DEALS_SCAN | OF_WARDS_SCAN | OF_CHECKPOINTS_SCAN,
-                Err(error),
-            ) => host.event(NodeEvent::Trouble {
-                what: format!("the gateway's records cannot be read, and it takes no jobs: {error}"),
-            }),
-            (OF_RUNNER | OF_LEFT_SCAN, Err(error)) => host.event(NodeEvent::Trouble {
-                what: format!("what units leave here for after a restart is not kept: {error}"),
-            }),
-            _ => {}
-        }
-    }
-
-    fn scanned(&mut self, of: u64, entries: Vec<(Vec<u8>, Bytes)>, host: &mut impl Host) {
-        let last = entries.last().map(|(key, _)| key.clone()).filter(|_| entries.len() >= SCAN as usize);
-        let command = match of {
-            OF_LEFT_SCAN => {
-                self.push(Step::Runner, runner::Command::Restore(entries));
-                return last.into_iter().for_each(|after| self.scan(of, Some(after), host));
-            }
-            OF_JOBS_SCAN => owner::Command::RestoreJobs,
-            OF_RESULTS_SCAN => owner::Command::RestoreResults,
-            OF_DEALS_SCAN => owner::Command::RestoreDeals,
-            OF_WARDS_SCAN => owner::Command::RestoreWards,
-            _ => owner::Command::RestoreCheckpoints,
-        };
-        if !entries.is_empty() {
-            self.push(Step::Owner, command(entries));
-        }
-        match last {
-            Some(after) => self.scan(of, Some(after), host),
-            None => {
-                self.push(Step::Owner, command(Vec::new()));
-                match of {
-                    OF_JOBS_SCAN => self.scan(OF_RESULTS_SCAN, None, host),
-                    OF_RESULTS_SCAN => self.scan(OF_DEALS_SCAN, None, host),
-                    OF_DEALS_SCAN => self.scan(OF_WARDS_SCAN, None, host),
-                    OF_WARDS_SCAN => self.scan(OF_CHECKPOINTS_SCAN, None, host),
-                    _ => {}
-                }
-            }
-        }
     }
 
     /// Runs all inputs under way, and those that follow from them. `false` if some are left because
@@ -420,22 +353,12 @@ impl Node {
             Step::Neighbours(input) => {
                 let effects = self.neighbours.step(self.me, now, input);
                 self.alarms.set(Part::Neighbours, self.neighbours.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Neighbours(message), host),
-                        Effect::Emit(event) => self.of_neighbours(event, host),
-                    }
-                }
+                self.follow(ServiceId::Neighbours, effects, Message::Neighbours, Node::of_neighbours, host);
             }
             Step::Finder(input) => {
                 let effects = self.finder.step(self.me, now, input);
                 self.alarms.set(Part::Finder, self.finder.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Offer(message), host),
-                        Effect::Emit(event) => self.of_finder(event, host),
-                    }
-                }
+                self.follow(ServiceId::Connected, effects, Message::Offer, Node::of_finder, host);
             }
             Step::Overlay(step) => self.overlay(step, host),
             #[cfg(feature = "roles")]
@@ -443,54 +366,35 @@ impl Node {
             Step::Client(input) => {
                 let effects = self.client.step(self.me, now, input);
                 self.alarms.set(Part::Client, self.client.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Work(message), host),
-                        Effect::Emit(event) => self.of_client(event, host),
-                    }
-                }
+                self.follow(ServiceId::Client, effects, Message::Work, Node::of_client, host);
             }
             Step::Owner(input) => {
                 let Some(owner) = &mut self.owner else { return };
                 let effects = owner.step(self.me, now, input);
                 self.alarms.set(Part::Owner, owner.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Work(message), host),
-                        Effect::Emit(event) => self.of_owner(event, host),
-                    }
-                }
+                self.follow(ServiceId::Owner, effects, Message::Work, Node::of_owner, host);
             }
             Step::Runner(input) => {
                 let effects = self.runner.step(self.me, now, input);
                 self.alarms.set(Part::Runner, self.runner.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Work(message), host),
-                        Effect::Emit(event) => self.of_runner(event, host),
-                    }
-                }
+                self.follow(ServiceId::Runner, effects, Message::Work, Node::of_runner, host);
             }
             #[cfg(feature = "roles")]
             Step::Keeper(input) => {
                 let effects = self.keeper.step(self.me, now, input);
                 self.alarms.set(Part::Keeper, self.keeper.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Work(message), host),
-                        Effect::Emit(event) => self.of_keeper(event),
-                    }
-                }
+                self.follow(
+                    ServiceId::Keeper,
+                    effects,
+                    Message::Work,
+                    |node, event, _| node.of_keeper(event),
+                    host,
+                );
             }
             Step::Store(input) => {
                 let effects = self.store.step(self.me, now, input);
                 self.alarms.set(Part::Store, self.store.deadline());
-                for effect in effects {
-                    match effect {
-                        Effect::Send { to, message } => self.send(to, Message::Store(message), host),
-                        Effect::Emit(event) => self.of_store(event, host),
-                    }
-                }
+                self.follow(ServiceId::Store, effects, Message::Store, Node::of_store, host);
             }
             #[cfg(test)]
             Step::Ball(way) => self.steps.push_back(Step::Ball(!way)),

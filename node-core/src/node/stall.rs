@@ -7,15 +7,15 @@ use super::config::MarketPart;
 use super::host::{Host, NodeEvent};
 use super::overlays;
 use super::route;
+use crate::address::Contact;
+use crate::goods::Goods;
+use crate::goods::Kind;
 use crate::ids::NodeId;
 use crate::ledger;
-use crate::market::commodity::Kind;
 use crate::market::guest::{ToGuest, ToHost, Word};
-use crate::market::listing::Goods;
 use crate::market::seller::{self, Seller};
-use crate::overlay::contact::Contact;
+use crate::node::message::Message;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
-use crate::wire::Message;
 use crate::work::runner;
 
 pub(super) struct Stall {
@@ -95,20 +95,22 @@ impl Node {
         let Some(stall) = self.overlays.stall_mut() else { return };
         let (effects, by) = (stall.seller.step(me, now, input), stall.host);
         self.alarms.set(Part::Overlays, self.overlays.deadline());
+        let Some(by) = by else { return self.follow_seller(effects, host) };
         for effect in effects {
-            match (effect, by) {
-                (Effect::Send { to, message }, Some(by)) => {
+            match effect {
+                Effect::Send { to, message } => {
                     if let Some(word) = Word::of(message) {
                         self.tell_host(by, ToHost::Say { to, word }, host);
                     }
                 }
-                (Effect::Emit(seller::Event::Lookup { number, key, .. }), Some(by)) => {
+                Effect::Emit(seller::Event::Lookup { number, key, .. }) => {
                     self.tell_host(by, ToHost::Locate { number, key }, host);
                 }
+                Effect::Emit(event) => self.of_seller(event, host),
+                Effect::Fault { peer, fault } => self.fault(peer, fault, host),
+                Effect::Trouble(what) => host.event(NodeEvent::Trouble { what }),
                 // The host does.
-                (Effect::Emit(seller::Event::Reach(_)), Some(_)) => {}
-                (Effect::Send { to, message }, None) => self.seller_says(to, message, host),
-                (Effect::Emit(event), _) => self.of_seller(event, host),
+                Effect::Reach(_) | Effect::Hold(_) | Effect::Release(_) => {}
             }
         }
     }
@@ -117,7 +119,7 @@ impl Node {
         self.send(to, Message::ToHost(message), host);
     }
 
-    fn of_seller(&mut self, event: seller::Event, host: &mut impl Host) {
+    pub(super) fn of_seller(&mut self, event: seller::Event, host: &mut impl Host) {
         use seller::Event;
         match event {
             Event::Sold { buyer, kind, units, capacity, price, .. } => {
@@ -128,7 +130,6 @@ impl Node {
                 self.space_sold(kind, buyer, capacity);
                 host.event(NodeEvent::Sold { buyer, units, capacity, price });
             }
-            Event::Reach(contact) => self.reach(contact, true, host),
             Event::Lookup { number, ring, key } => self.seller_looks_up(number, ring, key),
             // Its own records tell; it is tried again either way.
             Event::Listed { .. } | Event::Unlisted { .. } => host.event(NodeEvent::WorkChanged),

@@ -2,12 +2,13 @@
 
 use super::Node;
 use super::config::Config;
-use super::snapshot::{JobView, NodeView, UnitView, WorkView};
+use super::snapshot::NodeView;
 use crate::ids::{JobId, NodeId};
 use crate::protocol::Machine;
 use crate::time::Time;
 use crate::work::owner::Owner;
 use crate::work::spec::JobSpec;
+use crate::work::view::{JobView, UnitView, WorkView};
 use std::collections::BTreeMap;
 
 impl Node {
@@ -68,9 +69,10 @@ impl Node {
         all
     }
 
-    /// Whether a gateway that this node is connected to is reached under this host: its name, or its address.
+    /// Whether a gateway that this node was told to join, and is connected to, is reached under this host: its
+    /// name, or its address. Anybody can say that it is a gateway of some name; others are not believed.
     pub fn has_gateway_at(&self, host: &str) -> bool {
-        self.neighbours.state().all().any(|(_, hello, _)| hello.gateway && hello.is_reached_at(host))
+        self.neighbours.state().joined_gateways().any(|hello| hello.is_reached_at(host))
     }
 
     /// Names by which people know nodes: those that are here, and those that left.

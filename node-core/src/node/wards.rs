@@ -2,12 +2,11 @@
 
 use super::Node;
 use super::route;
-use crate::overlay::ring::{self, Located, Mode, Point, RingId};
+use crate::circle::{Point, RingId};
+use crate::overlay::ring;
+use crate::ticket::ServiceId;
 use crate::work::owner;
 use crate::work::owner::wards::OfRing;
-
-/// Lookups of units' owners, among those of records, of markets and of the driver.
-const OF_WARDS: u64 = 3 << 60;
 
 impl Node {
     pub(super) fn wards_told(&mut self, told: OfRing) {
@@ -21,17 +20,7 @@ impl Node {
         if self.overlays.circle.is_none() {
             return self.wards_told(OfRing::Located { number, found: None });
         }
-        let (number, mode) = (OF_WARDS | number, Mode::Recursive);
-        self.ring_command(ring::Command::Lookup { number, ring: RingId::NODES, key, mode });
-    }
-
-    /// A lookup has ended. Whether it was one of a unit's.
-    pub(super) fn ward_located(&mut self, number: u64, found: Option<&Located>) -> bool {
-        let its = number >> 60 == OF_WARDS >> 60;
-        if its {
-            self.wards_told(OfRing::Located { number: number & !OF_WARDS, found: found.cloned() });
-        }
-        its
+        self.look_up(ServiceId::Owner.ticket(number), RingId::NODES, key);
     }
 
     /// What the ring says of this node's place.

@@ -1,6 +1,6 @@
 //! Other gateways: what a gateway that is full names to a node that it cannot take.
 
-use super::contact::Contact;
+use crate::address::Contact;
 use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
@@ -55,8 +55,8 @@ fn is_host(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::Ip;
     use crate::ids::NodeId;
-    use crate::overlay::contact::Ip;
 
     fn gateway(ip: &str, host: Option<&str>) -> Option<String> {
         let ip = Ip::from(ip.parse::<IpAddr>().unwrap());

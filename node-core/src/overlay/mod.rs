@@ -1,6 +1,5 @@
 //! Who knows whom.
 
-pub mod contact;
 #[cfg(feature = "roles")]
 pub mod dialback;
 pub mod elsewhere;

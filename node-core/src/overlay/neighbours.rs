@@ -2,13 +2,14 @@
 //!
 //! Nothing else is said before both have said [`Hello`]; a gateway may ask for an invite.
 
+mod guests;
 mod invites;
 
+use crate::address::{Dialable, Ip, Scope};
 use crate::ids::NodeId;
-use crate::node::config::Platform;
-use crate::overlay::contact::{Dialable, Ip, Scope};
 use crate::overlay::elsewhere::{Elsewhere, NAMED_MAX, Web};
 use crate::overlay::swarm::{Conflict, Swarm};
+use crate::platform::Platform;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use core::net::IpAddr;
@@ -89,6 +90,8 @@ pub struct Neighbours {
     room: Room,
     /// The gateway that is dialled since another one has named it.
     joins: Option<NodeId>,
+    /// The guest that gives way to the next peer that introduces itself, and which peer that is.
+    yields: Option<(NodeId, NodeId)>,
     peers: LiteMap<NodeId, Peer>,
     gone: VecDeque<(NodeId, String)>,
 }
@@ -123,6 +126,7 @@ struct Peer {
     hello: Option<Known>,
     /// Where it is seen.
     ip: Option<Ip>,
+    since: Time,
     heard: Time,
     /// This node has no use for the connection.
     spare: bool,
@@ -153,6 +157,11 @@ pub enum Command {
     Disconnected(NodeId),
     /// Anything came from it.
     Heard(NodeId),
+    /// If the gateway is full when `to` introduces itself as a guest, this guest is sent elsewhere in its place.
+    Yields {
+        guest: NodeId,
+        to: NodeId,
+    },
     /// Whether this node has a lasting use for the connection. Until told otherwise it has.
     Spare(NodeId, bool),
     /// Whether and where this node can be dialled, from now on.
@@ -197,10 +206,6 @@ pub enum Event {
     },
     /// This node has learnt settings of its swarm: all that it knows now.
     Learnt(Swarm),
-    Fault {
-        peer: NodeId,
-        fault: String,
-    },
 }
 
 impl Protocol for Neighbours {
@@ -213,6 +218,7 @@ impl Protocol for Neighbours {
         match input {
             Input::Command(Command::Connected { peer, ip, joined }) => self.connected(peer, ip, joined, cx),
             Input::Command(Command::Joins(peer)) => self.joins = Some(peer),
+            Input::Command(Command::Yields { guest, to }) => self.yields = Some((guest, to)),
             Input::Command(Command::Disconnected(peer)) => {
                 if let Some(known) = self.peers.remove(&peer) {
                     if let Some(hello) = known.hello {
@@ -276,7 +282,8 @@ impl Neighbours {
     pub fn new(mut me: Hello, invite: Option<String>, room: Room) -> Neighbours {
         truncate(&mut me.name, TEXT_MAX);
         let wrong = invites::Wrong::default();
-        Neighbours { me, invite, wrong, room, joins: None, peers: LiteMap::new(), gone: VecDeque::new() }
+        let (peers, gone) = (LiteMap::new(), VecDeque::new());
+        Neighbours { me, invite, wrong, room, joins: None, yields: None, peers, gone }
     }
 
     /// Settings of the swarm, as far as this node knows them.
@@ -293,7 +300,8 @@ impl Neighbours {
 
     fn connected(&mut self, peer: NodeId, ip: Option<Ip>, joined: bool, cx: &mut Cx<'_, Self>) {
         let joined = joined || self.joins.take_if(|named| *named == peer).is_some();
-        let new = |leaving| Peer { hello: None, ip, heard: cx.now, spare: false, leaving, joined };
+        let now = cx.now;
+        let new = |leaving| Peer { hello: None, ip, since: now, heard: now, spare: false, leaving, joined };
         if self.peers.len() >= self.room.peers && !self.peers.contains_key(&peer) {
             if self.peers.len() < self.room.peers + LEAVING_MAX {
                 self.peers.insert(peer, new(true));
@@ -306,9 +314,10 @@ impl Neighbours {
     }
 
     fn hello(&mut self, from: NodeId, mut hello: Hello, cx: &mut Cx<'_, Self>) {
+        let yields = self.yields.take().filter(|(_, to)| *to == from).map(|(guest, _)| guest);
         let Some(peer) = self.peers.get_mut(&from).filter(|peer| !peer.leaving) else { return };
         if peer.hello.is_some() {
-            return cx.emit(Event::Fault { peer: from, fault: "introduced itself twice".into() });
+            return cx.fault(from, "introduced itself twice".into());
         }
         if let Some(invite) = &self.invite {
             let reason = match &hello.invite {
@@ -330,11 +339,17 @@ impl Neighbours {
         let web = web.filter(|_| gateway).map(|web| web.checked().into());
         let known = Known { name: name.into(), platform, gateway, dialable, web };
         let ip = peer.ip;
-        if self.me.gateway && known.is_guest() && self.guests() >= self.room.guests {
+        let is_full = self.me.gateway && known.is_guest() && self.guests() >= self.room.guests;
+        let yields = yields.filter(|guest| is_full && self.has_guest(*guest));
+        if is_full && yields.is_none() {
             return self.send_elsewhere(from, ip, cx);
         }
         if !self.agree(from, &swarm, cx) {
             return;
+        }
+        if let Some(guest) = yields {
+            let ip = self.peers.get(&guest).and_then(|peer| peer.ip);
+            self.send_elsewhere(guest, ip, cx);
         }
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let joined = peer.joined;
@@ -355,11 +370,6 @@ impl Neighbours {
             }
             cx.emit(Event::Dialable { peer: from, dialable });
         }
-    }
-
-    /// Guests that have introduced themselves.
-    fn guests(&self) -> usize {
-        self.peers.values().filter(|peer| peer.hello.as_ref().is_some_and(Known::is_guest)).count()
     }
 
     /// There is no room for this peer: it is told so, and where there may be some.
@@ -390,7 +400,7 @@ impl Neighbours {
     /// they part.
     fn agree(&mut self, from: NodeId, theirs: &Swarm, cx: &mut Cx<'_, Self>) -> bool {
         if !theirs.is_possible() {
-            cx.emit(Event::Fault { peer: from, fault: "is set to a tree that cannot be built".into() });
+            cx.fault(from, "is set to a tree that cannot be built".into());
             return true;
         }
         if let Some(conflict) = self.me.swarm.conflict(theirs) {
@@ -504,6 +514,12 @@ impl Neighbours {
         self.peers.iter().filter_map(|(id, p)| Some((*id, p.hello.as_ref()?, p.heard)))
     }
 
+    /// Gateways that this node was told to join, of those that have introduced themselves.
+    pub fn joined_gateways(&self) -> impl Iterator<Item = &Known> {
+        let joined = self.peers.values().filter(|peer| peer.joined);
+        joined.filter_map(|peer| peer.hello.as_ref()).filter(|hello| hello.gateway)
+    }
+
     /// Names of nodes that left, the last first.
     pub fn names_of_the_gone(&self) -> impl Iterator<Item = (NodeId, &str)> {
         self.gone.iter().map(|(id, name)| (*id, name.as_str()))
@@ -515,7 +531,7 @@ fn own(from: NodeId, dialable: Dialable, cx: &mut Cx<'_, Neighbours>) -> Dialabl
     match dialable {
         Dialable::At(contact) if contact.id != from || contact.port == 0 => {
             let fault = "gave another node's address for its own".into();
-            cx.emit(Event::Fault { peer: from, fault });
+            cx.fault(from, fault);
             Dialable::No
         }
         dialable => dialable,

@@ -3,13 +3,13 @@
 //! Each node states in its introduction what it knows of them. A node learns from its peers what it
 //! was not told itself. Two nodes that state different values are of different swarms, and part.
 
+use crate::goods::Rule;
+use crate::goods::Scheme;
 use crate::ids::NodeId;
-use crate::market::Rule;
-use crate::market::commodity::Scheme;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 
-/// Degrees of the tree that a node takes from a peer (paper 000 measures 4 to 10).
+/// Degrees of the tree that a node takes from a peer (paper `tree` measures 4 to 10).
 pub const DEGREES: std::ops::RangeInclusive<u8> = 2..=64;
 
 /// Settings of a swarm; `None` for each that is not known yet.
@@ -21,7 +21,7 @@ pub struct Swarm {
     pub scheme: Option<Scheme>,
     /// Rule by which a sale is priced.
     pub pricing: Option<Rule>,
-    /// Least size of a group of siblings in the tree: m of paper 000, section 5.
+    /// Least size of a group of siblings in the tree: m of paper `tree`, section 5.
     pub degree: Option<u8>,
 }
 

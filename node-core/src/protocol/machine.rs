@@ -1,11 +1,28 @@
 use super::{Cx, InputOf, Protocol, Rng, Timers};
+use crate::address::Contact;
 use crate::ids::NodeId;
 use crate::time::Time;
 
 /// What came of an input, in order.
 pub enum Effect<P: Protocol + ?Sized> {
-    Send { to: NodeId, message: P::Message },
+    Send {
+        to: NodeId,
+        message: P::Message,
+    },
     Emit(P::Event),
+    /// The peer did something that a correct peer does not do.
+    Fault {
+        peer: NodeId,
+        fault: String,
+    },
+    /// Something will be sent to this node: connect, unless it is connected.
+    Reach(Contact),
+    /// The connection to this node is to last: connect, and do not let it go while it is idle.
+    Hold(Contact),
+    /// The connection to this node need not last any more.
+    Release(NodeId),
+    /// This node's own storage or engine failed; the text says what to do next.
+    Trouble(String),
 }
 
 /// A protocol with its timers and its randomness.

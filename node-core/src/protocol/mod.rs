@@ -13,6 +13,7 @@ pub use machine::{Effect, Machine};
 pub use rng::Rng;
 pub use timers::Timers;
 
+use crate::address::Contact;
 use crate::ids::NodeId;
 use crate::time::Time;
 
@@ -67,6 +68,30 @@ impl<P: Protocol + ?Sized> Cx<'_, P> {
 
     pub fn emit(&mut self, event: P::Event) {
         self.effects.push(Effect::Emit(event));
+    }
+
+    /// Says what a peer did that a correct peer does not do. Ten faults end its connection.
+    pub fn fault(&mut self, peer: NodeId, fault: String) {
+        self.effects.push(Effect::Fault { peer, fault });
+    }
+
+    /// Connects to a node to which something will be sent, unless it is connected.
+    pub fn reach(&mut self, contact: Contact) {
+        self.effects.push(Effect::Reach(contact));
+    }
+
+    /// Connects to a node, and keeps the connection until [`Cx::release`].
+    pub fn hold(&mut self, contact: Contact) {
+        self.effects.push(Effect::Hold(contact));
+    }
+
+    pub fn release(&mut self, peer: NodeId) {
+        self.effects.push(Effect::Release(peer));
+    }
+
+    /// Says that this node's own storage or engine failed, and what to do next.
+    pub fn trouble(&mut self, what: String) {
+        self.effects.push(Effect::Trouble(what));
     }
 
     /// Fires `Input::Timer(key)` once, `after` from now, in place of an earlier setting.

@@ -22,6 +22,9 @@ pub struct RecordsConfig {
     pub copies: usize,
     /// How often copies are compared.
     pub compare: Duration,
+    /// When they are compared after a neighbour came or went. Our choice: by then those that keep
+    /// copies know who is before them, which they hear half a second later each.
+    pub settle: Duration,
     /// After such a silence of its owner a copy is dropped. Our choice: ten comparisons, all of which
     /// the owner's heir would make as well.
     pub stale: Duration,
@@ -49,6 +52,7 @@ impl Default for RecordsConfig {
             answer: Duration::from_secs(3),
             copies: 4,
             compare: Duration::from_secs(60),
+            settle: Duration::from_secs(5),
             stale: Duration::from_secs(600),
             records: 20_000,
             per_publisher: 4_000,

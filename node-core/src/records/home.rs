@@ -5,23 +5,24 @@
 //! down here: who published says it again.
 
 use super::message::{COPIES, Copied, Message};
-use super::record::{Key, Record, Refused};
+use super::record::Record;
 use super::table::From;
 use super::{PULLED, PULLS, PULLS_OF_ONE, Rcx, Records, reach};
+use crate::address::Contact;
+use crate::circle::{Point, Range};
 use crate::ids::NodeId;
 use crate::keys::Signed;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Point, Range};
+use crate::record::{Key, Refused};
 
 impl Records {
-    fn owns(&self, point: Point) -> bool {
+    pub(super) fn owns(&self, point: Point) -> bool {
         self.arc.is_some_and(|arc| arc.contains(point))
     }
 
     pub(super) fn put(&mut self, from: NodeId, ticket: u64, signed: Signed, cx: &mut Rcx<'_>) {
         let refused = self.take(signed, cx).err();
         if refused == Some(Refused::Forged) {
-            cx.emit(super::Event::Fault { peer: from, fault: "sent a forged record".into() });
+            cx.fault(from, "sent a forged record".into());
         }
         cx.send(from, Message::Done { ticket, refused });
     }
@@ -49,8 +50,11 @@ impl Records {
 
     pub(super) fn copies(&mut self, from: NodeId, copies: Vec<Copied>, cx: &mut Rcx<'_>) {
         let Some(now_ms) = self.now_ms(cx.now) else { return };
+        if !self.has_a_role(from, cx) {
+            return; // the ring has moved, or a stranger
+        }
         if copies.len() > COPIES {
-            return cx.emit(super::Event::Fault { peer: from, fault: "sent too many records".into() });
+            return cx.fault(from, "sent too many records".into());
         }
         let mut news = Vec::new();
         for Copied { signed, since_ms } in copies {
@@ -58,13 +62,13 @@ impl Records {
                 Ok(record) => record,
                 Err(Refused::Forged | Refused::Unreadable | Refused::BadName) => {
                     let fault = "sent a copy of a record that is none".into();
-                    return cx.emit(super::Event::Fault { peer: from, fault });
+                    return cx.fault(from, fault);
                 }
                 // Clocks differ.
                 Err(_) => continue,
             };
-            let mine = self.owns(record.key.point());
-            let whose = if mine { From::Copy } else { From::Owner };
+            let Some(whose) = self.role(from, record.key.point(), cx) else { continue };
+            let mine = whose != From::Owner;
             // Nobody took it before it could be signed, nor later than now.
             let since_ms = since_ms.min(now_ms);
             let copied = Copied { signed: signed.clone(), since_ms };
@@ -92,9 +96,11 @@ impl Records {
         });
         self.tell_heirs(self.copied_within(range), cx);
         if let Some(from) = from.filter(|from| from.id != cx.me) {
+            self.hands_over(from.id, range, cx.now);
             reach(&from, cx);
             cx.send(from.id, Message::Pull(range));
         }
+        cx.set_timer_by(super::Timer::Sweep, self.config.settle);
     }
 
     pub(super) fn lost(&mut self, range: Range, to: Option<Contact>, cx: &mut Rcx<'_>) {
@@ -115,6 +121,7 @@ impl Records {
         for heir in self.heirs.iter().filter(|heir| !old.contains(heir)) {
             send_copies(heir, &all, cx);
         }
+        cx.set_timer_by(super::Timer::Sweep, self.config.settle);
     }
 
     /// Compares the copies, and drops what is over.
@@ -136,8 +143,9 @@ impl Records {
     }
 
     pub(super) fn compared(&mut self, from: NodeId, range: Range, count: u32, digest: u64, cx: &mut Rcx<'_>) {
-        if self.arc.is_some_and(|arc| arc.upto == range.upto || arc.contains(range.upto)) {
-            return; // two rings that become one, or a stranger
+        let arc = self.arc_of(from, cx.me);
+        if arc.is_none_or(|arc| arc.upto != range.upto || arc.width() < range.width()) {
+            return; // the ring moves, two rings become one, or a stranger
         }
         self.table.hear(range, cx.now);
         if self.table.digest(range) != (count, digest) {

@@ -1,8 +1,8 @@
 //! What nodes say to each other about records.
 
-use super::record::{Key, Refused};
+use crate::circle::Range;
 use crate::keys::Signed;
-use crate::overlay::ring::Range;
+use crate::record::{Key, Refused};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,7 @@ pub enum Message {
         found: Option<Vec<Signed>>,
     },
     /// From who owns the keys to who keeps copies, to the next owner, or to who has asked for them.
+    /// They count by what the ring says of the sender.
     Copies(Vec<Copied>),
     /// From the owner of an arc to who keeps copies: how many records there are, and a digest.
     Compare {
@@ -41,8 +42,8 @@ pub enum Message {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copied {
     pub signed: Signed,
-    /// When the key's first owner took it, milliseconds since 1970: of two who published one name
-    /// while the ring was in parts, the earlier keeps it.
+    /// When the key's first owner took it, milliseconds since 1970, by the sender's word: counts only
+    /// when a key is handed over.
     pub since_ms: u64,
 }
 

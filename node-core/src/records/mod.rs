@@ -1,5 +1,5 @@
 //! Records on the ring: small, signed and numbered, each at whoever owns its key, with copies at the
-//! next successors (the way of Chord's applications, and of paper 002's servers).
+//! next successors (the way of Chord's applications, and of paper `market`'s servers).
 //!
 //! Names are published with them, and who keeps which file. They expire, and who published them
 //! says them again; nobody else can. Of one publisher the higher number counts, and one number has
@@ -10,6 +10,7 @@
 //! | `record` | what is signed, and what of it is believed |
 //! | `table` | the records on a node, which take whose place, and bounds |
 //! | `home` | the side of who owns keys and of who keeps copies |
+//! | `sender` | whose copies count |
 //! | `publish`, `read` | the sides of who publishes and who reads |
 
 mod config;
@@ -18,16 +19,20 @@ mod message;
 mod publish;
 mod read;
 mod record;
+mod sender;
 mod table;
 
+use crate::record::Key;
+use crate::record::Refused;
+use crate::ticket::Ticket;
 pub use config::RecordsConfig;
 pub use message::{COPIES, Copied, Message};
-pub use record::{Key, NAME, Record, Refused, VALUE};
+pub use record::{Record, VALUE};
 
+use crate::address::Contact;
+use crate::circle::{Located, Point, Range};
 use crate::ids::NodeId;
 use crate::keys::Secret;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, Point, Range};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use bytes::Bytes;
@@ -57,6 +62,9 @@ pub struct Records {
     arc: Option<Range>,
     /// Who keeps copies, in order.
     heirs: Vec<Contact>,
+    /// The members before this node, the nearest first.
+    predecessors: Vec<NodeId>,
+    handovers: Vec<sender::Handover>,
     table: Table,
     pulled: Vec<(NodeId, Range, Time)>,
     published: BTreeMap<u64, Publication>,
@@ -88,9 +96,9 @@ pub enum Command {
     /// The driver's wall clock, milliseconds since 1970; nothing is signed or taken before.
     WallClock(u64),
     /// Publish this from now on, or, without a value, give it up. Ends with [`Event::Published`] of
-    /// this number.
+    /// this ticket.
     Publish {
-        number: u64,
+        ticket: Ticket,
         key: Key,
         value: Option<Bytes>,
     },
@@ -109,6 +117,9 @@ pub enum Command {
         to: Option<Contact>,
     },
     Successors(Vec<Contact>),
+    /// The members before this node on the ring of nodes, the nearest first: of those next to it this
+    /// node keeps copies.
+    Predecessors(Vec<NodeId>),
     /// What became of [`Event::Lookup`]; none if nobody was found.
     Located {
         number: u64,
@@ -126,15 +137,13 @@ pub struct Found {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
     /// Look this up on the ring of nodes; answered by [`Command::Located`].
     Lookup {
         number: u64,
         key: Point,
     },
     Published {
-        number: u64,
+        ticket: Ticket,
         refused: Option<Refused>,
     },
     /// Something that stood does not any more.
@@ -146,11 +155,6 @@ pub enum Event {
     Read {
         number: u64,
         found: Result<Vec<Found>, Refused>,
-    },
-    /// A peer did something a correct peer does not do.
-    Fault {
-        peer: NodeId,
-        fault: String,
     },
 }
 
@@ -201,6 +205,8 @@ impl Records {
             wall: None,
             arc: None,
             heirs: Vec::new(),
+            predecessors: Vec::new(),
+            handovers: Vec::new(),
             pulled: Vec::new(),
             published: BTreeMap::new(),
             number: 0,
@@ -221,11 +227,12 @@ impl Records {
                 self.wall.get_or_insert_default().told(ms, cx.now);
                 cx.set_timer_by(Timer::Sweep, self.config.compare);
             }
-            Command::Publish { number, key, value } => self.publish(number, key, value, cx),
+            Command::Publish { ticket, key, value } => self.publish(ticket, key, value, cx),
             Command::Read { number, key } => self.read(number, key, cx),
             Command::Gained { range, from } => self.gained(range, from, cx),
             Command::Lost { range, to } => self.lost(range, to, cx),
             Command::Successors(list) => self.successors(list, cx),
+            Command::Predecessors(list) => self.predecessors = list,
             Command::Located { number, found } => match self.lookups.remove(&number) {
                 Some(For::Publish(id)) => self.home_found(id, found.as_ref(), cx),
                 Some(For::Read(id)) => self.readable_found(id, found.as_ref(), cx),
@@ -247,6 +254,6 @@ impl Records {
 
 fn reach(to: &Contact, cx: &mut Rcx<'_>) {
     if to.id != cx.me {
-        cx.emit(Event::Reach(*to));
+        cx.reach(*to);
     }
 }

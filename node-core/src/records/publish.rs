@@ -1,10 +1,12 @@
 //! The side of who publishes: says it to whoever owns the key, and again and again.
 
 use super::message::Message;
-use super::record::{Key, Record, Refused};
+use super::record::Record;
 use super::{Event, For, Rcx, Records, TRIES, Timer, reach};
+use crate::circle::Located;
 use crate::ids::NodeId;
-use crate::overlay::ring::Located;
+use crate::record::{Key, Refused};
+use crate::ticket::Ticket;
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ pub(super) struct Publication {
     phase: Phase,
     tries: u32,
     /// Commands that wait for the outcome.
-    asked: Vec<u64>,
+    asked: Vec<Ticket>,
     /// Somebody has taken it.
     stands: bool,
     /// It was said once more since it changed.
@@ -34,7 +36,7 @@ enum Phase {
 }
 
 impl Records {
-    pub(super) fn publish(&mut self, number: u64, key: Key, value: Option<Bytes>, cx: &mut Rcx<'_>) {
+    pub(super) fn publish(&mut self, ticket: Ticket, key: Key, value: Option<Bytes>, cx: &mut Rcx<'_>) {
         let known = self.published.iter().find(|(_, it)| it.key == key).map(|(id, _)| *id);
         let refused = match key.check() {
             Err(refused) => Some(refused),
@@ -47,7 +49,7 @@ impl Records {
             Ok(()) => None,
         };
         if let Some(refused) = refused {
-            return cx.emit(Event::Published { number, refused: Some(refused) });
+            return cx.emit(Event::Published { ticket, refused: Some(refused) });
         }
         let id = known.unwrap_or_else(|| {
             self.next += 1;
@@ -68,7 +70,7 @@ impl Records {
         if let Some(publication) = self.published.get_mut(&id) {
             publication.value = value;
             publication.confirmed = false;
-            publication.asked.push(number);
+            publication.asked.push(ticket);
         }
         self.say(id, cx);
     }
@@ -127,8 +129,8 @@ impl Records {
             return self.look_for_home(id, cx);
         }
         publication.phase = Phase::Resting;
-        for number in std::mem::take(&mut publication.asked) {
-            cx.emit(Event::Published { number, refused: Some(Refused::NoAnswer) });
+        for ticket in std::mem::take(&mut publication.asked) {
+            cx.emit(Event::Published { ticket, refused: Some(Refused::NoAnswer) });
         }
         cx.set_timer(Timer::Publish(id), self.config.again);
     }
@@ -144,8 +146,8 @@ impl Records {
             publication.phase = Phase::Said(from);
             return cx.set_timer(Timer::Publish(id), self.config.answer);
         }
-        for number in std::mem::take(&mut publication.asked) {
-            cx.emit(Event::Published { number, refused });
+        for ticket in std::mem::take(&mut publication.asked) {
+            cx.emit(Event::Published { ticket, refused });
         }
         let (stood, given_up) = (publication.stands, publication.value.is_none());
         match refused {

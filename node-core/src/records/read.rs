@@ -2,12 +2,13 @@
 //! who keep copies.
 
 use super::message::Message;
-use super::record::{Key, Record, Refused};
+use super::record::Record;
 use super::{Event, For, Found, Rcx, Records, TRIES, Timer, reach};
+use crate::address::Contact;
+use crate::circle::Located;
 use crate::ids::NodeId;
 use crate::keys::Signed;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::Located;
+use crate::record::{Key, Refused};
 
 /// How many have to say that there is nothing before it is believed. Our choice: an owner that has
 /// just become one may still be waiting for its records.
@@ -83,7 +84,7 @@ impl Records {
                 Ok(_) | Err(Refused::Expired | Refused::TooFar) => {}
                 Err(_) => {
                     let fault = "answered with a forged record".into();
-                    cx.emit(Event::Fault { peer: from, fault });
+                    cx.fault(from, fault);
                     return self.ask_next(id, cx);
                 }
             }

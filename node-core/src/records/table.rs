@@ -2,10 +2,11 @@
 
 use super::config::RecordsConfig;
 use super::message::Copied;
-use super::record::{Key, Record, Refused};
+use super::record::Record;
+use crate::circle::{Point, Range};
 use crate::ids::NodeId;
 use crate::keys::Signed;
-use crate::overlay::ring::{Point, Range};
+use crate::record::{Key, Refused};
 use crate::time::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,8 +33,10 @@ impl Entry {
 pub(super) enum From {
     /// The publisher's, to who owns the key.
     Publisher,
-    /// Another node's; this one owns the key.
-    Copy,
+    /// The previous owner's; this node has taken the key over a moment ago.
+    PreviousOwner,
+    /// That of a node that keeps copies, to the owner of the key.
+    Replica,
     /// The owner's; this node keeps copies.
     Owner,
 }
@@ -118,9 +121,10 @@ impl Table {
             let earlier = (other.since_ms, other.signed.by) <= (since_ms, by);
             let taken = Refused::Taken(other.signed.by);
             match from {
-                From::Publisher => return Err(taken),
-                From::Copy if earlier => return Err(taken),
-                From::Copy | From::Owner => {}
+                // Nobody can prove when it was first: a copy fills in what is missing, no more.
+                From::Publisher | From::Replica => return Err(taken),
+                From::PreviousOwner if earlier => return Err(taken),
+                From::PreviousOwner | From::Owner => {}
             }
         }
         if self.of.get(&by).is_some_and(|count| *count >= self.config.per_publisher) {

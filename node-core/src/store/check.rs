@@ -2,9 +2,9 @@
 
 use super::tree::{CHUNK, chunk_len, chunks};
 use super::{Event, Pending, Store};
+use crate::content::FetchError;
 use crate::ids::BlobId;
 use crate::protocol::Cx;
-use crate::work::spec::FetchError;
 use std::collections::BTreeMap;
 
 /// Blobs being looked through, and how far.

@@ -2,9 +2,9 @@
 
 use super::tree::{CHUNK, chunk_len, chunks, proves, verifies};
 use super::{Event, Message, Pending, Store, Ticket};
+use crate::content::{BlobRef, FetchError};
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
-use crate::work::spec::{BlobRef, FetchError};
 use blake3::hazmat::ChainingValue;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -219,7 +219,7 @@ impl Store {
     }
 
     fn cheated(&mut self, from: NodeId, id: BlobId, fault: &str, cx: &mut Cx<'_, Self>) {
-        cx.emit(Event::Fault { peer: from, fault: format!("{fault} {id}") });
+        cx.fault(from, format!("{fault} {id}"));
         self.next_source(id, FetchError::Failed(format!("{} {fault}", from.short())), cx);
     }
 

@@ -13,9 +13,9 @@ pub mod tree;
 
 pub use message::Message;
 
+use crate::content::{BlobRef, FetchError};
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::work::spec::{BlobRef, FetchError};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -162,7 +162,6 @@ pub enum Event {
     Append { number: u64, id: BlobId, offset: u64, bytes: Bytes, last: bool },
     Read { number: u64, id: BlobId, offset: u64, len: u32 },
     Drop { id: BlobId },
-    Fault { peer: NodeId, fault: String },
 }
 
 impl Protocol for Store {

@@ -2,9 +2,9 @@
 
 use super::tree::{CHUNK, chaining_value, chunk_len, chunks};
 use super::{Event, Message, Pending, Store};
+use crate::content::FetchError;
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
-use crate::work::spec::FetchError;
 use blake3::hazmat::ChainingValue;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -68,7 +68,7 @@ impl Store {
         self.touch(id);
         if index >= chunks(len) {
             let fault = format!("asked for chunk {index} of {id}, which has {}", chunks(len));
-            return cx.emit(Event::Fault { peer: from, fault });
+            return cx.fault(from, fault);
         }
         let peer = self.serving.peers.entry(from).or_default();
         // A repetition is answered once.

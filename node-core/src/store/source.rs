@@ -7,10 +7,10 @@
 use super::fetch::WINDOW;
 use super::tree::{CHUNK, chunks};
 use super::{Store, Timer};
+use crate::content::FetchError;
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
 use crate::time::on_a_slow_line;
-use crate::work::spec::FetchError;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 

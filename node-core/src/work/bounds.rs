@@ -1,8 +1,9 @@
 //! Bounds of results: an owner checks what runners say against the job's limits, as a submission is
 //! checked, and before anything of it is fetched or written down.
 
-use super::spec::{BlobRef, Data, NamedData, Template, UnitResult};
-use crate::checkpoint::SPANS_MAX;
+use super::spec::{Template, UnitResult};
+use crate::content::{BlobRef, Data, NamedData};
+use crate::progress::SPANS_MAX;
 use std::collections::BTreeSet;
 
 /// Files that one unit may leave. Our choice: their names fit half a frame at usual lengths.
@@ -81,9 +82,9 @@ fn start_of(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkpoint::{Journey, Span};
     use crate::ids::{BlobId, NodeId};
-    use crate::node::config::Platform;
+    use crate::platform::Platform;
+    use crate::progress::{Journey, Span};
     use crate::work::spec::{CheckpointEvery, OnLoss};
     use bytes::Bytes;
     use sandbox::{End, Limits};

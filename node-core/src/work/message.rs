@@ -1,11 +1,12 @@
 //! What client, owner, runner and keeper say to each other.
 
-use super::spec::{BlobRef, JobSpec, Template, UnitResult, UnitSpec};
-use crate::checkpoint::{Made, Resume, Source, Version};
+use super::spec::{JobSpec, Template, UnitResult, UnitSpec};
+use crate::content::BlobRef;
+use crate::engine::SealKey;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::keys::Signed;
-use crate::market::money::Price;
-use crate::node::host::SealKey;
+use crate::money::Price;
+use crate::progress::{Made, Resume, Source, Version};
 use crate::work::proof::GrantProof;
 use crate::work::ward;
 use serde::{Deserialize, Serialize};

@@ -1,16 +1,22 @@
 //! Jobs and units: who asks ([`client`]), who answers for them ([`owner`]), who runs them
-//! ([`runner`]).
+//! ([`runner`]), who keeps their checkpoints (`keeper`).
 
 mod bounds;
 pub mod client;
+mod config;
+#[cfg(feature = "roles")]
+pub mod keeper;
 pub mod message;
 pub mod owner;
 pub mod proof;
 pub mod runner;
 pub mod spec;
 pub mod submission;
+pub mod view;
 pub mod ward;
 mod weight;
+
+pub use config::{KeeperConfig, OwnerConfig, RunnerConfig};
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! Bounds of jobs: the API and the wire are both checked by them.
 
-use super::spec::{Data, Find, JobSpec, NamedData, OnLoss, Template, UnitSpec, Units};
-use crate::market::money::Micro;
-use crate::node::config::Bounds;
+use super::spec::{Find, JobSpec, OnLoss, Template, UnitSpec, Units};
+use crate::bounds::Bounds;
+use crate::content::{Data, NamedData};
+use crate::money::Micro;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -8,10 +8,10 @@
 use super::message::Report;
 use super::proof::GrantKey;
 use super::spec::{Template, UnitSpec};
-use crate::checkpoint::{Checkpoint, Journey, Source};
+use crate::circle::Point;
+use crate::engine::SealKey;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::node::host::SealKey;
-use crate::overlay::ring::Point;
+use crate::progress::{Checkpoint, Journey, Source};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 

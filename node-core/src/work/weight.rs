@@ -1,6 +1,7 @@
 //! How much memory what owners say of units takes: their own tables and runners bound it.
 
-use super::spec::{Data, JobSpec, NamedData, Template, UnitSpec, Units};
+use super::spec::{JobSpec, Template, UnitSpec, Units};
+use crate::content::{Data, NamedData};
 
 fn texts<'a>(all: impl IntoIterator<Item = &'a String>) -> u64 {
     all.into_iter().map(|text| (text.len() + size_of::<String>()) as u64).sum()

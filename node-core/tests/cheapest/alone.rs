@@ -3,13 +3,13 @@
 
 use crate::guests::guest;
 use crate::support::*;
-use node_core::market::commodity::Kind;
+use node_core::goods::Kind;
 use node_core::{Config, JobId};
 use simulator::World;
 use std::time::Duration;
 
 fn founder(slots: u32) -> Config {
-    let first_ip = Some(node_core::overlay::contact::Ip::from(std::net::IpAddr::from([127, 0, 0, 1])));
+    let first_ip = Some(node_core::address::Ip::from(std::net::IpAddr::from([127, 0, 0, 1])));
     Config { first_ip, slots, ..config(0, true, true) }
 }
 

@@ -1,9 +1,11 @@
 //! Gateways with many guests, and with one too many.
 
 use crate::support::*;
+use node_core::bounds::Bounds;
 use node_core::keys::Secret;
-use node_core::node::config::{Bounds, MarketPart, Platform};
+use node_core::node::config::MarketPart;
 use node_core::overlay::elsewhere::Web;
+use node_core::platform::Platform;
 use node_core::work::spec::Find;
 use node_core::{Config, NodeEvent};
 use simulator::World;
@@ -31,7 +33,7 @@ fn page(at: usize) -> Config {
 
 fn gateway(at: usize, guests: usize) -> Config {
     let web = Some(Web { port: 4002, host: Some(format!("gateway-{at}.example")) });
-    Config { web, limits: Bounds { guests, ..Bounds::default() }, ..config(at, true, at == 0) }
+    Config { web, limits: Bounds { guests, ..Bounds::default() }.into(), ..config(at, true, at == 0) }
 }
 
 fn assert_nobody_is_blamed(world: &World) {
@@ -113,11 +115,67 @@ fn who_is_too_many_goes_to_another_gateway_and_is_blamed_for_nothing() {
     assert_nobody_is_blamed(&world);
 }
 
+/// Page `at` joins gateway 0 from the address of another.
+fn joins_from(world: &mut World, at: usize, address: usize) {
+    world.add_keyed(page(at), &key(at));
+    world.nodes[at].ip = world.nodes[address].ip;
+    world.visit(at, 0);
+    world.run_for(Duration::from_secs(5));
+}
+
+fn guests_of(world: &World, gateway: usize) -> Vec<usize> {
+    (2..world.nodes.len()).filter(|at| world.connected(*at, gateway)).collect()
+}
+
+#[test]
+fn one_address_that_takes_all_places_of_guests_keeps_nobody_else_out() {
+    let mut world = World::seed(4);
+    world.add_keyed(gateway(0, 6), &secret(0));
+    world.add_keyed(gateway(1, 20), &secret(1));
+    world.connect(0, 1);
+    world.run_for(Duration::from_secs(2));
+    (2..9).for_each(|at| joins_from(&mut world, at, 2));
+    assert_eq!(guests_of(&world, 0), [2, 3, 4, 5, 6, 7], "the seventh from one address takes nobody's place");
+    joins_from(&mut world, 9, 9);
+    assert_eq!(guests_of(&world, 0), [2, 3, 4, 5, 6, 9], "the newest of the six gives way");
+    joins_from(&mut world, 10, 2);
+    assert_eq!(guests_of(&world, 0), [2, 3, 4, 5, 6, 9], "and does not come back by another page");
+    (11..20).for_each(|at| joins_from(&mut world, at, at));
+    assert_eq!(guests_of(&world, 0), [2, 9, 11, 12, 13, 14], "until no address has more than one");
+    assert_eq!(guests_of(&world, 1).len(), 18 - 6, "the others are served elsewhere");
+    assert_nobody_is_blamed(&world);
+}
+
+#[test]
+fn guests_that_work_stay_before_those_that_are_idle() {
+    let mut world = World::seed(5).with(long);
+    world.add_keyed(gateway(0, 6), &secret(0));
+    world.run_for(Duration::from_secs(2));
+    (1..7).for_each(|at| joins_from(&mut world, at, 1));
+    let mut spec = world.sweep(0, 5);
+    spec.find = Find::default();
+    let job = world.submit(0, spec);
+    world.run_until(A_MINUTE, "five of them work", |w| w.job(job).is_some_and(|job| job.placed == 5));
+    let free = |world: &World| -> Vec<usize> {
+        let nodes = world.node(0).nodes(world.now).into_iter();
+        nodes.filter(|node| node.free > 0).filter_map(|node| world.find(node.id)).collect()
+    };
+    let [idle] = free(&world)[..] else { panic!("one is idle: {:?}", free(&world)) };
+    joins_from(&mut world, 7, 7);
+    assert!(!world.connected(idle, 0) && world.connected(7, 0));
+    // Then all that are in the way work, and the newest of them goes; its unit goes on elsewhere.
+    joins_from(&mut world, 8, 8);
+    assert!(world.connected(8, 0));
+    world.run_until(4 * A_MINUTE, "the job is done", |w| w.is_over(job));
+    world.assert_all_right(job, 5);
+    assert_nobody_is_blamed(&world);
+}
+
 #[test]
 fn a_gateway_with_as_many_peers_as_it_takes_sends_dialable_nodes_elsewhere_too() {
     let mut world = World::seed(3);
     let few = Bounds { peers: 3, ..Bounds::default() };
-    world.add_keyed(Config { limits: few, ..config(0, true, true) }, &secret(0));
+    world.add_keyed(Config { limits: few.into(), ..config(0, true, true) }, &secret(0));
     world.add_keyed(config(1, true, false), &secret(1));
     world.connect(0, 1);
     world.run_for(Duration::from_secs(2));

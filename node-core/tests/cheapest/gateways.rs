@@ -2,12 +2,14 @@
 
 use crate::support::*;
 use node_core::NodeEvent;
-use node_core::market::commodity::Scheme;
-use node_core::market::{MarketConfig, Rule};
-use node_core::node::config::{BankPart, MarketPart, Open, Platform};
+use node_core::goods::Rule;
+use node_core::goods::Scheme;
+use node_core::market::MarketConfig;
+use node_core::node::config::{BankPart, MarketPart, Open};
 use node_core::overlay::dialback::Standing;
 use node_core::overlay::elsewhere::Web;
 use node_core::overlay::tree::TreeConfig;
+use node_core::platform::Platform;
 use node_core::{Config, JobId};
 use simulator::World;
 use std::time::Duration;
@@ -203,19 +205,24 @@ fn a_bank_that_comes_back_elsewhere_is_found_again_by_gateways_that_never_dialle
 }
 
 #[test]
-fn a_gateway_knows_under_which_hosts_its_gateways_serve_their_pages() {
+fn a_gateway_knows_under_which_hosts_the_gateways_that_it_joined_serve_their_pages() {
     let mut world = World::seed(50).with(long);
     let web = |host: &str| Some(Web { port: 4002, host: Some(host.into()) });
     world.add_keyed(Config { web: web("a.example"), ..founder() }, &secret(0));
     world.add_keyed(joins(1, true), &secret(1));
     world.add_keyed(Config { web: web("b.example"), ..joins(2, false) }, &secret(2));
-    world.connect(1, 0);
+    world.add_keyed(Config { web: web("evil.example"), ..joins(3, true) }, &secret(3));
+    world.visit(1, 0);
     world.connect(2, 1);
+    // Whoever comes can say that it is a gateway, and of which name.
+    world.visit(3, 1);
     world.run_for(A_MINUTE);
+    assert!(world.connected(3, 1));
     let Standing::Member(at) = world.node(0).standing() else { panic!("it can be dialled") };
     let node = world.node(1);
     assert!(node.has_gateway_at("A.example"));
     assert!(node.has_gateway_at(&std::net::IpAddr::from(at.ip).to_string()));
     assert!(!node.has_gateway_at("b.example"), "a worker has no pages");
     assert!(!node.has_gateway_at("c.example"));
+    assert!(!node.has_gateway_at("evil.example"), "it was not told to join that one");
 }

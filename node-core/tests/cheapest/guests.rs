@@ -1,12 +1,13 @@
 //! Guests: nodes that nobody can dial sell by way of the gateway that they have dialled.
 
 use crate::support::*;
+use node_core::goods::{Kind, Market};
 use node_core::market::Message as OfMarket;
-use node_core::market::commodity::{Kind, Market};
 use node_core::market::guest::Word;
-use node_core::node::config::Platform;
+use node_core::node::message::Message;
+use node_core::platform::Platform;
 use node_core::trust::policy::Policy;
-use node_core::wire::{Message, encode};
+use node_core::wire::encode;
 use node_core::work::spec::Find;
 use node_core::{Channel, Command, Config, JobId, NodeEvent, NodeInput};
 use simulator::World;

@@ -2,11 +2,11 @@
 //! cost.
 
 use crate::support::*;
-use node_core::market::commodity::Kind;
-use node_core::market::listing::Goods;
-use node_core::market::money::Price;
-use node_core::node::config::Platform;
-use node_core::node::snapshot::UnitView;
+use node_core::goods::Goods;
+use node_core::goods::Kind;
+use node_core::money::Price;
+use node_core::platform::Platform;
+use node_core::work::view::UnitView;
 use node_core::{Command, Config, JobId, NodeInput};
 use simulator::World;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 fn runner(world: &World, at: usize, job: node_core::JobId) -> Option<usize> {
     let view = world.node(at).units(job, 0, 1)?.pop()?;
-    (view.state == node_core::node::snapshot::UnitState::Placed).then_some(world.find(view.runner?)?)
+    (view.state == node_core::work::view::UnitState::Placed).then_some(world.find(view.runner?)?)
 }
 
 #[test]

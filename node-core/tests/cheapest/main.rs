@@ -5,6 +5,7 @@ mod full;
 mod gateways;
 mod guests;
 mod keepers;
+mod lies;
 mod losses;
 mod restart;
 mod stories;

@@ -1,16 +1,18 @@
 //! The world of these stories: a gateway that is the bank, and workers that sell slots.
 
+use node_core::contract::Order;
 use node_core::files::FilesConfig;
+use node_core::goods::Goods;
+use node_core::goods::Kind;
 use node_core::ids::{JobId, NodeId};
 use node_core::keys::Secret;
 use node_core::ledger::books::{Books, Rules};
-use node_core::ledger::{Line, Order, Why};
+use node_core::ledger::{Line, Why};
 use node_core::market::MarketConfig;
-use node_core::market::commodity::Kind;
-use node_core::market::listing::Goods;
-use node_core::market::money::{Micro, Price};
-use node_core::node::config::{BankPart, MarketPart, Platform};
+use node_core::money::{Micro, Price};
+use node_core::node::config::{BankPart, MarketPart};
 use node_core::overlay::ring::RingConfig;
+use node_core::platform::Platform;
 use node_core::work::spec::{CheckpointEvery, Find, Terms};
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use sandbox::{Outcome, Task};

@@ -1,10 +1,10 @@
 //! A swarm that has just begun: each node that comes takes markets over, while their overlays are made.
 
 use crate::support::*;
+use node_core::goods::Kind;
+use node_core::goods::Wanted;
 use node_core::ids::NodeId;
-use node_core::market::Wanted;
-use node_core::market::commodity::Kind;
-use node_core::market::money::Micro;
+use node_core::money::Micro;
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use simulator::World;
 use std::collections::BTreeSet;

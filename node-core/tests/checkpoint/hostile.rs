@@ -5,12 +5,15 @@ use crate::support::{
     A_MINUTE, A_SECOND, beginnings, done, job, long, losses, runner, under_way, unit, world,
 };
 use bytes::Bytes;
-use node_core::checkpoint::{Checkpoint, Made, Version};
+use node_core::content::BlobRef;
 use node_core::ids::{BlobId, UnitId};
-use node_core::wire::{Message, encode};
+use node_core::node::message::Message;
+use node_core::progress::{Checkpoint, Made, Version};
+use node_core::wire::encode;
+use node_core::work::view::UnitView;
+
 use node_core::work::message::{Keep, Message as Work, Returned, ToKeeper, ToOwner, ToRunner};
 use node_core::work::proof::GrantProof;
-use node_core::work::spec::BlobRef;
 use node_core::{Channel, Config, NodeInput, SnapshotRef};
 use simulator::World;
 use std::time::Duration;
@@ -99,9 +102,9 @@ fn a_runner_that_takes_rubbish_costs_its_own_work_only() {
 #[test]
 fn keepers_have_quotas_and_the_gateway_takes_the_rest() {
     let bounds: [fn(&mut Config); 3] = [
-        |config| config.limits.kept_bytes = 1000,
-        |config| config.limits.kept_bytes_per_owner = 1000,
-        |config| config.limits.kept_units = 0,
+        |config| config.limits_mut().kept_bytes = 1000,
+        |config| config.limits_mut().kept_bytes_per_owner = 1000,
+        |config| config.limits_mut().kept_units = 0,
     ];
     for bound in bounds {
         let mut world = World::seed(44).with(long);
@@ -240,39 +243,49 @@ fn strangers_move_forget_and_record_nothing() {
     let (at, keepers) = under_way(&mut world, job, 3);
     let stranger = (1..=4).find(|n| *n != at && !keepers.contains(n)).unwrap();
     let unit_id = UnitId { job, index: 0 };
-    let (version, blob) = (Version { attempt: u32::MAX, number: 1 }, BlobRef { id: BlobId([9; 32]), len: 7 });
+    let before = unit(&world, job, 0);
+    // What it says is the next checkpoint of the true placement, and what it says to keep is the newest.
+    let (newest, _) = world.nodes[0].disk.newest(unit_id).expect("it is recorded");
+    assert_eq!(newest.version.attempt, before.attempts);
+    let version = Version { number: newest.version.number + 1, ..newest.version };
+    let blob = BlobRef { id: BlobId([9; 32]), len: 7 };
     let snapshot = SnapshotRef { blob, base: None, root: [0; 32], fuel: u64::MAX };
     let made = Made {
         unit: unit_id,
         checkpoint: Checkpoint { version, snapshot },
         began: 0,
-        kept: vec![world.nodes[stranger].id; 1000],
+        kept: vec![world.nodes[stranger].id],
     };
-    let before = unit(&world, job, 0);
-    for lease in 0..4 {
-        for message in [
-            ToOwner::Checkpoints { made: vec![made.clone()] },
-            ToOwner::Suspended { lease, attempt: 1, unit: unit_id, made: Some(made.clone()) },
-            ToOwner::Returned {
-                units: vec![Returned {
-                    unit: unit_id,
-                    attempt: u32::MAX,
-                    proof: GrantProof::default(),
-                    made: Some(made.clone()),
-                }],
-            },
-            ToOwner::Unusable { lease, unit: unit_id, version, reason: "x".repeat(10_000) },
-            ToOwner::Resumed { unit: unit_id },
-            ToOwner::Prepared { unit: unit_id, error: None },
-            ToOwner::Prepared { unit: unit_id, error: Some("x".repeat(10_000)) },
-            ToOwner::Immobile { unit: unit_id, reason: String::new() },
-            ToOwner::Kept { unit: unit_id, version },
-            ToOwner::NeedKeepers { job, lost: vec![(world.nodes[keepers[0]].id, String::new())] },
-            ToOwner::Holding { units: vec![unit_id] },
-        ] {
-            say(&mut world, stranger, 0, Work::ToOwner(message));
-        }
+    let returned = Returned {
+        unit: unit_id,
+        attempt: version.attempt,
+        proof: GrantProof::default(),
+        made: Some(made.clone()),
+    };
+    let keepers_lost = vec![(world.nodes[keepers[0]].id, String::new())];
+    let stands = |view: &UnitView| {
+        let UnitView { runner, keepers, state, checkpoints, fuel, checkpoint_fuel, .. } = view.clone();
+        (runner, keepers, state, checkpoints, fuel, checkpoint_fuel)
+    };
+    for message in [
+        ToOwner::Checkpoints { made: vec![made.clone(); 2] },
+        ToOwner::Suspended { lease: 1, attempt: version.attempt, unit: unit_id, made: Some(made) },
+        ToOwner::Returned { units: vec![returned] },
+        ToOwner::Unusable { lease: 1, unit: unit_id, version: newest.version, reason: "x".repeat(10_000) },
+        ToOwner::Resumed { unit: unit_id },
+        ToOwner::Prepared { unit: unit_id, error: None },
+        ToOwner::Prepared { unit: unit_id, error: Some("x".repeat(10_000)) },
+        ToOwner::Immobile { unit: unit_id, reason: String::new() },
+        ToOwner::Kept { unit: unit_id, version: newest.version },
+        ToOwner::NeedKeepers { job, lost: keepers_lost },
+        ToOwner::Holding { units: vec![unit_id] },
+    ] {
+        let said = format!("{message:?}");
+        say(&mut world, stranger, 0, Work::ToOwner(message));
+        assert_eq!(stands(&unit(&world, job, 0)), stands(&before), "{said}");
     }
+    let faults = world.faults(0);
+    assert_eq!(faults.len(), 4, "two checkpoints, Suspended and Returned: {faults:?}");
     for message in [
         ToRunner::NotComing { unit: unit_id },
         ToRunner::Suspend { unit: unit_id },
@@ -296,6 +309,8 @@ fn strangers_move_forget_and_record_nothing() {
     let after = unit(&world, job, 0);
     assert_eq!((after.runner, after.keepers, after.state), (before.runner, before.keepers, before.state));
     assert!(after.fuel < 60 * A_SECOND);
+    let recorded = world.nodes[0].disk.newest(unit_id).expect("it is recorded").0;
+    assert!(recorded.version < version && recorded.snapshot.fuel < 60 * A_SECOND, "{recorded:?}");
     world.run_for(Duration::from_secs(3));
     world.crash(at);
     done(&mut world, job, 1);

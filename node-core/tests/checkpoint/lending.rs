@@ -1,7 +1,7 @@
 //! A donor that gives by its policy: for a while nothing, never to some, and no more than it says.
 
 use crate::support::{A_MINUTE, beginnings, done, job, long, runner, under_way, unit, world};
-use node_core::node::config::Bounds;
+use node_core::bounds::Bounds;
 use node_core::trust::policy::Policy;
 use node_core::{Command, Config, NodeInput};
 use simulator::World;
@@ -69,7 +69,13 @@ fn the_only_node_keeps_what_it_was_at_until_it_gives_again() {
 fn what_is_suspended_lies_on_a_node_that_stays() {
     let mut world = World::seed(67).with(long);
     let limits = Bounds { kept_bytes: 0, kept_bytes_per_owner: 0, ..Bounds::default() };
-    let gateway = Config { gateway: true, slots: 0, name: "gateway".into(), limits, ..Config::default() };
+    let gateway = Config {
+        gateway: true,
+        slots: 0,
+        name: "gateway".into(),
+        limits: limits.into(),
+        ..Config::default()
+    };
     world.add(gateway);
     world.add(Config { slots: 1, name: "worker".into(), ..Config::default() });
     world.connect(0, 1);

@@ -3,8 +3,8 @@
 use crate::support::{
     A_MINUTE, A_SECOND, beginnings, done, job, migrate, moved, runner, under_way, unit, world,
 };
+use node_core::bounds::Bounds;
 use node_core::ids::UnitId;
-use node_core::node::config::Bounds;
 use node_core::work::spec::CheckpointEvery;
 use node_core::{Command, Config, NodeInput, Platform};
 use simulator::World;
@@ -46,7 +46,7 @@ fn a_unit_that_comes_back_at_once_goes_on_from_where_it_is_now() {
         let config = |slots| Config { slots, port: Some(4001), ..Config::default() };
         world.add(Config { gateway: true, ..config(0) });
         for n in 1..=2 {
-            world.add(Config { limits: bounds.clone(), ..config(1) });
+            world.add(Config { limits: bounds.clone().into(), ..config(1) });
             world.connect(0, n);
         }
         world.run_for(Duration::from_secs(5));

@@ -151,9 +151,9 @@ fn what_was_got_ready_in_vain_is_forgotten() {
 
 #[test]
 fn nobody_fills_a_node_with_what_will_never_come() {
+    use node_core::content::BlobRef;
     use node_core::ids::BlobId;
     use node_core::work::message::{Batch, Message as Work, ToRunner, UnitGrant};
-    use node_core::work::spec::BlobRef;
     let mut world = world(67, 2);
     let spec = world.sweep(0, 1);
     let grant = |index| UnitGrant {

@@ -2,8 +2,8 @@
 //! still wanted. Pages do so when they are loaded again.
 
 use crate::support::{A_MINUTE, A_SECOND, beginnings, done, job, losses, runner, unit, world};
+use node_core::bounds::Bounds;
 use node_core::ids::JobId;
-use node_core::node::config::Bounds;
 use node_core::work::spec::{CheckpointEvery, OnLoss};
 use node_core::{Command, Config, NodeInput, Platform, Table};
 use simulator::World;
@@ -15,7 +15,8 @@ const BOUND: u64 = 2 * A_SECOND + A_SECOND / 20;
 /// A page that keeps so many bytes of its snapshots over a reload.
 fn page_with(world: &mut World, left_bytes: u64, slots: u32) -> usize {
     let limits = Bounds { left_bytes, ..Bounds::default() };
-    let page = world.add(Config { platform: Platform::Browser, slots, limits, ..Config::default() });
+    let page =
+        world.add(Config { platform: Platform::Browser, slots, limits: limits.into(), ..Config::default() });
     world.connect(0, page);
     world.run_for(Duration::from_secs(1));
     page

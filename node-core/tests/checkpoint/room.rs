@@ -1,12 +1,12 @@
 //! What a keeper has for sale: the machine alone.
 
-use node_core::checkpoint::Version;
-use node_core::checkpoint::keeper::{Command, Event, Keeper};
+use node_core::bounds::Bounds;
+use node_core::content::BlobRef;
 use node_core::ids::{BlobId, JobId, NodeId, UnitId};
-use node_core::node::config::Bounds;
+use node_core::progress::Version;
 use node_core::protocol::{Effect, Input, InputOf, Machine, Rng};
+use node_core::work::keeper::{Command, Event, Keeper};
 use node_core::work::message::{Keep, Message, ToKeeper, ToRunner};
-use node_core::work::spec::BlobRef;
 use node_core::{Config, Time};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,8 @@ impl Shelf {
     /// Gives 64 MiB, and each owner 16 of them.
     fn new() -> Shelf {
         let limits = Bounds { kept_bytes: 64 * MIB, kept_bytes_per_owner: 16 * MIB, ..Bounds::default() };
-        let config = Arc::new(Config { limits, ..Config::default() });
-        let keeper = Machine::new(Keeper::new(config), Rng::from_seed([0; 32]));
+        let config = Arc::new(Config { limits: limits.into(), ..Config::default() });
+        let keeper = Machine::new(Keeper::new(config.keeper()), Rng::from_seed([0; 32]));
         let mut shelf = Shelf { keeper, now: Time(1), room: None, refused: None, units: 0 };
         shelf.step(Input::Command(Command::OwnerUp(BUYER)));
         shelf.step(Input::Command(Command::OwnerUp(OTHER)));

@@ -1,8 +1,8 @@
 //! The world of these stories: a gateway and workers that can be dialled, and long units.
 
 use node_core::ids::{JobId, NodeId, UnitId};
-use node_core::node::snapshot::UnitView;
 use node_core::work::spec::CheckpointEvery;
+use node_core::work::view::UnitView;
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use sandbox::{Outcome, Task};
 use simulator::World;
@@ -51,7 +51,7 @@ pub(crate) fn unit(world: &World, job: JobId, index: u32) -> UnitView {
 /// Where the unit runs, if it runs.
 pub(crate) fn runner(world: &World, job: JobId) -> Option<usize> {
     let view = world.nodes[0].node.as_ref()?.units(job, 0, 1)?.pop()?;
-    (view.state == node_core::node::snapshot::UnitState::Placed).then_some(world.find(view.runner?)?)
+    (view.state == node_core::work::view::UnitState::Placed).then_some(world.find(view.runner?)?)
 }
 
 /// Until the unit runs and `checkpoints` of it are recorded: its runner and its keepers.

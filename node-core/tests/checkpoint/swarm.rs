@@ -2,8 +2,8 @@
 //! let one fault be over before the next comes, and hold each crash to its bound; the others do not.
 
 use crate::support::{A_MINUTE, losses_by_node};
+use node_core::bounds::Bounds;
 use node_core::ids::{JobId, UnitId};
-use node_core::node::config::Bounds;
 use node_core::work::spec::{CheckpointEvery, OnLoss};
 use node_core::{Command, Config, NodeInput, Platform};
 use sandbox::{Outcome, Task};
@@ -46,7 +46,7 @@ impl Life {
             // Some come back with what they had.
             let left_bytes = if n % 2 == 1 { 1 << 20 } else { 0 };
             let (port, limits) = (port.filter(|_| !guest), Bounds { left_bytes, ..Bounds::default() });
-            world.add(Config { slots, platform, port, limits, ..Config::default() });
+            world.add(Config { slots, platform, port, limits: limits.into(), ..Config::default() });
             world.nodes[n].mips = 500 + world.rng.below(4) as u32 * 1000;
             let large = if world.rng.below(8) == 0 { 900_000 } else { 20_000 };
             let whole = 500 + world.rng.below(large) as usize;
@@ -181,7 +181,7 @@ impl Life {
             for (job, _) in &self.jobs {
                 // Safety: what the disk holds is right at any moment.
                 for (index, result) in self.world.results(*job) {
-                    let text = node_core::work::spec::Data::Inline(index.to_string().into());
+                    let text = node_core::content::Data::Inline(index.to_string().into());
                     assert_eq!(result.stdout, text, "seed {seed}: unit {index}");
                 }
             }
@@ -234,6 +234,9 @@ impl Life {
         }
         let records = self.world.nodes[0].disk.rows(node_core::Table::Checkpoints);
         assert_eq!(records, 0, "seed {seed}: records are left");
+        let blames = |fault: &String| fault.contains("was never granted");
+        let blamed: Vec<String> = self.world.faults(0).into_iter().filter(blames).collect();
+        assert!(blamed.is_empty(), "seed {seed}: nobody lies, {blamed:?}");
         // A disk that was full does not forget either, until its node's next life.
         if !self.kinds.iter().any(|kind| matches!(kind, 10 | 12)) {
             for at in 1..self.world.nodes.len() {

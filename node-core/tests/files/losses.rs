@@ -89,7 +89,7 @@ fn what_is_kept_is_no_cache() {
     for at in 1..=2 {
         world.kill(at);
         let mut config = config(at, giving(64 * MIB));
-        config.limits.cache_bytes = MIB;
+        config.limits_mut().cache_bytes = MIB;
         world.nodes[at].config = Arc::new(config);
         world.start(at);
         world.connect(0, at);

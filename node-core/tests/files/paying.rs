@@ -1,9 +1,10 @@
 //! Who keeps files for credit: paid for what it proved, once, and never above what a file may cost.
 
 use super::*;
+use node_core::contract::Order;
+use node_core::goods::Kind;
 use node_core::ledger::books::Books;
-use node_core::ledger::{Line, Order, Why};
-use node_core::market::commodity::Kind;
+use node_core::ledger::{Line, Why};
 
 pub(crate) const CREDIT: u64 = 1_000_000;
 

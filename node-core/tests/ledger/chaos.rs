@@ -2,14 +2,13 @@
 //! between any two commits. First safety; then the faults stop, and everything must be answered.
 
 use crate::support::*;
+use node_core::contract::{Fee, Goods, Holding, Order, Outcome, Refusal, Term};
+use node_core::goods::Kind;
 use node_core::keys::Signed;
 use node_core::ledger::bank::Command;
 use node_core::ledger::books::Rules;
-use node_core::ledger::{
-    COMMONS, Fee, Goods, Holding, ORDERS, Order, Outcome, Refusal, Term, ToBank, ToClient, WINDOW,
-};
-use node_core::market::commodity::Kind;
-use node_core::market::money::Micro;
+use node_core::ledger::{COMMONS, ORDERS, ToBank, ToClient, WINDOW};
+use node_core::money::Micro;
 use node_core::protocol::Rng;
 use node_core::{JobId, NodeId, UnitId};
 use std::collections::BTreeMap;
@@ -189,7 +188,7 @@ impl Chaos {
         let id = self.owners[at].id;
         let job = JobId([id; 16]);
         let name =
-            |index| node_core::ledger::Sale { unit: UnitId { job, index }, number: 0, kind: Kind::Cycles };
+            |index| node_core::contract::Sale { unit: UnitId { job, index }, number: 0, kind: Kind::Cycles };
         let payer = match self.below(10) {
             0 => COMMONS,
             1 => node(1 + self.rng.below(OWNERS.into()) as u8),

@@ -1,12 +1,14 @@
 //! Clients and the bank over a wire that loses, doubles and reorders, while both sides crash.
 
 use crate::support::*;
+use node_core::contract::{Order, Outcome, Refusal, Sale};
 use node_core::ledger::bank;
 use node_core::ledger::books::Rules;
 use node_core::ledger::client::{Client, Command, Event, Timer};
-use node_core::ledger::{Message, Order, Outcome, Refusal, Sale, ToBank, ToClient};
-use node_core::market::money::Micro;
+use node_core::ledger::{Message, ToBank, ToClient};
+use node_core::money::Micro;
 use node_core::protocol::{Effect, Input, Machine, Rng};
+use node_core::ticket::{ServiceId, Ticket};
 use node_core::{NodeId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -74,7 +76,7 @@ impl World {
                     assert_eq!(to, BANK);
                     self.wire.push((true, message));
                 }
-                Effect::Emit(Event::Answered { id, outcome, .. }) => {
+                Effect::Emit(Event::Answered { ticket: Ticket { number: id, .. }, outcome, .. }) => {
                     let twice = self.owner.answered.insert(id, outcome);
                     assert_eq!(twice, None, "an order is answered once");
                 }
@@ -85,6 +87,11 @@ impl World {
                 Effect::Emit(
                     Event::Full { .. } | Event::Statement { .. } | Event::Balance { .. } | Event::Seek(_),
                 ) => {}
+                Effect::Fault { .. }
+                | Effect::Reach(_)
+                | Effect::Hold(_)
+                | Effect::Release(_)
+                | Effect::Trouble(_) => panic!("a client wants nothing of its node"),
             }
         }
     }
@@ -92,7 +99,7 @@ impl World {
     fn order(&mut self, order: Order) -> u64 {
         self.owner.next += 1;
         let id = self.owner.next;
-        self.command(Command::Order { id, order });
+        self.command(Command::Order { ticket: ServiceId::Driver.ticket(id), order });
         id
     }
 
@@ -281,7 +288,8 @@ fn the_queue_is_bounded_and_strangers_are_not_believed() {
     let mut client = Machine::new(Client::new(secret(3), RETRY), Rng::from_seed([3; 32]));
     let mut full = 0;
     for id in 0..100_010 {
-        let command = Input::Command(Command::Order { id, order: Order::Begin });
+        let command =
+            Input::Command(Command::Order { ticket: ServiceId::Driver.ticket(id), order: Order::Begin });
         let effects = client.step(node(3), Time(0), command);
         full += effects.iter().filter(|effect| matches!(effect, Effect::Emit(Event::Full { .. }))).count();
     }

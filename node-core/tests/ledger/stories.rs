@@ -1,9 +1,10 @@
 use crate::support::*;
+use node_core::contract::{Fee, Goods, Order, Refusal, Term, most};
 use node_core::keys::Signed;
 use node_core::ledger::bank::Command;
 use node_core::ledger::books::Rules;
-use node_core::ledger::{COMMONS, Fee, Goods, Order, Refusal, Term, ToBank, ToClient, Why, most};
-use node_core::market::money::{Micro, Price};
+use node_core::ledger::{COMMONS, ToBank, ToClient, Why};
+use node_core::money::{Micro, Price};
 use node_core::{JobId, NodeId};
 use std::collections::BTreeMap;
 
@@ -457,6 +458,29 @@ fn full_tables_refuse_and_pay_nobody_twice() {
     // The seller's account does not fit: the sale stays as it is, for later.
     assert_eq!(desk.order(OWNER, settle(1, &[BILLION])), Err(Refusal::Full));
     assert_eq!(desk.has(OWNER), 970);
+    desk.audit(everybody());
+}
+
+#[test]
+fn one_owner_fills_neither_the_books_nor_the_table_of_sales() {
+    let mut desk = Desk::open(Rules { accounts: 4, holds: 8, ..Rules::default() });
+    desk.endow(OWNER, 1000);
+    desk.endow(OTHER, 1000);
+    let gift = hold(1, OWNER, BILLION, vec![cycles(node(SELLER), 0)]);
+    assert_eq!(desk.order(OWNER, gift), Err(Refusal::Nonsense), "what costs nothing takes no place");
+    let sales = |by| move |n| hold(n, by, BILLION, vec![cycles(node(SELLER), 1)]);
+    let held = (0..8).map(|n| desk.order(OWNER, sales(OWNER)(n))).filter(|outcome| outcome.is_ok()).count();
+    assert_eq!(held, 6, "until the table is nearly full");
+    assert_eq!(desk.order(OTHER, sales(OTHER)(1)), Ok(()), "another owner has room");
+    // Accounts that were opened for an allowance are gone with it.
+    for n in 10..30 {
+        let allow = |most| Order::Allow { owner: node(n), job: sale(1).unit.job, most: Micro(most) };
+        assert_eq!(desk.order(OWNER, allow(1)), Ok(()), "{n}");
+        assert_eq!(desk.order(OWNER, allow(0)), Ok(()), "{n}");
+    }
+    desk.restart();
+    let to_new = Order::Transfer { to: node(9), amount: Micro(1) };
+    assert_eq!(desk.order(OWNER, to_new), Ok(()), "there is room for accounts");
     desk.audit(everybody());
 }
 

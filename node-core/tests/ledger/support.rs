@@ -2,12 +2,13 @@
 
 use crate::disk::Disk;
 use bytes::Bytes;
+use node_core::contract::{Goods, Order, Outcome, Sale, Term};
+use node_core::goods::Kind;
 use node_core::keys::{Secret, Signed};
 use node_core::ledger::bank::{Bank, Command, Event, Timer};
 use node_core::ledger::books::Rules;
-use node_core::ledger::{Goods, Message, Order, Outcome, PURPOSE, Page, Sale, Term, ToBank, ToClient};
-use node_core::market::commodity::Kind;
-use node_core::market::money::{Micro, Price};
+use node_core::ledger::{Message, PURPOSE, Page, ToBank, ToClient};
+use node_core::money::{Micro, Price};
 use node_core::protocol::{Effect, Input, Machine, Rng};
 use node_core::{JobId, NodeId, Table, Time, UnitId, Write};
 use std::collections::VecDeque;
@@ -149,8 +150,9 @@ impl Desk {
                         inputs.push_back(Input::Command(Command::Read { ticket, entries }));
                     }
                     Effect::Emit(Event::Invited { made, .. }) => self.invited.push(made),
-                    Effect::Emit(Event::Fault { fault, .. }) => self.faults.push(fault),
-                    Effect::Emit(Event::Trouble(trouble)) => self.troubles.push(trouble),
+                    Effect::Fault { fault, .. } => self.faults.push(fault),
+                    Effect::Trouble(trouble) => self.troubles.push(trouble),
+                    Effect::Reach(_) | Effect::Hold(_) | Effect::Release(_) => {}
                 }
             }
             assert!(self.commits.len() <= 1, "one commit at a time");

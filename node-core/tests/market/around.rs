@@ -1,10 +1,10 @@
 //! Who looks around sees what there is, and nobody is asked while nobody looks.
 
 use crate::{SCHEMES, SECOND, SPEED, config, grown, slots, space, unit};
-use node_core::market::commodity::{Kind, Market, Scheme};
-use node_core::market::money::Price;
+use node_core::circle::{MemberId, RingId};
+use node_core::goods::{Kind, Market, Scheme};
 use node_core::market::{Message, SHOWN, Summary, ToBuyer, ToOwner};
-use node_core::overlay::ring::{MemberId, RingId};
+use node_core::money::Price;
 use simulator::market::Markets;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ fn who_owns_no_market_sees_all_there_are_and_what_was_paid() {
         markets.run(3 * SECOND);
         // What is sold is told by the next walk; a market without sellers is none.
         let last = markets.sells(9, Kind::Cycles).unwrap();
-        markets.offer(9, node_core::market::listing::Goods { units: 0, ..last });
+        markets.offer(9, node_core::goods::Goods { units: 0, ..last });
         markets.run(2 * SECOND);
         look_through(&mut markets, looker);
         all_is_seen(&markets, looker);
@@ -173,7 +173,7 @@ fn who_looks_all_the_time_is_told_the_same_for_a_second() {
     // Asked, withdrawn, and asked again before a second is over.
     assert_eq!(told(&mut markets, 400), 3);
     let last = markets.sells(5, Kind::Cycles).unwrap();
-    markets.offer(5, node_core::market::listing::Goods { units: 0, ..last });
+    markets.offer(5, node_core::goods::Goods { units: 0, ..last });
     assert_eq!(told(&mut markets, 200), 3);
     assert_eq!(told(&mut markets, 1000), 3);
     assert_eq!(told(&mut markets, 1000), 2);

@@ -1,13 +1,14 @@
 //! Nodes that die, leave and come.
 
 use crate::{SCHEMES, SECOND, SPEED, config, grown, slots, unit};
-use node_core::market::commodity::{Kind, Market};
-use node_core::overlay::ring::{Command, RingId};
+use node_core::circle::RingId;
+use node_core::goods::{Kind, Market};
+use node_core::overlay::ring::Command;
 use simulator::market::Markets;
 
 /// Twenty sellers in one market, and who owns it. The cheapest is a seller that is no neighbour of the
 /// owner.
-fn one_market(seed: u64, scheme: node_core::market::commodity::Scheme) -> (Markets, Market, usize) {
+fn one_market(seed: u64, scheme: node_core::goods::Scheme) -> (Markets, Market, usize) {
     let mut markets = grown(seed, config(scheme), 40);
     let market = Market::of(Kind::Cycles, SPEED).unwrap();
     let owner = markets.market_owner(market).unwrap();
@@ -135,7 +136,7 @@ fn the_overlay_outlives_its_entrance() {
     markets.settle_markets(120 * SECOND);
     let key = Kind::Cycles.entrance();
     let point = markets.right(RingId::NODES, key).unwrap();
-    let door = markets.owner(node_core::overlay::ring::MemberId { ring: RingId::NODES, point }).unwrap();
+    let door = markets.owner(node_core::circle::MemberId { ring: RingId::NODES, point }).unwrap();
     markets.kill(door);
     markets.settle_markets(180 * SECOND);
     let fresh = markets.join();

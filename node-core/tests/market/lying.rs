@@ -2,17 +2,17 @@
 
 use crate::{SCHEMES, SECOND, SPEED, config, grown, slots, unit};
 use node_core::NodeId;
+use node_core::goods::{Kind, Market, Scheme};
 use node_core::keys::Signed;
 use node_core::market::buyer::Doubt;
-use node_core::market::commodity::{Kind, Market, Scheme};
 use node_core::market::guest::Word;
 use node_core::market::listing::{BadListing, Listing};
-use node_core::market::money::Price;
 use node_core::market::pricing::{BadCost, Deal};
 use node_core::market::{
     Answer, Copy, Entrance, MarketConfig, Message, Outcome, Prober, Purpose, Query, Sale, Take, ToBuyer,
     ToOwner, ToSeller, Unlisted,
 };
+use node_core::money::Price;
 use simulator::market::Markets;
 
 /// Five sellers of one market; its owner; somebody who sells nothing and owns nothing.
@@ -327,7 +327,7 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
     let number = markets.rng.u64();
     let goods = slots(markets.rng.u64() >> 20, markets.rng.below(3) as u16, markets.rng.u64());
     let entry = |id: u8| node_core::market::Entry {
-        seller: node_core::overlay::contact::Contact { id: NodeId([id; 32]), ..me },
+        seller: node_core::address::Contact { id: NodeId([id; 32]), ..me },
         units: goods.units,
         minutes: 9,
         engine: goods.engine,
@@ -338,7 +338,7 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
         cost: goods.cost,
         number,
     };
-    let wanted = node_core::market::Wanted { units: markets.rng.below(300) as u16, ..unit(number) };
+    let wanted = node_core::goods::Wanted { units: markets.rng.below(300) as u16, ..unit(number) };
     let names = vec![me; markets.rng.below(500) as usize];
     let signed = listing(markets, at, 5, number).sign(markets.secret(liar));
     let alive = node_core::market::Alive {

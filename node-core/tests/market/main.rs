@@ -8,8 +8,8 @@ mod lying;
 mod measure;
 mod trading;
 
+use node_core::goods::Scheme;
 use node_core::market::MarketConfig;
-use node_core::market::commodity::Scheme;
 use node_core::overlay::ring::RingConfig;
 use simulator::market::Markets;
 use simulator::market::life::{SCHEMES, SPEED, slots, space, unit};

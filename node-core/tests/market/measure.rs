@@ -1,13 +1,14 @@
 //! What a market costs, and what ten nodes together are worth.
 
 use crate::{SECOND, SPEED, config, grown, slots, unit};
+use node_core::address::{Contact, Ip};
+use node_core::circle::{Point, Range};
+use node_core::goods::Wanted;
+use node_core::goods::{Kind, Market, Scheme};
 use node_core::keys::Secret;
-use node_core::market::commodity::{Kind, Market, Scheme};
 use node_core::market::listing::Listing;
 use node_core::market::owner::{Command, Owner, Timer};
-use node_core::market::{Message, Purpose, Query, ToOwner, ToSeller, Wanted};
-use node_core::overlay::contact::{Contact, Ip};
-use node_core::overlay::ring::{Point, Range};
+use node_core::market::{Message, Purpose, Query, ToOwner, ToSeller};
 use node_core::protocol::{Effect, Input, Machine, Rng};
 use node_core::time::Time;
 

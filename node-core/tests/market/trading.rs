@@ -1,10 +1,11 @@
 //! Markets in which nobody fails or lies.
 
 use crate::{SCHEMES, SECOND, SPEED, config, grown, slots, space, unit};
-use node_core::market::commodity::{Kind, Market, Scheme};
-use node_core::market::money::{Micro, Price};
-use node_core::market::pricing::{NoDeal, Rule};
-use node_core::market::{MarketConfig, Wanted};
+use node_core::goods::Wanted;
+use node_core::goods::{Kind, Market, Scheme};
+use node_core::goods::{NoDeal, Rule};
+use node_core::market::MarketConfig;
+use node_core::money::{Micro, Price};
 
 #[test]
 fn the_cheapest_sells_at_the_second_price() {

@@ -22,7 +22,7 @@ fn one(name: &str, config: NearestConfig, n: usize, top: u8, units: u32) {
     while net.answer(query).is_none() {
         net.run_for(Duration::from_millis(100));
     }
-    let (known, _, found) = net.found.iter().find(|(_, _, f)| f.query == query).unwrap();
+    let (known, _, found) = net.found.iter().find(|(_, _, f)| f.ticket.number == query).unwrap();
     let places: u32 = found.places.iter().map(|p| p.units).sum();
     let last = net.reserved.iter().map(|r| r.at).max().unwrap();
     let hops = net.reserved.iter().map(|r| r.hops).max().unwrap();

@@ -3,12 +3,13 @@
 
 use node_core::NodeId;
 use node_core::Time;
+use node_core::address::{Contact, Ip};
 use node_core::discovery::nearest::{Command, Event, Load, Message, Nearest, NearestConfig, Timer};
-use node_core::discovery::{Found, Needs, Query, Queue};
-use node_core::node::config::Platform;
-use node_core::overlay::contact::{Contact, Ip};
-use node_core::overlay::tree::Placement;
+use node_core::finding::{Found, Needs, Query, Queue};
+use node_core::placement::Placement;
+use node_core::platform::Platform;
 use node_core::protocol::{Effect, Input, Machine, Rng};
+use node_core::ticket::ServiceId;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
@@ -308,6 +309,9 @@ impl Net {
             match effect {
                 Effect::Send { to, message } => self.send(at, index(to), message),
                 Effect::Emit(event) => self.told(at, event),
+                Effect::Fault { peer, fault } => self.faulty.push((at, peer, fault)),
+                // All nodes of the net are connected.
+                Effect::Reach(_) | Effect::Hold(_) | Effect::Release(_) | Effect::Trouble(_) => {}
             }
         }
         self.wake(at);
@@ -366,8 +370,7 @@ impl Net {
                     }
                 }
             }
-            Event::Fault { peer, fault } => self.faulty.push((at, peer, fault)),
-            Event::Reach(_) | Event::Released { .. } | Event::Changed => {}
+            Event::Released { .. } | Event::Changed => {}
         }
     }
 
@@ -382,7 +385,7 @@ impl Net {
         self.step(
             at,
             Input::Command(Command::Find(Query {
-                id,
+                ticket: ServiceId::Owner.ticket(id),
                 units,
                 needs,
                 queue: Queue::No,
@@ -396,7 +399,7 @@ impl Net {
     pub(crate) fn find_at(&mut self, time: Time, to: usize, units: u32) {
         self.queries += 1;
         let command = Command::Find(Query {
-            id: self.queries,
+            ticket: ServiceId::Owner.ticket(self.queries),
             units,
             needs: Needs::default(),
             queue: Queue::No,
@@ -407,7 +410,7 @@ impl Net {
     }
 
     pub(crate) fn answer(&self, query: u64) -> Option<&Found> {
-        self.found.iter().map(|(_, _, f)| f).find(|f| f.query == query)
+        self.found.iter().map(|(_, _, f)| f).find(|f| f.ticket.number == query)
     }
 
     /// Finds, and waits for the answer: how many places.

@@ -2,9 +2,9 @@
 
 use crate::net::{Net, load};
 use node_core::NodeId;
-use node_core::discovery::Needs;
 use node_core::discovery::nearest::{Changes, Command, NearestConfig, Policy, Way};
-use node_core::node::config::Platform;
+use node_core::finding::Needs;
+use node_core::platform::Platform;
 use node_core::protocol::Input;
 use std::time::Duration;
 
@@ -219,7 +219,7 @@ fn guests_count_in_their_hosts_branch_and_are_found_through_it() {
     // A node outside the tree.
     let guest = (0..100).rfind(|i| net.nodes[*i].level == 0).unwrap();
     let placement =
-        node_core::overlay::tree::Placement { father: Some(net.nodes[host].contact), ..Default::default() };
+        node_core::placement::Placement { father: Some(net.nodes[host].contact), ..Default::default() };
     let father = crate::net::index(net.nodes[guest].placement.father.unwrap().id);
     net.nodes[father].placement.children.retain(|c| crate::net::index(c.id) != guest);
     let without = net.nodes[father].placement.clone();

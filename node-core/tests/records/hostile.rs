@@ -2,11 +2,11 @@
 
 use super::*;
 use node_core::NodeId;
+use node_core::address::{Contact, Ip};
+use node_core::circle::Range;
 use node_core::keys::Signed;
-use node_core::overlay::contact::{Contact, Ip};
-use node_core::overlay::ring::Range;
 use node_core::protocol::{Effect, Input, Machine, Protocol, Rng};
-use node_core::records::{self, Copied, Event, Message, Record, Records};
+use node_core::records::{self, Copied, Message, Record, Records};
 use node_core::time::Time;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -27,28 +27,46 @@ fn prize(by: usize, number: u64, text: &str) -> Signed {
 }
 
 /// One machine, with one heir, that owns all keys or none.
-struct Home(Machine<Records>);
+struct Home {
+    machine: Machine<Records>,
+    now: Time,
+}
 
 const ME: NodeId = NodeId([9; 32]);
 const HEIR: NodeId = NodeId([8; 32]);
+/// It owned all keys until a moment ago, if they are the machine's now.
+const FORMER: NodeId = NodeId([4; 32]);
+const STRANGER: NodeId = NodeId([3; 32]);
+
+fn contact(id: NodeId) -> Contact {
+    Contact { ip: Ip([1; 16]), id, port: 1 }
+}
+
+/// The nearest nodes before the machine, of 256: the nearest one owns almost all keys.
+fn predecessors() -> Vec<NodeId> {
+    let mut all: Vec<NodeId> = (0..=255).map(|n| NodeId([n; 32])).filter(|id| *id != ME).collect();
+    all.sort_by_key(|id| Point::of_node(*id).to(Point::of_node(ME)));
+    all
+}
 
 impl Home {
     fn new(config: RecordsConfig, owns: bool) -> Home {
         let records = Records::new(config, secret(9));
-        let mut home = Home(Machine::new(records, Rng::from_seed([1; 32])));
+        let mut home = Home { machine: Machine::new(records, Rng::from_seed([1; 32])), now: Time::ZERO };
         home.tell(records::Command::WallClock(NOW));
-        let heir = Contact { ip: Ip([1; 16]), id: HEIR, port: 1 };
-        home.tell(records::Command::Successors(vec![heir]));
+        home.tell(records::Command::Successors(vec![contact(HEIR)]));
         if owns {
             let all = Range { after: Point(0), upto: Point(0) };
-            home.tell(records::Command::Gained { range: all, from: None });
+            home.tell(records::Command::Gained { range: all, from: Some(contact(FORMER)) });
+        } else {
+            home.tell(records::Command::Predecessors(vec![predecessors()[0]]));
         }
         home
     }
 
     fn step(&mut self, input: Input<Message, records::Timer, records::Command>) -> Vec<Effect<Records>> {
-        let effects = self.0.step(ME, Time::ZERO, input);
-        self.0.state().check_invariants();
+        let effects = self.machine.step(ME, self.now, input);
+        self.machine.state().check_invariants();
         effects
     }
 
@@ -62,7 +80,7 @@ impl Home {
 
     fn put(&mut self, record: Signed) -> Option<Refused> {
         let message = Message::Put { ticket: 7, signed: Box::new(record) };
-        let effects = self.hear(NodeId([3; 32]), message);
+        let effects = self.hear(STRANGER, message);
         let done = effects.into_iter().find_map(|effect| match effect {
             Effect::Send { message: Message::Done { ticket: 7, refused }, .. } => Some(refused),
             _ => None,
@@ -70,19 +88,26 @@ impl Home {
         done.expect("every record is answered")
     }
 
-    /// As one that another node has; what this node's faults are then.
+    /// As one that the node has which the ring names; its faults.
     fn copy(&mut self, record: Signed, since_ms: u64) -> Vec<String> {
+        self.copy_from(FORMER, record.clone(), since_ms)
+            .into_iter()
+            .chain(self.copy_from(predecessors()[0], record, since_ms))
+            .collect()
+    }
+
+    fn copy_from(&mut self, from: NodeId, record: Signed, since_ms: u64) -> Vec<String> {
         let copies = Message::Copies(vec![Copied { signed: record, since_ms }]);
-        let effects = self.hear(NodeId([4; 32]), copies);
+        let effects = self.hear(from, copies);
         let fault = |effect| match effect {
-            Effect::Emit(Event::Fault { fault, .. }) => Some(fault),
+            Effect::Fault { fault, .. } => Some(fault),
             _ => None,
         };
         effects.into_iter().filter_map(fault).collect()
     }
 
     fn get(&mut self, key: Key) -> Option<Vec<(NodeId, u64)>> {
-        let effects = self.hear(NodeId([3; 32]), Message::Get { ticket: 8, key });
+        let effects = self.hear(STRANGER, Message::Get { ticket: 8, key });
         let have = effects.into_iter().find_map(|effect| match effect {
             Effect::Send { message: Message::Have { ticket: 8, found }, .. } => Some(found),
             _ => None,
@@ -156,10 +181,10 @@ fn what_is_over_too_far_ahead_or_too_long_is_not_taken() {
     assert_eq!(home.put(prize(1, 5, &"x".repeat(100_000))), Some(Refused::Unreadable));
     let garbage = Signed::new(&secret(1), PURPOSE, Bytes::from_static(b"\x94\xff\xff"));
     assert_eq!(home.put(garbage), Some(Refused::Unreadable));
-    for bad in ["", " x", "x ", "a\nb", &"n".repeat(records::NAME + 1)] {
+    for bad in ["", " x", "x ", "a\nb", &"n".repeat(node_core::record::NAME + 1)] {
         assert_eq!(home.put(signed(1, &record(name(bad), 5, "x"))), Some(Refused::BadName), "{bad:?}");
     }
-    assert_eq!(home.0.state().here().count(), 0);
+    assert_eq!(home.machine.state().here().count(), 0);
 }
 
 #[test]
@@ -180,13 +205,13 @@ fn a_full_node_takes_its_own_in_place_of_copies_and_then_none() {
         assert_eq!(home.copy(signed(n, &record(name(&format!("{n}")), 1, "x")), NOW).len(), 0);
     }
     home.copy(signed(5, &record(name("one more"), 1, "x")), NOW);
-    assert_eq!(home.0.state().here().count(), 4, "copies are bounded");
+    assert_eq!(home.machine.state().here().count(), 4, "copies are bounded");
     let point = name("prize").point();
     let range = Range { after: Point(point.0.wrapping_sub(1)), upto: point };
     home.tell(records::Command::Gained { range, from: None });
     assert_eq!(home.put(prize(2, 1, "x")), None, "in place of a copy");
     assert_eq!(home.get(name("prize")).map(|all| all.len()), Some(1));
-    assert_eq!(home.0.state().here().count(), 4);
+    assert_eq!(home.machine.state().here().count(), 4);
 }
 
 #[test]
@@ -200,7 +225,7 @@ fn copies_that_differ_end_as_the_same_in_whatever_order_they_come() {
             second.copy(two[1 - at].clone(), since[1 - at]);
         }
         let kept = |home: &mut Home| {
-            let effects = home.hear(NodeId([3; 32]), Message::Get { ticket: 8, key: name("prize") });
+            let effects = home.hear(STRANGER, Message::Get { ticket: 8, key: name("prize") });
             effects.into_iter().find_map(|effect| match effect {
                 Effect::Send { message: Message::Have { found, .. }, .. } => found,
                 _ => None,
@@ -221,4 +246,78 @@ fn what_is_taken_is_copied_at_once() {
         matches!(effect, Effect::Send { to: HEIR, message: Message::Copies(copies) } if copies.len() == 1)
     });
     assert!(copied);
+}
+
+#[test]
+fn a_copy_from_a_node_that_the_ring_does_not_name_does_not_count() {
+    for owns in [true, false] {
+        let mut home = Home::new(RecordsConfig::default(), owns);
+        home.copy_from(STRANGER, prize(1, 5, "x"), 0);
+        assert_eq!(home.machine.state().here().count(), 0, "owner: {owns}");
+        assert_eq!(home.copy_from(STRANGER, Signed { by: ME, ..prize(1, 5, "x") }, 0).len(), 0);
+    }
+}
+
+/// The copies say who was first, which nobody can prove.
+#[test]
+fn an_owner_believes_who_was_first_from_the_owner_before_it_and_for_a_minute() {
+    let published = || {
+        let mut home = home();
+        assert_eq!(home.put(prize(1, 5, "mine")), None);
+        home
+    };
+    let mut home = published();
+    for from in [STRANGER, HEIR] {
+        home.copy_from(from, prize(2, 9, "stolen"), 0);
+    }
+    home.now = Time::ZERO + Duration::from_secs(61);
+    home.copy_from(FORMER, prize(2, 9, "stolen"), 0);
+    assert_eq!(home.get(name("prize")), Some(vec![(secret(1).node(), 5)]));
+    // It was published there while the copies of the first were on their way.
+    let mut home = published();
+    home.copy_from(FORMER, prize(2, 9, "the first's"), NOW - 1);
+    assert_eq!(home.get(name("prize")), Some(vec![(secret(2).node(), 9)]));
+}
+
+#[test]
+fn a_node_that_keeps_copies_fills_in_what_the_owner_lacks() {
+    let mut home = home();
+    home.copy_from(HEIR, prize(1, 5, "mine"), NOW - 1);
+    assert_eq!(home.get(name("prize")), Some(vec![(secret(1).node(), 5)]));
+    home.copy_from(HEIR, prize(1, 6, "newer"), NOW - 1);
+    assert_eq!(home.get(name("prize")), Some(vec![(secret(1).node(), 6)]));
+}
+
+#[test]
+fn a_node_keeps_copies_of_what_its_predecessors_own_each_of_its_own_arc() {
+    let mut home = Home::new(RecordsConfig::default(), false);
+    let before = predecessors();
+    home.tell(records::Command::Predecessors(before[..16].to_vec()));
+    let arc = |n: usize| Range { after: Point::of_node(before[n + 1]), upto: Point::of_node(before[n]) };
+    let keys = (0..100_000).map(|n| name(&format!("{n}")));
+    let inside =
+        |n: usize| keys.clone().find(|key| arc(n).contains(key.point())).expect("arcs are not that short");
+    for n in [0, 3] {
+        let key = inside(n);
+        let record = |by: usize| signed(by, &record(key.clone(), 5, "x"));
+        home.copy_from(before[n], record(1), NOW);
+        assert_eq!(home.get(key.clone()), Some(vec![(secret(1).node(), 5)]), "the owner is {n} before");
+        for other in [before[n + 1], before[n + 2], STRANGER] {
+            home.copy_from(other, record(2), 0);
+        }
+        assert_eq!(home.get(key.clone()), Some(vec![(secret(1).node(), 5)]), "others do not own it");
+        let pulled = |home: &mut Home, from: NodeId, range: Range| {
+            let effects = home.hear(from, Message::Compare { range, count: 9, digest: 9 });
+            effects.iter().any(|effect| matches!(effect, Effect::Send { message: Message::Pull(_), .. }))
+        };
+        assert!(
+            !pulled(&mut home, before[n], Range { after: arc(n + 1).after, upto: arc(n).upto }),
+            "too wide"
+        );
+        assert!(!pulled(&mut home, STRANGER, arc(n)));
+        assert!(pulled(&mut home, before[n], arc(n)));
+    }
+    // Too far for copies of its records.
+    home.copy_from(before[9], signed(1, &record(inside(9), 5, "x")), NOW);
+    assert_eq!(home.get(inside(9)), None);
 }

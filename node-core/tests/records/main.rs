@@ -3,12 +3,15 @@
 
 mod hostile;
 mod losses;
+mod thief;
 
 use bytes::Bytes;
+use node_core::circle::Point;
 use node_core::keys::Secret;
 use node_core::node::config::RecordsPart;
-use node_core::overlay::ring::{Point, RingConfig};
-use node_core::records::{Found, Key, RecordsConfig, Refused};
+use node_core::overlay::ring::RingConfig;
+use node_core::record::{Key, Refused};
+use node_core::records::{Found, RecordsConfig};
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use simulator::World;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! it stops, the ideal ring.
 
 use crate::{SECOND, small};
-use node_core::overlay::ring::RingId;
+use node_core::circle::RingId;
 use simulator::ring::life::{WELL, live};
 use simulator::ring::{Conditions, Rings};
 use std::time::Duration;

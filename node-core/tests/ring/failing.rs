@@ -1,7 +1,8 @@
 //! Members that die without a word.
 
 use crate::{SECOND, everybody_looks_up, small, some_key};
-use node_core::overlay::ring::{Mode, RingConfig, RingId};
+use node_core::circle::RingId;
+use node_core::overlay::ring::{Mode, RingConfig};
 use simulator::ring::Rings;
 
 /// So many of a row die at the same moment; those keys are asked for at once.

@@ -1,7 +1,8 @@
 //! Rings that only grow.
 
 use crate::{SECOND, everybody_looks_up, small};
-use node_core::overlay::ring::{Mode, RingConfig, RingId};
+use node_core::circle::RingId;
+use node_core::overlay::ring::{Mode, RingConfig};
 use simulator::ring::Rings;
 
 #[test]

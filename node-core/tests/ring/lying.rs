@@ -2,11 +2,9 @@
 
 use crate::{SECOND, small, some_key};
 use node_core::NodeId;
-use node_core::overlay::contact::Contact;
-use node_core::overlay::ring::{
-    Around, Beat, Come, Find, Leave, Located, MemberId, Message, Mine, Mode, Next, Peer, Point, RingConfig,
-    RingId,
-};
+use node_core::address::Contact;
+use node_core::circle::{Located, MemberId, Peer, Point, RingId};
+use node_core::overlay::ring::{Around, Beat, Come, Find, Leave, Message, Mine, Mode, Next, RingConfig};
 use simulator::ring::{Lie, Rings};
 
 fn peer(rings: &Rings, n: usize) -> Peer {

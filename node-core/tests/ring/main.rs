@@ -8,7 +8,8 @@ mod leaving;
 mod lying;
 mod several;
 
-use node_core::overlay::ring::{Mode, Point, RingConfig, RingId};
+use node_core::circle::{Point, RingId};
+use node_core::overlay::ring::{Mode, RingConfig};
 use simulator::ring::Rings;
 use std::time::Duration;
 

@@ -2,10 +2,11 @@
 //! that are none.
 
 use crate::SECOND;
-use node_core::overlay::ring::{Command, Event, Failure, MemberId, Mode, Point, Refusal, RingConfig, RingId};
+use node_core::circle::{MemberId, Point, RingId};
+use node_core::overlay::ring::{Command, Event, Failure, Mode, Refusal, RingConfig};
 use simulator::ring::Rings;
 
-/// The ring of markets in the stories: points are capacities (paper 002, IV-A).
+/// The ring of markets in the stories: points are capacities (paper `market`, IV-A).
 const MARKETS: RingId = RingId(1);
 
 fn market(capacity: u128) -> MemberId {

@@ -1,7 +1,7 @@
 //! Nodes that say what is not so.
 
 use crate::net::{Net, SECOND};
-use node_core::overlay::contact::Key;
+use node_core::address::Key;
 use node_core::overlay::tree::{Edge, Join, Message, Range, Record, Tell, Upper, Welcome, Yield};
 
 /// Some message that `liar` has no right to send, about `other`.

@@ -1,7 +1,7 @@
 //! A network of tree machines: a heap of events, one seed.
 
 use node_core::NodeId;
-use node_core::overlay::contact::{Contact, Ip};
+use node_core::address::{Contact, Ip};
 use node_core::overlay::tree::{Command, Event, Message, Tree, TreeConfig, TreeView, check};
 use node_core::protocol::{Effect, Input, InputOf, Machine, Rng};
 use node_core::time::Time;
@@ -336,16 +336,16 @@ impl Net {
                     let Some(to) = self.ids.get(&to).copied() else { continue };
                     self.send(i, to, message);
                 }
-                Effect::Emit(Event::Reach(contact)) => {
+                Effect::Reach(contact) | Effect::Hold(contact) => {
                     if let Some(to) = self.ids.get(&contact.id).copied() {
                         self.dial(i, to);
                     }
                 }
-                Effect::Emit(Event::Fault { peer, fault }) => {
+                Effect::Fault { peer, fault } => {
                     self.faulty.push(format!("{}: {fault}", peer.short()));
                 }
                 Effect::Emit(Event::Left) => self.left.push(i),
-                Effect::Emit(Event::Placed(_) | Event::Release(_)) => {}
+                Effect::Emit(Event::Placed(_)) | Effect::Release(_) | Effect::Trouble(_) => {}
             }
         }
         self.arm(i);

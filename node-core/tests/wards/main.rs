@@ -5,11 +5,12 @@ mod losses;
 mod moving;
 mod swarm;
 
+use node_core::bounds::Bounds;
+use node_core::circle::Point;
 use node_core::ids::{JobId, UnitId};
-use node_core::node::config::Bounds;
-use node_core::node::snapshot::{UnitState, UnitView};
-use node_core::overlay::ring::{Point, RingConfig};
+use node_core::overlay::ring::RingConfig;
 use node_core::work::spec::{CheckpointEvery, OwnedBy};
+use node_core::work::view::{UnitState, UnitView};
 use node_core::work::ward::point_of;
 use node_core::{Command, Config, NodeInput, Table};
 use sandbox::{Outcome, Task};
@@ -40,7 +41,7 @@ fn member(gateway: bool, slots: u32) -> Config {
         slots,
         port: Some(4001),
         ring: Some(Arc::new(RingConfig::default())),
-        limits: Bounds { wards: 1000, ..Bounds::default() },
+        limits: Bounds { wards: 1000, ..Bounds::default() }.into(),
         ..Config::default()
     }
 }

@@ -1,7 +1,7 @@
 //! Many seeds: units on the ring while members, runners and their home come and go.
 
 use super::*;
-use node_core::work::spec::Data;
+use node_core::content::Data;
 use simulator::network::{Latency, Mischief};
 
 fn work(task: &Task) -> (Duration, Outcome) {

@@ -3,14 +3,16 @@
 use super::*;
 
 pub(crate) fn market_examples() -> Vec<Message> {
+    use node_core::goods::Goods;
+    use node_core::goods::NoDeal;
+    use node_core::goods::Wanted;
+    use node_core::goods::{Kind, Market, Scheme};
     use node_core::market::Message as M;
-    use node_core::market::commodity::{Kind, Market, Scheme};
     use node_core::market::guest::{ToGuest, ToHost, Word};
-    use node_core::market::listing::Goods;
-    use node_core::market::pricing::{Deal, NoDeal};
+    use node_core::market::pricing::Deal;
     use node_core::market::{
         Alive, Answer as Named, Copy, Entrance, Entry, Outcome, Prober, Purpose, Query, Sale, Stock, Summary,
-        Take, ToBuyer, ToOwner, ToSeller, Unlisted, Wanted,
+        Take, ToBuyer, ToOwner, ToSeller, Unlisted,
     };
     let (kind, at, body) = (Kind::Cycles, contact(), Bytes::from_static(b"body"));
     let market = Market { kind, index: 3 };
@@ -60,7 +62,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
     let offers = vec![(at.id, goods)];
     let summary = Summary { sellers: 1, units: 2, dearest: Price(4), last: Some((Price(5), 6)), offers };
     let take = Take { ticket: 1, kind, number: 2, units: 3, capacity: 4, price: Price(5) };
-    let range = ring::Range { after: Point(1), upto: Point(2) };
+    let range = node_core::circle::Range { after: Point(1), upto: Point(2) };
     let to_owner = [
         ToOwner::List(Box::new(signed.clone())),
         ToOwner::Withdraw { market, number: 1 },
@@ -90,6 +92,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
     let to_buyer = [
         ToBuyer::Answer(named(Outcome::Sale(sale))),
         ToBuyer::Answer(named(Outcome::None(NoDeal::TooDear { least: Micro(1), most: Micro(2) }))),
+        ToBuyer::Answer(named(Outcome::NotMine)),
         ToBuyer::Answer(named(Outcome::Busy)),
         ToBuyer::Answer(named(Outcome::Costs(vec![Stock { cost: Price(7), units: 8 }]))),
         ToBuyer::Alive(Box::new(alive.clone())),
@@ -106,31 +109,28 @@ pub(crate) fn market_examples() -> Vec<Message> {
         Word::Taken { ticket: 1 },
         Word::Gone { ticket: 1 },
     ];
-    let what = ToSeller::Take(Box::new(take));
-    let by_host = [
-        M::OfGuest { guest: at.id, word: Box::new(words[0].clone()) },
-        M::ForGuest { guest: at.id, what: Box::new(what.clone()) },
-    ];
+    let of_guest = words.clone().map(|word| M::OfGuest { guest: at.id, word: Box::new(word) });
+    let for_guest = to_seller.clone().map(|what| M::ForGuest { guest: at.id, what: Box::new(what) });
+    let heard = to_seller.clone().map(|what| ToGuest::Heard { from: at.id, what });
     let said = words.map(|word| ToHost::Say { to: at.id, word });
     let to_host = [ToHost::Locate { number: 1, key: Point(2) }, ToHost::Balance(signed)];
     let to_guest = [
         ToGuest::Host { at, scheme: Scheme::Processor },
         ToGuest::Owner { number: 1, owner: Some(at) },
-        ToGuest::Heard { from: at.id, what },
         ToGuest::Balance(Micro(1)),
     ];
-    let guests = to_host.into_iter().chain(said).map(Message::ToHost).chain(to_guest.map(Message::ToGuest));
+    let to_guest = to_guest.into_iter().chain(heard).map(Message::ToGuest);
+    let guests = to_host.into_iter().chain(said).map(Message::ToHost).chain(to_guest);
     let all = to_owner.map(M::ToOwner).into_iter().chain(to_seller.map(M::ToSeller));
-    let all = all.chain(to_buyer.map(M::ToBuyer)).chain(by_host).map(Message::Market);
+    let all = all.chain(to_buyer.map(M::ToBuyer));
+    let all = all.chain(of_guest).chain(for_guest).map(Message::Market);
     all.chain(guests).collect()
 }
 
 pub(crate) fn ledger_examples() -> Vec<Message> {
-    use node_core::ledger::{
-        Fee, Goods, Holding, Line, Message as M, Order, Page, Receipt, Refusal, Sale, Term, ToBank, ToClient,
-        Why,
-    };
-    use node_core::market::commodity::Kind;
+    use node_core::contract::{Fee, Goods, Holding, Order, Receipt, Refusal, Sale, Term};
+    use node_core::goods::Kind;
+    use node_core::ledger::{Line, Message as M, Page, ToBank, ToClient, Why};
     let node = NodeId([1; 32]);
     let unit = UnitId { job: JobId([2; 16]), index: 3 };
     let sale = Sale { unit, number: 4, kind: Kind::Files };

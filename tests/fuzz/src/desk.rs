@@ -2,26 +2,30 @@
 
 use crate::golden;
 use bytes::Bytes;
+use node_core::address::{Contact, Dialable, Ip};
+use node_core::bounds::Bounds;
+use node_core::disk::StorageRequest;
+use node_core::engine::{NoSnapshot, Taken};
 use node_core::files::FilesConfig;
+use node_core::goods::Goods;
+use node_core::goods::Kind;
 use node_core::keys::Secret;
 use node_core::ledger::books::Rules;
 use node_core::market::MarketConfig;
-use node_core::market::commodity::Kind;
-use node_core::market::listing::Goods;
-use node_core::market::money::{Micro, Price};
-use node_core::node::config::{BankPart, Bounds, MarketPart, RecordsPart};
-use node_core::overlay::contact::{Contact, Dialable, Ip};
+use node_core::money::{Micro, Price};
+use node_core::node::config::{BankPart, MarketPart, RecordsPart};
+use node_core::node::host::Host;
+use node_core::node::message::Message;
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::ring::RingConfig;
 use node_core::overlay::swarm::Swarm;
 use node_core::records::RecordsConfig;
-use node_core::wire::{Message, encode};
+use node_core::wire::encode;
 use node_core::work::message::{Message as Work, ToOwner};
 use node_core::work::spec::{CheckpointEvery, JobSpec, OwnedBy, Units};
 use node_core::{
     BlobId, Channel, Command, Config, EngineReply, EngineRequest, JobId, Node, NodeEvent, NodeId, NodeInput,
-    Platform, RunId, Time, node::host::Host, node::host::NoSnapshot, node::host::StorageRequest,
-    node::host::Taken,
+    Platform, RunId, Time,
 };
 use sandbox::{End, Outcome};
 use simulator::disk::Disk;
@@ -108,7 +112,7 @@ impl State {
             bank: Some(bank),
             records: Some(records),
             files: Some(Arc::new(FilesConfig::giving(1 << 20))),
-            limits,
+            limits: limits.into(),
             ..Config::default()
         }
     }

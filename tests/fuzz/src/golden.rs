@@ -1,7 +1,8 @@
 //! One frame of each message, as node-core's own test has it, and what is made of them.
 
 use crate::bend::Bend;
-use node_core::wire::{Message, VERSION, decode, encode};
+use node_core::node::message::Message;
+use node_core::wire::{VERSION, decode, encode};
 use node_core::{Channel, NodeId};
 use rmpv::Value;
 use std::sync::LazyLock;

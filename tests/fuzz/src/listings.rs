@@ -6,18 +6,19 @@ use crate::edit::{Edit, apply};
 use crate::gauge::within;
 use arbitrary::{Arbitrary, Unstructured};
 use bytes::Bytes;
+use node_core::contract::{Fee, Goods as Paid, Order, Receipt, Sale, Term};
+use node_core::goods::Goods;
+use node_core::goods::Kind as Of;
+use node_core::goods::Rule;
 use node_core::keys::Signed;
 use node_core::ledger::bank::{Bank, Command, Event};
 use node_core::ledger::books::Rules;
-use node_core::ledger::{
-    COMMONS, Fee, Goods as Paid, Message, Order, PURPOSE, Receipt, Sale, Term, ToBank, ToClient, WINDOW,
-};
-use node_core::market::Rule;
-use node_core::market::commodity::Kind as Of;
-use node_core::market::listing::{AHEAD, Goods, Listing};
-use node_core::market::money::{Micro, Price};
+use node_core::ledger::{COMMONS, Message, PURPOSE, ToBank, ToClient, WINDOW};
+use node_core::market::listing::{AHEAD, Listing};
+use node_core::money::{Micro, Price};
 use node_core::protocol::{Effect, Input as In, Machine, Rng};
-use node_core::records::{Key, Record, RecordsConfig, VALUE};
+use node_core::record::Key;
+use node_core::records::{Record, RecordsConfig, VALUE};
 use node_core::{BlobId, Platform, Time, UnitId};
 use serde::Serialize;
 use std::sync::LazyLock;
@@ -196,7 +197,7 @@ impl Desk {
                         next.push(In::Command(Command::Read { ticket, entries: Ok(Vec::new()) }));
                     }
                     Effect::Emit(Event::Invited { made, .. }) => self.code = made.unwrap_or_default(),
-                    Effect::Emit(Event::Fault { fault, .. }) => {
+                    Effect::Fault { fault, .. } => {
                         assert!(fault.len() <= 1000, "{} bytes are said of a bad order", fault.len());
                         self.faults += 1;
                     }

@@ -6,8 +6,8 @@ use crate::edit::{Edit, apply};
 use crate::gauge::within;
 use crate::golden::{bent, cast as cast_in, frame_of, golden};
 use arbitrary::{Arbitrary, Unstructured};
-use node_core::Channel;
 use node_core::wire::decode;
+use node_core::{Channel, Message};
 use std::time::Duration;
 
 #[derive(Arbitrary, Debug)]
@@ -82,7 +82,11 @@ pub fn node(data: &[u8]) -> u64 {
     within(ALWAYS + told * EACH, || {
         for (step, frame) in input.steps.iter().zip(frames) {
             let frame = bytes::Bytes::from(frame);
-            let on = if decode(&frame, Channel::Blob).is_ok() { Channel::Blob } else { Channel::Control };
+            let on = if decode::<Message>(&frame, Channel::Blob).is_ok() {
+                Channel::Blob
+            } else {
+                Channel::Control
+            };
             match step {
                 Step::Says { who, times, .. } => {
                     for _ in 0..=*times % MOST_TIMES {

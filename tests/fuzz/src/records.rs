@@ -7,7 +7,7 @@ use crate::edit::{Edit, apply};
 use crate::gauge::within;
 use crate::rows::rows;
 use arbitrary::{Arbitrary, Unstructured};
-use node_core::node::host::{StorageRequest, Write};
+use node_core::disk::{StorageRequest, Write};
 use node_core::{Table, Token};
 use simulator::disk::Disk;
 use std::time::Duration;

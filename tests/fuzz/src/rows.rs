@@ -1,17 +1,19 @@
 //! Rows of honest disks: swarms that had jobs, checkpoints, files, money and units on the ring.
 
 use crate::records::tables;
+use node_core::bounds::Bounds;
+use node_core::contract::Order;
+use node_core::disk::{StorageReply, StorageRequest, Write};
 use node_core::files::{CHUNK, FilesConfig, Manifest};
+use node_core::goods::Goods;
+use node_core::goods::Kind;
 use node_core::keys::Secret;
-use node_core::ledger::Order;
 use node_core::ledger::books::Rules;
 use node_core::market::MarketConfig;
-use node_core::market::commodity::Kind;
-use node_core::market::listing::Goods;
-use node_core::market::money::{Micro, Price};
-use node_core::node::config::{BankPart, Bounds, MarketPart, Platform, RecordsPart};
-use node_core::node::host::{StorageReply, StorageRequest, Write};
+use node_core::money::{Micro, Price};
+use node_core::node::config::{BankPart, MarketPart, RecordsPart};
 use node_core::overlay::ring::RingConfig;
+use node_core::platform::Platform;
 use node_core::records::RecordsConfig;
 use node_core::work::spec::{CheckpointEvery, Find, OwnedBy, Terms};
 use node_core::{Command, Config, NodeEvent, NodeInput, Table, Token};
@@ -74,7 +76,7 @@ fn working() -> World {
     world.program = long;
     for _ in 0..2 {
         let limits = Bounds { left_bytes: 1 << 20, ..Bounds::default() };
-        let at = world.add(Config { slots: 1, port: Some(4001), limits, ..Config::default() });
+        let at = world.add(Config { slots: 1, port: Some(4001), limits: limits.into(), ..Config::default() });
         world.connect(0, at);
     }
     let mut spec = world.sweep(0, 2);
@@ -163,7 +165,7 @@ fn on_the_ring() -> World {
             slots: u32::from(n > 2),
             port: Some(4001),
             ring: Some(Arc::new(RingConfig::default())),
-            limits: Bounds { wards: 100, ..Bounds::default() },
+            limits: Bounds { wards: 100, ..Bounds::default() }.into(),
             ..Config::default()
         };
         let at = world.add(config);

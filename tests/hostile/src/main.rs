@@ -3,14 +3,14 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `MH_HOSTILE` | the lie: `submit`, `buy`, `forge`, `ungranted`, `fail`, `big`, `path`, `blob` or `return` |
+//! | `MH_HOSTILE` | the lie: `submit`, `buy`, `forge`, `ungranted`, `fail`, `big`, `path`, `blob`, `return` or `checkpoint` |
 //! | `MH_COUNT` | units of the job that it lies about; 20 by default |
 //! | `MH_JOB` | the id of that job, 32 hexadecimal digits, if it cannot know it from a grant |
 //! | `MH_BLOB` | the program of a job that it gives: `ID` or `ID:BYTES` |
 
 use bytes::Bytes;
 use manyhands::lies::{Liar, Said, set};
-use node_core::work::spec::BlobRef;
+use node_core::content::BlobRef;
 use node_core::{Channel, JobId, wire};
 use simulator::liar;
 use std::process::ExitCode;
@@ -33,7 +33,7 @@ impl Liar for Lying {
             liar::Said::Truly => Said::Truly,
             liar::Said::Instead(message) => {
                 eprintln!("hostile: lied in a message");
-                let bytes = wire::encode(&message);
+                let bytes = wire::encode(&*message);
                 bytes.map_or(Said::Nothing, |bytes| Said::Instead(message.channel(), bytes))
             }
             liar::Said::Nothing => Said::Nothing,

@@ -8,18 +8,37 @@ mod guests;
 mod world;
 
 use serde_json::Value;
-use world::{Node, Process, World, until_so};
+use std::time::{Duration, Instant};
+use world::{Node, Process, World, unit_until, until_so};
 
 /// Without a lie it is the honest binary.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_hostile");
+
+/// More fuel than any unit here uses; what `checkpoint` says that they have used.
+const MADE_UP_FUEL: u64 = simulator::liar::MADE_UP_FUEL;
 
 /// Units of the jobs that are lied about: more than run before the lie is told.
 const UNITS: usize = 400;
 
 /// A node that joins the gateway and lies.
 fn liar(world: &World, gateway: &Node, lie: &str, variables: &[(&str, &str)]) -> Process {
-    let mut command = world.command(["up", "--join", &gateway.url, "--slots", "1", "--name", "liar"]);
-    command.arg("--data").arg(world.path("liar")).env("MH_HOSTILE", lie).env("MH_COUNT", UNITS.to_string());
+    liar_of(world, gateway, lie, &["--slots", "1"], variables)
+}
+
+fn liar_of(
+    world: &World,
+    gateway: &Node,
+    lie: &str,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> Process {
+    let mut command = world.command(["up", "--join", &gateway.url, "--name", "liar"]);
+    command
+        .args(arguments)
+        .arg("--data")
+        .arg(world.path("liar"))
+        .env("MH_HOSTILE", lie)
+        .env("MH_COUNT", UNITS.to_string());
     command.envs(variables.iter().copied());
     Process::start(command)
 }
@@ -46,9 +65,13 @@ fn wait(world: &World, job: &str) {
 
 /// All units ended well, and printed what they should.
 fn assert_all_right(world: &World, job: &str) {
+    assert_right(world, job, UNITS);
+}
+
+fn assert_right(world: &World, job: &str, units: usize) {
     wait(world, job);
     world.run(["results", job, "-o", "out"]).ok();
-    for unit in 0..UNITS {
+    for unit in 0..units {
         let stdout = std::fs::read(world.path(&format!("out/{unit:03}/stdout"))).unwrap();
         let stdout = String::from_utf8_lossy(&stdout);
         assert!(
@@ -118,4 +141,153 @@ fn results_beyond_the_jobs_bounds_are_not_kept() {
         liar.says("lied");
         assert_all_right(&world, &job);
     }
+}
+
+/// A unit of the job, as the API tells it.
+fn unit(world: &World, job: &str, index: &str) -> Value {
+    world.run(["unit", job, index, "--output", "json"]).ok().json()
+}
+
+/// Nobody computes at the gateway, so that the units wait; then somebody honest comes.
+#[test]
+fn nobody_comes_back_with_units_that_it_never_had() {
+    let world = World::new();
+    let gateway = world.gateway(0);
+    world.program("arguments.wasm", guests::ARGUMENTS);
+    world.file(
+        "job.toml",
+        "program = 'arguments.wasm'\narguments = ['{}']\nsweep = { first = 0, count = 3 }\n",
+    );
+    let job = world.run(["submit", "job.toml"]).ok().text().trim().to_owned();
+    let liar = liar_of(&world, &gateway, "return", &["--slots", "0"], &[("MH_JOB", &job), ("MH_COUNT", "3")]);
+    liar.says("lied");
+    let honest = world.up("honest", &["--join", &gateway.url, "--slots", "1"]);
+    assert_right(&world, &job, 3);
+    for index in ["0", "1", "2"] {
+        let unit = unit(&world, &job, index);
+        assert_eq!((&unit["runner"], &unit["attempts"]), (&honest.id.as_str().into(), &1.into()), "{unit}");
+        assert_eq!(unit["journey"], Value::Array(Vec::new()), "no other brought it there");
+    }
+}
+
+#[test]
+fn nobody_has_or_keeps_checkpoints_of_units_that_it_was_not_granted() {
+    let world = World::new();
+    let gateway = world.gateway(0);
+    let honest = world.up("honest", &["--join", &gateway.url, "--slots", "1"]);
+    world.program("forever.wasm", guests::FOREVER);
+    world.file("job.toml", "program = 'forever.wasm'\ncheckpoint = '500ms'\n");
+    let job = world.run(["submit", "job.toml"]).ok().text().trim().to_owned();
+    let count = |unit: &Value| unit["checkpoints"].as_u64().unwrap();
+    let before = unit_until(&world, &job, |unit| count(unit) >= 2);
+    let variables = [("MH_JOB", job.as_str()), ("MH_COUNT", "1")];
+    let liar = liar_of(&world, &gateway, "checkpoint", &["--slots", "0", "--dial-only"], &variables);
+    liar.says("lied");
+    let liars_id = id_of_liar(&world);
+    // Its numbers are higher than any: believed, they would hide all that is made from now on.
+    let after = unit_until(&world, &job, |unit| {
+        let keepers = unit["keepers"].as_array().unwrap();
+        assert!(!keepers.contains(&liars_id), "{unit}");
+        assert!(unit["fuel"].as_u64().unwrap() < MADE_UP_FUEL, "{unit}");
+        count(unit) >= count(&before) + 4
+    });
+    assert_eq!(after["runner"], honest.id.as_str());
+    world.run(["cancel", &job]).ok();
+}
+
+fn id_of_liar(world: &World) -> Value {
+    let mut id = None;
+    until_so("the gateway knows the liar", || {
+        let nodes = world.run(["nodes", "--output", "json"]).ok().json();
+        let nodes = nodes["nodes"].as_array().unwrap();
+        id = nodes.iter().find(|node| node["name"] == "liar").map(|node| node["id"].clone());
+        id.is_some()
+    });
+    id.unwrap()
+}
+
+/// The honest worker stands still while the gateway believes that it is gone; another is granted its unit, and
+/// reports a result whose content it never sends. Then the honest one comes back with its own.
+#[test]
+fn a_result_whose_content_never_comes_does_not_drop_an_honest_one() {
+    let world = World::new();
+    let gateway = world.gateway(0);
+    let join = ["up", "--join", &gateway.url, "--slots", "1", "--name", "honest", "--data", "honest"];
+    let honest = Process::start(world.command(join));
+    world.program("slow.wasm", SLOW);
+    world.file("job.toml", "program = 'slow.wasm'\ncheckpoint = 'none'\n");
+    let job = world.run(["submit", "job.toml"]).ok().text().trim().to_owned();
+    let placed = unit_until(&world, &job, |unit| unit["state"] == "placed");
+    honest.signal("STOP");
+    let liar = liar(&world, &gateway, "blob", &[]);
+    liar.says("lied in a message");
+    let at_liar = unit(&world, &job, "0");
+    assert_ne!((&at_liar["state"], &at_liar["runner"]), (&"done".into(), &placed["runner"]), "{at_liar}");
+    honest.signal("CONT");
+    wait(&world, &job);
+    let done = unit(&world, &job, "0");
+    assert_eq!(done["runner"], placed["runner"], "its result counts: {done}");
+    world.run(["results", &job, "-o", "out"]).ok();
+    assert_eq!(std::fs::read(world.path("out/0/stdout")).unwrap(), b"honest\n");
+}
+
+/// Two seconds and more of work, and a word.
+const SLOW: &str = r#"
+(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 0) "\10\00\00\00\07\00\00\00")
+  (data (i32.const 16) "honest\n")
+  (func (export "_start") (local $left i64)
+    (local.set $left (i64.const 3000000000))
+    (loop $more
+      (local.set $left (i64.sub (local.get $left) (i64.const 1)))
+      (br_if $more (i64.ne (local.get $left) (i64.const 0))))
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 100)))))
+"#;
+
+/// A valid module of so many globals, each of this value.
+fn globals(count: u32, value: u8) -> Vec<u8> {
+    fn number(mut n: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while n >= 0x80 {
+            bytes.push(n as u8 | 0x80);
+            n >>= 7;
+        }
+        bytes.push(n as u8);
+        bytes
+    }
+    let one = [0x7f, 0, 0x41, value, 0x0b];
+    let section = [number(count), one.repeat(count as usize)].concat();
+    let before = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x05\x03\x01\0\x01";
+    let after = b"\x07\x13\x02\x06memory\x02\0\x06_start\0\0\x0a\x04\x01\x02\0\x0b";
+    [&before[..], &[6], &number(section.len() as u32), &section, after].concat()
+}
+
+/// Programs that are valid as they are, and beyond the engines' limits once they can be suspended: more of them
+/// than a node may fail at before it rests. Their operator is another one than their victim's.
+#[test]
+fn poison_given_at_one_gateway_does_not_stop_a_node_for_another() {
+    const POISONS: u8 = 4;
+    let (poisoner, world) = (World::new(), World::new());
+    let first = poisoner.gateway(0);
+    let ports = ["--gateway", "--http-port", "0", "--p2p-port", "0", "--slots", "0", "--join", &first.url];
+    let second = world.up("data", &ports);
+    let _worker = world.up("worker", &["--join", &first.url, "--join", &second.url, "--slots", "1"]);
+    for value in 0..POISONS {
+        poisoner.file("poison.wasm", globals(1_000_000, value));
+        poisoner.file("job.toml", "program = 'poison.wasm'\n");
+        let job = poisoner.run(["submit", "job.toml"]).ok().text().trim().to_owned();
+        let refused = || poisoner.run(["job", &job, "--output", "json"]).ok().json()["state"] == "failed";
+        until_so("the poison is refused", refused);
+    }
+    let began = Instant::now();
+    world.program("arguments.wasm", guests::ARGUMENTS);
+    world.file(
+        "job.toml",
+        "program = 'arguments.wasm'\narguments = ['{}']\nsweep = { first = 0, count = 20 }\n",
+    );
+    let job = world.run(["submit", "job.toml"]).ok().text().trim().to_owned();
+    assert_right(&world, &job, 20);
+    assert!(began.elapsed() < Duration::from_secs(15), "after {:?}", began.elapsed());
 }

@@ -1,8 +1,11 @@
 //! A disk: what is answered is synced, what is not answered is lost in a crash.
 
 use bytes::Bytes;
+use node_core::ids::UnitId;
+use node_core::progress::Checkpoint;
 use node_core::work::spec::UnitResult;
-use node_core::{BlobId, JobId, StorageReply, StorageRequest, Table, Token, Write};
+use node_core::{BlobId, JobId, NodeId, StorageReply, StorageRequest, Table, Token, Write};
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Default)]
@@ -162,6 +165,16 @@ impl Disk {
     /// How many entries a table has.
     pub fn rows(&self, table: Table) -> usize {
         self.tables.keys().filter(|(of, _)| *of == table).count()
+    }
+
+    /// The newest checkpoint of a unit of the owner's, and who keeps it.
+    pub fn newest(&self, unit: UnitId) -> Option<(Checkpoint, Vec<NodeId>)> {
+        type Held = (Checkpoint, NodeId, Vec<NodeId>, u8);
+        let key = [&unit.job.0[..], &unit.index.to_be_bytes()].concat();
+        let row = self.tables.get(&(Table::Checkpoints, key))?;
+        let (newest, ..): (Option<Held>, IgnoredAny, IgnoredAny, u32) =
+            rmp_serde::from_slice(row).expect("a record");
+        newest.map(|(checkpoint, _, keepers, _)| (checkpoint, keepers))
     }
 
     pub fn results(&self, job: JobId) -> BTreeMap<u32, UnitResult> {

@@ -2,7 +2,7 @@
 
 use crate::disk::Disk;
 use bytes::Bytes;
-use node_core::work::spec::{Data, NamedData};
+use node_core::content::{Data, NamedData};
 use node_core::{
     BlobId, EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId, SealKey, SnapshotRef, Taken, Time,
 };
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// it ends.
 pub type Program = fn(&Task) -> (Duration, Outcome);
 
-/// Speed of a node that nothing else is said of, million instructions a second (paper 000,
+/// Speed of a node that nothing else is said of, million instructions a second (paper `tree`,
 /// section 6).
 pub const MIPS: u32 = 2_000;
 
@@ -29,8 +29,17 @@ pub const SLICE: Duration = Duration::from_millis(2);
 /// The words for a blob that is no program.
 pub const UNFIT: &str = "is not a WebAssembly module";
 
+/// The words for a program that a compiler gives up.
+pub const REFUSED: &str = "takes its compiler more than a minute";
+
+/// How long an engine compiles a program before it refuses it.
+const LOOKING: Duration = Duration::from_millis(300);
+
 /// How long an engine takes to get ready for a task that will come.
 const PREPARING: Duration = Duration::from_millis(20);
+
+/// How long it takes to check a program that others brought.
+const CHECKING: Duration = Duration::from_millis(500);
 
 /// How long a task stands still for a snapshot.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -72,6 +81,8 @@ pub struct Engine {
     pub broken: bool,
     /// Programs at which it fails every time, and at no other.
     pub poison: BTreeSet<BlobId>,
+    /// Programs that it refuses, once it has looked into them for [`LOOKING`].
+    pub refuses: BTreeSet<BlobId>,
     /// Blobs that are no programs.
     pub unfit: BTreeSet<BlobId>,
     /// Its programs cannot be suspended.
@@ -93,6 +104,7 @@ impl Default for Engine {
             slots: 0,
             broken: false,
             poison: BTreeSet::new(),
+            refuses: BTreeSet::new(),
             unfit: BTreeSet::new(),
             immobile: false,
             rubbish: false,
@@ -157,7 +169,7 @@ impl Engine {
             EngineRequest::Slots(slots) => self.slots = slots,
             EngineRequest::Inspect { number, program, .. } => {
                 let result = if self.unfit.contains(&program) { Err(UNFIT.into()) } else { Ok(()) };
-                return vec![(EngineReply::Inspected { number, result }, now + PREPARING)];
+                return vec![(EngineReply::Inspected { number, result }, now + CHECKING)];
             }
             EngineRequest::Snapshot { run, stop } => return self.snapshot(now, run, stop),
             EngineRequest::Pause { run: id, paused } => {
@@ -229,12 +241,16 @@ impl Engine {
             let Some((id, task)) = self.queue.pop_front() else { break };
             let (unit, key, from) = (unit_of(&task), task.key, task.from);
             let poisoned = self.poison.contains(&task.program);
+            let refused = self.refuses.contains(&task.program);
             let task =
                 if self.broken || poisoned { Err("no memory is left".into()) } else { resolve(task, disk) };
             let began = task.and_then(|task| Ok((task, open(unit, key, from, disk)?)));
             let (began, reply) = match began {
                 Ok((task, fuel)) => {
-                    let (time, mut outcome) = program(&task);
+                    let (time, mut outcome) = match refused {
+                        true => (LOOKING, Outcome::of(sandbox::End::Refused(REFUSED.into()))),
+                        false => program(&task),
+                    };
                     outcome.fuel = time.as_micros() as u64 * u64::from(MIPS);
                     self.log.push(Ran::Began { unit, fuel });
                     let base = from.map(|from| from.base.unwrap_or(from.blob).id);

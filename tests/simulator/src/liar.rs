@@ -3,20 +3,23 @@
 //! The stories set it on a node of a [`World`](crate::World), and `tests/hostile` on a native one.
 
 use bytes::Bytes;
-use node_core::market::money::Micro;
+use node_core::content::{BlobRef, Data, NamedData};
+use node_core::engine::SnapshotRef;
+use node_core::ids::UnitId;
+use node_core::money::Micro;
+use node_core::node::message::Message;
 use node_core::overlay::neighbours::Message as Greeting;
+use node_core::progress;
 use node_core::store::Message as Content;
-use node_core::wire::{self, Message};
+use node_core::wire;
 use node_core::work::message::{Message as Work, Report, Returned, ToOwner, ToRunner};
 use node_core::work::proof::GrantProof;
 use node_core::work::spec::{
-    BlobRef, CheckpointEvery, Data, Find, JobSpec, NamedData, OnLoss, OwnedBy, Template, Terms, UnitResult,
-    Units,
+    CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, Terms, UnitResult, Units,
 };
 use node_core::work::submission;
 use node_core::work::ward::{self, Ward};
 use node_core::{BlobId, Channel, JobId, NodeId};
-use node_core::{checkpoint, ids::UnitId, node::host::SnapshotRef};
 use sandbox::{End, Limits};
 
 /// The subject of a lie.
@@ -40,6 +43,9 @@ pub enum Lie {
     Blob,
     /// It says of units that it never had that they are suspended there.
     Return,
+    /// It says of units that it never had that it has checkpoints of them, newer than any, and that it keeps
+    /// the checkpoints that others make of them.
+    Checkpoint,
     /// It only listens; its story says what it says.
     Listen,
 }
@@ -58,14 +64,24 @@ impl std::str::FromStr for Lie {
             "path" => Lie::Path,
             "blob" => Lie::Blob,
             "return" => Lie::Return,
+            "checkpoint" => Lie::Checkpoint,
             other => {
                 return Err(format!(
-                    "{other:?} is no lie; say submit, buy, forge, ungranted, fail, big, path, blob or return"
+                    "{other:?} is no lie; say submit, buy, forge, ungranted, fail, big, path, blob, return or \
+                     checkpoint"
                 ));
             }
         })
     }
 }
+
+/// The number of a checkpoint that nobody made, and of those that it says it keeps: one of them is the newest
+/// when it says so.
+const NEWEST: u32 = 1000;
+const KEPT: std::ops::RangeInclusive<u32> = 1..=64;
+
+/// The fuel that a unit has used, by a checkpoint that it made up.
+pub const MADE_UP_FUEL: u64 = 1 << 40;
 
 /// The fate of a message on its way out.
 #[derive(Debug)]
@@ -156,6 +172,7 @@ impl Liar {
             }
             Lie::Ungranted => self.reports(self.job, None, 1, GrantProof::default(), End::Exited(0)),
             Lie::Return => vec![self.return_with(1, GrantProof::default())],
+            Lie::Checkpoint => self.checkpoints(self.job, None),
             _ => Vec::new(),
         }
     }
@@ -165,6 +182,7 @@ impl Liar {
             Lie::Forge => self.reports(job, Some(index), attempt, proof, End::Exited(0)),
             Lie::Fail => self.reports(job, Some(index), attempt, proof, End::Exited(1)),
             Lie::Return => vec![self.return_with(attempt, proof)],
+            Lie::Checkpoint => self.checkpoints(job, Some(index)),
             _ => Vec::new(),
         }
     }
@@ -194,16 +212,26 @@ impl Liar {
     }
 
     fn return_with(&self, attempt: u32, proof: GrantProof) -> Message {
-        let blob = BlobRef { id: BlobId([9; 32]), len: 7 };
-        let snapshot = SnapshotRef { blob, base: None, root: [0; 32], fuel: 1 << 40 };
-        let version = checkpoint::Version { attempt: 1, number: 1 };
-        let checkpoint = checkpoint::Checkpoint { version, snapshot };
         let returned = |index| {
             let unit = UnitId { job: self.job, index };
-            let made = checkpoint::Made { unit, checkpoint, began: 0, kept: vec![] };
-            Returned { unit, attempt, proof, made: Some(made) }
+            Returned { unit, attempt, proof, made: Some(made_up(unit, 1)) }
         };
         to_owner(ToOwner::Returned { units: (0..self.units).map(returned).collect() })
+    }
+
+    /// Of all units but one.
+    fn checkpoints(&self, job: JobId, but: Option<u32>) -> Vec<Message> {
+        let indices = (0..self.units).filter(|index| Some(*index) != but);
+        let units: Vec<UnitId> = indices.map(|index| UnitId { job, index }).collect();
+        let made = units.iter().map(|unit| made_up(*unit, NEWEST)).collect();
+        let kept = units.iter().flat_map(|unit| {
+            KEPT.map(|number| {
+                let version = progress::Version { attempt: 1, number };
+                to_owner(ToOwner::Kept { unit: *unit, version })
+            })
+        });
+        // First what it says of others' checkpoints: its own would hide them.
+        kept.chain([to_owner(ToOwner::Checkpoints { made })]).collect()
     }
 
     fn submission(&self, find: Find) -> Message {
@@ -228,6 +256,14 @@ impl Liar {
         };
         to_owner(ToOwner::Submit { job: self.job, spec: Box::new(spec) })
     }
+}
+
+/// A checkpoint whose content nobody has.
+fn made_up(unit: UnitId, number: u32) -> progress::Made {
+    let blob = BlobRef { id: BlobId([9; 32]), len: 7 };
+    let snapshot = SnapshotRef { blob, base: None, root: [0; 32], fuel: MADE_UP_FUEL };
+    let version = progress::Version { attempt: 1, number };
+    progress::Made { unit, checkpoint: progress::Checkpoint { version, snapshot }, began: 0, kept: vec![] }
 }
 
 fn result_of(end: End) -> UnitResult {

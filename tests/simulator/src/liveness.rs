@@ -151,7 +151,7 @@ pub fn live(seed: u64) -> Result<(), String> {
     let workers = rng.between(1, 9) as usize;
     let mut config = Config { port: Some(4001), tree, ..Config::default() };
     // Small tables are full sooner, and cost less to look at.
-    config.limits.held_units = rng.between(16, 256) as u32;
+    config.limits_mut().held_units = rng.between(16, 256) as u32;
     let slots = if rng.chance(0.3) { 1 } else { 0 };
     world.add(Config { gateway: true, slots, ..config.clone() });
     for at in 1..=workers {

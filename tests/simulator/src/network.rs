@@ -147,7 +147,8 @@ fn variant(bytes: &[u8]) -> Option<(&str, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node_core::wire::{Message, encode};
+    use node_core::node::message::Message;
+    use node_core::wire::encode;
 
     #[test]
     fn a_frame_says_what_it_carries() {

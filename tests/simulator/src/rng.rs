@@ -1,6 +1,6 @@
 //! The world's own randomness: small and fast, since every message draws from it.
 
-/// xoshiro256** (Blackman and Vigna), seeded through splitmix64. The nodes keep the core's
+/// xoshiro256** (paper `xoshiro`), seeded through SplitMix64. The nodes keep the core's
 /// generator, seeded from this one.
 #[derive(Clone, Debug)]
 pub struct Rng {

@@ -6,8 +6,8 @@ use crate::network::{Latency, Mischief};
 use crate::rng::Rng;
 use crate::scenario::Scenario;
 use crate::{market, ring};
-use node_core::discovery::Needs;
 use node_core::discovery::nearest::{NearestConfig, Policy, Way};
+use node_core::finding::Needs;
 use node_core::{Command, NodeEvent, NodeInput};
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
-//! How fast a slot is: the standard run of a market (paper 002, section IV-A, has SPECjvm98 in its
+//! How fast a slot is: the standard run of a market (paper `market`, section V, has SPECjvm98 in its
 //! place), in this browser's own engine.
 //!
 //! It is the loop of the example `xorshift`, with which servers measure theirs, without the program
 //! around it: 114 bytes in place of a download.
 
+use node_core::content::Data;
+use node_core::engine::{EngineReply, EngineRequest, EngineTask, RunId, SealKey};
 use node_core::ids::BlobId;
-use node_core::node::host::{EngineReply, EngineRequest, EngineTask, RunId, SealKey};
-use node_core::work::spec::Data;
 use sandbox::Limits;
 
 /// Runs, of which the best counts: what disturbs a run makes it slower only, and browsers compile a

@@ -1,6 +1,6 @@
 //! What the page is told about its node, and how often.
 
-use node_core::node::snapshot::WorkView;
+use node_core::work::view::WorkView;
 use node_core::{NodeId, Time};
 use std::fmt::Write;
 use std::time::Duration;

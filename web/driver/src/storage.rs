@@ -218,9 +218,9 @@ impl Storage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node_core::checkpoint::{Checkpoint, Made, Version};
+    use node_core::content::BlobRef;
+    use node_core::progress::{Checkpoint, Made, Version};
     use node_core::work::proof::GrantProof;
-    use node_core::work::spec::BlobRef;
     use node_core::{JobId, NodeId, SnapshotRef, Token, UnitId};
 
     const T: Token = Token(7);

@@ -13,9 +13,10 @@ use gloo_timers::future::TimeoutFuture;
 use libp2p::identity::Keypair;
 use libp2p::swarm;
 use link::{Events, LinkEvent, LinkOptions};
+use node_core::bounds::{Bounds, Timing};
 use node_core::keys::Secret;
-use node_core::market::money::Micro;
-use node_core::node::config::{Bounds, MarketPart, Open, Timing};
+use node_core::money::Micro;
+use node_core::node::config::{MarketPart, Open};
 use node_core::{BlobId, Command, Config, EngineReply, Node, NodeEvent, NodeInput, Platform, Time};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -111,11 +112,12 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         slots: options.slots.min(MAX_SLOTS),
         memory_bytes: UNIT_MEMORY,
         invited_with: options.invite,
-        timing: Timing { drain: DRAIN, ..Timing::default() },
+        timing: Timing { drain: DRAIN, ..Timing::default() }.into(),
         market: Some(sells),
         // Its gateway tells.
         open: Open { scheme: true, pricing: true, degree: true },
-        limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, left_bytes, ..Bounds::default() },
+        limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, left_bytes, ..Bounds::default() }
+            .into(),
         ..Config::default()
     };
     let now = browser::now();

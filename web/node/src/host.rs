@@ -4,7 +4,7 @@ use crate::left::Save;
 use crate::workers::{Heard, Workers};
 use bytes::Bytes;
 use link::Link;
-use node_core::overlay::contact::Contact;
+use node_core::address::Contact;
 use node_core::{
     BlobId, Channel, EngineReply, EngineRequest, Host, NodeEvent, NodeId, NodeInput, RunId, StorageRequest,
     Time,

@@ -126,7 +126,7 @@ fn outputs(client: &Client, job: &str) -> Result<Vec<Vec<u8>>, Failure> {
 fn text(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
-        // Marsaglia's xorshift.
+        // The generator of paper `xorshift`.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

@@ -9,14 +9,16 @@ use crate::cli::args::BenchCommon;
 use crate::cli::failure::Failure;
 use crate::cli::progress::say;
 use crate::storage::Storage;
+use node_core::contract::{Goods, Order, Sale, Term};
+use node_core::goods::Kind;
 use node_core::keys::Secret;
+use node_core::ledger::Message;
 use node_core::ledger::bank::{self, Bank};
 use node_core::ledger::books::Rules;
 use node_core::ledger::client::{self, Client};
-use node_core::ledger::{Goods, Message, Order, Sale, Term};
-use node_core::market::commodity::Kind;
-use node_core::market::money::{Micro, Price};
+use node_core::money::{Micro, Price};
 use node_core::protocol::{Effect, Input, InputOf, Machine, Rng};
+use node_core::ticket::ServiceId;
 use node_core::{JobId, NodeId, StorageReply, StorageRequest, Table, Time, Token, UnitId};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -154,7 +156,10 @@ impl Desk {
             self.until(|desk| desk.code.is_some())?;
             let code = self.code.take().unwrap_or_default();
             let order = Order::Redeem { code };
-            self.tell_client(owner, Input::Command(client::Command::Order { id: 0, order }));
+            self.tell_client(
+                owner,
+                Input::Command(client::Command::Order { ticket: ServiceId::Driver.ticket(0), order }),
+            );
         }
         self.until(|desk| desk.answered == OWNERS)
     }
@@ -166,7 +171,10 @@ impl Desk {
             let at = (n % OWNERS) as usize;
             let unit = UnitId { job: JobId([at as u8; 16]), index: n };
             let order = order(Sale { unit, number: 0, kind: Kind::Cycles }, self.owners[at].0);
-            self.tell_client(at, Input::Command(client::Command::Order { id: n.into(), order }));
+            self.tell_client(
+                at,
+                Input::Command(client::Command::Order { ticket: ServiceId::Driver.ticket(n.into()), order }),
+            );
             self.deliver();
         }
         self.until(|desk| desk.answered == units)
@@ -234,12 +242,15 @@ impl Desk {
                     self.storage.request(StorageRequest::Commit { token: Token(ticket), writes });
                 }
                 Effect::Emit(bank::Event::Invited { made: Ok(code), .. }) => self.code = Some(code),
-                Effect::Emit(bank::Event::Invited { made: Err(why), .. } | bank::Event::Trouble(why)) => {
+                Effect::Emit(bank::Event::Invited { made: Err(why), .. }) | Effect::Trouble(why) => {
                     self.trouble = Some(why);
                 }
-                Effect::Emit(bank::Event::Fault { fault, .. }) => self.trouble = Some(fault),
+                Effect::Fault { fault, .. } => self.trouble = Some(fault),
                 // Nobody asks for a statement here.
-                Effect::Emit(bank::Event::Ready | bank::Event::Read { .. }) => {}
+                Effect::Emit(bank::Event::Ready | bank::Event::Read { .. })
+                | Effect::Reach(_)
+                | Effect::Hold(_)
+                | Effect::Release(_) => {}
             }
         }
     }
@@ -262,7 +273,12 @@ impl Desk {
                     | client::Event::Seek(_)
                     | client::Event::Statement { .. }
                     | client::Event::Balance { .. },
-                ) => {}
+                )
+                | Effect::Fault { .. }
+                | Effect::Reach(_)
+                | Effect::Hold(_)
+                | Effect::Release(_)
+                | Effect::Trouble(_) => {}
             }
         }
     }

@@ -170,7 +170,7 @@ impl Client {
 
     pub(crate) fn results(&self, id: &str, from: u32, limit: u32) -> Result<(Results, String), ApiError> {
         // Small outputs come along: one request for each of them would take a round trip each.
-        let inline = node_core::work::spec::Data::INLINE_MAX;
+        let inline = node_core::content::Data::INLINE_MAX;
         let range = format!("from={from}&limit={limit}&inline={inline}");
         self.both(&format!("/api/v1/jobs/{}/results?{range}", escape(id)))
     }

@@ -23,6 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long one program is compiled at normal priority. Our choice: most take less than a second,
@@ -114,11 +115,30 @@ impl Cancel {
     }
 }
 
+/// The turn to check a program. A process of this software has one, for uploads and for what comes over the
+/// wire alike: each check may take [`Bounds::OF_CHECKS`].
+pub(crate) struct Turn {
+    _held: MutexGuard<'static, ()>,
+}
+
+impl Turn {
+    /// Blocks until no other program is being checked.
+    pub(crate) fn wait() -> Turn {
+        static TURN: Mutex<()> = Mutex::new(());
+        Turn { _held: TURN.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
 /// The memory that the program at `path` begins with, bytes. Blocks.
 ///
 /// # Errors
 /// If no node can run it, or this one could not find out.
-pub(crate) fn check(launcher: &Launcher, path: &Path, bounds: &Bounds) -> Result<u64, Unchecked> {
+pub(crate) fn check(
+    _turn: &Turn,
+    launcher: &Launcher,
+    path: &Path,
+    bounds: &Bounds,
+) -> Result<u64, Unchecked> {
     let order = order(path, Work::Check, bounds).map_err(|why| match why {
         NotCompiled::Refused(why) => Unchecked::Refused(why),
         NotCompiled::Broken(why) => Unchecked::Broken(why),

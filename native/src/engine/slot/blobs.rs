@@ -1,8 +1,8 @@
 //! Content from the node's data folder, checked against its name.
 
 use bytes::Bytes;
+use node_core::content::Data;
 use node_core::ids::BlobId;
-use node_core::work::spec::Data;
 use std::cell::RefCell;
 use std::path::PathBuf;
 

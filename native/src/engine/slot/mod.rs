@@ -1,17 +1,18 @@
 //! The inside of a slot: a process that runs one task after the other until its node ends it.
 //!
-//! Four threads. The *runner* takes orders, runs them in slices of fuel and writes down their
+//! Five threads, which begin with it; it starts no more. The *runner* takes orders, runs them in slices of fuel and writes down their
 //! outcomes; when it has no order left it sends what it wrote and waits. The *clerk* ([`desk`])
 //! looks at its back while it runs: outcomes that lie too long are sent, when one task takes its
 //! time the orders behind it are handed back, so that other slots can run them, and what the
 //! node asks of the task is laid where the runner sees it between two slices. Snapshots are
-//! written down by a *scribe* ([`scribe`]) in a thread of its own, while the task goes on. All of
-//! them have the lowest priority; programs are loaded at normal priority, in a thread for that
+//! written down by a *scribe* ([`scribe`]) in a thread of its own ([`beside`]), while the task goes on, and
+//! checked in another when a task goes on from one. All of them have the lowest priority; programs are loaded at normal priority, in a thread for that
 //! ([`loading`]); what is not compiled yet, the node has compiled by another process.
 //!
 //! A slot has no clock: its node measures time, and kills the process when a task is not ended
 //! by being asked. It also ends by itself as soon as its node is gone.
 
+mod beside;
 mod blobs;
 pub(crate) mod cache;
 mod desk;
@@ -59,10 +60,11 @@ pub(crate) fn main() -> ExitCode {
     let mut runner = match runner.open(desk.clone()) {
         Ok(runner) => runner,
         Err(error) => {
-            eprintln!("manyhands: a slot cannot start its load thread: {error}");
+            eprintln!("manyhands: a slot cannot start its threads: {error}");
             return ExitCode::FAILURE;
         }
     };
+    wall::no_more_threads();
     // Tasks get what nobody else needs. Before here only what each slot does once was done.
     loading::lower_thread();
     while let Some(order) = desk.next_order() {

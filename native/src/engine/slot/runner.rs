@@ -4,6 +4,7 @@
 #[cfg(all(test, target_os = "linux"))]
 use super::super::wall;
 use super::super::wire::{FromSlot, NotCompiled, Order, Setup};
+use super::beside::Beside;
 use super::blobs::Blobs;
 use super::cache::Cache;
 use super::desk::{Ask, Desk};
@@ -11,7 +12,7 @@ use super::loading::LoadThread;
 use super::modules::Modules;
 use super::scribe::Scribe;
 use super::wasm::{Compiled, Compiler, WasmerEngine, WasmerInstance, cpu_us};
-use node_core::work::spec::BlobRef;
+use node_core::content::BlobRef;
 use node_core::{EngineTask, NoSnapshot, SealKey, SnapshotRef};
 use sandbox::snapshot::{Ahead, Origin, Recorder, State, open};
 use sandbox::wasi::Halt;
@@ -32,6 +33,10 @@ pub(super) struct Runner {
     engine: WasmerEngine,
     modules: Modules,
     blobs: Blobs,
+    /// Where snapshots are written down, and where those are checked that a task goes on from: what was begun
+    /// for a task that has ended does not hold up the next.
+    scribes: Beside,
+    checks: Beside,
     /// What the next task may go on from.
     ready: Option<Ready>,
 }
@@ -61,6 +66,7 @@ struct Arranged<'a> {
     engine: &'a mut WasmerEngine,
     module: &'a Compiled,
     blobs: &'a Blobs,
+    checks: &'a Beside,
     task: Task,
     origin: Origin,
 }
@@ -80,7 +86,7 @@ pub(super) struct Unopened {
 }
 
 impl Unopened {
-    /// Its load thread inherits the priority of the calling one.
+    /// Starts all threads that it will ever need. The load thread inherits the priority of the calling one.
     pub(super) fn open(self, desk: Arc<Desk>) -> io::Result<Runner> {
         let Unopened { engine, cache, blobs, background } = self;
         let ask = {
@@ -88,7 +94,8 @@ impl Unopened {
             Box::new(move |run, known| desk.compiled(run, known))
         };
         let modules = Modules::new(LoadThread::start(cache, background, engine.clone(), ask)?);
-        Ok(Runner { desk, engine, modules, blobs, ready: None })
+        let (scribes, checks) = (Beside::start("scribe")?, Beside::start("check")?);
+        Ok(Runner { desk, engine, modules, blobs, scribes, checks, ready: None })
     }
 }
 
@@ -134,7 +141,7 @@ impl Runner {
 
     fn arrange(&mut self, run: u64, task: EngineTask) -> Result<Arranged<'_>, Nothing> {
         let EngineTask { program, arguments, environment, stdin, files, limits, seed, bit_exact, .. } = task;
-        let Runner { desk, engine, modules, blobs, .. } = self;
+        let Runner { desk, engine, modules, blobs, checks, .. } = self;
         let preparing = |begins| {
             desk.note(&if begins { FromSlot::Preparing(run) } else { FromSlot::Running(run) });
         };
@@ -154,7 +161,7 @@ impl Runner {
         let stdin = blobs.data(stdin).map_err(Nothing::Broken)?;
         let task = Task { arguments, environment, stdin, files: given, limits, seed };
         let origin = Origin { program: program.0, memory_limit: limits.memory_bytes, bit_exact };
-        Ok(Arranged { engine, module, blobs, task, origin })
+        Ok(Arranged { engine, module, blobs, checks, task, origin })
     }
 
     /// Puts in place what a task that will come goes on from.
@@ -162,7 +169,7 @@ impl Runner {
         self.ready = None;
         let (key, from) = (task.key, task.from);
         let from = from.ok_or_else(|| bad_snapshot("there is none"))?;
-        let Arranged { engine, module, blobs, task, origin } = self.arrange(run, task)?;
+        let Arranged { engine, module, blobs, task, origin, .. } = self.arrange(run, task)?;
         let layout = module.layout.as_ref().map_err(bad_snapshot)?;
         let mut bytes = blobs.read_unchecked(from.blob.id).map_err(bad_snapshot)?;
         let state = State::open(&key.0, &mut bytes, None, &origin).map_err(bad_snapshot)?;
@@ -177,7 +184,7 @@ impl Runner {
         let (key, from) = (task.key, task.from);
         let ready = self.ready.take();
         let desk = self.desk.clone();
-        let Arranged { engine, module, blobs, task, origin } = self.arrange(run, task)?;
+        let Arranged { engine, module, blobs, checks, task, origin } = self.arrange(run, task)?;
         let limits = task.limits;
         let (running, scribe) = match from {
             None => {
@@ -189,7 +196,7 @@ impl Runner {
                 let is_of_this = |ready: &Ready| ready.key == key && from.base == Some(ready.whole);
                 let (running, recorder, base) = match ready.filter(is_of_this) {
                     Some(ready) => ready.go_on(&from, blobs, &task)?,
-                    None => resume(&from, &key, origin.clone(), engine, module, blobs, &task)?,
+                    None => resume(read(&from, &key, &origin, blobs)?, engine, module, checks, &task)?,
                 };
                 desk.note(&FromSlot::Resumed(run));
                 (running, Scribe::new(run, key, origin, recorder, Some(base)))
@@ -271,7 +278,7 @@ impl Runner {
                 Some(FromSlot::Snapshot { run, taken: Ok(taken), stopped: true })
             }
             Ok(captured) => {
-                work.scribe.begin(recorder, captured, pause_us, &self.desk);
+                work.scribe.begin((recorder, captured), pause_us, &self.scribes, &self.desk);
                 None
             }
             Err(why) => {
@@ -320,39 +327,51 @@ fn bad_snapshot(why: impl std::fmt::Display) -> Nothing {
     Nothing::Broken(format!("its snapshot cannot be used: {why}"))
 }
 
-/// The task as it was suspended, and the recorder and the blob of the base of its next snapshot.
-fn resume(
+/// A snapshot and what it is relative to.
+struct Whole {
+    base: BlobRef,
+    base_bytes: usize,
+}
+
+/// What the task goes on from, unchecked.
+fn read(
     from: &SnapshotRef,
     key: &SealKey,
-    origin: Origin,
-    engine: &mut WasmerEngine,
-    module: &Compiled,
+    origin: &Origin,
     blobs: &Blobs,
-    task: &Task,
-) -> Result<(Running<WasmerInstance>, Recorder, BlobRef), Nothing> {
-    let layout = module.layout.as_ref().map_err(bad_snapshot)?;
+) -> Result<(State, Whole), Nothing> {
     // The seal proves more than the name: that it was this unit's own runner who wrote it.
     let read = |blob: BlobRef| blobs.read_unchecked(blob.id).map_err(bad_snapshot);
     let base = from.base.unwrap_or(from.blob);
     let mut whole = read(base)?;
     let mut relative = from.base.map(|_| read(from.blob)).transpose()?;
-    let state = State::open(&key.0, &mut whole, relative.as_deref_mut(), &origin).map_err(bad_snapshot)?;
+    let state = State::open(&key.0, &mut whole, relative.as_deref_mut(), origin).map_err(bad_snapshot)?;
     if state.root() != from.root {
         return Err(bad_snapshot("it is another state than the one that was named"));
     }
-    let base_bytes = whole.len();
-    drop((whole, relative));
+    Ok((state, Whole { base, base_bytes: whole.len() }))
+}
+
+/// The task as it was suspended, and the recorder and the blob of the base of its next snapshot.
+fn resume(
+    (state, Whole { base, base_bytes }): (State, Whole),
+    engine: &mut WasmerEngine,
+    module: &Compiled,
+    checks: &Beside,
+    task: &Task,
+) -> Result<(Running<WasmerInstance>, Recorder, BlobRef), Nothing> {
+    let layout = module.layout.as_ref().map_err(bad_snapshot)?;
     // Both read all of its memory; nothing runs before both are done.
-    let (checked, running) = std::thread::scope(|scope| {
-        let check = std::thread::Builder::new().spawn_scoped(scope, || state.check());
-        let running = state.resume(engine, module, layout, task);
-        let checked = match check {
-            Ok(check) => check.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            // No thread to be had.
-            Err(_) => state.check(),
-        };
-        (checked, running)
-    });
+    let state = Arc::new(state);
+    let checked = {
+        let state = state.clone();
+        checks.give(move || state.check())
+    };
+    let running = state.resume(engine, module, layout, task);
+    // A check that panicked found nothing good.
+    let checked = checked.wait().ok_or_else(|| bad_snapshot("its check failed, which is a bug"))?;
     let checked = checked.map_err(bad_snapshot)?;
+    // The check is over, and its share with it.
+    let state = Arc::into_inner(state).ok_or_else(|| bad_snapshot("it is still in use, which is a bug"))?;
     Ok((running?, Recorder::resumed(state, checked, base_bytes), base))
 }

@@ -1,13 +1,13 @@
 //! Writes snapshots down while their task goes on.
 
 use super::super::wire::FromSlot;
+use super::beside::{Awaited, Beside};
 use super::desk::Desk;
+use node_core::content::BlobRef;
 use node_core::ids::BlobId;
-use node_core::work::spec::BlobRef;
 use node_core::{SealKey, Taken};
 use sandbox::snapshot::{Captured, Origin, Recorder, seal};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// Keeps the recorder of one run, or has it lent to a thread that writes.
 pub(super) struct Scribe {
@@ -17,7 +17,7 @@ pub(super) struct Scribe {
     /// The blob that the next snapshot is relative to.
     base: Option<BlobId>,
     recorder: Option<Recorder>,
-    writing: Option<JoinHandle<(Recorder, Option<BlobId>)>>,
+    writing: Option<Awaited<(Recorder, Option<BlobId>)>>,
 }
 
 impl Scribe {
@@ -33,27 +33,34 @@ impl Scribe {
 
     /// The recorder, if it is not in use.
     pub(super) fn poll(&mut self) -> Option<Recorder> {
-        if self.writing.as_ref().is_some_and(|writing| !writing.is_finished()) {
-            return None;
+        if let Some(writing) = &self.writing {
+            let written = writing.poll()?;
+            self.written(written);
         }
-        self.wait()
+        self.recorder.take()
     }
 
     /// The recorder, when it is not in use any more.
     pub(super) fn wait(&mut self) -> Option<Recorder> {
-        match self.writing.take().map(JoinHandle::join) {
-            Some(Ok((recorder, base))) => {
+        if let Some(writing) = self.writing.take() {
+            self.written(writing.wait());
+        }
+        self.recorder.take()
+    }
+
+    fn written(&mut self, written: Option<(Recorder, Option<BlobId>)>) {
+        self.writing = None;
+        match written {
+            Some((recorder, base)) => {
                 self.recorder = Some(recorder);
                 self.base = base;
             }
             // It failed: the next snapshot begins anew.
-            Some(Err(_)) => {
+            None => {
                 self.recorder = Some(Recorder::new(self.origin.clone()));
                 self.base = None;
             }
-            None => {}
         }
-        self.recorder.take()
     }
 
     pub(super) fn put_back(&mut self, recorder: Recorder) {
@@ -68,12 +75,18 @@ impl Scribe {
         Taken { bytes: bytes.into(), base, root: encoded.root, fuel: encoded.fuel, pause_us }
     }
 
-    /// Writes it down in another thread, and sends it to the node.
-    pub(super) fn begin(&mut self, recorder: Recorder, captured: Captured, pause_us: u64, desk: &Arc<Desk>) {
+    /// Writes it down in that thread, and sends it to the node.
+    pub(super) fn begin(
+        &mut self,
+        (recorder, captured): (Recorder, Captured),
+        pause_us: u64,
+        beside: &Beside,
+        desk: &Arc<Desk>,
+    ) {
         let (desk, run) = (desk.clone(), self.run);
         let origin = self.origin.clone();
         let here = Scribe { run, key: self.key, origin, base: self.base, recorder: None, writing: None };
-        self.writing = Some(std::thread::spawn(move || {
+        self.writing = Some(beside.give(move || {
             let mut recorder = recorder;
             let taken = here.write(&mut recorder, captured, pause_us);
             let base = taken.base.unwrap_or_else(|| BlobId::of(&taken.bytes));

@@ -2,7 +2,7 @@
 //! is delayed.
 
 use super::super::compiler::shop::{Shop, ShopOptions};
-use super::super::compiler::{Bounds, Unchecked, check};
+use super::super::compiler::{Bounds, Turn, Unchecked, check};
 use super::super::wire::{Known, NotCompiled};
 use super::launcher;
 use super::priority::slow_to_compile;
@@ -117,11 +117,11 @@ fn a_program_that_takes_too_much_memory_to_check_is_refused() {
     std::fs::write(&good, module(&types)).unwrap();
     std::fs::write(&bad, module(&types.repeat(4000))).unwrap();
     let bounds = Bounds { memory: 64 << 20, ..Bounds::default() };
-    assert_eq!(check(&launcher(), &good, &bounds), Ok(3 * 65_536));
-    match check(&launcher(), &bad, &bounds) {
+    assert_eq!(check(&Turn::wait(), &launcher(), &good, &bounds), Ok(3 * 65_536));
+    match check(&Turn::wait(), &launcher(), &bad, &bounds) {
         Err(Unchecked::Refused(why)) => assert!(why.contains("64 MiB of memory"), "{why}"),
         other => panic!("{other:?}"),
     }
     let nowhere = folder.path().join("nowhere");
-    assert!(matches!(check(&launcher(), &nowhere, &bounds), Err(Unchecked::Broken(_))));
+    assert!(matches!(check(&Turn::wait(), &launcher(), &nowhere, &bounds), Err(Unchecked::Broken(_))));
 }

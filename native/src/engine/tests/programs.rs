@@ -1,7 +1,7 @@
 //! Programs, from their input to their outcome.
 
 use super::support::{World, rust};
-use node_core::work::spec::{Data, NamedData};
+use node_core::content::{Data, NamedData};
 use sandbox::{End, File};
 
 #[test]

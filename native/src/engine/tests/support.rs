@@ -3,8 +3,8 @@
 use super::super::compiler::Bounds;
 use super::super::process::COMPILER;
 use super::super::{Engine, EngineOptions};
+use node_core::content::{BlobRef, Data};
 use node_core::ids::BlobId;
-use node_core::work::spec::{BlobRef, Data};
 use node_core::{EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId, Taken};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags};

@@ -32,6 +32,7 @@ pub(in crate::engine) fn attack(of: &str) -> String {
     // SAFETY: none of these calls reads or writes memory of this process that is not there; those that
     // would go on as another process must fail, and if they do not, the test does.
     let raw = |number: libc::c_long, a: i64, b: i64| unsafe { libc::syscall(number, a, b, 0, 0, 0, 0) };
+    let thread = || std::thread::Builder::new().spawn(|| ()).map(|thread| drop(thread.join()));
     let attempts: Vec<(&str, io::Result<()>)> = vec![
         ("read-secret", std::fs::read(secret).map(drop)),
         ("list-folder", std::fs::read_dir(secret.parent().unwrap_or(secret)).map(drop)),
@@ -44,6 +45,7 @@ pub(in crate::engine) fn attack(of: &str) -> String {
         ("udp", UdpSocket::bind("127.0.0.1:0").map(drop)),
         ("unix", UnixStream::pair().map(drop)),
         ("spawn", Command::new("/bin/true").spawn().map(drop)),
+        ("thread", thread()),
         ("clone", call(raw(libc::SYS_clone, 0, 0))),
         ("clone3", call(raw(libc::SYS_clone3, 0, 0))),
         // SAFETY: the path ends with a zero, and the lists are empty.

@@ -98,6 +98,18 @@ pub(super) fn close(readable: &[&Path]) {
     }
 }
 
+/// One filter more, on all threads. A filter cannot count, so threads are denied once all are there.
+pub(super) fn no_more_threads() {
+    let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else { return };
+    let calls = BTreeMap::from([(libc::SYS_clone, Vec::new()), (libc::SYS_seccomp, Vec::new())]);
+    let denied = SeccompAction::Errno(libc::EPERM as u32);
+    let filter = SeccompFilter::new(calls, SeccompAction::Allow, denied, arch);
+    if let Ok(filter) = filter.and_then(BpfProgram::try_from) {
+        // Best effort, as the others.
+        let _ = apply_filter_all_threads(&filter);
+    }
+}
+
 fn ruleset(level: CompatLevel) -> Result<landlock::RulesetCreated, RulesetError> {
     let ruleset = Ruleset::default().set_compatibility(level).handle_access(AccessFs::from_all(ABI::V1))?;
     // The rest is in newer kernels only: no system is called incomplete for it, since seccomp denies it too.
@@ -153,6 +165,9 @@ fn allowed(arch: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
     // The names of threads and of memory.
     let mut names = only(0, SeccompCmpOp::Eq, libc::PR_SET_NAME as u64)?;
     names.extend(only(0, SeccompCmpOp::Eq, PR_SET_VMA)?);
+    // One filter more, which can only deny more, and what has to be said before it.
+    names.extend(only(0, SeccompCmpOp::Eq, libc::PR_SET_NO_NEW_PRIVS as u64)?);
+    rules.insert(libc::SYS_seccomp, only(0, SeccompCmpOp::Eq, libc::SECCOMP_SET_MODE_FILTER as u64)?);
     rules.insert(libc::SYS_prctl, names);
     // Its bounds are asked for, not set.
     let condition = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?;

@@ -11,7 +11,8 @@
 //! | write files, make or remove any, change rights | not at all; a compiler writes its output, 1 GiB at most |
 //! | talk | to its node, over the two pipes that it was started with; its words on stderr |
 //! | network and sockets | none of any kind |
-//! | start processes, run other programs | not at all; threads only |
+//! | start processes, run other programs | not at all |
+//! | threads | a slot, and a process that checks: those that it began with; one that compiles may start more |
 //! | look at or touch other processes | not at all: no signals but to itself, no `ptrace`, no `process_vm_*` |
 //! | memory | map, protect and return its own; a compiler has 2 GiB |
 //! | time | clocks, sleeping; a compiler has a minute and 10 s for each MiB of its program |
@@ -56,6 +57,12 @@ pub(super) fn close(readable: &[&Path]) {
     linux::close(readable);
     #[cfg(not(target_os = "linux"))]
     let _ = readable;
+}
+
+/// After the second step: the process has the threads that it will ever have.
+pub(super) fn no_more_threads() {
+    #[cfg(target_os = "linux")]
+    linux::no_more_threads();
 }
 
 /// The parts of the wall that this system cannot build, as a sentence; `None` if it stands whole.

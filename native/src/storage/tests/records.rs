@@ -2,7 +2,7 @@
 
 use super::*;
 use node_core::NodeId;
-use node_core::work::spec::Data;
+use node_core::content::Data;
 use sandbox::End;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

@@ -10,9 +10,10 @@ use libp2p::{
 };
 use link::{Events, Link, LinkEvent, LinkOptions};
 use node_core::{Channel, NodeId};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::io::copy;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -239,13 +240,20 @@ pub(crate) struct Cable {
 
 impl Cable {
     pub(crate) async fn to(target: &Peer) -> Cable {
+        Cable::from(Ipv4Addr::LOCALHOST, target).await
+    }
+
+    /// The target sees whoever dials from this address, which all of 127.0.0.0/8 is one of.
+    pub(crate) async fn from(source: Ipv4Addr, target: &Peer) -> Cable {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let to = target.port();
         let (pulled, watch) = watch::channel(false);
         let task = tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
-                let far = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+                let socket = TcpSocket::new_v4().unwrap();
+                socket.bind((source, 0).into()).unwrap();
+                let far = socket.connect((Ipv4Addr::LOCALHOST, to).into()).await.unwrap();
                 tokio::spawn(carry(near, far, watch.clone()));
             }
         });

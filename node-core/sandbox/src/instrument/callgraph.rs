@@ -322,7 +322,7 @@ fn worst_path(body: &FunctionBody<'_>, graph: &CallGraph) -> Result<u64, Refusal
     Ok(now.unwrap_or(0))
 }
 
-/// Strongly connected components, callees before callers (Tarjan 1972, without recursion: a
+/// Strongly connected components, callees before callers (paper `tarjan`, without recursion: a
 /// program decides how deep it would go).
 fn components(facts: &[Facts]) -> Vec<Vec<usize>> {
     const UNSEEN: usize = usize::MAX;

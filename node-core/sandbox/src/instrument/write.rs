@@ -130,7 +130,10 @@ fn broken(error: reencode::Error) -> Refusal {
     Refusal::Invalid(error.to_string())
 }
 
-/// As many functions of nothing as the program has. V8 puts functions in their callers' place much
+/// Functions of a module that engines take: wasmparser's limit, and V8's.
+const FUNCTIONS_MAX: usize = 1_000_000;
+
+/// As many functions of nothing as the program has, if there is room for them. V8 puts functions in their callers' place much
 /// more freely in a module that has many small ones, since others were optimised by their
 /// compiler; ours were too, but callees became larger than they are worth. Measured: qsort at 1.13
 /// instead of 1.58.
@@ -189,7 +192,8 @@ pub(super) fn write(parts: Parts<'_, '_>, mut types: BlockTypes) -> Result<(Vec<
     let (slots, accessors) = global_slots(survey, &mut types, &mut exports, first_accessor);
     added.extend(accessors);
     if options.tuning == Tuning::V8 {
-        added.extend(small(survey.bodies.len(), &mut types));
+        let room = FUNCTIONS_MAX.saturating_sub(survey.functions.len() + added.len());
+        added.extend(small(survey.bodies.len().min(room), &mut types));
     }
 
     let mut signatures = FunctionSection::new();

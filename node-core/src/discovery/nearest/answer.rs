@@ -4,10 +4,10 @@
 //! waits for its parts and answers once. A long list of places does not travel from node to
 //! node: it goes to the origin, and only the counts go the way back.
 
-use super::{Answer, Ask, Event, Message, Nearest, Packed, Places, Refuse, Timer, Toward};
-use crate::discovery::Needs;
+use super::{Answer, Ask, Message, Nearest, Packed, Places, Refuse, Timer, Toward};
+use crate::address::Contact;
+use crate::finding::Needs;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::protocol::Cx;
 
 /// Lists longer than this go to the origin directly, bytes. Our choice: 50 places, so that a
@@ -128,7 +128,7 @@ impl Nearest {
         let all = u64::from(answer.placed) + u64::from(answer.missing);
         if all != u64::from(out.tasks) || listed.is_none_or(|sum| sum > u64::from(answer.placed)) {
             let fault = format!("answers {} tasks with places for others", out.tasks);
-            cx.emit(Event::Fault { peer: from, fault });
+            cx.fault(from, fault);
             answer = Answer { placed: 0, missing: out.tasks, places: Packed::default(), ..answer };
         }
         pending.none_above |= out.up && answer.missing > 0;

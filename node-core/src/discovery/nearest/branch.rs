@@ -1,4 +1,4 @@
-//! What a node knows of the branch below it, and what others know of that (paper 000,
+//! What a node knows of the branch below it, and what others know of that (paper `tree`,
 //! section 4).
 //!
 //! A father keeps an [`Entry`] a child; a node keeps a [`Told`] of what its father, or each of
@@ -7,9 +7,9 @@
 
 use super::config::{NearestConfig, Policy};
 use super::state::{NOWHERE, State, step};
-use crate::discovery::Needs;
+use crate::address::Contact;
+use crate::finding::Needs;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::time::Time;
 
 /// The largest power of two not above it.
@@ -390,7 +390,7 @@ mod tests {
     use super::super::config::Way;
     use super::super::state::SIZES;
     use super::*;
-    use crate::node::config::Platform;
+    use crate::platform::Platform;
 
     fn state(free: u32, slots: u32) -> State {
         State::of_node(free, slots, 2000, 1 << 30, Platform::Native)
@@ -516,5 +516,5 @@ mod tests {
         assert_eq!(sized(1, u64::MAX).sized_for(1 << 40), 1);
     }
 
-    use crate::overlay::contact::Key;
+    use crate::address::Key;
 }

@@ -1,19 +1,19 @@
 //! Which way the finder works, and how long it waits for what.
 
-use crate::node::config::GUESTS;
+use crate::bounds::GUESTS;
 use std::time::Duration;
 
 /// Whose way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
-    /// As paper 000 says, for comparison.
+    /// As paper `tree` says, for comparison.
     Paper,
     /// With all of [`Changes`].
     #[default]
     Ours,
 }
 
-/// What a father takes for a child's free count (paper 000, section 4).
+/// What a father takes for a child's free count (paper `tree`, section 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// The largest power of two not above the value told: the paper's choice.

@@ -2,9 +2,9 @@
 //! reservations are added until their units come, so that two requests never get the same slot.
 
 use super::state::State;
-use crate::discovery::Needs;
+use crate::finding::Needs;
 use crate::ids::NodeId;
-use crate::node::config::Platform;
+use crate::platform::Platform;
 use crate::time::Time;
 
 /// What the runner says of itself.

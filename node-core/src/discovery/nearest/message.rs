@@ -1,9 +1,9 @@
 //! What nodes of the tree say to each other about free slots.
 
 use super::state::State;
-use crate::discovery::Needs;
+use crate::address::{Contact, Ip};
+use crate::finding::Needs;
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Ip};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,4 @@
-//! Nearest free slots, by the tree of all nodes (paper 000: "scalable, tree-based discovery of
-//! idle CPUs", sections 3 and 4).
+//! Nearest free slots, by the tree of all nodes (paper `tree`, sections 3 and 4).
 //!
 //! The tree itself is another machine's; it tells where this node is by a
 //! [`Placement`]. On it run two protocols. *Availability*: every node knows how much is free in
@@ -33,10 +32,10 @@ pub use message::{
 pub use state::{NOWHERE, SIZES, State, UNUSUAL};
 pub use view::{BranchLine, BranchView};
 
-use super::{Found, Query};
+use crate::address::{Contact, Ip};
+use crate::finding::{Found, Query};
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Ip};
-use crate::overlay::tree::Placement;
+use crate::placement::Placement;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use answer::Pending;
@@ -152,12 +151,6 @@ pub enum Event {
     Released {
         owner: NodeId,
         slots: u32,
-    },
-    /// Something is about to be sent to it.
-    Reach(Contact),
-    Fault {
-        peer: NodeId,
-        fault: String,
     },
     /// What people are shown of the branch is not what it was.
     Changed,
@@ -292,7 +285,7 @@ impl Nearest {
     fn misplaced(&mut self, from: NodeId, what: &str, cx: &mut Cx<'_, Self>) {
         let race = self.former.contains(&from) || cx.now.since(self.placed_at) < RACE;
         if !race {
-            cx.emit(Event::Fault { peer: from, fault: what.into() });
+            cx.fault(from, what.into());
         }
     }
 

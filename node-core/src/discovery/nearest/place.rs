@@ -4,7 +4,7 @@ use super::branch::Entry;
 use super::state::State;
 use super::{Above, Event, FORMER_MAX, Load, Message, Nearest, Timer};
 use crate::ids::NodeId;
-use crate::overlay::tree::Placement;
+use crate::placement::Placement;
 use crate::protocol::Cx;
 
 /// Nodes that are shunned at a time, and for how long: our choice.
@@ -83,7 +83,7 @@ impl Nearest {
             None => {
                 // Others reach it through this node.
                 let contact = self.contact(cx.me);
-                let mut entry = Entry::new(crate::overlay::contact::Contact { id: guest, ..contact });
+                let mut entry = Entry::new(crate::address::Contact { id: guest, ..contact });
                 entry.guest = true;
                 entry.say(state, &config);
                 self.branch.children.push(entry);

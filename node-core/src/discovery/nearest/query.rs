@@ -2,10 +2,11 @@
 
 use super::answer::{Out, Pending};
 use super::{Ask, Event, Gone, Message, Nearest, Packed, Places, Timer, Toward};
-use crate::discovery::{Found, Needs, Place, Query};
+use crate::address::{Contact, Ip};
+use crate::finding::{Found, Needs, Place, Query};
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Ip};
 use crate::protocol::Cx;
+use crate::ticket::Ticket;
 use std::collections::BTreeSet;
 
 /// Withdrawals that may come before what they withdraw; our choice.
@@ -15,7 +16,7 @@ const GONE_MAX: usize = 256;
 /// missing, or on its way.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    query: u64,
+    ticket: Ticket,
     pub needs: Option<Needs>,
     pub tasks: u32,
     pub placed: u32,
@@ -56,7 +57,7 @@ impl Asked {
 
 impl Nearest {
     pub(super) fn find(&mut self, query: Query, cx: &mut Cx<'_, Self>) {
-        let nothing = |shortage| Event::Found(Found { query: query.id, places: Vec::new(), shortage });
+        let nothing = |shortage| Event::Found(Found { ticket: query.ticket, places: Vec::new(), shortage });
         if query.units == 0 {
             return cx.emit(nothing(None));
         }
@@ -82,7 +83,7 @@ impl Nearest {
             back: 0,
         };
         let asked = Asked {
-            query: query.id,
+            ticket: query.ticket,
             needs,
             tasks: query.units,
             placed: 0,
@@ -99,7 +100,7 @@ impl Nearest {
         if !self.config.changes.gather {
             match straight {
                 Some(to) => {
-                    cx.emit(Event::Reach(to));
+                    cx.reach(to);
                     cx.send(to.id, Message::Ask(Ask { part: self.next(), hops: 1, ..ask }));
                 }
                 None => self.single(cx.me, ask, false, cx),
@@ -110,7 +111,7 @@ impl Nearest {
         match straight {
             Some(to) => {
                 let part = pending.next_part(key);
-                cx.emit(Event::Reach(to));
+                cx.reach(to);
                 let ask = Ask { hops: 1, ..pending.ask(part, query.units, 0, Toward::Up) };
                 cx.send(to.id, Message::Ask(ask));
                 pending.out.push(Out { to: to.id, part, tasks: query.units, up: true });
@@ -160,13 +161,12 @@ impl Nearest {
     fn add_places(&mut self, id: u64, from: NodeId, places: &Packed, cx: &mut Cx<'_, Self>) {
         let Some(asked) = self.queries.get_mut(&id) else { return };
         let Some(places) = places.unpack() else {
-            return cx
-                .emit(Event::Fault { peer: from, fault: "sent places that are no list of places".into() });
+            return cx.fault(from, "sent places that are no list of places".into());
         };
         let sum = places.iter().fold(0u64, |sum, (_, _, slots)| sum + u64::from(*slots));
         if sum > u64::from(asked.tasks) {
             let fault = format!("found places for {sum} tasks of {}", asked.tasks);
-            return cx.emit(Event::Fault { peer: from, fault });
+            return cx.fault(from, fault);
         }
         for (node, contact, slots) in places {
             let contact = (node != cx.me).then_some(contact);
@@ -194,7 +194,7 @@ impl Nearest {
     pub(super) fn gone(&mut self, from: NodeId, gone: Gone, cx: &mut Cx<'_, Self>) {
         let Some(asked) = self.queries.get_mut(&gone.id) else { return };
         if gone.node != from {
-            return cx.emit(Event::Fault { peer: from, fault: "withdraws the place of another".into() });
+            return cx.fault(from, "withdraws the place of another".into());
         }
         match asked.places.iter().position(|p| p.node == from) {
             Some(at) => {
@@ -245,6 +245,6 @@ impl Nearest {
             let fit = if asked.needs.is_some() { " or do not fit the needs" } else { "" };
             format!("{found} of {wanted} places were found; the other slots of the tree are busy{fit} ({slots} in all)")
         });
-        cx.emit(Event::Found(Found { query: asked.query, places, shortage }));
+        cx.emit(Event::Found(Found { ticket: asked.ticket, places, shortage }));
     }
 }

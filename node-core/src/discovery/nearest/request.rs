@@ -1,11 +1,11 @@
-//! Discovery: a request comes in, and is spread over the branches (paper 000, section 3).
+//! Discovery: a request comes in, and is spread over the branches (paper `tree`, section 3).
 
 use super::answer::{Out, Pending};
 use super::branch::Entry;
 use super::{Answer, Ask, Event, Gone, Message, Nearest, Packed, Refuse, Toward};
-use crate::discovery::Needs;
+use crate::address::Contact;
+use crate::finding::Needs;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::protocol::Cx;
 
 /// No correct request goes so far; our choice.
@@ -51,7 +51,7 @@ impl Nearest {
         }
         if ask.tasks > ask.asked {
             let fault = format!("hands on {} tasks of {}", ask.tasks, ask.asked);
-            cx.emit(Event::Fault { peer: from, fault });
+            cx.fault(from, fault);
             ask.asked = ask.asked.max(ask.tasks);
             ask.tasks = 0;
         }
@@ -195,7 +195,7 @@ impl Nearest {
             return;
         };
         if !self.is_father(to.id) {
-            cx.emit(Event::Reach(to));
+            cx.reach(to);
         }
         if self.config.quiet() && pending.needs.is_none() && self.is_father(to.id) {
             // Modification: who asks its father has nothing left itself, and need not say so.
@@ -327,7 +327,7 @@ impl Nearest {
     /// Before something is sent to who is no neighbour in the tree.
     pub(super) fn reach(&mut self, contact: &Contact, cx: &mut Cx<'_, Self>) {
         if contact.port != 0 && contact.id != cx.me {
-            cx.emit(Event::Reach(*contact));
+            cx.reach(*contact);
         }
     }
 }

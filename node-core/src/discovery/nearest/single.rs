@@ -3,9 +3,9 @@
 //! between keep nothing of a request.
 
 use super::request::Part;
-use super::{Ack, Ask, Event, Message, Nearest, NotFound, Taken, Timer, Toward};
+use super::{Ack, Ask, Message, Nearest, NotFound, Taken, Timer, Toward};
+use crate::address::Contact;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::protocol::Cx;
 
 /// A place whose origin has not said that it knows of it.
@@ -131,14 +131,14 @@ impl Nearest {
 
     pub(super) fn taken(&mut self, from: NodeId, taken: Taken, cx: &mut Cx<'_, Self>) {
         if taken.taker.id != from {
-            return cx.emit(Event::Fault { peer: from, fault: "takes tasks in the name of another".into() });
+            return cx.fault(from, "takes tasks in the name of another".into());
         }
         let keep = match self.queries.get_mut(&taken.id) {
             // Late; the slot is free again as soon as it hears.
             None => false,
             Some(asked) if taken.slots == 0 || taken.slots > asked.tasks => {
                 let fault = format!("takes {} tasks of {}", taken.slots, asked.tasks);
-                cx.emit(Event::Fault { peer: from, fault });
+                cx.fault(from, fault);
                 false
             }
             Some(asked) => {
@@ -164,7 +164,7 @@ impl Nearest {
         let Some(asked) = self.queries.get_mut(&none.id) else { return };
         if none.tasks > asked.tasks {
             let fault = format!("did not find places for {} tasks of {}", none.tasks, asked.tasks);
-            return cx.emit(Event::Fault { peer: from, fault });
+            return cx.fault(from, fault);
         }
         // The high bit tells its numbers from a taker's.
         if asked.seen.insert((from, none.number | 1 << 31)) {

@@ -1,7 +1,7 @@
 //! What is said of a branch: a few bytes.
 
-use crate::discovery::Needs;
-use crate::node::config::Platform;
+use crate::finding::Needs;
+use crate::platform::Platform;
 use serde::{Deserialize, Serialize};
 
 /// Hops to a free slot where there is none.

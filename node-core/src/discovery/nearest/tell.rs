@@ -1,4 +1,4 @@
-//! Availability: who is told what, and when (paper 000, section 4).
+//! Availability: who is told what, and when (paper `tree`, section 4).
 
 use super::branch::News;
 use super::message::LEVELS_MAX;
@@ -128,7 +128,7 @@ impl Nearest {
             (state.slots > most).then(|| format!("tells of {} slots; its branch holds {most}", state.slots))
         });
         if let Some(fault) = fault {
-            return cx.emit(Event::Fault { peer: from, fault });
+            return cx.fault(from, fault);
         }
         let before = (entry.bounds, entry.state.slots);
         entry.told(state, status.got, status.refresh, &config);
@@ -182,7 +182,7 @@ impl Nearest {
         }
         if above.slots.len() > LEVELS_MAX || !above.slots.is_sorted() {
             let fault = "tells of branches that are larger than what they are part of".into();
-            return cx.emit(Event::Fault { peer: from, fault });
+            return cx.fault(from, fault);
         }
         if above.tell {
             self.branch.up.doubt();

@@ -12,12 +12,12 @@
 //! Table `Files`: content id and big-endian number of the sale → [`Row`].
 
 use super::{Event, File, Ocx, Owner};
+use crate::contract::{Holding, Outcome, Refusal, Sale, Space};
+use crate::disk::{Table, Write};
+use crate::goods::Kind;
+use crate::goods::Offer;
 use crate::ids::{BlobId, JobId, UnitId};
-use crate::ledger::{Holding, Outcome, Refusal, Sale, Space};
-use crate::market::buyer::Offer;
-use crate::market::commodity::Kind;
-use crate::market::money::Micro;
-use crate::node::host::{Table, Write};
+use crate::money::Micro;
 use crate::time::Time;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -254,7 +254,7 @@ impl Owner {
         }
     }
 
-    fn order(&mut self, sale: Sale, settles: bool, order: crate::ledger::Order, cx: &mut Ocx<'_>) {
+    fn order(&mut self, sale: Sale, settles: bool, order: crate::contract::Order, cx: &mut Ocx<'_>) {
         let ticket = self.number();
         self.deals.orders.insert(ticket, (sale, settles));
         cx.emit(Event::Order { ticket, order });
@@ -279,9 +279,7 @@ impl Owner {
                     && refusal != Refusal::Over
                 {
                     let file = deal.row.file;
-                    cx.emit(Event::Trouble(format!(
-                        "the bank does not settle space for the file {file}: {refusal}"
-                    )));
+                    cx.trouble(format!("the bank does not settle space for the file {file}: {refusal}"));
                 }
                 self.forget(sale, cx);
             }
@@ -379,10 +377,10 @@ impl Owner {
         let index = key.get(32..).and_then(|index| Some(u32::from_be_bytes(index.try_into().ok()?)));
         let row = rmp_serde::from_slice::<Row>(value).ok();
         let (Some(index), Some(row)) = (index, row.filter(|row| key.starts_with(&row.file.0))) else {
-            return cx.emit(Event::Trouble(
+            return cx.trouble(
                 "space that was bought for a file cannot be read; the bank gives it back after a while"
                     .into(),
-            ));
+            );
         };
         let held = row.space.held().unwrap_or_default();
         let deal = Deal { held, dirty: false, ticket: 0, stage: Stage::Open, row };

@@ -19,16 +19,16 @@ pub use view::{FileView, KeeperView};
 use super::config::FilesConfig;
 use super::manifest::Manifest;
 use super::message::{Message, ToKeeper, ToOwner};
+use crate::address::Contact;
+use crate::content::BlobRef;
+use crate::contract::{Holding, Order, Outcome, Sale};
+use crate::disk::Write;
+use crate::goods::Offer;
 use crate::ids::{BlobId, NodeId};
-use crate::ledger::{Holding, Order, Outcome, Sale};
-use crate::market::buyer::Offer;
-use crate::market::money::{Micro, Price};
-use crate::node::host::Write;
-use crate::overlay::contact::Contact;
+use crate::money::{Micro, Price};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::records::{Key, Refused};
+use crate::record::{Key, Refused};
 use crate::time::{Time, Wall};
-use crate::work::spec::BlobRef;
 use bytes::Bytes;
 use record::Record;
 use std::collections::{BTreeMap, VecDeque};
@@ -180,7 +180,6 @@ pub enum Command {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    Reach(Contact),
     Put {
         number: u64,
         refused: Option<String>,
@@ -243,11 +242,6 @@ pub enum Event {
         key: Key,
         value: Option<Bytes>,
     },
-    Fault {
-        peer: NodeId,
-        fault: String,
-    },
-    Trouble(String),
 }
 
 type Ocx<'a> = Cx<'a, Owner>;
@@ -505,7 +499,7 @@ impl Owner {
 
 fn to_keeper(to: &Contact, message: ToKeeper, cx: &mut Ocx<'_>) {
     if to.id != cx.me {
-        cx.emit(Event::Reach(*to));
+        cx.reach(*to);
     }
     cx.send(to.id, Message::ToKeeper(message));
 }

@@ -2,12 +2,12 @@
 
 use super::super::message::ToKeeper;
 use super::{Event, File, Holder, Ocx, Owner, State, Timer, to_keeper};
+use crate::address::Contact;
+use crate::contract::{Sale, Space};
+use crate::goods::Market;
+use crate::goods::Offer;
 use crate::ids::{BlobId, NodeId};
-use crate::ledger::{Sale, Space};
-use crate::market::buyer::Offer;
-use crate::market::commodity::Market;
-use crate::market::money::{Micro, Price};
-use crate::overlay::contact::Contact;
+use crate::money::{Micro, Price};
 use std::time::Duration;
 
 /// Peers asked for a gift at once, and how long. Our choice: a few ways there and back.

@@ -3,12 +3,12 @@
 use super::super::manifest::Manifest;
 use super::deals::{Spent, name};
 use super::{Event, Holder, Ocx, Owner, State};
+use crate::address::Contact;
+use crate::content::BlobRef;
+use crate::disk::{Table, Write};
 use crate::ids::{BlobId, NodeId};
-use crate::market::money::{Micro, Price};
-use crate::node::host::{Table, Write};
-use crate::overlay::contact::Contact;
+use crate::money::{Micro, Price};
 use crate::time::Time;
-use crate::work::spec::BlobRef;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use super::{File, Owner, State};
 use crate::ids::{BlobId, NodeId};
-use crate::market::money::{Micro, Price};
+use crate::money::{Micro, Price};
 
 /// A file that this node owns.
 #[derive(Clone, Debug, PartialEq)]

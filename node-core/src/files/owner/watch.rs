@@ -98,7 +98,7 @@ impl Owner {
             (None, Some(_)) => {
                 self.proofs.remove(&ticket);
                 let fault = "lost a chunk of a file that it keeps".into();
-                cx.emit(Event::Fault { peer: from, fault });
+                cx.fault(from, fault);
                 self.lose(id, from, "it lost a part of it", cx);
             }
         }
@@ -118,7 +118,7 @@ impl Owner {
             Some(bytes) if proof(&nonce, &bytes) == came => self.has_proved(id, node, cx),
             Some(_) => {
                 let fault = "gave a wrong proof of a file that it keeps".into();
-                cx.emit(Event::Fault { peer: node, fault });
+                cx.fault(node, fault);
                 self.lose(id, node, "its proof was wrong", cx);
             }
             // It is this node that cannot tell. The keeper lives, and has the chunk that is missing.

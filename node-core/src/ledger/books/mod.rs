@@ -8,12 +8,13 @@ mod rows;
 mod sale;
 mod window;
 
-use super::order::{Order, Outcome, Refusal, Sale, due, most};
-use super::{COMMONS, Holding, Line, Page, Why};
+use super::{COMMONS, Line, Page, Why};
+use crate::budget::Budget;
+use crate::contract::Holding;
+use crate::contract::{Order, Outcome, Refusal, Sale, due, most};
+use crate::disk::Write;
 use crate::ids::{JobId, NodeId};
-use crate::market::budget::Budget;
-use crate::market::money::{Micro, Price};
-use crate::node::host::Write;
+use crate::money::{Micro, Price};
 use rows::Row;
 pub(super) use rows::{before_line, line_of};
 use sale::Hold;
@@ -40,7 +41,8 @@ pub struct Rules {
     /// Accounts that there may be; who would need one more waits. They are never closed, since
     /// they know which orders were carried out. Our choice: 200 MB.
     pub accounts: usize,
-    /// Sales that something is held for. Our choice: ten times what one gateway runs at once.
+    /// Sales that something is held for; once they are nearly so many, half of them of one owner. Our choice:
+    /// ten times what one gateway runs at once.
     pub holds: usize,
     /// Jobs that others may spend on.
     pub allowances: usize,
@@ -99,6 +101,13 @@ struct Account {
     held: Micro,
     lines: u64,
     window: Window,
+}
+
+impl Account {
+    /// It never had credit, a line or an order.
+    fn is_unused(&self) -> bool {
+        (self.balance, self.held, self.lines) == (Micro::ZERO, Micro::ZERO, 0) && self.window.is_unused()
+    }
 }
 
 impl Books {
@@ -267,7 +276,7 @@ impl Books {
         const LOWEST: Sale = Sale {
             unit: crate::ids::UnitId { job: JobId([0; 16]), index: 0 },
             number: 0,
-            kind: crate::market::commodity::Kind::Cycles,
+            kind: crate::goods::Kind::Cycles,
         };
         let from = after.map_or(Included((owner, LOWEST)), |after| Excluded((owner, after)));
         let its = self.holds.range((from, Unbounded)).take_while(|((of, _), _)| *of == owner);

@@ -6,12 +6,13 @@
 use super::sale::Hold;
 use super::window::Window;
 use super::{Account, Books};
+use crate::budget::Budget;
+use crate::contract::{Outcome, Sale};
+use crate::disk::{Table, Write};
+use crate::goods::Kind;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::ledger::{Line, Outcome, Sale};
-use crate::market::budget::Budget;
-use crate::market::commodity::Kind;
-use crate::market::money::Micro;
-use crate::node::host::{Table, Write};
+use crate::ledger::Line;
+use crate::money::Micro;
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

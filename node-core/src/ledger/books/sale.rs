@@ -1,12 +1,13 @@
 //! Sales: what is put aside for them, and who gets it.
 
 use super::rows::Row;
-use super::{Books, DAY_MS, due, most};
-use crate::ids::{JobId, NodeId};
-use crate::ledger::{COMMONS, Goods, Outcome, Refusal, Sale, Term, Why};
-use crate::market::budget::Budget;
-use crate::market::commodity::Kind;
-use crate::market::money::{Micro, Price};
+use super::{Account, Books, DAY_MS, due, most};
+use crate::budget::Budget;
+use crate::contract::{Goods, Outcome, Refusal, Sale, Term};
+use crate::goods::Kind;
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::ledger::{COMMONS, Why};
+use crate::money::{Micro, Price};
 use serde::{Deserialize, Serialize};
 
 impl Sale {
@@ -75,6 +76,17 @@ impl Books {
         let empty = |budget: &Budget| budget.bound() == Micro::ZERO && budget.left() == Micro::ZERO;
         if self.allowances.get(&key).is_some_and(empty) {
             self.allowances.remove(&key);
+            self.close_unused(key.1);
+        }
+    }
+
+    /// An account that was opened for an allowance, and has had neither credit nor orders, is closed with it:
+    /// so nobody fills the books with accounts of nobody.
+    fn close_unused(&mut self, owner: NodeId) {
+        let is_unused = self.accounts.get(&owner).is_some_and(Account::is_unused);
+        if is_unused && !self.allowances.keys().any(|(_, of, _)| *of == owner) {
+            self.accounts.remove(&owner);
+            self.changed.insert(Row::Account(owner));
         }
     }
 
@@ -86,7 +98,8 @@ impl Books {
         fuel: u64,
         terms: &[Term],
     ) -> Outcome {
-        let needed = most(fuel, terms).filter(|_| !terms.is_empty()).ok_or(Refusal::Nonsense)?;
+        // A sale that may cost nothing is a gift, and needs no place in the books.
+        let needed = most(fuel, terms).filter(|most| *most > Micro::ZERO).ok_or(Refusal::Nonsense)?;
         if terms.iter().any(|term| term.price > Price::MAX) {
             return Err(Refusal::Nonsense);
         }
@@ -96,7 +109,7 @@ impl Books {
             }
             // What a seller was promised stays as it is.
             Some(_) => return Err(Refusal::Nonsense),
-            None if self.holds.len() >= self.rules.holds => return Err(Refusal::Full),
+            None if self.is_crowded(owner) => return Err(Refusal::Full),
             None => Micro::ZERO,
         };
         // Further terms never make it cheaper.
@@ -134,6 +147,17 @@ impl Books {
         self.ends.insert((ends, owner, sale));
         self.changed.extend([Row::Hold(owner, sale), Row::Account(payer)]);
         Ok(())
+    }
+
+    /// Whether the table of sales is full, or nearly and half of it is this owner's.
+    fn is_crowded(&self, owner: NodeId) -> bool {
+        let (count, most) = (self.holds.len(), self.rules.holds);
+        if count < most - most / 4 {
+            return false;
+        }
+        let first = Sale { unit: UnitId { job: JobId([0; 16]), index: 0 }, number: 0, kind: Kind::Cycles };
+        let its = self.holds.range((owner, first)..).take_while(|((of, _), _)| *of == owner).count();
+        count >= most || its >= most.div_ceil(2)
     }
 
     pub(super) fn settle(&mut self, owner: NodeId, sale: Sale, used: &[u64]) -> Outcome {

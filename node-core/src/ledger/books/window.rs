@@ -3,7 +3,8 @@
 //! As many numbers as an order may be behind the newest one are remembered; what is older is
 //! refused, carried out or not. So a table of fixed size keeps out every repetition for ever.
 
-use crate::ledger::{Order, Outcome, Refusal, WINDOW};
+use crate::contract::{Order, Outcome, Refusal};
+use crate::ledger::WINDOW;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -23,6 +24,11 @@ pub(super) fn check(order: &Order) -> u64 {
 
 impl Window {
     pub(super) const EMPTY: Window = Window { lowest: 0, highest: 0, noted: BTreeMap::new() };
+
+    /// Whether no order came.
+    pub(super) fn is_unused(&self) -> bool {
+        (self.lowest, self.highest) == (0, 0) && self.noted.is_empty()
+    }
 
     pub(super) fn highest(&self) -> u64 {
         self.highest

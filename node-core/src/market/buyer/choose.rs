@@ -6,13 +6,15 @@
 //! that matters is asked. A market that understates its costs is asked in vain; one that overstates them
 //! loses the sale.
 
-use super::super::commodity::Market;
 use super::super::message::{Purpose, Stock};
-use super::super::money::{Micro, Price};
-use super::super::pricing::{Bid, NoDeal, Rule};
+use super::super::pricing::Bid;
+use super::Place;
 use super::search::Search;
-use super::{Offer, Place};
+use crate::goods::Market;
+use crate::goods::Offer;
+use crate::goods::{NoDeal, Rule};
 use crate::ids::NodeId;
+use crate::money::{Micro, Price};
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The buyer (paper 002, section IV-A): finds who sells what a unit needs, at the price that the rule
+//! The buyer (paper `market`, section IV-A): finds who sells what a unit needs, at the price that the rule
 //! gives, and checks what market owners say.
 //!
 //! | file | what it knows |
@@ -15,17 +15,19 @@ mod search;
 mod verify;
 mod walk;
 
+use crate::goods::Offer;
+use crate::ticket::Ticket;
 pub use walk::{Seen, Walked};
 
-use super::commodity::{Kind, Market};
 use super::config::MarketConfig;
-use super::listing::Goods;
-use super::message::{Message, Take, ToBuyer, ToOwner, ToSeller, Wanted};
-use super::money::{Micro, Price};
-use super::pricing::NoDeal;
+use super::message::{Message, Take, ToBuyer, ToOwner, ToSeller};
+use crate::address::Contact;
+use crate::circle::{Located, Point, Range, RingId};
+use crate::goods::NoDeal;
+use crate::goods::Wanted;
+use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, Point, Range, RingId};
+use crate::money::Price;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use sample::Sample;
@@ -46,7 +48,7 @@ const PURCHASES: usize = 4096;
 pub struct Buyer {
     config: Arc<MarketConfig>,
     wall: Wall,
-    searches: BTreeMap<u64, Search>,
+    searches: BTreeMap<Ticket, Search>,
     samples: BTreeMap<u64, Sample>,
     purchases: BTreeMap<u64, Purchase>,
     /// Lookups under way, and for what.
@@ -68,14 +70,14 @@ struct Place {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
-    Search(u64),
+    Search(Ticket),
     Sample(u64),
     Walk,
 }
 
 #[derive(Debug)]
 struct Purchase {
-    number: u64,
+    asker: Ticket,
     seller: Contact,
     via: Option<NodeId>,
     take: Take,
@@ -85,7 +87,7 @@ struct Purchase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     /// A search has waited or rested long enough.
-    Search(u64),
+    Search(Ticket),
     Sample(u64),
     Take(u64),
     /// A walk has waited or rested long enough, or the next one is due.
@@ -98,14 +100,14 @@ pub enum Command {
     WallClock(u64),
     /// The rules of the swarm, before anything is asked.
     Rules(Arc<MarketConfig>),
-    /// Who sells this? Ends with [`Event::Found`] of this number.
+    /// Who sells this? Ends with [`Event::Found`] of this ticket.
     Ask {
-        number: u64,
+        ticket: Ticket,
         wanted: Wanted,
     },
-    /// Buy a unit that was found; ends with [`Event::Taken`] or [`Event::Gone`] of this number.
+    /// Buy a unit that was found; ends with [`Event::Taken`] or [`Event::Gone`] of this ticket.
     Take {
-        number: u64,
+        ticket: Ticket,
         offer: Offer,
     },
     /// Somebody looks at the markets now; see [`Buyer::seen`].
@@ -118,24 +120,6 @@ pub enum Command {
     NotFound {
         number: u64,
     },
-}
-
-/// A unit that somebody sells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
-    pub seller: Contact,
-    pub goods: Goods,
-    /// Of the listing.
-    pub number: u64,
-    /// How much of it was asked for.
-    pub capacity: u64,
-    pub price: Price,
-    pub market: Market,
-    /// Who named it, and what that one gets for it once the seller did something.
-    pub owner: NodeId,
-    pub payoff: Micro,
-    /// It is a guest of this node.
-    pub via: Option<NodeId>,
 }
 
 /// What is wrong with a market owner; its score falls.
@@ -151,8 +135,6 @@ pub enum Doubt {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
     /// Look this up; answered by [`Command::Found`] or [`Command::NotFound`].
     Lookup {
         number: u64,
@@ -168,18 +150,18 @@ pub enum Event {
     /// more. `hops`: messages toward the markets, lookups included. `entered`: it knew no market and
     /// had to find the entrance first.
     Found {
-        number: u64,
+        ticket: Ticket,
         offers: Vec<Offer>,
         shortage: Option<NoDeal>,
         hops: u16,
         entered: bool,
     },
     Taken {
-        number: u64,
+        ticket: Ticket,
     },
     /// The seller sells it no more, or is gone.
     Gone {
-        number: u64,
+        ticket: Ticket,
     },
     Doubted {
         owner: NodeId,
@@ -200,15 +182,15 @@ impl Protocol for Buyer {
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Bcx<'_>) {
         match input {
             Input::Message { from, message: Message::ToBuyer(message) } => self.message(from, message, cx),
-            Input::Timer(Timer::Search(number)) => self.late(number, cx),
+            Input::Timer(Timer::Search(asker)) => self.late(asker, cx),
             Input::Timer(Timer::Sample(number)) => self.sample_due(number, cx),
             Input::Timer(Timer::Take(ticket)) => self.say_take(ticket, cx),
             Input::Timer(Timer::Walk) => self.walk_on(cx),
             Input::Command(Command::Rules(config)) => self.config = config,
             Input::Command(Command::Look) => self.look(cx),
             Input::Command(Command::WallClock(ms)) => self.wall.told(ms, cx.now),
-            Input::Command(Command::Ask { number, wanted }) => self.ask(number, wanted, cx),
-            Input::Command(Command::Take { number, offer }) => self.buy(number, &offer, cx),
+            Input::Command(Command::Ask { ticket, wanted }) => self.ask(ticket, wanted, cx),
+            Input::Command(Command::Take { ticket, offer }) => self.buy(ticket, &offer, cx),
             Input::Command(Command::Found { number, found }) => match self.lookups.remove(&number) {
                 Some(For::Search(search)) => self.located(search, Some(found), cx),
                 Some(For::Sample(sample)) => self.sample_located(sample, &found, cx),
@@ -274,14 +256,14 @@ impl Buyer {
         cx.emit(Event::Lookup { number: self.next, ring, key });
     }
 
-    fn buy(&mut self, number: u64, offer: &Offer, cx: &mut Bcx<'_>) {
+    fn buy(&mut self, asker: Ticket, offer: &Offer, cx: &mut Bcx<'_>) {
         if self.purchases.len() >= PURCHASES {
-            return cx.emit(Event::Gone { number });
+            return cx.emit(Event::Gone { ticket: asker });
         }
         let ticket = cx.rng.u64();
         let Offer { seller, goods, capacity, price, via, .. } = *offer;
         let take = Take { ticket, kind: goods.kind, number: offer.number, units: 1, capacity, price };
-        self.purchases.insert(ticket, Purchase { number, seller, via, take, said: 0 });
+        self.purchases.insert(ticket, Purchase { asker, seller, via, take, said: 0 });
         self.say_take(ticket, cx);
     }
 
@@ -289,9 +271,9 @@ impl Buyer {
     fn say_take(&mut self, ticket: u64, cx: &mut Bcx<'_>) {
         let Some(purchase) = self.purchases.get_mut(&ticket) else { return };
         if purchase.said >= TAKES {
-            let number = purchase.number;
+            let asker = purchase.asker;
             self.purchases.remove(&ticket);
-            return cx.emit(Event::Gone { number });
+            return cx.emit(Event::Gone { ticket: asker });
         }
         purchase.said += 1;
         cx.set_timer(Timer::Take(ticket), TAKE);
@@ -302,10 +284,10 @@ impl Buyer {
     fn taken(&mut self, from: NodeId, ticket: u64, sold: bool, cx: &mut Bcx<'_>) {
         let at = |purchase: &Purchase| purchase.via.unwrap_or(purchase.seller.id);
         let Some(purchase) = self.purchases.get(&ticket).filter(|it| at(it) == from) else { return };
-        let number = purchase.number;
+        let asker = purchase.asker;
         self.purchases.remove(&ticket);
         cx.cancel_timer(Timer::Take(ticket));
-        cx.emit(if sold { Event::Taken { number } } else { Event::Gone { number } });
+        cx.emit(if sold { Event::Taken { ticket: asker } } else { Event::Gone { ticket: asker } });
     }
 
     fn down(&mut self, peer: NodeId, cx: &mut Bcx<'_>) {
@@ -319,7 +301,7 @@ impl Buyer {
 
 fn reach(to: &Contact, cx: &mut Bcx<'_>) {
     if to.id != cx.me {
-        cx.emit(Event::Reach(*to));
+        cx.reach(*to);
     }
 }
 

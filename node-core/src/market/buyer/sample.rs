@@ -2,12 +2,13 @@
 //! better seller, asks the seller itself. Nobody is blamed on another's word.
 
 use super::super::listing::Listing;
-use super::super::message::{Alive, Answer, Outcome, Prober, Purpose, Query, ToOwner, ToSeller, Wanted};
-use super::super::money::Price;
+use super::super::message::{Alive, Answer, Outcome, Prober, Purpose, Query, ToOwner, ToSeller};
 use super::{Bcx, Buyer, Doubt, Event, For, Place, Timer, to_owner, to_seller};
+use crate::address::Contact;
+use crate::circle::{Located, RingId};
+use crate::goods::Wanted;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, RingId};
+use crate::money::Price;
 use crate::time::Time;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! One search: all markets that may have what is wanted say what it costs there, and those that matter
 //! are asked to sell (`choose`).
 //!
-//! *Departure:* paper 002 (section IV-A) buys in the nearest market at or above the capacity that is
+//! *Departure:* paper `market` (section IV-A) buys in the nearest market at or above the capacity that is
 //! wanted, and takes the second price of that one. A faster seller can do all that a slower one can, and
 //! prices are of 10^9 fuel, so that capacity above what is wanted costs a buyer nothing. Sellers differ
 //! in speed; by the paper's rule most of them would stand alone in their range, and sell at the buyer's
@@ -11,15 +11,17 @@
 //! [`Market::COUNT`]. In the processor overlay a lookup also names the markets behind the one that it
 //! finds. In the single overlay each owner of a part of the range has to be looked up.
 
-use super::super::commodity::{Kind, Market, Scheme};
-use super::super::message::{Answer, Entrance, Outcome, Purpose, Query, Stock, ToOwner, UNITS, Wanted};
-use super::super::pricing::NoDeal;
+use super::super::message::{Answer, Entrance, Outcome, Purpose, Query, Stock, ToOwner};
 use super::choose::{Leg, Open};
 use super::verify::verify;
 use super::{Bcx, Buyer, Doubt, Event, For, Place, Timer, to_owner};
+use crate::address::Contact;
+use crate::circle::{Located, MemberId, Point, RingId};
+use crate::goods::NoDeal;
+use crate::goods::{Kind, Market, Scheme};
+use crate::goods::{UNITS, Wanted};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, MemberId, Point, RingId};
+use crate::ticket::Ticket;
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -117,12 +119,12 @@ impl Search {
 }
 
 impl Buyer {
-    pub(super) fn ask(&mut self, number: u64, wanted: Wanted, cx: &mut Bcx<'_>) {
+    pub(super) fn ask(&mut self, asker: Ticket, wanted: Wanted, cx: &mut Bcx<'_>) {
         let next = Market::first(wanted.kind, wanted.capacity);
-        let full = self.searches.len() >= self.config.searches || self.searches.contains_key(&number);
+        let full = self.searches.len() >= self.config.searches || self.searches.contains_key(&asker);
         let Some(next) = next.filter(|_| !full && (1..=UNITS).contains(&wanted.units)) else {
             let (offers, shortage) = (Vec::new(), Some(NoDeal::NoSeller));
-            return cx.emit(Event::Found { number, offers, shortage, hops: 0, entered: false });
+            return cx.emit(Event::Found { ticket: asker, offers, shortage, hops: 0, entered: false });
         };
         let search = Search {
             wanted,
@@ -140,27 +142,27 @@ impl Buyer {
             legs: BTreeMap::new(),
             shortage: None,
         };
-        self.searches.insert(number, search);
-        self.go(number, cx);
+        self.searches.insert(asker, search);
+        self.go(asker, cx);
     }
 
     /// To the next market that has to be looked up.
-    fn go(&mut self, number: u64, cx: &mut Bcx<'_>) {
-        let Some(search) = self.searches.get_mut(&number) else { return };
+    fn go(&mut self, asker: Ticket, cx: &mut Bcx<'_>) {
+        let Some(search) = self.searches.get_mut(&asker) else { return };
         search.step = Step::Idle;
         let Some(next) = search.todo.first().copied().filter(|_| !search.choosing) else {
-            return self.advance(number, cx);
+            return self.advance(asker, cx);
         };
         if search.until <= cx.now {
-            return self.end(number, cx);
+            return self.end(asker, cx);
         }
         let (inside, ring, key) = self.way(next, cx);
-        if let Some(search) = self.searches.get_mut(&number) {
+        if let Some(search) = self.searches.get_mut(&asker) {
             search.step = if inside { Step::Market(next) } else { Step::Entrance };
             search.step_until = cx.now + LOOKUP;
         }
-        self.look_up(ring, key, For::Search(number), cx);
-        self.advance(number, cx);
+        self.look_up(ring, key, For::Search(asker), cx);
+        self.advance(asker, cx);
     }
 
     /// What to look up: the market, or the entrance to those of its kind if no way in is known.
@@ -179,13 +181,13 @@ impl Buyer {
     }
 
     /// A lookup has ended.
-    pub(super) fn located(&mut self, number: u64, found: Option<Located>, cx: &mut Bcx<'_>) {
-        let Some(search) = self.searches.get_mut(&number) else { return };
+    pub(super) fn located(&mut self, asker: Ticket, found: Option<Located>, cx: &mut Bcx<'_>) {
+        let Some(search) = self.searches.get_mut(&asker) else { return };
         let kind = search.wanted.kind;
         let Some(found) = found else {
             // The ways in that are known lead nowhere.
             self.entries.remove(&kind);
-            return self.rest(number, cx);
+            return self.rest(asker, cx);
         };
         search.hops = search.hops.saturating_add(found.hops.into());
         match search.step {
@@ -197,7 +199,7 @@ impl Buyer {
                 search.step = Step::Entry { ticket, at: owner.id };
                 search.step_until = cx.now + self.config.probe;
                 to_owner(&owner, ToOwner::Enter { kind, ticket }, cx);
-                self.advance(number, cx);
+                self.advance(asker, cx);
             }
             Step::Market(market) => {
                 let (places, end) = match self.config.scheme {
@@ -206,9 +208,9 @@ impl Buyer {
                 };
                 search.listed(market, end);
                 for place in places {
-                    self.ask_costs(number, place, cx);
+                    self.ask_costs(asker, place, cx);
                 }
-                self.go(number, cx);
+                self.go(asker, cx);
             }
             Step::Idle | Step::Rest | Step::Entry { .. } => {}
         }
@@ -223,8 +225,8 @@ impl Buyer {
         cx: &mut Bcx<'_>,
     ) {
         let waits = |search: &Search| matches!(search.step, Step::Entry { ticket: t, at } if t == ticket && at == from);
-        let Some((number, search)) = self.searches.iter().find(|(_, search)| waits(search)) else { return };
-        let (number, kind, new) = (*number, search.wanted.kind, !search.heard);
+        let Some((asker, search)) = self.searches.iter().find(|(_, search)| waits(search)) else { return };
+        let (asker, kind, new) = (*asker, search.wanted.kind, !search.heard);
         let nobody_yet = new && cx.now.since(search.begun) >= NOBODY;
         if at.is_empty() {
             let nobody = match (kind, entrance) {
@@ -234,10 +236,10 @@ impl Buyer {
                 (Kind::Cycles, Entrance::Open) => nobody_yet,
                 _ => false,
             };
-            return if nobody { self.end(number, cx) } else { self.rest(number, cx) };
+            return if nobody { self.end(asker, cx) } else { self.rest(asker, cx) };
         }
         self.enter(kind, at);
-        self.go(number, cx);
+        self.go(asker, cx);
     }
 
     pub(super) fn enter(&mut self, kind: Kind, at: &[Contact]) {
@@ -245,26 +247,26 @@ impl Buyer {
     }
 
     /// Asks a market what its sellers cost, unless it has been asked.
-    fn ask_costs(&mut self, number: u64, place: Place, cx: &mut Bcx<'_>) {
-        let Some(search) = self.searches.get_mut(&number) else { return };
+    fn ask_costs(&mut self, asker: Ticket, place: Place, cx: &mut Bcx<'_>) {
+        let Some(search) = self.searches.get_mut(&asker) else { return };
         if search.legs.contains_key(&place.market) {
             return;
         }
         search.legs.insert(place.market, Leg::new(place));
         search.heard = true;
         let units = search.wanted.units;
-        self.query(number, place.market, (Purpose::Costs, units), WAY, cx);
+        self.query(asker, place.market, (Purpose::Costs, units), WAY, cx);
     }
 
     fn query(
         &mut self,
-        number: u64,
+        asker: Ticket,
         market: Market,
         (purpose, units): (Purpose, u16),
         patience: Duration,
         cx: &mut Bcx<'_>,
     ) {
-        let Some(search) = self.searches.get_mut(&number) else { return };
+        let Some(search) = self.searches.get_mut(&asker) else { return };
         let Some(leg) = search.legs.get_mut(&market) else { return };
         let ticket = cx.rng.u64();
         leg.open = Some(Open { ticket, until: cx.now + patience, purpose, units });
@@ -280,8 +282,8 @@ impl Buyer {
             let leg = search.legs.get(&market).filter(|leg| leg.place.owner.id == from);
             leg.and_then(|leg| leg.open.as_ref()).is_some_and(|open| open.ticket == ticket)
         };
-        let Some((number, search)) = self.searches.iter_mut().find(|(_, search)| its(search)) else { return };
-        let number = *number;
+        let Some((asker, search)) = self.searches.iter_mut().find(|(_, search)| its(search)) else { return };
+        let asker = *asker;
         let Some(leg) = search.legs.get_mut(&market) else { return };
         let Some(Open { purpose, units, .. }) = leg.open.take() else { return };
         let (place, wanted) = (leg.place, Wanted { units, ..search.wanted });
@@ -291,7 +293,7 @@ impl Buyer {
                     search.compare_until.get_or_insert(cx.now + COMPARE);
                 }
                 leg.rest = stock;
-                self.ask_next(number, place, next, cx);
+                self.ask_next(asker, place, next, cx);
             }
             (Purpose::Costs, Outcome::NotMine | Outcome::Busy) => search.again(market, cx.now),
             (Purpose::Sale | Purpose::Second, Outcome::Sale(sale)) => {
@@ -322,54 +324,54 @@ impl Buyer {
                 cx.emit(Event::Doubted { owner: from, why: Doubt::Wrong("it was asked something else") });
             }
         }
-        self.advance(number, cx);
+        self.advance(asker, cx);
     }
 
     /// In the single overlay one node owns several markets in a row, and says which of them have sellers.
-    fn ask_next(&mut self, number: u64, place: Place, next: Option<Market>, cx: &mut Bcx<'_>) {
+    fn ask_next(&mut self, asker: Ticket, place: Place, next: Option<Market>, cx: &mut Bcx<'_>) {
         let its = |market: &Market| {
             let inside = place.range.is_some_and(|range| range.contains(market.key(Scheme::Single)));
             market.is_valid() && market.kind == place.market.kind && *market > place.market && inside
         };
         if let Some(market) = next.filter(its) {
-            self.ask_costs(number, Place { market, ..place }, cx);
+            self.ask_costs(asker, Place { market, ..place }, cx);
         }
     }
 
     /// Goes on once nothing is waited for: asks those markets to sell that matter, or ends.
-    fn advance(&mut self, number: u64, cx: &mut Bcx<'_>) {
+    fn advance(&mut self, asker: Ticket, cx: &mut Bcx<'_>) {
         let (rule, delta) = (self.config.rule, self.config.delta);
-        let Some(search) = self.searches.get_mut(&number) else { return };
+        let Some(search) = self.searches.get_mut(&asker) else { return };
         if search.until <= cx.now {
-            return self.end(number, cx);
+            return self.end(asker, cx);
         }
         if !search.choosing {
             let all = search.todo.is_empty() && !search.is_open();
             let enough = search.compare_until.is_some_and(|until| until <= cx.now);
             if !all && !enough {
-                return self.wait(number, cx);
+                return self.wait(asker, cx);
             }
-            self.begin_choice(number, cx);
+            self.begin_choice(asker, cx);
         }
-        let Some(search) = self.searches.get(&number) else { return };
+        let Some(search) = self.searches.get(&asker) else { return };
         if search.is_open() {
-            return self.wait(number, cx);
+            return self.wait(asker, cx);
         }
         let needs = search.needs(rule, delta);
         if needs.is_empty() {
-            return self.end(number, cx);
+            return self.end(asker, cx);
         }
         for (market, purpose, units) in needs {
-            self.query(number, market, (purpose, units), self.config.answer + WAY, cx);
+            self.query(asker, market, (purpose, units), self.config.answer + WAY, cx);
         }
-        self.wait(number, cx);
+        self.wait(asker, cx);
     }
 
     /// No further market is looked for. The sellers that are named from now on are held for this buyer, and
     /// half of that time is left for the bank and the purchase.
-    fn begin_choice(&mut self, number: u64, cx: &mut Bcx<'_>) {
-        self.lookups.retain(|_, of| *of != For::Search(number));
-        let Some(search) = self.searches.get_mut(&number) else { return };
+    fn begin_choice(&mut self, asker: Ticket, cx: &mut Bcx<'_>) {
+        self.lookups.retain(|_, of| *of != For::Search(asker));
+        let Some(search) = self.searches.get_mut(&asker) else { return };
         search.choosing = true;
         search.step = Step::Idle;
         search.until = search.until.min(cx.now + self.config.hold / 2);
@@ -383,40 +385,40 @@ impl Buyer {
         }
     }
 
-    fn wait(&self, number: u64, cx: &mut Bcx<'_>) {
-        if let Some(search) = self.searches.get(&number) {
-            cx.set_timer(Timer::Search(number), search.deadline().since(cx.now));
+    fn wait(&self, asker: Ticket, cx: &mut Bcx<'_>) {
+        if let Some(search) = self.searches.get(&asker) {
+            cx.set_timer(Timer::Search(asker), search.deadline().since(cx.now));
         }
     }
 
     /// In vain; the same again after a while.
-    fn rest(&mut self, number: u64, cx: &mut Bcx<'_>) {
-        let Some(search) = self.searches.get_mut(&number) else { return };
+    fn rest(&mut self, asker: Ticket, cx: &mut Bcx<'_>) {
+        let Some(search) = self.searches.get_mut(&asker) else { return };
         (search.step, search.step_until) = (Step::Rest, cx.now + REST);
-        self.advance(number, cx);
+        self.advance(asker, cx);
     }
 
     /// Something has waited or rested long enough.
-    pub(super) fn late(&mut self, number: u64, cx: &mut Bcx<'_>) {
-        let Some(search) = self.searches.get_mut(&number) else { return };
+    pub(super) fn late(&mut self, asker: Ticket, cx: &mut Bcx<'_>) {
+        let Some(search) = self.searches.get_mut(&asker) else { return };
         let late = |leg: &Leg| leg.open.as_ref().is_some_and(|open| open.until <= cx.now);
         let silent: Vec<Market> =
             search.legs.iter().filter(|(_, leg)| late(leg)).map(|(market, _)| *market).collect();
         silent.into_iter().for_each(|market| search.in_vain(market, cx.now));
         if matches!(search.step, Step::Idle) || search.step_until > cx.now {
-            return self.advance(number, cx);
+            return self.advance(asker, cx);
         }
         if matches!(search.step, Step::Market(_)) {
             // A node that was a member may be none any more, and does not know who is.
             self.entries.remove(&search.wanted.kind);
         }
-        self.lookups.retain(|_, of| *of != For::Search(number));
-        self.go(number, cx);
+        self.lookups.retain(|_, of| *of != For::Search(asker));
+        self.go(asker, cx);
     }
 
     pub(super) fn asked_in_vain(&mut self, peer: NodeId, cx: &mut Bcx<'_>) {
         let mut touched = Vec::new();
-        for (number, search) in &mut self.searches {
+        for (asker, search) in &mut self.searches {
             let asked = |leg: &Leg| leg.open.is_some() && leg.place.owner.id == peer;
             let asked: Vec<Market> =
                 search.legs.iter().filter(|(_, leg)| asked(leg)).map(|(market, _)| *market).collect();
@@ -425,22 +427,22 @@ impl Buyer {
                 (search.step, search.step_until) = (Step::Rest, cx.now + REST);
             }
             if enters || !asked.is_empty() {
-                touched.push(*number);
+                touched.push(*asker);
             }
             asked.into_iter().for_each(|market| search.in_vain(market, cx.now));
         }
-        touched.into_iter().for_each(|number| self.advance(number, cx));
+        touched.into_iter().for_each(|asker| self.advance(asker, cx));
     }
 
-    fn end(&mut self, number: u64, cx: &mut Bcx<'_>) {
-        let Some(mut search) = self.searches.remove(&number) else { return };
-        cx.cancel_timer(Timer::Search(number));
-        self.lookups.retain(|_, of| *of != For::Search(number));
+    fn end(&mut self, asker: Ticket, cx: &mut Bcx<'_>) {
+        let Some(mut search) = self.searches.remove(&asker) else { return };
+        cx.cancel_timer(Timer::Search(asker));
+        self.lookups.retain(|_, of| *of != For::Search(asker));
         let offers = search.offers(self.config.rule, self.config.delta);
         let short = offers.len() < usize::from(search.wanted.units);
         let shortage = short.then(|| search.why(self.config.rule, self.config.delta));
         let Search { hops, entered, .. } = search;
-        cx.emit(Event::Found { number, offers, shortage, hops, entered });
+        cx.emit(Event::Found { ticket: asker, offers, shortage, hops, entered });
     }
 }
 
@@ -479,7 +481,7 @@ fn of_overlay(market: Market, found: &Located) -> (Vec<Place>, u8) {
     let mut places: Vec<Place> = Vec::new();
     let mut from = market.member().point;
     for peer in std::iter::once(&found.owner).chain(&found.replicas) {
-        // The ring goes over its top and must not begin again (paper 002): none is above.
+        // The ring goes over its top and must not begin again (paper `market`): none is above.
         let above = peer.point >= from;
         let there = Market::of_member(MemberId { ring: market.kind.ring(), point: peer.point });
         let Some(there) = there.filter(|_| above) else { return (places, Market::COUNT) };

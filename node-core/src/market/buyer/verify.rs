@@ -1,12 +1,13 @@
 //! Whether an answer is what the rule gives for what sellers signed. A market owner can leave sellers
 //! out, which `sample` is for; it cannot name a dearer one first, change a price, or invent anybody.
 
-use super::super::commodity::Market;
 use super::super::config::MarketConfig;
 use super::super::listing::Listing;
-use super::super::message::{Sale, Wanted};
+use super::super::message::Sale;
 use super::super::pricing::{Bid, Deal};
-use super::Offer;
+use crate::goods::Market;
+use crate::goods::Offer;
+use crate::goods::Wanted;
 use crate::ids::NodeId;
 use crate::keys::Signed;
 use std::collections::BTreeMap;

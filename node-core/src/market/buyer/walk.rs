@@ -9,12 +9,12 @@
 //! Nobody walks while nobody looks. A walk is bounded by the markets that there can be, each of which is
 //! tried a few times, by time, and by what a summary holds.
 
-use super::super::commodity::{Kind, Market, Scheme};
 use super::super::message::{Entrance, Summary, ToOwner};
 use super::{Bcx, Buyer, Doubt, Event, For, Timer, to_owner};
+use crate::address::Contact;
+use crate::circle::{Located, MemberId, Range};
+use crate::goods::{Kind, Market, Scheme};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, MemberId, Range};
 use crate::time::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,17 +3,20 @@
 //! Buyers are served in the order in which they ask: winners are held for the first as soon as it
 //! asks, however long probing takes.
 
-use super::super::commodity::{Kind, Market};
-use super::super::listing::{Goods, Listing};
+use super::super::listing::Listing;
 use super::super::message::{
-    Alive, Answer, Entry, Outcome, Prober, Purpose, Query, Sale, Stock, ToBuyer, ToSeller, UNITS,
+    Alive, Answer, Entry, Outcome, Prober, Purpose, Query, Sale, Stock, ToBuyer, ToSeller,
 };
-use super::super::money::Price;
-use super::super::pricing::{Bid, Deal, NoDeal};
+use super::super::pricing::{Bid, Deal};
 use super::list::via;
 use super::{Ocx, Owner, Timer, fault, to_buyer};
+use crate::goods::Goods;
+use crate::goods::NoDeal;
+use crate::goods::UNITS;
+use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
 use crate::keys::Signed;
+use crate::money::Price;
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 

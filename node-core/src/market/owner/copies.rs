@@ -5,12 +5,12 @@
 //! now and then. Who becomes the owner has the copy, or pulls it from whoever was, and gives all
 //! sellers the time of one purge to list again.
 
-use super::super::commodity::{Kind, Market};
 use super::super::message::{COPY, Copy, Entry, Message, ToOwner, ToSeller, Unlisted};
 use super::{Book, Ocx, Owner, Timer, fault, seconds_after, to_owner};
+use crate::address::Contact;
+use crate::circle::{Point, Range};
+use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Point, Range};
 use crate::time::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -6,12 +6,12 @@
 //! older than a few of these words. A new entrance is told by the one before it, and if that one is dead
 //! it first listens; that of a node that is alone on its ring knows that nobody is there.
 
-use super::super::commodity::{Kind, Market};
 use super::super::message::{Entrance, Message, ToBuyer, ToOwner};
 use super::overlay::{FIRST, MOVED};
 use super::{Ocx, Owner, fault, to_buyer, to_owner};
+use crate::address::Contact;
+use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::time::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;

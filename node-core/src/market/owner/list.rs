@@ -1,10 +1,10 @@
 //! Listings: what is taken up, and what is refused, each with its reason.
 
-use super::super::commodity::Market;
 use super::super::listing::Listing;
 use super::super::message::{Entry, Message, ToSeller, Unlisted};
 use super::summary::is_less;
 use super::{Ocx, Owner, Timer, fault, seconds_after};
+use crate::goods::Market;
 use crate::ids::NodeId;
 use crate::keys::Signed;
 

@@ -1,4 +1,4 @@
-//! The owner of markets (paper 002, sections IV-A and V-A): lists sellers, purges them, and says who
+//! The owner of markets (paper `market`, sections IV-A and V-A): lists sellers, purges them, and says who
 //! is the cheapest, when it has made sure that this one is alive and able.
 //!
 //! Which markets are a node's own, the ring of nodes says ([`Command::Gained`], [`Command::Lost`]);
@@ -26,14 +26,14 @@ mod view;
 
 pub use view::{BookView, OwnerView};
 
-use super::commodity::{Kind, Market};
 use super::config::MarketConfig;
 use super::guest::Word;
 use super::message::{Message, Summary, ToBuyer, ToOwner, ToSeller};
-use super::money::Price;
+use crate::address::Contact;
+use crate::circle::{Located, MemberId, Point, Range, RingId};
+use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, MemberId, Point, Range, RingId};
+use crate::money::Price;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use answer::{Held, Session};
@@ -135,8 +135,6 @@ pub enum Command {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
     /// Look this up; answered by [`Command::Found`] or [`Command::NotFound`].
     Lookup { number: u64, ring: RingId, key: Point },
     /// Take part in the processor overlay with this market, by way of these; answered by
@@ -147,8 +145,6 @@ pub enum Event {
     Leave(MemberId),
     /// Others that are members there, for one that is alone.
     Know { ring: RingId, via: Vec<Contact> },
-    /// A peer did something a correct peer does not do.
-    Fault { peer: NodeId, fault: String },
 }
 
 type Ocx<'a> = Cx<'a, Owner>;
@@ -313,7 +309,7 @@ impl Owner {
 
 fn reach(to: &Contact, cx: &mut Ocx<'_>) {
     if to.id != cx.me {
-        cx.emit(Event::Reach(*to));
+        cx.reach(*to);
     }
 }
 
@@ -327,7 +323,7 @@ fn to_buyer(to: NodeId, message: ToBuyer, cx: &mut Ocx<'_>) {
 }
 
 fn fault(peer: NodeId, fault: &str, cx: &mut Ocx<'_>) {
-    cx.emit(Event::Fault { peer, fault: fault.to_string() });
+    cx.fault(peer, fault.to_string());
 }
 
 /// Of this node's time.

@@ -1,16 +1,16 @@
 //! The processor overlay: each market that has sellers is a member of a second ring, at the point of
-//! its capacity (paper 002, section IV-A 2).
+//! its capacity (paper `market`, section IV-A 2).
 //!
 //! *Addition:* overlays that grew apart are merged: who does not find the member with the lowest id, of
 //! which the entrance (`entrance`) tells, in its own overlay leaves it, and joins that one's.
 
-use super::super::commodity::{Kind, Market, Scheme};
 use super::super::message::{Entrance, ToOwner};
 use super::entrance::NAMES;
 use super::{Book, Event, Ocx, Owner, Timer, reach, to_owner};
+use crate::address::Contact;
+use crate::circle::{Located, MemberId, Point, RingId};
+use crate::goods::{Kind, Market, Scheme};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, MemberId, Point, RingId};
 use crate::time::Time;
 use std::collections::BTreeSet;
 use std::time::Duration;

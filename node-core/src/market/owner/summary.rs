@@ -3,9 +3,9 @@
 //! It costs one pass over the market, once a second at most, however many look; what sellers say is not
 //! asked anew.
 
-use super::super::commodity::{Kind, Market};
 use super::super::message::{Entry, SHOWN, Summary, ToBuyer};
 use super::{Book, Ocx, Owner, fault, to_buyer};
+use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
 use crate::time::Time;
 use std::time::Duration;

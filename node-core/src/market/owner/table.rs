@@ -1,10 +1,12 @@
 //! The sellers of one market.
 
-use super::super::commodity::Kind;
-use super::super::message::{Entry, Wanted};
-use super::super::money::Price;
-use super::super::pricing::{Bid, Rule};
+use super::super::message::Entry;
+use super::super::pricing::Bid;
+use crate::goods::Kind;
+use crate::goods::Rule;
+use crate::goods::Wanted;
 use crate::ids::NodeId;
+use crate::money::Price;
 use std::collections::BTreeMap;
 
 /// What a guest's host takes, with the tree that it is in, bytes.
@@ -160,9 +162,9 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::market::money::Micro;
-    use crate::node::config::Platform;
-    use crate::overlay::contact::{Contact, Ip};
+    use crate::address::{Contact, Ip};
+    use crate::money::Micro;
+    use crate::platform::Platform;
     use crate::protocol::Rng;
 
     fn some_entry(rng: &mut Rng) -> Entry {

@@ -1,11 +1,11 @@
 //! What a market owner knows: for people and for checkers.
 
-use super::super::commodity::Market;
 use super::super::message::Entry;
-use super::super::money::Price;
 use super::copies::Pulled;
 use super::overlay::Stage;
 use super::{Book, Owner};
+use crate::goods::Market;
+use crate::money::Price;
 use crate::time::Time;
 
 #[derive(Clone, Copy)]

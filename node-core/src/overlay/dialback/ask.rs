@@ -1,6 +1,6 @@
 //! The node's own addresses: which are confirmed, and whom to ask about them next.
 
-use super::{Dcx, DialBack, Event, Ip, Message, Outcome, Timer};
+use super::{Dcx, DialBack, Ip, Message, Outcome, Timer};
 use crate::ids::NodeId;
 use crate::time::Time;
 use std::collections::BTreeSet;
@@ -142,7 +142,7 @@ impl DialBack {
             Outcome::Reached(ip) | Outcome::NotReached(ip) if ip != candidate.ip => {
                 let fault =
                     format!("says that it has dialled {ip:?}, and sees this node at {:?}", candidate.ip);
-                cx.emit(Event::Fault { peer: from, fault });
+                cx.fault(from, fault);
                 candidate.later(NEXT, cx);
             }
             Outcome::Reached(_) => {

@@ -25,8 +25,8 @@ mod standing;
 
 pub use standing::{Standing, Why};
 
+use crate::address::{Contact, Dialable, Ip, Scope};
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Dialable, Ip, Scope};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use ask::Candidate;
@@ -98,16 +98,9 @@ pub struct Met {
 pub enum Event {
     /// Dial the contact once, on a connection of its own, beside any other; answered by
     /// [`Command::Probed`].
-    Probe {
-        number: u64,
-        contact: Contact,
-    },
+    Probe { number: u64, contact: Contact },
     /// The node's standing is another from now on.
     Standing(Standing),
-    Fault {
-        peer: NodeId,
-        fault: String,
-    },
 }
 
 /// What a node listens on.

@@ -45,7 +45,7 @@ impl DialBack {
     pub(super) fn asked_by(&mut self, from: NodeId, nonce: u64, port: u16, cx: &mut Dcx<'_>) {
         if port == 0 {
             let fault = "asked to be dialled back at port 0".into();
-            return cx.emit(Event::Fault { peer: from, fault });
+            return cx.fault(from, fault);
         }
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let answer = |outcome| Message::Answer { nonce, outcome };

@@ -1,6 +1,6 @@
 //! Wrong invites, by where they came from: a word that people chose is not guessed by trying.
 
-use crate::overlay::contact::Ip;
+use crate::address::Ip;
 use crate::time::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,8 +1,10 @@
 //! Lookups of others: the owner answers, everybody else says who is nearer, or passes it on.
 
 use super::member::Way;
-use super::message::{Find, Located, Message, Mine, NEXT_MAX, Next, Peer};
-use super::{MemberId, Point, Rcx, Ring, fault};
+use super::message::{Find, Message, Mine, NEXT_MAX, Next};
+use super::{Rcx, Ring, fault};
+use crate::circle::{Located, Peer};
+use crate::circle::{MemberId, Point};
 use crate::ids::NodeId;
 
 /// Longest way of a request that is passed on. Our choice: four times what a ring of 2^32 takes.

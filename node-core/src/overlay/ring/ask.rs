@@ -3,15 +3,17 @@
 
 use super::lookup::{Lookup, Purpose, Waiting, Whom};
 use super::member::Way;
-use super::message::{Event, Failure, Find, Located, Message, Mine, Mode, NEXT_MAX, Next, Peer, Timer};
-use super::{MemberId, Point, Rcx, Ring, RingId, fault, member};
+use super::message::{Event, Failure, Find, Message, Mine, Mode, NEXT_MAX, Next, Timer};
+use super::{Rcx, Ring, fault, member};
+use crate::circle::{Located, Peer};
+use crate::circle::{MemberId, Point, RingId};
 use crate::ids::NodeId;
+use crate::ticket::Ticket;
 use std::time::Duration;
 
 /// An owner so many mean distances of neighbours behind a key is none: the chance of an honest one
 /// is e^-24, and still e^-8 if the mean of our own sixteen neighbours is a third of what it should
-/// be, which is one case in 10^5 (after Castro et al., "Secure routing for structured peer-to-peer
-/// overlay networks", OSDI 2002, section 5.2).
+/// be, which is one case in 10^5 (after paper `castro`, section 5.2).
 const SPARSE: u128 = 24;
 
 /// Distances that tell a mean. Our choice; see above.
@@ -21,15 +23,15 @@ const SAMPLE: usize = 12;
 const SETTLED: Duration = Duration::from_secs(120);
 
 impl Ring {
-    pub(super) fn command(&mut self, number: u64, ring: RingId, key: Point, mode: Mode, cx: &mut Rcx<'_>) {
+    pub(super) fn command(&mut self, ticket: Ticket, ring: RingId, key: Point, mode: Mode, cx: &mut Rcx<'_>) {
         let own = |lookup: &&Lookup| matches!(lookup.purpose, Purpose::Command(_));
         let busy = self.lookups.values().filter(own).count() >= self.config.lookups;
         let nobody = self.mine_in(ring).next().is_none() && self.via.get(&ring).is_none_or(Vec::is_empty);
         if busy || nobody {
             let why = if busy { Failure::Busy } else { Failure::Nobody };
-            return cx.emit(Event::Failed { number, why });
+            return cx.emit(Event::Failed { ticket, why });
         }
-        self.look(ring, key, Purpose::Command(number), mode, None, cx);
+        self.look(ring, key, Purpose::Command(ticket), mode, None, cx);
     }
 
     /// A node that is no member asks for a lookup.
@@ -345,11 +347,11 @@ impl Ring {
         let Some(lookup) = self.lookups.remove(&ticket) else { return };
         cx.cancel_timer(Timer::Lookup(ticket));
         match lookup.purpose {
-            Purpose::Command(number) => {
+            Purpose::Command(ticket) => {
                 if found.owner.id() != cx.me {
                     self.known.add(lookup.ring, &found, cx.now, self.config.known);
                 }
-                cx.emit(Event::Found { number, found });
+                cx.emit(Event::Found { ticket, found });
             }
             Purpose::Guest(guest, ticket) => {
                 cx.send(guest, Message::Told { ticket, found: Some(Box::new(found)) });
@@ -364,7 +366,7 @@ impl Ring {
         let Some(lookup) = self.lookups.remove(&ticket) else { return };
         cx.cancel_timer(Timer::Lookup(ticket));
         match lookup.purpose {
-            Purpose::Command(number) => cx.emit(Event::Failed { number, why: Failure::Late }),
+            Purpose::Command(ticket) => cx.emit(Event::Failed { ticket, why: Failure::Late }),
             Purpose::Guest(guest, ticket) => cx.send(guest, Message::Told { ticket, found: None }),
             Purpose::Finger(id, bit) => self.fixed(id, bit, None, cx),
             Purpose::Place(id) => self.seek_again(id, cx),

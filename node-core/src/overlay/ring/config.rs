@@ -5,11 +5,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingConfig {
     /// Length r of the list of successors: so many less one may be lost at once. Our choice, about
-    /// log2 N as Chord's paper asks (section 5.3 of its 2003 version): when half of all nodes die
-    /// at once, one in 2^16 loses its whole list, and comes back through its fingers.
+    /// log2 N as paper `chord` asks (section 5.3): when half of all nodes die at once, one in
+    /// 2^16 loses its whole list, and comes back through its fingers.
     pub successors: u8,
-    /// How often a member tells its successor that it is there (Chord's stabilise and notify in
-    /// one). Our choice: a third of the lease.
+    /// How often a member tells its successor that it is there (*stabilize* and *notify* of paper
+    /// `chord` in one). Our choice: a third of the lease.
     pub beat: Duration,
     /// How often while the successor does not take this member for its predecessor. Our choice: a
     /// few ways there and back.

@@ -2,8 +2,9 @@
 //! again, so that a line that breaks gives nobody's place away; if not it may end for any reason.
 
 use super::member::{Member, Phase};
-use super::message::Peer;
-use super::{MemberId, Rcx, Ring};
+use super::{Rcx, Ring};
+use crate::circle::MemberId;
+use crate::circle::Peer;
 use crate::ids::NodeId;
 
 impl Ring {
@@ -70,8 +71,8 @@ impl Ring {
         }
     }
 
-    /// The predecessor is dead. Its range is ours as soon as the one before it comes (Zave's
-    /// *rectify*); who has come already is told that it may.
+    /// The predecessor is dead. Its range is ours as soon as the one before it comes
+    /// (*rectify* of paper `zave`); who has come already is told that it may.
     pub(super) fn lose_predecessor(&mut self, id: MemberId, cx: &mut Rcx<'_>) {
         let until = cx.now + self.config.gone;
         let Some(member) = self.members.get_mut(&id) else { return };

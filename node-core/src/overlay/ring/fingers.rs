@@ -2,8 +2,10 @@
 //! wrong one costs a hop.
 
 use super::lookup::Purpose;
-use super::message::{Located, Mode, Timer};
-use super::{MemberId, Rcx, Ring};
+use super::message::{Mode, Timer};
+use super::{Rcx, Ring};
+use crate::circle::Located;
+use crate::circle::MemberId;
 use std::time::Duration;
 
 /// Between two fingers of a member that has just come. Our choice: all within a few seconds.
@@ -11,7 +13,7 @@ const FIRST: Duration = Duration::from_millis(250);
 
 impl Ring {
     /// Looks at the next finger. The old one is asked first: it knows whether it still owns the
-    /// point, which is one question in most cases (Chord's paper looks up each anew).
+    /// point, which is one question in most cases (paper `chord` looks up each anew).
     pub(super) fn fix(&mut self, id: MemberId, cx: &mut Rcx<'_>) {
         let Some(member) = self.members.get_mut(&id).filter(|member| member.is_in()) else { return };
         let low = member.lowest_bit();

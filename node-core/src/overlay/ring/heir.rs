@@ -6,8 +6,10 @@
 //! time enough for its lease to end.
 
 use super::member::{Between, Member, Phase};
-use super::message::{Come, Message, Peer};
-use super::{MemberId, Point, Rcx, Ring, fault};
+use super::message::{Come, Message};
+use super::{Rcx, Ring, fault};
+use crate::circle::Peer;
+use crate::circle::{MemberId, Point};
 use crate::ids::NodeId;
 use crate::time::Time;
 

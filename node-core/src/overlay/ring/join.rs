@@ -1,12 +1,14 @@
-//! Finding one's place (Chord's paper, section 4.5; Zave's *join*): the owner of one's own point
+//! Finding one's place (paper `chord`, section 4.5; *join* of paper `zave`): the owner of one's own point
 //! is the successor, and its list with it at the head is the list of successors.
 
 use super::lookup::Purpose;
 use super::member::{Member, Phase};
-use super::message::{Event, Located, Mode, Peer, Refusal, Timer};
-use super::{MemberId, Point, Rcx, Ring, RingId};
+use super::message::{Event, Mode, Refusal, Timer};
+use super::{Rcx, Ring};
+use crate::address::Contact;
+use crate::circle::{Located, Peer};
+use crate::circle::{MemberId, Point, RingId};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use std::time::Duration;
 
 impl Ring {

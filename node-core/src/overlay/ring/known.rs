@@ -1,8 +1,8 @@
 //! Owners that were looked up before: a key that one of them owned is asked of it first, and it
 //! alone says whether it still does.
 
-use super::message::{Located, Peer};
-use super::point::{Point, Range, RingId};
+use crate::circle::{Located, Peer};
+use crate::circle::{Point, Range, RingId};
 use crate::ids::NodeId;
 use crate::time::Time;
 
@@ -57,7 +57,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::overlay::contact::{Contact, Ip};
+    use crate::address::{Contact, Ip};
 
     fn found(after: u128, upto: u128) -> Located {
         let contact = Contact { ip: Ip([0; 16]), id: NodeId([upto as u8; 32]), port: 1 };

@@ -1,9 +1,11 @@
-//! Going of one's own accord (Chord's paper, section 4.6.2): both neighbours are told, and what
+//! Going of one's own accord (paper `chord`, section 4.6.2): both neighbours are told, and what
 //! the member owned waits for nobody's death.
 
 use super::member::Phase;
-use super::message::{Event, Leave, Message, Peer, Timer};
-use super::{MemberId, Point, Rcx, Ring, fault, member};
+use super::message::{Event, Leave, Message, Timer};
+use super::{Rcx, Ring, fault, member};
+use crate::circle::Peer;
+use crate::circle::{MemberId, Point};
 use crate::ids::NodeId;
 
 /// How often the neighbours are told; who does not hear it notices a death.

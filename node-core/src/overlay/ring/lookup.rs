@@ -1,17 +1,19 @@
 //! One lookup: a machine of its own. It knows who may own the key and who is before it, asks one
 //! at a time, and begins anew after a rest when nobody knows further.
 
-use super::message::{Mode, Peer};
-use super::point::{MemberId, Point, RingId};
+use super::message::Mode;
+use crate::circle::Peer;
+use crate::circle::{MemberId, Point, RingId};
 use crate::ids::NodeId;
+use crate::ticket::Ticket;
 use crate::time::Time;
 use std::time::Duration;
 
 /// What an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A command of this number.
-    Command(u64),
+    /// A command of this ticket.
+    Command(Ticket),
     /// A node that is no member, by its ticket.
     Guest(NodeId, u64),
     Finger(MemberId, u8),
@@ -196,7 +198,7 @@ impl Lookup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::overlay::contact::{Contact, Ip};
+    use crate::address::{Contact, Ip};
 
     fn peer(point: u128) -> Peer {
         Peer {
@@ -206,7 +208,13 @@ mod tests {
     }
 
     fn lookup() -> Lookup {
-        Lookup::new(RingId(1), Point(100), Purpose::Command(1), Mode::Iterative, Time(9))
+        Lookup::new(
+            RingId(1),
+            Point(100),
+            Purpose::Command(crate::ticket::ServiceId::Driver.ticket(1)),
+            Mode::Iterative,
+            Time(9),
+        )
     }
 
     fn order(lookup: &mut Lookup) -> Vec<(u128, bool)> {

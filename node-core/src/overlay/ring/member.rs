@@ -1,10 +1,11 @@
 //! One member of a ring: whom it knows, what it owns, and which way a key is.
 
-use super::message::{Peer, Timer};
-use super::point::{MemberId, Point, Range};
+use super::message::Timer;
 use super::{Rcx, RingConfig};
+use crate::address::Contact;
+use crate::circle::Peer;
+use crate::circle::{MemberId, Point, Range};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::time::Time;
 use std::time::Duration;
 

@@ -1,16 +1,12 @@
 //! What members of a ring say to each other, and what the node above hears of it.
 
-use super::point::{MemberId, Point, Range, RingId};
+use crate::address::Contact;
+use crate::circle::Located;
+use crate::circle::Peer;
+use crate::circle::{MemberId, Point, Range, RingId};
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
+use crate::ticket::Ticket;
 use serde::{Deserialize, Serialize};
-
-/// A member as others know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Peer {
-    pub point: Point,
-    pub contact: Contact,
-}
 
 impl Peer {
     pub fn id(&self) -> NodeId {
@@ -89,32 +85,6 @@ pub struct Mine {
     pub found: Located,
 }
 
-/// Who owns a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Located {
-    pub owner: Peer,
-    /// The owner's arc reaches from behind this point to the owner's own.
-    pub after: Point,
-    /// The owner's successors, who keep its replicas; at most r.
-    pub replicas: Vec<Peer>,
-    /// Messages that were sent toward the owner, in vain or not, the one to the owner included;
-    /// its answer is none. 0 if the asker itself owns the key.
-    pub hops: u8,
-}
-
-impl Located {
-    pub fn range(&self) -> Range {
-        Range { after: self.after, upto: self.owner.point }
-    }
-
-    /// Whether the way from the key to its owner leads over the top of the circle, so that no
-    /// member has a point of the key or above (paper 002, IV-A: the search for a higher capacity
-    /// must not begin again at the lowest).
-    pub fn wraps(&self, key: Point) -> bool {
-        self.owner.point < key
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beat {
     pub to: MemberId,
@@ -174,7 +144,7 @@ pub enum Timer {
     Sight(MemberId),
 }
 
-/// How a lookup goes from member to member (Chord's paper, section 4.4 of its 2003 version).
+/// How a lookup goes from member to member (paper `chord`, section 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// The asker speaks to each: two messages a hop, and it sees who fails.
@@ -191,8 +161,8 @@ pub enum Command {
     Join { member: MemberId, me: Contact, via: Vec<NodeId> },
     /// Hand over and go; ends with [`Event::Left`].
     Leave(MemberId),
-    /// Whose is the key? Ends with [`Event::Found`] or [`Event::Failed`] of this number.
-    Lookup { number: u64, ring: RingId, key: Point, mode: Mode },
+    /// Whose is the key? Ends with [`Event::Found`] or [`Event::Failed`] of this ticket.
+    Lookup { ticket: Ticket, ring: RingId, key: Point, mode: Mode },
     /// Peers that are connected and may be members: for lookups of who is none, and for members
     /// that have lost all others. A member that is a ring by itself looks for theirs. If they are
     /// `anchors`, theirs is the ring, and a member on another one joins it.
@@ -201,12 +171,6 @@ pub enum Command {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
-    /// The same, and the connection is to last: the ring counts on hearing when it breaks.
-    Hold(Contact),
-    /// It need not last any more.
-    Release(NodeId),
     /// The member has its place; what it owns is told apart.
     Joined(MemberId),
     /// The member does not get a place and is no more.
@@ -234,19 +198,14 @@ pub enum Event {
         list: Vec<Peer>,
     },
     Found {
-        number: u64,
+        ticket: Ticket,
         found: Located,
     },
     Failed {
-        number: u64,
+        ticket: Ticket,
         why: Failure,
     },
     Left(MemberId),
-    /// A peer did something a correct peer does not do.
-    Fault {
-        peer: NodeId,
-        fault: String,
-    },
 }
 
 /// Why a member gets no place.

@@ -1,6 +1,5 @@
 //! Chord: members on a circle of points, each the owner of what lies behind its predecessor
-//! (Stoica et al., "Chord: a scalable peer-to-peer lookup protocol for Internet applications",
-//! IEEE/ACM Transactions on Networking 11(1), 2003). Paper 002 builds its markets on it.
+//! (paper `chord`). Paper `market` builds its markets on it.
 //!
 //! A [`Ring`] is a node's part of all rings: of the one of all nodes, and of any others, in which
 //! it may have several members. A node without a member looks up through one that it is connected
@@ -8,7 +7,6 @@
 //!
 //! | file | what it knows |
 //! |---|---|
-//! | `point` | points, ranges, rings, members |
 //! | `member` | one member: whom it knows, what it owns, which way a key is |
 //! | `join` | finding one's place, and finding back to it |
 //! | `stabilise` | beats: who is whose successor and predecessor, and since when |
@@ -23,8 +21,7 @@
 //! | `view`, `check` | for people and for checkers |
 //!
 //! # Who owns a key
-//! Chord as first published can break (Zave, "Reasoning about identifier spaces: how to make Chord
-//! correct", IEEE Transactions on Software Engineering 43(12), 2017). We follow her correction:
+//! Chord as first published can break (paper `zave`). We follow that paper's correction:
 //! whole successor lists are taken over in one step, from a member that was asked for just that;
 //! a better successor is taken only when it has answered; and a predecessor gives way to one
 //! further off only when it is dead (her *rectify*). Beyond that, so that no key ever has two
@@ -68,21 +65,23 @@ mod leave;
 mod lookup;
 mod member;
 mod message;
-mod point;
 mod sight;
 mod stabilise;
 mod view;
 
+use crate::circle::MemberId;
+use crate::circle::Point;
+use crate::circle::Range;
+use crate::circle::RingId;
 pub use config::RingConfig;
 pub use message::{
-    Around, Beat, Come, Command, Event, Failure, Find, Leave, Located, Message, Mine, Mode, NEXT_MAX, Next,
-    Peer, Refusal, Timer,
+    Around, Beat, Come, Command, Event, Failure, Find, Leave, Message, Mine, Mode, NEXT_MAX, Next, Refusal,
+    Timer,
 };
-pub use point::{MemberId, Point, Range, RingId};
 pub use view::{MemberView, RingView};
 
+use crate::address::Contact;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use known::Known;
 use lookup::Lookup;
@@ -127,8 +126,8 @@ impl Protocol for Ring {
             Input::Timer(Timer::Sight(id)) => self.sight(id, cx),
             Input::Command(Command::Join { member, me, via }) => self.join(member, me, via, cx),
             Input::Command(Command::Leave(id)) => self.leave(id, cx),
-            Input::Command(Command::Lookup { number, ring, key, mode }) => {
-                self.command(number, ring, key, mode, cx);
+            Input::Command(Command::Lookup { ticket, ring, key, mode }) => {
+                self.command(ticket, ring, key, mode, cx);
             }
             Input::Command(Command::Know { ring, via, anchors }) => self.know(ring, via, anchors, cx),
             Input::Up(peer) => self.links.up(peer),
@@ -212,13 +211,10 @@ impl Ring {
                 if !self.links.is_up(contact.id) {
                     self.links.dial(contact.id);
                 }
-                cx.emit(Event::Hold(contact));
+                cx.hold(contact);
             }
         }
-        before
-            .into_iter()
-            .filter(|id| self.held.binary_search(id).is_err())
-            .for_each(|id| cx.emit(Event::Release(id)));
+        before.into_iter().filter(|id| self.held.binary_search(id).is_err()).for_each(|id| cx.release(id));
     }
 }
 
@@ -232,7 +228,7 @@ impl Links {
     fn reach(&mut self, to: &Contact, cx: &mut Rcx<'_>) {
         if to.id != cx.me && !self.is_up(to.id) {
             self.dial(to.id);
-            cx.emit(Event::Reach(*to));
+            cx.reach(*to);
         }
     }
 }
@@ -273,5 +269,5 @@ fn tell(member: &mut Member, r: usize, news: Duration, cx: &mut Rcx<'_>) {
 }
 
 fn fault(peer: NodeId, fault: &str, cx: &mut Rcx<'_>) {
-    cx.emit(Event::Fault { peer, fault: fault.to_string() });
+    cx.fault(peer, fault.to_string());
 }

@@ -4,8 +4,10 @@
 //! it there, joins them (our addition).
 
 use super::lookup::Purpose;
-use super::message::{Located, Mode, Timer};
-use super::{MemberId, Rcx, Ring, RingId};
+use super::message::{Mode, Timer};
+use super::{Rcx, Ring};
+use crate::circle::Located;
+use crate::circle::{MemberId, RingId};
 use std::time::Duration;
 
 /// Until it is asked, and asked again. Our choice: a member that has just been lost to its

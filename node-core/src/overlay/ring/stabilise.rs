@@ -1,8 +1,11 @@
-//! Beats: Chord's *stabilise* and *notify* in one message, and Zave's *rectify* where it arrives.
+//! Beats: *stabilize* and *notify* of paper `chord` in one message, and *rectify* of paper `zave` where it
+//! arrives.
 
 use super::member::{Phase, Pred, digest, is_in_line, is_in_order};
-use super::message::{Around, Beat, Event, Message, Peer, Timer};
-use super::{MemberId, Point, Rcx, Ring, fault};
+use super::message::{Around, Beat, Event, Message, Timer};
+use super::{Rcx, Ring, fault};
+use crate::circle::Peer;
+use crate::circle::{MemberId, Point};
 use crate::ids::NodeId;
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
 //! What a node knows of its rings: for checkers and for people.
 
 use super::member::{Between, Finger, Member, Phase};
-use super::message::Peer;
-use super::{MemberId, Point, Range, Ring, RingConfig};
-use crate::overlay::contact::Contact;
+use super::{Ring, RingConfig};
+use crate::address::Contact;
+use crate::circle::Peer;
+use crate::circle::{MemberId, Point, Range};
 use crate::time::Time;
 use std::mem::size_of;
 use std::sync::Arc;
@@ -51,6 +52,11 @@ impl<'a> MemberView<'a> {
         self.member.before()
     }
 
+    /// Who is before it, the nearest first: the predecessor, and by that one's word those behind it.
+    pub fn line(self) -> Vec<Peer> {
+        self.member.line(self.config.r())
+    }
+
     /// In order, the next one first.
     pub fn successors(self) -> &'a [Peer] {
         &self.member.succ
@@ -96,7 +102,12 @@ impl Ring {
     /// A node with one member as it is in a ring at rest of exactly these, sorted by point: for
     /// measuring rings that are too large to grow. Its lease never ends, and it beats only when
     /// spoken to.
-    pub fn at_rest(config: impl Into<Arc<RingConfig>>, all: &[Peer], at: usize, ring: super::RingId) -> Ring {
+    pub fn at_rest(
+        config: impl Into<Arc<RingConfig>>,
+        all: &[Peer],
+        at: usize,
+        ring: crate::circle::RingId,
+    ) -> Ring {
         let mut node = Ring::new(config);
         let count = all.len();
         let Some(me) = all.get(at) else { return node };

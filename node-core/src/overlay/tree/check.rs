@@ -1,8 +1,8 @@
 //! Checks a whole network from the outside.
 
 use super::{Range, TreeView};
+use crate::address::Contact;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
 use std::collections::BTreeMap;
 
 /// Complaints that are kept: while a network of a million grows, all of it is wrong.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeConfig {
-    /// Groups hold between m and 2m siblings (paper 000, section 5). 10 is the paper's best.
+    /// Groups hold between m and 2m siblings (paper `tree`, section 5). 10 is the paper's best.
     pub m: u8,
     /// References to each side at the level; m/2 ≤ k ≤ m. Our choice: m, as many as survive
     /// half of all nodes dying.

@@ -2,8 +2,8 @@
 //! partition the range of the group.
 
 use super::range::Range;
+use crate::address::{Contact, Key};
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Key};
 use crate::time::Time;
 use std::time::Duration;
 

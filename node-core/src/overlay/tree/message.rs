@@ -1,9 +1,9 @@
 //! What nodes of the tree say to each other, and what the node above hears of it.
 
-use super::placement::Placement;
 use super::range::Range;
+use crate::address::{Contact, Key};
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Key};
+use crate::placement::Placement;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,16 +171,7 @@ pub enum Command {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
-    /// The tree has no connection with it any more.
-    Release(NodeId),
     /// Where this node is now, told whole at every change.
     Placed(Box<Placement>),
     Left,
-    /// A peer did something a correct peer does not do.
-    Fault {
-        peer: NodeId,
-        fault: String,
-    },
 }

@@ -1,4 +1,4 @@
-//! The tree of all dialable nodes, ordered by address (paper 000, section 5).
+//! The tree of all dialable nodes, ordered by address (paper `tree`, section 5).
 //!
 //! Every node is one member of a group of siblings; groups have between m and 2m. A node above
 //! the leaves is father of one group below it and knows the range of keys of its branch, its own
@@ -42,7 +42,6 @@ mod join;
 mod leave;
 mod merge;
 mod message;
-mod placement;
 mod range;
 mod repair;
 mod root;
@@ -53,12 +52,11 @@ mod view;
 
 pub use config::TreeConfig;
 pub use message::{Command, Edge, Event, Join, Message, Record, Tell, Timer, Upper, Welcome, Yield};
-pub use placement::Placement;
 pub use range::Range;
 pub use view::{RootView, TreeView};
 
+use crate::address::{Contact, Key};
 use crate::ids::NodeId;
-use crate::overlay::contact::{Contact, Key};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use group::Group;
@@ -360,7 +358,7 @@ impl Tree {
 
     fn reach(&self, to: Contact, cx: &mut Tcx<'_>) {
         if to.id != cx.me && !self.is_up(to.id) {
-            cx.emit(Event::Reach(to));
+            cx.hold(to);
         }
     }
 
@@ -370,12 +368,12 @@ impl Tree {
             || self.kids.as_ref().is_some_and(|k| k.group.get(id).is_some())
             || self.root().is_some_and(|r| r.group.get(id).is_some());
         if !held && id != cx.me {
-            cx.emit(Event::Release(id));
+            cx.release(id);
         }
     }
 
     fn fault(&self, peer: NodeId, fault: &str, cx: &mut Tcx<'_>) {
-        cx.emit(Event::Fault { peer, fault: fault.to_string() });
+        cx.fault(peer, fault.to_string());
     }
 
     /// The next epoch of anything this node writes. It never goes back, not even for a node

@@ -1,6 +1,6 @@
 //! Ranges of keys, half open.
 
-use crate::overlay::contact::Key;
+use crate::address::Key;
 use serde::{Deserialize, Serialize};
 
 /// All keys from `lo` on that are below `hi`, if there is one.

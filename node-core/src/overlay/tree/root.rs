@@ -9,8 +9,8 @@
 use super::group::{Group, Member};
 use super::message::{Message, Record, Timer};
 use super::{Contact, Link, Range, Root, Tcx, Tree};
+use crate::address::Key;
 use crate::ids::NodeId;
-use crate::overlay::contact::Key;
 use crate::time::Time;
 use std::time::Duration;
 

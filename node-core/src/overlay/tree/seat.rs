@@ -1,7 +1,7 @@
 //! Looking for a place, and taking it.
 
 use super::group::Group;
-use super::message::{Event, Join, Message, Welcome, Yield};
+use super::message::{Join, Message, Welcome, Yield};
 use super::{Asking, Contact, Kids, Link, Range, Tcx, Timer, Tree};
 use crate::ids::NodeId;
 use crate::time::Time;
@@ -227,7 +227,7 @@ impl Tree {
     pub(super) fn let_go(&mut self, cx: &mut Tcx<'_>) {
         if let Link::Child { father, since, epoch } = self.link {
             cx.send(father.id, Message::Leave { epoch: epoch.max(since), root: false });
-            cx.emit(Event::Release(father.id));
+            cx.release(father.id);
         }
         self.link = Link::None;
         self.become_leaf(cx);
@@ -239,7 +239,7 @@ impl Tree {
         if let Some(kids) = self.kids.take() {
             for member in &kids.group.members {
                 cx.send(member.id(), Message::Move { via: None, epoch: kids.group.epoch });
-                cx.emit(Event::Release(member.id()));
+                cx.release(member.id());
             }
         }
         self.level = 0;

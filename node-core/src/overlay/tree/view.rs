@@ -1,9 +1,10 @@
 //! What a node knows of the tree: for checkers and for people.
 
 use super::group::Member;
-use super::{Link, Placement, Range, Root, Tree};
+use super::{Link, Range, Root, Tree};
+use crate::address::Contact;
 use crate::ids::NodeId;
-use crate::overlay::contact::Contact;
+use crate::placement::Placement;
 
 /// A look at a node's part of the tree. It copies nothing: checkers take a million at a time.
 #[derive(Clone, Copy)]

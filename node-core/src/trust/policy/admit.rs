@@ -1,8 +1,8 @@
 //! Whose work is taken, and at what price.
 
 use super::Policy;
+use crate::address::Ip;
 use crate::ids::NodeId;
-use crate::overlay::contact::Ip;
 use core::net::IpAddr;
 
 /// Work that somebody wants done.

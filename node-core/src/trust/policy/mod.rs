@@ -134,7 +134,7 @@ impl Default for Policy {
             refused_peers: Vec::new(),
             refused_addresses: Vec::new(),
             allowed_submitters: Vec::new(),
-            // The least that a market knows; paper 002 lets a seller name its own.
+            // The least that a market knows; paper `market` lets a seller name its own.
             marginal_cost: 1,
             min_price: 0,
             gift_share_pct: 0.0,

@@ -3,10 +3,11 @@
 use super::job::{Job, Phase, weight_of};
 use super::record::{self, EndRecord, JobRecord};
 use super::{Event, Owner, Pending};
+use crate::content::BlobRef;
 use crate::ids::{JobId, NodeId};
 use crate::protocol::Cx;
 use crate::work::message::{ToClient, ToRunner};
-use crate::work::spec::{BlobRef, JobSpec, OwnedBy, UnitResult};
+use crate::work::spec::{JobSpec, OwnedBy, UnitResult};
 use crate::work::submission;
 use bytes::Bytes;
 
@@ -197,7 +198,7 @@ impl Owner {
         ];
         writes.extend((0..job.units()).filter(|&i| job.slot(i).is_some_and(|s| s.state.has_ended())).map(
             |index| super::Write {
-                table: crate::node::host::Table::Results,
+                table: crate::disk::Table::Results,
                 key: record::result_id(id, index),
                 value: None,
             },
@@ -210,10 +211,7 @@ impl Owner {
     pub(super) fn cancel(&mut self, from: NodeId, id: JobId, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get(&id) else { return };
         if job.ward.is_some() || (job.client != from && from != cx.me) {
-            cx.emit(Event::Fault {
-                peer: from,
-                fault: format!("asked to cancel {id:?}, which is not its job"),
-            });
+            cx.fault(from, format!("asked to cancel {id:?}, which is not its job"));
         } else if job.is_active() {
             self.finish(id, true, cx);
         }
@@ -249,7 +247,7 @@ impl Owner {
             let known = match record::job_key(&key) {
                 Some((id, false)) => rmp_serde::from_slice(&value).is_ok_and(|record: JobRecord| {
                     let mut job = Job::new(record.spec, record.client, record.submitted_ms, record.secret);
-                    job.phase = Phase::Active;
+                    (job.phase, job.restored) = (Phase::Active, true);
                     self.jobs.insert(id, job);
                     true
                 }),
@@ -265,7 +263,7 @@ impl Owner {
             if !known {
                 let what =
                     "a job's record cannot be read and is left as it is; was it written by a newer version?";
-                cx.emit(Event::Trouble(what.into()));
+                cx.trouble(what.into());
             }
         }
     }
@@ -276,9 +274,7 @@ impl Owner {
             let Some(job) = self.jobs.get_mut(&unit.job) else { continue };
             match rmp_serde::from_slice::<UnitResult>(value) {
                 Ok(result) => job.restore(unit.index, &result),
-                Err(_) => cx.emit(Event::Trouble(format!(
-                    "the result of {unit} cannot be read; the unit runs again"
-                ))),
+                Err(_) => cx.trouble(format!("the result of {unit} cannot be read; the unit runs again")),
             }
         }
     }

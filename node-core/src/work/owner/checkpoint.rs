@@ -7,10 +7,10 @@
 use super::job::Back;
 use super::record::{Held, UnitRecord};
 use super::{Event, Owner, Pending, SlotState, Timer};
-use crate::checkpoint::{Checkpoint, Made, Resume, Source, Version};
+use crate::disk::Write;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::node::config::Platform;
-use crate::node::host::Write;
+use crate::platform::Platform;
+use crate::progress::{Checkpoint, Made, Resume, Source, Version};
 use crate::protocol::Cx;
 use crate::work::message::{Keep, ToKeeper, ToRunner};
 use bytes::Bytes;
@@ -77,6 +77,9 @@ impl Owner {
         let mut over = Vec::new();
         for made in made {
             let unit = made.unit;
+            if self.is_of_stranger(from, unit, cx) {
+                continue;
+            }
             if self.is_placed(unit, from) || self.is_newest(unit, from, &made) {
                 self.note(from, made, &[], cx);
                 self.hand_over(unit, cx);
@@ -87,6 +90,17 @@ impl Owner {
         if !over.is_empty() {
             Self::to_runner(from, ToRunner::Forget { units: over }, cx);
         }
+    }
+
+    /// Whether the sender never had a unit of the job, which is a fault then.
+    pub(super) fn is_of_stranger(&self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) -> bool {
+        let is_stranger =
+            self.jobs.get(&unit.job).is_some_and(|job| job.is_active() && job.is_stranger(from));
+        if is_stranger {
+            let fault = format!("says how {unit} stands, and was never granted a unit of the job");
+            cx.fault(from, fault);
+        }
+        is_stranger
     }
 
     /// Whether the unit runs there, as far as the owner knows.
@@ -132,7 +146,7 @@ impl Owner {
             // Whoever comes to need it asks who is connected.
             let keeper = deals.keeper(unit.index, from).filter(|keeper| proofs.contains(&keeper.node));
             let away = keeper.filter(|keeper| !self.nodes.contains_key(&keeper.node));
-            away.and_then(|keeper| keeper.contact).into_iter().for_each(|at| cx.emit(Event::Reach(at)));
+            away.and_then(|keeper| keeper.contact).into_iter().for_each(|at| cx.reach(at));
         }
         let record = job.records.entry(unit.index).or_default();
         record.attempts = slot.attempts;
@@ -167,6 +181,7 @@ impl Owner {
         self.records.told.push((unit, from, version));
         self.write_record(unit, cx);
         self.touch(unit.job, cx);
+        self.has_run(unit.job, cx);
         self.keep_twice(unit, cx);
     }
 
@@ -385,7 +400,7 @@ impl Owner {
             self.records.dirty.extend(units);
             cx.set_timer(Timer::Records, self.config.timing.retry);
             self.records.writing = false;
-            return cx.emit(Event::Trouble(format!("checkpoints could not be written down: {error}")));
+            return cx.trouble(format!("checkpoints could not be written down: {error}"));
         }
         let units_written = units;
         let mut by_runner: BTreeMap<NodeId, Vec<(UnitId, Version)>> = BTreeMap::new();
@@ -417,9 +432,9 @@ impl Owner {
             }
             // Left over from a crash just after the unit's end.
             Ok(_) => drop(self.records.dirty.insert(unit)),
-            Err(_) => cx.emit(Event::Trouble(format!(
-                "the checkpoint of {unit} cannot be read; the unit runs from its start"
-            ))),
+            Err(_) => {
+                cx.trouble(format!("the checkpoint of {unit} cannot be read; the unit runs from its start"))
+            }
         }
     }
 

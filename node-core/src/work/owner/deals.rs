@@ -10,14 +10,14 @@
 
 use super::job::Job;
 use super::{Event, Owner, Pending, SlotState, Timer, keeping};
-use crate::checkpoint::Span;
-use crate::discovery::{Bargain, Bought, Purchase, Shelf};
+use crate::contract::{Holding, Outcome, Refusal, Sale, Term};
+use crate::disk::{Table, Write};
+use crate::finding::{Bargain, Bought, Purchase, Shelf};
+use crate::goods::Kind;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::keys::Signed;
-use crate::ledger::{Holding, Outcome, Refusal, Sale, Term};
-use crate::market::commodity::Kind;
-use crate::market::money::{Micro, Price};
-use crate::node::host::{Table, Write};
+use crate::money::{Micro, Price};
+use crate::progress::Span;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::Report;
@@ -266,7 +266,7 @@ impl Owner {
         }
         let place = place.map(|Bargain { seller, term, fuel, held, receipt, shelf }| {
             deals.not_before = now;
-            shelf.as_ref().and_then(|shelf| shelf.at).into_iter().for_each(|at| cx.emit(Event::Reach(at)));
+            shelf.as_ref().and_then(|shelf| shelf.at).into_iter().for_each(|at| cx.reach(at));
             deals.put(index, Place { term, held, from, fuel, used: None, receipt, shelf });
             seller
         });
@@ -396,10 +396,9 @@ impl Owner {
                 self.late.push((sale, used));
                 return cx.set_timer_by(Timer::Settle, FULL);
             }
-            Err(refusal) => cx.emit(Event::Trouble(format!(
-                "the bank does not settle what was bought for {}: {refusal}",
-                sale.unit
-            ))),
+            Err(refusal) => {
+                cx.trouble(format!("the bank does not settle what was bought for {}: {refusal}", sale.unit))
+            }
         }
         let known = self.deals(sale.unit.job).and_then(|deals| deals.by_unit.get(&sale.unit.index));
         match known {
@@ -451,9 +450,9 @@ impl Owner {
             let Some(unit) = super::record::result_key(key) else { continue };
             let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| job.deals.is_some()) else { continue };
             let Ok(mut deal) = rmp_serde::from_slice::<Deal>(value) else {
-                cx.emit(Event::Trouble(format!(
+                cx.trouble(format!(
                     "what was bought for {unit} cannot be read; the bank gives it back after a while"
-                )));
+                ));
                 continue;
             };
             let active = job.is_active();

@@ -3,14 +3,16 @@
 use super::avoid::Avoided;
 use super::deals::Deals;
 use super::record::UnitRecord;
+use super::refusing::Refusals;
 use super::wards::{OnRing, Wardship};
-use crate::checkpoint::{Journey, Resume, Source};
+use crate::engine::SealKey;
 use crate::ids::{JobId, NodeId};
-use crate::node::host::SealKey;
+use crate::progress::{Journey, Resume, Source};
 use crate::work::message::{Batch, UnitGrant};
 use crate::work::proof::GrantKey;
 use crate::work::spec::{JobSpec, OwnedBy, UnitResult, UnitSpec, Units};
 use crate::work::weight;
+use sandbox::End;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reasons of failed units kept in memory for lists; all are in the results on disk.
@@ -51,6 +53,8 @@ pub(super) struct Slot {
     pub(super) attempts: u32,
     /// The newest attempt whose failure has counted; 0: none has.
     pub(super) failed_attempt: u32,
+    /// Held because the job's program is refused.
+    barred: bool,
     /// Index into [`Job::runners`].
     runner: u32,
 }
@@ -65,7 +69,7 @@ pub(super) fn weight_of(spec: &JobSpec) -> u64 {
 
 impl Slot {
     fn new(state: SlotState, attempts: u32) -> Slot {
-        Slot { state, failures: 0, losses: 0, attempts, failed_attempt: 0, runner: NOBODY }
+        Slot { state, failures: 0, losses: 0, attempts, failed_attempt: 0, barred: false, runner: NOBODY }
     }
 }
 
@@ -112,6 +116,8 @@ pub(super) struct Job {
     pub(super) submitted_ms: u64,
     pub(super) ended_ms: Option<u64>,
     pub(super) phase: Phase,
+    /// It came to an earlier life of this node, which may have placed its units.
+    pub(super) restored: bool,
     slots: Slots,
     /// Below it, every waiting unit is in `returned`.
     fresh: u32,
@@ -136,6 +142,8 @@ pub(super) struct Job {
     pub(super) nowhere: bool,
     /// Runners at which its units fail.
     pub(super) avoided: Avoided,
+    /// Runners that refuse its program.
+    pub(super) refusals: Refusals,
     /// Units of which there is a checkpoint.
     pub(super) records: BTreeMap<u32, Box<UnitRecord>>,
     /// The ways of units that have ended and went some.
@@ -180,6 +188,7 @@ impl Job {
             submitted_ms,
             ended_ms: None,
             phase: Phase::Accepting,
+            restored: false,
             slots,
             fresh: 0,
             returned: BTreeSet::new(),
@@ -199,6 +208,7 @@ impl Job {
             asking: None,
             nowhere: false,
             avoided: Avoided::default(),
+            refusals: Refusals::default(),
             records: BTreeMap::new(),
             journeys: BTreeMap::new(),
             paused: BTreeSet::new(),
@@ -219,6 +229,12 @@ impl Job {
 
     pub(super) fn runner_of(&self, index: u32) -> Option<NodeId> {
         self.runners.get(self.slots.get(index)?.runner as usize).copied()
+    }
+
+    /// Whether the node surely never had a unit of the job: this life of its one owner has placed all of them.
+    pub(super) fn is_stranger(&self, node: NodeId) -> bool {
+        let only_here = !self.restored && self.ring.is_none() && self.ward.is_none();
+        only_here && !self.runner_index.contains_key(&node)
     }
 
     pub(super) fn waiting(&self) -> u32 {
@@ -331,6 +347,29 @@ impl Job {
     pub(super) fn hold(&mut self, index: u32, reason: String) {
         self.set(index, SlotState::Held);
         self.note(index, reason);
+    }
+
+    /// It is held because of the program, or not any more.
+    pub(super) fn bar(&mut self, index: u32, barred: bool) {
+        if let Some(slot) = self.slots.get_mut(index) {
+            slot.barred = barred;
+        }
+    }
+
+    /// Units that are held because of the program wait again. Returns their indices.
+    pub(super) fn release_barred(&mut self) -> Vec<u32> {
+        let all =
+            (0u32..).zip(&self.slots.all).chain(self.slots.some.iter().map(|(index, slot)| (*index, slot)));
+        let barred = all.filter(|(_, slot)| slot.barred).map(|(index, slot)| (index, slot.state));
+        let barred: Vec<(u32, SlotState)> = barred.collect();
+        for (index, state) in &barred {
+            self.bar(*index, false);
+            if *state == SlotState::Held {
+                self.set(*index, SlotState::Waiting);
+                self.reasons.remove(index);
+            }
+        }
+        barred.into_iter().map(|(index, _)| index).collect()
     }
 
     /// A unit that is placed, or waits, is not looked a place for now.
@@ -495,6 +534,7 @@ impl Job {
     pub(super) fn restore(&mut self, index: u32, result: &UnitResult) {
         if self.slot(index).is_some_and(|s| !s.state.has_ended()) {
             self.attempted(index, result.attempts);
+            self.refusals.runs |= !matches!(result.end, End::Refused(_));
             self.end(index, result);
         }
     }

@@ -2,9 +2,9 @@
 //! spreads without a table. Who has sold space for one of its units comes before them (`keeping`).
 
 use super::{Owner, Peer};
-use crate::checkpoint::{KEEPERS, Source};
 use crate::ids::{JobId, NodeId};
-use crate::node::config::Platform;
+use crate::platform::Platform;
+use crate::progress::{KEEPERS, Source};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::ToRunner;
@@ -39,7 +39,7 @@ impl Owner {
     }
 
     /// Dialable nodes that are neither the runner nor the owner; each pair of job and runner has
-    /// an order of its own (rendezvous hashing).
+    /// an order of its own (rendezvous hashing, paper `hrw`).
     pub(super) fn best_keepers(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Self>) -> Vec<Source> {
         let salt = word(&job.0) ^ word(&runner.0).rotate_left(17);
         let mut best: Vec<(u64, Source)> = Vec::with_capacity(KEEPERS + 1);
@@ -95,7 +95,7 @@ fn word(id: &[u8]) -> u64 {
     id.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
-/// A number that has nothing of its order left (the finaliser of SplitMix64).
+/// A number that has nothing of its order left (the finaliser of SplitMix64, paper `splitmix`).
 fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

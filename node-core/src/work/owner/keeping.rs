@@ -5,11 +5,11 @@
 
 use super::Owner;
 use super::deals::Deals;
-use crate::checkpoint::{Checkpoint, Source};
-use crate::discovery::Shelf;
+use crate::disk::Write;
+use crate::finding::Shelf;
+use crate::goods::Market;
 use crate::ids::{NodeId, UnitId};
-use crate::market::commodity::Market;
-use crate::node::host::Write;
+use crate::progress::{Checkpoint, Source};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::spec::Template;

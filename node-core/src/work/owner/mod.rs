@@ -16,26 +16,27 @@ mod moving;
 mod place;
 mod precopy;
 mod record;
+mod refusing;
 mod results;
 mod view;
 pub mod wards;
 
-use crate::checkpoint::Version;
-use crate::discovery::{Bought, Found, Offer, Purchase, Query};
+use crate::address::Contact;
+use crate::circle::Point;
+use crate::content::BlobRef;
+use crate::contract::{Holding, Order, Outcome, Sale};
+use crate::disk::Write;
+use crate::finding::{Bought, Found, Offer, Purchase, Query};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
-use crate::ledger::{Holding, Order, Outcome, Sale};
-use crate::node::config::{Config, Platform};
-use crate::node::host::Write;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::Point;
+use crate::platform::Platform;
+use crate::progress::Version;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Wall;
+use crate::work::OwnerConfig;
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
-use crate::work::spec::BlobRef;
 use bytes::Bytes;
 use job::{Job, SlotState};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A unit that was lost with this many runners is held. Our choice: one more than an unlucky
@@ -54,7 +55,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub struct Owner {
-    config: Arc<Config>,
+    config: OwnerConfig,
     jobs: BTreeMap<JobId, Job>,
     /// Jobs with waiting units; the next search begins behind `last_served`.
     active: BTreeSet<JobId>,
@@ -111,6 +112,8 @@ enum Pending {
     Deal,
     /// The bank is to pay for so much of a unit's place, and of space for its checkpoints.
     Settlement(Sale, Vec<u64>),
+    /// Whether the program of another gateway's units can run.
+    WardProgram(JobId),
     /// What units of another gateway's job need.
     Content(JobId, BTreeSet<BlobRef>),
     /// Outputs that are kept until a unit's home has them.
@@ -246,13 +249,6 @@ pub enum Event {
     },
     JobChanged(JobId),
     JobEnded(JobId),
-    Fault {
-        peer: NodeId,
-        fault: String,
-    },
-    Trouble(String),
-    /// Something will be sent to this node: dial it if it is not connected.
-    Reach(Contact),
     /// Whose is the key on the ring? Answered by [`wards::OfRing::Located`].
     Locate {
         number: u64,
@@ -369,7 +365,7 @@ impl Protocol for Owner {
 }
 
 impl Owner {
-    pub fn new(config: Arc<Config>) -> Owner {
+    pub fn new(config: OwnerConfig) -> Owner {
         Owner {
             config,
             jobs: BTreeMap::new(),
@@ -415,18 +411,19 @@ impl Owner {
             Some(Pending::Records(told, units)) => self.records_written(told, units, result, cx),
             Some(Pending::Relay(unit, runner)) => self.relay_here(unit, runner, ticket, result, cx),
             Some(Pending::Content(job, blobs)) => self.content_here(job, (ticket, blobs), result, cx),
+            Some(Pending::WardProgram(job)) => self.looked_into(job, result, cx),
             Some(Pending::Kept) => {}
             Some(Pending::Ahead(unit)) => self.ahead_here(unit, ticket, result, cx),
             // Waits for the bank, not for storage.
             Some(pending @ Pending::Settlement(..)) => drop(self.pending.insert(ticket, pending)),
             Some(Pending::Deal) => {
                 if let Err(error) = result {
-                    cx.emit(Event::Trouble(format!("what was bought could not be written down: {error}")));
+                    cx.trouble(format!("what was bought could not be written down: {error}"));
                 }
             }
             Some(Pending::End) => {
                 if let Err(error) = result {
-                    cx.emit(Event::Trouble(format!("the end of a job could not be written: {error}")));
+                    cx.trouble(format!("the end of a job could not be written: {error}"));
                 }
             }
             None => {}
@@ -435,6 +432,7 @@ impl Owner {
 
     /// A unit of the job may have begun or ceased to wait.
     fn touch(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+        self.hold_refused(id, cx);
         let Some(job) = self.jobs.get(&id) else { return };
         if job.is_active() && job.waiting() > 0 {
             self.active.insert(id);

@@ -5,9 +5,9 @@ use super::checkpoint::Start;
 use super::job::Back;
 use super::precopy::{Move, Stage};
 use super::{Event, Owner, Pending, SlotState, Timer};
-use crate::checkpoint::{Made, Resume, Source};
-use crate::discovery::Offer;
+use crate::finding::Offer;
 use crate::ids::{NodeId, UnitId};
+use crate::progress::{Made, Resume, Source};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Lease, Returned, ToRunner};
@@ -152,6 +152,9 @@ impl Owner {
         made: Option<Made>,
         cx: &mut Cx<'_, Self>,
     ) {
+        if self.is_of_stranger(from, unit, cx) {
+            return;
+        }
         let placed = self.is_placed(unit, from);
         let held = placed && self.leases.get(&from).is_some_and(|held| held.lease() == lease);
         let slot = self.jobs.get(&unit.job).and_then(|job| job.slot(unit.index));
@@ -287,7 +290,7 @@ impl Owner {
         for returned in units {
             match self.was_granted(from, &returned) {
                 None => proven.push(returned),
-                Some(fault) => cx.emit(Event::Fault { peer: from, fault }),
+                Some(fault) => cx.fault(from, fault),
             }
         }
         let units = proven;

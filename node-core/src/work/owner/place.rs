@@ -1,24 +1,27 @@
 //! Places for waiting units: ask the finder, grant what it found.
 
 use super::{Event, Owner, Timer};
-use crate::discovery::{Found, Needs, Query, Queue};
+use crate::content::Data;
+use crate::finding::{Found, Needs, Query, Queue};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
+use crate::ticket::ServiceId;
 use crate::work::message::{ToRunner, UnitGrant};
-use crate::work::spec::{Data, Template};
+use crate::work::spec::Template;
 
 /// Bytes of units in one grant. Our choice: half a frame, so that an estimate may be wrong.
 const GRANT_BYTES: usize = 512 << 10;
 
 impl Owner {
-    /// Asks for places for every job with waiting units: higher priority first, within one
+    /// Asks for places for every job with waiting units. This node's own jobs go before units that it owns
+    /// for other gateways, whose priorities their gateways choose; then higher priority first, within one
     /// priority in turns, beginning behind the job that was served last.
     pub(super) fn look(&mut self, cx: &mut Cx<'_, Self>) {
         if !self.is_ready() || self.active.is_empty() {
             return;
         }
         cx.set_timer_by(Timer::Look, super::LOOK_AGAIN);
-        let mut order: Vec<(i32, bool, JobId)> = self
+        let mut order: Vec<(bool, i32, bool, JobId)> = self
             .active
             .iter()
             .filter_map(|id| {
@@ -28,11 +31,11 @@ impl Owner {
                     return None;
                 }
                 let had_its_turn = self.last_served.is_some_and(|last| *id <= last);
-                Some((-job.spec.priority, had_its_turn, *id))
+                Some((job.ward.is_some(), -job.spec.priority, had_its_turn, *id))
             })
             .collect();
         order.sort_unstable();
-        for (_, _, id) in order {
+        for (_, _, _, id) in order {
             if self.jobs.get(&id).is_some_and(|job| job.deals.is_some()) {
                 self.buy(id, cx);
                 continue;
@@ -55,17 +58,24 @@ impl Owner {
                 (false, true) => Queue::One,
                 (false, false) => Queue::No,
             };
-            cx.emit(Event::Find(Query { id: query, units, needs, queue, swarm, without }));
+            cx.emit(Event::Find(Query {
+                ticket: ServiceId::Owner.ticket(query),
+                units,
+                needs,
+                queue,
+                swarm,
+                without,
+            }));
         }
     }
 
     pub(super) fn found(&mut self, found: Found, cx: &mut Cx<'_, Self>) {
-        let Some(id) = self.queries.remove(&found.query) else { return };
+        let Some(id) = self.queries.remove(&found.ticket.number) else { return };
         let Some(job) = self.jobs.get_mut(&id) else {
             found.places.iter().for_each(|place| Self::unused(place.node, place.units, cx));
             return;
         };
-        if job.asking == Some(found.query) {
+        if job.asking == Some(found.ticket.number) {
             job.asking = None;
             job.nowhere = found.places.is_empty() && found.shortage.is_some();
         }

@@ -4,12 +4,12 @@
 use super::checkpoint::Start;
 use super::moving::PATIENCE;
 use super::{Event, Owner, Pending};
-use crate::checkpoint::{Checkpoint, Source};
+use crate::content::BlobRef;
 use crate::ids::{NodeId, UnitId};
+use crate::progress::{Checkpoint, Source};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::ToRunner;
-use crate::work::spec::BlobRef;
 
 /// A move that somebody asked for.
 #[derive(Debug)]

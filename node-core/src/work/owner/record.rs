@@ -4,8 +4,8 @@
 //! does not write its units again. Table `Results`: job id and big-endian index → the result.
 //! Table `Checkpoints`: the same key → [`UnitRecord`], while the unit has a checkpoint.
 
+use crate::disk::{Table, Write};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::node::host::{Table, Write};
 use crate::work::spec::{JobSpec, UnitResult};
 pub(super) use crate::work::ward::{Held, UnitRecord};
 use bytes::Bytes;

@@ -2,14 +2,17 @@
 
 use super::job::{Back, SlotState};
 use super::{Event, Owner, Pending, Timer};
-use crate::checkpoint::Journey;
+use crate::content::BlobRef;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::market::money::Micro;
-use crate::node::config::Platform;
+use crate::money::Micro;
+use crate::platform::Platform;
+use crate::progress::Journey;
 use crate::protocol::Cx;
 use crate::work::bounds::check_result;
 use crate::work::message::{Report, ToRunner};
-use crate::work::spec::{BlobRef, UnitResult};
+use crate::work::spec::UnitResult;
+
+use sandbox::End;
 use std::collections::BTreeSet;
 
 /// Reports of one runner that may be on their way to the disk at once.
@@ -76,6 +79,7 @@ impl Owner {
                 }
                 continue;
             }
+            let may_run_elsewhere = self.may_run_elsewhere(from, id);
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             let Some(slot) = job.slot(index) else { continue };
             if slot.state == SlotState::Storing {
@@ -98,7 +102,13 @@ impl Owner {
                 | SlotState::Away
                 | SlotState::Elsewhere => {}
             }
-            if !report.result.end.is_success() && u32::from(slot.failures) < job.spec.max_retries {
+            let refused = match &report.result.end {
+                End::Refused(why) => Some(why.clone()),
+                _ => None,
+            };
+            // Nobody else is made to look into a program that may run nowhere.
+            let is_final = report.result.end.is_success() || refused.is_some() && !may_run_elsewhere;
+            if !is_final && u32::from(slot.failures) < job.spec.max_retries {
                 if slot.failed_attempt >= report.attempt {
                     // Each placement fails once.
                     job.duplicates += 1;
@@ -108,13 +118,23 @@ impl Owner {
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.retry(index, report.attempt);
                 }
-                // From where it was, it would only fail again.
-                self.drop_record(report.unit, cx);
+                match &refused {
+                    Some(why) => self.refused_by(from, id, why, cx),
+                    None => {
+                        // From where it was, it would only fail again.
+                        self.drop_record(report.unit, cx);
+                        self.has_run(id, cx);
+                    }
+                }
                 self.touch(id, cx);
                 continue;
             }
             job.storing(index);
             self.drop_placement(report.unit);
+            match &refused {
+                Some(why) => self.refused_by(from, id, why, cx),
+                None => self.has_run(id, cx),
+            }
             report.result.attempts = slot.attempts;
             report.result.journey = self.journey_of(&report);
             self.price(&mut report);
@@ -165,7 +185,7 @@ impl Owner {
 
     /// A report that is none. If its sender holds the unit, the unit runs elsewhere.
     fn not_a_result(&mut self, from: NodeId, unit: UnitId, why: String, cx: &mut Cx<'_, Self>) {
-        cx.emit(Event::Fault { peer: from, fault: format!("reported {unit}: {why}") });
+        cx.fault(from, format!("reported {unit}: {why}"));
         if self.is_placed(unit, from) {
             // The unit is not to blame; the finder leaves its runner alone for a while.
             cx.emit(Event::Declined { node: from });
@@ -252,9 +272,7 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         if let Err(error) = result {
-            cx.emit(Event::Trouble(format!(
-                "results could not be written and stay with their runner: {error}"
-            )));
+            cx.trouble(format!("results could not be written and stay with their runner: {error}"));
             return self.not_written(arrived, &error, cx);
         }
         let mut jobs: BTreeSet<JobId> = BTreeSet::new();

@@ -4,8 +4,8 @@ use super::Owner;
 use super::job::{Job, Phase, SlotState};
 use super::wards::Out;
 use crate::ids::{JobId, NodeId};
-use crate::node::snapshot::{CostView, JobState, JobView, UnitState, UnitView};
 use crate::work::spec::JobSpec;
+use crate::work::view::{CostView, JobState, JobView, UnitState, UnitView};
 
 impl Owner {
     /// Newest first.

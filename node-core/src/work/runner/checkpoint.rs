@@ -2,13 +2,14 @@
 //! the keepers, who pull them.
 
 use super::{Event, Runner, Ticket, Timer, Unit, UnitState};
-use crate::checkpoint::{Checkpoint, KEEPERS, Made, Pace, Source, Version};
+use crate::content::BlobRef;
+use crate::engine::{NoSnapshot, RunId, SnapshotRef, Taken};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
-use crate::node::host::{NoSnapshot, RunId, SnapshotRef, Taken};
+use crate::progress::{Checkpoint, KEEPERS, Made, Source, Version};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Keep, ToKeeper, ToOwner};
-use crate::work::spec::BlobRef;
+use crate::work::runner::pace::Pace;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -206,7 +207,7 @@ impl Runner {
         let Some(unit) = self.units.get_mut(&id) else { return };
         let base = taken.base.map(|base| unit.base(base));
         if base == Some(None) {
-            cx.emit(Event::Trouble(format!("a snapshot of {id} is relative to one that is not known")));
+            cx.trouble(format!("a snapshot of {id} is relative to one that is not known"));
             return if stopped {
                 self.suspended(id, cx)
             };
@@ -243,7 +244,7 @@ impl Runner {
         };
         progress.storing = false;
         if let Err(error) = stored {
-            cx.emit(Event::Trouble(format!("a snapshot of {id} could not be stored: {error}")));
+            cx.trouble(format!("a snapshot of {id} could not be stored: {error}"));
         } else {
             let before: Vec<u64> = progress.tickets().collect();
             let Fresh { checkpoint, at, .. } = fresh;
@@ -293,7 +294,7 @@ impl Runner {
 
     fn ask_keeper(unit: UnitId, owner: NodeId, newest: &Newest, keeper: &Source, cx: &mut Cx<'_, Self>) {
         if let Some(contact) = keeper.contact {
-            cx.emit(Event::Reach(contact));
+            cx.reach(contact);
         }
         let Checkpoint { version, .. } = newest.checkpoint;
         let keep = Keep { unit, owner, version, parts: newest.checkpoint.parts(), relayed: false };
@@ -465,7 +466,7 @@ impl Runner {
     /// The unit goes, and with it what lies here for it.
     pub(super) fn release_snapshots(
         &mut self,
-        resume: Option<(Box<crate::checkpoint::Resume>, u64)>,
+        resume: Option<(Box<crate::progress::Resume>, u64)>,
         progress: Option<Box<Progress>>,
         cx: &mut Cx<'_, Self>,
     ) {

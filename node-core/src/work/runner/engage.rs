@@ -3,9 +3,9 @@
 
 use super::owners::Ledger;
 use super::{Event, Runner, Timer};
+use crate::contract::{Receipt, Sale};
 use crate::ids::{NodeId, UnitId};
-use crate::ledger::{Receipt, Sale};
-use crate::market::money::Price;
+use crate::money::Price;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Batch, UnitGrant};

@@ -4,9 +4,9 @@
 //! another runner would fare better, and a decline would keep this node from further work.
 
 use super::{Event, Runner, Ticket, Timer};
+use crate::content::{BlobRef, FetchError};
 use crate::ids::NodeId;
 use crate::protocol::Cx;
-use crate::work::spec::{BlobRef, FetchError};
 
 impl Runner {
     /// What came of a ticket; `None` if its owner is to be asked again.

@@ -6,7 +6,7 @@
 use super::owners::Ledger;
 use super::{Runner, Timer, UnitState};
 use crate::ids::{NodeId, UnitId};
-use crate::market::money::Price;
+use crate::money::Price;
 use crate::protocol::Cx;
 use crate::work::message::Report;
 

@@ -7,13 +7,13 @@
 //! grants decides where the unit goes on.
 
 use super::{Event, Runner, Ticket, Timer};
-use crate::checkpoint::{Checkpoint, Made, Source};
+use crate::content::BlobRef;
+use crate::disk::{Table, Write};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::node::host::{Table, Write};
+use crate::progress::{Checkpoint, Made, Source};
 use crate::protocol::Cx;
 use crate::work::message::{Returned, UnitGrant};
 use crate::work::proof::GrantProof;
-use crate::work::spec::BlobRef;
 use bytes::Bytes;
 use litemap::LiteMap;
 use serde::{Deserialize, Serialize};

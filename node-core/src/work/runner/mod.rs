@@ -13,6 +13,7 @@ mod moving;
 mod offer;
 mod outbox;
 mod owners;
+mod pace;
 mod patience;
 mod precopy;
 mod queue;
@@ -22,19 +23,20 @@ mod terms;
 mod view;
 mod weight;
 
-use crate::checkpoint::{Resume, Source};
-use crate::discovery::Offer;
+use crate::content::{BlobRef, FetchError};
+use crate::disk::Write;
+use crate::engine::{EngineTask, NoSnapshot, RunId, SealKey, Taken};
+use crate::finding::Offer;
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
-use crate::market::money::Price;
-use crate::node::config::Config;
-use crate::node::host::{EngineTask, NoSnapshot, RunId, SealKey, Taken, Write};
-use crate::overlay::contact::Contact;
+use crate::money::Price;
+use crate::progress::{Resume, Source};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use crate::trust::policy::Policy;
+use crate::work::RunnerConfig;
 use crate::work::message::{Lease, Message, ToKeeper, ToOwner, ToRunner};
 use crate::work::proof::GrantProof;
-use crate::work::spec::{BlobRef, FetchError, Template, UnitSpec};
+use crate::work::spec::{Template, UnitSpec};
 use bytes::Bytes;
 use litemap::LiteMap;
 use owners::Ledger;
@@ -48,7 +50,7 @@ const CHANGES: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub struct Runner {
-    config: Arc<Config>,
+    config: RunnerConfig,
     slots: u32,
     draining: bool,
     jobs: BTreeMap<JobId, Job>,
@@ -324,8 +326,6 @@ pub enum Event {
         ticket: u64,
         writes: Vec<Write>,
     },
-    /// A keeper that this node has something to say to.
-    Reach(Contact),
     Slots(u32),
     Offer {
         to: NodeId,
@@ -343,7 +343,6 @@ pub enum Event {
         at_once: bool,
     },
     Changed,
-    Trouble(String),
 }
 
 impl Protocol for Runner {
@@ -473,15 +472,10 @@ impl Protocol for Runner {
 }
 
 impl Runner {
-    pub fn new(config: Arc<Config>) -> Runner {
+    pub fn new(config: RunnerConfig) -> Runner {
         let terms = terms::Terms::new(config.memory_bytes);
-        #[cfg(feature = "roles")]
-        let bank = config.bank.as_ref().and_then(|part| part.bank);
-        #[cfg(not(feature = "roles"))]
-        let bank = None;
         Runner {
             slots: config.slots,
-            config,
             draining: false,
             jobs: BTreeMap::new(),
             units: BTreeMap::new(),
@@ -495,7 +489,8 @@ impl Runner {
             next: 1,
             pace: offer::Pace::default(),
             rest: rest::Rest::default(),
-            engaged: engage::Engaged::new(bank),
+            engaged: engage::Engaged::new(config.bank),
+            config,
             terms,
             totals: Totals::default(),
         }

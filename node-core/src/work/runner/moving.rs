@@ -2,9 +2,9 @@
 //! after a lease was lost.
 
 use super::{Event, Runner, Ticket, Timer, UnitState};
-use crate::checkpoint::{Checkpoint, Resume};
+use crate::engine::RunId;
 use crate::ids::{NodeId, UnitId};
-use crate::node::host::RunId;
+use crate::progress::{Checkpoint, Resume};
 use crate::protocol::Cx;
 use crate::work::message::{Lease, Returned, ToOwner, UnitGrant};
 

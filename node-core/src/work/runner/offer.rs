@@ -2,7 +2,7 @@
 //! can soon do.
 
 use super::{Event, Runner, UnitState};
-use crate::discovery::Offer;
+use crate::finding::Offer;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::SHORT;

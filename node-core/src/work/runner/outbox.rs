@@ -4,15 +4,16 @@
 //! ones in batches as large as the owner's disk is slow.
 
 use super::{Event, Runner, Ticket, Timer, UnitState};
+use crate::content::{BlobRef, Data, NamedData};
+use crate::engine::RunId;
 use crate::ids::BlobId;
 use crate::ids::{NodeId, UnitId};
-use crate::market::money::Micro;
-use crate::market::money::Price;
-use crate::node::host::RunId;
+use crate::money::Micro;
+use crate::money::Price;
 use crate::protocol::Cx;
 use crate::work::bounds::{FILES_MAX, NAMES_MAX, WORDS_MAX};
 use crate::work::message::{Report, ToOwner};
-use crate::work::spec::{BlobRef, Data, NamedData, UnitResult};
+use crate::work::spec::UnitResult;
 use bytes::Bytes;
 use sandbox::{End, Outcome};
 use std::time::Duration;
@@ -77,7 +78,7 @@ impl Runner {
             // The unit finds out by itself whether that matters.
             return self.at_hand(run, None, cx);
         };
-        cx.emit(Event::Trouble(format!("unit {id} could not be run here: {error}")));
+        cx.trouble(format!("unit {id} could not be run here: {error}"));
         if self.unusable(id, &error, cx) {
             return;
         }
@@ -103,7 +104,7 @@ impl Runner {
                 if let Some(unit) = self.units.get_mut(&id) {
                     unit.state = UnitState::Fetching;
                 }
-                cx.emit(Event::Trouble(format!("the output of {id} could not be stored: {error}")));
+                cx.trouble(format!("the output of {id} could not be stored: {error}"));
                 let why = format!("it could not store the output: {error}");
                 let program = self.program_of(id);
                 self.give_back(vec![id], &why, true, cx);

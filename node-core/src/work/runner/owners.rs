@@ -2,7 +2,7 @@
 
 use super::flights::Outbox;
 use super::{Runner, Timer, UnitState};
-use crate::discovery::Offer;
+use crate::finding::Offer;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::time::Time;

@@ -3,9 +3,9 @@
 //! A queue is for short units. A node that finds a long unit before them learns it only by waiting.
 
 use super::{Runner, Timer, UnitState};
+use crate::engine::RunId;
 use crate::ids::{NodeId, UnitId};
-use crate::market::money::Price;
-use crate::node::host::RunId;
+use crate::money::Price;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::SHORT;

@@ -5,13 +5,13 @@ use super::moving::SOURCES_MAX;
 use super::queue::{blobs_of_template, blobs_of_unit, task_of};
 use super::weight::Weight;
 use super::{Event, Runner, Ticket, Timer};
-use crate::checkpoint::Source;
+use crate::content::BlobRef;
+use crate::engine::{EngineTask, RunId, SnapshotRef};
 use crate::ids::{NodeId, UnitId};
-use crate::node::host::{EngineTask, RunId, SnapshotRef};
+use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Batch, ToOwner};
-use crate::work::spec::BlobRef;
 use sandbox::End;
 use std::time::Duration;
 

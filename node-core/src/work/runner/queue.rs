@@ -2,14 +2,15 @@
 
 use super::terms::{FAILED, TURNED_AWAY};
 use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState, left};
-use crate::checkpoint::KEEPERS;
+use crate::content::{BlobRef, Data, FetchError, NamedData};
+use crate::engine::{EngineTask, RunId, SealKey, SnapshotRef};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::market::money::Price;
-use crate::node::host::{EngineTask, RunId, SealKey, SnapshotRef};
+use crate::money::Price;
+use crate::progress::KEEPERS;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Batch, Lease, ToOwner, UnitGrant};
-use crate::work::spec::{BlobRef, Data, FetchError, NamedData, Template, UnitSpec};
+use crate::work::spec::{Template, UnitSpec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

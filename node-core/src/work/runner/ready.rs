@@ -2,9 +2,9 @@
 //! while both wait, gifts have the share that the donor keeps for them.
 
 use super::Runner;
+use crate::engine::RunId;
 use crate::ids::UnitId;
-use crate::market::money::Price;
-use crate::node::host::RunId;
+use crate::money::Price;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! One program that fails here says nothing against the node: its owner avoids the node for that job, and
 //! units of other programs run as before.
 
-use super::{Event, Runner, Timer};
+use super::{Runner, Timer};
 use crate::ids::{BlobId, UnitId};
 use crate::protocol::Cx;
 use std::collections::BTreeSet;
@@ -53,10 +53,10 @@ impl Runner {
         self.rest.rests += 1;
         self.rest.resting = true;
         cx.set_timer(Timer::Rest, pause);
-        cx.emit(Event::Trouble(format!(
+        cx.trouble(format!(
             "units of {count} programs in a row could not be run here; it takes none for {} s (the last: {why})",
             pause.as_secs()
-        )));
+        ));
         let waiting = self.ready.all();
         self.give_back(waiting, "its engine fails, it rests", false, cx);
     }

@@ -2,7 +2,7 @@
 
 use super::{Runner, Timer};
 use crate::ids::NodeId;
-use crate::market::money::Price;
+use crate::money::Price;
 use crate::protocol::Cx;
 use crate::trust::policy::{Asking, Policy};
 use crate::work::spec::Template;

@@ -1,8 +1,8 @@
 //! What the donor sees.
 
 use super::{Runner, UnitState};
-use crate::node::snapshot::WorkView;
 use crate::time::Time;
+use crate::work::view::WorkView;
 
 /// Current units shown at most; more than any machine has slots on one screen.
 const CURRENT_MAX: usize = 64;

@@ -3,9 +3,10 @@
 
 use super::queue::{blobs_of_template, blobs_of_unit};
 use super::{Job, Runner, Unit};
+use crate::content::BlobRef;
 use crate::ids::BlobId;
 use crate::work::message::{Batch, UnitGrant};
-use crate::work::spec::{BlobRef, Template, UnitSpec};
+use crate::work::spec::{Template, UnitSpec};
 use crate::work::weight;
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ impl Weight {
         self.content.extend(blobs_of_template(it).into_iter().map(|blob| (blob.id, blob.len)));
     }
 
-    fn add_unit(&mut self, spec: Option<&UnitSpec>, resume: Option<&crate::checkpoint::Resume>) {
+    fn add_unit(&mut self, spec: Option<&UnitSpec>, resume: Option<&crate::progress::Resume>) {
         self.texts += spec.map_or(0, weight::of_unit);
         let parts = resume.map(|resume| resume.checkpoint.parts()).unwrap_or_default();
         let blobs = spec.map(blobs_of_unit).unwrap_or_default().into_iter().chain(parts);

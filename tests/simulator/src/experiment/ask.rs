@@ -1,7 +1,7 @@
 //! One request, and what becomes of it.
 
 use super::stage::{Play, Stage};
-use node_core::discovery::{Needs, Place};
+use node_core::finding::{Needs, Place};
 use node_core::{Command, NodeEvent, NodeInput, Time};
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How fast so many free slots are found (paper 000, figure 1).
+//! How fast so many free slots are found (paper `tree`, figure 1).
 
 use super::Watch;
 use super::ask::Ask;

@@ -11,7 +11,8 @@ use crate::network::Latency;
 use crate::report::{Report, Row};
 use crate::ring::{Conditions, Rings};
 use crate::scenario::{RingPart, RingSessions, Scenario};
-use node_core::overlay::ring::{Command, Mode, Point, RingConfig, RingId};
+use node_core::circle::{Point, RingId};
+use node_core::overlay::ring::{Command, Mode, RingConfig};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -7,8 +7,8 @@ use node_core::{Command, NodeInput, Time};
 use std::time::Duration;
 
 /// Shape of the lengths of sessions: many short ones and a few very long. Between what was
-/// fitted for volunteer computers (Javadi et al. 2011: 0.3 to 0.4) and for peer-to-peer networks
-/// (Stutzbach and Rejaie 2006: 0.4 to 0.6).
+/// fitted for volunteer computers (paper `javadi`: 0.3 to 0.4) and for peer-to-peer networks
+/// (paper `stutzbach`: 0.4 to 0.6).
 const SHAPE: f64 = 0.5;
 
 /// While this is on the stage, nodes whose kind has sessions come and go until then.

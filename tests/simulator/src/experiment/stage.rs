@@ -6,10 +6,10 @@ use crate::report::Report;
 use crate::rng::Rng;
 use crate::scenario::{Kind, Order, Scenario, What};
 use crate::world::{Step, World};
+use node_core::address::{Ip, Scope};
 use node_core::discovery::nearest::NearestConfig;
-use node_core::node::config::Platform;
-use node_core::overlay::contact::{Ip, Scope};
 use node_core::overlay::tree::{TreeConfig, TreeView, check};
+use node_core::platform::Platform;
 use node_core::{Config, NodeEvent, Time};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl Stage {
         let tree = TreeConfig { k, ..TreeConfig::of(m) };
         let mut config =
             Config { port: Some(4001), tree: tree.into(), nearest: nearest.into(), ..Config::default() };
-        config.limits.overrun_panics = true;
+        config.limits_mut().overrun_panics = true;
         let mut configs: Vec<(u64, Arc<Config>)> = Vec::new();
         stage.world.nodes.reserve_exact(nodes);
         for (at, ip) in addresses(nodes, scenario.tree.order, &mut rng).into_iter().enumerate() {
@@ -122,7 +122,7 @@ impl Stage {
                     let mut config = Config { gateway, ..config.clone() };
                     if gateway {
                         // Everybody comes to it first, and stays.
-                        config.limits.peers = config.limits.peers.max(nodes);
+                        config.limits_mut().peers = config.limits.peers.max(nodes);
                     }
                     if let Some(mips) = mips {
                         config.power = mips;

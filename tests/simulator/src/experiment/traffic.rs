@@ -1,12 +1,12 @@
-//! What nodes have to handle while the network is busy (paper 000, tables 1 and 2).
+//! What nodes have to handle while the network is busy (paper `tree`, tables 1 and 2).
 
 use super::Watch;
 use super::stage::{Play, Stage};
 use crate::meter::Meter;
 use crate::report::{Report, Row};
 use crate::scenario::{Activity, Range, Scenario, Traffic, WayName};
-use node_core::discovery::Needs;
 use node_core::discovery::nearest::NearestConfig;
+use node_core::finding::Needs;
 use node_core::{Command, NodeEvent, NodeId, NodeInput, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -180,7 +180,7 @@ fn sorts(stage: &Stage) -> (Vec<u32>, Vec<u32>, u64) {
     (roots, leaves, height)
 }
 
-/// Requests from random nodes; as soon as slots are found they are at work (paper 000,
+/// Requests from random nodes; as soon as slots are found they are at work (paper `tree`,
 /// section 6). One of these lasts as long as its network: what it began, it ends.
 #[derive(Default)]
 struct Work {

@@ -1,8 +1,8 @@
 //! Whether all markets together are as they must be, as somebody sees it who knows all.
 
 use super::Markets;
-use node_core::market::commodity::{Kind, Market, Scheme};
-use node_core::overlay::ring::{MemberId, RingId};
+use node_core::circle::{MemberId, RingId};
+use node_core::goods::{Kind, Market, Scheme};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -4,13 +4,15 @@
 use super::Markets;
 use crate::ring::life::Fault;
 use node_core::Platform;
+use node_core::circle::RingId;
+use node_core::goods::Goods;
+use node_core::goods::NoDeal;
+use node_core::goods::Wanted;
+use node_core::goods::{Kind, Market, Scheme};
+use node_core::market::MarketConfig;
 use node_core::market::buyer::Doubt;
-use node_core::market::commodity::{Kind, Market, Scheme};
-use node_core::market::listing::Goods;
-use node_core::market::money::{Micro, Price};
-use node_core::market::pricing::NoDeal;
-use node_core::market::{MarketConfig, Wanted};
-use node_core::overlay::ring::{RingConfig, RingId};
+use node_core::money::{Micro, Price};
+use node_core::overlay::ring::RingConfig;
 use std::time::Duration;
 
 pub const SCHEMES: [Scheme; 2] = [Scheme::Single, Scheme::Processor];

@@ -7,16 +7,19 @@ mod wiring;
 
 use crate::ring::{Above, Heard, Stack};
 use node_core::NodeId;
+use node_core::goods::Goods;
+use node_core::goods::Kind;
+use node_core::goods::NoDeal;
+use node_core::goods::Offer;
+use node_core::goods::Wanted;
 use node_core::keys::Secret;
-use node_core::market::buyer::{self, Buyer, Doubt, Offer};
-use node_core::market::commodity::Kind;
-use node_core::market::listing::Goods;
+use node_core::market::buyer::{self, Buyer, Doubt};
 use node_core::market::owner::{self, Owner, OwnerView};
-use node_core::market::pricing::NoDeal;
 use node_core::market::seller::{self, Seller};
-use node_core::market::{MarketConfig, Message, Wanted};
+use node_core::market::{MarketConfig, Message};
 use node_core::overlay::ring::{Event, RingConfig};
 use node_core::protocol::{Input, Machine, Rng as NodeRng};
+use node_core::ticket::ServiceId;
 use node_core::time::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -213,7 +216,10 @@ impl Markets {
         self.shared.next += 1;
         let number = self.shared.next;
         self.shared.asked.insert(number, Asked { by, wanted, at: self.now, end: None });
-        self.step_buyer(by, Input::Command(buyer::Command::Ask { number, wanted }));
+        self.step_buyer(
+            by,
+            Input::Command(buyer::Command::Ask { ticket: ServiceId::Driver.ticket(number), wanted }),
+        );
         number
     }
 
@@ -231,7 +237,10 @@ impl Markets {
     pub fn take(&mut self, by: usize, offer: Offer) -> u64 {
         self.shared.next += 1;
         let number = self.shared.next;
-        self.step_buyer(by, Input::Command(buyer::Command::Take { number, offer }));
+        self.step_buyer(
+            by,
+            Input::Command(buyer::Command::Take { ticket: ServiceId::Driver.ticket(number), offer }),
+        );
         number
     }
 

@@ -2,52 +2,53 @@
 
 use super::{End, Markets};
 use node_core::NodeId;
+use node_core::address::Contact;
+use node_core::circle::{Located, Point, RingId};
 use node_core::market::Message;
 use node_core::market::buyer::{self, Buyer};
 use node_core::market::owner::{self, Owner};
 use node_core::market::seller::{self, Seller};
-use node_core::overlay::contact::Contact;
-use node_core::overlay::ring::{Command, Event, Located, Mode, Point, RingId};
-use node_core::protocol::{Effect, Input, InputOf};
-
-/// Whose lookup a number is: above all numbers that the stories use.
-const OWNER: u64 = 1 << 60;
-const SELLER: u64 = 2 << 60;
-const BUYER: u64 = 3 << 60;
-const WHO: u64 = 3 << 60;
+use node_core::overlay::ring::{Command, Event, Mode};
+use node_core::protocol::{Effect, Input, InputOf, Protocol};
+use node_core::ticket::{ServiceId, Ticket};
 
 impl Markets {
     pub(super) fn step_owner(&mut self, n: usize, input: InputOf<Owner>) {
         let (me, now) = (self.nodes[n].contact.id, self.now);
-        for effect in self.nodes[n].above.owner.step(me, now, input) {
-            match effect {
-                Effect::Send { to, message } => self.speak(n, to, message),
-                Effect::Emit(event) => self.owner_says(n, event),
-            }
-        }
+        let effects = self.nodes[n].above.owner.step(me, now, input);
+        self.follow(n, effects, Markets::owner_says);
         self.arm(n);
     }
 
     pub(super) fn step_seller(&mut self, n: usize, input: InputOf<Seller>) {
         let (me, now) = (self.nodes[n].contact.id, self.now);
-        for effect in self.nodes[n].above.seller.step(me, now, input) {
-            match effect {
-                Effect::Send { to, message } => self.speak(n, to, message),
-                Effect::Emit(event) => self.seller_says(n, event),
-            }
-        }
+        let effects = self.nodes[n].above.seller.step(me, now, input);
+        self.follow(n, effects, Markets::seller_says);
         self.arm(n);
     }
 
     pub(super) fn step_buyer(&mut self, n: usize, input: InputOf<Buyer>) {
         let (me, now) = (self.nodes[n].contact.id, self.now);
-        for effect in self.nodes[n].above.buyer.step(me, now, input) {
+        let effects = self.nodes[n].above.buyer.step(me, now, input);
+        self.follow(n, effects, Markets::buyer_says);
+        self.arm(n);
+    }
+
+    fn follow<P: Protocol<Message = Message>>(
+        &mut self,
+        n: usize,
+        effects: Vec<Effect<P>>,
+        says: fn(&mut Markets, usize, P::Event),
+    ) {
+        for effect in effects {
             match effect {
                 Effect::Send { to, message } => self.speak(n, to, message),
-                Effect::Emit(event) => self.buyer_says(n, event),
+                Effect::Emit(event) => says(self, n, event),
+                Effect::Reach(contact) | Effect::Hold(contact) => self.reach(n, &contact),
+                Effect::Fault { peer, fault } => self.faults.push((peer, fault)),
+                Effect::Release(_) | Effect::Trouble(_) => {}
             }
         }
-        self.arm(n);
     }
 
     fn speak(&mut self, n: usize, to: NodeId, message: Message) {
@@ -62,8 +63,8 @@ impl Markets {
         }
     }
 
-    fn look_up(&mut self, n: usize, number: u64, ring: RingId, key: Point) {
-        self.command(n, Command::Lookup { number, ring, key, mode: Mode::Recursive });
+    fn look_up(&mut self, n: usize, ticket: Ticket, ring: RingId, key: Point) {
+        self.command(n, Command::Lookup { ticket, ring, key, mode: Mode::Recursive });
     }
 
     fn know(&mut self, n: usize, ring: RingId, via: &[Contact]) {
@@ -73,8 +74,9 @@ impl Markets {
 
     fn owner_says(&mut self, n: usize, event: owner::Event) {
         match event {
-            owner::Event::Reach(contact) => self.reach(n, &contact),
-            owner::Event::Lookup { number, ring, key } => self.look_up(n, OWNER | number, ring, key),
+            owner::Event::Lookup { number, ring, key } => {
+                self.look_up(n, ServiceId::MarketOwner.ticket(number), ring, key)
+            }
             owner::Event::Join { member, via } => {
                 let me = self.nodes[n].contact;
                 let via = via.iter().map(|contact| contact.id).collect();
@@ -82,14 +84,14 @@ impl Markets {
             }
             owner::Event::Leave(member) => self.command(n, Command::Leave(member)),
             owner::Event::Know { ring, via } => self.know(n, ring, &via),
-            owner::Event::Fault { peer, fault } => self.faults.push((peer, fault)),
         }
     }
 
     fn seller_says(&mut self, n: usize, event: seller::Event) {
         match event {
-            seller::Event::Reach(contact) => self.reach(n, &contact),
-            seller::Event::Lookup { number, ring, key } => self.look_up(n, SELLER | number, ring, key),
+            seller::Event::Lookup { number, ring, key } => {
+                self.look_up(n, ServiceId::Seller.ticket(number), ring, key)
+            }
             seller::Event::Sold { kind, units, capacity, price, .. } => {
                 let Some((goods, sold)) = self.shared.stock.get_mut(&(n, kind)) else { return };
                 *sold += if kind.divides() { capacity } else { u64::from(units) };
@@ -108,10 +110,11 @@ impl Markets {
 
     fn buyer_says(&mut self, n: usize, event: buyer::Event) {
         match event {
-            buyer::Event::Reach(contact) => self.reach(n, &contact),
-            buyer::Event::Lookup { number, ring, key } => self.look_up(n, BUYER | number, ring, key),
+            buyer::Event::Lookup { number, ring, key } => {
+                self.look_up(n, ServiceId::Buyer.ticket(number), ring, key)
+            }
             buyer::Event::Know { ring, via } => self.know(n, ring, &via),
-            buyer::Event::Found { number, offers, shortage, hops, entered } => {
+            buyer::Event::Found { ticket: Ticket { number, .. }, offers, shortage, hops, entered } => {
                 let there = |id| self.find(id).is_some_and(|at| self.lives(at) && !self.is_frozen(at));
                 let dead = offers.iter().filter(|offer| !there(offer.seller.id)).count();
                 let at = self.now;
@@ -130,8 +133,8 @@ impl Markets {
                     self.shared.wrong.push(format!("{n} was offered what it did not ask for: {number}"));
                 }
             }
-            buyer::Event::Taken { number } => drop(self.shared.bought.insert(number, true)),
-            buyer::Event::Gone { number } => drop(self.shared.bought.insert(number, false)),
+            buyer::Event::Taken { ticket } => drop(self.shared.bought.insert(ticket.number, true)),
+            buyer::Event::Gone { ticket } => drop(self.shared.bought.insert(ticket.number, false)),
             buyer::Event::Looked => {}
             buyer::Event::Doubted { owner, why } => self.shared.doubts.push((n, owner, why)),
         }
@@ -139,8 +142,8 @@ impl Markets {
 
     pub(super) fn ring_says(&mut self, n: usize, event: &Event) {
         let command = match event {
-            Event::Found { number, found } => return self.found(n, *number, Some(found.clone())),
-            Event::Failed { number, .. } => return self.found(n, *number, None),
+            Event::Found { ticket, found } => return self.found(n, *ticket, Some(found.clone())),
+            Event::Failed { ticket, .. } => return self.found(n, *ticket, None),
             Event::Gained { member, range, from } if member.ring == RingId::NODES => {
                 owner::Command::Gained { range: *range, from: *from }
             }
@@ -158,24 +161,24 @@ impl Markets {
         self.step_owner(n, Input::Command(command));
     }
 
-    fn found(&mut self, n: usize, number: u64, found: Option<Located>) {
-        let (who, number) = (number & WHO, number & !WHO);
-        match who {
-            OWNER => {
+    fn found(&mut self, n: usize, ticket: Ticket, found: Option<Located>) {
+        let Ticket { of, number } = ticket;
+        match of {
+            ServiceId::MarketOwner => {
                 let command = match found {
                     Some(found) => owner::Command::Found { number, found },
                     None => owner::Command::NotFound { number },
                 };
                 self.step_owner(n, Input::Command(command));
             }
-            SELLER => {
+            ServiceId::Seller => {
                 let command = match found {
                     Some(found) => seller::Command::Found { number, owner: found.owner.contact },
                     None => seller::Command::NotFound { number },
                 };
                 self.step_seller(n, Input::Command(command));
             }
-            BUYER => {
+            ServiceId::Buyer => {
                 let command = match found {
                     Some(found) => buyer::Command::Found { number, found },
                     None => buyer::Command::NotFound { number },

@@ -2,7 +2,8 @@
 
 use super::{Above, At, Heard, Says, Stack, What, pair};
 use node_core::NodeId;
-use node_core::overlay::ring::{Event, Failure, Located, Ring};
+use node_core::circle::Located;
+use node_core::overlay::ring::{Event, Failure, Ring};
 use node_core::protocol::{Effect, Input, InputOf};
 use node_core::time::Time;
 use std::cmp::Reverse;
@@ -135,6 +136,13 @@ impl<X: Above> Stack<X> {
                     }
                 }
                 Effect::Emit(event) => self.emitted(n, event),
+                Effect::Reach(contact) | Effect::Hold(contact) => {
+                    if let Some(to) = self.find(contact.id) {
+                        self.dial(n, to);
+                    }
+                }
+                Effect::Fault { peer, fault } => self.faults.push((peer, fault)),
+                Effect::Release(_) | Effect::Trouble(_) => {}
             }
         }
         self.arm(n);
@@ -142,12 +150,6 @@ impl<X: Above> Stack<X> {
 
     pub(super) fn emitted(&mut self, n: usize, event: Event) {
         match &event {
-            Event::Reach(contact) | Event::Hold(contact) => {
-                if let Some(to) = self.find(contact.id) {
-                    self.dial(n, to);
-                }
-            }
-            Event::Fault { peer, fault } => self.faults.push((*peer, fault.clone())),
             Event::Gained { member, .. } => {
                 self.owners.insert(*member, n);
                 self.changed();
@@ -161,8 +163,8 @@ impl<X: Above> Stack<X> {
                 }
                 self.changed();
             }
-            Event::Found { number, found } => self.ended(*number, Ok(found.clone())),
-            Event::Failed { number, why } => self.ended(*number, Err(*why)),
+            Event::Found { ticket, found } => self.ended(ticket.number, Ok(found.clone())),
+            Event::Failed { ticket, why } => self.ended(ticket.number, Err(*why)),
             _ => {}
         }
         X::told(self, n, &event);

@@ -2,7 +2,8 @@
 //! then it stops and the ring must be the ideal one.
 
 use super::{Above, Conditions, Rings, SECOND, Stack};
-use node_core::overlay::ring::{Command, Event, Mode, Point, RingConfig, RingId};
+use node_core::circle::{Point, RingId};
+use node_core::overlay::ring::{Command, Event, Mode, RingConfig};
 use node_core::time::Time;
 use std::time::Duration;
 

@@ -10,13 +10,12 @@ pub mod life;
 use crate::rng::Rng;
 use crate::trace::Trace;
 use node_core::NodeId;
-use node_core::overlay::contact::{Contact, Ip};
+use node_core::address::{Contact, Ip};
+use node_core::circle::{Located, MemberId, Peer, Point, RingId};
 use node_core::overlay::ring::check::check;
-use node_core::overlay::ring::{
-    Command, Event, Failure, Located, MemberId, Message, Mode, Peer, Point, Ring, RingConfig, RingId,
-    RingView,
-};
+use node_core::overlay::ring::{Command, Event, Failure, Message, Mode, Ring, RingConfig, RingView};
 use node_core::protocol::{Input, Machine, Rng as NodeRng};
+use node_core::ticket::ServiceId;
 use node_core::time::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -419,7 +418,7 @@ impl<X: Above> Stack<X> {
         let right = self.right(ring, key).into_iter().collect();
         self.lookups.insert(number, Asked { by, ring, key, at: self.now, right, end: None });
         self.open.insert(number);
-        self.command(by, Command::Lookup { number, ring, key, mode });
+        self.command(by, Command::Lookup { ticket: ServiceId::Driver.ticket(number), ring, key, mode });
         number
     }
 

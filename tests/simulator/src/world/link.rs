@@ -3,7 +3,7 @@
 use super::{Event, NEVER, Place, World};
 use crate::network::{BACKLOG, kind_of};
 use bytes::Bytes;
-use node_core::overlay::contact::{Contact, Ip};
+use node_core::address::{Contact, Ip};
 use node_core::{Channel, NodeId, NodeInput, Time};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

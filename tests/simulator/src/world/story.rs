@@ -3,11 +3,10 @@
 use super::World;
 use crate::engine::Program;
 use bytes::Bytes;
-use node_core::node::config::Platform;
-use node_core::node::snapshot::JobView;
-use node_core::work::spec::{
-    BlobRef, CheckpointEvery, Data, Find, JobSpec, OnLoss, OwnedBy, Template, UnitResult, Units,
-};
+use node_core::content::{BlobRef, Data};
+use node_core::platform::Platform;
+use node_core::work::spec::{CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, UnitResult, Units};
+use node_core::work::view::JobView;
 use node_core::{BlobId, Command, Config, JobId, NodeEvent, NodeInput, Time};
 use sandbox::{Limits, Outcome, Task};
 use std::collections::{BTreeMap, BTreeSet};

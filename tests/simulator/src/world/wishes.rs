@@ -2,7 +2,7 @@
 //! already.
 
 use bytes::Bytes;
-use node_core::overlay::contact::Contact;
+use node_core::address::Contact;
 use node_core::{Channel, EngineRequest, Host, NodeEvent, NodeId, StorageRequest, Time};
 
 #[derive(Default)]

@@ -2,14 +2,14 @@
 
 use super::{Clock, Fault, Known, Setting, faults_json, read};
 use crate::status;
-use node_core::market::commodity::{Kind, Market};
-use node_core::market::listing::Goods;
-use node_core::market::money::Price;
+use node_core::goods::Goods;
+use node_core::goods::{Kind, Market};
+use node_core::money::Price;
 use node_core::trust::policy::{Conditions, Decision, Policy, Reason};
 use node_core::{Command, Platform};
 use std::sync::Arc;
 
-/// Slots are listed for so long (paper 002: T), minutes. Our choice: people close a tab sooner than a
+/// Slots are listed for so long (paper `market`: T), minutes. Our choice: people close a tab sooner than a
 /// server is switched off, and a unit that outlives its place goes on elsewhere.
 const MINUTES: u16 = 10;
 

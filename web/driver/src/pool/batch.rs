@@ -9,7 +9,7 @@ use super::slots::Phase;
 use super::{Pool, Run, Slot, SlotId, World};
 use crate::slot::{From, Job};
 use bytes::Bytes;
-use node_core::work::spec::{BlobRef, Data, NamedData};
+use node_core::content::{BlobRef, Data, NamedData};
 use node_core::{BlobId, EngineReply, RunId, SnapshotRef, Time};
 use sandbox::{File, Task};
 

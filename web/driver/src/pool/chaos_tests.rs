@@ -3,7 +3,7 @@
 
 use super::*;
 use node_core::SealKey;
-use node_core::work::spec::Data;
+use node_core::content::Data;
 use sandbox::Limits;
 
 /// A Worker as `web/task` is, in short.

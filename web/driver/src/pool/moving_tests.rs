@@ -3,7 +3,7 @@
 use super::tests::{Story, program};
 use super::*;
 use node_core::SnapshotRef;
-use node_core::work::spec::BlobRef;
+use node_core::content::BlobRef;
 
 const NOT_BEGUN: &str = "Err(NotBegun)";
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use node_core::SealKey;
-use node_core::work::spec::{BlobRef, Data};
+use node_core::content::{BlobRef, Data};
 use sandbox::{Limit, Limits};
 
 /// The Workers, and everything that was asked of them.

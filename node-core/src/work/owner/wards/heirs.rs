@@ -4,20 +4,20 @@
 //! Ownership moves with the ring, so that a lookup always names the owner and the heirs are always the
 //! next on it. It costs a message and a word to the runner, which runs on.
 
+use super::copies::Replica;
 use super::owned::later;
 use super::{AT_ONCE, Owner, Part, Ward};
-use crate::checkpoint::Source;
+use crate::address::Contact;
+use crate::circle::Range;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::Range;
+use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::ToRunner;
-use crate::work::owner::Event;
 use crate::work::owner::SlotState;
 use crate::work::proof::GrantKey;
 use crate::work::spec::Template;
-use crate::work::ward::{HEIRS, Message, UnitRecord, point_of};
+use crate::work::ward::{Message, UnitRecord, point_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -45,18 +45,6 @@ const SILENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// Units that are looked up to be handed on, at a time.
 const STRAYS: usize = 4;
-
-/// What another node owns, as that one said last.
-#[derive(Debug)]
-pub(super) struct Replica {
-    pub(super) ward: Ward,
-    pub(super) owner: NodeId,
-    heard: Time,
-    /// It has a row here: this node owned it once.
-    pub(super) written: bool,
-    /// What another says that owns it now, until the ring has been asked.
-    pub(super) next: Option<Box<(NodeId, Ward, Part)>>,
-}
 
 impl Owner {
     /// Whether another owns the unit, or will, and this node knows of it.
@@ -102,7 +90,7 @@ impl Owner {
         }
         self.own_on_arc(cx);
         let now = cx.now;
-        let early = |copy: &Replica| copy.owner == cx.me && now.since(copy.heard) < RETURN;
+        let early = |copy: &Replica| copy.owner() == cx.me && now.since(copy.heard) < RETURN;
         let mine = self.wards.replicas.iter().filter(|(unit, _)| self.is_mine(**unit));
         let (later, mine): (Vec<_>, Vec<_>) = mine.partition(|(_, copy)| early(copy));
         let mine: Vec<UnitId> = mine.into_iter().map(|(unit, _)| *unit).collect();
@@ -119,15 +107,24 @@ impl Owner {
         }
         let Some(part) = self.wards.parts.get(&unit.job).cloned() else { return };
         let Some(replica) = self.wards.replicas.get(&unit) else { return };
-        if replica.owner == part.home.node {
+        if replica.owner() == part.home.node {
             return;
         }
         // Of who owned it meanwhile, too.
         let (by, ward) = match &replica.next {
             Some(next) if next.1.has_keys_of(&replica.ward) => (next.0, next.1.clone()),
-            _ => (replica.owner, replica.ward.clone()),
+            _ => (replica.owner(), replica.ward.clone()),
         };
-        self.adopt(unit.job, &part, ward, cx);
+        // What an earlier life of this node owned needs nobody's word.
+        let may = by == cx.me || {
+            let mut room = self.room_of(&part, by);
+            self.may_hand_over(by, unit, &part) && self.may_adopt(&mut room, unit.job, &part, &ward).is_ok()
+        };
+        if !may {
+            // Its home, asked after a while, entrusts it to whom the ring names.
+            return;
+        }
+        self.adopt(unit.job, &part, ward, by, cx);
         if by != cx.me {
             self.tell_ceded(by, unit, cx);
         }
@@ -173,7 +170,11 @@ impl Owner {
 
     pub(super) fn stray_located(&mut self, unit: UnitId, owner: Contact, cx: &mut Cx<'_, Self>) {
         if owner.id == cx.me {
-            return self.inherit(unit, cx);
+            self.inherit(unit, cx);
+            if let Some(replica) = self.wards.replicas.get_mut(&unit) {
+                replica.heard = cx.now;
+            }
+            return;
         }
         self.believe_ring(unit, owner.id, cx.now);
         if self.wards.replicas.get(&unit).is_some_and(|copy| cx.now.since(copy.heard) < ORPHAN) {
@@ -313,26 +314,26 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         let same = self.wards.replicas.get(&unit).is_some_and(|known| known.ward.spec == ward.spec);
-        if !same && !self.has_room_for(unit.job, part, &ward) {
+        if !same && !self.has_room_for(from, unit.job, part, &ward) {
             // Others have one.
             return;
         }
         if let Some(known) = self.wards.replicas.get_mut(&unit) {
             let home = self.wards.parts.get(&unit.job).map(|part| part.home.node);
-            if known.owner == from || home == Some(from) {
-                (known.owner, known.ward, known.heard) = (from, ward, cx.now);
-            } else if (ward.term, from) > (known.ward.term, known.owner) || known.owner == cx.me {
+            if known.owner() == from || home == Some(from) {
+                self.wards.replicas.told(unit, from, ward, cx.now);
+            } else if (ward.term, from) > (known.ward.term, known.owner()) || known.owner() == cx.me {
                 // Another than before: the ring says whether it is so.
                 known.next = Some(Box::new((from, ward, part.clone())));
                 self.locate(unit, cx);
             }
             return;
         }
-        if self.wards.replicas.len() >= self.config.limits.wards.saturating_mul(HEIRS) {
+        if !self.may_copy(from, unit.job, part, &ward) {
             // Others have one.
             return;
         }
-        self.wards.replicas.insert(unit, Replica { ward, owner: from, heard: cx.now, written, next: None });
+        self.wards.replicas.insert(unit, Replica::new(from, ward, written, cx.now));
         self.wards.parts.entry(unit.job).or_insert_with(|| part.clone());
     }
 
@@ -343,7 +344,7 @@ impl Owner {
         if from == owner
             || from == part.home.node && self.wards.parts.get(&unit.job).is_some_and(|p| p.home.node == from)
         {
-            (known.owner, known.ward, known.heard) = (from, ward, now);
+            self.wards.replicas.told(unit, from, ward, now);
             self.wards.parts.insert(unit.job, part);
         }
     }
@@ -358,13 +359,13 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         let home = self.jobs.get(&job).is_some_and(|job| job.ward.is_none());
-        let mut room = self.room_of(&part);
+        let mut room = self.room_of(&part, from);
         for ward in units.into_iter().take(AT_ONCE) {
             let unit = UnitId { job, index: ward.index };
             let known = home || self.own_mut(unit).is_some();
             if known && !self.shows_keys(unit, &ward) {
                 let fault = format!("handed on {unit}, whose keys it does not know");
-                cx.emit(Event::Fault { peer: from, fault });
+                cx.fault(from, fault);
                 continue;
             }
             if !self.is_mine(unit) {
@@ -389,8 +390,11 @@ impl Owner {
                 own.term = later(own.term, ward.term.saturating_add(1));
                 self.write_record(unit, cx);
                 self.tell_ceded(from, unit, cx);
-            } else if part.home.node != cx.me && self.may_adopt(&mut room, job, &part, &ward).is_ok() {
-                self.adopt(job, &part, ward, cx);
+            } else if part.home.node != cx.me
+                && self.may_hand_over(from, unit, &part)
+                && self.may_adopt(&mut room, job, &part, &ward).is_ok()
+            {
+                self.adopt(job, &part, ward, from, cx);
                 self.tell_ceded(from, unit, cx);
             }
         }
@@ -400,9 +404,7 @@ impl Owner {
     pub(super) fn restore_ward(&mut self, job: JobId, ward: Ward, cx: &mut Cx<'_, Self>) {
         let unit = UnitId { job, index: ward.index };
         if self.wards.parts.contains_key(&job) {
-            self.wards
-                .replicas
-                .insert(unit, Replica { ward, owner: cx.me, heard: cx.now, written: true, next: None });
+            self.wards.replicas.insert(unit, Replica::new(cx.me, ward, true, cx.now));
         }
     }
 

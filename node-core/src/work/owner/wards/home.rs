@@ -3,17 +3,17 @@
 //! The home believes whom the ring names. Whoever else says that it owns a unit makes it look again.
 
 use super::{AT_ONCE, Owner, Ward};
-use crate::checkpoint::Source;
+use crate::address::Contact;
+use crate::circle::{Located, Point};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::market::money::Micro;
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, Point};
+use crate::money::Micro;
+use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Report, ToRunner};
+use crate::work::owner::SlotState;
 use crate::work::owner::moving::ATTEMPTS_MAX;
 use crate::work::owner::results::Unfit;
-use crate::work::owner::{Event, SlotState};
 use crate::work::ward::{Message, point_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -209,7 +209,7 @@ impl Owner {
     /// Owner and heirs may all be lost: the runner is told by the home whom to believe.
     fn vouch(&self, unit: UnitId, runner: Source, owner: NodeId, cx: &mut Cx<'_, Self>) {
         if let Some(contact) = runner.contact.filter(|contact| contact.id == runner.node) {
-            cx.emit(Event::Reach(contact));
+            cx.reach(contact);
         }
         let term = self.term_of(unit).unwrap_or_default();
         let heirs = ToRunner::Heirs { units: vec![(unit, term)], home: cx.me, heirs: vec![owner] };
@@ -366,7 +366,7 @@ impl Owner {
                 // Unknown, or over: the owner need not keep it.
                 Ok(()) | Err(Unfit::Over) => {}
                 Err(Unfit::Fault(why)) => {
-                    cx.emit(Event::Fault { peer: from, fault: format!("brought a result of {unit}: {why}") });
+                    cx.fault(from, format!("brought a result of {unit}: {why}"));
                     continue;
                 }
             }

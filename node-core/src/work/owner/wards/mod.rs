@@ -1,4 +1,4 @@
-//! Units whose owner the ring names (paper 003: the successor of the task's id), and this node's part
+//! Units whose owner the ring names (paper `match`: the successor of the task's id), and this node's part
 //! in that: a job's home, an owner, an heir.
 //!
 //! | file | what it knows |
@@ -6,12 +6,16 @@
 //! | `home` | the gateway that took the job: who owns which unit, and what they tell |
 //! | `owned` | the owner: units taken over, their content, their results on the way home |
 //! | `heirs` | copies of what others own, and when they become what is owned here |
-//! | `room` | how much memory descriptions of others' units take |
+//! | `copies` | the table of these copies |
+//! | `room` | how many units of whom are owned and copied here, and who may bring them |
+//! | `program` | whether a program that others' units run is one |
 //! | `rows` | what is written down, and what a unit is for others |
 
+mod copies;
 mod heirs;
 mod home;
 mod owned;
+mod program;
 mod room;
 mod rows;
 
@@ -19,10 +23,10 @@ pub(super) use home::{OnRing, Out};
 pub(super) use owned::Wardship;
 
 use super::{Event, Owner, Timer};
-use crate::checkpoint::Source;
+use crate::address::Contact;
+use crate::circle::{Located, Range};
 use crate::ids::{NodeId, UnitId};
-use crate::overlay::contact::Contact;
-use crate::overlay::ring::{Located, Range};
+use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Lease, Message, ToRunner};
@@ -80,7 +84,11 @@ pub(super) struct Wards {
     settled_at: Option<Time>,
     /// This node has been a ring by itself since then.
     alone: Option<Time>,
-    replicas: BTreeMap<UnitId, heirs::Replica>,
+    /// Members that follow this node on the ring, as far as it knows them.
+    following: Vec<NodeId>,
+    replicas: copies::Copies,
+    /// How many units that are owned here each node brought.
+    brought: BTreeMap<NodeId, usize>,
     parts: BTreeMap<crate::ids::JobId, Part>,
     /// Jobs of which there is a row.
     written: std::collections::BTreeSet<crate::ids::JobId>,
@@ -201,14 +209,14 @@ impl Owner {
 
     fn say(to: &Contact, message: ward::Message, cx: &mut Cx<'_, Self>) {
         if to.id != cx.me {
-            cx.emit(Event::Reach(*to));
+            cx.reach(*to);
         }
         cx.send(to.id, Message::Ward(message));
     }
 
     fn say_to(to: &Source, message: ward::Message, cx: &mut Cx<'_, Self>) {
         if let Some(contact) = to.contact.filter(|contact| contact.id == to.node && to.node != cx.me) {
-            cx.emit(Event::Reach(contact));
+            cx.reach(contact);
         }
         cx.send(to.node, Message::Ward(message));
     }
@@ -238,7 +246,7 @@ impl Owner {
     fn claim_from(&self, unit: UnitId, runner: Source, cx: &mut Cx<'_, Self>) {
         let (Some(home), Some(term)) = (self.home_of(unit, cx.me), self.term_of(unit)) else { return };
         if let Some(contact) = runner.contact.filter(|contact| contact.id == runner.node) {
-            cx.emit(Event::Reach(contact));
+            cx.reach(contact);
         }
         // What its home owns itself has no heirs.
         let heirs = if home == cx.me { Vec::new() } else { self.heirs() };
@@ -322,6 +330,7 @@ impl Owner {
     /// Keeps the heirs: whoever follows on the ring.
     fn successors(&mut self, list: Vec<Contact>, cx: &mut Cx<'_, Self>) {
         let mut heirs: Vec<Contact> = list.into_iter().filter(|heir| heir.id != cx.me).collect();
+        self.wards.following = heirs.iter().map(|heir| heir.id).collect();
         heirs.truncate(HEIRS);
         if self.wards.heirs == heirs {
             return;

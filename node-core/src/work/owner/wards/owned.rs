@@ -1,10 +1,11 @@
 //! The owner's side: units that the ring has here are placed, watched and written down as a gateway
 //! does with its own; their results wait here until their home has written them down.
 
-use super::room::NO_ROOM;
+use super::program::Checked;
 use super::{BYTES, Owner, Part, Ward};
-use crate::checkpoint::Source;
+use crate::content::{BlobRef, Data};
 use crate::ids::{JobId, NodeId, UnitId};
+use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Report, ToRunner};
@@ -12,8 +13,8 @@ use crate::work::owner::job::{Job, Phase};
 use crate::work::owner::moving::ATTEMPTS_MAX;
 use crate::work::owner::record::encode;
 use crate::work::owner::{Event, Pending};
-use crate::work::spec::{BlobRef, Data, Find, JobSpec, OwnedBy, UnitSpec, Units};
-use crate::work::submission;
+use crate::work::spec::{Find, JobSpec, OwnedBy, UnitSpec, Units};
+
 use crate::work::ward::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -43,6 +44,9 @@ pub(in crate::work::owner) struct Wardship {
     pub(super) home: Source,
     pub(in crate::work::owner) sweep_first: Option<u64>,
     pub(super) wards: BTreeMap<u32, Ward>,
+    /// The nodes that brought them.
+    pub(super) by: BTreeMap<u32, NodeId>,
+    pub(super) program: Checked,
     /// What was asked for, and has not come.
     asked: BTreeSet<u64>,
     /// What is kept here until the job is over.
@@ -65,8 +69,18 @@ impl Wardship {
     }
 
     /// Whether what its units need is here.
-    pub(in crate::work::owner) fn is_here(&self) -> bool {
+    pub(super) fn has_content(&self) -> bool {
         self.asked.is_empty() && self.missing.is_none()
+    }
+
+    /// One of them has run.
+    pub(in crate::work::owner) fn runs(&mut self) {
+        self.program = Checked::Fit;
+    }
+
+    /// Whether they may be placed.
+    pub(in crate::work::owner) fn is_here(&self) -> bool {
+        self.has_content() && self.program == Checked::Fit
     }
 }
 
@@ -81,13 +95,6 @@ pub(super) struct Ended {
     ticket: Option<u64>,
 }
 
-/// Room for units of one home, and why those of this job find none.
-pub(super) struct Room {
-    all: usize,
-    its: usize,
-    unfit: Option<String>,
-}
-
 /// Results on their way to one home.
 struct Bundle {
     home: Source,
@@ -96,17 +103,6 @@ struct Bundle {
 }
 
 impl Owner {
-    pub(super) fn owned_count(&self) -> usize {
-        let jobs = self.jobs.values().filter_map(|job| job.ward.as_ref());
-        jobs.map(|ward| ward.wards.len()).sum::<usize>() + self.wards.ended.len()
-    }
-
-    /// Units of this home that are owned here and have not ended.
-    fn owned_of(&self, home: NodeId) -> usize {
-        let its = self.jobs.values().filter_map(|job| job.ward.as_ref());
-        its.filter(|ward| ward.home.node == home).map(|ward| ward.wards.len()).sum()
-    }
-
     /// From a home: own these.
     pub(super) fn entrusted(
         &mut self,
@@ -117,12 +113,11 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         if part.home.node != from || from == cx.me {
-            return cx
-                .emit(Event::Fault { peer: from, fault: "entrusted units that are not its own".into() });
+            return cx.fault(from, "entrusted units that are not its own".into());
         }
         let (mut refused, mut known) = (Vec::new(), Vec::new());
         let mut reason = String::from("the ring has moved");
-        let mut room = self.room_of(&part);
+        let mut room = self.room_of(&part, from);
         for ward in units {
             let unit = UnitId { job, index: ward.index };
             let home = self.part_of(job, cx.me).map_or(from, |part| part.home.node);
@@ -140,7 +135,7 @@ impl Owner {
                 reason = why;
                 refused.push(unit.index);
             } else {
-                self.adopt(job, &part, ward, cx);
+                self.adopt(job, &part, ward, from, cx);
             }
         }
         self.tell_home(job, &known, cx);
@@ -151,58 +146,12 @@ impl Owner {
         }
     }
 
-    /// Counts the room for units of this home.
-    pub(super) fn room_of(&self, part: &Part) -> Room {
-        let most = self.config.limits.wards;
-        Room {
-            all: most.saturating_sub(self.owned_count()),
-            // Another home finds room.
-            its: most.div_ceil(2).saturating_sub(self.owned_of(part.home.node)),
-            unfit: submission::check(&spec_of(part, Units::ONE), &self.config.limits).err(),
-        }
-    }
-
-    /// Whether one more unit may be owned here, whoever brings it; counts it, too.
-    ///
-    /// # Errors
-    /// Says why not.
-    pub(super) fn may_adopt(
-        &self,
-        room: &mut Room,
-        job: JobId,
-        part: &Part,
-        ward: &Ward,
-    ) -> Result<(), String> {
-        if let Some(why) = room.unfit.clone().or_else(|| self.unfit(part, ward)) {
-            return Err(why);
-        }
-        if room.all == 0 {
-            return Err("it owns as many units as it may".into());
-        }
-        if room.its == 0 {
-            return Err("it owns as many of this gateway's units as it may".into());
-        }
-        if !self.has_room_for(job, part, ward) {
-            return Err(NO_ROOM.into());
-        }
-        (room.all, room.its) = (room.all - 1, room.its - 1);
-        Ok(())
-    }
-
-    fn unfit(&self, part: &Part, ward: &Ward) -> Option<String> {
-        let large = |blob: &BlobRef| blob.len > self.config.limits.blob_bytes;
-        if content_of(part, ward).iter().any(large) {
-            return Some("a blob is larger than it takes".into());
-        }
-        ward.spec.as_ref().and_then(|spec| submission::check_unit(&part.template, spec).err())
-    }
-
     pub(super) fn own_mut(&mut self, unit: UnitId) -> Option<&mut Ward> {
         self.jobs.get_mut(&unit.job)?.ward.as_mut()?.of_mut(unit.index)
     }
 
-    /// This node owns the unit from now on, whoever did before.
-    pub(super) fn adopt(&mut self, id: JobId, part: &Part, ward: Ward, cx: &mut Cx<'_, Self>) {
+    /// This node owns the unit from now on, which `by` brought.
+    pub(super) fn adopt(&mut self, id: JobId, part: &Part, ward: Ward, by: NodeId, cx: &mut Cx<'_, Self>) {
         let unit = UnitId { job: id, index: ward.index };
         let before = self.wards.replicas.remove(&unit);
         // A copy from who did not know the unit's keys is nobody's account.
@@ -210,14 +159,14 @@ impl Owner {
         // Of two accounts the newer counts; a runner that one of them knows is asked.
         let (mut ward, previous) = match before {
             Some(replica) => {
-                let term = later(replica.ward.term, ward.term);
+                let (owner, term) = (replica.owner(), later(replica.ward.term, ward.term));
                 let runner = replica.ward.runner.or(ward.runner);
                 let believed = ward.attempts <= later(replica.ward.attempts, ward.attempts);
                 let ward = match believed && ward.age() > replica.ward.age() {
                     true => Ward { term, ..ward },
                     false => Ward { term, runner, ..replica.ward },
                 };
-                (ward, Some(replica.owner))
+                (ward, Some(owner))
             }
             None => (Ward { term: ward.term.min(TERM_MAX), ..ward }, None),
         };
@@ -234,6 +183,8 @@ impl Owner {
         let content = content_of(part, &ward);
         if let Some(wardship) = &mut job.ward {
             wardship.wards.insert(ward.index, ward);
+            wardship.by.insert(unit.index, by);
+            *self.wards.brought.entry(by).or_default() += 1;
         }
         match (held, runner) {
             (Some(why), _) => job.hold(unit.index, why),
@@ -273,6 +224,14 @@ impl Owner {
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         let Some(wardship) = &mut job.ward else { return };
         wardship.wards.remove(&unit.index);
+        if let Some(by) = wardship.by.remove(&unit.index)
+            && let Some(count) = self.wards.brought.get_mut(&by)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.wards.brought.remove(&by);
+            }
+        }
         job.drop_ward(unit.index);
         if job.units() == 0 {
             self.drop_wardship(unit.job, cx);
@@ -289,8 +248,8 @@ impl Owner {
             self.pending.remove(ticket);
             cx.emit(Event::ReleaseSnapshot { ticket: *ticket });
         }
-        let copies = self.wards.replicas.keys().chain(self.wards.ended.keys());
-        if { copies }.any(|unit| unit.job == id) {
+        let copies = self.wards.replicas.of_job(id).next().is_some();
+        if copies || self.wards.ended.keys().any(|unit| unit.job == id) {
             let me = Source { node: cx.me, contact: None };
             self.wards.parts.insert(id, job.part(me));
         }
@@ -307,7 +266,7 @@ impl Owner {
             if let Some(contact) =
                 source.contact.filter(|contact| contact.id == source.node && source.node != cx.me)
             {
-                cx.emit(Event::Reach(contact));
+                cx.reach(contact);
             }
             from.push(source.node);
         }
@@ -335,6 +294,7 @@ impl Owner {
                 job.shortage = Some(format!("its owner could not get its content: {error}"));
             }
         }
+        self.look_into(id, cx);
         self.look(cx);
     }
 
@@ -347,6 +307,7 @@ impl Owner {
             }
         }
         again.into_iter().for_each(|(id, blobs)| self.get_content(id, blobs, cx));
+        self.look_into_again(cx);
     }
 
     /// The result of a unit is durable here: it goes home.
@@ -409,7 +370,7 @@ impl Owner {
         for unit in units {
             let home = self.part_of(unit.job, cx.me).map(|part| part.home.node);
             let is_own = self.jobs.get(&unit.job).is_some_and(|job| job.ward.is_none());
-            let owner = self.wards.replicas.get(unit).map(|replica| replica.owner);
+            let owner = self.wards.replicas.get(unit).map(|replica| replica.owner());
             let owned = self.own_mut(*unit).is_some();
             if !is_own && (home == Some(from) || (owner == Some(from) && !owned)) {
                 self.release(*unit, cx);
@@ -448,14 +409,14 @@ impl Owner {
     /// What units here have in common is forgotten with the last of them.
     pub(super) fn forget_part(&mut self, job: JobId) -> bool {
         let range = UnitId { job, index: 0 }..=UnitId { job, index: u32::MAX };
-        let copies = self.wards.replicas.range(range.clone()).next().is_some();
+        let copies = self.wards.replicas.of_job(job).next().is_some();
         let ends = self.wards.ended.range(range).next().is_some();
         !copies && !ends && self.wards.parts.remove(&job).is_some()
     }
 }
 
 /// A specification of what units of another gateway's job share, with these units.
-fn spec_of(part: &Part, units: Units) -> JobSpec {
+pub(super) fn spec_of(part: &Part, units: Units) -> JobSpec {
     JobSpec {
         name: part.name.clone(),
         template: part.template.clone(),
@@ -476,6 +437,8 @@ fn guarded(part: &Part) -> Job {
         home: part.home,
         sweep_first: part.sweep_first,
         wards: BTreeMap::new(),
+        by: BTreeMap::new(),
+        program: Checked::Not,
         asked: BTreeSet::new(),
         tickets: BTreeSet::new(),
         missing: None,
@@ -484,7 +447,7 @@ fn guarded(part: &Part) -> Job {
 }
 
 /// What a unit cannot be run without.
-fn content_of(part: &Part, ward: &Ward) -> BTreeSet<BlobRef> {
+pub(super) fn content_of(part: &Part, ward: &Ward) -> BTreeSet<BlobRef> {
     let template = &part.template;
     let of_unit = |spec: &UnitSpec| -> Vec<BlobRef> {
         let files = spec.files.iter().filter_map(|file| file.data.blob());

@@ -3,9 +3,9 @@
 
 use super::owned::Wardship;
 use super::{Owner, Part, Ward};
-use crate::checkpoint::Source;
+use crate::disk::{Table, Write};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::node::host::{Table, Write};
+use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::work::message::Report;
 use crate::work::owner::SlotState;
@@ -170,9 +170,7 @@ impl Owner {
                 }
                 Some(Row::Ward(job, ward)) => self.restore_ward(job, ward, cx),
                 Some(Row::Result(report)) => self.restore_end(report, cx),
-                None => cx.emit(super::Event::Trouble(
-                    "what this node owned for others cannot be read and is left as it is; was it written by a newer version?".into(),
-                )),
+                None => cx.trouble("what this node owned for others cannot be read and is left as it is; was it written by a newer version?".into()),
             }
         }
     }

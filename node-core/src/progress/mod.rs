@@ -1,24 +1,19 @@
 //! Checkpoints: snapshots of running units, stored where their runner's end does not reach them.
 //!
-//! The runner takes a snapshot now and then ([`Pace`]) and offers it to two *keepers*, who pull it
-//! ([`keeper`]). The owner's record names the newest one that is kept, and the one before it; when
+//! The runner takes a snapshot now and then and offers it to two *keepers*, who pull it. The owner's record names the newest one that is kept, and the one before it; when
 //! the runner is lost, the unit goes on from there. The snapshots are sealed with a key that owner
 //! and runner have, so a keeper holds bytes that mean nothing to it. What is taken, kept and
-//! resumed is decided by runner and owner ([`crate::work`]); here is what they share.
+//! resumed is decided by runner and owner; here is what they share.
 
 mod journey;
-#[cfg(feature = "roles")]
-pub mod keeper;
-mod pace;
 
 pub(crate) use journey::SPANS_MAX;
 pub use journey::{Journey, Span};
-pub use pace::Pace;
 
+use crate::address::Contact;
+use crate::content::BlobRef;
+use crate::engine::SnapshotRef;
 use crate::ids::{NodeId, UnitId};
-use crate::node::host::SnapshotRef;
-use crate::overlay::contact::Contact;
-use crate::work::spec::BlobRef;
 use serde::{Deserialize, Serialize};
 
 /// Names a checkpoint of a unit: a later placement's are newer, and so is a higher number. Never
@@ -72,6 +67,6 @@ pub struct Resume {
     pub sources: Vec<Source>,
 }
 
-/// Keepers that a unit has. Our choice, after paper 002's replicas: one may be lost at the same
+/// Keepers that a unit has. Our choice, after paper `market`'s replicas: one may be lost at the same
 /// time as the runner.
 pub const KEEPERS: usize = 2;

@@ -1,6 +1,6 @@
 //! What a job may cost: all legs of all its units and replicas together.
 
-use super::money::Micro;
+use crate::money::Micro;
 use serde::{Deserialize, Serialize};
 
 /// `bound` is what was paid or may still have to be; it is never above `most`.
@@ -52,7 +52,7 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::budget::*;
 
     #[test]
     fn what_was_bound_and_not_used_can_be_bound_again_and_never_more() {

@@ -5,20 +5,20 @@
 //! off must not push out what its successor goes on from. Nothing of this is written down: after
 //! a restart the blobs are still there to be asked for, and the next checkpoint pins them again.
 
+use crate::content::BlobRef;
 use crate::ids::{NodeId, UnitId};
-use crate::node::config::Config;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
+use crate::work::KeeperConfig;
 use crate::work::message::{Keep, Message, ToKeeper, ToOwner, ToRunner};
-use crate::work::spec::BlobRef;
 use litemap::LiteMap;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::Version;
+use crate::progress::Version;
 
-/// Complete versions of a line. The issue's: the newest, and the one before it.
+/// Complete versions of a line. Our choice: the newest, and the one before it in case that nobody can go on
+/// from the newest.
 const VERSIONS: usize = 2;
 
 /// Placements of a unit whose checkpoints are kept beside each other. Our choice: the one that was
@@ -53,7 +53,7 @@ const OWNERS: usize = 256;
 
 #[derive(Debug)]
 pub struct Keeper {
-    config: Arc<Config>,
+    config: KeeperConfig,
     owners: LiteMap<NodeId, Owner>,
     units: BTreeMap<UnitId, Kept>,
     tickets: BTreeMap<u64, (UnitId, Line)>,
@@ -185,7 +185,7 @@ impl Protocol for Keeper {
 }
 
 impl Keeper {
-    pub fn new(config: Arc<Config>) -> Keeper {
+    pub fn new(config: KeeperConfig) -> Keeper {
         Keeper {
             config,
             owners: LiteMap::new(),

@@ -1,7 +1,8 @@
 //! Points on the circle of 2^128, and the arcs between them.
 
+use crate::address::Contact;
+use crate::address::as_bytes;
 use crate::ids::NodeId;
-use crate::overlay::contact::as_bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -18,8 +19,8 @@ impl RingId {
 /// A point: of a member, or a key to be looked up.
 ///
 /// 128 bits: two of 2^32 nodes meet with a chance of 2^-65, any 64-bit value fits as it is (paper
-/// 002 looks up capacities as points), and it is what a processor's arithmetic takes. Chord's
-/// paper has 160, the length of its hash.
+/// `market` looks up capacities as points), and it is what a processor's arithmetic takes. Paper
+/// `chord` has 160, the length of its hash.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Point(pub u128);
 
@@ -27,7 +28,7 @@ as_bytes!(Point, 16, |point| point.0.to_be_bytes(), |bytes| Point(u128::from_be_
 
 impl Point {
     /// Where a node stands on [`RingId::NODES`]. Whoever wants a certain place has to find a key
-    /// for it: 2^n keys for an arc of one in 2^n. Paper 002 hashes the address, which a node behind
+    /// for it: 2^n keys for an arc of one in 2^n. Paper `market` hashes the address, which a node behind
     /// a large network chooses for nothing.
     pub fn of_node(id: NodeId) -> Point {
         Point::first_half(blake3::derive_key("manyhands 2026-11 node on the ring", &id.0))
@@ -105,9 +106,42 @@ impl MemberId {
     }
 }
 
+/// A member as others know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Peer {
+    pub point: Point,
+    pub contact: Contact,
+}
+
+/// Who owns a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Located {
+    pub owner: Peer,
+    /// The owner's arc reaches from behind this point to the owner's own.
+    pub after: Point,
+    /// The owner's successors, who keep its replicas; at most r.
+    pub replicas: Vec<Peer>,
+    /// Messages that were sent toward the owner, in vain or not, the one to the owner included;
+    /// its answer is none. 0 if the asker itself owns the key.
+    pub hops: u8,
+}
+
+impl Located {
+    pub fn range(&self) -> Range {
+        Range { after: self.after, upto: self.owner.point }
+    }
+
+    /// Whether the way from the key to its owner leads over the top of the circle, so that no
+    /// member has a point of the key or above (paper `market`, IV-A: the search for a higher capacity
+    /// must not begin again at the lowest).
+    pub fn wraps(&self, key: Point) -> bool {
+        self.owner.point < key
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::circle::*;
 
     #[test]
     fn arcs_go_clockwise_over_the_top() {

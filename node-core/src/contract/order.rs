@@ -1,9 +1,9 @@
 //! What moves credit.
 
+use crate::goods::Kind;
+use crate::goods::Offer;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::market::buyer::Offer;
-use crate::market::commodity::Kind;
-use crate::market::money::{Micro, Price};
+use crate::money::{Micro, Price};
 use serde::{Deserialize, Serialize};
 
 /// What is paid for: the run of a unit, or space at a keeper. Its owner names it; the same name under
@@ -104,8 +104,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Whether the number was left unused.
-    #[cfg(feature = "roles")]
-    pub(super) fn is_forgotten(self) -> bool {
+    pub fn is_forgotten(self) -> bool {
         use Refusal::*;
         matches!(self, NoAccount | NumberTaken | TooLate | TooEarly)
     }
@@ -119,7 +118,7 @@ pub const FEES: usize = 4;
 
 impl Order {
     /// About what it takes in a message, bytes; not less.
-    pub(super) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         const NODE: usize = 48;
         match self {
             Order::Hold { terms, .. } => {
@@ -132,7 +131,7 @@ impl Order {
     }
 
     /// The sale that it is about.
-    pub(super) fn sale(&self) -> Option<Sale> {
+    pub fn sale(&self) -> Option<Sale> {
         match self {
             Order::Hold { sale, .. } | Order::Settle { sale, .. } => Some(*sale),
             _ => None,
@@ -160,7 +159,7 @@ pub fn most(fuel: u64, terms: &[Term]) -> Option<Micro> {
 
 /// What each term's seller gets for what was used, rounded once for all; `None` if it is more than
 /// the terms allow.
-pub(super) fn due(fuel: u64, terms: &[Term], used: &[u64]) -> Option<Vec<Micro>> {
+pub fn due(fuel: u64, terms: &[Term], used: &[u64]) -> Option<Vec<Micro>> {
     if used.len() != terms.len() {
         return None;
     }
@@ -174,7 +173,7 @@ pub(super) fn due(fuel: u64, terms: &[Term], used: &[u64]) -> Option<Vec<Micro>>
         }
         parts.push(term.price.of(*used));
     }
-    (fuel_used <= fuel).then(|| crate::market::money::shares(parts))?
+    (fuel_used <= fuel).then(|| crate::money::shares(parts))?
 }
 
 impl Sale {

@@ -3,7 +3,7 @@
 use crate::time::Time;
 use std::time::Duration;
 
-/// A checkpoint may cost this share of the run: one part in 50, 2 % (issue: under 2 %).
+/// A checkpoint may cost this share of the run: one part in 50, 2 %, the target in docs/benchmarks.md.
 const SHARE: u64 = 50;
 
 /// What a byte costs the node beside the task's standstill, nanoseconds: sealed, hashed, written
@@ -18,7 +18,7 @@ const LEAST: Duration = Duration::from_millis(100);
 
 /// The time between two checkpoints of a unit: the job's, or longer if they cost too much.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub(super) struct Pace {
     every: Duration,
     /// Of the dearest of late: halved by each that follows.
     cost: Duration,
@@ -27,34 +27,34 @@ pub struct Pace {
 }
 
 impl Pace {
-    pub fn new(every: Duration) -> Pace {
+    pub(super) fn new(every: Duration) -> Pace {
         Pace { every: every.max(LEAST), cost: Duration::ZERO, took: Duration::ZERO }
     }
 
     /// The task stood still for `pause` to give so many bytes.
-    pub fn taken(&mut self, pause: Duration, bytes: u64) {
+    pub(super) fn taken(&mut self, pause: Duration, bytes: u64) {
         let cost = pause + Duration::from_nanos(bytes.saturating_mul(NS_A_BYTE));
         self.cost = cost.max(self.cost / 2);
     }
 
     /// There was none: it is asked for less and less often.
-    pub fn refused(&mut self) {
+    pub(super) fn refused(&mut self) {
         self.every = self.every.saturating_mul(2);
     }
 
-    pub fn kept(&mut self, took: Duration) {
+    pub(super) fn kept(&mut self, took: Duration) {
         self.took = took;
     }
 
     /// What is lost at most when the runner is.
-    pub fn interval(&self) -> Duration {
+    pub(super) fn interval(&self) -> Duration {
         let cost = self.cost.saturating_mul(SHARE as u32);
         self.every.max(cost).max(self.took.saturating_mul(LINE as u32))
     }
 
     /// When the next is taken, the last having been taken at `last`: early enough that it is kept
     /// when the interval is over.
-    pub fn next(&self, last: Time) -> Time {
+    pub(super) fn next(&self, last: Time) -> Time {
         let interval = self.interval();
         // Nothing is known of the first: a sixteenth should do.
         let ahead = if self.took.is_zero() { interval / 16 } else { self.took };
@@ -64,7 +64,7 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::work::runner::pace::*;
 
     #[test]
     fn dear_checkpoints_are_taken_less_often() {

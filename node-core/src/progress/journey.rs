@@ -1,7 +1,7 @@
 //! Which runners produced a unit's state: a result is as trusted as its least trusted runner.
 
 use crate::ids::NodeId;
-use crate::node::config::Platform;
+use crate::platform::Platform;
 use serde::{Deserialize, Serialize};
 
 /// Spans that are told apart. Our choice: more moves than a person follows; 4 KiB a unit.
@@ -60,7 +60,7 @@ impl Journey {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::progress::journey::*;
 
     fn node(n: u8) -> NodeId {
         NodeId([n; 32])

@@ -3,14 +3,12 @@
 //! A frame is the version byte and a MessagePack body. Its length is bounded by
 //! [`MAX_FRAME`], its depth by the types. A version that is not ours is named, not guessed at.
 
-use crate::node::host::Channel;
-use crate::{discovery, market, overlay, store, work};
-#[cfg(feature = "roles")]
-use crate::{files, ledger, records};
+use crate::channel::Channel;
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Longest frame, bytes. Our choice (DESIGN): what a node can hold for each of 10,000 peers
+/// Longest frame, bytes. Our choice: what a node can hold for each of 10,000 peers
 /// for a moment, and blobs go in chunks anyway.
 pub const MAX_FRAME: usize = 1 << 20;
 
@@ -21,44 +19,10 @@ const SAID: usize = 200;
 /// The version of everything below; the first byte of each frame.
 pub const VERSION: u8 = 12;
 
-/// Every message of every protocol.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Message {
-    Neighbours(overlay::neighbours::Message),
-    Offer(discovery::Offer),
-    Work(work::message::Message),
-    Store(store::Message),
-    #[cfg(feature = "roles")]
-    DialBack(overlay::dialback::Message),
-    #[cfg(feature = "roles")]
-    Tree(overlay::tree::Message),
-    #[cfg(feature = "roles")]
-    Nearest(discovery::nearest::Message),
-    #[cfg(feature = "roles")]
-    Ring(overlay::ring::Message),
-    #[cfg(feature = "roles")]
-    Market(market::Message),
-    #[cfg(feature = "roles")]
-    Ledger(ledger::Message),
-    #[cfg(feature = "roles")]
-    Records(records::Message),
-    #[cfg(feature = "roles")]
-    Files(files::Message),
-    // Each side reads what it is told, and no more: a page loads what it has.
-    #[cfg_attr(not(feature = "roles"), serde(skip_deserializing))]
-    ToHost(market::guest::ToHost),
-    #[cfg_attr(not(feature = "roles"), serde(skip_serializing))]
-    ToGuest(market::guest::ToGuest),
-}
-
-impl Message {
-    /// Which stream carries it: content must never hold up a heartbeat.
-    pub fn channel(&self) -> Channel {
-        match self {
-            Message::Store(_) => Channel::Blob,
-            _ => Channel::Control,
-        }
-    }
+/// What a frame carries.
+pub trait Framed: Serialize + DeserializeOwned {
+    /// The stream that it belongs on.
+    fn channel(&self) -> Channel;
 }
 
 /// Why a frame was not understood; a fault of the peer that sent it.
@@ -80,7 +44,7 @@ pub enum WireError {
 
 /// The frame of a message, or `None` if it would be longer than [`MAX_FRAME`]: our bug, since
 /// every machine keeps its messages below it.
-pub fn encode(message: &Message) -> Option<Bytes> {
+pub fn encode(message: &impl Framed) -> Option<Bytes> {
     let mut frame = Vec::with_capacity(256);
     frame.push(VERSION);
     rmp_serde::encode::write(&mut frame, message).ok()?;
@@ -88,7 +52,11 @@ pub fn encode(message: &Message) -> Option<Bytes> {
 }
 
 /// The message in a frame from a peer.
-pub fn decode(frame: &[u8], channel: Channel) -> Result<Message, WireError> {
+///
+/// # Errors
+/// The frame is too long, of another version, no message, or came on another channel than its message
+/// belongs on.
+pub fn decode<M: Framed>(frame: &[u8], channel: Channel) -> Result<M, WireError> {
     if frame.len() > MAX_FRAME {
         return Err(WireError::TooLong(frame.len()));
     }
@@ -100,7 +68,7 @@ pub fn decode(frame: &[u8], channel: Channel) -> Result<Message, WireError> {
     let mut decoder = rmp_serde::Deserializer::from_read_ref(body);
     // Our deepest message has 12 levels; a peer's must not eat the stack.
     decoder.set_max_depth(32);
-    let message = Message::deserialize(&mut decoder)
+    let message = M::deserialize(&mut decoder)
         .map_err(|e| WireError::Garbage(e.to_string().chars().take(SAID).collect()))?;
     if !at_the_end(&mut decoder) {
         return Err(WireError::Garbage("something follows the message".into()));

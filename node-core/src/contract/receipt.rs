@@ -1,10 +1,10 @@
 //! The bank's word that it holds what a place may cost, for who sells it. The buyer brings it along: so
 //! nobody has to ask the bank, and what was bought runs while it is down.
 
-use super::{Goods, Order, Sale};
+use crate::contract::{Goods, Order, Sale};
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
-use crate::market::money::Price;
+use crate::money::Price;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Where the tree has put a node: what discovery needs to know of it, and no more.
 
-use crate::overlay::contact::Contact;
+use crate::address::Contact;
 
 /// A node's neighbourhood in the tree, told whole at every change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! What something costs is kept exact ([`Exact`]) until it is paid; then it is rounded *up*, once
 //! for all legs of a settlement together. Up, because the buyer decides how work is cut into
 //! units: rounded down, work in pieces of less than a micro-credit would be free. So the seller's
-//! cost is always covered (paper 002, lemma 1 b), at most one micro-credit a settlement is paid
+//! cost is always covered (paper `market`, lemma 1 b), at most one micro-credit a settlement is paid
 //! above the exact sum, and since escrow is rounded in the same way it always suffices.
 
 use serde::{Deserialize, Serialize};
@@ -101,7 +101,7 @@ pub fn shares(parts: impl IntoIterator<Item = Exact>) -> Option<Vec<Micro>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::money::*;
     use crate::protocol::Rng;
 
     /// Below 2^bits, each length alike.

@@ -1,11 +1,11 @@
 //! Space at a keeper that is bought for a time: what it costs, by what the keeper has proved. Files
 //! and checkpoints are paid alike.
 
-use super::{Goods, Order, Sale, Term};
+use crate::contract::{Goods, Order, Sale, Term};
+use crate::goods::Market;
+use crate::goods::Offer;
 use crate::ids::NodeId;
-use crate::market::buyer::Offer;
-use crate::market::commodity::Market;
-use crate::market::money::Micro;
+use crate::money::Micro;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

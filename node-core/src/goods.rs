@@ -1,6 +1,10 @@
-//! Commodities: ranges of idle capacity, and where their markets are (paper 002, section IV-A).
+//! Commodities: ranges of idle capacity, and where their markets are (paper `market`, section IV-A).
 
-use crate::overlay::ring::{MemberId, Point, RingId};
+use crate::address::Contact;
+use crate::circle::{MemberId, Point, RingId};
+use crate::ids::NodeId;
+use crate::money::{Micro, Price};
+use crate::platform::Platform;
 use serde::{Deserialize, Serialize};
 
 /// What is sold.
@@ -151,9 +155,89 @@ impl Market {
     }
 }
 
+/// What one seller has of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Goods {
+    pub kind: Kind,
+    /// Of each unit: fuel a second (idle on average over `minutes`), or bytes.
+    pub capacity: u64,
+    /// How many such: slots. One where [`Kind::divides`].
+    pub units: u16,
+    /// T of the paper: for how long.
+    pub minutes: u16,
+    /// Marginal cost: micro-credits for 10^9 of fuel or of byte-seconds.
+    pub cost: Price,
+    /// Where it runs, and the memory that a unit may have there, MiB.
+    pub engine: Platform,
+    pub memory_mib: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rule {
+    /// The cheapest sells at the second price. The market owner's payoff is fixed (`delta`), so
+    /// that it gains nothing by lying. Our default: here no seller gains by lying, either.
+    #[default]
+    ReverseVickrey,
+    /// The cheapest sells at its own cost and one micro-credit; the market owner's payoff is the
+    /// higher the cheaper the seller that it names.
+    MaxMin,
+}
+
+/// Why nobody sells; a unit waits with this reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum NoDeal {
+    #[error("nobody sells this now")]
+    NoSeller,
+    /// `least`: what the cheapest would cost, if that is a number.
+    #[error("the cheapest seller costs up to {least} credits a unit, and at most {most} are offered")]
+    TooDear { least: Micro, most: Micro },
+}
+
+/// What a buyer wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    pub kind: Kind,
+    /// At least so much a unit: fuel a second, or bytes.
+    pub capacity: u64,
+    /// For at least so long.
+    pub minutes: u16,
+    pub memory_mib: u32,
+    /// None: any will do.
+    pub engine: Option<Platform>,
+    /// At most [`UNITS`] in one market at once.
+    pub units: u16,
+    /// What a unit uses at most: fuel, or byte-seconds.
+    pub quantity: u64,
+    /// The most that seller and market owner may cost for one unit, together.
+    pub most: Micro,
+    /// Drawn by the buyer; see `tie` of `market::pricing::Ask`.
+    pub tie: u64,
+}
+
+/// Units of one query. Our choice: their sellers' listings are 30 KB.
+pub const UNITS: u16 = 128;
+
+/// A unit that somebody sells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub seller: Contact,
+    pub goods: Goods,
+    /// Of the listing.
+    pub number: u64,
+    /// How much of it was asked for.
+    pub capacity: u64,
+    pub price: Price,
+    pub market: Market,
+    /// Who named it, and what that one gets for it once the seller did something.
+    pub owner: NodeId,
+    pub payoff: Micro,
+    /// It is a guest of this node.
+    pub via: Option<NodeId>,
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::goods::*;
     use crate::protocol::Rng;
 
     #[test]

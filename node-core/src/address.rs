@@ -104,7 +104,7 @@ impl fmt::Debug for Ip {
     }
 }
 
-/// A node's place in the order of addresses (paper 000, section 5); ties go by id.
+/// A node's place in the order of addresses (paper `tree`, section 5); ties go by id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub ip: Ip,
@@ -176,7 +176,7 @@ macro_rules! as_bytes {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
                 let from: fn([u8; $len]) -> $name = $from;
-                d.deserialize_bytes($crate::overlay::contact::Fixed::<$len>).map(from)
+                d.deserialize_bytes($crate::address::Fixed::<$len>).map(from)
             }
         }
     };
@@ -227,7 +227,7 @@ impl<const N: usize> Visitor<'_> for Fixed<N> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::address::*;
 
     fn contact(ip: &str, id: u8) -> Contact {
         Contact { ip: Ip::from(ip.parse::<IpAddr>().unwrap()), port: 4001, id: NodeId([id; 32]) }

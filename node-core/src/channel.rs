@@ -1,0 +1,10 @@
+//! The streams between a pair of peers.
+
+/// One of the two streams between a pair of peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Channel {
+    /// Small, bounded protocol messages.
+    Control,
+    /// Chunks of blobs, so that they never hold up a heartbeat.
+    Blob,
+}

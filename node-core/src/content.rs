@@ -1,0 +1,95 @@
+//! Content: named by its hash, or small enough to travel along.
+
+use crate::ids::BlobId;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Content by reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct BlobRef {
+    pub id: BlobId,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// Why content could not be brought here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// The source did not answer, was busy for long, or went away: it may have the content later.
+    #[error("{0}")]
+    NoAnswer(String),
+    /// No source has it, or this node cannot store it.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl FetchError {
+    /// Returns this error with the blob's name in its text.
+    pub fn about(&self, id: BlobId) -> FetchError {
+        match self {
+            FetchError::NoAnswer(why) => FetchError::NoAnswer(format!("blob {id}: {why}")),
+            FetchError::Failed(why) => FetchError::Failed(format!("blob {id}: {why}")),
+        }
+    }
+}
+
+/// Content, small enough to travel in a message or by reference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Data {
+    Inline(Bytes),
+    Blob(BlobRef),
+}
+
+impl Data {
+    /// A result carries so much content, all together, and so does a unit; what is more is a blob.
+    /// Our choice: eight of them fill a message, and below it a file of its own costs the disk more
+    /// than the bytes.
+    pub const INLINE_MAX: usize = 64 << 10;
+
+    pub const EMPTY: Data = Data::Inline(Bytes::new());
+
+    pub fn len(&self) -> u64 {
+        match self {
+            Data::Inline(bytes) => bytes.len() as u64,
+            Data::Blob(blob) => blob.len,
+        }
+    }
+
+    /// Bytes of content that is not a blob.
+    pub fn inline_len(&self) -> usize {
+        match self {
+            Data::Inline(bytes) => bytes.len(),
+            Data::Blob(_) => 0,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn blob(&self) -> Option<BlobRef> {
+        match self {
+            Data::Inline(_) => None,
+            Data::Blob(blob) => Some(*blob),
+        }
+    }
+}
+
+/// A file that goes in or came out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedData {
+    /// Relative, parts separated by `/`.
+    pub path: String,
+    pub data: Data,
+}
+
+impl NamedData {
+    /// Bytes of a part of a path: what file systems take.
+    const PART_MAX: usize = 255;
+
+    /// Whether it is a relative path without `.`, `..` and empty parts.
+    pub fn is_path(path: &str) -> bool {
+        let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.len() <= Self::PART_MAX;
+        path.split('/').all(is_part) && !path.contains('\0')
+    }
+}

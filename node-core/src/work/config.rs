@@ -1,0 +1,33 @@
+//! What owner, runner and keeper are told at their start.
+
+use crate::bounds::{Bounds, Timing};
+use crate::ids::NodeId;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+pub struct OwnerConfig {
+    /// Takes jobs of its own; else it owns units of other gateways only.
+    pub gateway: bool,
+    /// Nodes that may submit jobs over the wire, beside this one.
+    pub submitters: BTreeSet<NodeId>,
+    pub limits: Arc<Bounds>,
+    pub timing: Arc<Timing>,
+}
+
+#[derive(Clone, Debug)]
+pub struct RunnerConfig {
+    /// Slots given at the start.
+    pub slots: u32,
+    /// Memory that one unit may have, bytes.
+    pub memory_bytes: u64,
+    /// The bank whose receipts count, if it is known at the start.
+    pub bank: Option<NodeId>,
+    pub limits: Arc<Bounds>,
+    pub timing: Arc<Timing>,
+}
+
+#[derive(Clone, Debug)]
+pub struct KeeperConfig {
+    pub limits: Arc<Bounds>,
+}
