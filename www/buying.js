@@ -7,6 +7,7 @@ import { inCredits, microOf } from "./money.js";
 /** `{element, values(), wrong(), words()}`; a job that buys nothing has no values here. */
 export function buying() {
   const buy = h("input", { id: "buy", type: "checkbox", "aria-describedby": "buy-hint" });
+  /** @param {string} id @param {string} label @param {string} hint */
   const price = (id, label, hint) => entry({ id, label, unit: "credits", inputmode: "decimal", hint, read: ({ value }) => microOf(value) });
   const unit = price("buy-unit", "A unit costs at most", "A unit that cannot be had for it waits, and says so.");
   const job = price("buy-job", "The job costs at most", "Empty: as much as its units.");
@@ -30,11 +31,16 @@ export function buying() {
     h("p", { class: "hint", id: "buy-hint" }, "Paid from this gateway’s wallet. Otherwise the job runs where somebody gives a place for nothing."), fields);
   buy.addEventListener("change", () => setHidden(fields, !buy.checked));
 
+  /** @typedef {typeof unit} Entry */
+  /** @param {string} key @param {Entry} field @returns {[string, Entry][]} */
   const said = (key, field) => (field.input.value.trim() ? [[key, field]] : []);
+  /** @returns {[string, Entry][]} */
   const asked = () => [["max_price", unit], ...said("max_price_job", job), ["fuel_limit", fuel], ...said("min_speed", speed)];
   return {
     element,
+    /** @returns {Partial<Api.JobRequest>} */
     values: () => (buy.checked ? { find: "cheapest", ...Object.fromEntries(asked().map(([key, field]) => [key, field.read()])) } : {}),
+    /** @returns {[words: string, at: HTMLElement] | null} */
     wrong() {
       if (!buy.checked) return null;
       for (const [, field] of asked()) {

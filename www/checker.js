@@ -6,11 +6,18 @@ const IDLE = 20_000;
 /** A slow line needs this long for the program. */
 const PATIENCE = 60_000;
 
+/** @import { Fault, FromNode, Policy, ToNode } from "./messages.js" */
+
+/** @type {Worker | null} */
 let worker = null;
-let timer = null;
+let timer = 0;
 let serial = 0;
 
-/** `[{key, message}]`, in the words of a server's policy. */
+/**
+ * `[{key, message}]`, in the words of a server's policy.
+ * @param {Policy} policy
+ * @returns {Promise<Fault[]>}
+ */
 export function faultsOf(policy) {
   clearTimeout(timer);
   worker ??= new Worker("/node-worker.js", { type: "module", name: "manyhands-checker" });
@@ -25,12 +32,15 @@ export function faultsOf(policy) {
       clearTimeout(timer);
       timer = setTimeout(letGo, IDLE);
     };
+    /** @param {string} why */
     const fail = (why) => {
       done();
       letGo();
       reject(new Error(why));
     };
+    /** @param {ErrorEvent} event */
     const broke = (event) => fail(event.message || "its program could not be loaded from the gateway");
+    /** @param {MessageEvent<FromNode>} event */
     const heard = ({ data }) => {
       if (data.type === "fatal") fail(data.message);
       if (data.type !== "checked" || data.n !== n) return;
@@ -39,7 +49,7 @@ export function faultsOf(policy) {
     };
     asked.addEventListener("message", heard);
     asked.addEventListener("error", broke);
-    asked.postMessage({ type: "check", n, policy });
+    asked.postMessage(/** @satisfies {ToNode} */ ({ type: "check", n, policy }));
   });
 }
 

@@ -4,9 +4,13 @@
 /** The shortest that browsers look for, ms: nobody has used a computer for that long before they say so. */
 const QUIET = 60_000;
 
+/** @import { Knows } from "./messages.js" */
+
 /** Fires "change". `knows` is `{on_battery?, charge_pct?, quiet_since?}` as the node takes it. */
 export class Computer extends EventTarget {
+  /** @type {Knows} */
   knows = {};
+  /** @type {AbortController | null} */
   #watching = null;
 
   /** Whether this browser could tell that nobody uses the computer. */
@@ -14,6 +18,7 @@ export class Computer extends EventTarget {
   static seesBattery = "getBattery" in navigator;
 
   async watchBattery() {
+    /** @type {BatteryManager} */
     let battery;
     try {
       battery = await navigator.getBattery();
@@ -29,6 +34,9 @@ export class Computer extends EventTarget {
   /**
    * Watches for somebody at the keys, or not any more. The browser asks its person, if `ask` and they
    * have just clicked; false if it may not be known.
+   * @param {boolean} on
+   * @param {boolean} [ask]
+   * @returns {Promise<boolean>}
    */
   async watchInput(on, ask) {
     if (!on) {
@@ -54,6 +62,7 @@ export class Computer extends EventTarget {
     }
   }
 
+  /** @param {Knows} more @param {boolean} [instead] of all that was known */
   #know(more, instead = false) {
     this.knows = instead ? more : { ...this.knows, ...more };
     this.dispatchEvent(new Event("change"));

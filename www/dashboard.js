@@ -1,40 +1,40 @@
 // The dashboard's frame: routes by the address's hash, the token, connection and errors.
 
 import { ApiError } from "./api.js";
-import { h, replace, setHidden, setText } from "./dom.js";
+import { byId, h, replace, setHidden, setText } from "./dom.js";
 import { live } from "./live.js";
 import { setToken, takeFromAddress, token, tokenForm } from "./token.js";
-import { overview } from "./overview.js";
-import { nodesView } from "./nodes.js";
-import { jobsView } from "./jobs.js";
-import { jobView } from "./job.js";
-import { marketView } from "./market.js";
-import { walletView } from "./wallet.js";
-import { filesView } from "./files.js";
-import { policyView } from "./policy.js";
-import { submitView } from "./submit.js";
 import { empty } from "./progress.js";
-import { readable } from "./text.js";
+import { errorText, readable } from "./text.js";
 
-const root = document.getElementById("view");
-const notice = document.getElementById("notice");
-const liveness = document.getElementById("liveness");
-const forget = document.getElementById("forget");
+/** @import { Liveness, View } from "./live.js" */
 
-/** First part of the hash → view. A view gives `{title, element, …}` as `live` takes it. */
+const root = byId("view");
+const notice = byId("notice");
+const liveness = byId("liveness");
+const forget = byId("forget");
+
+/**
+ * First part of the hash → view, loaded when it is first opened.
+ * @type {Record<string, (id: string) => Promise<View>>}
+ */
 const VIEWS = {
-  "": overview,
-  jobs: (id) => (id ? jobView(id) : jobsView()),
-  nodes: nodesView,
-  market: marketView,
-  wallet: walletView,
-  files: filesView,
-  policy: policyView,
-  submit: submitView,
+  "": async () => (await import("./overview.js")).overview(),
+  jobs: async (id) => (id ? (await import("./job.js")).jobView(id) : (await import("./jobs.js")).jobsView()),
+  nodes: async () => (await import("./nodes.js")).nodesView(),
+  market: async () => (await import("./market.js")).marketView(),
+  wallet: async () => (await import("./wallet.js")).walletView(),
+  files: async () => (await import("./files.js")).filesView(),
+  policy: async () => (await import("./policy.js")).policyView(),
+  submit: async () => (await import("./submit.js")).submitView(),
 };
 
+/** @type {{ close(): void } | null} */
 let current = null;
+/** @type {string | null} */
 let shownHash = null;
+/** Counts openings: a view that is loaded when another one was opened since is not shown. */
+let opening = 0;
 
 function route() {
   takeFromAddress();
@@ -42,33 +42,66 @@ function route() {
   show(section, id);
 }
 
-function show(section, id) {
+/** @param {string} section @param {string} id */
+async function show(section, id) {
   // A link within the page ("#view") is no route.
   if (section === "view") return root.focus();
   const moved = shownHash !== null && shownHash !== location.hash;
   shownHash = location.hash;
-  current?.close();
-  current = null;
+  close();
   say("");
   markSection(section);
   setHidden(forget, !token());
-  const make = Object.hasOwn(VIEWS, section) ? VIEWS[section] : null;
-  if (!make) {
+  const load = Object.hasOwn(VIEWS, section) ? VIEWS[section] : null;
+  if (!load) {
     setTitle("No such page");
+    setText(liveness, "");
     replace(root, empty("There is no such page", h("p", null, h("a", { href: "#/" }, "Go to the overview"))));
     return;
   }
-  open(make(decode(id)));
+  const mine = opening;
+  /** @type {View} */
+  let view;
+  try {
+    view = await load(decode(id));
+  } catch (error) {
+    if (mine === opening) notLoaded(error);
+    return;
+  }
+  if (mine !== opening) return;
+  open(view);
   if (moved) {
     root.focus({ preventScroll: true });
     scrollTo(0, 0);
   }
 }
 
+/** Ends the view that is shown, and the loading of the next one. */
+function close() {
+  opening += 1;
+  current?.close();
+  current = null;
+}
+
+/**
+ * Some browsers keep a module's failure until the page is loaded again, so the button reloads the page.
+ * @param {unknown} error
+ */
+function notLoaded(error) {
+  console.error(error);
+  setTitle("Not loaded");
+  setText(liveness, "");
+  replace(root, empty("This page could not be loaded",
+    h("p", null, `The gateway may have stopped, or the network to ${location.host} is down. The browser says: ${errorText(error)}`),
+    h("p", { class: "row" }, h("button", { type: "button", class: "button primary", onclick: () => location.reload() }, "Reload"))));
+}
+
+/** @param {View} view */
 function open(view) {
   setTitle(view.title);
   replace(root, view.element);
-  if (!view.load) {
+  const { load } = view;
+  if (!load) {
     if (view.needsToken && !token()) return ask(false);
     current = { close: () => view.close?.() };
     return setText(liveness, "");
@@ -78,7 +111,7 @@ function open(view) {
     stream: view.stream,
     resting: view.resting,
     async load(signal) {
-      const finished = await view.load(signal);
+      const finished = await load(signal);
       say("");
       setTitle(view.title);
       if (finished) keeper.finish();
@@ -96,7 +129,7 @@ function open(view) {
         keeper.finish();
         return replace(root, view.missing(error));
       }
-      say(error instanceof ApiError ? `${error.message.replace(/\.?$/, ".")} What you see is as it was last heard.` : `This page failed: ${error.message}. Reload it; if it fails again, it is worth a report.`);
+      say(error instanceof ApiError ? `${error.message.replace(/\.?$/, ".")} What you see is as it was last heard.` : `This page failed: ${errorText(error)}. Reload it; if it fails again, it is worth a report.`);
       if (!(error instanceof ApiError)) console.error(error);
     },
   });
@@ -110,6 +143,7 @@ function open(view) {
   };
 }
 
+/** @type {Record<Liveness, string>} */
 const LIVENESS = {
   live: "Live",
   polling: "Asking every few seconds",
@@ -118,9 +152,9 @@ const LIVENESS = {
   ended: "Final",
 };
 
+/** @param {boolean} rejected the token that was used is wrong */
 function ask(rejected) {
-  current?.close();
-  current = null;
+  close();
   setToken(rejected ? "" : token());
   setHidden(forget, true);
   setTitle("Token");
@@ -134,25 +168,29 @@ function ask(rejected) {
     },
   });
   replace(root, form);
-  form.querySelector("input").focus();
+  form.querySelector("input")?.focus();
 }
 
+/** @param {string} words */
 function say(words) {
   setText(notice, words);
   setHidden(notice, !words);
 }
 
+/** @param {string} title */
 function setTitle(title) {
   document.title = readable(`${title} · Manyhands`);
 }
 
+/** @param {string} section */
 function markSection(section) {
   for (const link of document.querySelectorAll("#sections a")) {
-    if (link.dataset.section === section) link.setAttribute("aria-current", "page");
+    if (link instanceof HTMLElement && link.dataset.section === section) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }
 
+/** @param {string} text */
 function decode(text) {
   try {
     return decodeURIComponent(text);

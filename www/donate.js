@@ -1,6 +1,6 @@
 // The donate page: shows a Session and passes on what the donor wants.
 
-import { copyButton, h, renew, setHidden, setText } from "./dom.js";
+import { byId, copyButton, h, renew, replace, setHidden, setText } from "./dom.js";
 import { count, plural, shortNode, span } from "./format.js";
 import { hand } from "./hand.js";
 import { credits } from "./money.js";
@@ -9,9 +9,13 @@ import { Computer } from "./computer.js";
 import { Sharing, plainly } from "./sharing.js";
 import { readable } from "./text.js";
 
-const byId = (id) => document.getElementById(id);
-const [stateLine, detailLine, trouble, slots, slotsWords] = ["state", "detail", "trouble", "slots", "slots-words"].map(byId);
-const [startButton, stopButton, inviteField, invite, name] = ["start", "stop", "invite-field", "invite", "name"].map(byId);
+/** @import { Child, Row } from "./dom.js" */
+/** @import { Current, PolicyNow, Sales, Work } from "./messages.js" */
+
+const [stateLine, detailLine, trouble] = [byId("state"), byId("detail"), byId("trouble")];
+const [slots, invite, name] = [byId("slots", HTMLInputElement), byId("invite", HTMLInputElement), byId("name", HTMLInputElement)];
+const [startButton, stopButton] = [byId("start", HTMLButtonElement), byId("stop", HTMLButtonElement)];
+const [slotsWords, inviteField] = [byId("slots-words"), byId("invite-field")];
 
 /** Rows of units shown at once; the rest is counted. Our choice: what fits a phone. */
 const ROWS = 4;
@@ -24,9 +28,10 @@ const drawing = hand();
 const computer = new Computer();
 const sharing = new Sharing(byId("sharing"), computer);
 const address = new URLSearchParams(location.search);
+/** @type {Api.Network | null} */
 let network = null;
 let busyAt = -Infinity;
-let pauseTimer = null;
+let pauseTimer = 0;
 
 function setUp() {
   byId("hand").append(drawing.element);
@@ -63,7 +68,7 @@ function setUp() {
 
   const obstacle = missing() ?? otherGateway();
   if (obstacle) {
-    trouble.replaceChildren(...obstacle);
+    replace(trouble, obstacle);
     trouble.hidden = false;
     startButton.disabled = true;
   }
@@ -72,7 +77,7 @@ function setUp() {
   meetGateway();
 }
 
-/** What this browser lacks, in words, or null. */
+/** What this browser lacks, in words, or null. @returns {Child} */
 function missing() {
   if (typeof WebAssembly === "object" && typeof Worker === "function" && typeof WebSocket === "function") return null;
   return ["This browser has no WebAssembly or no Workers, so it cannot compute here. Any current Firefox, Chrome, Edge or Safari can."];
@@ -81,10 +86,12 @@ function missing() {
 /**
  * `?gateway=` may only name the gateway that served this page: a link must not make somebody
  * else's page compute for a stranger, and a gateway answers its own pages only.
+ * @returns {Child}
  */
 function otherGateway() {
   const wanted = address.get("gateway");
   if (!wanted) return null;
+  /** @type {URL} */
   let url;
   try {
     url = new URL(wanted);
@@ -125,12 +132,13 @@ function start() {
 /** Who is asked, and who else gives; the page works without the answers. */
 async function meetGateway() {
   try {
-    network = await (await fetch("/api/v1/network")).json();
-    const short = h("span", { class: "whole-word" }, shortNode(network.node));
-    byId("whom").replaceChildren(...(network.name ? [`the gateway “${network.name}” (`, short, ")"] : ["the gateway ", short]));
-    setText(byId("this-node"), network.version ? `Gateway version ${network.version}` : "");
-    setHidden(inviteField, !network.invite_required);
-    const { nodes } = await (await fetch("/api/v1/nodes")).json();
+    const met = /** @type {Api.Network} */ (await (await fetch("/api/v1/network")).json());
+    network = met;
+    const short = h("span", { class: "whole-word" }, shortNode(met.node));
+    byId("whom").replaceChildren(...(met.name ? [`the gateway “${met.name}” (`, short, ")"] : ["the gateway ", short]));
+    setText(byId("this-node"), met.version ? `Gateway version ${met.version}` : "");
+    setHidden(inviteField, !met.invite_required);
+    const { nodes } = /** @type {Api.NodeList} */ (await (await fetch("/api/v1/nodes")).json());
     const others = nodes.reduce((sum, node) => sum + node.slots, 0);
     if (nodes.length > 1) setText(byId("swarm"), `${plural(nodes.length, "node")} with ${plural(others, "slot")} ${nodes.length === 1 ? "is" : "are"} in this swarm now.`);
   } catch {
@@ -149,12 +157,12 @@ function show() {
   drawing.update({ cores, given, busy, on: phase === "connected" && session.policy.works });
 
   // For style and for tests; people read the words.
-  document.querySelector(".stage").dataset.phase = phase;
+  byId("stage").dataset.phase = phase;
   const [headline, detail] = words();
   setText(stateLine, headline);
   setText(detailLine, detail);
-  const restarted = session.failure && ["connecting", "connected", "offline"].includes(phase);
-  setText(byId("restarted"), restarted ? `The node in this tab failed and was started again. What happened: ${session.failure.message}` : "");
+  const restarted = ["connecting", "connected", "offline"].includes(phase) ? session.failure : null;
+  setText(byId("restarted"), restarted ? `The node in this tab failed and was started again. What happened: ${restarted.message}` : "");
   setHidden(byId("restarted"), !restarted);
   setText(byId("battery"), battery(running));
   setHidden(byId("battery"), !byId("battery").textContent);
@@ -198,16 +206,18 @@ function words() {
     case "stopping":
       return ["Stopping", "Handing your work on, so that it goes on elsewhere. This takes a moment."];
     case "restarting": {
-      const left = Math.max(0, Math.ceil((failure.at - Date.now()) / 1000));
+      if (!failure) return ["Starting again", detail];
+      const left = Math.max(0, Math.ceil(((failure.at ?? 0) - Date.now()) / 1000));
       return [`The node in this tab failed; restart ${failure.restart} of ${failure.of}`, `In ${left} s. What happened: ${failure.message}`];
     }
     case "failed":
-      return ["The node in this tab keeps failing", `It was started again ${failure.of} times. What happened last: ${failure.message}`];
+      return ["The node in this tab keeps failing", `It was started again ${failure?.of ?? 0} times. What happened last: ${failure?.message ?? detail}`];
     default:
       return working(work, detail);
   }
 }
 
+/** @param {Work} work @param {string} detail */
 function working(work, detail) {
   const now = performance.now();
   if (work.busy > 0) busyAt = now;
@@ -220,14 +230,16 @@ function working(work, detail) {
   return ["Ready, waiting for work", work.idle_reason || detail || "No unit needs this tab just now."];
 }
 
-/** Why nothing runs, and when something will: when none of it holds any more. */
+/** Why nothing runs, and when something will: when none of it holds any more. @param {PolicyNow} policy */
 function why({ reasons }) {
   const because = reasons.map(({ reason }) => sentence(plainly(reason)));
   return [...because, `It goes on when ${reasons.map(({ until }) => plainly(until)).join(", and ")}.`].join(" ");
 }
 
-const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
+/** @param {string} words */
+const sentence = (words) => `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 
+/** @param {boolean} running */
 function battery(running) {
   const { on_battery, charge_pct } = computer.knows;
   // Then that is what the page says anyway.
@@ -254,16 +266,17 @@ function connection() {
   }
 }
 
-/** What this tab sells, and what it has. */
+/** What this tab sells, and what it has. @param {boolean} running */
 function showSales(running) {
   const sales = running ? session.sales : null;
-  const known = typeof sales?.balance === "number";
-  setText(byId("balance"), known ? credits(sales.balance) : "");
-  setHidden(byId("account"), !known);
+  const balance = sales?.balance ?? null;
+  setText(byId("balance"), balance === null ? "" : credits(balance));
+  setHidden(byId("account"), balance === null);
   setText(byId("selling"), sales && phrase(sales));
   setHidden(byId("selling"), !sales);
 }
 
+/** @param {Sales} sales */
 function phrase({ cost, listed }) {
   const price = `at ${count(cost)} µcr or more for 10⁹ fuel`;
   if (!session.policy.works) return `Nothing is for sale while this tab gives nothing; then, ${price}.`;
@@ -272,6 +285,7 @@ function phrase({ cost, listed }) {
     : `For sale ${price}, once a slot is free and the swarm’s market has listed it.`;
 }
 
+/** @param {Work} work @param {boolean} running */
 function showCurrent(work, running) {
   const list = byId("current");
   const rows = running ? work.current.slice(0, ROWS) : [];
@@ -284,6 +298,7 @@ function showCurrent(work, running) {
   byId("in-hand").style.minHeight = running ? `${Math.min(ROWS, Number(slots.value)) * 1.75 + 0.35}rem` : "0";
 }
 
+/** @returns {Row<Current>} */
 function unitRow() {
   const job = h("span", { class: "name" });
   const unit = h("span", { class: "unit number" });
@@ -292,7 +307,7 @@ function unitRow() {
     element: h("li", null, h("span", { class: "dot" }), job, unit, time),
     update(current) {
       setText(job, current.name || "unnamed job");
-      job.title = readable(current.name ?? "");
+      job.title = readable(current.name);
       setText(unit, `unit ${count(current.index)}`);
       setText(time, span(current.for_us / 1e6));
     },

@@ -8,13 +8,19 @@ import { ago, count, exactTime, moment, plural, shortNode, size } from "./format
 import { credits, microOf } from "./money.js";
 import { badge, empty } from "./progress.js";
 import { save } from "./results.js";
+import { errorText } from "./text.js";
+
+/** @import { Row } from "./dom.js" */
+/** @import { Field } from "./form.js" */
+/** @import { View } from "./live.js" */
 
 /** Copies of a file, as the gateway has it. */
 const [USUAL_COPIES, MOST_COPIES] = [3, 8];
 
+/** @returns {View} */
 export function filesView() {
   const summary = h("p", { class: "soft", role: "status" });
-  const put = putPart(() => view.nudge());
+  const put = putPart(() => view.nudge?.());
   const list = h("ul", { class: "kept-files" });
   const own = h("h2", { id: "own-files", tabindex: "-1" }, "Put here");
   const none = empty("No file yet",
@@ -36,10 +42,11 @@ export function filesView() {
   /** Where the focus was is no more. */
   function gone() {
     own.focus();
-    view.nudge();
+    view.nudge?.();
   }
 
   let still = false;
+  /** @type {View} */
   const view = {
     title: "Files",
     element,
@@ -66,13 +73,17 @@ export function filesView() {
   return view;
 }
 
+/** @param {Api.KeptHere} kept */
 function keptWords({ files, bytes, given }) {
   if (!given) return "Nothing: this gateway gives no space for files of others.";
   return `${plural(files, "file")}, ${size(bytes)} of the ${size(given)} that it gives.`;
 }
 
+/** @param {() => void} done */
 function putPart(done) {
+  /** @type {File | null} */
   let file = null;
+  /** @type {AbortController | null} */
   let sending = null;
   const line = h("div", { class: "chosen", hidden: true });
   const fault = h("p", { class: "fault", id: "put-file-fault", role: "alert" });
@@ -80,15 +91,17 @@ function putPart(done) {
     id: "put-file", title: "Drop a file here, or choose one", hint: "It is cut into chunks of 4 MiB, which other nodes fetch from here.",
     onFiles: ([first], left) => (first ? take(first.file, left) : setText(fault, left)),
   });
+  /** @param {File} taken @param {string} left */
   function take(taken, left) {
     what.blame("");
     setText(fault, left);
     file = taken;
-    chosen(line, file, zone.element, () => {
+    chosen(line, taken, zone.element, () => {
       file = null;
       zone.input.focus();
     });
   }
+  /** @type {Field<File>} */
   const what = {
     element: h("div", { class: "field" }, zone.element, line, fault),
     input: zone.input,
@@ -108,6 +121,7 @@ function putPart(done) {
   });
   const price = entry({
     id: "put-price", label: "At most", unit: "credits", inputmode: "decimal", hint: "What all copies may cost for two days; 0 asks for gifts alone. Empty: about a credit a copy for a GiB and a day.",
+    /** @returns {number | null | Error} */
     read({ value }) {
       if (value.trim() === "") return null;
       return Number(value) === 0 ? 0 : microOf(value);
@@ -132,7 +146,7 @@ function putPart(done) {
         done();
         return `${content.name} is put. Other nodes fetch it now.`;
       } catch (error) {
-        if (error.name === "AbortError") return "Stopped. Nothing was put.";
+        if (api.isAbort(error)) return "Stopped. Nothing was put.";
         throw error;
       } finally {
         sending = null;
@@ -148,6 +162,7 @@ function putPart(done) {
   };
 }
 
+/** @param {Api.File} file @param {() => void} gone it was removed @returns {Row<Api.File>} */
 function fileCard({ id, name }, gone) {
   const called = name || `${id.slice(0, 12)}…`;
   const heading = h("h3", { class: "long" }, called);
@@ -174,6 +189,7 @@ function fileCard({ id, name }, gone) {
     },
   });
 
+  /** @param {HTMLButtonElement} button @param {string} busy @param {() => Promise<unknown>} action */
   async function act(button, busy, action) {
     const label = button.textContent;
     button.disabled = true;
@@ -183,7 +199,7 @@ function fileCard({ id, name }, gone) {
     try {
       await action();
     } catch (error) {
-      setText(fault, error.message);
+      setText(fault, errorText(error));
       well = false;
     }
     setText(button, label);
@@ -200,6 +216,7 @@ function fileCard({ id, name }, gone) {
     if (await act(remove, "Removing…", () => api.removeFile(id))) gone();
   });
 
+  /** @param {Api.File} file */
   function update(file) {
     state.update(file.state);
     setText(facts, [size(file.len), file.encrypted ? "encrypted" : "not encrypted", `put ${ago(file.put_ms)}`].join(" · "));
@@ -207,7 +224,7 @@ function fileCard({ id, name }, gone) {
     const cost = file.held || file.paid ? `cost ${credits(file.paid)} credits until now, ${credits(file.held)} put aside` : null;
     setText(copies, [`${count(file.kept)} of ${plural(file.copies, "copy", "copies")} kept`, cost].filter(Boolean).join(" · "));
     const why = file.reason || (file.state === "placing" ? "it looks for nodes that keep it; in a swarm that has just begun that takes about a minute" : "");
-    setText(reason, why && `${why[0].toUpperCase()}${why.slice(1)}.`);
+    setText(reason, why && `${why.charAt(0).toUpperCase()}${why.slice(1)}.`);
     setHidden(reason, !why);
     reason.className = file.state === "kept" ? "soft" : "reason";
     renew(keepers, file.keepers, (keeper) => keeper.node, keeperLine(file));
@@ -228,6 +245,7 @@ function fileCard({ id, name }, gone) {
   };
 }
 
+/** @param {Api.File} file @returns {() => Row<Api.Keeper>} */
 const keeperLine = (file) => () => {
   const name = h("span", { class: "name" });
   const words = h("span", { class: "soft small" });
@@ -240,12 +258,13 @@ const keeperLine = (file) => () => {
       setText(words, [
         keeper.kept ? "has all of it" : `has ${count(keeper.chunks)} of ${plural(file.chunks, "chunk")}`,
         until && keeper.until_ms ? `until ${exactTime(until)}` : null,
-        keeper.price === null ? "for nothing" : `for ${count(keeper.price)} µcr for 10⁹ byte-seconds`,
+        keeper.price === null || keeper.price === undefined ? "for nothing" : `for ${count(keeper.price)} µcr for 10⁹ byte-seconds`,
       ].filter(Boolean).join(" · "));
     },
   };
 };
 
+/** @returns {Row<Api.Lost>} */
 function lostLine() {
   const words = h("span");
   return { element: h("li", null, words), update: ({ name, short, why }) => setText(words, `${name || short} went: ${why}`) };

@@ -2,11 +2,16 @@
 
 const whole = new Intl.NumberFormat("en");
 
+/** @param {number | null | undefined} n */
 export const count = (n) => whole.format(Math.round(n ?? 0));
 
+/** @param {number} n @param {string} one @param {string} [many] */
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-/** A span of seconds: `0.4 s`, `12 s`, `3 min 20 s`, `5 h 2 min`, `3 d 4 h`. */
+/**
+ * A span of seconds: `0.4 s`, `12 s`, `3 min 20 s`, `5 h 2 min`, `3 d 4 h`.
+ * @param {number | null | undefined} seconds
+ */
 export function span(seconds) {
   const s = Math.max(0, Number(seconds) || 0);
   if (s === 0) return "0 s";
@@ -19,13 +24,20 @@ export function span(seconds) {
   return two(whole, 86400, "d", 3600, "h");
 }
 
+/**
+ * @param {number} total
+ * @param {number} big
+ * @param {string} bigName
+ * @param {number} small
+ * @param {string} smallName
+ */
 function two(total, big, bigName, small, smallName) {
   const rest = Math.floor((total % big) / small);
   const head = `${count(Math.floor(total / big))} ${bigName}`;
   return rest ? `${head} ${rest} ${smallName}` : head;
 }
 
-/** A size: `0 bytes`, `312 bytes`, `4.2 kB`, `18 MB`. */
+/** A size: `0 bytes`, `312 bytes`, `4.2 kB`, `18 MB`. @param {number} bytes */
 export function size(bytes) {
   let n = Number(bytes) || 0;
   if (n < 1000) return plural(n, "byte");
@@ -38,14 +50,22 @@ export function size(bytes) {
   return `${n < 9.95 ? n.toFixed(1) : Math.round(n)} ${names[at]}`;
 }
 
-/** A moment as the API writes it (RFC 3339 text or milliseconds since 1970), or null. */
+/**
+ * @typedef {string | number | Date | null | undefined} Moment
+ */
+
+/** A moment as the API writes it (RFC 3339 text or milliseconds since 1970), or null. @param {Moment} value */
 export function moment(value) {
   if (value === null || value === undefined || value === "") return null;
   const date = new Date(value);
   return Number.isNaN(date.getTime()) ? null : date;
 }
 
-/** How long ago: `just now`, `4 min ago`, else the date. */
+/**
+ * How long ago: `just now`, `4 min ago`, else the date.
+ * @param {Moment} value
+ * @param {number} [now]
+ */
 export function ago(value, now = Date.now()) {
   const date = moment(value);
   if (!date) return "unknown";
@@ -57,17 +77,22 @@ export function ago(value, now = Date.now()) {
   return date.toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" });
 }
 
+/** @param {Moment} value */
 export function exactTime(value) {
   return moment(value)?.toLocaleString() ?? "";
 }
 
-/** How a node is called where space is short: `n-1a2b3c4d`. */
+/** How a node is called where space is short: `n-1a2b3c4d`. @param {string | null | undefined} id */
 export function shortNode(id) {
   const text = String(id ?? "");
   return /^[0-9a-f]{64}$/i.test(text) ? `n-${text.slice(0, 8)}` : text;
 }
 
-/** The share of `part` in `all`, in words: `0 %`, `< 1 %`, `99 %`, and 100 % only when all is there. */
+/**
+ * The share of `part` in `all`, in words: `0 %`, `< 1 %`, `99 %`, and 100 % only when all is there.
+ * @param {number} part
+ * @param {number} all
+ */
 export function percent(part, all) {
   if (!all || !part) return "0 %";
   if (part >= all) return "100 %";

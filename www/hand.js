@@ -17,10 +17,15 @@ export function hand() {
   element.append(svg("path", { class: "palm", d: `M${WIDTH / 2 - PALM} ${HEIGHT - 4}a${PALM} ${PALM} 0 0 1 ${2 * PALM} 0z` }));
   const rays = svg("g");
   element.append(rays);
-  let drawn = 0;
+  /**
+   * Each with its lengths: as one of those that are given, and idle.
+   * @type {{ ray: SVGRectElement, full: number, idle: number }[]}
+   */
+  let drawn = [];
 
+  /** @param {number} n */
   function draw(n) {
-    drawn = n;
+    drawn = [];
     rays.replaceChildren();
     const spread = Math.min(166, 38 * (n - 1));
     const step = n > 1 ? spread / (n - 1) : 0;
@@ -33,23 +38,23 @@ export function hand() {
       const ray = svg("rect", { class: "ray", x: -thick / 2, y: INNER, width: thick, rx: thick / 2, height: thick });
       // Middle fingers are longer, and no two neighbours quite the same.
       const reach = 0.8 + 0.2 * Math.cos((angle * Math.PI) / 180) - (i % 2 ? 0.07 : 0);
-      ray.full = (OUTER - INNER) * reach;
-      ray.idle = Math.max(thick, ray.full * 0.34);
+      const full = (OUTER - INNER) * reach;
+      drawn.push({ ray, full, idle: Math.max(thick, full * 0.34) });
       group.append(ray);
       rays.append(group);
     }
   }
 
+  /** @param {{ cores: number, given: number, busy: number, on: boolean }} state */
   function update({ cores, given, busy, on }) {
     const scale = cores > MOST ? MOST / cores : 1;
     const n = Math.max(1, Math.round(cores * scale));
-    if (n !== drawn) draw(n);
+    if (n !== drawn.length) draw(n);
     const fingers = Math.max(given > 0 ? 1 : 0, Math.round(given * scale));
     const lit = Math.max(busy > 0 ? 1 : 0, Math.round(busy * scale));
-    [...rays.children].forEach((group, i) => {
-      const ray = group.firstChild;
+    drawn.forEach(({ ray, full, idle }, i) => {
       ray.setAttribute("class", i < lit ? "ray given busy" : i < fingers ? "ray given" : "ray");
-      ray.style.height = `${(i < fingers ? ray.full : ray.idle).toFixed(1)}px`;
+      ray.style.height = `${(i < fingers ? full : idle).toFixed(1)}px`;
     });
     element.classList.toggle("lit", busy > 0);
     element.classList.toggle("off", !on);

@@ -9,10 +9,16 @@ import { badge, bar, empty, isOver, shortly, showFigures } from "./progress.js";
 import { unitsPart } from "./units.js";
 import { outputPart } from "./results.js";
 import { allOutput } from "./output.js";
+import { errorText } from "./text.js";
+
+/** @import { Row } from "./dom.js" */
+/** @import { View } from "./live.js" */
+/** @import { Figure } from "./progress.js" */
 
 /** Speed is that of so many seconds: steady enough to tell the time that is left. */
 const WINDOW = 30_000;
 
+/** @param {string} id @returns {View} */
 export function jobView(id) {
   const title = h("h1", { class: "long" }, "Job");
   const state = badge("waiting");
@@ -31,10 +37,12 @@ export function jobView(id) {
       h("thead", null, h("tr", null, h("th", { scope: "col" }, "Node"), h("th", { scope: "col", class: "right" }, "Units"), h("th", { scope: "col", class: "right" }, "CPU time"))), people)));
   const output = outputPart(id);
   const everything = allOutput(id);
-  const units = unitsPart(id, () => view.nudge());
+  const units = unitsPart(id, () => view.nudge?.());
   const fault = h("p", { class: "note error", role: "alert", hidden: true });
   const status = h("p", { class: "sr-only", role: "status" });
+  /** @type {Past} */
   const history = [];
+  /** @type {Api.Job | null} */
   let job = null;
   let frame = 0;
 
@@ -46,6 +54,7 @@ export function jobView(id) {
     h("section", { class: "card pad", "aria-label": "Progress" }, reason, progress.element, h("div", { class: "under-bar" }, done, pace), legend, facts),
     output.element, everything.element, workers, units.element);
 
+  /** @type {View} */
   const view = {
     title: "Job",
     element,
@@ -55,14 +64,16 @@ export function jobView(id) {
       h("p", { class: "row" }, h("a", { class: "button", href: "#/jobs" }, "See all jobs"))),
     // An event carries the job; the units below it are read at the pace of loads.
     onEvent(name, data) {
-      if (name === "job" && data?.units) {
+      const next = /** @type {Partial<Api.Job> | null} */ (data);
+      if (name === "job" && next?.units) {
         cancelAnimationFrame(frame);
-        frame = requestAnimationFrame(() => show(data));
+        frame = requestAnimationFrame(() => show(/** @type {Api.Job} */ (next)));
       }
       return false;
     },
     async load(signal) {
-      show(await api.job(id, signal));
+      const job = await api.job(id, signal);
+      show(job);
       await Promise.all([units.load(job, signal), output.load(job, signal)]);
       return isOver(job);
     },
@@ -72,6 +83,7 @@ export function jobView(id) {
     },
   };
 
+  /** @param {Api.Job} next */
   function show(next) {
     cancelAnimationFrame(frame);
     job = next;
@@ -93,14 +105,14 @@ export function jobView(id) {
   }
 
   cancel.addEventListener("click", async () => {
-    if (!(await meant(job))) return cancel.focus();
+    if (!job || !(await meant(job))) return cancel.focus();
     cancel.disabled = true;
     setHidden(fault, true);
     try {
       show(await api.cancel(id));
-      view.nudge();
+      view.nudge?.();
     } catch (error) {
-      setText(fault, `The job was not cancelled. ${error.message}`);
+      setText(fault, `The job was not cancelled. ${errorText(error)}`);
       setHidden(fault, false);
     }
     cancel.disabled = false;
@@ -109,6 +121,7 @@ export function jobView(id) {
   return view;
 }
 
+/** @type {Record<Api.JobState, string>} */
 const WORDS = {
   waiting: "Waiting for a node with a free slot.",
   running: "Units are on their runners.",
@@ -117,49 +130,67 @@ const WORDS = {
   cancelled: "Cancelled.",
 };
 
+/** @param {Api.Job} job */
 const ended = (job) => job.units.done + job.units.failed + job.units.held;
 
-/** `14 units a second, about 3 min left`; empty when the job is over or too new. */
+/**
+ * How many units had ended, and when: milliseconds on the page's clock.
+ * @typedef {[at: number, ended: number][]} Past
+ */
+
+/**
+ * `14 units a second, about 3 min left`; empty when the job is over or too new.
+ * @param {Past} history
+ * @param {Api.Job} job
+ */
 function speed(history, job) {
   const now = performance.now();
   if (isOver(job)) return "";
   history.push([now, ended(job)]);
-  while (history.length > 2 && now - history[0][0] > WINDOW) history.shift();
-  const [at, then] = history[0];
+  while (history.length > 2 && now - (history[0]?.[0] ?? now) > WINDOW) history.shift();
+  const [at, then] = history[0] ?? [now, 0];
   const perSecond = ((ended(job) - then) * 1000) / (now - at);
   if (now - at < 2000 || !(perSecond > 0)) return "";
   const pace = perSecond >= 1 ? `${plural(Math.round(perSecond), "unit")} a second` : `${plural(Math.max(1, Math.round(perSecond * 60)), "unit")} a minute`;
   return `${pace}, about ${span(Math.ceil((job.units.total - ended(job)) / perSecond))} left`;
 }
 
+/** States that the legend names, in its order. */
+const STATES = /** @type {const} */ (["done", "placed", "waiting", "failed", "held"]);
+
+/** @param {Element} legend @param {Api.UnitCounts} units */
 function showLegend(legend, units) {
-  const rows = ["done", "placed", "waiting", "failed", "held"].map((state) => [state, units[state]]).filter(([, n]) => n > 0);
-  renew(legend, rows, ([state]) => state, ([state]) => {
+  const rows = STATES.map((state) => ({ state, n: units[state] })).filter(({ n }) => n > 0);
+  renew(legend, rows, ({ state }) => state, ({ state }) => {
     const words = h("span", { class: "number" });
     return {
       element: h("li", null, h("span", { class: "swatch", "data-state": state, "aria-hidden": "true" }), words),
-      update: ([, n]) => setText(words, `${count(n)} ${state}`),
+      update: (/** @type {{ n: number }} */ { n }) => setText(words, `${count(n)} ${state}`),
     };
   });
 }
 
+/** @param {Element} facts @param {Api.Job} job */
 function showFacts(facts, job) {
   const end = moment(job.ended_at);
+  const began = moment(job.submitted_at) ?? new Date();
+  /** @type {Figure[]} */
   const rows = [
     ["Submitted", ago(job.submitted_at), exactTime(job.submitted_at)],
-    [isOver(job) ? "Took" : "Runs for", span(((end ?? new Date()) - (moment(job.submitted_at) ?? Date.now())) / 1000)],
+    [isOver(job) ? "Took" : "Runs for", span(((end ?? new Date()).getTime() - began.getTime()) / 1000)],
     ["CPU time", span(job.cpu_s)],
     ["Placements lost", count(job.lost_placements), "Units whose runner vanished; they were placed again elsewhere."],
     ["Results that came twice", count(job.duplicates), "Counted once."],
-    ...(job.cost ? [
+    ...(job.cost ? /** @type {Figure[]} */ ([
       ["Paid", inCredits(job.cost.paid), "For what was computed and accepted."],
       ["Held", inCredits(job.cost.held), "Put aside at the bank for units that have not ended; what is left of it comes back."],
       ["At most", inCredits(job.cost.most), "What the job may cost in all. It is never more."],
-    ] : []),
+    ]) : []),
   ];
   showFigures(facts, rows);
 }
 
+/** @returns {Row<Api.NodeShare>} */
 function workerRow() {
   const name = h("span", { class: "name" });
   const short = h("span", { class: "soft small mono" });
@@ -178,7 +209,7 @@ function workerRow() {
   };
 }
 
-/** Asks before what cannot be taken back. */
+/** Asks before what cannot be taken back. @param {Api.Job} job */
 function meant(job) {
   const left = job.units.total - ended(job);
   return sure({

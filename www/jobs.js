@@ -5,8 +5,12 @@ import { h, renew, setHidden, setText } from "./dom.js";
 import { ago, exactTime, plural, span } from "./format.js";
 import { badge, bar, empty, inWords, shortly } from "./progress.js";
 
+/** @import { Row } from "./dom.js" */
+/** @import { View } from "./live.js" */
+
 const PAGE = 25;
 
+/** @param {string} caption */
 export function jobsTable(caption) {
   const body = h("tbody");
   const table = h("table", { class: "rows jobs" },
@@ -17,6 +21,7 @@ export function jobsTable(caption) {
   return { table, body };
 }
 
+/** @returns {Row<Api.Job>} */
 export function jobRow() {
   const link = h("a", { class: "name" });
   const short = h("span", { class: "soft small mono" });
@@ -47,6 +52,7 @@ export function jobRow() {
   };
 }
 
+/** @returns {View} */
 export function jobsView() {
   const { table, body } = jobsTable("Jobs, newest first");
   const newer = h("button", { type: "button", class: "button slim" }, "Newest");
@@ -64,9 +70,12 @@ export function jobsView() {
     list, none);
   list.hidden = none.hidden = true;
 
+  /** @type {string | null} */
   let cursor = null;
+  /** @type {string | null} */
   let next = null;
   let page = 1;
+  /** @type {View} */
   const view = {
     title: "Jobs",
     element,
@@ -86,10 +95,11 @@ export function jobsView() {
       setHidden(older, !next);
     },
   };
+  /** @param {string | null} to @param {number} number */
   const turn = (to, number) => {
     cursor = to;
     page = number;
-    view.nudge();
+    view.nudge?.();
     element.scrollIntoView({ block: "start" });
   };
   newer.addEventListener("click", () => turn(null, 1));

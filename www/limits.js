@@ -4,7 +4,10 @@ import { h } from "./dom.js";
 import { environmentOf } from "./words.js";
 
 const MIB = 1024 * 1024;
-/** Key of the API, label, unit, smallest, largest, whole numbers only, factor, hint. */
+/**
+ * Key of the API, label, unit, smallest, largest, whole numbers only, factor, hint.
+ * @type {[key: "memory_limit" | "time_limit" | "output_limit" | "max_retries" | "priority", label: string, unit: string, least: number, most: number, whole: boolean, factor: number, hint: string][]}
+ */
 const FIELDS = [
   ["memory_limit", "Memory", "MiB", 1, 4096, true, MIB, "256 unless you say otherwise."],
   ["time_limit", "Time of a unit", "seconds", 0.1, 86_400 * 30, false, 1, "An hour unless you say otherwise."],
@@ -27,14 +30,17 @@ export function limits() {
 
   return {
     element,
+    /** @returns {Partial<Api.JobRequest>} */
     values() {
+      /** @type {Partial<Api.JobRequest>} */
       const values = {};
       FIELDS.forEach(([key, , , , , , factor], i) => {
         if (inputs[i].value !== "") values[key] = Number(inputs[i].value) * factor;
       });
       const { values: variables } = environmentOf(environment.value);
-      return Object.keys(variables).length ? { ...values, environment: variables } : values;
+      return variables && Object.keys(variables).length ? { ...values, environment: variables } : values;
     },
+    /** @returns {[words: string, at: HTMLElement] | null} */
     wrong() {
       for (const [i, [, label, unit, least, most, whole]] of FIELDS.entries()) {
         const input = inputs[i];

@@ -8,6 +8,8 @@
 import { BASE, request } from "./api.js";
 import { token } from "./token.js";
 
+/** @import { ApiError } from "./api.js" */
+
 /** Between two loads at least, however fast the hints come. */
 const AT_MOST_EVERY = 700;
 /** Without events. */
@@ -18,30 +20,55 @@ const SLOW_POLL = 10_000;
 const RETRIES = [1000, 2000, 5000, 10_000, 30_000];
 
 /**
+ * @typedef {"live" | "polling" | "resting" | "paused" | "ended"} Liveness
+ */
+
+/**
+ * What a view of the dashboard is. Without `load` it is a form that nothing renews.
+ * @typedef {object} View
+ * @property {string} title of the tab
+ * @property {HTMLElement} element
+ * @property {boolean} [needsToken]
+ * @property {string} [stream] path of its events below the API's base
+ * @property {(signal: AbortSignal) => Promise<unknown>} [load] renews it; gives `true` if nothing will change any more
+ * @property {() => boolean} [resting] whether nothing will change by itself, so that nothing is asked for
+ * @property {(name: string, data: unknown) => boolean} [onEvent] takes an event; `false` if the view needs a load
+ * @property {(error: ApiError) => HTMLElement} [missing] shown in its place if the API does not know what it shows
+ * @property {() => void} [close] it is left
+ * @property {() => unknown} [nudge] asks for a load at once; set by the dashboard
+ */
+
+/**
  * `stream`: path of the events below the API's base, if there are any; `load(signal)`: renews the
  * view; `resting()`: nothing will change by itself, so nothing is asked for;
  * `onEvent(name, data)`: takes an event, and answers false when the view needs a load;
  * `onState("live" | "polling" | "resting" | "paused" | "ended")`; `onError(error)`.
- * Gives `{loaded, nudge(), close()}`.
+ * Gives `{loaded, nudge(), finish(), close()}`.
+ * @param {{
+ *   stream?: string, load: (signal: AbortSignal) => Promise<unknown>, resting?: () => boolean,
+ *   onEvent?: (name: string, data: unknown) => boolean, onState?: (state: Liveness) => void, onError: (error: unknown) => void,
+ * }} options
  */
 export function live({ stream, load, resting = () => false, onEvent = () => false, onState = () => {}, onError }) {
   const closing = new AbortController();
+  /** @type {AbortController | null} */
   let streaming = null;
   let open = false;
   let finished = false;
   let attempts = 0;
+  /** @type {Promise<void> | null} */
   let loading = null;
   let dirty = false;
   let lastLoad = -Infinity;
-  let timer = null;
+  let timer = 0;
   let due = Infinity;
-  let retry = null;
+  let retry = 0;
 
   function tell() {
     onState(document.hidden ? "paused" : finished ? "ended" : open ? "live" : resting() ? "resting" : "polling");
   }
 
-  /** The earliest load that was asked for is the one that happens. */
+  /** The earliest load that was asked for is the one that happens. @param {number} wait */
   function schedule(wait) {
     if (closing.signal.aborted || document.hidden) return;
     const now = performance.now();
@@ -89,7 +116,7 @@ export function live({ stream, load, resting = () => false, onEvent = () => fals
       open = true;
       attempts = 0;
       tell();
-      for await (const { name, data } of events(answer.body)) {
+      if (answer.body) for await (const { name, data } of events(answer.body)) {
         if (mine.signal.aborted) return;
         if (!onEvent(name, data)) schedule(0);
       }
@@ -145,18 +172,22 @@ export function live({ stream, load, resting = () => false, onEvent = () => fals
   };
 }
 
-/** Reads server-sent events: `{name, data}`, data being parsed JSON or null. */
+/**
+ * Reads server-sent events: `{name, data}`, data being parsed JSON or null.
+ * @param {ReadableStream<BufferSource>} body
+ */
 export async function* events(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   let name = "message";
+  /** @type {string[]} */
   let data = [];
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
     rest += value;
     const lines = rest.split(/\r\n|\n|\r(?!$)/);
-    rest = lines.pop();
+    rest = lines.pop() ?? "";
     for (const line of lines) {
       if (line === "") {
         if (data.length) yield { name, data: parse(data.join("\n")) };
@@ -168,6 +199,7 @@ export async function* events(body) {
   }
 }
 
+/** @param {string} text @returns {unknown} */
 function parse(text) {
   try {
     return JSON.parse(text);

@@ -2,14 +2,22 @@
 import init, { WebNode, faults_of } from "/pkg/web_node.js";
 import { takeUp } from "/left.js";
 
+/** @import { FromNode, Handlers, Left, ToNode } from "./messages.js" */
+
 const loaded = init();
+/** @type {Promise<Left | undefined> | null} */
 let left = null;
+/** @type {WebNode | null} */
 let node = null;
 
+/** @param {FromNode} message */
+const tell = (message) => postMessage(message);
+
+/** @type {Handlers<ToNode>} */
 const does = {
   async start({ gateway, slots, name, invite, policy, knows, speed }) {
     const kept = await left;
-    if (kept) postMessage({ type: "named", name: kept.name });
+    if (kept) tell({ type: "named", name: kept.name });
     node ??= new WebNode(gateway, slots, name, invite, kept, policy, knows, speed);
   },
   slots({ n }) {
@@ -22,23 +30,29 @@ const does = {
     node?.set_known(knows);
   },
   check({ n, policy }) {
-    postMessage({ type: "checked", n, faults: JSON.parse(faults_of(policy)) });
+    tell({ type: "checked", n, faults: JSON.parse(faults_of(policy)) });
   },
   stop({ patience }) {
     if (node) node.stop(patience);
-    else postMessage({ type: "stopped" });
+    else tell({ type: "stopped" });
   },
 };
 
+/** @param {ToNode} message */
+const perform = (message) => /** @type {(message: ToNode) => unknown} */ (does[message.type])(message);
+
 // What throws here has left the node in an unknown state: the page starts another Worker.
-const fatal = (error) => postMessage({ type: "fatal", message: error?.message ?? String(error) });
+/** @param {unknown} error */
+const fatal = (error) => tell({ type: "fatal", message: error instanceof Error ? error.message : String(error) });
 
 // One after the other: nothing is said to a node that is still starting.
+/** @type {Promise<unknown>} */
 let turn = loaded;
+/** @param {MessageEvent<ToNode>} event */
 self.onmessage = ({ data }) => {
   // While the program loads.
   if (data.type === "start") left ??= takeUp(data.last);
-  turn = turn.then(() => does[data.type](data)).catch(fatal);
+  turn = turn.then(() => perform(data)).catch(fatal);
 };
 self.onunhandledrejection = ({ reason }) => fatal(reason);
 self.onerror = (message) => fatal(message);

@@ -1,16 +1,21 @@
 // The nodes of the swarm, as the gateway sees them.
 
 import * as api from "./api.js";
-import { copyButton, h, renew, setHidden, setText } from "./dom.js";
+import { h, renew, setHidden, setText } from "./dom.js";
 import { count, plural, span } from "./format.js";
+import { joining } from "./join.js";
 import { empty } from "./progress.js";
 import { treePart } from "./tree.js";
+
+/** @import { Row } from "./dom.js" */
+/** @import { View } from "./live.js" */
 
 /** Silence of a node at work that is worth a word: a lease ends after seven seconds of it. Who has nothing to do says nothing. */
 const SILENT = 6;
 /** Rows of one page: a table of thousands is for the command line. Our choice. */
 const MOST = 500;
 
+/** @returns {View} */
 export function nodesView() {
   const summary = h("p", { class: "soft", role: "status" });
   const body = h("tbody");
@@ -50,10 +55,12 @@ export function nodesView() {
   };
 }
 
+/** @param {Api.Node} a @param {Api.Node} b */
 function byRank(a, b) {
-  return b.gateway - a.gateway || b.slots - a.slots || a.id.localeCompare(b.id);
+  return Number(b.gateway) - Number(a.gateway) || b.slots - a.slots || a.id.localeCompare(b.id);
 }
 
+/** @returns {Row<Api.Node>} */
 function nodeRow() {
   const name = h("span", { class: "name" });
   const tags = h("span", { class: "soft small" });
@@ -78,30 +85,18 @@ function nodeRow() {
 }
 
 /** One mark a slot, lit when it computes; beyond what fits, numbers only. */
-export function slotMarks() {
+function slotMarks() {
   const marks = h("span", { class: "marks", "aria-hidden": "true" });
   const words = h("span", { class: "number" });
   const element = h("span", { class: "slots" }, marks, words);
   return {
     element,
-    update(slots, busy) {
+    update(/** @type {number} */ slots, /** @type {number} */ busy) {
       const shown = slots <= 16 ? slots : 0;
-      while (marks.childElementCount > shown) marks.lastChild.remove();
+      while (marks.childElementCount > shown) marks.lastChild?.remove();
       while (marks.childElementCount < shown) marks.append(h("span"));
       [...marks.children].forEach((mark, i) => (mark.className = i < busy ? "busy" : ""));
       setText(words, slots ? `${count(busy)} of ${count(slots)} busy` : "gives none");
     },
   };
-}
-
-/** How others join: the page for tabs, the command for servers. */
-export function joining() {
-  const page = `${location.origin}/`;
-  const command = `manyhands up --join ${location.origin}`;
-  // Other machines cannot use a loopback address.
-  const near = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
-  return h("div", { class: "join" },
-    h("div", { class: "copyable" }, h("span", null, "In a browser"), h("code", { class: "command" }, page), copyButton(page)),
-    h("div", { class: "copyable" }, h("span", null, "On a server"), h("code", { class: "command" }, command), copyButton(command)),
-    near && h("p", { class: "hint" }, "These work on this machine only. The gateway says at its start what others use."));
 }

@@ -5,13 +5,16 @@ import { h, renew, setHidden, setText } from "./dom.js";
 import { count, plural, shortNode, span } from "./format.js";
 import { hand } from "./hand.js";
 import { jobRow, jobsTable } from "./jobs.js";
-import { joining } from "./nodes.js";
+import { joining } from "./join.js";
 import { empty, isOver } from "./progress.js";
 import { token } from "./token.js";
+
+/** @import { View } from "./live.js" */
 
 /** Jobs shown here; the list has the rest. */
 const JOBS = 6;
 
+/** @returns {View} */
 export function overview() {
   const drawing = hand();
   const headline = h("p", { class: "headline" });
@@ -47,14 +50,13 @@ export function overview() {
     stream: "/events",
     async load(signal) {
       const [nodes, jobs] = await Promise.all([api.nodes(signal), token() ? api.jobs(JOBS, null, signal) : null]);
+      /** @param {"slots" | "free" | "units_done" | "cpu_s"} key */
       const sum = (key) => nodes.reduce((all, node) => all + node[key], 0);
       const [slots, free] = [sum("slots"), sum("free")];
       drawing.update({ cores: Math.max(slots, 5), given: slots, busy: slots - free, on: slots > 0 });
       setText(headline, says(nodes, slots, free, jobs?.jobs));
-      setText(figures[0].value, count(nodes.length));
-      setText(figures[1].value, `${count(slots - free)} of ${count(slots)}`);
-      setText(figures[2].value, count(sum("units_done")));
-      setText(figures[3].value, span(sum("cpu_s")));
+      const words = [count(nodes.length), `${count(slots - free)} of ${count(slots)}`, count(sum("units_done")), span(sum("cpu_s"))];
+      figures.forEach(({ value }, i) => setText(value, words[i]));
       setHidden(locked, Boolean(jobs));
       setHidden(list, !jobs?.jobs.length);
       setHidden(none, !jobs || jobs.jobs.length > 0);
@@ -68,6 +70,7 @@ export function overview() {
   };
 }
 
+/** @param {Api.Node[]} nodes @param {number} slots @param {number} free @param {Api.Job[]} [jobs] */
 function says(nodes, slots, free, jobs) {
   const open = jobs?.filter((job) => !isOver(job)).length ?? 0;
   if (slots === 0) return "Nobody gives a slot yet";

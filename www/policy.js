@@ -4,8 +4,19 @@ import * as api from "./api.js";
 import { h, replace, setHidden, setText } from "./dom.js";
 import { plural, size, span } from "./format.js";
 import { empty } from "./progress.js";
+import { errorText } from "./text.js";
 import { DAYS, GROUPS, usualWords } from "./settings.js";
 
+/** @import { View } from "./live.js" */
+/** @import { DaysSetting, LinesSetting, NumberSetting, Setting, YesSetting } from "./settings.js" */
+
+/**
+ * How a setting is shown and read: `get()` gives its value, `undefined` for the default, or an Error in words.
+ * @typedef {{ inputs: HTMLElement[], place: HTMLElement, get(): unknown, set(value: unknown): void }} Input
+ * @typedef {ReturnType<typeof fieldOf>} Field
+ */
+
+/** @returns {View} */
 export function policyView() {
   const headline = h("p", { class: "headline" });
   const reasons = h("ul", { class: "reasons" });
@@ -22,19 +33,21 @@ export function policyView() {
   const form = h("form", { class: "policy", novalidate: true },
     GROUPS.map(([title, about, settings], i) => h("section", { class: "card pad", "aria-labelledby": `group-${i}` },
       h("div", null, h("h2", { id: `group-${i}` }, title), about && h("p", { class: "soft" }, about)),
-      h("div", { class: "settings" }, settings.map(({ key }) => byKey.get(key).element)))),
+      h("div", { class: "settings" }, settings.map(({ key }) => byKey.get(key)?.element)))),
     h("div", { class: "keep card pad" }, fault, h("div", { class: "row" }, save, undo, said)));
   const element = h("div", { class: "page" },
     h("div", { class: "head" }, h("div", null, h("h1", null, "Policy"),
       h("p", { class: "soft" }, "What this gateway’s own slots give. Other nodes have policies of their own: “manyhands policy” there, or “When and how much” on the donate page.")), count),
     now, form);
 
+  /** @type {Api.View["set"]} */
   let saved = {};
   let dirty = false;
   let sending = false;
 
   /** Settings as the form has them, and the first field that cannot be read. */
   function collect() {
+    /** @type {Api.View["set"]} */
     const set = {};
     for (const field of fields) {
       const value = field.get();
@@ -44,6 +57,7 @@ export function policyView() {
     return { set };
   }
 
+  /** @param {Api.View["set"]} set */
   function fill(set) {
     saved = set;
     dirty = false;
@@ -60,6 +74,7 @@ export function policyView() {
     undo.disabled = sending || !dirty;
   }
 
+  /** @param {Field | null} field @param {string} words */
   function blame(field, words) {
     for (const one of fields) one.blame(one === field ? words : "");
     setText(fault, field ? `Not saved: see “${field.label}”.` : words);
@@ -67,8 +82,9 @@ export function policyView() {
     field?.focus();
   }
 
+  /** @param {Api.View} view */
   function showNow(view) {
-    const { works, reasons: why, wait_s } = view.now;
+    const { works, reasons: why, wait_s = null, space_bytes = null } = view.now;
     now.dataset.works = String(works);
     setText(headline, works ? "Working" : why.length ? "Not working now" : "Not working: this gateway was started without slots");
     replaceIfNew(reasons, works ? [[given(view.now)]] : why.length
@@ -79,9 +95,9 @@ export function policyView() {
       !works && wait_s !== null && `It works again in ${span(wait_s)}, if nothing else stops it then.`,
       !works && wait_s === null && why.length > 1 && "It works again when none of these holds any more.",
       ...view.now.unknown.map((words) => `${capital(words)}.`),
-      view.now.space_bytes !== null && `Space for others: ${size(view.now.space_bytes)}, as counted when the node started.`,
+      space_bytes !== null && `Space for others: ${size(space_bytes)}, as counted when the node started.`,
     ];
-    replaceIfNew(more, lines.filter(Boolean).map((line) => [line]), "p");
+    replaceIfNew(more, lines.flatMap((line) => (line ? [[line]] : [])), "p");
   }
 
   form.addEventListener("input", () => {
@@ -112,7 +128,7 @@ export function policyView() {
       sending = false;
       setText(said, "");
       mark();
-      blame(byKey.get(error.field) ?? null, error.message);
+      blame((error instanceof api.ApiError && error.field && byKey.get(error.field)) || null, errorText(error));
     }
   });
 
@@ -132,14 +148,21 @@ export function policyView() {
   };
 }
 
-const capital = (words) => words[0].toUpperCase() + words.slice(1);
+/** @param {string} words */
+const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
+/** @param {Api.Now} now */
 function given({ slots, slots_given, cpu_share, task_memory_bytes }) {
-  const of = slots === slots_given ? plural(slots, "slot") : `${slots} of ${plural(slots_given, "slot")}`;
+  const of = slots === slots_given ? plural(slots, "slot") : `${slots} of ${plural(slots_given ?? slots, "slot")}`;
   return `${of}, ${cpu_share} % of a processor and at most ${Math.floor(task_memory_bytes / 2 ** 20)} MiB for each task.`;
 }
 
-/** Live regions are left in peace when nothing is new. */
+/**
+ * Live regions are left in peace when nothing is new.
+ * @param {HTMLElement} element
+ * @param {string[][]} items
+ * @param {"li" | "p"} [tag]
+ */
 function replaceIfNew(element, items, tag = "li") {
   const words = JSON.stringify(items);
   if (element.dataset.shown === words) return;
@@ -147,24 +170,27 @@ function replaceIfNew(element, items, tag = "li") {
   replace(element, items.map(([first, ...rest]) => h(tag, null, first, rest.map((line) => h("span", { class: "until" }, line)))));
 }
 
-/** `{key, label, element, get(), set(value), mark(isSet), blame(words), focus()}`; an Error is no value. */
+/**
+ * `{key, label, element, get(), set(value), mark(isSet), blame(words), focus()}`; an Error is no value.
+ * @param {Setting} setting
+ */
 function fieldOf(setting) {
   const { key, label, unit, hint } = setting;
   const about = `hint-${key} fault-${key}`;
-  const { inputs, place, get, set } = INPUTS[setting.kind](setting, about);
+  const { inputs, place, get, set } = inputOf(setting, about);
   const fault = h("p", { class: "fault", id: `fault-${key}`, role: "alert" });
   const badge = h("span", { class: "set-badge", hidden: true }, "set");
   const title = [label, unit && h("span", { class: "soft" }, ` (${unit})`)];
   const head = h("div", { class: "setting-head" },
-    inputs.length > 1 ? h("span", { class: "label", id: `label-${key}` }, title) : h("label", { for: inputs[0].id }, title),
+    inputs.length > 1 ? h("span", { class: "label", id: `label-${key}` }, title) : h("label", { for: inputs[0]?.id }, title),
     badge, h("code", { class: "soft small" }, key));
   const element = h("div", { class: `field setting ${setting.kind}`, ...(inputs.length > 1 && { role: "group", "aria-labelledby": `label-${key}` }) },
     head, place, h("p", { class: "hint", id: `hint-${key}` }, [hint, `Default: ${usualWords(setting)}.`].filter(Boolean).join(" ")), fault);
   return {
     key, label, element, get, set,
-    mark: (isSet) => setHidden(badge, !isSet),
-    focus: () => inputs[0].focus(),
-    blame(words) {
+    mark: (/** @type {boolean} */ isSet) => setHidden(badge, !isSet),
+    focus: () => inputs[0]?.focus(),
+    blame(/** @type {string} */ words) {
       setText(fault, words);
       for (const input of inputs) {
         if (words) input.setAttribute("aria-invalid", "true");
@@ -174,7 +200,18 @@ function fieldOf(setting) {
   };
 }
 
+/** @param {Setting} setting @param {string} about ids of what describes it @returns {Input} */
+function inputOf(setting, about) {
+  switch (setting.kind) {
+    case "yes": return INPUTS.yes(setting, about);
+    case "number": return INPUTS.number(setting, about);
+    case "lines": return INPUTS.lines(setting, about);
+    case "days": return INPUTS.days(setting, about);
+  }
+}
+
 const INPUTS = {
+  /** @param {YesSetting} setting @param {string} about @returns {Input} */
   yes({ key, usual }, about) {
     const input = h("select", { id: `set-${key}`, "aria-describedby": about },
       [["", `default (${usual ? "yes" : "no"})`], ["true", "yes"], ["false", "no"]].map(([value, words]) => h("option", { value }, words)));
@@ -184,6 +221,7 @@ const INPUTS = {
       set: (value) => (input.value = value === undefined ? "" : String(value)),
     };
   },
+  /** @param {NumberSetting} setting @param {string} about @returns {Input} */
   number({ key, usual, none }, about) {
     const input = h("input", { id: `set-${key}`, type: "number", step: "any", inputmode: "decimal", placeholder: usual === null ? none : String(usual), "aria-describedby": about });
     return {
@@ -192,6 +230,7 @@ const INPUTS = {
       set: (value) => (input.value = value === undefined ? "" : String(value)),
     };
   },
+  /** @param {LinesSetting} setting @param {string} about @returns {Input} */
   lines({ key }, about) {
     const input = h("textarea", { id: `set-${key}`, rows: "2", spellcheck: "false", autocapitalize: "off", "aria-describedby": about });
     return {
@@ -200,19 +239,23 @@ const INPUTS = {
         const all = input.value.split(/[\s,;]+/).filter(Boolean);
         return all.length ? all : undefined;
       },
-      set: (value) => (input.value = (value ?? []).join("\n")),
+      set: (value) => (input.value = Array.isArray(value) ? value.join("\n") : ""),
     };
   },
+  /** @param {DaysSetting} setting @param {string} about @returns {Input} */
   days({ key }, about) {
     const inputs = DAYS.map((day) => h("input", { id: `set-${key}-${day}`, type: "text", maxlength: "40", spellcheck: "false", autocapitalize: "off", placeholder: "as every day", "aria-describedby": about }));
-    const place = h("div", { class: "week" }, DAYS.map((day, i) => h("div", null, h("label", { for: inputs[i].id }, capital(day)), inputs[i])));
+    const place = h("div", { class: "week" }, DAYS.map((day, i) => h("div", null, h("label", { for: inputs[i]?.id }, capital(day)), inputs[i])));
     return {
       inputs, place,
       get() {
         const all = DAYS.flatMap((day, i) => (inputs[i].value.trim() ? [[day, inputs[i].value.trim()]] : []));
         return all.length ? Object.fromEntries(all) : undefined;
       },
-      set: (value) => DAYS.forEach((day, i) => (inputs[i].value = value?.[day] ?? "")),
+      set(value) {
+        const days = /** @type {DaysSetting["usual"] | undefined} */ (value);
+        DAYS.forEach((day, i) => (inputs[i].value = days?.[day] ?? ""));
+      },
     };
   },
 };

@@ -4,9 +4,12 @@ import { h, renew, setText } from "./dom.js";
 import { count, percent } from "./format.js";
 import { readable } from "./text.js";
 
+/** @import { Child } from "./dom.js" */
+
+/** @type {Record<string, string>} */
 const SIGNS = { waiting: "…", placed: "▶", running: "▶", done: "✓", failed: "✕", held: "‖", cancelled: "–", kept: "✓", placing: "…" };
 
-/** What each state of a unit means, for headings and hints. */
+/** What each state of a unit means, for headings and hints. @type {Record<string, string>} */
 export const UNIT_STATES = {
   waiting: "not placed yet",
   placed: "on a runner, queued or running there",
@@ -16,10 +19,12 @@ export const UNIT_STATES = {
   cancelled: "cancelled before its end",
 };
 
+/** @param {string} state */
 export function badge(state) {
   const sign = h("span", { class: "sign", "aria-hidden": "true" });
   const word = h("span");
   const element = h("span", { class: "badge" }, sign, word);
+  /** @param {string} next */
   const update = (next) => {
     if (element.dataset.state === next) return;
     element.dataset.state = next;
@@ -30,16 +35,20 @@ export function badge(state) {
   return { element, update };
 }
 
+/** States that a bar shows, in its order. */
+const PARTS = /** @type {const} */ (["done", "failed", "held", "placed"]);
+
 /** A bar of a job's units by state; `update(units, label)`. */
 export function bar(large = false) {
-  const parts = ["done", "failed", "held", "placed"].map((state) => [state, h("span", { "data-state": state })]);
+  const parts = PARTS.map((state) => ({ state, part: h("span", { "data-state": state }) }));
   const element = h("div", { class: large ? "bar large" : "bar", role: "progressbar", "aria-valuemin": "0", "aria-valuemax": "100" },
-    parts.map(([, part]) => part));
+    parts.map(({ part }) => part));
   return {
     element,
+    /** @param {Api.UnitCounts} units @param {string} label */
     update(units, label) {
       const ended = units.done + units.failed + units.held;
-      for (const [state, part] of parts) {
+      for (const { state, part } of parts) {
         const share = units.total ? (units[state] / units.total) * 100 : 0;
         part.style.width = `${share}%`;
         part.hidden = !share;
@@ -51,27 +60,35 @@ export function bar(large = false) {
   };
 }
 
+/** @param {Api.UnitCounts} units */
 export function inWords(units) {
   const words = [`${count(units.done)} of ${count(units.total)} done`];
-  for (const state of ["failed", "held"]) if (units[state]) words.push(`${count(units[state])} ${state}`);
+  for (const state of /** @type {const} */ (["failed", "held"])) if (units[state]) words.push(`${count(units[state])} ${state}`);
   return words.join(", ");
 }
 
-/** How much has ended: `3 of 12`, and of many a share: `34 % of 10,000`. */
+/** How much has ended: `3 of 12`, and of many a share: `34 % of 10,000`. @param {Api.UnitCounts} units */
 export function shortly(units) {
   const ended = units.done + units.failed + units.held;
   return `${units.total < 100 ? count(ended) : percent(ended, units.total)} of ${count(units.total)}`;
 }
 
+/** @param {Api.Job} job */
 export const isOver = (job) => ["done", "failed", "cancelled"].includes(job.state);
 
-/** Fills a list of figures: `[label, words, hint]` each, the hint if there is one. */
+/** @typedef {[label: string, words: string, hint?: string]} Figure */
+
+/**
+ * Fills a list of figures: `[label, words, hint]` each, the hint if there is one.
+ * @param {Element} list
+ * @param {Figure[]} rows
+ */
 export function showFigures(list, rows) {
   renew(list, rows, ([label]) => label, ([label]) => {
     const value = h("dd", { class: "number" });
     return {
       element: h("div", null, h("dt", null, label), value),
-      update([, words, hint]) {
+      update(/** @type {Figure} */ [, words, hint]) {
         setText(value, words);
         if (hint) value.title = hint;
       },
@@ -79,7 +96,11 @@ export function showFigures(list, rows) {
   });
 }
 
-/** A page without anything yet: what it is for, and what to do next. */
+/**
+ * A page without anything yet: what it is for, and what to do next.
+ * @param {string} title
+ * @param {...Child} children
+ */
 export function empty(title, ...children) {
   return h("div", { class: "empty" }, h("h2", null, title), ...children);
 }

@@ -1,6 +1,10 @@
 // One donation, from Start to Stop: owns the node's Worker, starts it again when it fails, and
 // keeps the totals over those restarts. Knows nothing of the page that shows it.
 
+import { errorText } from "./text.js";
+
+/** @import { FromNode, Knows, Options, Policy, PolicyNow, Sales, ToNode, Work } from "./messages.js" */
+
 /** Waits before each restart, milliseconds. After the last one it gives up and says so. */
 const RESTARTS = [1000, 2000, 4000, 8000, 16000];
 /** A Worker that worked so long has recovered: the next failure counts as a first one. */
@@ -14,14 +18,18 @@ const HANDING_ON = 2500;
 /** The same when the page goes away: whatever the browser still lets it do. */
 const IN_A_HURRY = 300;
 
+/** @type {Work} */
 const NO_WORK = { slots: 0, busy: 0, queued: 0, units_done: 0, units_failed: 0, cpu_us: 0, current: [], idle_reason: null };
 
+/** @type {PolicyNow} */
 const FREE = { works: true, reasons: [], wait_s: null, unknown: [], faults: [] };
 
 /** The name under which this tab left things when it was loaded before (`left.js`); a tab may be denied to keep it. */
 const lastName = () => tryStorage(() => sessionStorage.getItem("manyhands-name"));
+/** @param {string} name */
 const rememberName = (name) => tryStorage(() => sessionStorage.setItem("manyhands-name", name));
 
+/** @template Value @param {() => Value} use */
 function tryStorage(use) {
   try {
     return use();
@@ -31,32 +39,46 @@ function tryStorage(use) {
 }
 
 /**
+ * @typedef {"off" | "starting" | "connecting" | "connected" | "offline" | "rejected" | "restarting" | "failed" | "stopping"} Phase
+ */
+
+/**
  * Phases: `off`, `starting`, `connecting`, `connected`, `offline`, `rejected`, `restarting`,
  * `failed` (gave up), `stopping`. Fires "change" whenever something that is shown changed, "policy" when what the
  * donor's policy comes to did.
  */
 export class Session extends EventTarget {
+  /** @type {Phase} */
   phase = "off";
   detail = "";
+  /** @type {string | null} */
   node = null;
+  /** @type {string | null} */
   short = null;
+  /** @type {string | null} */
   gateway = null;
   work = NO_WORK;
-  /** What is for sale, if its gateway trades: `{cost, listed, balance}`, in micro-credits. */
+  /** What is for sale, if its gateway trades: `{cost, listed, balance}`, in micro-credits. @type {Sales | null} */
   sales = null;
   /** What the donor's policy comes to now: `{works, reasons: [{reason, until}], wait_s, unknown, faults}`. */
   policy = FREE;
-  /** What went wrong last: `{message, restart, of, at}`, `at` being the time of the restart. */
+  /**
+   * What went wrong last: `{message, restart, of, at}`, `at` being the time of the restart, milliseconds since 1970.
+   * @type {{ message: string, restart: number, of: number, at: number | null } | null}
+   */
   failure = null;
 
   #makeWorker;
+  /** @type {Options | null} */
   #options = null;
+  /** @type {Worker | null} */
   #worker = null;
-  #timer = null;
+  #timer = 0;
   #failures = 0;
   #startedAt = 0;
   #before = { units_done: 0, units_failed: 0, cpu_us: 0 };
 
+  /** @param {() => Worker} [makeWorker] */
   constructor(makeWorker = () => new Worker("/node-worker.js", { type: "module", name: "manyhands-node" })) {
     super();
     this.#makeWorker = makeWorker;
@@ -80,7 +102,10 @@ export class Session extends EventTarget {
     };
   }
 
-  /** `{gateway, slots, policy, knows, name?, invite?, speed?}` as the Worker takes them. After a refusal, once more. */
+  /**
+   * `{gateway, slots, policy, knows, name?, invite?, speed?}` as the Worker takes them. After a refusal, once more.
+   * @param {Options} options
+   */
   start(options) {
     if (this.running && this.phase !== "rejected") return;
     this.#end();
@@ -90,24 +115,25 @@ export class Session extends EventTarget {
     this.#launch();
   }
 
+  /** @param {number} n */
   setSlots(n) {
     if (!this.#options) return;
     this.#options.slots = n;
-    if (this.running) this.#worker?.postMessage({ type: "slots", n });
+    if (this.running) this.#tell({ type: "slots", n });
   }
 
-  /** The donor's settings, by their names. */
+  /** The donor's settings, by their names. @param {Policy} policy */
   setPolicy(policy) {
     if (!this.#options) return;
     this.#options.policy = policy;
-    if (this.running) this.#worker?.postMessage({ type: "policy", policy });
+    if (this.running) this.#tell({ type: "policy", policy });
   }
 
-  /** What the page knows of its computer (`computer.js`). */
+  /** What the page knows of its computer (`computer.js`). @param {Knows} knows */
   setKnows(knows) {
     if (!this.#options) return;
     this.#options.knows = knows;
-    if (this.running) this.#worker?.postMessage({ type: "knows", knows });
+    if (this.running) this.#tell({ type: "knows", knows });
   }
 
   stop() {
@@ -119,11 +145,17 @@ export class Session extends EventTarget {
     if (this.running || this.phase === "stopping") this.#stop(IN_A_HURRY);
   }
 
+  /** @param {ToNode} message */
+  #tell(message) {
+    this.#worker?.postMessage(message);
+  }
+
+  /** @param {number} patience milliseconds */
   #stop(patience) {
     clearTimeout(this.#timer);
     this.failure = null;
     if (!this.#worker) return this.#set("off", "");
-    this.#worker.postMessage({ type: "stop", patience });
+    this.#tell({ type: "stop", patience });
     // Nothing of the tab computes any more once the Worker is ended. What it has handed on by
     // then goes on elsewhere; what not, begins there again, or where it was last kept.
     this.#timer = setTimeout(() => this.#ended(), patience + GOODBYE);
@@ -131,14 +163,17 @@ export class Session extends EventTarget {
   }
 
   #launch() {
+    const options = this.#options;
+    if (!options) return;
     this.node = this.short = this.gateway = null;
     this.#startedAt = Date.now();
     this.#set("starting", "");
+    /** @type {Worker} */
     let worker;
     try {
       worker = this.#makeWorker();
     } catch (error) {
-      return this.#failed(`The browser refused to start a Worker: ${error.message}`);
+      return this.#failed(`The browser refused to start a Worker: ${errorText(error)}`);
     }
     this.#worker = worker;
     worker.onmessage = (event) => worker === this.#worker && this.#heard(event.data);
@@ -148,12 +183,13 @@ export class Session extends EventTarget {
       if (worker !== this.#worker) return;
       this.#failed(event.message || "Its program could not be loaded from the gateway.");
     };
-    worker.postMessage({ type: "start", ...this.#options, last: lastName() });
+    this.#tell({ type: "start", ...options, last: lastName() });
     this.#timer = setTimeout(() => this.#failed(`It gave no sign of life for ${FIRST_WORD / 1000} s after its start.`), FIRST_WORD);
   }
 
+  /** @param {FromNode} message */
   #heard(message) {
-    switch (message?.type) {
+    switch (message.type) {
       case "status":
         if (this.phase === "stopping") return;
         clearTimeout(this.#timer);
@@ -180,6 +216,7 @@ export class Session extends EventTarget {
     }
   }
 
+  /** @param {string} message */
   #failed(message) {
     this.#end();
     const wait = RESTARTS[this.#failures];
@@ -208,6 +245,7 @@ export class Session extends EventTarget {
     this.policy = FREE;
   }
 
+  /** @param {Phase} phase @param {string} detail */
   #set(phase, detail) {
     this.phase = phase;
     this.detail = detail;

@@ -1,14 +1,47 @@
 // Every setting of a node's policy: its name in `policy.toml`, what it is called, its unit, its
 // default and its sense. What makes sense together is the node's to say: it refuses in words.
 
-export const DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+export const DAYS = /** @type {const} */ (["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]);
 
-/** Kinds: "yes" (true or false), "number", "lines" (a list), "days". `none` says what a default of none means. */
+/**
+ * @typedef {typeof DAYS[number]} Day
+ * @typedef {{ key: string, label: string, hint: string | null, unit?: string, none?: string }} About
+ * @typedef {About & { kind: "yes", usual: boolean }} YesSetting
+ * @typedef {About & { kind: "number", unit: string, usual: number | null }} NumberSetting
+ * @typedef {About & { kind: "lines", usual: string[], none: string }} LinesSetting
+ * @typedef {About & { kind: "days", usual: Partial<Record<Day, string>> }} DaysSetting
+ * @typedef {YesSetting | NumberSetting | LinesSetting | DaysSetting} Setting
+ */
+
+/**
+ * Kinds: "yes" (true or false), "number", "lines" (a list), "days". `none` says what a default of none means.
+ * @param {string} key
+ * @param {string} label
+ * @param {boolean} usual
+ * @param {string} hint
+ * @returns {YesSetting}
+ */
 const yes = (key, label, usual, hint) => ({ key, label, kind: "yes", usual, hint });
+/**
+ * @param {string} key
+ * @param {string} label
+ * @param {string} unit
+ * @param {number | null} usual
+ * @param {string | null} hint
+ * @param {string} [none]
+ * @returns {NumberSetting}
+ */
 const number = (key, label, unit, usual, hint, none) => ({ key, label, kind: "number", unit, usual, hint, none });
+/**
+ * @param {string} key
+ * @param {string} label
+ * @param {string} none
+ * @param {string} hint
+ * @returns {LinesSetting}
+ */
 const lines = (key, label, none, hint) => ({ key, label, kind: "lines", usual: [], hint, none });
 
-/** Title, what it is about, settings. */
+/** Title, what it is about, settings. @type {[title: string, about: string | null, settings: Setting[]][]} */
 export const GROUPS = [
   ["What is shared", null, [
     yes("share_cycles", "Cycles", true, "Whether tasks of others run here at all."),
@@ -61,9 +94,10 @@ export const GROUPS = [
   ]],
 ];
 
-/** A default, in words. */
-export function usualWords({ kind, usual, unit, none }) {
-  if (kind === "yes") return usual ? "yes" : "no";
-  if (kind === "number") return usual === null ? none : [usual, unit].join(" ");
-  return kind === "days" ? "as on every day" : none;
+/** A default, in words. @param {Setting} setting */
+export function usualWords(setting) {
+  const { none, unit } = setting;
+  if (setting.kind === "yes") return setting.usual ? "yes" : "no";
+  if (setting.kind === "number") return setting.usual === null ? none : [setting.usual, unit].join(" ");
+  return setting.kind === "days" ? "as on every day" : none;
 }

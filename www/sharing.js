@@ -7,27 +7,49 @@ import { faultsOf } from "./checker.js";
 import { Computer } from "./computer.js";
 import { h, replace, setHidden, setText } from "./dom.js";
 import { plural } from "./format.js";
+import { errorText } from "./text.js";
+
+/** @import { Fault, Policy } from "./messages.js" */
 
 const KEPT = "manyhands-policy";
 const DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const SHARES = [["", "All of its time"], ["75", "Three quarters"], ["50", "Half"], ["25", "A quarter"], ["10", "A tenth"]];
-const named = (day) => day[0].toUpperCase() + day.slice(1);
+/** @param {string} day */
+const named = (day) => day.charAt(0).toUpperCase() + day.slice(1);
 
-/** What settings are called here; the node's words have their names. */
+/** What settings are called here; the node's words have their names. @type {Record<string, string>} */
 const LABELS = {
   share_cycles: "Compute for others", run_on_batteries: "Also on battery", run_if_user_active: "Only while nobody uses this computer",
   start_hour: "From", end_hour: "To", days: "Other hours on some days", battery_charge_min_pct: "Down to a charge of",
 };
 
-/** The node's words about a setting, without its name, or with the one that it has on this page. */
+/**
+ * The node's words about a setting, without its name, or with the one that it has on this page.
+ * @param {string} words
+ */
 export function plainly(words) {
   return words
     .replace(/ \([a-z]+(_[a-z]+)+( = [^)]*)?\)/g, "")
     .replace(/you say ([a-z_]+) = true/g, (all, key) => (LABELS[key] ? `you switch on “${LABELS[key]}”` : all));
 }
 
-/** A field: `get()` gives its setting, or undefined for the default; `set(value)` shows one. */
-function field(key, label, input, hint, { get, set, ...more }) {
+/**
+ * @typedef {{ get(): unknown, set(value: unknown): void }} Value
+ * @typedef {Value & { key: string, element: HTMLElement, fault: HTMLElement, inputs: Input[] }} Field
+ * @typedef {HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement} Input
+ * @typedef {{ min: string, max: string, step?: string, factor?: number, placeholder: string }} Bounds
+ */
+
+/**
+ * A field: `get()` gives its setting, or undefined for the default; `set(value)` shows one.
+ * @param {string} key
+ * @param {string} label
+ * @param {Input} input
+ * @param {string | null} hint
+ * @param {Value} value
+ * @returns {Field}
+ */
+function field(key, label, input, hint, { get, set }) {
   const fault = h("p", { class: "fault", id: `fault-${key}`, role: "alert", hidden: true });
   input.id ||= `set-${key}`;
   const hintLine = hint && h("p", { class: "hint", id: `hint-${key}` }, hint);
@@ -36,13 +58,21 @@ function field(key, label, input, hint, { get, set, ...more }) {
   const element = input.type === "checkbox"
     ? h("div", { class: "field" }, h("div", { class: "check" }, input, name), hintLine, fault)
     : h("div", { class: "field" }, name, input, hintLine, fault);
-  return { key, element, fault, inputs: [input], get, set, ...more };
+  return { key, element, fault, inputs: [input], get, set };
 }
 
-/** A box that is ticked, or not, by default. */
+/**
+ * A box that is ticked, or not, by default.
+ * @param {string} key
+ * @param {string} label
+ * @param {string | null} hint
+ * @param {boolean} usual
+ * @param {boolean} [ticked]
+ */
 function check(key, label, hint, usual, ticked = true) {
   const input = h("input", { type: "checkbox" });
   // Ticked may mean that the setting is false.
+  /** @param {boolean} value */
   const means = (value) => (ticked ? value : !value);
   return field(key, label, input, hint, {
     get: () => (means(input.checked) === usual ? undefined : means(input.checked)),
@@ -50,6 +80,7 @@ function check(key, label, hint, usual, ticked = true) {
   });
 }
 
+/** @param {string} key @param {string} label @param {string} hint @param {Bounds} bounds */
 function number(key, label, hint, { factor = 1, ...about }) {
   const input = h("input", { type: "number", inputmode: "numeric", step: "any", ...about });
   return field(key, label, input, hint, {
@@ -59,13 +90,15 @@ function number(key, label, hint, { factor = 1, ...about }) {
   });
 }
 
+/** @param {string} key @param {string} label */
 function time(key, label) {
   const input = h("input", { type: "time", step: "60" });
+  /** @param {number} minutes */
   const words = (minutes) => [Math.floor(minutes / 60) % 24, minutes % 60].map((part) => String(part).padStart(2, "0")).join(":");
   return field(key, label, input, null, {
     get() {
       if (input.validity.badInput) return "no time";
-      const [hours, minutes] = input.value.split(":").map(Number);
+      const [hours = 0, minutes = 0] = input.value.split(":").map(Number);
       return input.value ? hours + minutes / 60 : undefined;
     },
     set: (value) => (input.value = typeof value === "number" ? words(Math.round(value * 60)) : ""),
@@ -80,12 +113,18 @@ function share() {
   });
 }
 
-/** Chooses a value that may not be among those that are offered. */
+/**
+ * Chooses a value that may not be among those that are offered.
+ * @param {HTMLSelectElement} select
+ * @param {string} value
+ * @param {(value: string) => string} words
+ */
 function offer(select, value, words) {
   if (![...select.options].some((option) => option.value === value)) select.append(h("option", { value }, words(value)));
   select.value = value;
 }
 
+/** @returns {Field} */
 function days() {
   const selects = DAYS.map((day) => h("select", { id: `set-${day}`, "aria-describedby": "fault-days" },
     [["", "as above"], ["all", "all day"], ["none", "not at all"]].map(([value, words]) => h("option", { value }, words))));
@@ -99,8 +138,12 @@ function days() {
       return set.length ? Object.fromEntries(set) : undefined;
     },
     set(value) {
-      DAYS.forEach((day, i) => offer(selects[i], typeof value?.[day] === "string" ? value[day] : "", (it) => it));
-      if (value && typeof value === "object" && Object.keys(value).length) element.open = true;
+      const set = /** @type {Record<string, unknown>} */ (value && typeof value === "object" ? value : {});
+      selects.forEach((select, i) => {
+        const hours = set[DAYS[i]];
+        offer(select, typeof hours === "string" ? hours : "", (it) => it);
+      });
+      if (Object.keys(set).length) element.open = true;
     },
   };
 }
@@ -118,17 +161,19 @@ function refused() {
 
 /** Fires "change" when other settings hold; `policy` are those that do. */
 export class Sharing extends EventTarget {
+  /** @type {Policy} */
   policy = {};
+  /** @type {Field[]} */
   #fields;
   #title = h("summary");
   #said = h("p", { class: "hint", role: "status" });
   #fault = h("p", { class: "fault", role: "alert", hidden: true });
   #serial = 0;
-  /** Names of what was kept and does not count: gone with the next change. */
+  /** Names of what was kept and does not count: gone with the next change. @type {Set<string>} */
   #wrong = new Set();
   #computer;
 
-  /** Into `place`, a `details`. */
+  /** @param {HTMLElement} place a `details` that it fills @param {Computer} computer */
   constructor(place, computer) {
     super();
     this.#computer = computer;
@@ -136,10 +181,12 @@ export class Sharing extends EventTarget {
     const from = time("start_hour", LABELS.start_hour);
     const to = time("end_hour", LABELS.end_hour);
     const week = days();
+    /** @type {false | Field[]} */
     const battery = Computer.seesBattery && [
       check("run_on_batteries", LABELS.run_on_batteries, null, false),
       number("battery_charge_min_pct", "Down to a charge of (percent)", "90 if left empty. Below it, work is handed on.", { min: "0", max: "100", placeholder: "90" }),
     ];
+    /** @type {false | Field[]} */
     const input = Computer.seesInput && [
       check("run_if_user_active", LABELS.run_if_user_active, "The browser asks whether this page may know that.", true, false),
       number("idle_time_to_run", "Nobody uses it after (minutes)", "Without a key or a mouse; 3 if left empty.", { min: "1", max: "10000", placeholder: "3" }),
@@ -154,7 +201,8 @@ export class Sharing extends EventTarget {
       number("min_price", "Least price (µcr)", "0 if left empty: what nobody pays for runs here too. Above 0, nothing that pays less does.", { min: "0", max: "1000000000", step: "1", placeholder: "0" }),
     ];
     const peers = refused();
-    this.#fields = [cycles, from, to, week, battery, input, limits, prices, peers].flat().filter(Boolean);
+    this.#fields = [cycles, from, to, week, battery, input, limits, prices, peers].flat().filter((one) => one !== false);
+    /** @param {false | Field[]} fields */
     const element = (fields) => fields && fields.map((one) => one.element);
     replace(place, this.#title,
       h("div", { class: "sharing" },
@@ -178,14 +226,17 @@ export class Sharing extends EventTarget {
 
   /** Those that this browser kept. */
   async #read() {
-    let kept = null;
-    this.#show([]);
+    /** @type {Policy} */
+    let kept = {};
+    let readable = false;
+    this.#show([], "");
     try {
       kept = JSON.parse(localStorage.getItem(KEPT) ?? "{}");
+      readable = kept !== null && typeof kept === "object" && !Array.isArray(kept);
     } catch {
       // No JSON, or no storage.
     }
-    if (kept === null || typeof kept !== "object" || Array.isArray(kept)) {
+    if (!readable) {
       kept = {};
       this.#tell(this.#fault, "The settings that this browser kept cannot be read, so the defaults hold. The next change replaces them.");
     }
@@ -199,12 +250,13 @@ export class Sharing extends EventTarget {
     }
   }
 
-  /** What of the settings that hold does not count. */
+  /** What of the settings that hold does not count. @param {Fault[]} faults */
   blame(faults) {
     this.#wrong = new Set(faults.map(({ key }) => key));
     this.#show(faults, "This does not count, and the default holds: ");
   }
 
+  /** @param {Policy} policy */
   #hold(policy) {
     this.policy = policy;
     for (const one of this.#fields) one.set(policy[one.key]);
@@ -217,9 +269,10 @@ export class Sharing extends EventTarget {
     setText(this.#title, n ? `When and how much (${plural(n, "setting")} changed)` : "When and how much");
   }
 
+  /** @param {Field} one */
   async #changed(one) {
     if (one.key === "run_if_user_active") {
-      const allowed = await this.#computer.watchInput(one.inputs[0].checked, true);
+      const allowed = await this.#computer.watchInput(one.inputs[0] instanceof HTMLInputElement && one.inputs[0].checked, true);
       if (!allowed) {
         one.set(undefined);
         return this.#tell(one.fault, "The browser does not let this page know whether somebody uses the computer, so it cannot wait for that.");
@@ -231,16 +284,21 @@ export class Sharing extends EventTarget {
     await this.#take(Object.fromEntries([...others, ...set]), false);
   }
 
-  /** These hold from now on, unless the node says that they cannot be meant. */
+  /**
+   * These hold from now on, unless the node says that they cannot be meant.
+   * @param {Policy} policy
+   * @param {boolean} anew whether the form has to show them
+   */
   async #take(policy, anew) {
     const turn = (this.#serial += 1);
     if (anew) this.#computer.watchInput(false);
     setText(this.#said, "");
+    /** @type {Fault[]} */
     let faults;
     try {
       faults = Object.keys(policy).length ? await faultsOf(policy) : [];
     } catch (error) {
-      return this.#tell(this.#fault, `This could not be checked (${error.message}), so what was set before still holds.`);
+      return this.#tell(this.#fault, `This could not be checked (${errorText(error)}), so what was set before still holds.`);
     }
     // Something else was changed meanwhile.
     if (turn !== this.#serial) return;
@@ -261,7 +319,11 @@ export class Sharing extends EventTarget {
     setText(this.#said, kept ? "Kept in this browser." : "Holds until this page is closed: this browser keeps nothing.");
   }
 
-  /** What is wrong with which field; all else is well. */
+  /**
+   * What is wrong with which field; all else is well.
+   * @param {Fault[]} faults
+   * @param {string} before words that go before each
+   */
   #show(faults, before) {
     this.#tell(this.#fault, "");
     for (const one of this.#fields) {
@@ -271,14 +333,15 @@ export class Sharing extends EventTarget {
         if (its.length) input.setAttribute("aria-invalid", "true");
         else input.removeAttribute("aria-invalid");
       }
-      if (its.length && one.element.tagName === "DETAILS") one.element.open = true;
+      if (its.length && one.element instanceof HTMLDetailsElement) one.element.open = true;
     }
     const shown = new Set(this.#fields.map(({ key }) => key));
     const others = faults.filter(({ key }) => !shown.has(key));
     if (others.length) this.#tell(this.#fault, before + others.map(({ key, message }) => `${key}: ${message}`).join("; "));
-    if (faults.length) this.#title.parentElement.open = true;
+    if (faults.length && this.#title.parentElement instanceof HTMLDetailsElement) this.#title.parentElement.open = true;
   }
 
+  /** @param {HTMLElement} line @param {string} words */
   #tell(line, words) {
     setText(line, words);
     setHidden(line, !words);

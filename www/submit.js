@@ -6,17 +6,27 @@ import { h, renew, replace, setHidden, setText } from "./dom.js";
 import { MOST as MOST_FILES, chosen, dropZone, takeDrops } from "./drop.js";
 import { count, plural, size } from "./format.js";
 import { limits } from "./limits.js";
+import { errorText } from "./text.js";
 import { setToken, tokenForm } from "./token.js";
 import { pathFault, programFault, splitWords } from "./words.js";
+
+/** @import { Child } from "./dom.js" */
+/** @import { Dropped } from "./drop.js" */
+/** @import { View } from "./live.js" */
 
 /** Units of one job at most, as the gateway's bounds have it. */
 const MOST_UNITS = 1_000_000;
 
+/** @returns {View} */
 export function submitView() {
+  /** @type {File | null} */
   let program = null;
+  /** @type {File | null} */
   let stdinFile = null;
+  /** @type {(Dropped & { key: number })[]} */
   let files = [];
   let serial = 0;
+  /** @type {AbortController | null} */
   let sending = null;
 
   const programLine = h("div", { class: "chosen", hidden: true });
@@ -90,7 +100,7 @@ export function submitView() {
   sweepCount.addEventListener("input", showSweep);
   sweepFirst.addEventListener("input", showSweep);
   stdinInput.addEventListener("change", () => {
-    takeStdin(stdinInput.files[0] ?? null);
+    takeStdin(stdinInput.files?.[0] ?? null);
     stdinInput.value = "";
   });
   takeDrops(stdinPart, (transfer) => takeStdin(transfer.files[0] ?? null));
@@ -107,6 +117,7 @@ export function submitView() {
   function showSummary() {
     // What was wrong may be mended by now; sending says so again if it is not.
     if (!sending) replace(fault);
+    /** @type {[label: string, words: string][]} */
     const rows = [
       ["Program", program ? `${program.name}, ${size(program.size)}` : "none yet"],
       ["Arguments", count(splitWords(args.value).words.length)],
@@ -117,10 +128,11 @@ export function submitView() {
     ];
     renew(summary, rows, ([label]) => label, ([label]) => {
       const value = h("dd", { class: "number" });
-      return { element: h("div", { class: "sum-row" }, h("dt", null, label), value), update: ([, words]) => setText(value, words) };
+      return { element: h("div", { class: "sum-row" }, h("dt", null, label), value), update: (/** @type {string[]} */ [, words]) => setText(value, words) };
     });
   }
 
+  /** @param {File} file @param {string} left */
   async function takeProgram(file, left) {
     const head = new Uint8Array(await file.slice(0, 512).arrayBuffer().catch(() => new ArrayBuffer(0)));
     const wrong = programFault(head, file.size);
@@ -136,6 +148,7 @@ export function submitView() {
     });
   }
 
+  /** @param {File | null} file */
   function takeStdin(file) {
     if (!file) return;
     stdinFile = file;
@@ -147,6 +160,7 @@ export function submitView() {
     });
   }
 
+  /** @param {Dropped[]} added @param {string} left */
   function addFiles(added, left) {
     for (const { path, file } of added) {
       const there = files.find((one) => one.path === path);
@@ -208,7 +222,10 @@ export function submitView() {
     showSummary();
   }
 
-  /** The first thing that is wrong: `[words, element to go to]`, or null. */
+  /**
+   * The first thing that is wrong: `[words, element to go to]`, or null.
+   * @returns {[words: string, at: HTMLElement | null] | null}
+   */
   function wrongs() {
     if (!program) return ["Choose a program first.", programZone.input];
     const { fault: quote } = splitWords(args.value);
@@ -231,19 +248,20 @@ export function submitView() {
     // Who is quick presses Submit while the browser still reads what was dropped.
     await Promise.allSettled([programZone.settled(), filesZone.settled()]);
     const wrong = wrongs();
-    if (wrong) {
+    if (!program || wrong) {
       sending = null;
-      replace(fault, h("p", { class: "note error" }, wrong[0]));
-      wrong[1]?.closest("details")?.setAttribute("open", "");
-      return wrong[1]?.focus();
+      replace(fault, h("p", { class: "note error" }, wrong?.[0]));
+      wrong?.[1]?.closest("details")?.setAttribute("open", "");
+      return wrong?.[1]?.focus();
     }
     busy(true);
     try {
-      const job = await hand(sending.signal);
+      const job = await hand(program, sending.signal);
       location.hash = `#/jobs/${encodeURIComponent(job.id)}`;
     } catch (error) {
       setText(progress, "");
-      if (error.name === "AbortError") setText(progress, "Stopped. Nothing was submitted.");
+      if (api.isAbort(error)) setText(progress, "Stopped. Nothing was submitted.");
+      else if (!(error instanceof api.ApiError)) replace(fault, h("p", { class: "note error" }, h("strong", null, "The job was not submitted"), errorText(error)));
       else if (error.needsToken) askToken();
       else replace(fault, h("p", { class: "note error" }, h("strong", null, error.title || "The job was not submitted"), error.detail || (error.title ? "" : error.message)));
     }
@@ -251,26 +269,39 @@ export function submitView() {
     busy(false);
   }
 
-  /** Uploads what is needed, each content once, then submits. */
-  async function hand(signal) {
+  /**
+   * Uploads what is needed, each content once, then submits.
+   * @param {File} program
+   * @param {AbortSignal} signal
+   */
+  async function hand(program, signal) {
     const stdin = stdinFile ?? (stdinText.value ? new Blob([stdinText.value]) : null);
-    const all = [["the program", program], ...(stdin ? [["standard input", stdin]] : []), ...files.map((one) => [one.path, one.file])];
-    const total = all.reduce((sum, [, content]) => sum + content.size, 0) || 1;
+    /** @type {{ what: string, content: Blob }[]} */
+    const all = [
+      { what: "the program", content: program },
+      ...(stdin ? [{ what: "standard input", content: stdin }] : []),
+      ...files.map((one) => ({ what: one.path, content: one.file })),
+    ];
+    const total = all.reduce((sum, { content }) => sum + content.size, 0) || 1;
     let before = 0;
+    /** @type {string[]} */
     const ids = [];
-    for (const [what, content] of all) {
+    for (const { what, content } of all) {
       setText(progress, `Sending ${what} (${size(content.size)})`);
       ids.push(await api.upload(content, (sent) => (meter.value = (before + sent) / total), signal));
       before += content.size;
       meter.value = before / total;
     }
     setText(progress, "Submitting");
+    const [programId, ...rest] = ids;
+    const stdinId = stdin ? rest.shift() : undefined;
+    /** @type {Api.JobRequest} */
     const spec = {
       name: name.value.trim() || [...program.name.replace(/\.wasm$/, "")].slice(0, 50).join(""),
-      program: ids.shift(),
+      program: programId,
       arguments: splitWords(args.value).words,
-      ...(stdin && { stdin: ids.shift() }),
-      ...(files.length && { files: files.map((one, i) => ({ path: one.path, blob: ids[i] })) }),
+      ...(stdinId && { stdin: stdinId }),
+      ...(files.length && { files: files.map((one, i) => ({ path: one.path, blob: rest[i] })) }),
       ...(sweep.checked && { sweep: { first: Number(sweepFirst.value), count: Number(sweepCount.value) } }),
       ...bounds.values(),
       ...places.values(),
@@ -289,9 +320,10 @@ export function submitView() {
       },
     }));
     tokenPlace.hidden = false;
-    tokenPlace.querySelector("input").focus();
+    tokenPlace.querySelector("input")?.focus();
   }
 
+  /** @param {boolean} on */
   function busy(on) {
     button.disabled = on;
     setHidden(stop, !on);
@@ -302,6 +334,7 @@ export function submitView() {
   return { title: "Submit", element, needsToken: true, close: () => sending?.abort() };
 }
 
+/** @param {string} title @param {...Child} children */
 function part(title, ...children) {
   return h("fieldset", { class: "card pad part" }, h("legend", { class: "sr-only" }, title), h("h2", { "aria-hidden": "true" }, title), ...children);
 }

@@ -1,11 +1,17 @@
 // One slot: a Worker that runs tasks. The node's Worker creates and terminates it.
 import init, { Slot } from "/pkg/web_task.js";
 
-const slot = init().then(() => new Slot((message, moved) => postMessage(message, moved)));
+/** @import { FromSlot, Handlers, ToSlot } from "./messages.js" */
 
+/** @param {FromSlot} message @param {Transferable[]} [moved] */
+const tell = (message, moved = []) => postMessage(message, moved);
+
+const slot = init().then(() => new Slot(tell));
+
+/** @type {Handlers<ToSlot, [slot: Slot]>} */
 const does = {
   prepare(slot, { module, program, form }) {
-    postMessage({ type: "prepared", module, ...slot.prepare(module, program, form) });
+    tell({ type: "prepared", module, ...slot.prepare(module, program, form) });
   },
   learn(slot, { module, compiled, about }) {
     slot.learn(module, compiled, about);
@@ -56,7 +62,7 @@ function soon() {
   coming = true;
 }
 
-/** Computes for a while, and sees to it that this goes on. */
+/** Computes for a while, and sees to it that this goes on. @param {Slot} slot */
 function turn(slot) {
   const rest = slot.turn();
   clearTimeout(timer);
@@ -64,9 +70,14 @@ function turn(slot) {
   else if (rest > 0) timer = setTimeout(soon, rest);
 }
 
-const failed = (error) => postMessage({ type: "failed", error: String(error) });
+/** @param {unknown} error */
+const failed = (error) => tell({ type: "failed", error: String(error) });
+
+/** @param {Slot} slot @param {ToSlot} message */
+const perform = (slot, message) => /** @type {(slot: Slot, message: ToSlot) => unknown} */ (does[message.type])(slot, message);
 
 // Set at once: a module Worker loses what arrives before it listens. Messages wait for the slot
 // in their order.
-self.onmessage = ({ data }) => slot.then((slot) => does[data.type](slot, data)).catch(failed);
-slot.then(() => postMessage({ type: "ready" }), failed);
+/** @param {MessageEvent<ToSlot>} event */
+self.onmessage = ({ data }) => slot.then((slot) => perform(slot, data)).catch(failed);
+slot.then(() => tell({ type: "ready" }), failed);

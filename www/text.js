@@ -15,5 +15,8 @@ const MISLEADING = new RegExp(
   "gu",
 );
 
-/** The text with a mark in place of each character that misleads. */
+/** The text with a mark in place of each character that misleads. @param {unknown} text */
 export const readable = (text) => String(text).replace(MISLEADING, "\ufffd");
+
+/** What went wrong, in words. @param {unknown} error */
+export const errorText = (error) => (error instanceof Error ? error.message : String(error));

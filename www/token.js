@@ -15,6 +15,7 @@ export function token() {
   }
 }
 
+/** @param {string} value */
 export function setToken(value) {
   inMemory = value;
   try {
@@ -39,7 +40,10 @@ export function takeFromAddress() {
   history.replaceState(null, "", `${location.pathname}${location.search}#/`);
 }
 
-/** Asks for the token; `rejected` says that the one that was used is wrong, `action` what is next. */
+/**
+ * Asks for the token; `rejected` says that the one that was used is wrong, `action` what is next.
+ * @param {{ rejected: boolean, action?: string, onToken: (value: string) => void }} about
+ */
 export function tokenForm({ rejected, action = "Open the dashboard", onToken }) {
   const fault = h("p", { class: "fault", id: "token-fault", role: "alert" });
   const input = h("input", {

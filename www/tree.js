@@ -5,6 +5,13 @@ import * as api from "./api.js";
 import { h, renew, setHidden, setText } from "./dom.js";
 import { count, plural } from "./format.js";
 
+/** @import { Row } from "./dom.js" */
+
+/**
+ * A line of the drawing: a node of the tree or a guest, with what is known of its slots.
+ * @typedef {Api.TreeNode & Partial<Api.Free> & { depth: number, kind: keyof typeof KINDS }} Line
+ */
+
 export function treePart() {
   const words = h("p", { class: "soft" });
   const drawing = h("ul", { class: "tree" });
@@ -14,7 +21,7 @@ export function treePart() {
 
   return {
     element,
-    async load(nodes, signal) {
+    async load(/** @type {Api.Node[]} */ nodes, /** @type {AbortSignal} */ signal) {
       const tree = await api.tree(signal);
       const guests = nodes.filter((node) => node.guest && !node.me);
       setHidden(element, !tree.joined && guests.length === 0);
@@ -24,18 +31,27 @@ export function treePart() {
   };
 }
 
+/** @param {Api.Tree} tree */
 function says(tree) {
   if (!tree.joined) return "Nobody who can be dialled has joined yet. Guests are connected to this gateway alone.";
   const whole = tree.network_slots ? `${plural(tree.network_slots, "slot")} in the tree. ` : "";
   return `${whole}Requests for slots go along these lines. What is free is told in steps of powers of two, so it is a range.`;
 }
 
-/** From the top down: what is above, the group of the root or its own, what is below, guests. */
+/**
+ * From the top down: what is above, the group of the root or its own, what is below, guests.
+ * @param {Api.Tree} tree
+ * @param {Api.Node[]} guests
+ * @returns {Line[]}
+ */
 function rows(tree, guests) {
+  /** @param {number} depth @param {Line["kind"]} kind @returns {(node: Api.TreeNode) => Line} */
   const row = (depth, kind) => (node) => ({ ...node, depth, kind });
   const above = [...tree.above].reverse().map((node, depth) => row(depth, "above")(node));
   const level = above.length;
+  /** @type {Line} */
   const me = { ...tree.me, ...tree.branch, depth: level, kind: "me" };
+  /** @param {Api.Node} node */
   const slots = (node) => ({ ...node, free_at_least: node.free, free_at_most: node.free });
   return [
     ...above,
@@ -50,6 +66,7 @@ function rows(tree, guests) {
 
 const KINDS = { above: "above this gateway", me: "this gateway", below: "below", beside: "beside", guest: "guest" };
 
+/** @returns {Row<Line>} */
 function treeRow() {
   const name = h("span", { class: "name" });
   const kind = h("span", { class: "soft small" });
@@ -57,12 +74,13 @@ function treeRow() {
   const maybe = h("span", { class: "maybe" });
   const meter = h("span", { class: "free-bar", "aria-hidden": "true" }, sure, maybe);
   const words = h("span", { class: "number small" });
+  const element = h("li", null, h("span", { class: "who" }, name, kind), meter, words);
   return {
-    element: h("li", null, h("span", { class: "who" }, name, kind), meter, words),
+    element,
     update(node) {
       const [low, high] = [Math.min(node.free_at_least ?? 0, node.slots ?? 0), Math.min(node.free_at_most ?? 0, node.slots ?? 0)];
-      this.element.style.setProperty("--depth", node.depth);
-      this.element.dataset.kind = node.kind;
+      element.style.setProperty("--depth", String(node.depth));
+      element.dataset.kind = node.kind;
       setText(name, node.name || node.short);
       name.title = node.id;
       setText(kind, KINDS[node.kind]);

@@ -8,6 +8,10 @@ import { journeyPart } from "./journey.js";
 import { resultDetail } from "./results.js";
 import { readable } from "./text.js";
 
+/**
+ * @typedef {{ units: Api.Unit[], next: number | null, stopped?: boolean }} Found units of a page, and where the next one begins
+ */
+
 const PAGE = 50;
 /** Units looked through at a time for a state that is rare. */
 const STRIDE = 1000;
@@ -16,7 +20,7 @@ const PATIENCE = 5000;
 /** Of those reads in one go; then the reader decides. Our choice: half a second on a loopback. */
 const READS = 20;
 
-/** `nudge` asks for a load of the whole job. */
+/** @param {string} id @param {() => void} nudge asks for a load of the whole job */
 export function unitsPart(id, nudge) {
   const filter = h("select", { id: "unit-state" });
   const jump = h("input", { id: "unit-number", type: "number", min: "0", step: "1", inputmode: "numeric" });
@@ -34,24 +38,29 @@ export function unitsPart(id, nudge) {
     h("div", { class: "card" }, table, nothing, h("div", { class: "pager" }, where, first, previous, next)));
 
   let from = 0;
+  /** @type {number | null} */
   let following = null;
+  /** @type {number[]} */
   let earlier = [];
-  let searched = { asked: null, at: 0 };
+  let searched = { asked: "", at: 0 };
+  /** @type {Map<string, string>} */
   const names = new Map();
 
+  /** @param {Api.Job} job @param {AbortSignal} signal */
   async function load(job, signal) {
     const asked = `${filter.value}/${from}`;
     fillFilter(filter, job.units);
     for (const { node, name } of job.by_node ?? []) if (name) names.set(node, name);
     if (filter.value && !isOver(job) && searched.asked === asked && performance.now() - searched.at < PATIENCE) return;
-    const found = filter.value ? await search(job, filter.value, from, signal) : await page(from, signal);
+    /** @type {Found} */
+    const found = filter.value ? await search(job, chosenState(), from, signal) : await page(from, signal);
     if (asked !== `${filter.value}/${from}`) return;
     searched = { asked, at: performance.now() };
     following = found.next;
-    renew(table, found.units, (unit) => unit.index, (unit) => unitRow(id, unit, names, nudge));
-    await offerNodes(found.units, signal);
+    const rows = renew(table, found.units, (unit) => unit.index, (unit) => unitRow(id, unit, names, nudge));
+    await offerNodes([...rows.values()], signal);
     setHidden(table, found.units.length === 0);
-    setText(nothing, found.units.length ? "" : none(filter.value, found.stopped, from));
+    setText(nothing, found.units.length ? "" : none(filter.value, found.stopped ?? false, from));
     setHidden(nothing, found.units.length > 0);
     setText(where, place(found, job, filter.value));
     setHidden(first, from === 0);
@@ -64,22 +73,35 @@ export function unitsPart(id, nudge) {
     jump.max = String(Math.max(0, job.units.total - 1));
   }
 
+  /** @param {number} start @param {AbortSignal} signal @returns {Promise<Found>} */
   async function page(start, signal) {
     const { units, next: after } = await api.units(id, start, PAGE, signal);
     return { units, next: after ?? null };
   }
 
-  /** Rows that are open offer the nodes that their unit could go to. */
-  async function offerNodes(units, signal) {
-    const open = units.map((unit) => table.knownRows?.get(unit.index)).filter((row) => row?.isOpen());
+  /**
+   * Rows that are open offer the nodes that their unit could go to.
+   * @param {ReturnType<typeof unitRow>[]} rows
+   * @param {AbortSignal} signal
+   */
+  async function offerNodes(rows, signal) {
+    const open = rows.filter((row) => row.isOpen());
     if (!open.length) return;
     const nodes = await api.nodes(signal);
     for (const node of nodes) if (node.name) names.set(node.id, node.name);
     open.forEach((row) => row.offer(nodes));
   }
 
-  /** The API lists by number; a state is looked for here, until a page is full. */
+  /**
+   * The API lists by number; a state is looked for here, until a page is full.
+   * @param {Api.Job} job
+   * @param {State} state
+   * @param {number} start
+   * @param {AbortSignal} signal
+   * @returns {Promise<Found>}
+   */
   async function search(job, state, start, signal) {
+    /** @type {Api.Unit[]} */
     const units = [];
     if (job.units[state] === 0) return { units, next: null };
     let at = start;
@@ -96,13 +118,15 @@ export function unitsPart(id, nudge) {
     return { units, next: at, stopped: true };
   }
 
+  const chosenState = () => /** @type {State} */ (filter.value);
+  /** @param {number} to @param {number[]} past */
   const turn = (to, past) => {
     from = to;
     earlier = past;
     nudge();
   };
   first.addEventListener("click", () => turn(0, []));
-  next.addEventListener("click", () => turn(following, [...earlier, from]));
+  next.addEventListener("click", () => turn(following ?? from, [...earlier, from]));
   previous.addEventListener("click", () => turn(earlier.at(-1) ?? Math.max(0, from - PAGE), earlier.slice(0, -1)));
   filter.addEventListener("change", () => turn(0, []));
   jumpForm.addEventListener("submit", (event) => {
@@ -115,28 +139,37 @@ export function unitsPart(id, nudge) {
   return { element, load };
 }
 
+/** @typedef {typeof STATES[number]} State */
+
+/** States that units can be looked for by. */
+const STATES = /** @type {const} */ (["waiting", "placed", "done", "failed", "held"]);
+
+/** @param {HTMLSelectElement} filter @param {Api.UnitCounts | null} units */
 function fillFilter(filter, units) {
-  const states = ["", "waiting", "placed", "done", "failed", "held"];
-  if (!filter.options.length) for (const state of states) filter.append(h("option", { value: state, title: UNIT_STATES[state] ?? null }));
+  if (!filter.options.length) for (const state of ["", ...STATES]) filter.append(h("option", { value: state, title: UNIT_STATES[state] ?? null }));
   [...filter.options].forEach((option) => {
-    const n = option.value ? units?.[option.value] : units?.total;
+    const n = units?.[option.value ? /** @type {State} */ (option.value) : "total"];
     const words = option.value || "all";
     setText(option, n === undefined ? words : `${words} (${count(n)})`);
   });
 }
 
+/** @param {string} state @param {boolean} stopped @param {number} from */
 function none(state, stopped, from) {
   if (stopped) return `No unit is “${state}” between here and unit ${count(from)}; look further.`;
   return state ? `No unit is ${state} now: ${UNIT_STATES[state]}.` : "No unit here.";
 }
 
+/** @param {Found} found @param {Api.Job} job @param {string} state */
 function place(found, job, state) {
-  if (!found.units.length) return "";
-  const [low, high] = [found.units[0].index, found.units.at(-1).index];
+  const [first, last] = [found.units[0], found.units.at(-1)];
+  if (!first || !last) return "";
+  const [low, high] = [first.index, last.index];
   const range = low === high ? `Unit ${count(low)}` : `Units ${count(low)} to ${count(high)}`;
   return state ? `${range}, those that are ${state}` : `${range} of ${plural(job.units.total, "unit")}`;
 }
 
+/** @param {string} id @param {Api.Unit} first @param {Map<string, string>} names @param {() => void} nudge */
 function unitRow(id, first, names, nudge) {
   const number = h("th", { scope: "row", class: "number" });
   const state = badge(first.state);
@@ -147,7 +180,9 @@ function unitRow(id, first, names, nudge) {
   const cells = [number, h("td", { class: "state" }, state.element), reason, runner, attempts, h("td", { class: "right action" }, toggle)];
   // A body of its own: the row, and below it the result when it is open.
   const element = h("tbody", null, h("tr", null, cells));
+  /** @type {HTMLElement | null} */
   let detail = null;
+  /** @type {ReturnType<typeof journeyPart> | null} */
   let journey = null;
   let last = first;
   toggle.addEventListener("click", () => {
@@ -171,8 +206,8 @@ function unitRow(id, first, names, nudge) {
   return {
     element,
     isOpen: () => journey !== null,
-    offer: (nodes) => journey?.offer(nodes),
-    update(unit) {
+    offer: (/** @type {Api.Node[]} */ nodes) => journey?.offer(nodes),
+    update(/** @type {Api.Unit} */ unit) {
       last = unit;
       journey?.show(unit);
       setText(number, count(unit.index));
@@ -187,4 +222,5 @@ function unitRow(id, first, names, nudge) {
   };
 }
 
+/** @param {Api.Unit} unit */
 const hasEnded = (unit) => ["done", "failed", "held"].includes(unit.state);

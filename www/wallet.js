@@ -9,9 +9,15 @@ import { balancePlot } from "./plot.js";
 import { showFigures } from "./progress.js";
 import { readable } from "./text.js";
 
+/** @import { Child, Row } from "./dom.js" */
+/** @import { View } from "./live.js" */
+
+/** @typedef {(id: string) => string} Named what a node is called */
+
 /** Newest lines of the statement that are shown and drawn. Our choice: what a person looks through. */
 const LINES = 200;
 
+/** @returns {View} */
 export function walletView() {
   const figures = h("dl", { class: "figures" });
   const trouble = h("p", { class: "note warning", role: "status", hidden: true });
@@ -24,6 +30,7 @@ export function walletView() {
   const older = h("p", { class: "soft pad" });
   const list = h("div", { class: "card" }, table, older);
   const none = h("p", { class: "soft" }, "Nothing has come or gone yet. Credit comes with an invite of the bank’s operator, from another node, or from work that was paid for.");
+  /** @type {Map<string, string>} */
   const names = new Map();
   const known = h("datalist", { id: "known-nodes" });
   const hands = h("div", { class: "hands" }, redeemPart(), sendPart());
@@ -82,11 +89,14 @@ export function walletView() {
     },
   }));
 
+  /** @type {Named} */
   const named = (id) => names.get(id) || shortNode(id);
 
+  /** @param {Api.Wallet} wallet */
   function show(wallet) {
     const { balance, held, pending, statement } = wallet;
-    const isBank = wallet.sum !== null;
+    const sums = wallet.sum ?? null;
+    const isBank = sums !== null;
     showFigures(figures, [
       ["Balance", inCredits(balance)],
       ["Held", inCredits(held), "Put aside for places that were bought and are not settled yet."],
@@ -107,7 +117,7 @@ export function walletView() {
     setText(older, gone > 0 ? `${count(gone)} older are not shown. “manyhands wallet show --lines N” lists more.` : "");
     setHidden(older, gone <= 0);
     setHidden(bank, !isBank);
-    setText(sum, isBank ? `This gateway is the bank. All accounts, what is held and what was ever made sum to ${credits(wallet.sum)}${wallet.sum === 0 ? ", as they must." : ": the books are wrong, since it has to be 0."}` : "");
+    setText(sum, isBank ? `This gateway is the bank. All accounts, what is held and what was ever made sum to ${credits(sums)}${sums === 0 ? ", as they must." : ": the books are wrong, since it has to be 0."}` : "");
   }
 
   return {
@@ -122,15 +132,20 @@ export function walletView() {
         setHidden(trouble, true);
       } catch (error) {
         // No bank, or one that is away: what is shown stays, and it may come.
-        if (error.status !== 503) throw error;
-        setText(trouble, `${error.detail ? error.detail[0].toUpperCase() + error.detail.slice(1) : error.message}.`);
+        if (!(error instanceof api.ApiError) || error.status !== 503) throw error;
+        setText(trouble, `${error.detail ? error.detail.charAt(0).toUpperCase() + error.detail.slice(1) : error.message}.`);
         setHidden(trouble, false);
       }
     },
   };
 }
 
-/** Names are a help only: the wallet is shown without them, too. */
+/**
+ * Names are a help only: the wallet is shown without them, too.
+ * @param {Map<string, string>} names
+ * @param {Element} list
+ * @param {AbortSignal} signal
+ */
 async function meet(names, list, signal) {
   try {
     const nodes = await api.nodes(signal);
@@ -141,9 +156,11 @@ async function meet(names, list, signal) {
   }
 }
 
+/** @param {string} id @param {string} title @param {Child} content */
 const part = (id, title, content) =>
   h("section", { class: "card pad", "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, title), content);
 
+/** @param {string} id */
 const amountEntry = (id) => entry({
   id, label: "Amount", unit: "credits", inputmode: "decimal", hint: "Up to six digits behind the point.", read: ({ value }) => microOf(value),
 });
@@ -151,8 +168,13 @@ const amountEntry = (id) => entry({
 /** Lines about this gateway's own jobs; what it earned was another's. */
 const OWN = new Set(["held", "returned", "space_held", "space_returned"]);
 
-/** What a line was for. */
-function whyWords({ why, with: other, unit }, named) {
+/**
+ * What a line was for.
+ * @param {Api.StatementLine} line
+ * @param {Named} named
+ */
+function whyWords({ why, with: party, unit }, named) {
+  const other = party ?? "";
   const at = unit === null || unit === undefined ? "" : ` unit ${count(unit)}`;
   switch (why) {
     case "invite": return "Invite redeemed";
@@ -170,6 +192,7 @@ function whyWords({ why, with: other, unit }, named) {
   }
 }
 
+/** @param {Named} named @returns {Row<Api.StatementLine>} */
 function lineRow(named) {
   const why = h("span", { class: "name" });
   const of = h("span", { class: "small" });

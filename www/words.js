@@ -1,7 +1,12 @@
 // Splits a line into arguments the way a shell does: blanks part, quotes hold together.
 
-/** `{words}`, or `{words, fault}` when a quote is not closed. Nothing is expanded. */
+/**
+ * `{words}`, or `{words, fault}` when a quote is not closed. Nothing is expanded.
+ * @param {string} line
+ * @returns {{ words: string[], fault?: string }}
+ */
 export function splitWords(line) {
+  /** @type {string[]} */
   const words = [];
   let word = "";
   let inside = false;
@@ -31,8 +36,13 @@ export function splitWords(line) {
   return quote ? { words, fault: `A quote (${quote}) is not closed.` } : { words };
 }
 
-/** `KEY=VALUE` a line; empty lines are left out. `{values}` or `{fault}`. */
+/**
+ * `KEY=VALUE` a line; empty lines are left out. `{values}` or `{fault}`.
+ * @param {string} text
+ * @returns {{ values: Record<string, string>, fault?: undefined } | { values?: undefined, fault: string }}
+ */
 export function environmentOf(text) {
+  /** @type {Record<string, string>} */
   const values = {};
   for (const [i, line] of text.split("\n").entries()) {
     if (!line.trim()) continue;
@@ -45,7 +55,7 @@ export function environmentOf(text) {
   return { values };
 }
 
-/** Null when a path is one that a task can have, else why not. */
+/** Null when a path is one that a task can have, else why not. @param {string} path */
 export function pathFault(path) {
   if (!path) return "A file needs a name.";
   if (path.startsWith("/")) return "Write it without a leading slash: a task's files lie under its own root.";
@@ -55,8 +65,13 @@ export function pathFault(path) {
   return null;
 }
 
-/** What a file is that was offered as a program: null when it may be a module, else words. */
+/**
+ * What a file is that was offered as a program: null when it may be a module, else words.
+ * @param {Uint8Array} head its beginning
+ * @param {number} length
+ */
 export function programFault(head, length) {
+  /** @param {...number} bytes */
   const starts = (...bytes) => bytes.every((byte, i) => head[i] === byte);
   const text = new TextDecoder().decode(head);
   if (length === 0) return "It is empty.";

@@ -108,3 +108,45 @@ test("without the right token there are nodes to see, but no jobs", async (t) =>
   await page.getByRole("navigation").getByRole("link", { name: "Jobs" }).click();
   await page.getByRole("heading", { name: "Jobs" }).waitFor();
 });
+
+test("a view is loaded when it is opened, and of two the later one is shown", async (t) => {
+  const swarm = await Swarm.start(t);
+  const page = await opened(swarm);
+  await page.getByRole("heading", { name: "No job yet" }).waitFor();
+  const loaded = () => page.evaluate(() => performance.getEntriesByType("resource").map(({ name }) => new URL(name).pathname));
+  assert.deepEqual((await loaded()).filter((path) => ["/submit.js", "/market.js", "/wallet.js"].includes(path)), []);
+
+  let letGo;
+  const held = new Promise((resolve) => (letGo = resolve));
+  await page.route("**/market.js", async (route) => {
+    await held;
+    await route.fallback();
+  });
+  const asked = page.waitForRequest("**/market.js");
+  const links = page.getByRole("navigation");
+  await links.getByRole("link", { name: "Market" }).click();
+  await asked;
+  await links.getByRole("link", { name: "Submit" }).click();
+  await page.getByRole("heading", { name: "Submit a program" }).waitFor();
+  const come = page.waitForEvent("requestfinished", (request) => request.url().endsWith("/market.js"));
+  letGo();
+  await come;
+  // The module runs once more here, after the one that the page waited for.
+  await page.evaluate(() => import("/market.js"));
+  await page.getByRole("heading", { name: "Submit a program" }).waitFor();
+  assert.equal(await page.title(), "Submit · Manyhands");
+  assert.deepEqual(swarm.troubles, []);
+});
+
+test("a view that cannot be loaded says so, and a reload shows it", async (t) => {
+  const swarm = await Swarm.start(t);
+  const page = await opened(swarm);
+  await page.getByRole("heading", { name: "No job yet" }).waitFor();
+  await page.route("**/market.js", (route) => route.abort());
+  await page.getByRole("navigation").getByRole("link", { name: "Market" }).click();
+  await page.getByText("This page could not be loaded").waitFor();
+  await page.unroute("**/market.js");
+  await page.getByRole("button", { name: "Reload" }).click();
+  await page.getByRole("heading", { name: "Market", exact: true }).waitFor();
+  assert.deepEqual(swarm.troubles, []);
+});

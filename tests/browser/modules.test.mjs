@@ -1,6 +1,7 @@
 // The pages' modules without a page: a session's life, words and numbers, streams of events.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { percent, size, span } from "../../www/format.js";
 import { capacityWords, rangeWords } from "../../www/market.js";
@@ -191,4 +192,33 @@ test("a balance is drawn as steps in time, and by its order when all is of one m
   assert.deepEqual(steps([line(0, 5), line(500, 10), line(1000, 0)]), { path: "M0 70H300V4H600V136", top: 10 });
   assert.equal(steps([line(7, 1), line(7, 1), line(7, 1)]).path, "M0 4H300V4H600V4");
   assert.equal(steps([line(0, 0), line(1, 0)]).path, "M0 136H600V136", "nothing at all is a line at the bottom");
+});
+
+const www = (name) => readFile(new URL(`../../www/${name}`, import.meta.url), "utf8");
+
+/** The modules that these need before they run, themselves included. */
+async function needed(...names) {
+  const all = new Set();
+  for (let name = names.pop(); name; name = names.pop()) {
+    if (all.has(name)) continue;
+    all.add(name);
+    for (const [, other] of (await www(name)).matchAll(/^import [^;]*? from "\.\/([^"]+)";/gm)) names.push(other);
+  }
+  return all;
+}
+
+test("a page preloads what its first view needs, and nothing else", async () => {
+  for (const [page, script, ...first] of [["index.html", "donate.js"], ["dashboard.html", "dashboard.js", "overview.js"]]) {
+    const preloads = [...(await www(page)).matchAll(/<link rel="modulepreload" href="\/([^"]+)">/g)].map(([, name]) => name);
+    const all = await needed(script, ...first);
+    all.delete(script);
+    assert.deepEqual(preloads, [...all].sort(), page);
+  }
+});
+
+test("the dashboard's frame needs no view", async () => {
+  const frame = await needed("dashboard.js");
+  const views = [...(await www("dashboard.js")).matchAll(/ import\("\.\/([^"]+)"\)/g)].map(([, name]) => name);
+  assert.ok(views.length >= 9, `${views}`);
+  assert.deepEqual(views.filter((name) => frame.has(name)), []);
 });

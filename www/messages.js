@@ -1,0 +1,108 @@
+// Messages between a page, its node's Worker and the slots' Workers, as types. Nothing loads this file: the
+// modules that send and read messages take their types from it. On the Rust side they are in
+// `web/driver/src/status.rs`, `web/node/src/workers.rs` and `web/task/src/say.rs`.
+
+/**
+ * The donor's settings by their names, as in `policy.toml`. The node checks them.
+ * @typedef {Record<string, unknown>} Policy
+ */
+
+/**
+ * A setting that does not count, in words.
+ * @typedef {{ key: string, message: string }} Fault
+ */
+
+/**
+ * What the page knows of its computer: `charge_pct` from 0 to 100; `quiet_since` in milliseconds since
+ * 1970, `Infinity` while somebody uses it.
+ * @typedef {{ on_battery?: boolean, charge_pct?: number, quiet_since?: number }} Knows
+ */
+
+/**
+ * How a node is started. `speed`: fuel a second of a slot, measured if it is missing.
+ * @typedef {{ gateway: string, slots: number, name?: string, invite?: string, policy: Policy, knows: Knows, speed?: number }} Options
+ */
+
+/**
+ * What is kept for the next life of a tab (`left.js`). `save` takes records and blobs, each an id with its
+ * bytes, or without them if it is to be removed.
+ * @typedef {[id: Uint8Array, bytes: Uint8Array]} Entry
+ * @typedef {[id: Uint8Array, bytes: Uint8Array | undefined]} Change
+ * @typedef {{ name: string, key: Uint8Array, records: Entry[], blobs: Entry[], save: (records: Change[], blobs: Change[]) => void }} Left
+ */
+
+/**
+ * Page → node's Worker. `last`: the name under which this tab left things before. `patience`: milliseconds.
+ * @typedef {{ type: "start", last: string | null } & Options
+ *   | { type: "slots", n: number }
+ *   | { type: "policy", policy: Policy }
+ *   | { type: "knows", knows: Knows }
+ *   | { type: "check", n: number, policy: Policy }
+ *   | { type: "stop", patience: number }} ToNode
+ */
+
+/**
+ * A unit that runs in this tab.
+ * @typedef {{ job: string, name: string, index: number, for_us: number }} Current
+ * @typedef {{ slots: number, busy: number, queued: number, units_done: number, units_failed: number, cpu_us: number, current: Current[], idle_reason: string | null }} Work
+ */
+
+/**
+ * What is for sale, in micro-credits; `balance` is `null` until it is known.
+ * @typedef {{ cost: number, listed: boolean, balance: number | null }} Sales
+ */
+
+/**
+ * What the donor's policy comes to now. `wait_s`: seconds until it works again, if time alone brings that about.
+ * @typedef {{ works: boolean, reasons: Api.Why[], wait_s: number | null, unknown: string[], faults: Fault[] }} PolicyNow
+ */
+
+/**
+ * @typedef {{ type: "status", state: "connecting" | "connected" | "offline" | "rejected", detail: string, node: string, short: string, gateway: string, work: Work, sales: Sales | null }} Status
+ */
+
+/**
+ * Node's Worker → page.
+ * @typedef {Status
+ *   | { type: "policy" } & PolicyNow
+ *   | { type: "named", name: string }
+ *   | { type: "checked", n: number, faults: Fault[] }
+ *   | { type: "stopped" }
+ *   | { type: "fatal", message: string }} FromNode
+ */
+
+/**
+ * Node's Worker → a slot's. `form`, `about` and `tasks` are MessagePack (`web/driver/src/slot.rs`).
+ * @typedef {{ type: "prepare", module: number, program: Uint8Array, form: Uint8Array }
+ *   | { type: "learn", module: number, compiled: WebAssembly.Module, about: Uint8Array }
+ *   | { type: "forget", module: number }
+ *   | { type: "run", module: number, tasks: Uint8Array }
+ *   | { type: "snapshot", run: number, stop: boolean }
+ *   | { type: "pause" | "resume" | "kill" | "time_up", run: number }
+ *   | { type: "share", percent: number }} ToSlot
+ */
+
+/**
+ * A program that was compiled, that runs nowhere, or that this browser cannot run.
+ * @typedef {{ compiled: WebAssembly.Module, about: Uint8Array, immobile?: string } | { refused: string } | { broken: string }} Prepared
+ */
+
+/**
+ * A slot's Worker → the node's.
+ * @typedef {{ type: "ready" | "spent" }
+ *   | { type: "prepared", module: number } & Prepared
+ *   | { type: "answers", answers: Uint8Array }
+ *   | { type: "gone", runs: number[] }
+ *   | { type: "resumed", run: number }
+ *   | { type: "snapshot", run: number, shot: Uint8Array, sealed: Uint8Array, stopped: boolean }
+ *   | { type: "failed", error: string }} FromSlot
+ */
+
+/**
+ * Functions by the type of the message that each takes.
+ * @template {{ type: string }} Message
+ * @template {unknown[]} [First=[]]
+ * @typedef {{ [Type in Message["type"]]: (...args: [...First, Extract<Message, { type: Type }>]) => unknown }} Handlers
+ */
+
+export {};
