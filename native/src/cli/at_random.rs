@@ -1,11 +1,13 @@
 //! Files that people write, and others hand them: made up from seeds, they are read or refused with a
-//! place and words. `MANYHANDS_RUNS=100` for a hundred times as many.
+//! place and words. `MANYHANDS_RUNS=100` for a hundred times as many; with `MANYHANDS_CASES` each kind of file
+//! has so many (`tests/run long`), and says how fast it was.
 //!
 //! They are not in `tests/fuzz`, which links no binary.
 
 use super::{job_file, settings, task_file};
 use node_core::protocol::Rng;
 use std::path::Path;
+use std::time::Instant;
 
 const JOB: &str = r#"program = "tsp.wasm"
 arguments = ["--seed", "{}", "berlin52.tsp"]
@@ -125,11 +127,12 @@ impl Drop for Told<'_> {
     }
 }
 
-fn of_seeds(text: &str, runs: u64, read: impl Fn(&str) -> Result<(), String>) {
-    let times = std::env::var("MANYHANDS_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+fn of_seeds(what: &str, text: &str, runs: u64, read: impl Fn(&str) -> Result<(), String>) {
+    let number = |name| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let cases = number("MANYHANDS_CASES");
     assert_eq!(read(text), Ok(()), "it is good as it is");
-    let (mut good, mut bad) = (0, 0);
-    for seed in 0..runs * times {
+    let (mut good, mut bad, began) = (0_u64, 0_u64, Instant::now());
+    for seed in 0..cases.unwrap_or(runs * number("MANYHANDS_RUNS").unwrap_or(1)) {
         let mut random = Rng::from_seed(std::array::from_fn(|at| seed.to_le_bytes()[at % 8]));
         let text = changed(text, &mut random);
         let told = Told(&text);
@@ -141,6 +144,10 @@ fn of_seeds(text: &str, runs: u64, read: impl Fn(&str) -> Result<(), String>) {
             }
         }
         drop(told);
+    }
+    if cases.is_some() {
+        let each = (good + bad) as f64 / began.elapsed().as_secs_f64();
+        println!("{what}: {} cases, {each:.0} a second, {bad} of them refused", good + bad);
     }
     assert!(good > 0 && bad > 0, "{good} were read and {bad} refused");
 }
@@ -183,22 +190,22 @@ fn swarm(text: &str) -> Result<(), String> {
 
 #[test]
 fn a_job_file_is_read_or_refused() {
-    of_seeds(JOB, 20_000, job);
+    of_seeds("job files", JOB, 20_000, job);
 }
 
 #[test]
 fn a_task_file_is_read_or_refused() {
-    of_seeds(TASK, 20_000, task);
+    of_seeds("task files", TASK, 20_000, task);
 }
 
 #[test]
 fn a_policy_is_read_or_refused() {
-    of_seeds(POLICY, 20_000, policy);
+    of_seeds("policies", POLICY, 20_000, policy);
 }
 
 #[test]
 fn settings_of_a_swarm_are_read_or_refused() {
-    of_seeds(SETTINGS, 20_000, swarm);
+    of_seeds("settings", SETTINGS, 20_000, swarm);
 }
 
 #[test]
