@@ -131,7 +131,7 @@ fn bank() -> Secret {
 
 fn receipt(index: u32, price: u64) -> Receipt {
     let sale = Sale { unit: UnitId { job: PAID, index }, number: 1, kind: Kind::Cycles };
-    Receipt { owner: OWNER, sale, to: ME, price: Price(price), fuel: FUEL }
+    Receipt { owner: OWNER, sale, to: ME, price: Price(price), fuel: FUEL, space: Vec::new() }
 }
 
 /// Many of both kinds wait; of the first so many that have ended, how many were gifts.
@@ -179,10 +179,10 @@ fn who_says_that_it_pays_and_has_put_nothing_aside_gets_nothing() {
         ("brings no receipt", 5, None),
         ("brings no receipt", 5, Some(good.sign(&stranger))),
         ("another sale", 5, Some(receipt(1, 5).sign(&bank()))),
-        ("another sale", 5, Some(Receipt { to: OWNER, ..good }.sign(&bank()))),
-        ("another sale", 5, Some(Receipt { owner: ME, ..good }.sign(&bank()))),
+        ("another sale", 5, Some(Receipt { to: OWNER, ..good.clone() }.sign(&bank()))),
+        ("another sale", 5, Some(Receipt { owner: ME, ..good.clone() }.sign(&bank()))),
         ("another sale", 5, Some(receipt(0, 4).sign(&bank()))),
-        ("less than this unit may use", 5, Some(Receipt { fuel: FUEL - 1, ..good }.sign(&bank()))),
+        ("less than this unit may use", 5, Some(Receipt { fuel: FUEL - 1, ..good.clone() }.sign(&bank()))),
         // It holds what it says, but that is not what it bought at.
         ("sold at another price", 4, Some(receipt(0, 4).sign(&bank()))),
         ("sold at another price", 6, Some(receipt(0, 6).sign(&bank()))),

@@ -113,7 +113,7 @@ pub enum Command {
 pub enum Event {
     Quote { number: u64, wanted: Wanted },
     Order { ticket: u64, order: Order },
-    Buy { ticket: u64, offer: Offer },
+    Buy { ticket: u64, offer: Offer, receipt: Option<Signed> },
     Bought(Bought),
 }
 
@@ -300,12 +300,12 @@ impl Cheapest {
         let Some(under) = self.sales.get_mut(&ticket) else { return };
         match outcome {
             Ok(()) => {
-                under.bargain.receipt = receipt;
-                cx.emit(Event::Buy { ticket, offer: under.offer });
+                under.bargain.receipt = receipt.clone();
+                cx.emit(Event::Buy { ticket, offer: under.offer, receipt: receipt.clone() });
                 if let Some(offer) = under.space {
                     let number = self.ticket();
                     self.shelves.insert(number, ticket);
-                    cx.emit(Event::Buy { ticket: number, offer });
+                    cx.emit(Event::Buy { ticket: number, offer, receipt });
                 }
             }
             Err(refusal) => {

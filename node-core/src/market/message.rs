@@ -226,7 +226,7 @@ pub struct Sale {
     pub deals: Vec<Deal>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Take {
     pub ticket: u64,
     pub kind: Kind,
@@ -235,6 +235,8 @@ pub struct Take {
     pub units: u16,
     pub capacity: u64,
     pub price: Price,
+    /// The bank's word that it is put aside.
+    pub receipt: Option<Signed>,
 }
 
 /// Part of a market, as its owner has it.

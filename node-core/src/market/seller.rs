@@ -9,6 +9,7 @@ use super::listing::Listing;
 use super::message::{Alive, Message, Prober, Take, ToBuyer, ToOwner, ToSeller, Unlisted};
 use crate::address::Contact;
 use crate::circle::{Point, RingId};
+use crate::contract::{Receipt, Sale};
 use crate::goods::Goods;
 use crate::goods::{Kind, Market, Scheme};
 use crate::ids::NodeId;
@@ -26,6 +27,10 @@ const AGAIN: Duration = Duration::from_secs(2);
 /// Sales that are remembered, so that a repeated purchase is the same. Our choice: more than are under
 /// way at once.
 const SALES: usize = 256;
+
+/// Receipts that are remembered, so that each buys once. Our choice: the dearest machine's sales of an hour, and a
+/// credit that was given back buys nothing again within it.
+const USED: usize = 1024;
 
 /// Market owners that are remembered to have asked. Our choice: one and its copies, and the next one.
 const PROBERS: usize = 8;
@@ -45,6 +50,10 @@ pub struct Seller {
     lookups: BTreeMap<u64, Kind>,
     next_lookup: u64,
     sales: VecDeque<(NodeId, u64)>,
+    /// The swarm's bank, whose receipts count.
+    bank: Option<NodeId>,
+    /// Receipts that something was sold for.
+    used: VecDeque<(NodeId, Sale, Kind)>,
     /// What will be for sale in a moment.
     there: BTreeMap<Kind, Goods>,
 }
@@ -77,6 +86,8 @@ pub enum Command {
     WallClock(u64),
     /// The rules of the swarm, before anything is listed.
     Rules(Arc<MarketConfig>),
+    /// The bank of the swarm: from now on nothing is sold but to whom it holds credit for.
+    Bank(NodeId),
     /// Where others dial this node; nothing is listed before.
     Me(Contact),
     /// Nobody can dial this node; it sells by way of its host, which is there.
@@ -152,6 +163,7 @@ impl Protocol for Seller {
                 }
             }
             Input::Command(Command::Rules(config)) => self.config = config,
+            Input::Command(Command::Bank(bank)) => self.bank = Some(bank),
             Input::Command(Command::Me(me)) => {
                 if self.me.replace(me) != Some(me) {
                     self.list_all(cx);
@@ -204,6 +216,8 @@ impl Seller {
             lookups: BTreeMap::new(),
             next_lookup: 0,
             sales: VecDeque::new(),
+            bank: None,
+            used: VecDeque::new(),
             there: BTreeMap::new(),
         }
     }
@@ -397,11 +411,14 @@ impl Seller {
 
     /// Sells, if it has not done so: no unit is sold twice, under whatever number.
     fn take(&mut self, from: NodeId, take: Take, cx: &mut Scx<'_>) {
-        let Take { ticket, kind, number, units, capacity, price } = take;
+        let Take { ticket, kind, number, units, capacity, price, .. } = take;
         if self.sales.contains(&(from, ticket)) {
             return cx.send(from, Message::ToBuyer(ToBuyer::Taken { ticket }));
         }
         let reached = self.via.is_none_or(|host| host == from);
+        let Ok(sale) = self.paid_by(from, &take, cx.me) else {
+            return cx.send(from, Message::ToBuyer(ToBuyer::Gone { ticket }));
+        };
         let stock = self.stock.get_mut(&kind).filter(|stock| {
             reached
                 && (stock.since..=stock.number).contains(&number)
@@ -421,6 +438,12 @@ impl Seller {
             self.sales.pop_front();
         }
         self.sales.push_back((from, ticket));
+        if let Some(sale) = sale {
+            if self.used.len() >= USED {
+                self.used.pop_front();
+            }
+            self.used.push_back((from, sale, kind));
+        }
         cx.send(from, Message::ToBuyer(ToBuyer::Taken { ticket }));
         cx.emit(Event::Sold { buyer: from, kind, number, units, capacity, price });
         if left.units == 0 || left.market().is_none() {
@@ -439,6 +462,16 @@ impl Seller {
             }
             stock.say(cx);
         }
+    }
+
+    /// The sale for which the bank holds the buyer's credit; `None`: nobody has to pay. Else whoever asks would
+    /// keep slots from others, and have files kept, for nothing.
+    fn paid_by(&self, buyer: NodeId, take: &Take, me: NodeId) -> Result<Option<Sale>, ()> {
+        let Some(bank) = self.bank.filter(|_| buyer != me && take.price > Price(0)) else { return Ok(None) };
+        let receipt = take.receipt.as_ref().and_then(|signed| Receipt::open(signed, bank)).ok_or(())?;
+        let its = receipt.owner == buyer && receipt.is_for(take.kind, me, take.price, take.capacity);
+        let used = self.used.contains(&(buyer, receipt.sale, take.kind));
+        if its && !used { Ok(Some(receipt.sale)) } else { Err(()) }
     }
 
     fn list_anew(&mut self, kind: Kind, cx: &mut Scx<'_>) {

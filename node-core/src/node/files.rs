@@ -304,8 +304,9 @@ impl Node {
                 }
                 self.tell_buyer(buyer::Command::Ask { ticket: ServiceId::Files.ticket(number), wanted });
             }
-            Event::Take { number, offer } => {
-                self.tell_buyer(buyer::Command::Take { ticket: ServiceId::Files.ticket(number), offer });
+            Event::Take { number, offer, receipt } => {
+                let ticket = ServiceId::Files.ticket(number);
+                self.tell_buyer(buyer::Command::Take { ticket, offer, receipt });
             }
             Event::Order { ticket, order } => self.order_of_files(ticket, order),
             Event::Publish { number, key, value } => {

@@ -278,8 +278,9 @@ impl Node {
                 self.tell_buyer(buyer::Command::Ask { ticket: ServiceId::Cheapest.ticket(number), wanted });
             }
             Event::Order { ticket, order } => self.order_of_finder(ticket, order),
-            Event::Buy { ticket, offer } => {
-                self.tell_buyer(buyer::Command::Take { ticket: ServiceId::Cheapest.ticket(ticket), offer });
+            Event::Buy { ticket, offer, receipt } => {
+                let ticket = ServiceId::Cheapest.ticket(ticket);
+                self.tell_buyer(buyer::Command::Take { ticket, offer, receipt });
             }
             Event::Bought(bought) => {
                 if let Ok(bargain) = &bought.place {

@@ -23,7 +23,7 @@ use crate::overlay::swarm::Swarm;
 use crate::protocol::{Input, InputOf, Machine, Rng};
 use crate::ticket::{ServiceId, Ticket};
 use crate::time::Time;
-use crate::work::{owner, runner};
+use crate::work::owner;
 
 /// A node's part of its swarm's money.
 pub(super) struct Money {
@@ -111,7 +111,7 @@ impl Node {
         let Some(money) = &mut self.money else { return };
         if money.bank.is_some() {
             money.at = Some(self.me);
-            self.push(route::Step::Runner, runner::Command::Bank(self.me));
+            self.sell_by_receipts_of(self.me);
             self.scan(ServiceId::Bank, Table::Ledger, None, host);
         } else if let Some(bank) = money.at {
             self.know_bank(bank);
@@ -146,7 +146,7 @@ impl Node {
     /// A peer has introduced itself.
     pub(super) fn bank_met(&mut self, peer: NodeId) {
         if self.bank() == Some(peer) {
-            self.push(route::Step::Runner, runner::Command::Bank(peer));
+            self.sell_by_receipts_of(peer);
             self.tell_purse(client::Command::BankUp(peer));
         }
     }
@@ -287,7 +287,9 @@ impl Node {
             ServiceId::Cheapest => {
                 self.tell_cheapest(cheapest::Command::Ordered { ticket: number, outcome, receipt });
             }
-            ServiceId::Files => self.tell_files(files::owner::Command::Ordered { ticket: number, outcome }),
+            ServiceId::Files => {
+                self.tell_files(files::owner::Command::Ordered { ticket: number, outcome, receipt });
+            }
             ServiceId::Owner => {
                 self.push(route::Step::Owner, owner::Command::Settled { ticket: number, outcome });
             }

@@ -169,7 +169,8 @@ impl Node {
                 Command::LookAround => self.tell_buyer(buyer::Command::Look),
                 #[cfg(feature = "roles")]
                 Command::Buy { number, offer } => {
-                    self.tell_buyer(buyer::Command::Take { ticket: ServiceId::Driver.ticket(number), offer })
+                    let ticket = ServiceId::Driver.ticket(number);
+                    self.tell_buyer(buyer::Command::Take { ticket, offer, receipt: None })
                 }
                 #[cfg(feature = "roles")]
                 Command::Order { number, order } => self.order(number, order, host),
@@ -301,6 +302,8 @@ impl Node {
                 work::Message::ToOwner(_) | work::Message::Ward(_) if self.owner.is_some() => {
                     Step::Owner(Input::Message { from, message })
                 }
+                // The asker was told by a runner whom to ask.
+                work::Message::ToOwner(work::ToOwner::IsGranted { .. }) => return,
                 work::Message::ToOwner(_) | work::Message::Ward(_) => {
                     return self.fault(from, "asked a node that owns no jobs".into(), host);
                 }

@@ -3,10 +3,8 @@
 use super::Node;
 use super::config::Config;
 use super::host::{Host, NodeEvent};
-use super::route;
 use crate::ids::NodeId;
 use crate::overlay::swarm::Swarm;
-use crate::work::runner;
 use std::sync::Arc;
 
 /// Settings that a node is told at its start.
@@ -64,7 +62,7 @@ impl Node {
             (tree.m, tree.k) = (degree, degree);
         }
         if let Some(bank) = swarm.bank {
-            self.push(route::Step::Runner, runner::Command::Bank(bank));
+            self.sell_by_receipts_of(bank);
         }
         self.settings_learnt(&swarm);
         host.event(NodeEvent::SwarmLearnt(swarm));

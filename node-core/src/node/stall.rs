@@ -62,6 +62,12 @@ impl Node {
         }
     }
 
+    /// This is the swarm's bank: what is sold is sold to whom it holds credit for.
+    pub(super) fn sell_by_receipts_of(&mut self, bank: NodeId) {
+        self.push(route::Step::Runner, runner::Command::Bank(bank));
+        self.tell_seller(seller::Command::Bank(bank));
+    }
+
     /// What the donor sells from now on. Of slots, as many as are free.
     pub(super) fn sell(&mut self, goods: Goods) {
         let Some(stall) = self.overlays.stall_mut() else { return };

@@ -295,15 +295,23 @@ fn a_slot_is_sold_once_whatever_is_said_to_its_seller() {
     let (mut markets, owner, stranger) = five(6, config(Scheme::Processor));
     let seller = (0..24).find(|n| *n != owner).unwrap();
     let (_, number) = markets.nodes[seller].above.seller.state().sells(Kind::Cycles).unwrap();
-    let take = Take { ticket: 7, kind: Kind::Cycles, number, units: 1, capacity: SPEED, price: Price(100) };
+    let take = Take {
+        ticket: 7,
+        kind: Kind::Cycles,
+        number,
+        units: 1,
+        capacity: SPEED,
+        price: Price(100),
+        receipt: None,
+    };
     let cases = [
-        Take { number: number + 1, ..take },
-        Take { number: 0, ..take },
-        Take { units: 0, ..take },
-        Take { units: 2, ..take },
-        Take { capacity: SPEED + 1, ..take },
-        Take { price: Price(99), ..take },
-        Take { kind: Kind::Files, ..take },
+        Take { number: number + 1, ..take.clone() },
+        Take { number: 0, ..take.clone() },
+        Take { units: 0, ..take.clone() },
+        Take { units: 2, ..take.clone() },
+        Take { capacity: SPEED + 1, ..take.clone() },
+        Take { price: Price(99), ..take.clone() },
+        Take { kind: Kind::Files, ..take.clone() },
     ];
     for bad in cases {
         markets.say_above(stranger, seller, Message::ToSeller(ToSeller::Take(Box::new(bad))));
@@ -311,7 +319,7 @@ fn a_slot_is_sold_once_whatever_is_said_to_its_seller() {
     markets.run(3 * SECOND);
     assert_eq!(markets.sells(seller, Kind::Cycles).map(|goods| goods.units), Some(1), "none of these buys");
     for by in [stranger, stranger, (stranger + 1) % 24] {
-        markets.say_above(by, seller, Message::ToSeller(ToSeller::Take(Box::new(take))));
+        markets.say_above(by, seller, Message::ToSeller(ToSeller::Take(Box::new(take.clone()))));
     }
     markets.run(3 * SECOND);
     let (_, sold) = markets.shared.stock[&(seller, Kind::Cycles)];

@@ -7,6 +7,7 @@ mod failing;
 mod lying;
 mod measure;
 mod trading;
+mod unpaid;
 
 use node_core::goods::Scheme;
 use node_core::market::MarketConfig;

@@ -61,7 +61,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
     };
     let offers = vec![(at.id, goods)];
     let summary = Summary { sellers: 1, units: 2, dearest: Price(4), last: Some((Price(5), 6)), offers };
-    let take = Take { ticket: 1, kind, number: 2, units: 3, capacity: 4, price: Price(5) };
+    let take = Take { ticket: 1, kind, number: 2, units: 3, capacity: 4, price: Price(5), receipt: None };
     let range = node_core::circle::Range { after: Point(1), upto: Point(2) };
     let to_owner = [
         ToOwner::List(Box::new(signed.clone())),
@@ -150,7 +150,15 @@ pub(crate) fn ledger_examples() -> Vec<Message> {
     let signed = Signed::new(&node_core::keys::Secret::from_bytes(&[14; 32]), "orders", body.into());
     let leave = node_core::ledger::may_read(&node_core::keys::Secret::from_bytes(&[14; 32]));
     let bank = node_core::keys::Secret::from_bytes(&[15; 32]);
-    let receipt = Receipt { owner: node, sale, to: node, price: Price(29), fuel: 30 }.sign(&bank);
+    let receipt = Receipt {
+        owner: node,
+        sale,
+        to: node,
+        price: Price(29),
+        fuel: 30,
+        space: vec![(node, Price(31), 32)],
+    }
+    .sign(&bank);
     let why = [
         Why::Invite,
         Why::Minted,

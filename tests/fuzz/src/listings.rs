@@ -144,7 +144,14 @@ fn record(name: bool, change: &Change) -> bool {
 fn receipt(change: &Change) -> bool {
     const PURPOSE: &str = "manyhands 2026 what a bank holds";
     static HONEST: LazyLock<Signed> = LazyLock::new(|| {
-        let receipt = Receipt { owner: cast()[2], sale: sale(), to: cast()[0], price: Price(5), fuel: 6 };
+        let receipt = Receipt {
+            owner: cast()[2],
+            sale: sale(),
+            to: cast()[0],
+            price: Price(5),
+            fuel: 6,
+            space: Vec::new(),
+        };
         let signed = receipt.sign(secret(1));
         assert!(signed.open(PURPOSE).is_some(), "this is what receipts are signed for");
         signed

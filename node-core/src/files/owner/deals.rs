@@ -17,6 +17,7 @@ use crate::disk::{Table, Write};
 use crate::goods::Kind;
 use crate::goods::Offer;
 use crate::ids::{BlobId, JobId, UnitId};
+use crate::keys::Signed;
 use crate::money::Micro;
 use crate::time::Time;
 use bytes::Bytes;
@@ -268,7 +269,13 @@ impl Owner {
     }
 
     /// The bank has answered.
-    pub(super) fn ordered(&mut self, ticket: u64, outcome: Outcome, cx: &mut Ocx<'_>) {
+    pub(super) fn ordered(
+        &mut self,
+        ticket: u64,
+        outcome: Outcome,
+        receipt: Option<Signed>,
+        cx: &mut Ocx<'_>,
+    ) {
         let Some((sale, settles)) = self.deals.orders.remove(&ticket) else { return };
         let Some(deal) = self.deals.by_sale.get_mut(&sale) else { return };
         match (outcome, &deal.stage) {
@@ -287,7 +294,7 @@ impl Owner {
                 let offer = **offer;
                 let number = self.number();
                 self.takes.insert(number, sale);
-                cx.emit(Event::Take { number, offer });
+                cx.emit(Event::Take { number, offer, receipt });
             }
             (Err(refusal), Stage::Buying(..)) => {
                 let why = format!("the bank puts nothing aside for it: {refusal}");

@@ -25,6 +25,7 @@ use crate::contract::{Holding, Order, Outcome, Sale};
 use crate::disk::Write;
 use crate::goods::Offer;
 use crate::ids::{BlobId, NodeId};
+use crate::keys::Signed;
 use crate::money::{Micro, Price};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::record::{Key, Refused};
@@ -158,6 +159,7 @@ pub enum Command {
     Ordered {
         ticket: u64,
         outcome: Outcome,
+        receipt: Option<Signed>,
     },
     /// What the bank still holds for this node's sales.
     Holding(Vec<Holding>),
@@ -236,6 +238,7 @@ pub enum Event {
     Take {
         number: u64,
         offer: Offer,
+        receipt: Option<Signed>,
     },
     Publish {
         number: u64,
@@ -333,7 +336,7 @@ impl Owner {
             Command::Published { number, refused } => self.published(number, refused, cx),
             Command::Offers { number, offers, shortage } => self.offered(number, offers, shortage, cx),
             Command::Taken { number, taken } => self.taken(number, taken, cx),
-            Command::Ordered { ticket, outcome } => self.ordered(ticket, outcome, cx),
+            Command::Ordered { ticket, outcome, receipt } => self.ordered(ticket, outcome, receipt, cx),
             Command::Holding(held) => self.bank_holds(held, cx),
             Command::Committed { ticket, result } => {
                 self.deals_written(ticket, result.is_ok(), cx);

@@ -27,6 +27,7 @@ use crate::goods::NoDeal;
 use crate::goods::Wanted;
 use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
+use crate::keys::Signed;
 use crate::money::Price;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
@@ -109,6 +110,8 @@ pub enum Command {
     Take {
         ticket: Ticket,
         offer: Offer,
+        /// The bank's word that it is put aside, where there is a bank.
+        receipt: Option<Signed>,
     },
     /// Somebody looks at the markets now; see [`Buyer::seen`].
     Look,
@@ -190,7 +193,7 @@ impl Protocol for Buyer {
             Input::Command(Command::Look) => self.look(cx),
             Input::Command(Command::WallClock(ms)) => self.wall.told(ms, cx.now),
             Input::Command(Command::Ask { ticket, wanted }) => self.ask(ticket, wanted, cx),
-            Input::Command(Command::Take { ticket, offer }) => self.buy(ticket, &offer, cx),
+            Input::Command(Command::Take { ticket, offer, receipt }) => self.buy(ticket, &offer, receipt, cx),
             Input::Command(Command::Found { number, found }) => match self.lookups.remove(&number) {
                 Some(For::Search(search)) => self.located(search, Some(found), cx),
                 Some(For::Sample(sample)) => self.sample_located(sample, &found, cx),
@@ -256,13 +259,14 @@ impl Buyer {
         cx.emit(Event::Lookup { number: self.next, ring, key });
     }
 
-    fn buy(&mut self, asker: Ticket, offer: &Offer, cx: &mut Bcx<'_>) {
+    fn buy(&mut self, asker: Ticket, offer: &Offer, receipt: Option<Signed>, cx: &mut Bcx<'_>) {
         if self.purchases.len() >= PURCHASES {
             return cx.emit(Event::Gone { ticket: asker });
         }
         let ticket = cx.rng.u64();
         let Offer { seller, goods, capacity, price, via, .. } = *offer;
-        let take = Take { ticket, kind: goods.kind, number: offer.number, units: 1, capacity, price };
+        let take =
+            Take { ticket, kind: goods.kind, number: offer.number, units: 1, capacity, price, receipt };
         self.purchases.insert(ticket, Purchase { asker, seller, via, take, said: 0 });
         self.say_take(ticket, cx);
     }
@@ -277,7 +281,7 @@ impl Buyer {
         }
         purchase.said += 1;
         cx.set_timer(Timer::Take(ticket), TAKE);
-        let (seller, via, take) = (purchase.seller, purchase.via, purchase.take);
+        let (seller, via, take) = (purchase.seller, purchase.via, purchase.take.clone());
         to_seller(&seller, via, ToSeller::Take(Box::new(take)), cx);
     }
 

@@ -239,7 +239,11 @@ impl Markets {
         let number = self.shared.next;
         self.step_buyer(
             by,
-            Input::Command(buyer::Command::Take { ticket: ServiceId::Driver.ticket(number), offer }),
+            Input::Command(buyer::Command::Take {
+                ticket: ServiceId::Driver.ticket(number),
+                offer,
+                receipt: None,
+            }),
         );
         number
     }
