@@ -17,7 +17,7 @@ pub const MAX_FRAME: usize = 1 << 20;
 const SAID: usize = 200;
 
 /// The version of everything below; the first byte of each frame.
-pub const VERSION: u8 = 12;
+pub const VERSION: u8 = 13;
 
 /// What a frame carries.
 pub trait Framed: Serialize + DeserializeOwned {

@@ -10,6 +10,8 @@ use node_core::ids::{BlobId, JobId, NodeId, UnitId};
 use node_core::money::Price;
 use node_core::progress::{Source, Version};
 use node_core::protocol::{Effect, Input, Machine, Rng};
+use node_core::store::Message as Content;
+use node_core::store::tree::{CHUNK, chaining_value};
 use node_core::store::{self, Asker, Store, Ticket};
 use node_core::work::keeper::{self, Keeper};
 use node_core::work::message::{Batch, Keep, Message, ToKeeper, ToOwner, ToRunner, UnitGrant};
@@ -205,9 +207,15 @@ fn checkpoints_of_no_bytes_are_counted_too() {
     for attempt in 1..=5_000 {
         let unit = UnitId { job: JOB, index: attempt % 2 };
         let version = Version { attempt, number: 1 };
-        let keep = Keep { unit, owner: OWNER, version, parts: vec![blob(attempt, 0)], relayed: false };
+        let keep =
+            Keep { unit, owner: OWNER, home: OWNER, version, parts: vec![blob(attempt, 0)], relayed: false };
         let message = Message::ToKeeper(ToKeeper::Keep(keep));
-        for effect in keeper.step(ME, Time(1), Input::Message { from: OTHER, message }) {
+        let mut effects = keeper.step(ME, Time(1), Input::Message { from: OTHER, message });
+        // The units' owner says that it is the sender's, each time.
+        let granted = ToKeeper::Granted { unit, runner: OTHER, attempt, granted: true };
+        let message = Message::ToKeeper(granted);
+        effects.extend(keeper.step(ME, Time(1), Input::Message { from: OWNER, message }));
+        for effect in effects {
             match effect {
                 Effect::Emit(keeper::Event::Fetch { ticket, .. }) => drop(wanted.insert(ticket)),
                 Effect::Emit(keeper::Event::Release { ticket }) => drop(wanted.remove(&ticket)),
@@ -216,6 +224,45 @@ fn checkpoints_of_no_bytes_are_counted_too() {
         }
     }
     assert_eq!(wanted.len(), 2, "one of each unit is on its way, the newest");
+}
+
+#[test]
+fn who_sends_one_blob_slowly_holds_no_other() {
+    let store = Store::new(None, 1 << 30, Duration::from_secs(3));
+    let mut store = Machine::new(store, Rng::from_seed([0; 32]));
+    let whole: Vec<u8> = (0..60 * CHUNK).map(|n| (n ^ (n >> 18)) as u8).collect();
+    let slow = BlobRef { id: BlobId::of(&whole), len: whole.len() as u64 };
+    let chunks: Vec<&[u8]> = whole.chunks(CHUNK as usize).collect();
+    let tree: Vec<_> = (0..).zip(&chunks).map(|(n, chunk)| chaining_value(n, chunk)).collect();
+    let fetch = |number, blob, from| {
+        let ticket = Ticket { of: Asker::Kept, number };
+        Input::Command(store::Command::Fetch { ticket, blobs: vec![blob], from })
+    };
+    let mut inputs = vec![fetch(1, slow, vec![OTHER]), fetch(2, blob(1, 10), vec![OTHER, OWNER])];
+    let values = tree.concat().into();
+    inputs.push(Input::Message { from: OTHER, message: Content::Tree { id: slow.id, values } });
+    let (mut asked, mut now) = (None, Time(1));
+    for (index, chunk) in (0..).zip(chunks) {
+        while let Some(timer) = store.due(now) {
+            inputs.push(Input::Timer(timer));
+        }
+        let bytes = Bytes::copy_from_slice(chunk);
+        inputs.push(Input::Message { from: OTHER, message: Content::Chunk { id: slow.id, index, bytes } });
+        while !inputs.is_empty() {
+            for effect in store.step(ME, now, inputs.remove(0)) {
+                match effect {
+                    Effect::Emit(store::Event::Append { number, .. }) => {
+                        inputs.push(Input::Command(store::Command::Done { number }));
+                    }
+                    Effect::Send { to: OWNER, .. } => asked = asked.or(Some(now)),
+                    _ => {}
+                }
+            }
+        }
+        now = now + Duration::from_secs(4);
+    }
+    let asked = asked.expect("the other source of what does not come is asked");
+    assert!(asked <= Time(1) + Duration::from_secs(120), "after a minute or two: {asked:?}");
 }
 
 #[test]

@@ -1,14 +1,24 @@
 //! Stories of peers that lie: nobody submits, spends, finishes or fills what is not theirs.
 
+use bytes::Bytes;
 use node_core::bounds::Bounds;
 use node_core::ids::JobId;
+use node_core::ids::{BlobId, UnitId};
 use node_core::work::spec::CheckpointEvery;
 use node_core::work::view::UnitState;
+use node_core::work::ward;
+
+use node_core::content::{BlobRef, Data};
+use node_core::node::message::Message;
+use node_core::store::Message as Content;
+use node_core::store::tree::{CHUNK, chaining_value};
+use node_core::work::message::{Message as Work, ToOwner};
+
 use node_core::{Command, Config, NodeEvent, NodeInput};
-use sandbox::{Outcome, Task};
+use sandbox::{End, Outcome, Task};
 use simulator::engine::UNFIT;
 use simulator::liar::MADE_UP_FUEL;
-use simulator::liar::{Liar, Lie};
+use simulator::liar::{Granted, Liar, Lie};
 use simulator::world::id_of;
 use simulator::{World, echo};
 use std::time::Duration;
@@ -237,6 +247,155 @@ fn a_result_whose_content_never_comes_does_not_drop_an_honest_one() {
     world.run_until(Duration::from_secs(300), "the job is over", |w| w.is_over(job));
     world.assert_all_right(job, 1);
     assert_eq!(world.results(job)[&0].runner, world.nodes[1].id);
+}
+
+/// A gateway, and a liar that is granted so many units and says nothing of them.
+fn hoarder(seed: u64, units: u32, slots: u32) -> (World, usize, JobId, Vec<Granted>) {
+    let mut world = World::seed(seed).with(slow).swarm(0, 0);
+    let liar = world.add(Config { slots, name: "liar".into(), ..Config::default() });
+    world.liars.insert(liar, Liar::new(Lie::Hoard, JobId([0; 16]), 0));
+    world.connect(0, liar);
+    let mut spec = world.sweep(0, units);
+    spec.template.checkpoint = CheckpointEvery::NEVER;
+    let job = world.submit(0, spec);
+    world.run_for(Duration::from_secs(2));
+    let grants = world.liars[&liar].grants.clone();
+    assert_eq!(grants.len(), units as usize, "it was granted all of them");
+    (world, liar, job, grants)
+}
+
+#[test]
+fn content_of_results_that_do_not_count_does_not_stay() {
+    let (mut world, liar, job, grants) = hoarder(16, 1, 1);
+    let gateway = world.nodes[0].id;
+    let lacks = BlobRef { id: BlobId([9; 32]), len: 10 };
+    let mut came = 0;
+    for seq in 1..=5 {
+        // One blob is there, and another it does not have.
+        let blob = world.upload(liar, &[seq as u8; 300_000]);
+        world.tell(liar, gateway, &grants[0].report(1 << 40 | seq, Data::Blob(blob), Data::Blob(lacks)));
+        world.run_for(Duration::from_secs(1));
+        came += usize::from(world.nodes[0].disk.blob(blob.id).is_some());
+        world.tell(liar, gateway, &Message::Store(Content::Missing { id: lacks.id }));
+        world.run_for(Duration::from_secs(1));
+    }
+    let left = world.nodes[0].disk.blobs().filter(|(_, len)| *len == 300_000).count();
+    assert_eq!((came, left), (5, 0), "what came, and what is left of it");
+    // What counts stays.
+    let blob = world.upload(liar, b"0");
+    world.tell(liar, gateway, &grants[0].report(1 << 50, Data::Blob(blob), Data::EMPTY));
+    world.run_until(Duration::from_secs(10), "the job is over", |w| w.is_over(job));
+    world.run_for(Duration::from_secs(100));
+    assert!(world.nodes[0].disk.blob(blob.id).is_some());
+}
+
+/// Chunks of a blob that is never whole, as its source sends them.
+fn drop_of(blob: &[u8], index: u32) -> Message {
+    let chunk = blob.chunks(CHUNK as usize).nth(index as usize).expect("it has not ended yet");
+    let (id, bytes) = (BlobId::of(blob), Bytes::copy_from_slice(chunk));
+    Message::Store(Content::Chunk { id, index, bytes })
+}
+
+#[test]
+fn a_past_grant_keeps_no_unit_from_others() {
+    let (mut world, liar, job, grants) = hoarder(17, 2, 2);
+    let gateway = world.nodes[0].id;
+    grants.iter().for_each(|granted| world.tell(liar, gateway, &granted.not_begun()));
+    let honest = world.add(Config { slots: 2, ..Config::default() });
+    world.connect(0, honest);
+    let id = world.nodes[honest].id;
+    let there = |w: &World| w.node(0).units(job, 0, 2).unwrap().iter().all(|unit| unit.runner == Some(id));
+    world.run_until(Duration::from_secs(10), "an honest node has both", there);
+    // Of one unit it names content that never comes, of the other some that comes a chunk at a time.
+    let blob: Vec<u8> = (0..40 * CHUNK).map(|n| (n ^ (n >> 18)) as u8).collect();
+    let dripping = BlobRef { id: BlobId::of(&blob), len: blob.len() as u64 };
+    let silent = BlobRef { id: BlobId([8; 32]), len: 1000 };
+    let tree: Vec<_> =
+        blob.chunks(CHUNK as usize).enumerate().map(|(n, chunk)| chaining_value(n as u32, chunk)).collect();
+    for index in 0..30 {
+        // It repeats its reports as soon as they were refused, and more often.
+        for (n, blob) in [silent, dripping].into_iter().enumerate() {
+            let report = grants[n].report(n as u64 + 1, Data::Blob(blob), Data::EMPTY);
+            world.tell(liar, gateway, &report);
+        }
+        if index == 0 {
+            world.run_for(Duration::from_millis(500));
+            let values = Bytes::from(tree.concat());
+            world.tell(liar, gateway, &Message::Store(Content::Tree { id: dripping.id, values }));
+        }
+        world.run_for(Duration::from_millis(500));
+        world.tell(liar, gateway, &drop_of(&blob, index));
+        world.run_for(Duration::from_millis(2_500));
+    }
+    assert!(world.is_over(job), "{:#?}", world.node(0).units(job, 0, 2));
+    world.assert_all_right(job, 2);
+    assert_eq!(world.job(job).unwrap().by_node.len(), 1, "the honest node's count");
+    assert_eq!(world.job(job).unwrap().lost_placements, 0);
+}
+
+#[test]
+fn a_unit_is_taken_from_a_runner_that_does_nothing_when_somebody_moves_it() {
+    let (mut world, _, job, _) = hoarder(18, 1, 1);
+    world.run_for(Duration::from_secs(60));
+    let honest = world.add(Config::default());
+    world.connect(0, honest);
+    world.run_for(Duration::from_secs(60));
+    assert!(!world.is_over(job), "it is where nothing is heard of it");
+    let unit = UnitId { job, index: 0 };
+    world.drive(0, NodeInput::Command(Command::Migrate { unit, to: None }));
+    world.run_until(Duration::from_secs(60), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 1);
+    assert_eq!(world.results(job)[&0].runner, world.nodes[honest].id);
+    assert!(world.told.iter().any(|(_, _, event)| matches!(event, NodeEvent::Migrated { .. })));
+}
+
+#[test]
+fn a_unit_that_is_not_on_the_ring_does_not_end_by_it() {
+    let (mut world, liar, job, grants) = hoarder(20, 1, 1);
+    let gateway = world.nodes[0].id;
+    let Message::Work(Work::ToOwner(ToOwner::Report { mut results, .. })) =
+        grants[0].report(1, Data::EMPTY, Data::EMPTY)
+    else {
+        panic!("it is a report")
+    };
+    // As an owner on the ring would bring it: such failures are final, and are asked no proof of a lease.
+    results[0].result.end = End::Exited(1);
+    world.tell(liar, gateway, &Message::Work(Work::Ward(ward::Message::Results(results))));
+    world.run_for(Duration::from_secs(5));
+    assert!(!world.is_over(job), "{:#?}", world.node(0).units(job, 0, 1));
+}
+
+#[test]
+fn what_a_runner_says_of_its_time_and_of_its_grants_makes_no_node_panic() {
+    let (mut world, liar, first, grants) = hoarder(19, 1, 2);
+    let gateway = world.nodes[0].id;
+    for _ in 0..2 {
+        let beat = ToOwner::Heartbeat {
+            lease: grants[0].lease,
+            grants: u64::MAX,
+            units: Some(vec![(first, vec![0])]),
+        };
+        world.tell(liar, gateway, &Message::Work(Work::ToOwner(beat)));
+        world.run_for(Duration::from_millis(100));
+    }
+    let mut spec = world.sweep(0, 1);
+    spec.template.checkpoint = CheckpointEvery::NEVER;
+    let second = world.submit(0, spec);
+    world.run_for(Duration::from_secs(2));
+    let grants = world.liars[&liar].grants.clone();
+    assert_eq!(grants.len(), 2, "it is granted one more under that lease");
+    for (seq, granted) in grants.iter().enumerate() {
+        let Message::Work(Work::ToOwner(ToOwner::Report { seq, mut results })) =
+            granted.report(seq as u64 + 1, Data::EMPTY, Data::EMPTY)
+        else {
+            panic!("it is a report")
+        };
+        results[0].result.cpu_us = u64::MAX;
+        world.tell(liar, gateway, &Message::Work(Work::ToOwner(ToOwner::Report { seq, results })));
+    }
+    world.run_until(Duration::from_secs(5), "both jobs are over", |w| w.is_over(first) && w.is_over(second));
+    let view = world.node(0).nodes(world.now);
+    assert!(view.iter().any(|node| node.cpu_us == u64::MAX), "it is shown as what it said");
 }
 
 #[test]

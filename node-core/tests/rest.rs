@@ -1,12 +1,11 @@
 //! Stories of units that fail by no fault of theirs: is it the node, or is it the program?
 
+use node_core::Config;
 use node_core::ids::JobId;
+use node_core::platform::Platform;
 use node_core::work::spec::JobSpec;
 use node_core::work::view::{JobState, UnitState};
 
-use node_core::platform::Platform;
-
-use node_core::Config;
 use sandbox::{Outcome, Task};
 use simulator::World;
 use simulator::engine::{REFUSED, Ran};

@@ -243,6 +243,7 @@ fn checkpoint_examples() -> Vec<Message> {
         ToOwner::NeedKeepers { job, lost: vec![(NodeId([4; 32]), reason())] },
         ToOwner::Kept { unit, version },
         ToOwner::Holding { units: vec![unit] },
+        ToOwner::IsGranted { unit, runner: NodeId([4; 32]), attempt: 5 },
     ];
     let runner = [
         ToRunner::NotComing { unit },
@@ -255,8 +256,17 @@ fn checkpoint_examples() -> Vec<Message> {
         ToRunner::Keeping { unit, version },
         ToRunner::KeepRefused { unit, version, reason: reason() },
     ];
-    let keep = Keep { unit, owner: NodeId([4; 32]), version, parts: checkpoint().parts(), relayed: false };
-    let keeper = [ToKeeper::Keep(keep), ToKeeper::Drop { units: vec![unit] }];
+    let keep = Keep {
+        unit,
+        owner: NodeId([4; 32]),
+        home: NodeId([5; 32]),
+        version,
+        parts: checkpoint().parts(),
+        relayed: false,
+    };
+    let runner_of = NodeId([4; 32]);
+    let granted = ToKeeper::Granted { unit, runner: runner_of, attempt: 5, granted: true };
+    let keeper = [ToKeeper::Keep(keep), ToKeeper::Drop { units: vec![unit] }, granted];
     let all = owner.map(Work::ToOwner).into_iter().chain(runner.map(Work::ToRunner));
     all.chain(keeper.map(Work::ToKeeper)).map(Message::Work).collect()
 }

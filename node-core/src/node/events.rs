@@ -138,10 +138,6 @@ impl Node {
             Event::JobChanged(job) => host.event(NodeEvent::JobChanged { job }),
             Event::JobEnded(job) => host.event(NodeEvent::JobEnded { job }),
             Event::Locate { number, key } => self.locate_owner(number, key),
-            Event::Release { ticket: number } => {
-                let ticket = Ticket { of: Asker::Owner, number };
-                self.push(Step::Store, store::Command::Release { ticket });
-            }
         }
     }
 

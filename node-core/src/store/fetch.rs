@@ -5,9 +5,11 @@ use super::{Event, Message, Pending, Store, Ticket};
 use crate::content::{BlobRef, FetchError};
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
+use crate::time::Time;
 use blake3::hazmat::ChainingValue;
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Chunks of one blob under way at a time. Our choice: fills 100 Mbit/s at 80 ms.
 pub(super) const WINDOW: u32 = 4;
@@ -27,6 +29,10 @@ pub(super) struct Fetch {
     /// The next chunk to be stored; a window of later ones may have come before it.
     next: u32,
     early: BTreeMap<u32, Bytes>,
+    /// When its source was asked for it, or sent something of it last.
+    heard: Time,
+    /// It was asked for once more since, while the source sent other content.
+    again: bool,
     /// All who asked for it soon have no use for it.
     passing: bool,
 }
@@ -42,6 +48,8 @@ impl Fetch {
             asked: 0,
             next: 0,
             early: BTreeMap::new(),
+            heard: Time::ZERO,
+            again: false,
             passing,
         }
     }
@@ -62,6 +70,11 @@ impl Fetch {
     /// Whether something was asked for that has not come.
     pub(super) fn is_outstanding(&self) -> bool {
         self.needs_tree() || self.asked > self.next + self.early.len() as u32
+    }
+
+    /// Its source was asked for it, or has sent something of it.
+    pub(super) fn heard(&mut self, now: Time) {
+        (self.heard, self.again) = (now, false);
     }
 
     fn needs_tree(&self) -> bool {
@@ -144,6 +157,20 @@ impl Store {
         self.ask(id, cx);
     }
 
+    /// The source sends content, and may send nothing of this. It is asked for once more, and given up after as
+    /// long again: what comes in order comes by then, and on a slow line each repetition costs what waits.
+    pub(super) fn look_whether_silent(&mut self, id: BlobId, bound: Duration, cx: &mut Cx<'_, Self>) {
+        let Some(fetch) = self.fetches.get_mut(&id).filter(|fetch| fetch.is_outstanding()) else { return };
+        if cx.now.since(fetch.heard) < bound {
+            return;
+        }
+        if std::mem::replace(&mut fetch.again, true) {
+            return self.next_source(id, FetchError::NoAnswer("its source sends nothing of it".into()), cx);
+        }
+        fetch.heard = cx.now;
+        self.repeat(id, cx);
+    }
+
     /// Asks the next source; if there is none, the blob is not to be had.
     pub(super) fn next_source(&mut self, id: BlobId, error: FetchError, cx: &mut Cx<'_, Self>) {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
@@ -168,7 +195,8 @@ impl Store {
     }
 
     pub(super) fn missing_there(&mut self, from: NodeId, id: BlobId, cx: &mut Cx<'_, Self>) {
-        if self.fetches.get(&id).is_some_and(|f| f.source() == Some(from)) {
+        if let Some(fetch) = self.fetches.get_mut(&id).filter(|fetch| fetch.source() == Some(from)) {
+            fetch.heard(cx.now);
             self.source_answered(from, cx);
             let reason = format!("{} does not have it", from.short());
             self.next_source(id, FetchError::Failed(reason), cx);
@@ -185,6 +213,7 @@ impl Store {
             return self.cheated(from, id, "sent a hash tree that does not belong to the blob", cx);
         }
         fetch.tree = values.to_vec();
+        fetch.heard(cx.now);
         self.source_answered(from, cx);
         self.ask(id, cx);
     }
@@ -206,6 +235,7 @@ impl Store {
             return self.cheated(from, id, "sent a chunk that does not match its hash", cx);
         }
         fetch.early.insert(index, bytes);
+        fetch.heard(cx.now);
         self.source_answered(from, cx);
         while let Some(fetch) = self.fetches.get_mut(&id)
             && let Some(bytes) = fetch.early.remove(&fetch.next)

@@ -1,8 +1,9 @@
 //! Requests to one source: a bounded number of blobs under way, the others in line.
 //!
 //! Patience belongs to the source, not to a blob: any answer renews it, and blobs in line have no
-//! timer at all. Small blobs do not wait behind large ones, so there are two lanes, each with a
-//! budget of its own.
+//! timer at all. A source answers in order: a blob of which nothing comes for three times that patience, while
+//! others come, is asked for once more and then given up. Nobody holds one blob by sending another.
+//! Small blobs do not wait behind large ones, so there are two lanes, each with a budget of its own.
 
 use super::fetch::WINDOW;
 use super::tree::{CHUNK, chunks};
@@ -10,7 +11,7 @@ use super::{Store, Timer};
 use crate::content::FetchError;
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
-use crate::time::on_a_slow_line;
+use crate::time::{Time, on_a_slow_line};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub(super) struct Source {
     stuck: u32,
     /// Times that it said busy since it last sent content.
     busy: u32,
+    /// When it was last looked for blobs of which nothing comes.
+    looked: Time,
     /// It said so just now: nothing new is asked until it has sent something or time has passed.
     pauses: bool,
 }
@@ -117,7 +120,7 @@ impl Store {
     /// Asks for the next in line, as far as the budget goes.
     fn ask_on(&mut self, source: NodeId, cx: &mut Cx<'_, Self>) {
         for large in [false, true] {
-            while let Some(id) = self.next_in_line(source, large) {
+            while let Some(id) = self.next_in_line(source, large, cx.now) {
                 self.ask(id, cx);
             }
         }
@@ -132,12 +135,12 @@ impl Store {
         }
     }
 
-    fn next_in_line(&mut self, source: NodeId, large: bool) -> Option<BlobId> {
+    fn next_in_line(&mut self, source: NodeId, large: bool, now: Time) -> Option<BlobId> {
         let state = self.sources.get_mut(&source).filter(|state| !state.pauses)?;
         let lane = if large { &mut state.large } else { &mut state.small };
         loop {
             let id = *lane.line.front()?;
-            let fetch = self.fetches.get(&id).filter(|fetch| fetch.source() == Some(source));
+            let fetch = self.fetches.get_mut(&id).filter(|fetch| fetch.source() == Some(source));
             let Some(fetch) = fetch.filter(|_| !lane.under_way.contains_key(&id)) else {
                 lane.line.pop_front();
                 continue;
@@ -152,6 +155,7 @@ impl Store {
             if !lane.has_room_for(share) {
                 return None;
             }
+            fetch.heard(now);
             lane.line.pop_front();
             lane.under_way.insert(id, share);
             lane.bytes += share;
@@ -163,10 +167,24 @@ impl Store {
     pub(super) fn source_answered(&mut self, source: NodeId, cx: &mut Cx<'_, Self>) {
         let Some(state) = self.sources.get_mut(&source) else { return };
         (state.tries, state.busy) = (0, 0);
-        cx.set_timer(Timer::Retry(source), state.patience(self.retry));
+        let patience = state.patience(self.retry);
+        cx.set_timer(Timer::Retry(source), patience);
+        let look = cx.now.since(state.looked) >= patience;
+        if look {
+            state.looked = cx.now;
+        }
         if std::mem::take(&mut state.pauses) {
             self.ask_on(source, cx);
         }
+        if look {
+            self.look_for_silent(source, patience, cx);
+        }
+    }
+
+    /// The source sends content, but nothing of some blobs.
+    fn look_for_silent(&mut self, source: NodeId, patience: Duration, cx: &mut Cx<'_, Self>) {
+        let under_way = self.sources.get(&source).map(Source::under_way).unwrap_or_default();
+        under_way.into_iter().for_each(|id| self.look_whether_silent(id, patience * TRIES, cx));
     }
 
     /// Storage has written something of what the source sent.

@@ -71,6 +71,9 @@ pub enum ToOwner {
     Kept { unit: UnitId, version: Version },
     /// From a keeper, now and then: what it keeps, so that it can be told what has ended.
     Holding { units: Vec<UnitId> },
+    /// From a node that this runner asks to keep a checkpoint: does it run the unit, in that attempt?
+    /// Answered by `Granted`.
+    IsGranted { unit: UnitId, runner: NodeId, attempt: u32 },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,17 +189,22 @@ pub enum ToRunner {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToKeeper {
-    /// Get the parts of this checkpoint from the sender and keep them for the unit's owner.
-    /// Repeating it is harmless.
+    /// Get the parts of this checkpoint from the sender and keep them for the unit's owner, if that says
+    /// that the sender runs the unit. Repeating it is harmless.
     Keep(Keep),
-    /// From the owner: these units need no checkpoints any more.
+    /// From the owner, or the unit's home: these units need no checkpoints any more.
     Drop { units: Vec<UnitId> },
+    /// From the owner: whether the runner may have checkpoints of the unit kept.
+    Granted { unit: UnitId, runner: NodeId, attempt: u32, granted: bool },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
     pub unit: UnitId,
+    /// Who granted it to the sender, and in whose room it is kept.
     pub owner: NodeId,
+    /// Whose job it is: owners on the ring come and go, and what they leave the home may drop.
+    pub home: NodeId,
     pub version: Version,
     pub parts: Vec<BlobRef>,
     /// The owner passes it on for a runner that nobody else can reach, and wants the answer.
@@ -215,7 +223,7 @@ pub struct Batch {
     /// Who keeps the checkpoints of these units.
     pub keepers: Vec<Source>,
     pub units: Vec<UnitGrant>,
-    /// For whom checkpoints are kept, if that is not the sender.
+    /// Whose job it is, if that is not the sender.
     pub home: Option<NodeId>,
 }
 

@@ -7,5 +7,6 @@ mod moving;
 mod precopy;
 mod returning;
 mod room;
+mod strangers;
 mod support;
 mod swarm;

@@ -6,7 +6,9 @@ use node_core::ids::{BlobId, JobId, NodeId, UnitId};
 use node_core::progress::Version;
 use node_core::protocol::{Effect, Input, InputOf, Machine, Rng};
 use node_core::work::keeper::{Command, Event, Keeper};
+use node_core::work::message::ToOwner;
 use node_core::work::message::{Keep, Message, ToKeeper, ToRunner};
+
 use node_core::{Config, Time};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +24,20 @@ struct Shelf {
     room: Option<u64>,
     refused: Option<String>,
     units: u32,
+    /// Whether owners answer what they are asked.
+    answers: bool,
 }
 
 impl Shelf {
     /// Gives 64 MiB, and each owner 16 of them.
     fn new() -> Shelf {
-        let limits = Bounds { kept_bytes: 64 * MIB, kept_bytes_per_owner: 16 * MIB, ..Bounds::default() };
+        Shelf::of(Bounds { kept_bytes: 64 * MIB, kept_bytes_per_owner: 16 * MIB, ..Bounds::default() })
+    }
+
+    fn of(limits: Bounds) -> Shelf {
         let config = Arc::new(Config { limits: limits.into(), ..Config::default() });
         let keeper = Machine::new(Keeper::new(config.keeper()), Rng::from_seed([0; 32]));
-        let mut shelf = Shelf { keeper, now: Time(1), room: None, refused: None, units: 0 };
+        let mut shelf = Shelf { keeper, now: Time(1), room: None, refused: None, units: 0, answers: true };
         shelf.step(Input::Command(Command::OwnerUp(BUYER)));
         shelf.step(Input::Command(Command::OwnerUp(OTHER)));
         shelf
@@ -46,6 +53,14 @@ impl Shelf {
                 Effect::Send { message: Message::ToRunner(ToRunner::KeepRefused { reason, .. }), .. } => {
                     self.refused = Some(reason);
                 }
+                // Owners say that all units are where somebody says that it runs them.
+                Effect::Send {
+                    to,
+                    message: Message::ToOwner(ToOwner::IsGranted { unit, runner, attempt }),
+                } if self.answers => {
+                    let granted = ToKeeper::Granted { unit, runner, attempt, granted: true };
+                    self.step(Input::Message { from: to, message: Message::ToKeeper(granted) });
+                }
                 _ => {}
             }
         }
@@ -57,7 +72,7 @@ impl Shelf {
         let (index, id) = (self.units, BlobId([self.units as u8; 32]));
         let unit = UnitId { job: JobId([9; 16]), index };
         let (version, parts) = (Version { attempt: 1, number: 1 }, vec![BlobRef { id, len }]);
-        let keep = Keep { unit, owner, version, parts, relayed: false };
+        let keep = Keep { unit, owner, home: owner, version, parts, relayed: false };
         self.refused = None;
         let message = Message::ToKeeper(ToKeeper::Keep(keep));
         self.step(Input::Message { from: NodeId([8; 32]), message });
@@ -98,4 +113,33 @@ fn small_changes_are_not_told() {
     shelf.room = None;
     assert!((0..50).all(|_| shelf.keeps(OTHER, 1000)));
     assert_eq!(shelf.room, None, "a mebibyte is a part");
+}
+
+#[test]
+fn one_owner_leaves_room_for_the_units_of_another_and_all_for_those_of_this_node() {
+    let mut shelf = Shelf::of(Bounds { kept_units: 10, ..Bounds::default() });
+    let kept = |shelf: &mut Shelf, owner| (0..20).filter(|_| shelf.keeps(owner, 0)).count();
+    assert_eq!(kept(&mut shelf, OTHER), 5);
+    assert!(shelf.refused.as_ref().is_some_and(|why| why.contains("for one owner")), "{:?}", shelf.refused);
+    assert_eq!(kept(&mut shelf, BUYER), 5);
+    assert_eq!(kept(&mut shelf, NodeId([4; 32])), 0);
+    assert_eq!(kept(&mut shelf, ME), 10, "whose checkpoints nobody else may want to keep");
+}
+
+#[test]
+fn nothing_is_kept_for_an_owner_that_does_not_answer() {
+    let mut shelf = Shelf::new();
+    shelf.answers = false;
+    assert!(shelf.keeps(OTHER, 10), "it is asked");
+    assert_eq!(shelf.keeper.state().load(), (0, 0));
+    shelf.wait(Duration::from_secs(10));
+    assert!(shelf.refused.as_ref().is_some_and(|why| why.contains("does not answer")), "{:?}", shelf.refused);
+    // What nobody has answered yet is bounded, for each runner.
+    (0..1_000).for_each(|_| assert!(shelf.keeps(OTHER, 10)));
+    shelf.answers = true;
+    assert!(shelf.keeps(OTHER, 10));
+    assert_eq!(shelf.keeper.state().load(), (0, 0), "its runner is to ask again");
+    shelf.wait(Duration::from_secs(10));
+    assert!(shelf.keeps(OTHER, 10));
+    assert_eq!(shelf.keeper.state().load().0, 1);
 }

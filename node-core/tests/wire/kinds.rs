@@ -66,12 +66,13 @@ kinds!(Content: GetTree Get Tree Chunk Missing Busy);
 kinds!(Work: ; ToOwner.0: ToOwner, ToRunner.0: ToRunner, ToClient.0: ToClient, ToKeeper.0: ToKeeper, Ward.0: ward::Message);
 kinds!(ToOwner:
     Submit Cancel Heartbeat Report Decline NotBegun OfAnother Checkpoints Suspended Immobile Prepared Resumed GoesOn
-    Unusable Returned NeedKeepers Kept Holding);
+    Unusable Returned NeedKeepers Kept Holding IsGranted
+);
 kinds!(ToRunner:
     Grant Ack NotWritten LeaseOver Revoke Prepare NotComing Suspend Pause Forget Recorded Keepers Kept Keeping
     KeepRefused Heirs Claim);
 kinds!(ToClient: Accepted Refused Ended);
-kinds!(ToKeeper: Keep Drop);
+kinds!(ToKeeper: Keep Drop Granted);
 kinds!(ward::Message: Entrust Refused Owned Lives Handed Results Over);
 kinds!(tree::Message:
     Join Welcome TooTall Tell Refresh NotMine Leave Resign Move Edge Yield Shift Merge Thin Root Abdicate Probe Found);

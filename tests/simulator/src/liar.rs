@@ -13,6 +13,8 @@ use node_core::progress;
 use node_core::store::Message as Content;
 use node_core::wire;
 use node_core::work::message::{Message as Work, Report, Returned, ToOwner, ToRunner};
+
+use node_core::work::message::Lease;
 use node_core::work::proof::GrantProof;
 use node_core::work::spec::{
     CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, Terms, UnitResult, Units,
@@ -48,6 +50,8 @@ pub enum Lie {
     Checkpoint,
     /// It only listens; its story says what it says.
     Listen,
+    /// It says nothing about units that it was granted, nor what content it lacks; its story does.
+    Hoard,
 }
 
 impl std::str::FromStr for Lie {
@@ -102,18 +106,51 @@ pub struct Liar {
     pub program: BlobRef,
     /// Units on the ring that it was told of.
     pub told: Vec<Ward>,
+    /// All that it was ever granted.
+    pub grants: Vec<Granted>,
+}
+
+/// A unit that was granted, and what shows that.
+#[derive(Clone, Copy, Debug)]
+pub struct Granted {
+    pub unit: UnitId,
+    pub lease: Lease,
+    pub attempt: u32,
+    pub proof: GrantProof,
+}
+
+impl Granted {
+    /// A report of this unit alone, which leaves this content.
+    pub fn report(&self, seq: u64, stdout: Data, stderr: Data) -> Message {
+        let result = UnitResult { stdout, stderr, ..result_of(End::Exited(0)) };
+        let Granted { unit, attempt, proof, .. } = *self;
+        to_owner(ToOwner::Report { seq, results: vec![Report { unit, attempt, proof, began: 0, result }] })
+    }
+
+    /// The unit found no slot.
+    pub fn not_begun(&self) -> Message {
+        to_owner(ToOwner::NotBegun { lease: self.lease, units: vec![self.unit] })
+    }
 }
 
 impl Liar {
     pub fn new(lie: Lie, job: JobId, units: u32) -> Liar {
-        Liar { lie, job, units, program: BlobRef { id: BlobId([0; 32]), len: 0 }, told: Vec::new() }
+        let program = BlobRef { id: BlobId([0; 32]), len: 0 };
+        Liar { lie, job, units, program, told: Vec::new(), grants: Vec::new() }
     }
 
     /// Messages that it sends of its own accord when it hears this.
     pub fn hears(&mut self, channel: Channel, bytes: &Bytes) -> Vec<Message> {
         match wire::decode(bytes, channel) {
             Ok(Message::Neighbours(Greeting::Hello(hello))) if hello.gateway => self.greeted(),
-            Ok(Message::Work(Work::ToRunner(ToRunner::Grant { batches, .. }))) => {
+            Ok(Message::Work(Work::ToRunner(ToRunner::Grant { lease, batches }))) => {
+                let all = batches.iter().flat_map(|batch| batch.units.iter().map(|unit| (batch.job, unit)));
+                self.grants.extend(all.map(|(job, unit)| Granted {
+                    unit: UnitId { job, index: unit.index },
+                    lease,
+                    attempt: unit.attempt,
+                    proof: unit.proof,
+                }));
                 let granted = batches.into_iter().flat_map(|batch| {
                     batch.units.into_iter().map(move |unit| (batch.job, unit.index, unit.attempt, unit.proof))
                 });
@@ -132,8 +169,10 @@ impl Liar {
 
     /// Decides what goes out in place of this.
     pub fn says(&mut self, channel: Channel, bytes: &Bytes) -> Said {
-        if !matches!(self.lie, Lie::Big | Lie::Path | Lie::Blob) {
-            return Said::Truly;
+        match self.lie {
+            Lie::Hoard => return self.withholds(channel, bytes),
+            Lie::Big | Lie::Path | Lie::Blob => {}
+            _ => return Said::Truly,
         }
         match wire::decode(bytes, channel) {
             Ok(Message::Work(Work::ToOwner(ToOwner::Report { seq, mut results }))) => {
@@ -145,6 +184,16 @@ impl Liar {
             Ok(Message::Store(Content::Missing { .. } | Content::Busy { .. })) if self.lie == Lie::Blob => {
                 Said::Nothing
             }
+            _ => Said::Truly,
+        }
+    }
+
+    fn withholds(&self, channel: Channel, bytes: &Bytes) -> Said {
+        match wire::decode(bytes, channel) {
+            Ok(Message::Store(Content::Missing { .. } | Content::Busy { .. })) => Said::Nothing,
+            Ok(Message::Work(Work::ToOwner(
+                ToOwner::Report { .. } | ToOwner::Suspended { .. } | ToOwner::Immobile { .. },
+            ))) => Said::Nothing,
             _ => Said::Truly,
         }
     }

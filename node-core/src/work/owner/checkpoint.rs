@@ -195,7 +195,8 @@ impl Owner {
         }
         let (version, parts) = (newest.checkpoint.version, newest.checkpoint.parts());
         if let Some(keeper) = self.second_keeper(unit, newest.runner, cx) {
-            let keep = Keep { unit, owner: cx.me, version, parts, relayed: true };
+            let home = self.home_of(unit, cx.me).unwrap_or(cx.me);
+            let keep = Keep { unit, owner: cx.me, home, version, parts, relayed: true };
             Self::to_keeper(keeper, ToKeeper::Keep(keep), cx);
         }
     }
@@ -219,6 +220,28 @@ impl Owner {
             self.write_record(unit, cx);
             self.hand_over(unit, cx);
         }
+    }
+
+    /// From a node that is asked to keep a checkpoint. It was taken there if the unit runs there, or goes on from
+    /// what that runner left.
+    pub(super) fn is_granted(
+        &self,
+        from: NodeId,
+        unit: UnitId,
+        (runner, attempt): (NodeId, u32),
+        cx: &mut Cx<'_, Self>,
+    ) {
+        if !self.is_ready() {
+            // It is asked again.
+            return;
+        }
+        let job = self.jobs.get(&unit.job);
+        let attempts = job.and_then(|job| job.slot(unit.index)).map_or(0, |slot| slot.attempts);
+        let newest = self.record(unit).and_then(|record| record.newest.as_ref());
+        let left =
+            newest.is_some_and(|held| held.runner == runner && held.checkpoint.version.attempt == attempt);
+        let granted = left || (self.is_placed(unit, runner) && attempt <= attempts);
+        Self::to_keeper(from, ToKeeper::Granted { unit, runner, attempt, granted }, cx);
     }
 
     /// From a keeper: all that it keeps. What has ended, it need not.
@@ -444,7 +467,8 @@ impl Owner {
         for held in record.older.iter().chain(&record.newest) {
             if held.holders.contains(&cx.me) {
                 let (version, parts) = (held.checkpoint.version, held.checkpoint.parts());
-                let keep = Keep { unit, owner: cx.me, version, parts, relayed: true };
+                let home = self.home_of(unit, cx.me).unwrap_or(cx.me);
+                let keep = Keep { unit, owner: cx.me, home, version, parts, relayed: true };
                 Self::to_keeper(cx.me, ToKeeper::Keep(keep), cx);
             }
         }

@@ -55,6 +55,8 @@ pub(super) struct Slot {
     pub(super) failed_attempt: u32,
     /// Held because the job's program is refused.
     barred: bool,
+    /// The newest attempt for the content of whose result the unit has waited; 0: for none.
+    awaited: u32,
     /// Index into [`Job::runners`].
     runner: u32,
 }
@@ -69,7 +71,16 @@ pub(super) fn weight_of(spec: &JobSpec) -> u64 {
 
 impl Slot {
     fn new(state: SlotState, attempts: u32) -> Slot {
-        Slot { state, failures: 0, losses: 0, attempts, failed_attempt: 0, barred: false, runner: NOBODY }
+        Slot {
+            state,
+            failures: 0,
+            losses: 0,
+            attempts,
+            failed_attempt: 0,
+            barred: false,
+            awaited: 0,
+            runner: NOBODY,
+        }
     }
 }
 
@@ -149,6 +160,8 @@ pub(super) struct Job {
     /// The ways of units that have ended and went some.
     pub(super) journeys: BTreeMap<u32, Box<Journey>>,
     pub(super) paused: BTreeSet<u32>,
+    /// Units of which these nodes say that they have ended, and whose results' content is on its way.
+    pub(super) coming: BTreeMap<u32, NodeId>,
     /// If it buys its places.
     pub(super) deals: Option<Box<Deals>>,
     /// Who owns its units, if the ring says so.
@@ -212,6 +225,7 @@ impl Job {
             records: BTreeMap::new(),
             journeys: BTreeMap::new(),
             paused: BTreeSet::new(),
+            coming: BTreeMap::new(),
             ring,
             ward: None,
             runners: Vec::new(),
@@ -339,6 +353,7 @@ impl Job {
         self.elsewhere -= u32::from(self.slots.some.remove(&index).is_some());
         self.records.remove(&index);
         self.paused.remove(&index);
+        self.coming.remove(&index);
         self.reasons.remove(&index);
         self.journeys.remove(&index);
     }
@@ -398,6 +413,12 @@ impl Job {
         if let Some(slot) = self.slots.get_mut(index) {
             slot.attempts = slot.attempts.max(attempts);
         }
+    }
+
+    /// Notes that the unit waits for the content of this attempt's result; `false` if it did before.
+    pub(super) fn awaited(&mut self, index: u32, attempt: u32) -> bool {
+        let slot = self.slots.get_mut(index).filter(|slot| slot.awaited < attempt);
+        slot.map(|slot| slot.awaited = attempt).is_some()
     }
 
     /// The unit as it is given to a runner.
@@ -481,7 +502,7 @@ impl Job {
         }
     }
 
-    /// A result has come: nobody else's will count while it is being stored.
+    /// A result has come, and its content: nobody else's will count while it is being stored.
     pub(super) fn storing(&mut self, index: u32) {
         self.set(index, SlotState::Storing);
     }

@@ -116,7 +116,7 @@ enum Pending {
     WardProgram(JobId),
     /// What units of another gateway's job need.
     Content(JobId, BTreeSet<BlobRef>),
-    /// Outputs that are kept until a unit's home has them.
+    /// Outputs that are kept: with the results of a job, or until a unit's home has them.
     Kept,
     /// An end record; nobody waits for it, and a restart finds the end again by counting.
     End,
@@ -196,13 +196,14 @@ pub enum Event {
         ticket: u64,
         writes: Vec<Write>,
     },
-    /// Bring these blobs here, from that node unless they are here.
+    /// Bring these blobs here, from that node unless they are here; they stay.
     Fetch {
         ticket: u64,
         blobs: Vec<BlobRef>,
         from: NodeId,
     },
-    /// The same with a checkpoint, from whoever of them has it.
+    /// The same with what passes through: a checkpoint, or a result that may come to count. From whoever of them
+    /// has it, until it is released.
     FetchSnapshot {
         ticket: u64,
         blobs: Vec<BlobRef>,
@@ -254,10 +255,6 @@ pub enum Event {
         number: u64,
         key: Point,
     },
-    /// The blobs of this ticket are not needed any more.
-    Release {
-        ticket: u64,
-    },
 }
 
 impl Protocol for Owner {
@@ -293,6 +290,9 @@ impl Protocol for Owner {
                 ToOwner::NeedKeepers { job, lost } => self.need_keepers(from, job, &lost, cx),
                 ToOwner::Kept { unit, version } => self.kept(from, unit, version, cx),
                 ToOwner::Holding { units } => self.holding(from, units, cx),
+                ToOwner::IsGranted { unit, runner, attempt } => {
+                    self.is_granted(from, unit, (runner, attempt), cx);
+                }
             },
             Input::Message { from, message: Message::Ward(message) } => self.of_ward(from, message, cx),
             // The route gives an owner nothing else.

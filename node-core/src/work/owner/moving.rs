@@ -136,10 +136,43 @@ impl Owner {
         let late = self.moves.wanted.iter().filter(|(_, wanted)| wanted.until <= cx.now);
         let late: Vec<UnitId> = late.map(|(unit, _)| *unit).collect();
         for unit in late {
-            self.fail_move(unit, "nothing was heard of it for too long; it goes on where it is", cx);
+            if !self.take_from_silent(unit, cx) {
+                self.fail_move(unit, "nothing was heard of it for too long; it goes on where it is", cx);
+            }
         }
         if let Some(next) = self.moves.wanted.values().map(|wanted| wanted.until).min() {
             cx.set_timer(Timer::Moves, next.since(cx.now));
+        }
+    }
+
+    /// A runner that was told to stop the unit has neither done so nor said why not. Whoever moves a unit may mean
+    /// just that runner, which does nothing: the unit goes on without it, from its newest checkpoint.
+    fn take_from_silent(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) -> bool {
+        let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
+        let Some(from) = runner.filter(|runner| self.is_placed(unit, *runner)) else { return false };
+        let Some(wanted) = self.moves.wanted.get_mut(&unit) else { return false };
+        let stopping = matches!(wanted.stage, Stage::Stopping(_)) && !wanted.taken;
+        let to = wanted.to;
+        if !stopping || to == from || !self.nodes.contains_key(&to) {
+            return false;
+        }
+        (wanted.taken, wanted.until) = (true, cx.now + PATIENCE);
+        cx.emit(Event::Declined { node: from });
+        Self::to_runner(from, ToRunner::Forget { units: vec![unit] }, cx);
+        self.count_lost(unit, cx);
+        self.hand_to_goal(from, unit, to, cx);
+        self.touch(unit.job, cx);
+        true
+    }
+
+    /// The unit, which does not run at `from` any more, goes on at `to`.
+    fn hand_to_goal(&mut self, from: NodeId, unit: UnitId, to: NodeId, cx: &mut Cx<'_, Self>) {
+        self.take_back(from, unit);
+        self.give(unit, to, cx);
+        cx.emit(Event::Placed { node: to });
+        if self.record(unit).is_none_or(|record| record.newest.is_none()) {
+            // It begins there, and nothing has to be waited for.
+            self.goes_on(to, unit, cx);
         }
     }
 
@@ -181,15 +214,7 @@ impl Owner {
             self.note(from, made, &[from], cx);
         }
         match self.moves.wanted.get(&unit).map(|wanted| wanted.to) {
-            Some(to) if self.nodes.contains_key(&to) && to != from => {
-                self.take_back(from, unit);
-                self.give(unit, to, cx);
-                cx.emit(Event::Placed { node: to });
-                if self.record(unit).is_none_or(|record| record.newest.is_none()) {
-                    // It begins there, and nothing has to be waited for.
-                    self.goes_on(to, unit, cx);
-                }
-            }
+            Some(to) if self.nodes.contains_key(&to) && to != from => self.hand_to_goal(from, unit, to, cx),
             Some(to) => {
                 self.units_back(from, &[unit], Back::Unharmed, cx);
                 self.fail_move(unit, &format!("{} has gone; it goes on where there is room", to.short()), cx);
@@ -347,6 +372,19 @@ impl Owner {
             job.set_away(unit.index);
             self.moves.away.insert(unit, cx.now + time);
             cx.set_timer_by(Timer::Away, time);
+        }
+    }
+
+    /// A result of the unit is on its way. Nobody is looked for meanwhile, if nobody runs it.
+    pub(super) fn wait_for_content(&mut self, unit: UnitId, time: Duration, cx: &mut Cx<'_, Self>) {
+        match self.state_of(unit) {
+            Some(SlotState::Waiting) => self.wait_for(unit, time, cx),
+            Some(SlotState::Away) => {
+                if let Some(until) = self.moves.away.get_mut(&unit) {
+                    *until = (*until).max(cx.now + time);
+                }
+            }
+            _ => {}
         }
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Move {
     pub(super) stage: Stage,
     /// The ticket of what the goal gets through here.
     relay: Option<u64>,
+    /// Its runner did not stop, and the unit was taken from it.
+    pub(super) taken: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub(super) enum Stage {
 
 impl Move {
     pub(super) fn new(to: NodeId, until: Time) -> Move {
-        Move { to, until, stage: Stage::Preparing, relay: None }
+        Move { to, until, stage: Stage::Preparing, relay: None, taken: false }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Results come in: proven, checked, fetched whole, made durable, counted once, acknowledged.
+//!
+//! A unit stays as it is until the content of a result is here: a runner that names content and never sends it
+//! must not take the unit from others. Of several results on their way the first counts whose content has come.
 
-use super::job::{Back, SlotState};
+use super::job::{Back, Job, SlotState};
 use super::{Event, Owner, Pending, Timer};
 use crate::content::BlobRef;
 use crate::ids::{JobId, NodeId, UnitId};
@@ -8,29 +11,51 @@ use crate::money::Micro;
 use crate::platform::Platform;
 use crate::progress::Journey;
 use crate::protocol::Cx;
+use crate::time::on_a_slow_line;
 use crate::work::bounds::check_result;
 use crate::work::message::{Report, ToRunner};
 use crate::work::spec::UnitResult;
 
 use sandbox::End;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Reports of one runner that may be on their way to the disk at once.
 const REPORTS_MAX: usize = 8;
+
+/// A unit that nobody runs waits so long at most for a result whose content is on its way. Our choice: an output
+/// of 8 MiB on the slowest line.
+const CONTENT: Duration = Duration::from_secs(120);
 
 /// A report that has been looked through.
 #[derive(Debug)]
 pub(super) struct Arrived {
     from: NodeId,
     seq: u64,
-    /// Those that count.
+    /// Results that may count; once their content is here, those that do.
     results: Vec<Report>,
     /// From who owned them on the ring, and not from their runner.
     entrusted: bool,
-    /// Under which their outputs came.
+    /// Under which their content is here until it is known whether it is to stay.
     ticket: Option<u64>,
-    /// Another result of one of its units is being stored: the report has to come again.
+    /// Another result of one of its units is being written down: the report has to come again.
     again: bool,
+    /// Units that are being written down, and under whose leases they were.
+    taken: Vec<(UnitId, NodeId)>,
+}
+
+/// How the unit of a proven result stands.
+enum Standing {
+    /// Another node owns it, and this one has a copy.
+    Late,
+    /// It is over, or not this node's any more.
+    Over,
+    Ended,
+    /// Another result of it is being written down.
+    Storing,
+    /// It failed, and is tried again.
+    Tried,
+    Open,
 }
 
 /// Why a report does not count.
@@ -61,90 +86,121 @@ impl Owner {
         let mut results = Vec::with_capacity(reports.len());
         let (mut again, mut late) = (false, BTreeSet::new());
         for mut report in reports {
-            let UnitId { job: id, index } = report.unit;
+            let unit = report.unit;
             // No runner knows these of its unit.
             (report.result.runner, report.result.journey, report.result.paid) = (from, None, Micro::ZERO);
             match self.check_report(&report) {
                 Ok(()) => {}
                 Err(Unfit::Over) => continue,
                 Err(Unfit::Fault(fault)) => {
-                    self.not_a_result(from, report.unit, fault, cx);
+                    self.not_a_result(from, unit, fault, cx);
                     continue;
                 }
             }
-            if self.is_late(report.unit) {
-                if late.insert(report.unit) {
-                    report.result.journey = self.journey_of(&report);
-                    results.push(report);
-                }
-                continue;
-            }
-            let may_run_elsewhere = self.may_run_elsewhere(from, id);
-            let Some(job) = self.jobs.get_mut(&id) else { continue };
-            let Some(slot) = job.slot(index) else { continue };
-            if slot.state == SlotState::Storing {
-                // Should that one be lost, this one counts.
-                again = true;
-                continue;
-            }
-            if let Some(held) = self.leases.get_mut(&from) {
-                held.remove(report.unit);
-            }
-            match slot.state {
-                SlotState::Done | SlotState::Failed | SlotState::Storing => {
-                    job.duplicates += 1;
-                    continue;
-                }
-                // Late, from a lost lease: as good as any. Whoever has it now is too late.
-                SlotState::Waiting
-                | SlotState::Held
-                | SlotState::Placed
-                | SlotState::Away
-                | SlotState::Elsewhere => {}
-            }
-            let refused = match &report.result.end {
-                End::Refused(why) => Some(why.clone()),
-                _ => None,
-            };
-            // Nobody else is made to look into a program that may run nowhere.
-            let is_final = report.result.end.is_success() || refused.is_some() && !may_run_elsewhere;
-            if !is_final && u32::from(slot.failures) < job.spec.max_retries {
-                if slot.failed_attempt >= report.attempt {
-                    // Each placement fails once.
-                    job.duplicates += 1;
-                    continue;
-                }
-                self.drop_placement(report.unit);
-                if let Some(job) = self.jobs.get_mut(&id) {
-                    job.retry(index, report.attempt);
-                }
-                match &refused {
-                    Some(why) => self.refused_by(from, id, why, cx),
-                    None => {
-                        // From where it was, it would only fail again.
-                        self.drop_record(report.unit, cx);
-                        self.has_run(id, cx);
+            match self.standing(&report) {
+                Standing::Late => {
+                    if late.insert(unit) && !self.has_ended_here(unit) {
+                        results.push(report);
                     }
                 }
-                self.touch(id, cx);
-                continue;
+                Standing::Over => {}
+                Standing::Ended => self.repeated(from, unit),
+                // Should that one be lost, this one counts.
+                Standing::Storing => again = true,
+                Standing::Tried => self.failed(from, &report, cx),
+                // Late, from a lost lease: as good as any.
+                Standing::Open => {
+                    self.expect_content(from, &report, cx);
+                    results.push(report);
+                }
             }
-            job.storing(index);
-            self.drop_placement(report.unit);
-            match &refused {
-                Some(why) => self.refused_by(from, id, why, cx),
-                None => self.has_run(id, cx),
-            }
-            report.result.attempts = slot.attempts;
-            report.result.journey = self.journey_of(&report);
-            self.price(&mut report);
-            results.push(report);
-            self.touch(id, cx);
         }
         if !self.active.is_empty() {
             cx.set_timer_by(Timer::Look, super::LOOK_ON);
         }
-        self.bring(Arrived { from, seq, results, entrusted: false, ticket: None, again }, cx);
+        self.bring(Arrived { from, seq, results, entrusted: false, ticket: None, again, taken: vec![] }, cx);
+    }
+
+    fn standing(&self, report: &Report) -> Standing {
+        if self.is_late(report.unit) {
+            return Standing::Late;
+        }
+        let job = self.jobs.get(&report.unit.job).filter(|job| job.is_active());
+        let Some((job, slot)) = job.and_then(|job| Some((job, job.slot(report.unit.index)?))) else {
+            return Standing::Over;
+        };
+        // Nobody else is made to look into a program that may run nowhere.
+        let is_final = report.result.end.is_success()
+            || refusal_of(report).is_some() && !self.may_run_elsewhere(report.result.runner, report.unit.job);
+        let tried = !is_final && u32::from(slot.failures) < job.spec.max_retries;
+        match slot.state {
+            SlotState::Done | SlotState::Failed => Standing::Ended,
+            SlotState::Storing => Standing::Storing,
+            _ if tried => Standing::Tried,
+            SlotState::Waiting
+            | SlotState::Held
+            | SlotState::Placed
+            | SlotState::Away
+            | SlotState::Elsewhere => Standing::Open,
+        }
+    }
+
+    /// The unit has ended before.
+    fn repeated(&mut self, from: NodeId, unit: UnitId) {
+        if let Some(held) = self.leases.get_mut(&from) {
+            held.remove(unit);
+        }
+        if let Some(job) = self.jobs.get_mut(&unit.job) {
+            job.duplicates += 1;
+        }
+    }
+
+    /// The unit ended badly, and is tried again. Nothing of what it left is needed.
+    fn failed(&mut self, from: NodeId, report: &Report, cx: &mut Cx<'_, Self>) {
+        let UnitId { job: id, index } = report.unit;
+        if let Some(held) = self.leases.get_mut(&from) {
+            held.remove(report.unit);
+        }
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.slot(index).is_some_and(|slot| slot.failed_attempt >= report.attempt) {
+            // Each placement fails once.
+            job.duplicates += 1;
+            return;
+        }
+        self.drop_placement(report.unit);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.retry(index, report.attempt);
+        }
+        if refusal_of(report).is_none() {
+            // From where it was, it would only fail again.
+            self.drop_record(report.unit, cx);
+        }
+        self.look_at_program(report, cx);
+        self.touch(id, cx);
+    }
+
+    /// A unit has shown that its program runs, or one more node has refused it.
+    fn look_at_program(&mut self, report: &Report, cx: &mut Cx<'_, Self>) {
+        match refusal_of(report) {
+            Some(why) => self.refused_by(report.result.runner, report.unit.job, why, cx),
+            None => self.has_run(report.unit.job, cx),
+        }
+    }
+
+    /// The unit's content is on its way. A unit that nobody runs waits for that, once for each attempt and not
+    /// for long: whoever sends nothing must not keep it from others.
+    fn expect_content(&mut self, from: NodeId, report: &Report, cx: &mut Cx<'_, Self>) {
+        let mut bytes = blobs_of(&report.result).map(|blob| blob.len).peekable();
+        let UnitId { job: id, index } = report.unit;
+        let Some(job) = self.jobs.get_mut(&id).filter(|_| bytes.peek().is_some()) else { return };
+        job.coming.insert(index, from);
+        let idle = job.slot(index).is_some_and(|s| matches!(s.state, SlotState::Waiting | SlotState::Away));
+        if idle && job.awaited(index, report.attempt) {
+            let bytes = bytes.fold(0, u64::saturating_add);
+            let time = self.config.timing.lease + on_a_slow_line(bytes);
+            self.wait_for_content(report.unit, time.min(CONTENT), cx);
+            self.touch(id, cx);
+        }
     }
 
     fn on_their_way(&self, from: NodeId) -> usize {
@@ -193,10 +249,19 @@ impl Owner {
         }
     }
 
-    /// Results of units that others own, brought by one of those.
-    pub(super) fn take_results(&mut self, from: NodeId, results: Vec<Report>, cx: &mut Cx<'_, Self>) {
-        if !results.is_empty() {
-            self.bring(Arrived { from, seq: 0, results, entrusted: true, ticket: None, again: false }, cx);
+    /// Results of units that others own, brought by one of those, which repeats them until they are over.
+    pub(super) fn take_results(&mut self, from: NodeId, mut results: Vec<Report>, cx: &mut Cx<'_, Self>) {
+        let comes = |job: &Job, index| job.coming.get(&index) == Some(&from);
+        results.retain(|report| {
+            let UnitId { job, index } = report.unit;
+            self.jobs.get(&job).is_none_or(|job| !comes(job, index))
+        });
+        if !results.is_empty() && self.on_their_way(from) < REPORTS_MAX {
+            for report in &results {
+                self.expect_content(from, report, cx);
+            }
+            let (seq, again, taken) = (0, false, Vec::new());
+            self.bring(Arrived { from, seq, results, entrusted: true, ticket: None, again, taken }, cx);
         }
     }
 
@@ -207,7 +272,10 @@ impl Owner {
             self.write_results(arrived, cx);
         } else {
             let ticket = self.ticket(Pending::ResultBlobs(arrived));
-            cx.emit(Event::Fetch { ticket, blobs: blobs.into_iter().collect(), from });
+            // It stays only if the result comes to count: of a report that names ten blobs and lacks the last,
+            // none does.
+            let blobs = blobs.into_iter().collect();
+            cx.emit(Event::FetchSnapshot { ticket, blobs, from: vec![from] });
         }
     }
 
@@ -229,12 +297,10 @@ impl Owner {
         Some(Box::new(journey))
     }
 
-    /// Takes the unit out of whichever lease it is under.
-    pub(super) fn drop_placement(&mut self, unit: UnitId) {
-        let Some(runner) = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index)) else { return };
-        if let Some(held) = self.leases.get_mut(&runner) {
-            held.remove(unit);
-        }
+    /// Takes the unit out of whichever lease it is under; whose that was.
+    fn drop_placement(&mut self, unit: UnitId) -> Option<NodeId> {
+        let runner = self.jobs.get(&unit.job)?.runner_of(unit.index)?;
+        self.leases.get_mut(&runner)?.remove(unit).then_some(runner)
     }
 
     pub(super) fn result_blobs(
@@ -244,15 +310,77 @@ impl Owner {
         result: Result<(), String>,
         cx: &mut Cx<'_, Self>,
     ) {
-        // A gateway keeps what its results refer to; others only on the way.
-        arrived.ticket = (!self.config.gateway).then_some(ticket);
+        arrived.ticket = Some(ticket);
+        for report in &arrived.results {
+            self.content_over(arrived.from, report.unit);
+        }
         match result {
             Ok(()) => self.write_results(arrived, cx),
-            Err(error) => self.not_written(arrived, &error, cx),
+            Err(error) => {
+                for report in &arrived.results {
+                    self.not_kept(report.unit, &error, cx);
+                }
+                self.again(&arrived, cx);
+            }
         }
     }
 
-    fn write_results(&mut self, arrived: Arrived, cx: &mut Cx<'_, Self>) {
+    /// What this node was to send of the unit is here, or does not come.
+    fn content_over(&mut self, from: NodeId, unit: UnitId) {
+        if let Some(job) = self.jobs.get_mut(&unit.job)
+            && job.coming.get(&unit.index) == Some(&from)
+        {
+            job.coming.remove(&unit.index);
+        }
+    }
+
+    /// The content of these results is here. Those count whose units are still open; they are written down,
+    /// and whoever has such a unit now is too late.
+    fn claim_results(&mut self, arrived: &mut Arrived, cx: &mut Cx<'_, Self>) {
+        let mut over = Vec::new();
+        for mut report in std::mem::take(&mut arrived.results) {
+            let UnitId { job: id, index } = report.unit;
+            match self.standing(&report) {
+                Standing::Late if arrived.entrusted => continue,
+                Standing::Late if self.has_ended_here(report.unit) => continue,
+                Standing::Late => {}
+                Standing::Over => {
+                    over.push(report.unit);
+                    continue;
+                }
+                Standing::Ended => {
+                    self.repeated(arrived.from, report.unit);
+                    over.push(report.unit);
+                    continue;
+                }
+                Standing::Storing => {
+                    arrived.again = true;
+                    continue;
+                }
+                Standing::Tried | Standing::Open => {
+                    arrived.taken.extend(self.drop_placement(report.unit).map(|of| (report.unit, of)));
+                    let Some(job) = self.jobs.get_mut(&id) else { continue };
+                    job.storing(index);
+                    if let Some(slot) = job.slot(index).filter(|_| !arrived.entrusted) {
+                        report.result.attempts = slot.attempts;
+                    }
+                    self.look_at_program(&report, cx);
+                    self.touch(id, cx);
+                }
+            }
+            if !arrived.entrusted {
+                report.result.journey = self.journey_of(&report);
+            }
+            self.price(&mut report);
+            arrived.results.push(report);
+        }
+        if arrived.entrusted {
+            self.tell_over(arrived.from, over, cx);
+        }
+    }
+
+    fn write_results(&mut self, mut arrived: Arrived, cx: &mut Cx<'_, Self>) {
+        self.claim_results(&mut arrived, cx);
         if arrived.results.is_empty() {
             return self.acknowledge(&arrived, cx);
         }
@@ -276,6 +404,7 @@ impl Owner {
             return self.not_written(arrived, &error, cx);
         }
         let mut jobs: BTreeSet<JobId> = BTreeSet::new();
+        let mut content: BTreeSet<BlobRef> = BTreeSet::new();
         for report in &arrived.results {
             let is_late = self.is_late(report.unit);
             let job = self.jobs.get_mut(&report.unit.job).filter(|job| !is_late && job.is_active());
@@ -294,11 +423,13 @@ impl Owner {
                 continue;
             }
             jobs.insert(report.unit.job);
+            content.extend(blobs_of(&report.result));
             self.out_over(arrived.from, report.unit, cx);
             self.settle_result(report.unit, cx);
             self.drop_record(report.unit, cx);
             self.fail_move(report.unit, "it ended before it could be moved", cx);
         }
+        self.keep_content(content, cx);
         for id in jobs {
             self.touch(id, cx);
             if self.jobs.get(&id).is_some_and(|job| job.all_ended()) {
@@ -308,9 +439,17 @@ impl Owner {
         self.acknowledge(&arrived, cx);
     }
 
+    /// A job's results refer to these, which came on the way: they stay.
+    fn keep_content(&mut self, blobs: BTreeSet<BlobRef>, cx: &mut Cx<'_, Self>) {
+        if !blobs.is_empty() {
+            let ticket = self.ticket(Pending::Kept);
+            cx.emit(Event::Fetch { ticket, blobs: blobs.into_iter().collect(), from: cx.me });
+        }
+    }
+
     fn acknowledge(&mut self, arrived: &Arrived, cx: &mut Cx<'_, Self>) {
         if let Some(ticket) = arrived.ticket {
-            cx.emit(Event::Release { ticket });
+            cx.emit(Event::ReleaseSnapshot { ticket });
         }
         if arrived.entrusted {
             let units = arrived.results.iter().map(|report| report.unit).collect();
@@ -324,25 +463,36 @@ impl Owner {
         Self::to_runner(arrived.from, answer, cx);
     }
 
-    /// The units are again as if nothing had come; their runner keeps the results and repeats
-    /// them, and if it is gone they run elsewhere.
+    /// The units are again as if nothing had come; their runners keep the results and repeat them, and if one is
+    /// gone its units run elsewhere.
     fn not_written(&mut self, arrived: Arrived, error: &str, cx: &mut Cx<'_, Self>) {
-        if let Some(ticket) = arrived.ticket {
-            cx.emit(Event::Release { ticket });
-        }
-        for report in arrived.results {
+        for report in &arrived.results {
             self.not_priced(report.unit);
-            let leased =
-                !arrived.entrusted && !self.is_late(report.unit) && self.leases.contains_key(&arrived.from);
-            if leased {
-                self.lease_of(arrived.from, cx).add(report.unit);
+            // Back to where it was, which need not be where this result is from.
+            let taken = arrived.taken.iter().find(|(unit, _)| *unit == report.unit);
+            let runner = taken.map(|(_, runner)| *runner).filter(|runner| self.leases.contains_key(runner));
+            if let Some(runner) = runner {
+                self.lease_of(runner, cx).add(report.unit);
             }
-            let Some(job) = self.jobs.get_mut(&report.unit.job).filter(|job| job.is_active()) else {
-                continue;
-            };
-            job.not_stored(report.unit.index, leased);
+            if let Some(job) = self.jobs.get_mut(&report.unit.job).filter(|job| job.is_active()) {
+                job.not_stored(report.unit.index, runner.is_some());
+            }
+            self.not_kept(report.unit, error, cx);
+        }
+        self.again(&arrived, cx);
+    }
+
+    fn not_kept(&mut self, unit: UnitId, error: &str, cx: &mut Cx<'_, Self>) {
+        if let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| job.is_active()) {
             job.shortage = Some(format!("a result could not be kept: {error}"));
-            self.touch(report.unit.job, cx);
+            self.touch(unit.job, cx);
+        }
+    }
+
+    /// The report is to come again.
+    fn again(&mut self, arrived: &Arrived, cx: &mut Cx<'_, Self>) {
+        if let Some(ticket) = arrived.ticket {
+            cx.emit(Event::ReleaseSnapshot { ticket });
         }
         if let Some(held) = self.leases.get_mut(&arrived.from) {
             held.reports.remove(&arrived.seq);
@@ -358,4 +508,12 @@ pub(super) fn blobs_of(result: &UnitResult) -> impl Iterator<Item = BlobRef> + '
         .into_iter()
         .chain(result.files.iter().map(|f| &f.data))
         .filter_map(|d| d.blob())
+}
+
+/// Why its runner refused the program, if it did.
+fn refusal_of(report: &Report) -> Option<&str> {
+    match &report.result.end {
+        End::Refused(why) => Some(why),
+        _ => None,
+    }
 }

@@ -44,7 +44,8 @@ impl Owner {
     pub fn work_of(&self, node: NodeId) -> (u32, u64, u64) {
         let held = self.leases.get(&node).map_or(0, |held| held.count());
         let given = self.jobs.values().filter_map(|job| job.by_node.get(&node));
-        let (units, cpu_us) = given.fold((0, 0), |(u, c), (units, cpu)| (u + units, c + cpu));
+        let (units, cpu_us) =
+            given.fold((0, 0), |(u, c): (u64, u64), (units, cpu)| (u + units, c.saturating_add(*cpu)));
         (held, units, cpu_us)
     }
 }
@@ -154,6 +155,11 @@ fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
             job.reasons.get(&index).cloned().unwrap_or_else(|| "failed; see its result".into()),
         ),
         _ if over => (UnitState::Cancelled, "the job was cancelled".into()),
+        SlotState::Placed | SlotState::Away if job.coming.contains_key(&index) => {
+            let from = job.coming.get(&index).map_or_else(who, |node| node.short());
+            let state = if slot.state == SlotState::Placed { UnitState::Placed } else { UnitState::Waiting };
+            (state, format!("{from} has computed it; what it left is on its way"))
+        }
         SlotState::Placed => (UnitState::Placed, format!("on {}, queued or running there", who())),
         SlotState::Storing => {
             (UnitState::Placed, format!("{} has computed it; it is being written down", who()))

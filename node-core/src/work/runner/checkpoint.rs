@@ -270,7 +270,7 @@ impl Runner {
     /// Tells those keepers of the newest checkpoint that do not know of it.
     fn offer_to_keepers(&mut self, id: UnitId, cx: &mut Cx<'_, Self>) {
         let (Some(unit), Some(job)) = (self.units.get_mut(&id), self.jobs.get(&id.job)) else { return };
-        let owner = unit.kept_for();
+        let (owner, home) = (unit.owner, unit.home());
         let keepers = keepers_of(unit.keeper, &job.keepers);
         let Some(newest) = unit.progress.as_mut().and_then(|progress| progress.newest.as_mut()) else {
             return;
@@ -279,7 +279,7 @@ impl Runner {
             let known = newest.waiting.iter().any(|(waiting, _)| *waiting == keeper.node);
             if !known && !newest.kept.contains(&keeper.node) && keeper.node != cx.me {
                 newest.waiting.push((keeper.node, 0));
-                Self::ask_keeper(id, owner, newest, keeper, cx);
+                Self::ask_keeper(id, (owner, home), newest, keeper, cx);
             }
         }
     }
@@ -292,12 +292,18 @@ impl Runner {
         }
     }
 
-    fn ask_keeper(unit: UnitId, owner: NodeId, newest: &Newest, keeper: &Source, cx: &mut Cx<'_, Self>) {
+    fn ask_keeper(
+        unit: UnitId,
+        (owner, home): (NodeId, NodeId),
+        newest: &Newest,
+        keeper: &Source,
+        cx: &mut Cx<'_, Self>,
+    ) {
         if let Some(contact) = keeper.contact {
             cx.reach(contact);
         }
         let Checkpoint { version, .. } = newest.checkpoint;
-        let keep = Keep { unit, owner, version, parts: newest.checkpoint.parts(), relayed: false };
+        let keep = Keep { unit, owner, home, version, parts: newest.checkpoint.parts(), relayed: false };
         Self::to_keeper(keeper.node, ToKeeper::Keep(keep), cx);
         cx.set_timer_by(Timer::Keepers, RETRY);
     }
@@ -394,7 +400,7 @@ impl Runner {
     fn ask_again(&mut self, only: Option<NodeId>, tries: u8, cx: &mut Cx<'_, Self>) {
         let mut lost: BTreeMap<(JobId, NodeId), ()> = BTreeMap::new();
         for (id, unit) in &mut self.units {
-            let (owner, own) = (unit.kept_for(), unit.keeper);
+            let (whose, own) = ((unit.owner, unit.home()), unit.keeper);
             let Some(newest) = unit.progress.as_mut().and_then(|progress| progress.newest.as_mut()) else {
                 continue;
             };
@@ -411,7 +417,7 @@ impl Runner {
             let Some(job) = self.jobs.get(&id.job) else { continue };
             let keepers = keepers_of(own, &job.keepers);
             for keeper in keepers.iter().filter(|keeper| again.contains(&keeper.node)) {
-                Self::ask_keeper(*id, owner, newest, keeper, cx);
+                Self::ask_keeper(*id, whose, newest, keeper, cx);
             }
         }
         for (job, keeper) in lost.into_keys() {

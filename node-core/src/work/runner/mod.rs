@@ -117,8 +117,8 @@ impl Unit {
         self.resume.as_ref().map_or(0, |(resume, _)| resume.checkpoint.snapshot.fuel)
     }
 
-    /// Whose its checkpoints are: owners on the ring come and go, the home stays.
-    fn kept_for(&self) -> NodeId {
+    /// Whose job it is: owners on the ring come and go, the home stays.
+    fn home(&self) -> NodeId {
         self.ward.as_ref().map_or(self.owner, |ward| ward.home)
     }
 }

@@ -11,9 +11,9 @@ use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Report, ToRunner};
-use crate::work::owner::SlotState;
 use crate::work::owner::moving::ATTEMPTS_MAX;
 use crate::work::owner::results::Unfit;
+use crate::work::owner::{Job, SlotState};
 use crate::work::ward::{Message, point_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -320,6 +320,10 @@ impl Owner {
             Some(_) => return Word::Mine,
         }
         let Some(ring) = &mut job.ring else { return Word::Over };
+        if ring.out.len() >= OUT_MAX && !ring.is_out(unit.index) {
+            // Its turn comes; until then nobody fills the table by naming units.
+            return Word::Doubt;
+        }
         let out = ring.out.entry(unit.index).or_insert_with(|| Out::new(unit, cx.now));
         if out.is_of(from) && term >= out.term {
             (out.stage, out.at) = (Stage::Owned, cx.now);
@@ -370,7 +374,9 @@ impl Owner {
                     continue;
                 }
             }
-            let job = self.jobs.get_mut(&unit.job).filter(|job| job.is_active() && job.ward.is_none());
+            // A job that is not on the ring has no other owner, and who ran a unit reports it itself.
+            let ours = |job: &&mut Job| job.is_active() && job.ward.is_none() && job.ring.is_some();
+            let job = self.jobs.get_mut(&unit.job).filter(ours);
             let Some((job, slot)) = job.and_then(|job| job.slot(unit.index).map(|slot| (job, slot))) else {
                 over.push(unit);
                 continue;
@@ -381,11 +387,8 @@ impl Owner {
                     over.push(unit);
                 }
                 SlotState::Storing => {}
+                // It stays as it is until the content is here.
                 _ => {
-                    self.drop_placement(unit);
-                    if let Some(job) = self.jobs.get_mut(&unit.job) {
-                        job.storing(unit.index);
-                    }
                     // Units on the ring buy nothing.
                     report.result.paid = Micro::ZERO;
                     report.result.attempts = report.result.attempts.min(ATTEMPTS_MAX);
@@ -394,7 +397,6 @@ impl Owner {
                         report.result.journey = self.journey_of(&report);
                     }
                     good.push(report);
-                    self.touch(unit.job, cx);
                 }
             }
         }

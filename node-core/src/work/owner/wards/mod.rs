@@ -227,7 +227,7 @@ impl Owner {
     }
 
     /// The unit's home, if it is on the ring.
-    fn home_of(&self, unit: UnitId, me: NodeId) -> Option<NodeId> {
+    pub(super) fn home_of(&self, unit: UnitId, me: NodeId) -> Option<NodeId> {
         let job = self.jobs.get(&unit.job)?;
         let away = job.ward.as_ref().map(|ward| ward.home.node);
         away.or_else(|| job.ring.as_ref().map(|_| me))

@@ -318,11 +318,21 @@ impl Owner {
         self.wake(cx);
     }
 
+    /// Whether a result of a unit of another gateway's job is durable here.
+    pub(in crate::work::owner) fn has_ended_here(&self, unit: UnitId) -> bool {
+        self.wards.ended.contains_key(&unit)
+    }
+
     fn keep_end(&mut self, report: Report, home: Source, cx: &mut Cx<'_, Self>) {
+        if self.has_ended_here(report.unit) {
+            // The first counts; its content is what is kept.
+            return;
+        }
         let blobs: Vec<BlobRef> = crate::work::owner::results::blobs_of(&report.result).collect();
         let ticket = (!blobs.is_empty()).then(|| self.ticket(Pending::Kept));
         if let Some(ticket) = ticket {
-            cx.emit(Event::Fetch { ticket, blobs, from: report.result.runner });
+            // Of use to nobody once the home has it.
+            cx.emit(Event::FetchSnapshot { ticket, blobs, from: vec![report.result.runner] });
         }
         let unit = report.unit;
         let ended = Ended { report, home, since: cx.now, told: None, ticket };
@@ -384,7 +394,7 @@ impl Owner {
         let ended = end.is_some();
         if let Some(ticket) = end.and_then(|end| end.ticket) {
             self.pending.remove(&ticket);
-            cx.emit(Event::Release { ticket });
+            cx.emit(Event::ReleaseSnapshot { ticket });
         }
         let copy = self.wards.replicas.remove(&unit);
         let owned = self.own_mut(unit).is_some();

@@ -1,9 +1,13 @@
 //! The keeper: stores checkpoints of units that run elsewhere, for their owners.
 //!
-//! It is told of a checkpoint by the unit's runner, pulls the parts, and says so. Of each unit it
-//! has the two newest of a placement, whole, and those of three placements at most: a runner that was cut
-//! off must not push out what its successor goes on from. Nothing of this is written down: after
-//! a restart the blobs are still there to be asked for, and the next checkpoint pins them again.
+//! It is told of a checkpoint by the unit's runner, asks the unit's owner once whether that one runs it
+//! ([`asking`]), pulls the parts, and says so. Of each unit it has the two newest of a placement, whole, and
+//! those of three placements at most: a runner that was cut off must not push out what its successor goes on
+//! from. Each owner has units of its own, also of the same name: nobody takes another's place. Nothing of this
+//! is written down: after a restart the blobs are still there to be asked for, and the next checkpoint pins them
+//! again.
+
+mod asking;
 
 use crate::content::BlobRef;
 use crate::ids::{NodeId, UnitId};
@@ -51,12 +55,20 @@ const PARTS_SOLD: u64 = 64;
 /// Owners known at a time, connected or not; checkpoints of more are refused.
 const OWNERS: usize = 256;
 
+/// Owners of one unit that are looked through for what its home drops. Our choice: more than a unit on the ring
+/// has in a day.
+const OWNERS_OF_UNIT: usize = 16;
+
+/// A unit, and the owner for which it is kept.
+type Key = (UnitId, NodeId);
+
 #[derive(Debug)]
 pub struct Keeper {
     config: KeeperConfig,
     owners: LiteMap<NodeId, Owner>,
-    units: BTreeMap<UnitId, Kept>,
-    tickets: BTreeMap<u64, (UnitId, Line)>,
+    units: BTreeMap<Key, Kept>,
+    tickets: BTreeMap<u64, (Key, Line)>,
+    asking: asking::Asking,
     next: u64,
     /// Of all that is kept or on its way.
     bytes: u64,
@@ -71,9 +83,10 @@ struct Owner {
     connected: bool,
     heard: Time,
     bytes: u64,
+    units: usize,
 }
 
-/// Which placement of the unit it was, and on whose word.
+/// Which placement of the unit it was, and on whose word; its owner has said that it was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Line {
     attempt: u32,
@@ -82,7 +95,8 @@ struct Line {
 
 #[derive(Debug)]
 struct Kept {
-    owner: NodeId,
+    /// Whose job it is: it is told what is kept, and may drop it as the owner may.
+    home: NodeId,
     /// The oldest first.
     versions: Vec<(Line, Stored)>,
 }
@@ -108,6 +122,8 @@ pub enum Timer {
     Tell,
     /// What was sold first is free again.
     Sold,
+    /// Owners that were asked about a runner have not answered.
+    Asked,
 }
 
 #[derive(Clone, Debug)]
@@ -147,12 +163,12 @@ impl Protocol for Keeper {
                 self.keep(from, keep, cx);
             }
             Input::Message { from, message: Message::ToKeeper(ToKeeper::Drop { units }) } => {
-                for unit in units {
-                    if self.units.get(&unit).is_some_and(|kept| kept.owner == from) {
-                        self.forget(unit, cx);
-                    }
-                }
+                units.into_iter().for_each(|unit| self.dropped(from, unit, cx));
             }
+            Input::Message {
+                from,
+                message: Message::ToKeeper(ToKeeper::Granted { unit, runner, attempt, granted }),
+            } => self.granted(from, (unit, runner, attempt), granted, cx),
             Input::Command(Command::OwnerUp(owner)) => self.owner_up(owner, cx),
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
             Input::Command(Command::Sold { buyer, bytes }) => {
@@ -163,9 +179,11 @@ impl Protocol for Keeper {
                 if let Some(owner) = self.owners.get_mut(&peer).filter(|_| peer != cx.me) {
                     (owner.connected, owner.heard) = (false, cx.now);
                 }
+                self.asking.forget(peer);
             }
             Input::Timer(Timer::Tell) => self.tell_all(cx),
             Input::Timer(Timer::Sold) => self.sold_is_free(cx),
+            Input::Timer(Timer::Asked) => self.not_answered(cx),
             // The route gives a keeper nothing else.
             Input::Message { .. } | Input::Up(_) => {}
         }
@@ -178,9 +196,13 @@ impl Protocol for Keeper {
         assert!(self.bytes <= self.config.limits.kept_bytes, "and bounded");
         assert!(self.sold.len() <= SALES, "sales are bounded, too");
         assert_eq!(self.bytes, self.owners.values().map(|owner| owner.bytes).sum::<u64>(), "by owner, too");
-        for (id, kept) in &self.units {
+        for ((id, owner), kept) in &self.units {
             assert!(!kept.versions.is_empty(), "{id}: nothing is kept for nothing");
+            assert!(self.owners.contains_key(owner), "{id}: its owner is known");
         }
+        let counted = self.owners.values().map(|owner| owner.units).sum::<usize>();
+        assert_eq!(self.units.len(), counted, "units are counted by owner");
+        self.asking.check();
     }
 }
 
@@ -191,6 +213,7 @@ impl Keeper {
             owners: LiteMap::new(),
             units: BTreeMap::new(),
             tickets: BTreeMap::new(),
+            asking: asking::Asking::default(),
             next: 1,
             bytes: 0,
             sold: VecDeque::new(),
@@ -240,6 +263,7 @@ impl Keeper {
     }
 
     fn owner_up(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
+        self.make_room_for(owner);
         if self.owners.len() >= OWNERS && !self.owners.contains_key(&owner) {
             return;
         }
@@ -248,12 +272,13 @@ impl Keeper {
         self.tell(owner, cx);
     }
 
-    /// Says what is kept for an owner, so that it can say what has ended meanwhile.
-    fn tell(&self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        let its = self.units.iter().filter(|(_, kept)| kept.owner == owner);
-        let units: Vec<UnitId> = its.map(|(id, _)| *id).collect();
+    /// Says what is kept of a gateway's jobs, so that it can say what has ended meanwhile.
+    fn tell(&self, home: NodeId, cx: &mut Cx<'_, Self>) {
+        let its = self.units.iter().filter(|(_, kept)| kept.home == home);
+        let mut units: Vec<UnitId> = its.map(|((unit, _), _)| *unit).collect();
+        units.dedup();
         if !units.is_empty() {
-            cx.send(owner, Message::ToOwner(ToOwner::Holding { units }));
+            cx.send(home, Message::ToOwner(ToOwner::Holding { units }));
         }
     }
 
@@ -261,9 +286,9 @@ impl Keeper {
         let silent = |owner: &Owner| !owner.connected && cx.now.since(owner.heard) >= SILENCE;
         let gone: Vec<NodeId> =
             self.owners.iter().filter(|(_, owner)| silent(owner)).map(|(id, _)| *id).collect();
-        let units = self.units.iter().filter(|(_, kept)| gone.contains(&kept.owner));
-        let units: Vec<UnitId> = units.map(|(id, _)| *id).collect();
-        units.into_iter().for_each(|unit| self.forget(unit, cx));
+        let units = self.units.keys().filter(|(_, owner)| gone.contains(owner));
+        let units: Vec<Key> = units.copied().collect();
+        units.into_iter().for_each(|key| self.forget(key, cx));
         for owner in &gone {
             self.owners.remove(owner);
         }
@@ -276,88 +301,106 @@ impl Keeper {
     }
 
     fn keep(&mut self, from: NodeId, keep: Keep, cx: &mut Cx<'_, Self>) {
-        let Keep { unit, owner, version, parts, relayed } = keep;
+        let Keep { unit, owner, version, ref parts, relayed, .. } = keep;
         let line = Line { attempt: version.attempt, sender: from };
-        let known = self.units.get_mut(&unit).and_then(|kept| {
-            let same = |(of, stored): &&mut (Line, Stored)| *of == line && stored.version == version;
-            kept.versions.iter_mut().find(same).map(|(_, stored)| stored)
-        });
-        if let Some(stored) = known
-            && stored.parts == parts
+        let kept = self.units.get(&(unit, owner));
+        let mut of_line = kept.iter().flat_map(|kept| &kept.versions).filter(|(of, _)| *of == line);
+        let is_known = of_line.clone().next().is_some();
+        if let Some((_, stored)) = of_line.find(|(_, stored)| stored.version == version)
+            && stored.parts == *parts
         {
             return match stored.here {
                 true => Self::answer(from, relayed, ToRunner::Kept { unit, version }, cx),
                 false => Self::answer(from, relayed, ToRunner::Keeping { unit, version }, cx),
             };
         }
-        self.hear_of(owner, cx);
-        if let Err(reason) = self.check(from, unit, owner, &parts, relayed) {
+        if let Err(reason) = self.check(from, &keep, cx.me) {
             return Self::answer(from, relayed, ToRunner::KeepRefused { unit, version, reason }, cx);
         }
+        match from == owner || is_known {
+            true => self.take(from, keep, cx),
+            false => self.ask(from, keep, cx),
+        }
+    }
+
+    /// Takes a checkpoint from whom its unit's owner named, or from that owner.
+    fn take(&mut self, from: NodeId, keep: Keep, cx: &mut Cx<'_, Self>) {
+        let Keep { unit, owner, home, version, parts, relayed } = keep;
+        let (key, line) = ((unit, owner), Line { attempt: version.attempt, sender: from });
         // Only the newest of those that its sender has not finished is of use, whatever it says how often it was
         // given the unit. Else checkpoints of no bytes would be counted by nothing.
         let stale = |(of, stored): &(Line, Stored)| {
             of.sender == from && (!stored.here || (*of == line && stored.version == version))
         };
-        self.drop_where(unit, stale, cx);
+        self.drop_where(key, stale, cx);
         let ticket = self.next;
         self.next += 1;
-        self.tickets.insert(ticket, (unit, line));
+        self.tickets.insert(ticket, (key, line));
         let stored = Stored { version, parts: parts.clone(), ticket, here: false, relayed };
         let bytes = stored.bytes();
         self.bytes += bytes;
-        if let Some(owner) = self.owners.get_mut(&owner) {
-            owner.bytes += bytes;
-        }
-        let kept = self.units.entry(unit).or_insert(Kept { owner, versions: Vec::new() });
+        self.make_room_for(owner);
+        let new = !self.units.contains_key(&key);
+        let known = self.owners.entry(owner).or_default();
+        known.bytes += bytes;
+        known.units += usize::from(new);
+        known.heard = cx.now;
+        let kept = self.units.entry(key).or_insert(Kept { home, versions: Vec::new() });
+        kept.home = home;
         kept.versions.push((line, stored));
         cx.set_timer_by(Timer::Tell, TELL);
         cx.emit(Event::Fetch { ticket, blobs: parts, from });
     }
 
-    /// An owner that this node is not connected to: the home of units on the ring. Whom nothing is kept
-    /// for gives way.
-    fn hear_of(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        if self.owners.len() >= OWNERS && !self.owners.contains_key(&owner) {
-            let idle = self.owners.iter().find(|(_, known)| !known.connected && known.bytes == 0);
-            let Some(idle) = idle.map(|(id, _)| *id) else { return };
+    /// An owner that this node is not connected to is known as long as something is kept for it; another for
+    /// which nothing is kept gives way to a new one.
+    fn make_room_for(&mut self, owner: NodeId) {
+        if self.owners.len() >= OWNERS
+            && !self.owners.contains_key(&owner)
+            && let Some(idle) = self.idle_owner()
+        {
             self.owners.remove(&idle);
         }
-        self.owners.entry(owner).or_default().heard = cx.now;
     }
 
-    fn check(
-        &self,
-        from: NodeId,
-        unit: UnitId,
-        owner: NodeId,
-        parts: &[BlobRef],
-        relayed: bool,
-    ) -> Result<(), String> {
+    fn idle_owner(&self) -> Option<NodeId> {
+        self.owners.iter().find(|(_, known)| !known.connected && known.units == 0).map(|(id, _)| *id)
+    }
+
+    /// The units' owner, or their home, needs these no more.
+    fn dropped(&mut self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let all = (unit, NodeId([0; 32]))..=(unit, NodeId([255; 32]));
+        let its = self.units.range(all).take(OWNERS_OF_UNIT).filter(|(_, kept)| kept.home == from);
+        let mut keys: Vec<Key> = its.map(|(key, _)| *key).collect();
+        keys.push((unit, from));
+        keys.into_iter().for_each(|key| self.forget(key, cx));
+    }
+
+    fn check(&self, from: NodeId, keep: &Keep, me: NodeId) -> Result<(), String> {
+        let Keep { unit, owner, parts, relayed, .. } = keep;
         let limits = &self.config.limits;
-        let Some(known) = self.owners.get(&owner) else {
-            return Err(format!("it does not know the unit's owner {}", owner.short()));
-        };
-        if parts.is_empty() || parts.len() > PARTS || (relayed && from != owner) {
+        if parts.is_empty() || parts.len() > PARTS || (*relayed && from != *owner) {
             return Err("this is no checkpoint".into());
         }
-        match self.units.get(&unit) {
-            Some(kept) if kept.owner != owner => return Err("another owner has a unit of this name".into()),
-            None if self.units.len() >= limits.kept_units => {
-                return Err(format!("it keeps checkpoints of {} units, its bound", limits.kept_units));
-            }
-            _ => {}
+        let nobody = Owner::default();
+        let known = self.owners.get(owner);
+        if known.is_none() && self.owners.len() >= OWNERS && self.idle_owner().is_none() {
+            return Err(format!("it keeps checkpoints for {OWNERS} owners, its bound"));
+        }
+        let known = known.unwrap_or(&nobody);
+        if !self.units.contains_key(&(*unit, *owner)) {
+            self.check_units(known.units, *owner == me)?;
         }
         let bytes = parts.iter().map(|part| part.len).fold(0, u64::saturating_add);
         let full = |has: u64, bound: u64| has.checked_add(bytes).is_none_or(|sum| sum > bound);
-        let taken = self.taken(Some(owner), known.bytes);
+        let taken = self.taken(Some(*owner), known.bytes);
         if full(taken, limits.kept_bytes) {
             return Err(format!(
                 "it keeps {taken} bytes of checkpoints and has room for {}",
                 limits.kept_bytes
             ));
         }
-        let bought = self.sold.iter().filter(|(buyer, ..)| *buyer == owner).map(|(_, bytes, _)| *bytes);
+        let bought = self.sold.iter().filter(|(buyer, ..)| buyer == owner).map(|(_, bytes, _)| *bytes);
         let bought = bought.fold(0, u64::saturating_add);
         if full(known.bytes, limits.kept_bytes_per_owner.max(bought)) {
             return Err(format!(
@@ -368,37 +411,56 @@ impl Keeper {
         Ok(())
     }
 
+    /// Whether one more unit is kept for an owner that has so many. Others leave room for what this node owns
+    /// itself, and one leaves room for the next.
+    fn check_units(&self, its: usize, own: bool) -> Result<(), String> {
+        let most = self.config.limits.kept_units;
+        if !own && self.units.len() >= most {
+            return Err(format!("it keeps checkpoints of {most} units, its bound"));
+        }
+        let most = if own { most } else { most.div_ceil(2) };
+        if its >= most {
+            return Err(format!("it keeps checkpoints of {most} units for one owner, its bound"));
+        }
+        Ok(())
+    }
+
     fn answered(&mut self, ticket: u64, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
-        let Some((unit, line)) = self.tickets.get(&ticket).copied() else { return };
-        let Some(kept) = self.units.get_mut(&unit) else { return };
+        let Some((key, line)) = self.tickets.get(&ticket).copied() else { return };
+        let Some(kept) = self.units.get_mut(&key) else { return };
         let Some((_, stored)) = kept.versions.iter_mut().find(|(_, stored)| stored.ticket == ticket) else {
             return;
         };
-        let (version, relayed) = (stored.version, stored.relayed);
-        match result {
+        let (unit, version, relayed) = (key.0, stored.version, stored.relayed);
+        let reason = match result {
             Ok(()) => {
                 stored.here = true;
-                self.trim(unit, line, cx);
-                Self::answer(line.sender, relayed, ToRunner::Kept { unit, version }, cx);
+                self.trim(key, line, cx);
+                if self.tickets.contains_key(&ticket) {
+                    return Self::answer(line.sender, relayed, ToRunner::Kept { unit, version }, cx);
+                }
+                "it keeps those of later placements".into()
             }
             Err(error) => {
-                self.drop_where(unit, |(_, stored)| stored.ticket == ticket, cx);
-                let reason = format!("it could not get it: {error}");
-                Self::answer(line.sender, relayed, ToRunner::KeepRefused { unit, version, reason }, cx);
+                self.drop_where(key, |(_, stored)| stored.ticket == ticket, cx);
+                format!("it could not get it: {error}")
             }
-        }
+        };
+        Self::answer(line.sender, relayed, ToRunner::KeepRefused { unit, version, reason }, cx);
     }
 
-    /// Of a line the two newest stay, and of the lines those of the latest placements.
-    fn trim(&mut self, unit: UnitId, line: Line, cx: &mut Cx<'_, Self>) {
-        let Some(kept) = self.units.get(&unit) else { return };
+    /// Of a line the two newest stay, and of the lines those of the latest placements. What is on its way is
+    /// not yet of use, and pushes nothing out.
+    fn trim(&mut self, key: Key, line: Line, cx: &mut Cx<'_, Self>) {
+        let Some(kept) = self.units.get(&key) else { return };
+        let here = || kept.versions.iter().filter(|(_, stored)| stored.here);
         let mut versions: Vec<Version> =
-            kept.versions.iter().filter(|(of, s)| *of == line && s.here).map(|(_, s)| s.version).collect();
+            here().filter(|(of, _)| *of == line).map(|(_, stored)| stored.version).collect();
         versions.sort_unstable();
         let oldest = versions.iter().rev().nth(VERSIONS - 1).copied();
         // Of lines of one attempt the one that was heard of last counts as later.
         let mut lines: Vec<Line> = Vec::new();
-        for (of, _) in kept.versions.iter().rev() {
+        for (of, _) in here().rev() {
             if !lines.contains(of) {
                 lines.push(*of);
             }
@@ -409,30 +471,32 @@ impl Keeper {
         lines.retain(|of| !senders.contains(&of.sender) && (senders.push(of.sender), true).1);
         lines.truncate(LINES);
         let spare = |(of, stored): &(Line, Stored)| {
-            let old = *of == line && stored.here && oldest.is_some_and(|oldest| stored.version < oldest);
-            old || !lines.contains(of)
+            let old = *of == line && oldest.is_some_and(|oldest| stored.version < oldest);
+            stored.here && (old || !lines.contains(of))
         };
-        self.drop_where(unit, spare, cx);
+        self.drop_where(key, spare, cx);
     }
 
-    fn forget(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        self.drop_where(unit, |_| true, cx);
+    fn forget(&mut self, key: Key, cx: &mut Cx<'_, Self>) {
+        self.drop_where(key, |_| true, cx);
     }
 
-    fn drop_where(&mut self, unit: UnitId, spare: impl Fn(&(Line, Stored)) -> bool, cx: &mut Cx<'_, Self>) {
-        let Some(kept) = self.units.get_mut(&unit) else { return };
+    fn drop_where(&mut self, key: Key, spare: impl Fn(&(Line, Stored)) -> bool, cx: &mut Cx<'_, Self>) {
+        let Some(kept) = self.units.get_mut(&key) else { return };
         let (gone, left): (Vec<_>, Vec<_>) =
             std::mem::take(&mut kept.versions).into_iter().partition(|entry| spare(entry));
         kept.versions = left;
-        let owner = kept.owner;
-        if kept.versions.is_empty() {
-            self.units.remove(&unit);
+        let ended = kept.versions.is_empty();
+        let bytes = gone.iter().map(|(_, stored)| stored.bytes()).sum::<u64>();
+        if ended {
+            self.units.remove(&key);
+        }
+        self.bytes -= bytes;
+        if let Some(owner) = self.owners.get_mut(&key.1) {
+            owner.bytes -= bytes;
+            owner.units -= usize::from(ended);
         }
         for (_, stored) in gone {
-            self.bytes -= stored.bytes();
-            if let Some(owner) = self.owners.get_mut(&owner) {
-                owner.bytes -= stored.bytes();
-            }
             self.tickets.remove(&stored.ticket);
             cx.emit(Event::Release { ticket: stored.ticket });
         }
