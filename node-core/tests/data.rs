@@ -63,7 +63,7 @@ fn ends_well(world: &mut World, job: JobId, units: u32, output: usize, patience:
         let view = w.job(job);
         if let Some(view) = &view {
             assert!(!view.reason.contains("declined"), "{}", view.reason);
-            assert_eq!(view.lost_placements, 0);
+            assert_eq!(view.lost_placements, 0, "{}", view.reason);
         }
         view.is_some_and(|view| view.state.is_over())
     });

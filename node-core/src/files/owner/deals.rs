@@ -222,7 +222,9 @@ impl Owner {
         let row = Row { file: id, space, period_ms, kept: false, used: None };
         let stage = Stage::Buying(ask, Box::new(offer), cx.now + PATIENCE);
         let deal = Deal { row, held, dirty: true, ticket: 0, stage };
-        self.deals.by_sale.insert(name(id, last.saturating_add(1)), deal);
+        // No name comes twice, also of a sale that is over and forgotten: a seller sells once for each.
+        let seconds = u32::try_from(self.wall.now(cx.now) / 1000).unwrap_or(u32::MAX);
+        self.deals.by_sale.insert(name(id, last.saturating_add(1).max(seconds)), deal);
     }
 
     /// Writes down what has changed of a file's sales alone.

@@ -311,7 +311,7 @@ impl Protocol for Owner {
             Input::Timer(Timer::Moves) => self.moves_late(cx),
             Input::Timer(Timer::Settle) => self.settle_late(cx),
             Input::Timer(Timer::Wards) => self.look_after_wards(cx),
-            Input::Timer(Timer::Lease(runner)) => self.lease_lost(runner, "went silent", cx),
+            Input::Timer(Timer::Lease(runner)) => self.lease_silent(runner, cx),
             Input::Timer(Timer::Progress) => self.tell_progress(cx),
             Input::Timer(Timer::Look) | Input::Command(Command::Room) => self.look(cx),
             Input::Command(Command::Found(found)) => self.found(found, cx),

@@ -23,9 +23,9 @@ use std::time::Duration;
 /// Reports of one runner that may be on their way to the disk at once.
 const REPORTS_MAX: usize = 8;
 
-/// A unit that nobody runs waits so long at most for a result whose content is on its way. Our choice: an output
-/// of 8 MiB on the slowest line.
-const CONTENT: Duration = Duration::from_secs(120);
+/// A unit that nobody runs waits so long at most for a result whose content is on its way, and so long at most is
+/// its runner silent meanwhile. Our choice: an output of 8 MiB on the slowest line.
+pub(super) const CONTENT: Duration = Duration::from_secs(120);
 
 /// A report that has been looked through.
 #[derive(Debug)]
@@ -271,6 +271,8 @@ impl Owner {
         if blobs.is_empty() {
             self.write_results(arrived, cx);
         } else {
+            let bytes = blobs.iter().map(|blob| blob.len).fold(0, u64::saturating_add);
+            self.expect_silence(from, bytes, cx.now);
             let ticket = self.ticket(Pending::ResultBlobs(arrived));
             // It stays only if the result comes to count: of a report that names ten blobs and lacks the last,
             // none does.
@@ -313,6 +315,9 @@ impl Owner {
         arrived.ticket = Some(ticket);
         for report in &arrived.results {
             self.content_over(arrived.from, report.unit);
+        }
+        if self.on_their_way(arrived.from) == 0 {
+            self.expect_words(arrived.from, cx);
         }
         match result {
             Ok(()) => self.write_results(arrived, cx),
