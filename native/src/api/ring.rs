@@ -68,7 +68,7 @@ pub(super) struct Asked {
 
 /// Look at the ring of nodes.
 ///
-/// Names are found on it (docs/protocols.md); open to anybody.
+/// Names are found on it (docs/protocols/ring.md); open to anybody.
 #[utoipa::path(
     get, operation_id = "getRing", path = "/api/v1/ring", tag = "swarm",
     responses(

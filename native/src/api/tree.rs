@@ -63,7 +63,7 @@ pub(super) struct Branch {
 
 /// Look at the tree of nodes.
 ///
-/// It finds idle nodes (docs/protocols.md); open to anybody.
+/// It finds idle nodes (docs/protocols/tree.md); open to anybody.
 #[utoipa::path(
     get, operation_id = "getTree", path = "/api/v1/tree", tag = "swarm",
     responses(
