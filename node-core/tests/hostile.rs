@@ -6,7 +6,6 @@ use node_core::ids::JobId;
 use node_core::ids::{BlobId, UnitId};
 use node_core::work::spec::CheckpointEvery;
 use node_core::work::view::UnitState;
-use node_core::work::ward;
 
 use node_core::content::{BlobRef, Data};
 use node_core::node::message::Message;
@@ -15,7 +14,7 @@ use node_core::store::tree::{CHUNK, chaining_value};
 use node_core::work::message::{Message as Work, ToOwner};
 
 use node_core::{Command, Config, NodeEvent, NodeInput};
-use sandbox::{End, Outcome, Task};
+use sandbox::{Outcome, Task};
 use simulator::engine::UNFIT;
 use simulator::liar::MADE_UP_FUEL;
 use simulator::liar::{Granted, Liar, Lie};
@@ -347,22 +346,6 @@ fn a_unit_is_taken_from_a_runner_that_does_nothing_when_somebody_moves_it() {
     world.assert_all_right(job, 1);
     assert_eq!(world.results(job)[&0].runner, world.nodes[honest].id);
     assert!(world.told.iter().any(|(_, _, event)| matches!(event, NodeEvent::Migrated { .. })));
-}
-
-#[test]
-fn a_unit_that_is_not_on_the_ring_does_not_end_by_it() {
-    let (mut world, liar, job, grants) = hoarder(20, 1, 1);
-    let gateway = world.nodes[0].id;
-    let Message::Work(Work::ToOwner(ToOwner::Report { mut results, .. })) =
-        grants[0].report(1, Data::EMPTY, Data::EMPTY)
-    else {
-        panic!("it is a report")
-    };
-    // As an owner on the ring would bring it: such failures are final, and are asked no proof of a lease.
-    results[0].result.end = End::Exited(1);
-    world.tell(liar, gateway, &Message::Work(Work::Ward(ward::Message::Results(results))));
-    world.run_for(Duration::from_secs(5));
-    assert!(!world.is_over(job), "{:#?}", world.node(0).units(job, 0, 1));
 }
 
 #[test]

@@ -104,6 +104,30 @@ fn a_forged_takeover_is_refused() {
     assert_eq!(beginnings(&world), 1, "it ran on");
 }
 
+#[test]
+fn a_unit_that_is_not_on_the_ring_does_not_end_by_it() {
+    let mut world = swarm(105, 1);
+    let spec = world.sweep(0, 1);
+    let job = world.submit(0, spec);
+    (MEMBERS + 1..world.nodes.len()).for_each(|at| {
+        world.liars.insert(at, Liar::new(Lie::Hoard, JobId([0; 16]), 0));
+    });
+    world.run_for(Duration::from_secs(2));
+    let (runner, granted) =
+        world.liars.iter().find_map(|(at, liar)| Some((*at, *liar.grants.first()?))).expect("it is granted");
+    // As an owner on the ring would bring it: such a failure is final.
+    let result = Report {
+        attempt: granted.attempt,
+        proof: granted.proof,
+        ..forged(first(job), world.nodes[runner].id)
+    };
+    let mut failure = result;
+    failure.result.end = End::Exited(1);
+    say(&mut world, runner, 0, Work::Ward(Message::Results(vec![failure])));
+    world.run_for(Duration::from_secs(5));
+    assert!(!world.is_over(job), "{:#?}", unit(&world, job, 0));
+}
+
 /// A result that no runner of the unit has made.
 fn forged(unit: UnitId, runner: NodeId) -> Report {
     let result = UnitResult {
