@@ -62,7 +62,7 @@ impl BlobFiles {
         let file = own_only(OpenOptions::new().write(true).create_new(true))
             .open(&path)
             .map_err(|e| words::io("store a blob in", &path, &e))?;
-        Ok(Partial { path, file, hasher: blake3::Hasher::new(), len: 0 })
+        Ok(Partial { path, file: Some(file), hasher: blake3::Hasher::new(), len: 0 })
     }
 
     /// Makes these whole blobs: each is what its id says, or it fails and is gone. Durable
@@ -147,17 +147,32 @@ impl BlobFiles {
 /// A file whose name is not yet known. Removed when dropped; by then a kept one has moved.
 pub(super) struct Partial {
     path: PathBuf,
-    file: File,
+    /// None while others have the places of open files.
+    file: Option<File>,
     hasher: blake3::Hasher,
     len: u64,
 }
 
 impl Partial {
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        self.file.write_all(bytes).map_err(|e| self.failed(&e))?;
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => OpenOptions::new().append(true).open(&self.path).map_err(|e| self.failed(&e))?,
+        };
+        file.write_all(bytes).map_err(|e| self.failed(&e))?;
+        self.file = Some(file);
         self.hasher.update(bytes);
         self.len += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Gives its place among the open files to another. The next piece opens it again.
+    pub(super) fn close(&mut self) {
+        self.file = None;
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.file.is_some()
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -180,7 +195,7 @@ impl Partial {
     }
 
     fn sync(&self) -> Result<(), StorageError> {
-        self.file.sync_data().map_err(|e| self.failed(&e))
+        self.file.as_ref().map_or(Ok(()), File::sync_data).map_err(|e| self.failed(&e))
     }
 
     fn failed(&self, e: &io::Error) -> StorageError {

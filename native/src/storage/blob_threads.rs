@@ -11,8 +11,12 @@ use std::sync::mpsc::Receiver;
 const MAX_GROUP: usize = 64;
 const MAX_GROUP_BYTES: u64 = 32 << 20;
 
-/// Blobs that arrive in pieces at the same time. Our choice: as many as open files cost little.
-const MAX_PARTIAL: usize = 64;
+/// Blobs that arrive in pieces at the same time; of more, the one that has waited longest begins anew. Our choice:
+/// one from each of 4,000 workers, and 8 MiB of hashes that are not finished.
+const MAX_PARTIAL: usize = 4096;
+
+/// Of them, those whose files stay open between pieces. Our choice: as many as open files cost little.
+const MAX_OPEN: usize = 64;
 
 /// The blobs on their way in.
 #[derive(Default)]
@@ -106,6 +110,14 @@ impl Incoming {
         }
         self.pieces += 1;
         self.partial.insert(id, (partial, self.pieces));
+        if self.partial.len() > MAX_OPEN {
+            let open = self.partial.values_mut().filter(|(partial, _)| partial.is_open());
+            let open: Vec<&mut (Partial, u64)> = open.collect();
+            if open.len() > MAX_OPEN {
+                let stalest = open.into_iter().min_by_key(|(_, piece)| *piece);
+                stalest.into_iter().for_each(|(partial, _)| partial.close());
+            }
+        }
         Ok(None)
     }
 

@@ -90,6 +90,24 @@ fn pieces_out_of_order_and_wrong_content_are_refused_and_leave_nothing() {
 }
 
 #[test]
+fn three_hundred_blobs_that_come_side_by_side_are_all_kept() {
+    let folder = folder();
+    let mut keeper = Keeper::on(folder.path());
+    let all: Vec<(BlobId, Bytes)> = (20_000..20_300).map(blob).collect();
+    for (from, to) in [(0, 7_000), (7_000, 14_000)] {
+        for (id, whole) in &all {
+            keeper.done(piece(*id, whole, from, to));
+        }
+    }
+    assert_eq!(unfinished(&keeper), 300);
+    for (id, whole) in &all {
+        keeper.done(piece(*id, whole, 14_000, whole.len()));
+        assert_eq!(read(&mut keeper, *id, 0, whole.len() as u32), whole);
+    }
+    assert_eq!(unfinished(&keeper), 0);
+}
+
+#[test]
 fn many_blobs_that_wait_are_all_kept_and_one_bad_one_spoils_none() {
     let folder = folder();
     let mut keeper = Keeper::on(folder.path());
