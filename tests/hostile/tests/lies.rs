@@ -71,8 +71,10 @@ fn assert_all_right(world: &World, job: &str) {
 fn assert_right(world: &World, job: &str, units: usize) {
     wait(world, job);
     world.run(["results", job, "-o", "out"]).ok();
+    // As wide as the last number.
+    let width = (units - 1).to_string().len();
     for unit in 0..units {
-        let stdout = std::fs::read(world.path(&format!("out/{unit:03}/stdout"))).unwrap();
+        let stdout = std::fs::read(world.path(&format!("out/{unit:0width$}/stdout"))).unwrap();
         let stdout = String::from_utf8_lossy(&stdout);
         assert!(
             stdout.trim_end_matches('\0').ends_with(&unit.to_string()) && !stdout.contains("FORGED"),
@@ -145,7 +147,7 @@ fn results_beyond_the_jobs_bounds_are_not_kept() {
 
 /// A unit of the job, as the API tells it.
 fn unit(world: &World, job: &str, index: &str) -> Value {
-    world.run(["unit", job, index, "--output", "json"]).ok().json()
+    world.run(["unit", &format!("{job}/{index}"), "--output", "json"]).ok().json()
 }
 
 /// Nobody computes at the gateway, so that the units wait; then somebody honest comes.
