@@ -143,6 +143,10 @@ pub enum StorageRequest {
     DropBlob {
         id: BlobId,
     },
+    /// Forget the pieces of one that is not whole: the rest does not come. Not answered.
+    AbandonBlob {
+        id: BlobId,
+    },
 }
 
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use node_core::store::Message as Content;
 use node_core::store::tree::{CHUNK, chaining_value};
 use node_core::store::{self, Asker, Store, Ticket};
 use node_core::work::keeper::{self, Keeper};
-use node_core::work::message::{Batch, Keep, Message, ToKeeper, ToOwner, ToRunner, UnitGrant};
+use node_core::work::message::{Batch, Keep, Kept, Message, ToKeeper, ToOwner, ToRunner, UnitGrant};
 use node_core::work::proof::GrantProof;
 use node_core::work::runner::{Command, Event, Runner};
 use node_core::work::spec::{CheckpointEvery, OnLoss, Template, UnitSpec};
@@ -212,7 +212,8 @@ fn checkpoints_of_no_bytes_are_counted_too() {
         let message = Message::ToKeeper(ToKeeper::Keep(keep));
         let mut effects = keeper.step(ME, Time(1), Input::Message { from: OTHER, message });
         // The units' owner says that it is the sender's, each time.
-        let granted = ToKeeper::Granted { unit, runner: OTHER, attempt, granted: true };
+        let how = Kept { home: OWNER, part_bytes: u64::MAX };
+        let granted = ToKeeper::Granted { unit, runner: OTHER, attempt, granted: Some(how) };
         let message = Message::ToKeeper(granted);
         effects.extend(keeper.step(ME, Time(1), Input::Message { from: OWNER, message }));
         for effect in effects {

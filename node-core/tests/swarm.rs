@@ -4,6 +4,7 @@
 use node_core::content::{Data, NamedData};
 use node_core::ids::JobId;
 use node_core::work::spec::{JobSpec, UnitSpec, Units};
+use node_core::work::view::UnitState;
 use sandbox::{File, Outcome};
 use simulator::network::Latency;
 use simulator::{World, echo};
@@ -81,6 +82,15 @@ fn live(seed: u64) {
         });
         if world.is_over(job) {
             world.assert_all_right(job, count);
+            continue;
+        }
+        // Units whose runners went down with them eight times are held, for somebody to look at; no other is.
+        let view = world.job(job).expect("it is known");
+        assert!(view.lost_placements >= u64::from(view.held) * 8, "seed {seed}: {view:?}");
+        assert_eq!(view.done + view.held, count, "seed {seed}: {view:?}");
+        for unit in world.node(0).units(job, 0, count).expect("they are known") {
+            let held = unit.state == UnitState::Held;
+            assert!(!held || unit.reason.contains("was lost with its runner"), "seed {seed}: {unit:?}");
         }
     }
 }

@@ -69,6 +69,7 @@ impl Incoming {
                 self.partial.remove(&id);
                 return parts.blobs.remove(id);
             }
+            StorageRequest::AbandonBlob { id } => return drop(self.partial.remove(&id)),
             // Not for this thread.
             _ => return,
         };

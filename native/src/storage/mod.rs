@@ -245,7 +245,7 @@ fn token(request: &StorageRequest) -> Option<Token> {
         | StorageRequest::PutBlob { token, .. }
         | StorageRequest::AppendBlob { token, .. }
         | StorageRequest::ReadBlob { token, .. } => Some(*token),
-        StorageRequest::DropBlob { .. } => None,
+        StorageRequest::DropBlob { .. } | StorageRequest::AbandonBlob { .. } => None,
     }
 }
 

@@ -45,6 +45,11 @@ impl Receipt {
 
     /// Whether something is put aside for so much of this, sold by that node at that price.
     pub fn is_for(&self, kind: Kind, seller: NodeId, price: Price, capacity: u64) -> bool {
+        // Space for a unit's checkpoints is bought with its place.
+        let of = if kind == Kind::Files { Kind::Files } else { Kind::Cycles };
+        if self.sale.kind != of {
+            return false;
+        }
         match kind {
             Kind::Cycles => self.fuel > 0 && (self.to, self.price) == (seller, price),
             _ => {

@@ -469,7 +469,9 @@ impl Seller {
     fn paid_by(&self, buyer: NodeId, take: &Take, me: NodeId) -> Result<Option<Sale>, ()> {
         let Some(bank) = self.bank.filter(|_| buyer != me && take.price > Price(0)) else { return Ok(None) };
         let receipt = take.receipt.as_ref().and_then(|signed| Receipt::open(signed, bank)).ok_or(())?;
-        let its = receipt.owner == buyer && receipt.is_for(take.kind, me, take.price, take.capacity);
+        let its = receipt.owner == buyer
+            && take.units == 1
+            && receipt.is_for(take.kind, me, take.price, take.capacity);
         let used = self.used.contains(&(buyer, receipt.sale, take.kind));
         if its && !used { Ok(Some(receipt.sale)) } else { Err(()) }
     }

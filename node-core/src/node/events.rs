@@ -237,6 +237,7 @@ impl Node {
                 host.storage(StorageRequest::ReadBlob { token: token(number), id, offset, len });
             }
             Event::Drop { id } => host.storage(StorageRequest::DropBlob { id }),
+            Event::Abandon { id } => host.storage(StorageRequest::AbandonBlob { id }),
         }
     }
 }

@@ -14,6 +14,11 @@ use std::time::Duration;
 /// Chunks of one blob under way at a time. Our choice: fills 100 Mbit/s at 80 ms.
 pub(super) const WINDOW: u32 = 4;
 
+/// How long a slow disk takes to read so much beside other work. Our choice: 4 MiB a second.
+fn to_read(bytes: u64) -> Duration {
+    Duration::from_secs(bytes >> 22)
+}
+
 /// A blob on its way.
 #[derive(Debug)]
 pub(super) struct Fetch {
@@ -60,6 +65,11 @@ impl Fetch {
 
     pub(super) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Whether storage has been given some of it.
+    pub(super) fn has_begun(&self) -> bool {
+        self.next > 0
     }
 
     /// Returns the node that is asked for it; `None` if it is put into storage from here.
@@ -161,6 +171,8 @@ impl Store {
     /// long again: what comes in order comes by then, and on a slow line each repetition costs what waits.
     pub(super) fn look_whether_silent(&mut self, id: BlobId, bound: Duration, cx: &mut Cx<'_, Self>) {
         let Some(fetch) = self.fetches.get_mut(&id).filter(|fetch| fetch.is_outstanding()) else { return };
+        // The source reads all of it for its tree, behind what others ask.
+        let bound = bound + if fetch.needs_tree() { to_read(fetch.len) } else { Duration::ZERO };
         if cx.now.since(fetch.heard) < bound {
             return;
         }

@@ -157,11 +157,35 @@ pub enum Command {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    Answered { ticket: Ticket, result: Result<(), FetchError> },
-    Put { number: u64, id: BlobId, bytes: Bytes },
-    Append { number: u64, id: BlobId, offset: u64, bytes: Bytes, last: bool },
-    Read { number: u64, id: BlobId, offset: u64, len: u32 },
-    Drop { id: BlobId },
+    Answered {
+        ticket: Ticket,
+        result: Result<(), FetchError>,
+    },
+    Put {
+        number: u64,
+        id: BlobId,
+        bytes: Bytes,
+    },
+    Append {
+        number: u64,
+        id: BlobId,
+        offset: u64,
+        bytes: Bytes,
+        last: bool,
+    },
+    Read {
+        number: u64,
+        id: BlobId,
+        offset: u64,
+        len: u32,
+    },
+    Drop {
+        id: BlobId,
+    },
+    /// The rest of it does not come: what of it is there goes.
+    Abandon {
+        id: BlobId,
+    },
 }
 
 impl Protocol for Store {
@@ -263,10 +287,13 @@ impl Store {
         for (blob, bytes) in refs.iter().zip(blobs) {
             let under_way = self.fetches.get(&blob.id).is_some_and(|fetch| fetch.source().is_none());
             if !self.here.contains_key(&blob.id) && !under_way {
+                // Others may have said that it has another length.
+                let others = self.end_fetch(blob.id, cx);
+                self.abandon(blob.id, others.as_ref(), cx);
                 let number = self.number(Pending::Put(blob.id));
                 // `done` has to know the length when it hears of it.
-                let passing = ticket.of.is_passing();
-                self.fetches.entry(blob.id).or_insert_with(|| fetch::Fetch::local(blob.len, passing));
+                let passing = ticket.of.is_passing() && others.is_none_or(|fetch| fetch.is_passing());
+                self.fetches.insert(blob.id, fetch::Fetch::local(blob.len, passing));
                 cx.emit(Event::Put { number, id: blob.id, bytes });
             }
         }
@@ -354,13 +381,21 @@ impl Store {
 
     /// A blob cannot be had: all tickets that need it are answered so.
     fn unavailable(&mut self, id: BlobId, error: &FetchError, cx: &mut Cx<'_, Self>) {
-        self.end_fetch(id, cx);
+        let fetch = self.end_fetch(id, cx);
+        self.abandon(id, fetch.as_ref(), cx);
         let holders = self.holders.get(&id).into_iter().flatten();
         let failed: Vec<Ticket> =
             holders.filter(|ticket| self.tickets.get(ticket).is_some_and(|w| !w.answered)).copied().collect();
         for ticket in failed {
             self.release(ticket, cx);
             cx.emit(Event::Answered { ticket, result: Err(error.about(id)) });
+        }
+    }
+
+    /// What storage has of a blob that does not come goes.
+    fn abandon(&self, id: BlobId, fetch: Option<&fetch::Fetch>, cx: &mut Cx<'_, Self>) {
+        if fetch.is_some_and(fetch::Fetch::has_begun) {
+            cx.emit(Event::Abandon { id });
         }
     }
 

@@ -7,7 +7,7 @@
 
 use super::fetch::WINDOW;
 use super::tree::{CHUNK, chunks};
-use super::{Store, Timer};
+use super::{Event, Store, Timer};
 use crate::content::FetchError;
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
@@ -120,7 +120,7 @@ impl Store {
     /// Asks for the next in line, as far as the budget goes.
     fn ask_on(&mut self, source: NodeId, cx: &mut Cx<'_, Self>) {
         for large in [false, true] {
-            while let Some(id) = self.next_in_line(source, large, cx.now) {
+            while let Some(id) = self.next_in_line(source, large, cx) {
                 self.ask(id, cx);
             }
         }
@@ -135,7 +135,7 @@ impl Store {
         }
     }
 
-    fn next_in_line(&mut self, source: NodeId, large: bool, now: Time) -> Option<BlobId> {
+    fn next_in_line(&mut self, source: NodeId, large: bool, cx: &mut Cx<'_, Self>) -> Option<BlobId> {
         let state = self.sources.get_mut(&source).filter(|state| !state.pauses)?;
         let lane = if large { &mut state.large } else { &mut state.small };
         loop {
@@ -147,15 +147,18 @@ impl Store {
             };
             if !self.holders.contains_key(&id) {
                 // Everybody who wanted it has let go of it meanwhile.
-                self.fetches.remove(&id);
                 lane.line.pop_front();
+                let fetch = self.fetches.remove(&id);
+                if fetch.is_some_and(|fetch| fetch.has_begun()) {
+                    cx.emit(Event::Abandon { id });
+                }
                 continue;
             }
             let share = fetch.len().min(BYTES);
             if !lane.has_room_for(share) {
                 return None;
             }
-            fetch.heard(now);
+            fetch.heard(cx.now);
             lane.line.pop_front();
             lane.under_way.insert(id, share);
             lane.bytes += share;

@@ -194,8 +194,18 @@ pub enum ToKeeper {
     Keep(Keep),
     /// From the owner, or the unit's home: these units need no checkpoints any more.
     Drop { units: Vec<UnitId> },
-    /// From the owner: whether the runner may have checkpoints of the unit kept.
-    Granted { unit: UnitId, runner: NodeId, attempt: u32, granted: bool },
+    /// From the owner: what it says of a runner that wants checkpoints of the unit kept; `None`: it does not run
+    /// there.
+    Granted { unit: UnitId, runner: NodeId, attempt: u32, granted: Option<Kept> },
+}
+
+/// How checkpoints of a unit are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Whose job it is: owners on the ring come and go, and what they leave the home may drop.
+    pub home: NodeId,
+    /// No part of one is larger, bytes.
+    pub part_bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -203,7 +213,7 @@ pub struct Keep {
     pub unit: UnitId,
     /// Who granted it to the sender, and in whose room it is kept.
     pub owner: NodeId,
-    /// Whose job it is: owners on the ring come and go, and what they leave the home may drop.
+    /// Whose job it is, if the owner itself says so.
     pub home: NodeId,
     pub version: Version,
     pub parts: Vec<BlobRef>,

@@ -7,7 +7,7 @@ use node_core::progress::Version;
 use node_core::protocol::{Effect, Input, InputOf, Machine, Rng};
 use node_core::work::keeper::{Command, Event, Keeper};
 use node_core::work::message::ToOwner;
-use node_core::work::message::{Keep, Message, ToKeeper, ToRunner};
+use node_core::work::message::{Keep, Kept, Message, ToKeeper, ToRunner};
 
 use node_core::{Config, Time};
 use std::sync::Arc;
@@ -58,7 +58,8 @@ impl Shelf {
                     to,
                     message: Message::ToOwner(ToOwner::IsGranted { unit, runner, attempt }),
                 } if self.answers => {
-                    let granted = ToKeeper::Granted { unit, runner, attempt, granted: true };
+                    let how = Kept { home: to, part_bytes: u64::MAX };
+                    let granted = ToKeeper::Granted { unit, runner, attempt, granted: Some(how) };
                     self.step(Input::Message { from: to, message: Message::ToKeeper(granted) });
                 }
                 _ => {}

@@ -36,9 +36,17 @@ fn seller(goods: &[Goods], bank: Option<NodeId>) -> Machine<Seller> {
 
 /// Whether the seller sells.
 fn buys(seller: &mut Machine<Seller>, ticket: u64, kind: Kind, receipt: Option<Signed>) -> bool {
+    buys_so_many(seller, 1, (ticket, kind, receipt))
+}
+
+fn buys_so_many(
+    seller: &mut Machine<Seller>,
+    units: u16,
+    (ticket, kind, receipt): (u64, Kind, Option<Signed>),
+) -> bool {
     let (goods, number) = seller.state().sells(kind).expect("some are left");
     let capacity = if kind == Kind::Cycles { goods.capacity } else { BYTES };
-    let take = Take { ticket, kind, number, units: 1, capacity, price: PRICE, receipt };
+    let take = Take { ticket, kind, number, units, capacity, price: PRICE, receipt };
     let message = Message::ToSeller(ToSeller::Take(Box::new(take)));
     let effects = seller.step(ME, Time::ZERO, Input::Message { from: BUYER, message });
     let answers = effects.into_iter().filter_map(|effect| match effect {
@@ -54,7 +62,11 @@ fn buys(seller: &mut Machine<Seller>, ticket: u64, kind: Kind, receipt: Option<S
 }
 
 fn good(index: u32) -> Receipt {
-    let sale = Sale { unit: UnitId { job: JobId([5; 16]), index }, number: 1, kind: Kind::Cycles };
+    good_for(Kind::Cycles, index)
+}
+
+fn good_for(kind: Kind, index: u32) -> Receipt {
+    let sale = Sale { unit: UnitId { job: JobId([5; 16]), index }, number: 1, kind };
     let space = vec![(ME, PRICE, BYTES * 600)];
     Receipt { owner: BUYER, sale, to: ME, price: PRICE, fuel: 1000, space }
 }
@@ -74,6 +86,8 @@ fn who_has_put_nothing_aside_buys_no_slot() {
     for (ticket, receipt) in bad.into_iter().enumerate() {
         assert!(!buys(&mut seller, ticket as u64, Kind::Cycles, receipt.clone()), "{receipt:?}");
     }
+    let receipt = Some(good(0).sign(&bank()));
+    assert!(!buys_so_many(&mut seller, 3, (9, Kind::Cycles, receipt)), "a receipt is for one place");
     assert!(buys(&mut seller, 10, Kind::Cycles, Some(good(0).sign(&bank()))));
     assert!(!buys(&mut seller, 11, Kind::Cycles, Some(good(0).sign(&bank()))), "a receipt buys once");
     assert!(buys(&mut seller, 12, Kind::Cycles, Some(good(1).sign(&bank()))));
@@ -85,10 +99,12 @@ fn who_has_put_nothing_aside_has_nothing_kept() {
     let mut seller = seller(&[space], Some(bank().node()));
     let other = NodeId([9; 32]);
     for space in [vec![], vec![(other, PRICE, BYTES * 600)], vec![(ME, PRICE, BYTES)]] {
-        let receipt = Receipt { space, ..good(0) };
+        let receipt = Receipt { space, ..good_for(Kind::Files, 0) };
         assert!(!buys(&mut seller, 1, Kind::Files, Some(receipt.sign(&bank()))), "{receipt:?}");
     }
-    assert!(buys(&mut seller, 2, Kind::Files, Some(good(0).sign(&bank()))));
+    // What is put aside for a unit's place and its checkpoints buys no space for files.
+    assert!(!buys(&mut seller, 2, Kind::Files, Some(good(0).sign(&bank()))));
+    assert!(buys(&mut seller, 3, Kind::Files, Some(good_for(Kind::Files, 0).sign(&bank()))));
 }
 
 #[test]

@@ -32,9 +32,18 @@ fn the_place_of_an_inner_node_goes_to_a_leaf_of_its_branch() {
         let mut net = Net::grown(seed, 4, 300);
         for level in [1, 2] {
             let inner = at_level(&net, level)[1];
+            let range = net.view(inner).range().expect("an inner node has a branch");
+            let leaves = at_level(&net, 0);
             net.kill(inner);
             let took = net.settle(40 * SECOND);
             println!("seed {seed}: level {level} healed after {took:?}");
+            let heir = at_level(&net, level).into_iter().find(|i| net.view(*i).range() == Some(range));
+            let heir = heir.expect("the branch is as it was");
+            assert!(leaves.contains(&heir), "seed {seed}: {heir} was no leaf");
+            assert!(
+                range.contains(net.nodes[heir].contact.key()),
+                "seed {seed}: {heir} is of another branch"
+            );
         }
     }
 }
@@ -88,9 +97,14 @@ fn half_of_all_nodes_die_and_the_tree_is_whole_within_120_seconds() {
 
 #[test]
 fn a_father_that_dies_in_the_middle_of_a_split_leaves_a_whole_tree() {
+    let (mut before, mut after) = (0, 0);
     for step in 0..12 {
         let mut net = Net::grown(9, 4, 60);
-        let father = at_level(&net, 1).into_iter().max_by_key(|i| net.view(*i).children().count()).unwrap();
+        let father = at_level(&net, 1)
+            .into_iter()
+            .filter(|i| *i != 0)
+            .max_by_key(|i| net.view(*i).children().count())
+            .unwrap();
         let range = net.view(father).range().unwrap();
         // Fill its group until it splits.
         let base = net.view(father).children().next().unwrap().0.ip.0;
@@ -101,12 +115,17 @@ fn a_father_that_dies_in_the_middle_of_a_split_leaves_a_whole_tree() {
             net.run(SECOND / 2);
         }
         net.run(SECOND * step / 10);
-        if father != 0 {
-            net.kill(father);
+        assert_ne!(father, 0, "the node that others join by never dies");
+        // Moments before the split is done, and after it.
+        match net.view(father).range() == Some(range) {
+            true => before += 1,
+            false => after += 1,
         }
+        net.kill(father);
         let took = net.settle(60 * SECOND);
         println!("after {step} tenths of a second: healed after {took:?}");
     }
+    assert!(before > 0 && after > 0, "{before} moments were before it was done, {after} after");
 }
 
 #[test]

@@ -83,6 +83,10 @@ impl Disk {
                 self.blobs.remove(&id);
                 None
             }
+            StorageRequest::AbandonBlob { id } => {
+                self.partial.remove(&id);
+                None
+            }
         }
     }
 

@@ -103,6 +103,10 @@ impl Storage {
                 self.forget(id);
                 return None;
             }
+            StorageRequest::AbandonBlob { id } => {
+                self.abandon(id);
+                return None;
+            }
         };
         Some(match done {
             Ok(()) => StorageReply::Done { token },
@@ -206,6 +210,11 @@ impl Storage {
         }
         self.bytes = then;
         Ok(())
+    }
+
+    /// The rest of it does not come.
+    fn abandon(&mut self, id: BlobId) {
+        self.bytes -= self.partial.remove(&id).map_or(0, |part| part.len()) as u64;
     }
 
     fn forget(&mut self, id: BlobId) {

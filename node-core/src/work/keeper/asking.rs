@@ -7,8 +7,8 @@
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::time::Time;
-use crate::work::keeper::{Keeper, Timer};
-use crate::work::message::{Keep, Message, ToOwner, ToRunner};
+use crate::work::keeper::{Keeper, Line, Timer};
+use crate::work::message::{self, Keep, Message, ToOwner, ToRunner};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl Keeper {
         &mut self,
         from: NodeId,
         (unit, runner, attempt): (UnitId, NodeId, u32),
-        granted: bool,
+        granted: Option<message::Kept>,
         cx: &mut Cx<'_, Self>,
     ) {
         let fits = |asked: &&Asked| asked.keep.owner == from && asked.keep.version.attempt == attempt;
@@ -82,9 +82,12 @@ impl Keeper {
         let version = keep.version;
         // There may be less room than when it was asked.
         let reason = match (granted, self.check(runner, &keep, cx.me)) {
-            (true, Ok(())) => return self.take(runner, keep, cx),
-            (true, Err(reason)) => reason,
-            (false, _) => format!("{} says that it does not run there", from.short()),
+            (Some(how), _) if keep.parts.iter().any(|part| part.len > how.part_bytes) => {
+                format!("it is larger than {} bytes, which the unit's owner allows", how.part_bytes)
+            }
+            (Some(how), Ok(())) => return self.take(runner, keep, Some(how), cx),
+            (Some(_), Err(reason)) => reason,
+            (None, _) => format!("{} says that it does not run there", from.short()),
         };
         Self::answer(runner, false, ToRunner::KeepRefused { unit, version, reason }, cx);
     }
@@ -93,6 +96,12 @@ impl Keeper {
         let late = self.asking.keeps.extract_if(.., |_, asked| asked.until <= cx.now);
         let late: Vec<((NodeId, UnitId), Asked)> = late.collect();
         for ((runner, unit), Asked { keep, .. }) in late {
+            let line = Line { attempt: keep.version.attempt, sender: runner };
+            if self.vouched((unit, keep.owner), line).is_some() && self.check(runner, &keep, cx.me).is_ok() {
+                // The owner is away, and said before that it runs there: nothing is lost meanwhile.
+                self.take(runner, keep, None, cx);
+                continue;
+            }
             let reason = format!("the unit's owner {} does not answer it", keep.owner.short());
             let version = keep.version;
             Self::answer(runner, false, ToRunner::KeepRefused { unit, version, reason }, cx);

@@ -14,7 +14,7 @@ use crate::ids::{NodeId, UnitId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use crate::work::KeeperConfig;
-use crate::work::message::{Keep, Message, ToKeeper, ToOwner, ToRunner};
+use crate::work::message::{self, Keep, Message, ToKeeper, ToOwner, ToRunner};
 use litemap::LiteMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -52,8 +52,15 @@ const SALES: usize = 1024;
 /// choice: by default a task's usual memory.
 const PARTS_SOLD: u64 = 64;
 
+/// The part of its room that a gateway keeps for units of its own. Our choice: a fourth; others have more keepers.
+const OWN: u64 = 4;
+
 /// Owners known at a time, connected or not; checkpoints of more are refused.
 const OWNERS: usize = 256;
+
+/// So long an owner's word about a placement holds. Our choice: a runner that was cut off keeps nothing for longer,
+/// and a question a minute costs nothing.
+const VOUCHED: Duration = Duration::from_secs(60);
 
 /// Owners of one unit that are looked through for what its home drops. Our choice: more than a unit on the ring
 /// has in a day.
@@ -97,6 +104,7 @@ struct Line {
 struct Kept {
     /// Whose job it is: it is told what is kept, and may drop it as the owner may.
     home: NodeId,
+    part_bytes: u64,
     /// The oldest first.
     versions: Vec<(Line, Stored)>,
 }
@@ -107,6 +115,8 @@ struct Stored {
     parts: Vec<BlobRef>,
     ticket: u64,
     here: bool,
+    /// When the owner last said of this placement that it is there.
+    vouched: Time,
     /// Whom to answer, and as what.
     relayed: bool,
 }
@@ -221,6 +231,13 @@ impl Keeper {
         }
     }
 
+    /// Bytes that it gives to this owner and others together. What this node owns itself finds room in any case.
+    fn given_to(&self, owner: Option<NodeId>, me: NodeId) -> u64 {
+        let given = self.config.limits.kept_bytes;
+        let is_owner = self.owners.get(&me).is_some_and(|own| own.connected);
+        if is_owner && owner != Some(me) { given - given / OWN } else { given }
+    }
+
     /// What is taken with so many bytes of this owner's: of each owner what is kept for it, or kept free.
     fn taken(&self, owner: Option<NodeId>, bytes: u64) -> u64 {
         let mut free: BTreeMap<NodeId, u64> = BTreeMap::new();
@@ -245,7 +262,7 @@ impl Keeper {
 
     /// Says what can be sold, when that has changed.
     fn tell_room(&mut self, cx: &mut Cx<'_, Self>) {
-        let given = self.config.limits.kept_bytes;
+        let given = self.given_to(None, cx.me);
         let part = (given / PARTS_SOLD).max(1);
         let can = self.sold.len() < SALES && self.units.len() < self.config.limits.kept_units;
         let room = match can {
@@ -305,7 +322,7 @@ impl Keeper {
         let line = Line { attempt: version.attempt, sender: from };
         let kept = self.units.get(&(unit, owner));
         let mut of_line = kept.iter().flat_map(|kept| &kept.versions).filter(|(of, _)| *of == line);
-        let is_known = of_line.clone().next().is_some();
+        let vouched = self.vouched((unit, owner), line);
         if let Some((_, stored)) = of_line.find(|(_, stored)| stored.version == version)
             && stored.parts == *parts
         {
@@ -317,16 +334,32 @@ impl Keeper {
         if let Err(reason) = self.check(from, &keep, cx.me) {
             return Self::answer(from, relayed, ToRunner::KeepRefused { unit, version, reason }, cx);
         }
-        match from == owner || is_known {
-            true => self.take(from, keep, cx),
+        if from == owner {
+            // In its own room: it says whose it is, and how large.
+            let how = message::Kept { home: keep.home, part_bytes: u64::MAX };
+            return self.take(from, keep, Some(how), cx);
+        }
+        match vouched.is_some_and(|vouched| cx.now.since(vouched) < VOUCHED) {
+            true => self.take(from, keep, None, cx),
             false => self.ask(from, keep, cx),
         }
     }
 
-    /// Takes a checkpoint from whom its unit's owner named, or from that owner.
-    fn take(&mut self, from: NodeId, keep: Keep, cx: &mut Cx<'_, Self>) {
-        let Keep { unit, owner, home, version, parts, relayed } = keep;
+    /// When its owner last said of a placement that it is there; `None` if nothing is kept of it.
+    fn vouched(&self, key: Key, line: Line) -> Option<Time> {
+        let kept = self.units.get(&key)?;
+        kept.versions.iter().filter(|(of, _)| *of == line).map(|(_, stored)| stored.vouched).max()
+    }
+
+    /// Takes a checkpoint from whom its unit's owner named, or from that owner. `how`: as the owner has just said;
+    /// else as it said before.
+    fn take(&mut self, from: NodeId, keep: Keep, how: Option<message::Kept>, cx: &mut Cx<'_, Self>) {
+        let Keep { unit, owner, version, parts, relayed, .. } = keep;
         let (key, line) = ((unit, owner), Line { attempt: version.attempt, sender: from });
+        let before =
+            self.units.get(&key).map(|kept| message::Kept { home: kept.home, part_bytes: kept.part_bytes });
+        let Some(message::Kept { home, part_bytes }) = how.or(before) else { return };
+        let vouched = if how.is_some() { cx.now } else { self.vouched(key, line).unwrap_or_default() };
         // Only the newest of those that its sender has not finished is of use, whatever it says how often it was
         // given the unit. Else checkpoints of no bytes would be counted by nothing.
         let stale = |(of, stored): &(Line, Stored)| {
@@ -336,7 +369,7 @@ impl Keeper {
         let ticket = self.next;
         self.next += 1;
         self.tickets.insert(ticket, (key, line));
-        let stored = Stored { version, parts: parts.clone(), ticket, here: false, relayed };
+        let stored = Stored { version, parts: parts.clone(), ticket, here: false, vouched, relayed };
         let bytes = stored.bytes();
         self.bytes += bytes;
         self.make_room_for(owner);
@@ -345,8 +378,8 @@ impl Keeper {
         known.bytes += bytes;
         known.units += usize::from(new);
         known.heard = cx.now;
-        let kept = self.units.entry(key).or_insert(Kept { home, versions: Vec::new() });
-        kept.home = home;
+        let kept = self.units.entry(key).or_insert(Kept { home, part_bytes, versions: Vec::new() });
+        (kept.home, kept.part_bytes) = (home, part_bytes);
         kept.versions.push((line, stored));
         cx.set_timer_by(Timer::Tell, TELL);
         cx.emit(Event::Fetch { ticket, blobs: parts, from });
@@ -379,7 +412,8 @@ impl Keeper {
     fn check(&self, from: NodeId, keep: &Keep, me: NodeId) -> Result<(), String> {
         let Keep { unit, owner, parts, relayed, .. } = keep;
         let limits = &self.config.limits;
-        if parts.is_empty() || parts.len() > PARTS || (*relayed && from != *owner) {
+        let twice = parts.iter().enumerate().any(|(at, part)| parts[..at].contains(part));
+        if parts.is_empty() || parts.len() > PARTS || twice || (*relayed && from != *owner) {
             return Err("this is no checkpoint".into());
         }
         let nobody = Owner::default();
@@ -391,14 +425,16 @@ impl Keeper {
         if !self.units.contains_key(&(*unit, *owner)) {
             self.check_units(known.units, *owner == me)?;
         }
+        let bound = self.units.get(&(*unit, *owner)).map_or(u64::MAX, |kept| kept.part_bytes);
+        if from != *owner && parts.iter().any(|part| part.len > bound) {
+            return Err(format!("it is larger than {bound} bytes, which the unit's owner allows"));
+        }
         let bytes = parts.iter().map(|part| part.len).fold(0, u64::saturating_add);
         let full = |has: u64, bound: u64| has.checked_add(bytes).is_none_or(|sum| sum > bound);
         let taken = self.taken(Some(*owner), known.bytes);
-        if full(taken, limits.kept_bytes) {
-            return Err(format!(
-                "it keeps {taken} bytes of checkpoints and has room for {}",
-                limits.kept_bytes
-            ));
+        let given = self.given_to(Some(*owner), me);
+        if full(taken, given) {
+            return Err(format!("it keeps {taken} bytes of checkpoints and has room for {given}"));
         }
         let bought = self.sold.iter().filter(|(buyer, ..)| buyer == owner).map(|(_, bytes, _)| *bytes);
         let bought = bought.fold(0, u64::saturating_add);

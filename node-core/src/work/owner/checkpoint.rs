@@ -12,7 +12,7 @@ use crate::ids::{JobId, NodeId, UnitId};
 use crate::platform::Platform;
 use crate::progress::{Checkpoint, Made, Resume, Source, Version};
 use crate::protocol::Cx;
-use crate::work::message::{Keep, ToKeeper, ToRunner};
+use crate::work::message::{Keep, Kept, ToKeeper, ToRunner};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,6 +20,9 @@ use std::time::Duration;
 /// Runners that could not go on from a checkpoint until it counts as bad. Our choice: one may be
 /// at fault itself, or lie.
 const DOUBTS: u8 = 2;
+
+/// Of a snapshot beside memory and output: tables, locals, what is open. Our choice: far above what compilers make.
+const BESIDE: u64 = 64 << 20;
 
 /// Holders of one checkpoint that are remembered.
 const HOLDERS_MAX: usize = 8;
@@ -241,6 +244,11 @@ impl Owner {
         let left =
             newest.is_some_and(|held| held.runner == runner && held.checkpoint.version.attempt == attempt);
         let granted = left || (self.is_placed(unit, runner) && attempt <= attempts);
+        let granted = job.filter(|_| granted).map(|job| {
+            let limits = &job.spec.template.limits;
+            let part_bytes = limits.memory_bytes.saturating_add(limits.output_bytes).saturating_add(BESIDE);
+            Kept { home: self.home_of(unit, cx.me).unwrap_or(cx.me), part_bytes }
+        });
         Self::to_keeper(from, ToKeeper::Granted { unit, runner, attempt, granted }, cx);
     }
 

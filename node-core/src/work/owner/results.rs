@@ -23,6 +23,10 @@ use std::time::Duration;
 /// Reports of one runner that may be on their way to the disk at once.
 const REPORTS_MAX: usize = 8;
 
+/// Blobs of one runner's results on their way at a time, those of one report always. Our choice: four units with as
+/// many files as there may be; 6 MB of a store's tables.
+const BLOBS_MAX: usize = 8_000;
+
 /// A unit that nobody runs waits so long at most for a result whose content is on its way, and so long at most is
 /// its runner silent meanwhile. Our choice: an output of 8 MiB on the slowest line.
 pub(super) const CONTENT: Duration = Duration::from_secs(120);
@@ -83,10 +87,21 @@ impl Owner {
         if !self.leases.contains_key(&from) && self.on_their_way(from) >= REPORTS_MAX {
             return Self::to_runner(from, ToRunner::NotWritten { seq }, cx);
         }
+        let blobs: usize = reports.iter().map(|report| blobs_of(&report.result).count()).sum();
+        if !self.has_room_for_blobs(from, blobs) {
+            if let Some(held) = self.leases.get_mut(&from) {
+                held.reports.remove(&seq);
+            }
+            return Self::to_runner(from, ToRunner::NotWritten { seq }, cx);
+        }
         let mut results = Vec::with_capacity(reports.len());
-        let (mut again, mut late) = (false, BTreeSet::new());
+        let (mut again, mut late, mut seen) = (false, BTreeSet::new(), BTreeSet::new());
         for mut report in reports {
             let unit = report.unit;
+            if !seen.insert(unit) {
+                cx.fault(from, format!("reported {unit} twice at once"));
+                continue;
+            }
             // No runner knows these of its unit.
             (report.result.runner, report.result.journey, report.result.paid) = (from, None, Micro::ZERO);
             match self.check_report(&report) {
@@ -211,6 +226,18 @@ impl Owner {
         self.pending.values().filter(of).count()
     }
 
+    /// Whether so many blobs more may be on their way from that node. What is there at the time comes first.
+    fn has_room_for_blobs(&self, from: NodeId, more: usize) -> bool {
+        let of = |pending: &Pending| match pending {
+            Pending::ResultBlobs(arrived) if arrived.from == from => {
+                arrived.results.iter().map(|report| blobs_of(&report.result).count()).sum()
+            }
+            _ => 0,
+        };
+        let coming: usize = self.pending.values().map(of).sum();
+        coming == 0 || coming + more <= BLOBS_MAX
+    }
+
     /// Whether the sender, which is the result's runner, was granted the unit, and the result is within the
     /// job's bounds.
     pub(super) fn check_report(&self, report: &Report) -> Result<(), Unfit> {
@@ -256,7 +283,11 @@ impl Owner {
             let UnitId { job, index } = report.unit;
             self.jobs.get(&job).is_none_or(|job| !comes(job, index))
         });
-        if !results.is_empty() && self.on_their_way(from) < REPORTS_MAX {
+        let mut seen = BTreeSet::new();
+        results.retain(|report| seen.insert(report.unit));
+        let blobs = results.iter().map(|report| blobs_of(&report.result).count()).sum();
+        let has_room = self.on_their_way(from) < REPORTS_MAX && self.has_room_for_blobs(from, blobs);
+        if !results.is_empty() && has_room {
             for report in &results {
                 self.expect_content(from, report, cx);
             }

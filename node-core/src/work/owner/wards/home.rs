@@ -264,7 +264,8 @@ impl Owner {
         let mut over = Vec::new();
         for ward in units.into_iter().take(AT_ONCE) {
             let unit = UnitId { job, index: ward.index };
-            match self.word_of(from, unit, ward.term, cx) {
+            let shown = self.shows_keys(unit, &ward);
+            match self.word_of(from, unit, (ward.term, shown), cx) {
                 Word::Owner => {
                     let mut claimed = None;
                     if let Some(out) = self.out_mut(unit) {
@@ -278,7 +279,7 @@ impl Owner {
                     self.believe(unit, &ward, cx);
                 }
                 Word::Over => over.push(unit),
-                Word::Mine if self.shows_keys(unit, &ward) => self.tell_ceded(from, unit, cx),
+                Word::Mine if shown => self.tell_ceded(from, unit, cx),
                 Word::Mine | Word::Doubt => {}
             }
         }
@@ -291,7 +292,7 @@ impl Owner {
         let mut over = Vec::new();
         for (index, term) in units {
             let unit = UnitId { job, index };
-            match self.word_of(from, unit, term, cx) {
+            match self.word_of(from, unit, (term, false), cx) {
                 Word::Over => over.push(unit),
                 // It will show whether it knows the unit's keys when it tells more of it.
                 Word::Mine | Word::Owner | Word::Doubt => {}
@@ -307,7 +308,14 @@ impl Owner {
     }
 
     /// What a word about a unit is worth.
-    fn word_of(&mut self, from: NodeId, unit: UnitId, term: u32, cx: &mut Cx<'_, Self>) -> Word {
+    /// `shown`: the sender has shown that it knows the unit's keys.
+    fn word_of(
+        &mut self,
+        from: NodeId,
+        unit: UnitId,
+        (term, shown): (u32, bool),
+        cx: &mut Cx<'_, Self>,
+    ) -> Word {
         let Some(job) = self.jobs.get_mut(&unit.job) else { return Word::Over };
         if job.ward.is_some() {
             return Word::Doubt;
@@ -332,8 +340,9 @@ impl Owner {
         if out.stage == Stage::Owned && term <= out.term {
             return Word::Over;
         }
-        // The ring may have moved: whom it names now is asked.
-        if out.stage != Stage::Unknown {
+        // The ring may have moved: whom it names now is asked, if a new owner says so, and not whoever knows the
+        // job's id.
+        if out.stage != Stage::Unknown && shown {
             (out.stage, out.at) = (Stage::Unknown, cx.now);
         }
         Word::Doubt
