@@ -333,6 +333,44 @@ fn a_past_grant_keeps_no_unit_from_others() {
 }
 
 #[test]
+fn pieces_of_what_never_comes_whole_do_not_stay() {
+    let (mut world, liar, _, grants) = hoarder(21, 1, 1);
+    let gateway = world.nodes[0].id;
+    let blob: Vec<u8> = (0..40 * CHUNK).map(|n| (n ^ (n >> 18)) as u8).collect();
+    let half = BlobRef { id: BlobId::of(&blob), len: blob.len() as u64 };
+    let tree: Vec<_> =
+        blob.chunks(CHUNK as usize).enumerate().map(|(n, chunk)| chaining_value(n as u32, chunk)).collect();
+    world.tell(liar, gateway, &grants[0].report(1, Data::Blob(half), Data::EMPTY));
+    world.run_for(Duration::from_millis(500));
+    let values = Bytes::from(tree.concat());
+    world.tell(liar, gateway, &Message::Store(Content::Tree { id: half.id, values }));
+    for index in 0..10 {
+        world.run_for(Duration::from_millis(500));
+        world.tell(liar, gateway, &drop_of(&blob, index));
+    }
+    world.run_for(Duration::from_millis(500));
+    assert_eq!(world.nodes[0].disk.unfinished(), 10 * CHUNK);
+    world.tell(liar, gateway, &Message::Store(Content::Missing { id: half.id }));
+    world.run_for(Duration::from_millis(500));
+    assert_eq!(world.nodes[0].disk.unfinished(), 0);
+}
+
+#[test]
+fn a_result_counts_once_a_report() {
+    let (mut world, liar, job, grants) = hoarder(22, 1, 1);
+    let Message::Work(Work::ToOwner(ToOwner::Report { seq, results })) =
+        grants[0].report(1, Data::EMPTY, Data::EMPTY)
+    else {
+        panic!("it is a report")
+    };
+    let results = std::iter::repeat_n(results[0].clone(), 10).collect();
+    world.tell(liar, world.nodes[0].id, &Message::Work(Work::ToOwner(ToOwner::Report { seq, results })));
+    world.run_until(Duration::from_secs(5), "the job is over", |w| w.is_over(job));
+    assert!(blamed(&world, liar));
+    assert_eq!(world.job(job).unwrap().duplicates, 0);
+}
+
+#[test]
 fn a_unit_is_taken_from_a_runner_that_does_nothing_when_somebody_moves_it() {
     let (mut world, _, job, _) = hoarder(18, 1, 1);
     world.run_for(Duration::from_secs(60));

@@ -89,6 +89,33 @@ fn who_names_a_unit_first_keeps_it_from_nobody() {
 }
 
 #[test]
+fn a_runner_that_calls_itself_the_home_drops_nothing() {
+    let mut world = world(56, 4);
+    let job = job(&mut world, 1);
+    let (first, _) = under_way(&mut world, job, 3);
+    world.crash(first);
+    world.run_until(A_MINUTE, "another runs it", |w| unit(w, job, 0).attempts == 2);
+    let (at, keepers) = under_way(&mut world, job, 4);
+    let (id, owner, me) = (UnitId { job, index: 0 }, world.nodes[0].id, world.nodes[at].id);
+    let before: Vec<(usize, u64)> = keepers.iter().map(|keeper| world.node(*keeper).kept()).collect();
+    let rubbish = world.upload(at, &[7; 100]);
+    for keeper in &keepers {
+        let version = Version { attempt: 2, number: 99 };
+        let Work::ToKeeper(ToKeeper::Keep(keep)) = keep(id, owner, version, rubbish) else { return };
+        say(&mut world, at, *keeper, Work::ToKeeper(ToKeeper::Keep(Keep { home: me, ..keep })));
+    }
+    world.run_for(Duration::from_millis(500));
+    for keeper in &keepers {
+        say(&mut world, at, *keeper, Work::ToKeeper(ToKeeper::Drop { units: vec![id] }));
+    }
+    let after: Vec<(usize, u64)> = keepers.iter().map(|keeper| world.node(*keeper).kept()).collect();
+    assert!(after.iter().all(|(units, _)| *units == 1), "{before:?}, then {after:?}");
+    world.crash(at);
+    done(&mut world, job, 1);
+    assert!(losses(&world).iter().all(|lost| *lost <= 2 * A_SECOND + A_SECOND / 20), "{:?}", losses(&world));
+}
+
+#[test]
 fn a_runner_whose_unit_runs_elsewhere_by_now_has_nothing_new_kept() {
     let mut world = world(54, 5);
     let job = job(&mut world, 1);

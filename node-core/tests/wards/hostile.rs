@@ -128,6 +128,26 @@ fn a_unit_that_is_not_on_the_ring_does_not_end_by_it() {
     assert!(!world.is_over(job), "{:#?}", unit(&world, job, 0));
 }
 
+#[test]
+fn who_only_knows_a_jobs_id_has_no_unit_entrusted_again() {
+    let mut world = swarm(106, 2);
+    let job = job(&mut world, 5);
+    under_way(&mut world, job, 2);
+    let stranger = world.add(Config { slots: 0, ..Config::default() });
+    world.connect(stranger, 0);
+    world.run_for(Duration::from_secs(1));
+    world.kinds = Some(Default::default());
+    for _ in 0..20 {
+        let units = (0..5).map(|index| (index, u32::MAX)).collect();
+        say(&mut world, stranger, 0, Work::Ward(Message::Lives { job, units }));
+        world.run_for(Duration::from_millis(500));
+    }
+    let kinds = world.kinds.take().expect("they were counted");
+    let entrusted: Vec<_> = kinds.iter().filter(|((_, message), _)| message.contains("Entrust")).collect();
+    assert!(entrusted.is_empty(), "{entrusted:?}");
+    done(&mut world, job, 5);
+}
+
 /// A result that no runner of the unit has made.
 fn forged(unit: UnitId, runner: NodeId) -> Report {
     let result = UnitResult {

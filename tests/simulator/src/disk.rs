@@ -158,6 +158,11 @@ impl Disk {
         self.blobs.remove(&id);
     }
 
+    /// Bytes of blobs that are not whole.
+    pub fn unfinished(&self) -> u64 {
+        self.partial.values().map(|bytes| bytes.len() as u64).sum()
+    }
+
     pub fn blobs(&self) -> impl Iterator<Item = (BlobId, u64)> + '_ {
         self.blobs.iter().map(|(id, bytes)| (*id, bytes.len() as u64))
     }
