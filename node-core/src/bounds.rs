@@ -36,8 +36,8 @@ pub struct Bounds {
     pub kept_bytes: u64,
     /// Of them, for one owner. Our choice: a second owner finds room.
     pub kept_bytes_per_owner: u64,
-    /// Units whose checkpoints a node keeps. Our choice: 2 MB of state, and a list of them fits
-    /// half a frame.
+    /// Units of others whose checkpoints a node keeps; its own come on top, as many again. Our choice: 2 MB of
+    /// state, and a list of them fits half a frame.
     pub kept_units: usize,
     /// Bytes of snapshots of the node's own runs that outlive the node, so that its next life may
     /// go on from them. None by default: others keep them.

@@ -195,6 +195,7 @@ impl Partial {
     }
 
     fn sync(&self) -> Result<(), StorageError> {
+        debug_assert!(self.file.is_some(), "the last piece has opened it");
         self.file.as_ref().map_or(Ok(()), File::sync_data).map_err(|e| self.failed(&e))
     }
 

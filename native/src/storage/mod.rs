@@ -10,7 +10,8 @@
 //! one writes blobs, one reads them. The API's reads run on the caller's thread, beside them.
 //!
 //! Invariants:
-//! - `Done` is said only when the change survives a power cut.
+//! - `Done` is said only when the change survives a power cut; of a blob in pieces, with the last one. A temporary
+//!   folder survives none.
 //! - A file in `blobs/` is whole: it was synced under another name first.
 //! - After a failure (a full disk) nothing is changed, and the next request tries anew.
 

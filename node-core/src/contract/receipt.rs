@@ -17,7 +17,7 @@ pub struct Receipt {
     /// Who settles the sale.
     pub owner: NodeId,
     pub sale: Sale,
-    /// Who is paid.
+    /// The seller of the run; of space, where the hold is for nothing else.
     pub to: NodeId,
     pub price: Price,
     /// For so much at most.

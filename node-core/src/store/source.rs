@@ -40,7 +40,7 @@ pub(super) struct Source {
     busy: u32,
     /// When it was last looked for blobs of which nothing comes.
     looked: Time,
-    /// It said so just now: nothing new is asked until it has sent something or time has passed.
+    /// It said just now that it is busy: nothing new is asked until it has sent something or time has passed.
     pauses: bool,
 }
 

@@ -161,7 +161,7 @@ pub enum ToRunner {
         unit: UnitId,
         version: Version,
     },
-    /// From a keeper that was asked again: it is getting it.
+    /// From a keeper: it is getting the checkpoint, or asks the unit's owner first.
     Keeping {
         unit: UnitId,
         version: Version,

@@ -1,4 +1,4 @@
-//! Who may have checkpoints of a unit kept: its owner is asked, once for each placement.
+//! Who may have checkpoints of a unit kept: its owner is asked, for each placement once a minute.
 //!
 //! Whoever has run one unit of a job knows the names of all others, and their owner. So the owner, which granted
 //! the unit, says whether the sender runs it; the connection tells who says so. What a stranger names as its

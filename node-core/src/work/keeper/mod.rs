@@ -1,6 +1,6 @@
 //! The keeper: stores checkpoints of units that run elsewhere, for their owners.
 //!
-//! It is told of a checkpoint by the unit's runner, asks the unit's owner once whether that one runs it
+//! It is told of a checkpoint by the unit's runner, asks the unit's owner once a minute whether that one runs it
 //! (`asking.rs`), pulls the parts, and says so. Of each unit it has the two newest of a placement, whole, and
 //! those of three placements at most: a runner that was cut off must not push out what its successor goes on
 //! from. Each owner has units of its own, also of the same name: nobody takes another's place. Nothing of this

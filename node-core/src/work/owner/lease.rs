@@ -23,8 +23,8 @@ pub(super) struct Held {
     grants: u64,
     /// Reports from it on their way to the disk, by sequence number.
     pub(super) reports: BTreeSet<u64>,
-    /// Until then it is silent because content of its results is on the line.
-    content: Time,
+    /// Silence is expected until then: content of its results fills the line.
+    silent_until: Time,
     /// It has listed its units before it saw the last grant: the number it had seen.
     behind: Option<u64>,
 }
@@ -95,7 +95,7 @@ impl Owner {
                 count: 0,
                 grants: 0,
                 reports: BTreeSet::new(),
-                content: Time::ZERO,
+                silent_until: Time::ZERO,
                 behind: None,
             }
         })
@@ -111,7 +111,7 @@ impl Owner {
     pub(super) fn runner_down(&mut self, runner: NodeId, cx: &mut Cx<'_, Self>) {
         if let Some(held) = self.leases.get_mut(&runner) {
             held.reports.clear();
-            held.content = cx.now;
+            held.silent_until = cx.now;
             cx.set_timer(Timer::Lease(runner), self.config.timing.grace);
         }
     }
@@ -120,22 +120,23 @@ impl Owner {
     pub(super) fn expect_silence(&mut self, runner: NodeId, bytes: u64, now: Time) {
         let lease = self.config.timing.lease;
         if let Some(held) = self.leases.get_mut(&runner) {
-            held.content = (held.content.max(now + lease) + on_a_slow_line(bytes)).min(now + CONTENT);
+            held.silent_until =
+                (held.silent_until.max(now + lease) + on_a_slow_line(bytes)).min(now + CONTENT);
         }
     }
 
     /// All of that is here, or does not come.
     pub(super) fn expect_words(&mut self, runner: NodeId, cx: &mut Cx<'_, Self>) {
-        if let Some(held) = self.leases.get_mut(&runner).filter(|held| held.content > cx.now) {
-            held.content = cx.now;
+        if let Some(held) = self.leases.get_mut(&runner).filter(|held| held.silent_until > cx.now) {
+            held.silent_until = cx.now;
             cx.set_timer(Timer::Lease(runner), self.config.timing.lease);
         }
     }
 
     /// Nothing was heard of the runner for as long as its lease lasts.
     pub(super) fn lease_silent(&mut self, runner: NodeId, cx: &mut Cx<'_, Self>) {
-        match self.leases.get(&runner).filter(|held| held.content > cx.now) {
-            Some(held) => cx.set_timer(Timer::Lease(runner), held.content.since(cx.now)),
+        match self.leases.get(&runner).filter(|held| held.silent_until > cx.now) {
+            Some(held) => cx.set_timer(Timer::Lease(runner), held.silent_until.since(cx.now)),
             None => self.lease_lost(runner, "went silent", cx),
         }
     }
