@@ -167,8 +167,7 @@ impl Tree {
             }
             return;
         };
-        // Of two records with one term, the one of the lower id wins; a later record of a writer replaces the
-        // earlier.
+        // The higher term wins; with equal terms the lower id, and among one writer's records the later one.
         let rank = (mine.term, std::cmp::Reverse(mine.writer), mine.group.epoch);
         if (record.term, std::cmp::Reverse(record.writer), record.epoch) <= rank {
             return self.stands_by(from);
