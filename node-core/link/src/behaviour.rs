@@ -48,7 +48,7 @@ impl Behaviour {
     }
 }
 
-/// What happened on a connection.
+/// Report of a connection, with its peer.
 #[derive(Debug)]
 pub(crate) struct StreamsEvent {
     pub(crate) peer: NodeId,

@@ -1,4 +1,4 @@
-//! What a driver hears of its links.
+//! Events of its links that a driver gets.
 
 use crate::join::named_peer;
 use crate::queue::Queue;
@@ -75,7 +75,7 @@ pub(crate) struct Sender {
     budget: Arc<Budget>,
 }
 
-/// What an event weighs beside its frame.
+/// Weight of an event beside its frame, bytes.
 const OVERHEAD: usize = 128;
 
 pub(crate) fn channel(limit: usize, sessions: Sessions) -> (Sender, Events) {

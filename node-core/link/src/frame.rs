@@ -154,7 +154,7 @@ pub(crate) struct Writer<S> {
     stream: S,
     /// Headers and small frames, gathered.
     gathered: BytesMut,
-    /// What is to be written, in order, before `gathered`.
+    /// Bytes to write, in order, before `gathered`.
     ready: std::collections::VecDeque<Bytes>,
     unflushed: bool,
     /// Whether anything was written since [`Writer::wrote`] was asked.

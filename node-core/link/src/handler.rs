@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// What a connection tells the runner.
+/// Report of a connection to the runner.
 #[derive(Debug)]
 pub(crate) enum Report {
     /// Both streams stand.
@@ -37,7 +37,7 @@ pub(crate) enum Report {
     /// The peer does not speak one of the two protocols. Said again after a while, in case
     /// nobody had heard by then what it speaks instead.
     NoProtocol { again: bool },
-    /// What came, in order.
+    /// Frames that came, in order.
     Frames(Vec<(Channel, Bytes)>),
     /// Nothing more comes from this connection, which can be closed.
     Gone(Gone),
@@ -58,7 +58,7 @@ pub(crate) enum Gone {
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 /// How long a closed session waits for the peer to have read everything.
 const LINGER: Duration = Duration::from_secs(1);
-/// What one report may carry of a channel: large enough to be cheap, small enough to be fair.
+/// Most that one report carries of a channel: large enough to be cheap, small enough to be fair.
 const REPORT_FRAMES: usize = 256;
 const REPORT_BYTES: usize = 256 << 10;
 
@@ -84,9 +84,9 @@ pub(crate) struct Handler {
     /// Ticks in a row without a byte from the peer, and how many are too many.
     silent: u32,
     silent_max: u32,
-    /// Of each channel, ticks in a row in which nothing of what waits was written.
+    /// Ticks in a row in which nothing of what waits was written, by channel.
     stuck: [u32; 2],
-    /// Of each reader, how many frames it had read at the last tick, and ticks in a row within one frame.
+    /// Frames that a reader had read at the last tick, and ticks in a row within one frame, by channel.
     unfinished: [(u64, u32); 2],
     /// How many such ticks are too many.
     patience: u32,

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-/// What every connection may have in any case. Our choice: heartbeats and small messages pass while others
-/// use up the rest, and 6,000 connections of one network have 400 MB of it.
+/// Bytes that every connection may have in any case. Our choice: heartbeats and small messages pass while
+/// others use up the rest, and 6,000 connections of one network have 400 MB of it.
 const FLOOR: usize = 64 << 10;
 
 /// The bytes that wait at all connections.
@@ -27,7 +27,7 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Memory,
-    /// What the connections of its network have together.
+    /// Bytes of all connections of its network.
     block: Arc<AtomicUsize>,
     own: usize,
 }

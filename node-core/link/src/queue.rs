@@ -25,7 +25,8 @@ struct Inner {
     bytes: usize,
     blob_bytes: usize,
     limit: usize,
-    /// What waits here and what the handler is writing, by channel: they count for all connections together.
+    /// Bytes that wait here, and bytes that the handler is writing, by channel: they count for all
+    /// connections together.
     share: Share,
     in_hand: [usize; 2],
     end: Option<End>,
@@ -36,13 +37,13 @@ struct Inner {
 /// Why nothing more is put into a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// What is queued is still written, then the connection is closed.
+    /// Queued frames are still written, then the connection is closed.
     Close(String),
     /// The peer reads too slowly: what is queued is lost.
     Overflow { bytes: usize },
 }
 
-/// What a frame costs beside its bytes, so that empty frames are bounded as well.
+/// Cost of a frame beside its bytes, so that empty frames are bounded as well.
 const OVERHEAD: usize = 32;
 
 impl Queue {

@@ -111,7 +111,7 @@ impl Link {
 pub struct ListenError {
     pub address: Multiaddr,
     pub reason: String,
-    /// What the operating system said, if it was asked.
+    /// Error of the operating system; `None` if it was not asked.
     pub kind: Option<std::io::ErrorKind>,
 }
 
@@ -122,7 +122,7 @@ pub struct Runner {
     commands: mpsc::Receiver<Command>,
     addresses: Arc<Mutex<Vec<Multiaddr>>>,
     sessions: Sessions,
-    /// What waits for each peer that has a session.
+    /// Queue of each peer that has a session.
     queues: HashMap<NodeId, Arc<Queue>>,
     joins: Joins,
     /// Addresses that are being dialled once, until there is a session.
@@ -131,7 +131,7 @@ pub struct Runner {
     probes: HashMap<ConnectionId, u64>,
     /// Connections without a session so far, and what is known of them.
     opening: HashMap<ConnectionId, Opening>,
-    /// What was asked to be listened on.
+    /// Addresses that were asked to be listened on.
     listeners: HashMap<ListenerId, Listener>,
 }
 

@@ -6,7 +6,7 @@
 //! - There is one that the same side dialled: the newer stays. The dialling side never has two (it
 //!   denies the second while it believes in the first), so it has given up the older.
 //!
-//! Who follows has its session half a round trip later if it was the one that dialled.
+//! The side that follows has its session half a round trip later if it was the one that dialled.
 
 use libp2p::swarm::ConnectionId;
 use node_core::NodeId;
@@ -26,7 +26,7 @@ pub(crate) struct Sessions {
     current: BTreeMap<NodeId, Standing>,
 }
 
-/// What to do with a connection that may be the session.
+/// Decision about a connection that may be the session.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is the session now.

@@ -1,4 +1,4 @@
-//! What went wrong, in words that fit on a line.
+//! Errors in words that fit on a line.
 
 use libp2p::multiaddr::Protocol;
 use libp2p::swarm::DialError;

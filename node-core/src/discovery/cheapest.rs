@@ -84,16 +84,16 @@ struct Furnished {
     places: Vec<(Sale, Offer)>,
     fuel: u64,
     most: Micro,
-    /// Of space, for each.
+    /// Space for the checkpoints of each unit, bytes.
     bytes: u64,
     time: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// A market of space had its time,
+    /// The time for a market of space is over.
     Market(u64),
-    /// and so had who sells it.
+    /// The time for a seller of space is over.
     Shelf(u64),
 }
 
@@ -148,7 +148,8 @@ impl Protocol for Cheapest {
 }
 
 impl Furnished {
-    /// What space may cost: a part of what a unit may, and no more than the dearest of the places leaves.
+    /// Most that space may cost: a part of the most that a unit costs, and no more than the dearest of the
+    /// places leaves.
     fn left(&self) -> Micro {
         let cost = |(_, offer): &(Sale, Offer)| Term::of(offer, Goods::Cycles).most(self.fuel);
         let dearest = self.places.iter().map(|place| cost(place).unwrap_or(Micro::MAX)).max();
@@ -164,7 +165,7 @@ impl Furnished {
             minutes: MINUTES,
             memory_mib: 0,
             engine: None,
-            // Who runs a unit does not keep it, nor does this node; both may be named.
+            // Neither a unit's runner nor this node keeps its checkpoints; both may be named.
             units: u16::try_from(self.places.len() + 2).unwrap_or(UNITS).min(UNITS),
             quantity: self.bytes.saturating_mul(seconds),
             most: self.left(),
@@ -235,7 +236,7 @@ impl Cheapest {
         }
     }
 
-    /// Who sells space for checkpoints, if anybody does.
+    /// Takes the offers of space for checkpoints, if there are any.
     fn space_quoted(
         &mut self,
         number: u64,
@@ -260,7 +261,7 @@ impl Cheapest {
         let can_keep = |offer: &Offer| offer.seller.id != cx.me && offer.via.is_none();
         let mut free: Vec<Offer> = offers.iter().copied().filter(can_keep).collect();
         for (sale, offer) in places {
-            // Who runs it does not keep it.
+            // A runner does not keep the checkpoints of its own unit.
             let other = free.iter().position(|space| space.seller.id != offer.seller.id);
             let space = other.map(|at| free.swap_remove(at));
             let space = space.map(|offer| (offer, Space::of(&offer, bytes, time)));

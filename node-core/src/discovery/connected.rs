@@ -21,7 +21,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub struct Connected {
     nodes: LiteMap<NodeId, Entry>,
-    /// What another finder found at nodes that are still being dialled.
+    /// Slots that another finder has reserved at nodes that are still being dialled.
     promised: BTreeMap<NodeId, Promise>,
 }
 
@@ -110,7 +110,7 @@ pub enum Event {
     Room(NodeId),
     /// This node has slots free, and this owner no credit there: have it keep so many for this owner.
     Reserve(NodeId, u32),
-    /// What nodes give, or how much of it is free, is not what it was.
+    /// The slots of these nodes, or the number of free ones, have changed.
     Changed(Vec<NodeId>),
 }
 
@@ -123,7 +123,7 @@ impl Protocol for Connected {
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
         match input {
             Input::Up(peer) => {
-                // Whoever offers nothing is not listed: most peers of most nodes.
+                // A peer that offers nothing is not listed: that is most peers of most nodes.
                 self.nodes.remove(&peer);
                 if let Some(promise) = self.promised.remove(&peer) {
                     let mut entry = Entry::default();
@@ -223,7 +223,7 @@ impl Connected {
         self.nodes.get(&node)?.now()
     }
 
-    /// What all nodes give that give anything.
+    /// Offers of all nodes that give anything.
     pub fn offers(&self) -> impl Iterator<Item = (NodeId, Offer)> + '_ {
         self.nodes.iter().filter_map(|(node, entry)| Some((*node, entry.now()?)))
     }
@@ -280,7 +280,7 @@ impl Connected {
     }
 }
 
-/// What people are shown of an offer.
+/// The part of an offer that people are shown: slots, and free slots.
 fn shown(offer: Offer) -> (u32, u32) {
     (offer.slots, offer.free)
 }

@@ -7,19 +7,19 @@ use std::time::Duration;
 pub struct FilesConfig {
     /// Space given to others' files, bytes; 0: none.
     pub bytes: u64,
-    /// Of it, for one owner.
+    /// Most of these bytes for one owner.
     pub bytes_per_owner: u64,
     /// Files kept for others; one more is refused. Our choice: a list of them fits a message.
     pub kept: usize,
     /// Whether space is given for nothing, too.
     pub gift: bool,
-    /// What it costs this node, where space is sold.
+    /// This node's cost of space, where space is sold.
     pub cost: Price,
     /// For how long space is given or bought, at most. Our choice: who goes away for good costs two
     /// days of space, and owners ask again long before.
     pub term: Duration,
-    /// What a byte-second may cost this node as an owner; above, it asks for gifts. Our choice: about a
-    /// credit for a GiB and a day.
+    /// Most that a byte-second may cost this node as a file owner; above, it asks for gifts. Our choice:
+    /// about a credit for a GiB and a day.
     pub most: Price,
     /// Files that this node owns; one more is refused.
     pub owned: usize,
@@ -60,7 +60,7 @@ impl Default for FilesConfig {
 }
 
 impl FilesConfig {
-    /// What gives so much of its disk.
+    /// Settings of a node that gives `bytes` of its disk.
     pub fn giving(bytes: u64) -> FilesConfig {
         // As with checkpoints: a second owner finds room.
         FilesConfig { bytes, bytes_per_owner: bytes / 4 * 3, ..FilesConfig::default() }

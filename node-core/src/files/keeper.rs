@@ -1,7 +1,7 @@
 //! The keeper: files of others, within what the donor gives.
 //!
-//! What is kept is written down, so that it is still kept after a restart. A file is dropped when its
-//! owner says so, or when its time is over and the owner has not asked for more.
+//! Kept files are written down, so that they are still kept after a restart. A file is dropped when its owner
+//! says so, or when its time is over and the owner has not asked for more.
 
 use super::config::FilesConfig;
 use super::manifest::{MANIFEST, Manifest};
@@ -47,7 +47,7 @@ pub struct Keeper {
     tickets: BTreeMap<u64, (Id, For)>,
     proofs: BTreeMap<u64, (NodeId, u64, [u8; 32])>,
     next: u64,
-    /// Of all that is kept or on its way.
+    /// Bytes of all files that are kept or on their way.
     bytes: u64,
     told: Time,
     offered: Option<u64>,
@@ -73,11 +73,11 @@ struct Kept {
     here: u32,
 }
 
-/// What is written down, under the owner's id and the file's.
+/// Row that is written for a kept file, under the owner's id and the file's.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     manifest: BlobRef,
-    /// Of the chunks.
+    /// Bytes of the chunks.
     bytes: u64,
     until_ms: u64,
     owner: Option<Contact>,
@@ -103,7 +103,7 @@ pub enum Timer {
 pub enum Command {
     /// The driver's wall clock, milliseconds since 1970.
     WallClock(u64),
-    /// What an earlier life has written down.
+    /// Rows that an earlier life has written.
     Restore(Vec<(Vec<u8>, Bytes)>),
     /// That was all.
     Restored,
@@ -139,7 +139,7 @@ pub enum Event {
     },
     /// So much can be sold.
     Room(u64),
-    /// What an earlier life kept is pinned.
+    /// All files that an earlier life kept are pinned.
     Settled,
 }
 
@@ -222,7 +222,7 @@ impl Keeper {
         (self.kept.len(), self.bytes, self.config.bytes)
     }
 
-    /// Of each: its owner, the file, its bytes, whether all of it is here, and until when it is kept
+    /// Files that are kept, each as owner, file, bytes, whether all of it is here, and until when it is kept
     /// (milliseconds since 1970).
     pub fn files(&self) -> impl Iterator<Item = (NodeId, BlobId, u64, bool, u64)> + '_ {
         let row =
@@ -267,7 +267,7 @@ impl Keeper {
         let now_ms = self.wall.now(cx.now);
         let bought = self.sold.iter().position(|(buyer, most, ..)| *buyer == from && *most >= whole);
         let known = self.kept.contains_key(&id);
-        // What was bought is there; what is given is looked at.
+        // Bought space is reserved already; for a gift the room is checked.
         let term = match bought {
             Some(at) => self.sold.swap_remove(at).2,
             None if !self.config.gift && !known => {
@@ -440,7 +440,7 @@ impl Keeper {
         cx.emit(Event::Commit { writes: vec![Write { table: Table::Kept, key: key(id), value }] });
     }
 
-    /// What no longer fits what is given is not kept any more.
+    /// Takes the rows of an earlier life. Files that no longer fit the space that is given are dropped.
     fn restore(&mut self, rows: Vec<(Vec<u8>, Bytes)>, cx: &mut Kcx<'_>) {
         for (key, value) in rows {
             let id = key.split_at_checked(32).and_then(|(owner, file)| {

@@ -1,4 +1,4 @@
-//! What a file is made of.
+//! Manifest of a file: the list of its chunks.
 
 use crate::content::BlobRef;
 use crate::ids::BlobId;

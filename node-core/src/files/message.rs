@@ -1,4 +1,4 @@
-//! What owners and keepers of files say to each other.
+//! Messages between owners and keepers of files.
 
 use crate::address::Contact;
 use crate::content::BlobRef;
@@ -50,6 +50,6 @@ pub enum ToOwner {
     Refused { file: BlobId, why: String },
     /// 32 bytes; none if it is not here.
     Proof { ticket: u64, proof: Option<Bytes> },
-    /// What is kept for the addressee, so that it can say what is over.
+    /// Files that are kept for the addressee, so that it can say which are over.
     Holding { files: Vec<BlobId> },
 }

@@ -3,7 +3,7 @@
 //! A file is a *manifest* and its chunks, all of them blobs; its name is the manifest's hash. The node
 //! at which it is put is its *owner*: it buys space, or asks for it as a gift, watches who keeps it, and
 //! has others keep it when one goes. *Keepers* pull the chunks, and are asked for proof now and then.
-//! What is to be secret is encrypted before it comes here: nothing below knows a key.
+//! Secret content is encrypted before it comes here: nothing below knows a key.
 //!
 //! | part | what it knows |
 //! |---|---|
@@ -26,7 +26,7 @@ use crate::content::BlobRef;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// What is published about who keeps a file, and under its names.
+/// Published entry for a file: under its id with owner and keepers, and under its names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Whereabouts {
     pub manifest: BlobRef,
@@ -46,7 +46,8 @@ impl Whereabouts {
     }
 }
 
-/// What a keeper of a chunk can say and nobody else: its bytes, hashed under a key that was just drawn.
+/// Proof of keeping, which only a keeper of the chunk can give: its bytes, hashed under a key that was just
+/// drawn.
 fn proof(nonce: &[u8; 32], chunk: &[u8]) -> Bytes {
     Bytes::copy_from_slice(blake3::keyed_hash(nonce, chunk).as_bytes())
 }

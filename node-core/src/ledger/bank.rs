@@ -51,7 +51,7 @@ pub struct Bank {
     open: bool,
     /// Not all that was kept could be read.
     damaged: bool,
-    /// What answers the next commit.
+    /// Answers that wait for the next commit.
     waiting: Vec<Answer>,
     committing: Option<Committing>,
     reading: BTreeMap<u64, Reading>,
@@ -190,7 +190,7 @@ impl Bank {
         }
     }
 
-    /// The same with the node's key.
+    /// Gives the bank the node's key.
     pub fn signing(self, secret: Secret) -> Bank {
         Bank { secret: Some(secret), ..self }
     }
@@ -408,7 +408,7 @@ impl Bank {
     }
 }
 
-/// What was signed, if it was, for this bank.
+/// Body of orders that are signed, for this bank.
 fn open(signed: &Signed, me: NodeId) -> Result<Body, String> {
     if signed.body.len() > BODY {
         return Err(format!("sent {} bytes of orders; {BODY} are allowed", signed.body.len()));

@@ -45,7 +45,7 @@ pub struct Client {
     waiting: VecDeque<(Ticket, Order)>,
     /// Numbered, and not answered.
     under_way: BTreeMap<u64, (Ticket, Order)>,
-    /// Of those, what the bank has signed already.
+    /// Receipts that the bank has signed already, by the order's number.
     receipts: BTreeMap<u64, Signed>,
     /// Sales with a hold under way: their settlement must not overtake it.
     holding: BTreeSet<Sale>,
@@ -85,7 +85,7 @@ pub enum Command {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// What an earlier life of this node had the bank put aside; all of it before [`Event::Open`].
+    /// Holds that an earlier life of this node ordered; all of them come before [`Event::Open`].
     Holding(Vec<Holding>),
     /// The bank is needed and not connected: find it and connect to it.
     Seek(NodeId),
@@ -94,7 +94,7 @@ pub enum Event {
     Answered {
         ticket: Ticket,
         outcome: Outcome,
-        /// Of a hold: the bank's word for who sells, if it gives one.
+        /// Receipt of a hold: the bank's word for the seller, if it gives one.
         receipt: Option<Signed>,
     },
     /// Too many orders wait; try again when some are answered.
@@ -105,7 +105,7 @@ pub enum Event {
         number: u64,
         page: Page,
     },
-    /// Of another node, which has given leave.
+    /// Balance of another node, which has given leave.
     Balance {
         of: NodeId,
         balance: Micro,
@@ -242,7 +242,8 @@ impl Client {
     fn heard(&mut self, message: ToClient, cx: &mut Cx<'_, Self>) {
         match (message, self.phase) {
             (ToClient::Stands { next }, Phase::Asking) => {
-                // What an earlier life has on its way is below, and out of the window at once.
+                // Orders that an earlier life has on their way have lower numbers, and are out of the window
+                // at once.
                 let number = next.saturating_add(WINDOW);
                 self.next = number.saturating_add(1);
                 self.go_to(Phase::Beginning(number), cx);
@@ -330,7 +331,7 @@ impl Client {
         let Some(bank) = self.bank else { return };
         let (mut batch, mut size) = (Vec::new(), 0);
         for (number, order) in orders {
-            // What the bank refuses to read would hold up the rest; it is refused as it is.
+            // An order that the bank refuses to read would hold up the rest: it goes alone and is refused.
             let more = order.size() + 16;
             if !batch.is_empty() && (batch.len() >= ORDERS || size + more > BODY - 64) {
                 self.send_batch(bank, std::mem::take(&mut batch), cx);

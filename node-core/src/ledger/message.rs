@@ -1,4 +1,4 @@
-//! What bank and clients say to each other.
+//! Messages between bank and clients.
 
 use crate::contract::Holding;
 use crate::contract::{Outcome, Sale};
@@ -20,17 +20,17 @@ pub enum ToBank {
     Stand,
     /// A signed `Body`. Repeating it is harmless.
     Orders(Signed),
-    /// What is held for the sender's sales, those above this one.
+    /// List the holds for the sender's sales, those above `after`.
     Holdings { after: Option<Sale> },
     /// Lines of the sender's statement from this one on; the newest if there are not so many.
     /// `number` comes back with them.
     Statement { number: u64, from: u64, limit: u32 },
-    /// What is there on the account of who has signed this ([`super::may_read`])? For who cannot speak
-    /// to the bank itself.
+    /// Read the balance of the account that has signed this ([`super::may_read`]). For a node that cannot
+    /// speak to the bank itself.
     Balance(Signed),
 }
 
-/// What is signed: for this bank, each order under its number.
+/// Signed text: orders for this bank, each under its number.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Body {
     pub(super) bank: NodeId,
@@ -55,7 +55,7 @@ pub enum ToClient {
         of: NodeId,
         balance: Micro,
     },
-    /// Of holds among the outcomes that follow, by number: what the bank signs for their sellers.
+    /// Receipts of holds among the outcomes that follow, by number; the bank signs them for the sellers.
     Receipts(Vec<(u64, Signed)>),
 }
 
@@ -94,7 +94,7 @@ pub enum Why {
     From(NodeId),
     /// Put aside for a sale.
     Held(UnitId),
-    /// Of that, what was not used.
+    /// The part of a hold that was not used.
     Returned(UnitId),
     /// For work.
     Earned(UnitId),
@@ -102,7 +102,7 @@ pub enum Why {
     Fee(UnitId),
     /// Put aside for space.
     SpaceHeld(Kind, UnitId),
-    /// Of that, what was not used.
+    /// The part of a hold for space that was not used.
     SpaceReturned(Kind, UnitId),
     /// For keeping something.
     Kept(Kind, UnitId),

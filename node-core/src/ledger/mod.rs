@@ -22,7 +22,7 @@ use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
 use bytes::Bytes;
 
-/// What orders are signed for.
+/// Purpose of the signature on orders.
 pub const PURPOSE: &str = "manyhands 2026 orders to a bank";
 
 /// Orders in one message. Our choice: one signature checked for so many costs nothing beside them.
@@ -40,16 +40,16 @@ pub const WINDOW: u64 = 1024;
 /// No key belongs to this name.
 pub const COMMONS: NodeId = NodeId(*b"manyhands: the swarm's own money");
 
-/// What says that whoever shows it may read the signer's balance.
+/// Purpose of the signature on a leave: whoever shows the leave may read the signer's balance.
 const READING: &str = "manyhands 2026 leave to read my balance";
 
-/// Leave to read the balance of a node that cannot ask the bank itself. It holds for ever: what who
-/// carries it learns is what it carried.
+/// Leave to read the balance of a node that cannot ask the bank itself. It holds for ever: a node that
+/// carries it learns only the balance that it carries back anyway.
 pub fn may_read(secret: &Secret) -> Signed {
     Signed::new(secret, READING, Bytes::new())
 }
 
-/// Whose balance this gives leave to read.
+/// Node whose balance this gives leave to read; `None` if it is no leave.
 pub fn reads(leave: &Signed) -> Option<NodeId> {
     leave.open(READING).filter(|body| body.is_empty()).map(|_| leave.by)
 }

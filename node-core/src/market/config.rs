@@ -50,8 +50,8 @@ pub struct MarketConfig {
     /// How long a market stays in the processor overlay without a seller. Our choice: sellers that
     /// sold and list the rest come back at once.
     pub empty: Duration,
-    /// Of a thousand answers, how many are compared with another copy. Our choice: a market owner that
-    /// hides the cheapest is found out after twenty sales, for 5 % more messages.
+    /// Answers in a thousand that are compared with another copy. Our choice: a market operator that hides
+    /// the cheapest is found out after twenty sales, for 5 % more messages.
     pub samples: u64,
     /// When a search ends that has found no market. Our choice: a swarm that begins, or one that mends.
     pub search: Duration,

@@ -1,4 +1,4 @@
-//! What a guest and its host say to each other.
+//! Messages between a guest and its host.
 //!
 //! A node that nobody can dial, such as a page, sells by way of the gateway that it dialled. It has a
 //! [`super::seller`] like any other, which is the one truth about its stock and signs what it lists,
@@ -22,12 +22,12 @@ pub enum Message {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToHost {
-    /// Who owns this point of the ring of nodes? Answered by `Owner`.
+    /// Look up the owner of this point on the ring of nodes. Answered by `Owner`.
     Locate { number: u64, key: Point },
     /// To a market owner that was named to the guest, or to who has spoken to it.
     Say { to: NodeId, word: Word },
-    /// What is there on the sender's account? The bank is shown its leave
-    /// ([`crate::ledger::may_read`]). Answered by `Balance` if the bank answers.
+    /// Read the balance of the sender's account. The bank is shown this leave ([`crate::ledger::may_read`]).
+    /// Answered by `Balance` if the bank answers.
     Balance(Signed),
 }
 
@@ -49,7 +49,7 @@ pub enum ToGuest {
     Balance(Micro),
 }
 
-/// What a seller says, on its way through its host.
+/// A seller's message on its way through its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Word {
     List(Box<Signed>),
@@ -58,7 +58,7 @@ pub enum Word {
         number: u64,
     },
     Alive(Box<Alive>),
-    /// The same to a buyer.
+    /// `Alive`, to a buyer.
     AliveToBuyer(Box<Alive>),
     Taken {
         ticket: u64,
@@ -69,7 +69,7 @@ pub enum Word {
 }
 
 impl Word {
-    /// None of what no seller says.
+    /// `None` for a message that no seller sends.
     pub(crate) fn of(message: message::Message) -> Option<Word> {
         use message::Message;
         Some(match message {

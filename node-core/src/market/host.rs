@@ -25,7 +25,8 @@ const LOOKUPS: usize = 3;
 /// Market owners to which a guest may speak. Our choice: where it is listed, and where it was.
 const OWNERS: usize = 4;
 
-/// Who has asked a guest, and may be answered. Our choice: a market owner with its copies, and buyers.
+/// Nodes that have asked a guest, and may be answered. Our choice: a market operator with its copies, and
+/// buyers.
 const ASKERS: usize = 16;
 
 /// Between two questions of a guest for its balance. Our choice: what an eye follows.
@@ -60,7 +61,7 @@ pub enum Command {
     ForGuest { from: NodeId, guest: NodeId, what: ToSeller },
     /// Answers [`Event::Lookup`].
     Found { number: u64, owner: Option<Contact> },
-    /// What the bank says.
+    /// Balance of a guest, as the bank states it.
     Balance { of: NodeId, balance: Micro },
 }
 
@@ -195,7 +196,7 @@ impl Host {
     }
 }
 
-/// Of a guest, to whom it may speak.
+/// Carries a guest's word to a node that the guest may speak to; drops it otherwise.
 fn say(id: NodeId, guest: &Guest, to: NodeId, word: Word, cx: &mut Hcx<'_>) {
     if let Some(owner) = guest.owners.iter().find(|owner| owner.id == to) {
         if to != cx.me {

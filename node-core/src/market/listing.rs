@@ -35,7 +35,7 @@ impl Goods {
     }
 }
 
-/// What is signed.
+/// Content of a listing, which the seller signs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
     pub seller: Contact,

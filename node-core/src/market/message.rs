@@ -1,5 +1,5 @@
-//! What market owners, sellers and buyers say to each other. One enum with a part for each
-//! addressee; the route gives each part to its machine.
+//! Messages between market operators, sellers and buyers. One enum with a part for each addressee; the route
+//! gives each part to its machine.
 
 use super::guest::Word;
 use super::listing::BadListing;
@@ -21,7 +21,7 @@ pub enum Message {
     ToOwner(ToOwner),
     ToSeller(ToSeller),
     ToBuyer(ToBuyer),
-    /// What a guest of the sender says, to the owner of a market.
+    /// Word of a guest of the sender, to the operator of a market.
     OfGuest {
         guest: NodeId,
         word: Box<Word>,
@@ -85,12 +85,12 @@ pub enum ToSeller {
     Take(Box<Take>),
 }
 
-/// What a node says of itself that was taken for the entrance to the markets of a kind.
+/// State of a node that was taken for the rendezvous of the markets of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Entrance {
-    /// The ring has moved: another node is.
+    /// The ring has moved: another node is the rendezvous.
     Elsewhere,
-    /// It has been for so short that it may not have heard of all markets.
+    /// The node became the rendezvous so recently that it may not have heard of all markets.
     Listening,
     Open,
 }
@@ -144,9 +144,9 @@ pub enum Unlisted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alive {
     pub ticket: u64,
-    /// What it sells now; none if nothing.
+    /// Listing of its goods now; `None` if it sells nothing.
     pub listing: Option<Signed>,
-    /// Who has it listed, and for how many seconds.
+    /// Market operator that has it listed, and for how many seconds.
     pub listed: Option<(NodeId, u32)>,
     /// Market owners that have asked lately, and may have named it to somebody.
     pub probed: Vec<NodeId>,
@@ -174,7 +174,7 @@ pub struct Query {
     pub purpose: Purpose,
 }
 
-/// What a query is for.
+/// Use of a query's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
     /// To compare markets: what do the cheapest sellers cost? Nobody is probed, and nothing is held.
@@ -219,7 +219,8 @@ pub struct Stock {
 pub struct Sale {
     /// One for each seller in `deals`.
     pub winners: Vec<Signed>,
-    /// Whose cost is the price, or would be if it were not above the buyer's maximum.
+    /// Cheapest seller that sells nothing: its cost is the price, or would be if it were not above the
+    /// buyer's maximum.
     pub second: Option<Signed>,
     /// The highest cost in the market; under max-min the payoff depends on it.
     pub highest: Price,
@@ -230,7 +231,7 @@ pub struct Sale {
 pub struct Take {
     pub ticket: u64,
     pub kind: Kind,
-    /// Of the listing that was signed.
+    /// Number of the listing that was signed.
     pub number: u64,
     pub units: u16,
     pub capacity: u64,
@@ -243,12 +244,12 @@ pub struct Take {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copy {
     pub market: Market,
-    /// What was there before is not any more.
+    /// `true`: the entries replace all that the addressee had of the market.
     pub whole: bool,
     /// At most [`COPY`].
     pub entries: Vec<Entry>,
     pub gone: Vec<NodeId>,
-    /// Of those entries that are guests, by way of whom they sell.
+    /// Hosts of those entries that are guests: seller, host.
     pub hosts: Vec<(NodeId, NodeId)>,
 }
 

@@ -27,12 +27,12 @@ impl Bid {
     }
 }
 
-/// What a buyer asks for.
+/// A buyer's demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
     /// How many sellers, one a unit.
     pub units: u32,
-    /// What a unit uses at most: fuel, or byte-seconds.
+    /// Most that a unit uses: fuel, or byte-seconds.
     pub quantity: u64,
     /// The most that seller and market owner may cost for one unit, together. Keepers and replicas
     /// are legs of their own, which the buyer takes off before it asks.
@@ -138,7 +138,7 @@ impl Rule {
 /// what the buyer itself offered, and a market owner that hides sellers makes them thin; against
 /// that, buyers compare copies.
 ///
-/// Who lists several units in one market may gain by holding one back, as with every uniform price.
+/// A seller that lists several units in one market may gain by holding one back, as with every uniform price.
 fn vickrey(ask: &Ask, delta: Micro, bids: &[Bid], wanted: usize) -> Vec<Deal> {
     let Some(budget) = ask.most.minus(delta) else { return Vec::new() };
     let most = Price::within(budget, ask.quantity);

@@ -54,11 +54,11 @@ pub struct Seller {
     bank: Option<NodeId>,
     /// Receipts that something was sold for.
     used: VecDeque<(NodeId, Sale, Kind)>,
-    /// What will be for sale in a moment.
+    /// Goods of each kind that will be for sale in a moment.
     there: BTreeMap<Kind, Goods>,
 }
 
-/// What is for sale of one kind.
+/// Goods of one kind that are for sale.
 #[derive(Debug)]
 struct Stock {
     goods: Goods,
@@ -68,7 +68,7 @@ struct Stock {
     signed: Option<Signed>,
     /// Where it was listed last.
     at: Option<(Market, Contact)>,
-    /// Who has confirmed that, and since when without a break.
+    /// Market operator that has confirmed the listing, and since when without a break.
     listed: Option<(NodeId, Time)>,
     probed: Vec<(NodeId, Time)>,
 }
@@ -76,7 +76,7 @@ struct Stock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     Relist(Kind),
-    /// What is there has been told for long enough.
+    /// Goods of [`Command::Have`] have been known for long enough to be listed.
     Have(Kind),
 }
 
@@ -99,10 +99,10 @@ pub enum Command {
     Alone,
     /// This is for sale from now on, in place of all of its kind that was. No units: nothing.
     Offer(Goods),
-    /// The same of what comes and goes, such as free slots: less is for sale at once, more after a
+    /// As `Offer`, for goods that come and go, such as free slots: less is for sale at once, more after a
     /// moment, so that nothing is listed for each task that ends.
     Have(Goods),
-    /// What became of [`Event::Lookup`].
+    /// Results of [`Event::Lookup`]: `Found` or `NotFound`.
     Found {
         number: u64,
         owner: Contact,
@@ -222,12 +222,12 @@ impl Seller {
         }
     }
 
-    /// What is for sale of a kind, and under which number.
+    /// Goods of a kind that are for sale, and the number of their listing; `None` if there are none.
     pub fn sells(&self, kind: Kind) -> Option<(Goods, u64)> {
         self.stock.get(&kind).map(|stock| (stock.goods, stock.number))
     }
 
-    /// Who has confirmed that it is listed.
+    /// Market operator that has confirmed the listing; `None` if none has.
     pub fn listed_at(&self, kind: Kind) -> Option<NodeId> {
         self.stock.get(&kind)?.listed.map(|(owner, _)| owner)
     }
@@ -314,8 +314,8 @@ impl Seller {
         }
     }
 
-    /// What the owner of its market asked meanwhile may be lost, and then it was purged there: it is not
-    /// listed any more until that one says so again.
+    /// Questions of the market operator may have been lost meanwhile, and the seller purged for its silence:
+    /// it does not count as listed until the operator confirms it again.
     fn owner_down(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
         for (kind, stock) in self.stock.iter_mut().filter(|(_, stock)| stock.is_at(peer)) {
             stock.listed = None;

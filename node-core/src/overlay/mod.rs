@@ -1,4 +1,4 @@
-//! Who knows whom.
+//! Protocols by which nodes know each other: introductions, dial-back, ring, tree.
 
 #[cfg(feature = "roles")]
 pub mod dialback;

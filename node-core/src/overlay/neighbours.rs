@@ -54,7 +54,7 @@ pub enum Message {
     Dialable(Dialable),
 }
 
-/// Who a peer says it is; its id is proven by the connection.
+/// Introduction: a peer's statement about itself. Its id is proven by the connection, not by this message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     pub name: String,
@@ -76,14 +76,14 @@ pub struct Hello {
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     pub peers: usize,
-    /// Of them, those that nobody can dial, at a gateway.
+    /// Most guests of a gateway; they count among `peers`.
     pub guests: usize,
 }
 
 #[derive(Debug)]
 pub struct Neighbours {
     me: Hello,
-    /// Who joins has to show this word.
+    /// Word that a joining node has to show; `None` if everybody may join.
     invite: Option<String>,
     /// Wrong words that came lately.
     wrong: invites::Wrong,
@@ -96,7 +96,7 @@ pub struct Neighbours {
     gone: VecDeque<(NodeId, String)>,
 }
 
-/// What is kept of a peer's introduction.
+/// Data that is kept of a peer's introduction.
 #[derive(Debug)]
 pub struct Known {
     pub name: Box<str>,
@@ -228,7 +228,7 @@ impl Protocol for Neighbours {
                 }
             }
             Input::Command(Command::Heard(peer)) => {
-                // Who has not introduced itself is as silent as before.
+                // A peer that has not introduced itself still counts as silent.
                 if let Some(known) = self.peers.get_mut(&peer).filter(|peer| peer.hello.is_some()) {
                     known.heard = cx.now;
                 }
@@ -358,7 +358,7 @@ impl Neighbours {
     }
 
     fn dialable(&mut self, from: NodeId, dialable: Dialable, cx: &mut Cx<'_, Self>) {
-        // Who was rejected, or has not introduced itself, is nobody to this node.
+        // A peer that was rejected, or has not introduced itself, is ignored.
         let Some(hello) = self.peers.get_mut(&from).and_then(|peer| peer.hello.as_mut()) else { return };
         let dialable = own(from, dialable, cx);
         if hello.dialable != dialable {
@@ -407,7 +407,8 @@ impl Neighbours {
             self.part(from, &conflict, cx);
             return false;
         }
-        // Who has just come may be wrong, or lie: what it says is remembered over restarts.
+        // Settings are remembered over restarts, so they are learnt only from a peer that this node was told
+        // to join: a newcomer may be wrong, or lie.
         let joined = self.peers.get(&from).is_some_and(|peer| peer.joined);
         if joined && self.me.swarm.learn(theirs) {
             let swarm = self.me.swarm;

@@ -31,12 +31,12 @@ pub struct RecordsConfig {
     /// Records on one node, copies included: one of its own arc takes the place of a copy, and a
     /// copy, or one more when all are its own, is refused. Our choice: 26 MB.
     pub records: usize,
-    /// Of them, of one publisher. Our choice: a fifth, so that it takes five to fill a node.
+    /// Records of one publisher. Our choice: a fifth, so that it takes five to fill a node.
     pub per_publisher: usize,
     /// Publishers of one key that several may publish. Our choice: a file that is kept by so many is
     /// found anyway.
     pub per_key: usize,
-    /// What this node publishes; one more is refused. Our choice: what one gateway's owner puts away.
+    /// Records that this node publishes; one more is refused. Our choice: what one gateway's owner puts away.
     pub published: usize,
     /// Questions of this node at once; one more fails at once.
     pub reads: usize,

@@ -1,4 +1,4 @@
-//! What nodes say to each other about records.
+//! Messages between nodes about records.
 
 use crate::circle::Range;
 use crate::keys::Signed;

@@ -58,9 +58,9 @@ pub struct Records {
     config: Arc<RecordsConfig>,
     secret: Secret,
     wall: Option<Wall>,
-    /// What of the ring of nodes is this node's.
+    /// Range of the ring of nodes that this node owns.
     arc: Option<Range>,
-    /// Who keeps copies, in order.
+    /// Nodes that keep replicas, in order.
     heirs: Vec<Contact>,
     /// The members before this node, the nearest first.
     predecessors: Vec<NodeId>,
@@ -75,7 +75,7 @@ pub struct Records {
     next: u64,
 }
 
-/// What a lookup is for.
+/// Use of a lookup's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     Publish(u64),
@@ -102,7 +102,7 @@ pub enum Command {
         key: Key,
         value: Option<Bytes>,
     },
-    /// What is published under this key? Ends with [`Event::Read`] of this number.
+    /// Read what is published under this key. Ends with [`Event::Read`] of this number.
     Read {
         number: u64,
         key: Key,
@@ -120,14 +120,14 @@ pub enum Command {
     /// The members before this node on the ring of nodes, the nearest first: of those next to it this
     /// node keeps copies.
     Predecessors(Vec<NodeId>),
-    /// What became of [`Event::Lookup`]; none if nobody was found.
+    /// Result of [`Event::Lookup`]; `None` if no owner was found.
     Located {
         number: u64,
         found: Option<Located>,
     },
 }
 
-/// What somebody has published.
+/// Value that a node has published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub by: NodeId,
@@ -151,7 +151,7 @@ pub enum Event {
         key: Key,
         refused: Refused,
     },
-    /// Of each publisher the newest; nobody has published anything if there are none.
+    /// Newest value of each publisher; empty if nobody has published anything.
     Read {
         number: u64,
         found: Result<Vec<Found>, Refused>,

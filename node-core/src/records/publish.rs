@@ -10,7 +10,7 @@ use crate::ticket::Ticket;
 use bytes::Bytes;
 use std::time::Duration;
 
-/// What this node publishes under a key.
+/// Value that this node publishes under a key.
 #[derive(Debug)]
 pub(super) struct Publication {
     pub key: Key,
@@ -154,7 +154,7 @@ impl Records {
             None if given_up => self.forget(id, cx),
             None => {
                 publication.stands = true;
-                // Whoever took it may have died before the copies had it.
+                // The node that took it may have died before the replicas had it.
                 let next = match std::mem::replace(&mut publication.confirmed, true) {
                     true => self.config.refresh,
                     false => self.config.confirm,
@@ -163,7 +163,7 @@ impl Records {
                 let rest = next.saturating_sub(Duration::from_micros(early));
                 cx.set_timer(Timer::Publish(id), rest);
             }
-            // What stood once may stand again, if others give it up.
+            // A record that stood once may stand again, if others give the key up.
             Some(refused) if stood => {
                 publication.stands = false;
                 let key = publication.key.clone();

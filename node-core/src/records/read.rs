@@ -18,7 +18,7 @@ const NOTHING: u32 = 3;
 pub(super) struct Read {
     number: u64,
     key: Key,
-    /// Who may know, the next one first.
+    /// Nodes that may know, the next one first.
     candidates: Vec<Contact>,
     asked: Option<NodeId>,
     tries: u32,

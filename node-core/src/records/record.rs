@@ -21,7 +21,7 @@ const BODY: usize = VALUE + NAME + 100;
 /// minutes.
 const AHEAD: Duration = Duration::from_secs(600);
 
-/// What is signed.
+/// Content of a record, which the publisher signs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub key: Key,

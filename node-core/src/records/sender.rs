@@ -1,4 +1,4 @@
-//! Whose copies count. The signature on a record proves its publisher, and not that the publisher was
+//! Nodes whose copies count. The signature on a record proves its publisher, and not that the publisher was
 //! first: so a copy counts only from a node that the ring of nodes names for its key.
 
 use super::table::From;

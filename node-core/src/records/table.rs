@@ -28,16 +28,16 @@ impl Entry {
     }
 }
 
-/// Whose word it is.
+/// Sender of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum From {
-    /// The publisher's, to who owns the key.
+    /// The publisher, to the owner of the key.
     Publisher,
-    /// The previous owner's; this node has taken the key over a moment ago.
+    /// The previous owner; this node has taken the key over a moment ago.
     PreviousOwner,
-    /// That of a node that keeps copies, to the owner of the key.
+    /// A node that keeps replicas, to the owner of the key.
     Replica,
-    /// The owner's; this node keeps copies.
+    /// The owner; this node keeps a replica.
     Owner,
 }
 
@@ -71,7 +71,7 @@ impl Table {
         inside.flat_map(|(_, entries)| entries)
     }
 
-    /// The same on two nodes that have the same.
+    /// Count and digest of the records in a range: equal on two nodes that have the same records.
     pub(super) fn digest(&self, range: Range) -> (u32, u64) {
         self.within(range).fold((0, 0), |(count, digest), entry| {
             let word = entry.signed.signature.first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
@@ -107,7 +107,7 @@ impl Table {
             if old.number == number && from == From::Publisher {
                 return Err(Refused::Twice);
             }
-            // Whoever signed two texts under one number: everywhere the same of them counts.
+            // A publisher signed two texts under one number: on every node the lower text counts.
             if old.number == number && old.signed.body <= new.signed.body {
                 return Ok(false);
             }
@@ -134,7 +134,7 @@ impl Table {
             return Err(Refused::Crowded);
         }
         if key.has_one_publisher() && !known.is_empty() {
-            // What was given up stays, so that nobody can say it again.
+            // Records that were given up stay, so that nobody can publish them again.
             self.retain(|other, entry| *other != key || entry.given_up);
         }
         if self.count >= self.config.records && !(from != From::Owner && self.drop_a_copy(arc)) {

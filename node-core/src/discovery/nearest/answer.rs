@@ -17,7 +17,7 @@ const DIRECT: usize = 2_000;
 /// A request, or a part of one, in hand.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
-    /// Who is to be answered, and its name for the part; this node itself for its own queries.
+    /// Node to be answered, and its name for the part; this node itself for its own queries.
     pub giver: NodeId,
     part: u32,
     pub id: u64,
@@ -146,7 +146,8 @@ impl Nearest {
         }
         let config = self.config.clone();
         match self.branch.entry(from) {
-            // Whoever refuses takes its branch for empty just so, and tells when that is wrong.
+            // A node that refuses counts its branch as empty in the same way, and announces it when that is
+            // wrong.
             Some(entry) if answer.missing > 0 => entry.refused(answer.missing, needs.is_some(), &config),
             Some(_) => {}
             // From above.
@@ -198,14 +199,14 @@ impl Nearest {
         cx.send(origin.id, Message::Places(Places { id, number, places }));
     }
 
-    /// What is still out counts as not found. Its slots, if they were taken, are free again
-    /// after their lease.
+    /// Ends a request that is out of time: parts that are still out count as not found. Their slots, if they
+    /// were taken, are free again after their lease.
     pub(super) fn out_of_time(&mut self, key: u32, cx: &mut Cx<'_, Self>) {
         let Some(pending) = self.pending.get_mut(&key) else { return };
         pending.missing += std::mem::take(&mut pending.rest);
         for out in std::mem::take(&mut pending.out) {
             pending.missing += out.tasks;
-            // What it has, it tells with its next refresh.
+            // The node announces its free slots with its next refresh.
             if let Some(entry) = self.branch.entry(out.to) {
                 entry.lose();
             }

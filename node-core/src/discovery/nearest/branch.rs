@@ -1,5 +1,4 @@
-//! What a node knows of the branch below it, and what others know of that (paper `tree`,
-//! section 4).
+//! A node's knowledge of the branch below it, and others' knowledge of that branch (paper `tree`, section 4).
 //!
 //! A father keeps an [`Entry`] a child; a node keeps a [`Told`] of what its father, or each of
 //! its peers in the root group, believes of its branch. Both sides compute the same bounds from
@@ -17,8 +16,8 @@ fn floor(free: u32) -> u32 {
     free.checked_ilog2().map_or(0, |log| 1 << log)
 }
 
-/// What is free at once is told at once if it is such a part of a branch. Our choice: with a
-/// sixteenth the root of 50,000 busy nodes hears four times as much, and sends as many in vain.
+/// Free slots are announced at once if they are at least a fourth of a branch. Our choice: with a sixteenth
+/// the root of 50,000 busy nodes hears four times as much, and sends as many in vain.
 const MUCH: u64 = 4;
 
 /// How far a count may move before it is told, in the quiet way. Our choice: what a count of
@@ -35,7 +34,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// What the father of a branch takes for its free slots when it is told this.
+    /// Free slots that the parent of a branch assumes after this announcement.
     fn of(state: &State, config: &NearestConfig) -> Bounds {
         if config.quiet() {
             let high = state.high.saturating_add(slack(state.high)).min(state.slots);
@@ -97,7 +96,7 @@ impl Entry {
         }
     }
 
-    /// What it is to the branch above.
+    /// State of the child's branch for the branch above.
     fn summary(&self) -> State {
         State { low: self.bounds.low, high: self.bounds.high, ..self.state }
     }
@@ -114,7 +113,7 @@ impl Entry {
     /// It said this, having received so many tasks.
     pub(super) fn told(&mut self, state: State, got: u32, refresh: bool, config: &NearestConfig) {
         if refresh {
-            // What was on the way at the last refresh, and still is, was lost.
+            // Tasks that were on the way at the last refresh, and still are, were lost.
             let lost = self.settled.wrapping_sub(got);
             if lost != 0 && lost < 1 << 31 {
                 self.given = got;
@@ -185,7 +184,7 @@ impl Entry {
     }
 }
 
-/// What another node believes of this node's branch.
+/// Another node's belief about this node's branch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
     state: Option<State>,
@@ -306,7 +305,7 @@ pub(super) struct Branch {
     /// Children by key, then guests.
     pub children: Vec<Entry>,
     pub peers: Vec<Peer>,
-    /// What the father believes.
+    /// The parent's belief.
     pub up: Told,
 }
 
@@ -329,7 +328,7 @@ impl Branch {
         self.peers.iter_mut().find(|p| p.entry.contact.id == id)
     }
 
-    /// Whoever this is, below or beside.
+    /// Entry of a node, whether it is below or beside this one.
     pub(super) fn entry(&mut self, id: NodeId) -> Option<&mut Entry> {
         let peers = self.peers.iter_mut().map(|p| &mut p.entry);
         self.children.iter_mut().chain(peers).find(|e| e.contact.id == id)

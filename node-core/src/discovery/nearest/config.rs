@@ -3,7 +3,7 @@
 use crate::bounds::GUESTS;
 use std::time::Duration;
 
-/// Whose way.
+/// The finder's way: the paper's or ours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
     /// As paper `tree` says, for comparison.
@@ -13,7 +13,7 @@ pub enum Way {
     Ours,
 }
 
-/// What a father takes for a child's free count (paper `tree`, section 4).
+/// Value that a parent takes for a child's free count (paper `tree`, section 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// The largest power of two not above the value told: the paper's choice.
@@ -130,7 +130,8 @@ impl NearestConfig {
         }
     }
 
-    /// What is not said is known only to who counts what he gave, and what came back.
+    /// Whether counts are announced sparingly. That takes all three changes: a count that is not announced is
+    /// known only to a node that counts the tasks it gave, and those that came back.
     pub(super) fn quiet(&self) -> bool {
         self.changes.quiet && self.changes.ranges && self.changes.gather
     }
@@ -153,7 +154,7 @@ impl NearestConfig {
 
     /// How long whoever is `hops` from the origin waits for those behind it.
     pub(super) fn patience_at(&self, hops: u8, asked: u32, for_needs: bool) -> Duration {
-        // Who looks for something rare may have to try branch after branch.
+        // A search for something rare may have to try branch after branch.
         let mut wait = self.patience * if for_needs { 3 } else { 1 };
         for _ in 0..hops.min(16) {
             wait = wait * 3 / 4;

@@ -7,7 +7,7 @@ use crate::ids::NodeId;
 use crate::platform::Platform;
 use crate::time::Time;
 
-/// What the runner says of itself.
+/// The runner's statement about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load {
     pub slots: u32,

@@ -1,4 +1,4 @@
-//! What nodes of the tree say to each other about free slots.
+//! Messages between nodes of the tree about free slots.
 
 use super::state::State;
 use crate::address::{Contact, Ip};
@@ -107,7 +107,7 @@ pub struct Ask {
     pub id: u64,
     /// The sender's name for this part of it.
     pub part: u32,
-    /// Who wants the tasks done.
+    /// Node that wants the tasks done.
     pub origin: Contact,
     /// How many they are, all in all.
     pub asked: u32,
@@ -178,7 +178,7 @@ pub struct Ack {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotFound {
     pub id: u64,
-    /// Who gave up, and its name for that: a repetition counts once.
+    /// The sender's number for this message: a repetition counts once.
     pub number: u32,
     pub tasks: u32,
 }
@@ -262,7 +262,7 @@ impl Serialize for Packed {
 
 impl<'de> Deserialize<'de> for Packed {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        // What `bytes` reads is MessagePack's `bin`, as written above.
+        // `bytes` reads MessagePack's `bin`, as written above.
         Ok(Packed(bytes::Bytes::deserialize(d)?.into()))
     }
 }

@@ -65,13 +65,13 @@ pub struct Nearest {
     ancestors: Vec<Contact>,
     /// Declared slots of the branches above: the father's first, the whole network last.
     above: Vec<u32>,
-    /// What the children were told of them.
+    /// Value of `above` that the children were told.
     above_told: Vec<u32>,
     ledger: Ledger,
     branch: Branch,
     /// Requests in hand whose answers are gathered here.
     pending: BTreeMap<u32, Pending>,
-    /// What this node has asked for.
+    /// Queries of this node.
     queries: BTreeMap<u64, Asked>,
     /// Places whose origin has not acknowledged them (the paper's way).
     unacked: BTreeMap<u32, Unacked>,
@@ -93,15 +93,15 @@ pub enum Timer {
     Lease,
     /// Changes that may wait are told.
     Settle,
-    /// The same for changes that may wait a little.
+    /// Changes that may wait a little are told.
     Pace,
-    /// What was taken counts as free again.
+    /// Slots that were taken count as free again.
     Returns,
     /// All is told again.
     Refresh,
-    /// Whoever was given parts of this request had time enough.
+    /// The time for parts of this request is over.
     Pending(u32),
-    /// The same for a query of this node's own.
+    /// The time for a query of this node's own is over.
     Query(u64),
     /// An answer is repeated (the paper's way).
     Again(u32),
@@ -114,7 +114,7 @@ pub enum Command {
     /// The tree has put it there. A guest of a host is not in the tree, and has its host for a
     /// father.
     Placed(Placement),
-    /// What the runner has and does.
+    /// The runner's slots and its work.
     Load(Load),
     /// A guest of this host; none: it is gone. Afterwards it may tell its state itself.
     Guest {
@@ -152,7 +152,7 @@ pub enum Event {
         owner: NodeId,
         slots: u32,
     },
-    /// What people are shown of the branch is not what it was.
+    /// The figures of the branch that people are shown have changed.
     Changed,
 }
 

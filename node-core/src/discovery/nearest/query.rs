@@ -1,4 +1,4 @@
-//! What this node asks for itself, and what becomes of it.
+//! Queries of this node, and their results.
 
 use super::answer::{Out, Pending};
 use super::{Ask, Event, Gone, Message, Nearest, Packed, Places, Timer, Toward};
@@ -22,7 +22,7 @@ pub(super) struct Asked {
     pub placed: u32,
     pub missing: u32,
     places: Vec<Place>,
-    /// Who told of something, by its own name for that.
+    /// Messages that were counted, by sender and its number for the message.
     pub seen: BTreeSet<(NodeId, u32)>,
     gone: Vec<(NodeId, u32)>,
     /// Its entry among the requests in hand.
@@ -170,7 +170,7 @@ impl Nearest {
         }
         for (node, contact, slots) in places {
             let contact = (node != cx.me).then_some(contact);
-            // What is too much after an answer that was late ends with its lease.
+            // Places beyond the tasks, found after a late answer, end with their lease.
             asked.add(node, contact, slots);
         }
     }

@@ -171,8 +171,8 @@ impl Nearest {
             }
         }
         pending.rest += rest;
-        // What the branches cannot hold goes up at once. What they send back waits until all of
-        // them have spoken, so that it goes up as one.
+        // Tasks that the branches cannot hold go up at once. Tasks that the branches send back wait until all
+        // of them have answered, so that they go up as one.
         if first || !pending.out.iter().any(|o| !o.up) {
             self.spread_above(&mut pending, key, cx);
         }
@@ -332,7 +332,8 @@ impl Nearest {
     }
 }
 
-/// What a branch may be offered beyond its lower bound. Of what is of a kind it may have nothing.
+/// Slots that a branch may be offered beyond its lower bound. With needs that bound is 0: it may have no slot
+/// that meets them.
 fn spare_of(entry: &Entry, needs: Option<&Needs>) -> u32 {
     match needs {
         Some(needs) => entry.most_for(needs),

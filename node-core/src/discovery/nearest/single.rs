@@ -29,7 +29,7 @@ impl Nearest {
             && config.changes.ranges
             && let Some(entry) = self.branch.entry(from)
         {
-            // What comes back from a branch says that nothing is left in it.
+            // A part that comes back from a branch says that nothing is left there.
             entry.refused(ask.tasks, ask.needs.is_some(), &config);
         }
         let own = self.take(&ask.origin, ask.tasks, &needs, ask.asked, ask.hops, cx);

@@ -1,4 +1,4 @@
-//! What is said of a branch: a few bytes.
+//! State of a branch: a few bytes.
 
 use crate::finding::Needs;
 use crate::platform::Platform;
@@ -54,7 +54,7 @@ impl State {
         }
     }
 
-    /// What is wrong with it, if no correct node can say it.
+    /// Fault of a state that no correct node announces; `None` if there is none.
     pub(super) fn impossible(&self) -> Option<String> {
         if self.low > self.high {
             return Some(format!("tells of at least {} and at most {} free slots", self.low, self.high));

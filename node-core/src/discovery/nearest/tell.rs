@@ -159,7 +159,7 @@ impl Nearest {
         } else {
             slots.extend(&self.above);
         }
-        // What is below cannot be larger than what is above; the two are told at different times.
+        // A branch cannot have more slots than the one above it; the two are announced at different times.
         let mut least = 0;
         for n in &mut slots {
             least = least.max(*n);

@@ -4,7 +4,7 @@ use super::Nearest;
 use super::branch::Entry;
 use crate::ids::NodeId;
 
-/// What a node knows of free slots.
+/// A node's knowledge of free slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BranchView {
     pub joined: bool,

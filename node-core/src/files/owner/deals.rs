@@ -5,9 +5,9 @@
 //! settled, so that it is settled alike however often owner or bank stop in between. Due is what the keeper
 //! has proved ([`Space`]), and each proof is written down.
 //!
-//! What a file may cost holds for a *period*. All that is bought in it is bought until a term after its
-//! beginning, so that the keepers there are and those that went share what one term of all copies may
-//! cost. When a quarter of the term is left the next period begins, and counts anew.
+//! The most that a file may cost holds for a *period*. All space that is bought in a period is bought until a
+//! term after its beginning, so that the keepers there are and those that went share what one term of all
+//! copies may cost. When a quarter of the term is left the next period begins, and counts anew.
 //!
 //! Table `Files`: content id and big-endian number of the sale → [`Row`].
 
@@ -40,7 +40,7 @@ pub(super) struct Deals {
     orders: BTreeMap<u64, (Sale, bool)>,
     /// All that an earlier life bought has been read.
     ready: bool,
-    /// What the bank said that it holds, before that.
+    /// Sales that the bank said it holds, before all rows were read.
     listed: Vec<Sale>,
 }
 
@@ -54,12 +54,12 @@ struct Deal {
     stage: Stage,
 }
 
-/// What is written down of a sale.
+/// Row that is written for a sale.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Row {
     file: BlobId,
     space: Space,
-    /// Of the period in which it was bought.
+    /// Beginning of the period in which it was bought, milliseconds since 1970.
     period_ms: u64,
     /// Its keeper had all of the file, and was paid for from then on.
     kept: bool,
@@ -77,7 +77,7 @@ enum Stage {
     Settling,
 }
 
-/// What a file has cost.
+/// Cost of a file until now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Spent {
     /// In all.
@@ -114,14 +114,14 @@ impl Deals {
         self.by_sale.range(name(file, 0)..=name(file, u32::MAX))
     }
 
-    /// What the bank holds for a file: of one period, or in all.
+    /// Credit that the bank holds for a file: of one period, or in all.
     pub(super) fn held(&self, file: BlobId, period_ms: Option<u64>) -> Micro {
         let its = self.of(file).map(|(_, deal)| deal).filter(|deal| !deal.is_over());
         let its = its.filter(|deal| period_ms.is_none_or(|period| period == deal.row.period_ms));
         its.fold(Micro::ZERO, |sum, deal| sum.plus(deal.held).unwrap_or(Micro::MAX))
     }
 
-    /// What a keeper has to be paid by now, the market owner's part included.
+    /// Credit due to a keeper by now, the market operator's part included.
     pub(super) fn due(&self, sale: Sale) -> Micro {
         let row = self.by_sale.get(&sale).map(|deal| &deal.row).filter(|row| row.kept);
         row.map_or(Micro::ZERO, |row| row.space.cost(row.space.used()))
@@ -166,7 +166,7 @@ impl Deals {
         }
     }
 
-    /// The same keeper's next term.
+    /// Continues the sale `earlier` of a keeper with its next term.
     pub(super) fn follows(&mut self, next: Sale, earlier: Sale) {
         let earlier = self.by_sale.get(&earlier).filter(|deal| deal.row.kept && !deal.is_over());
         let Some(space) = earlier.map(|deal| deal.row.space.clone()) else { return };
@@ -178,7 +178,7 @@ impl Deals {
 }
 
 impl Owner {
-    /// What all copies of the file may cost for a term.
+    /// Most that all copies of the file may cost for a term.
     pub(super) fn may_cost(&self, file: &File) -> Micro {
         let usual = || {
             let quantity = file.space().saturating_mul(self.config.term.as_secs());
@@ -330,7 +330,7 @@ impl Owner {
         self.one_less(ask, None, cx);
     }
 
-    /// What may be held for it comes back, and somebody else is asked.
+    /// Ends a failed purchase: credit that may be held for it comes back, and another keeper is asked.
     fn not_bought(&mut self, sale: Sale, why: &str, cx: &mut Ocx<'_>) {
         let stage = self.deals.by_sale.get(&sale).map(|deal| &deal.stage);
         let Some(Stage::Buying(ask, ..)) = stage else { return };
@@ -414,7 +414,7 @@ impl Owner {
         listed.into_iter().for_each(|sale| self.give_back(sale, cx));
     }
 
-    /// What an earlier life had the bank put aside.
+    /// Takes the bank's list of holds, which an earlier life ordered.
     pub(super) fn bank_holds(&mut self, held: Vec<Holding>, cx: &mut Ocx<'_>) {
         let sales = held.into_iter().map(|holding| holding.sale).filter(|sale| sale.kind == Kind::Files);
         match self.deals.ready {
@@ -423,7 +423,7 @@ impl Owner {
         }
     }
 
-    /// What is held, and nothing is known of.
+    /// Has a hold returned in full if its sale is not known.
     fn give_back(&mut self, sale: Sale, cx: &mut Ocx<'_>) {
         if !self.deals.by_sale.contains_key(&sale) {
             self.order(sale, true, sale.settle(&[]), cx);

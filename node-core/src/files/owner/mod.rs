@@ -77,7 +77,7 @@ struct File {
     look_at: Time,
     reason: String,
     lost: VecDeque<(NodeId, String)>,
-    /// What was published last.
+    /// Nodes that were published last.
     published: Vec<NodeId>,
 }
 
@@ -87,7 +87,7 @@ struct Holder {
     contact: Contact,
     state: State,
     until_ms: u64,
-    /// What it has sold the space for, if it was bought, and as which sale.
+    /// Price at which it has sold the space, and the sale; `None` for a gift.
     price: Option<Price>,
     sale: Option<Sale>,
     heard: Time,
@@ -139,18 +139,18 @@ pub enum Command {
         file: BlobId,
         name: String,
     },
-    /// What became of [`Event::Publish`].
+    /// Result of [`Event::Publish`].
     Published {
         number: u64,
         refused: Option<Refused>,
     },
-    /// What became of [`Event::Buy`]: nothing if the swarm has no market, or nobody sells.
+    /// Result of [`Event::Buy`]: no offers if the swarm has no market, or nobody sells.
     Offers {
         number: u64,
         offers: Vec<Offer>,
         shortage: String,
     },
-    /// What became of [`Event::Take`].
+    /// Result of [`Event::Take`].
     Taken {
         number: u64,
         taken: bool,
@@ -161,7 +161,7 @@ pub enum Command {
         outcome: Outcome,
         receipt: Option<Signed>,
     },
-    /// What the bank still holds for this node's sales.
+    /// Holds that the bank still has for this node's sales.
     Holding(Vec<Holding>),
     /// Answers [`Event::Commit`].
     Committed {
@@ -221,7 +221,7 @@ pub enum Event {
         ticket: u64,
         blob: BlobRef,
     },
-    /// Who sells so much space for so long, each for at most so much?
+    /// Find sellers of this space for this term, each for at most `most`.
     Buy {
         number: u64,
         bytes: u64,
@@ -317,7 +317,7 @@ impl Owner {
             Command::WallClock(ms) => self.wall.told(ms, cx.now),
             Command::Me(me) => {
                 self.me = Some(me);
-                // Who keeps what is published with it.
+                // Keepers are published together with this node's address.
                 let files: Vec<BlobId> = self.files.keys().copied().collect();
                 files.into_iter().for_each(|file| self.say_where(file, true, cx));
             }
@@ -429,7 +429,7 @@ impl Owner {
         let shared = &file.record.shared;
         let chunks = file.record.content.chunks.iter().enumerate();
         let own = chunks.filter(|(at, _)| !shared.contains(&(*at as u32))).map(|(_, id)| *id);
-        // Of two files with the same chunk the other keeps it.
+        // A chunk that another file has, too, is kept for that file.
         let others =
             |blob: &BlobId| self.files.values().any(|file| file.record.content.chunks.contains(blob));
         cx.emit(Event::Forget { blobs: own.filter(|blob| !others(blob)).chain([id]).collect() });

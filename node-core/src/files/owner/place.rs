@@ -36,14 +36,14 @@ impl File {
         self.record.content.len.saturating_add(self.record.manifest.len)
     }
 
-    /// How many more are to keep it. Whose time is nearly over does not count.
+    /// How many more nodes are to keep it. Keepers whose time is nearly over do not count.
     pub(super) fn lacks(&self, now_ms: u64, term: Duration) -> usize {
         let quarter = term.as_millis() as u64 / 4;
         let lasting = |holder: &&Holder| holder.until_ms > now_ms.saturating_add(quarter);
         usize::from(self.record.copies).saturating_sub(self.holders.values().filter(lasting).count())
     }
 
-    /// Who keeps it and will for a while.
+    /// Whether the node keeps it and will for a while.
     fn has(&self, node: NodeId, now_ms: u64, term: Duration) -> bool {
         let quarter = term.as_millis() as u64 / 4;
         self.holders.get(&node).is_some_and(|holder| holder.until_ms > now_ms.saturating_add(quarter))
@@ -112,7 +112,7 @@ impl Owner {
         self.write(id, cx);
     }
 
-    /// Of a search, one purchase has come to its end. What could not be bought may be given.
+    /// Ends one purchase of a search. Space that could not be bought may be given.
     pub(super) fn one_less(&mut self, number: u64, why: Option<String>, cx: &mut Ocx<'_>) {
         let Some(ask) = self.asks.get_mut(&number) else { return };
         ask.taking = ask.taking.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! What is written down of a file.
+//! Row that is written for a file.
 
 use super::super::manifest::Manifest;
 use super::deals::{Spent, name};
@@ -23,7 +23,7 @@ pub(super) struct Record {
     /// Chunks that are here for another reason, too.
     pub shared: Vec<u32>,
     pub at: Vec<Known>,
-    /// What all copies may cost for a term; none: the usual.
+    /// Most that all copies may cost for a term; `None`: the usual.
     #[serde(default)]
     pub max_price: Option<Micro>,
     #[serde(default)]

@@ -26,9 +26,9 @@ pub struct FileView {
     pub reason: String,
     /// Keepers that went, the last one last, and why.
     pub lost: Vec<(NodeId, String)>,
-    /// What all copies may cost for a term.
+    /// Most that all copies may cost for a term.
     pub max_price: Micro,
-    /// What the bank holds for its keepers, and what it has cost until now.
+    /// Credit that the bank holds for its keepers, and credit that it has cost until now.
     pub held: Micro,
     pub paid: Micro,
 }
@@ -42,7 +42,7 @@ pub struct KeeperView {
     pub until_ms: u64,
     /// None: given for nothing.
     pub price: Option<Price>,
-    /// What it has to be paid for what it has proved until now, if it was bought.
+    /// Credit due for what the keeper has proved until now, if its space was bought.
     pub due: Micro,
 }
 

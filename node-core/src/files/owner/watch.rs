@@ -23,7 +23,7 @@ pub(super) struct Proof {
     node: NodeId,
     index: u32,
     nonce: [u8; 32],
-    /// What came, and waits for this node's own chunk.
+    /// Proof that came, and waits for this node's own chunk.
     came: Option<Bytes>,
 }
 
@@ -221,7 +221,7 @@ impl Owner {
         self.say_where(id, false, cx);
     }
 
-    /// What somebody keeps for this node: some of it may be over.
+    /// Takes a keeper's list of the files that it keeps for this node: some of them may be over.
     pub(super) fn holding(&mut self, from: NodeId, files: Vec<BlobId>, cx: &mut Ocx<'_>) {
         for id in files {
             let known = self.files.get(&id).is_some_and(|file| file.holders.contains_key(&from));

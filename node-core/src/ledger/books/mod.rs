@@ -23,15 +23,15 @@ use window::Window;
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
-/// What the bank's operator decides.
+/// Decisions of the bank's operator.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Nodes whose word the commons pays on: owners whose results are verified. None by default.
     pub stewards: BTreeSet<NodeId>,
-    /// What the mint gives the commons a day. Our choice: ten credits, which is ten thousand times
+    /// Credit that the mint gives the commons a day. Our choice: ten credits, which is ten thousand times
     /// 10^9 fuel at the price below, 80 minutes of a core of today.
     pub commons_a_day: Micro,
-    /// It gives none while the commons has this much. Our choice: a week's.
+    /// The mint gives none while the commons has this much. Our choice: a week's.
     pub commons_most: Micro,
     /// The commons pays no more than this for 10^9 fuel. Our choice: a thousandth of a credit.
     pub commons_price: Price,
@@ -46,7 +46,7 @@ pub struct Rules {
     pub holds: usize,
     /// Jobs that others may spend on.
     pub allowances: usize,
-    /// Of them, of one payer. Our choice: a hundred payers find room.
+    /// Allowances of one payer. Our choice: a hundred payers find room.
     pub allowances_each: usize,
     /// Invites that nobody has used yet. Our choice: a large course.
     pub invites: usize,
@@ -79,7 +79,7 @@ pub struct Books {
     accounts: BTreeMap<NodeId, Account>,
     /// By owner and sale.
     holds: BTreeMap<(NodeId, Sale), Hold>,
-    /// The same by the day on which they are over.
+    /// Holds by the day on which they are over.
     ends: BTreeSet<(u64, NodeId, Sale)>,
     /// By payer, owner and job.
     allowances: BTreeMap<(NodeId, NodeId, JobId), Budget>,
@@ -270,7 +270,7 @@ impl Books {
         self.holds.contains_key(&(owner, sale))
     }
 
-    /// What is held for the owner's sales above `after`, in order, at most `limit`.
+    /// Holds for the owner's sales above `after`, in order, at most `limit`.
     pub fn holdings(&self, owner: NodeId, after: Option<Sale>, limit: usize) -> Vec<Holding> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         const LOWEST: Sale = Sale {
@@ -288,7 +288,7 @@ impl Books {
         its.take(limit).map(holding).collect()
     }
 
-    /// Of all accounts, holds and the mint: always zero. Counts all of it.
+    /// Sum of all accounts, holds and the mint: always zero. Counts all of them.
     pub fn sum(&self) -> i128 {
         let accounts: i128 = self.accounts.values().map(|account| i128::from(account.balance.0)).sum();
         let holds: i128 = self.holds.values().map(|hold| i128::from(hold.amount.0)).sum();

@@ -1,4 +1,4 @@
-//! What is written down: enough to go on after a crash.
+//! Rows that the bank writes: enough to go on after a crash.
 //!
 //! Table `Ledger`: a letter and what it names → the state of that. Table `Statements`: node id and
 //! big-endian number → [`Line`].
@@ -86,7 +86,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 
 /// Balance, lines, and the first and the highest number of its orders.
 type AccountRow = (Micro, u64, (u64, u64));
-/// What was issued, and the last day of the commons.
+/// Credit that was issued, and the last day of the commons.
 type MintRow = (Micro, u64);
 type OutcomeRow = (u64, Outcome);
 

@@ -107,7 +107,7 @@ impl Books {
             Some(hold) if hold.payer == payer && hold.fuel == fuel && terms.starts_with(&hold.terms) => {
                 hold.amount
             }
-            // What a seller was promised stays as it is.
+            // Terms that a seller was promised stay as they are.
             Some(_) => return Err(Refusal::Nonsense),
             None if self.is_crowded(owner) => return Err(Refusal::Full),
             None => Micro::ZERO,

@@ -34,7 +34,7 @@ impl Window {
         self.highest
     }
 
-    /// What is to be answered without doing anything; `None`: it is new.
+    /// Outcome that answers the order without carrying it out; `None`: the order is new.
     pub(super) fn find(&self, number: u64, check: u64) -> Option<Outcome> {
         match self.noted.get(&number) {
             Some((same, outcome)) if *same == check => return Some(*outcome),

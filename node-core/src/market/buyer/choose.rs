@@ -1,10 +1,11 @@
-//! Who sells, of all markets that were asked: the cheapest of all, at the price that the rule gives for all.
+//! Choice of sellers over all markets that were asked: the cheapest of all, at the price that the rule gives
+//! for all.
 //!
-//! What a market says about its costs nobody has signed, so it only tells which markets matter: those with
-//! the cheapest sellers, as many as are wanted, and the one with the next, whose cost is the price. These
-//! name their sellers, alive and signed. A market that has none after all is left out, and the next one
-//! that matters is asked. A market that understates its costs is asked in vain; one that overstates them
-//! loses the sale.
+//! A market's statement of costs is not signed by its sellers, so it only tells which markets matter: those
+//! with the cheapest sellers, as many as are wanted, and the one with the next seller, whose cost is the
+//! price. These markets name their sellers, alive and signed. A market that has no such seller after all is
+//! left out, and the next one that matters is asked. A market that understates its costs is asked in vain;
+//! one that overstates them loses the sale.
 
 use super::super::message::{Purpose, Stock};
 use super::super::pricing::Bid;
@@ -18,7 +19,7 @@ use crate::money::{Micro, Price};
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one market has said.
+/// Statements of one market.
 #[derive(Debug)]
 pub(super) struct Leg {
     pub place: Place,
@@ -51,7 +52,7 @@ impl Leg {
         self.rest.clear();
     }
 
-    /// Of so many units that it was asked to sell it has named these.
+    /// Takes the sellers that the market named when it was asked to sell `units`.
     pub(super) fn named(&mut self, offers: Vec<Offer>, second: Option<(Bid, u16)>, units: u16) {
         let sellers: BTreeSet<NodeId> = offers.iter().map(|offer| offer.seller.id).collect();
         let before = self.second.take().is_some_and(|(before, _)| sellers.contains(&before.seller));
@@ -128,7 +129,7 @@ impl Search {
         sales.chain(price).collect()
     }
 
-    /// What is bought of what was named.
+    /// Offers to buy, of all that were named.
     ///
     /// Under the reverse Vickrey rule all sell at one price, as in one market: the lowest cost of a seller that
     /// sells nothing, or the buyer's maximum. Each market names its cheapest and the next cost, so the

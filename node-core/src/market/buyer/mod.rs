@@ -101,7 +101,7 @@ pub enum Command {
     WallClock(u64),
     /// The rules of the swarm, before anything is asked.
     Rules(Arc<MarketConfig>),
-    /// Who sells this? Ends with [`Event::Found`] of this ticket.
+    /// Find sellers. Ends with [`Event::Found`] of this ticket.
     Ask {
         ticket: Ticket,
         wanted: Wanted,
@@ -115,7 +115,7 @@ pub enum Command {
     },
     /// Somebody looks at the markets now; see [`Buyer::seen`].
     Look,
-    /// What became of [`Event::Lookup`].
+    /// Results of [`Event::Lookup`]: `Found` or `NotFound`.
     Found {
         number: u64,
         found: Located,
@@ -125,7 +125,7 @@ pub enum Command {
     },
 }
 
-/// What is wrong with a market owner; its score falls.
+/// Fault of a market operator; its score falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
     /// Its answer is not what the rule gives for what sellers signed.

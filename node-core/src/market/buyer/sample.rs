@@ -28,7 +28,7 @@ pub(super) struct Sample {
     place: Place,
     wanted: Wanted,
     asked: Time,
-    /// Who was named, and the cost of the dearest.
+    /// Sellers that were named, and the cost of the dearest of them.
     named: Vec<NodeId>,
     dearest: Option<Price>,
     /// The copy that is asked, then the seller, or its host.
@@ -55,7 +55,7 @@ impl Sample {
             && self.dearest.is_none_or(|dearest| listing.goods.cost < dearest)
     }
 
-    /// What the seller is asked.
+    /// Question to the seller.
     fn probe(&self, ticket: u64) -> ToSeller {
         ToSeller::Probe { kind: self.wanted.kind, ticket, by: Prober::Buyer }
     }
@@ -151,7 +151,7 @@ impl Buyer {
         let needed = cx.now.since(sample.asked) + SETTLED;
         let listed =
             alive.listed.is_some_and(|(at, secs)| at == owner && u64::from(secs) >= needed.as_secs());
-        // Who was asked a moment ago was perhaps named to another buyer, who came first.
+        // A seller that was asked a moment ago was perhaps named to another buyer, which came first.
         let passed_over = !alive.probed.contains(&owner);
         let left_out = listing.filter(|it| listed && passed_over && sample.is_better(it));
         if let (Some(listing), Suspect::Nobody) = (&left_out, &sample.suspect) {

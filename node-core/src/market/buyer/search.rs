@@ -33,7 +33,7 @@ const REST: Duration = Duration::from_millis(500);
 /// fail.
 const LOOKUP: Duration = Duration::from_secs(8);
 
-/// What a market owner has beyond its own patience: the way there, with a dial, and back.
+/// Time for a market operator beyond its own patience: the way there, with a dial, and back.
 const WAY: Duration = Duration::from_secs(2);
 
 /// How long further markets are waited for once a seller is known; nothing is held meanwhile. Our choice: the
@@ -165,7 +165,7 @@ impl Buyer {
         self.advance(asker, cx);
     }
 
-    /// What to look up: the market, or the entrance to those of its kind if no way in is known.
+    /// Ring and point to look up: the market (`true`), or the rendezvous of its kind if no way in is known.
     pub(super) fn way(&self, market: Market, cx: &mut Bcx<'_>) -> (bool, RingId, Point) {
         if self.config.scheme == Scheme::Single {
             return (true, RingId::NODES, market.key(Scheme::Single));

@@ -12,7 +12,7 @@ use crate::ids::NodeId;
 use crate::keys::Signed;
 use std::collections::BTreeMap;
 
-/// Who stands for the highest cost, which nobody signed: its bid is the last of all.
+/// Stand-in for the seller with the highest cost, which nobody signed: its bid is the last of all.
 const HIGHEST: NodeId = NodeId([0xff; 32]);
 
 /// Units that are sold; the second, and how many units it lists.

@@ -25,8 +25,8 @@ const LOOKS: Duration = Duration::from_secs(15);
 /// Between two walks. Our choice: what is listed or sold shows about as soon as in one's own markets.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Of one kind, at most. Our choice: in the single overlay 64 owners have to be looked up and dialled,
-/// each in less than a second, and some fail.
+/// Longest walk over the markets of one kind. Our choice: in the single overlay 64 operators have to be
+/// looked up and dialled, each in less than a second, and some fail.
 const WALK: Duration = Duration::from_secs(90);
 
 /// Until what was seen and is not seen again is forgotten. Our choice: three such walks.
@@ -40,7 +40,7 @@ const STEP: Duration = Duration::from_secs(4);
 const TRIES: u8 = 3;
 const REST: Duration = Duration::from_millis(500);
 
-/// What is known of the markets of others.
+/// Knowledge of markets of other nodes.
 #[derive(Debug, Default)]
 pub(super) struct Around {
     looked: Option<Time>,
@@ -92,7 +92,7 @@ enum Step {
         ticket: u64,
         at: NodeId,
     },
-    /// Whose is the market?
+    /// Look up the operator of the market.
     Market,
     /// Its owner was asked.
     Look {
@@ -105,7 +105,7 @@ enum Step {
 }
 
 impl Buyer {
-    /// What was seen of the markets, in order.
+    /// Markets that were seen, in order.
     pub fn seen(&self, now: Time) -> impl Iterator<Item = Seen<'_>> {
         self.around.summaries.iter().map(move |(market, (owner, at, summary))| Seen {
             market: *market,

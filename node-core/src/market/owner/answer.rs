@@ -48,7 +48,7 @@ pub(super) struct Held {
     pub until: Time,
 }
 
-/// What a session comes to.
+/// Next step of a session.
 enum Step {
     Over(Outcome),
     /// These have to be asked.
@@ -156,7 +156,7 @@ impl Owner {
         let rest = bids.iter().filter(|bid| winners.binary_search(&bid.seller).is_err());
         let second = rest.min_by_key(|bid| bid.cost).map(|bid| bid.seller);
         let named = winners.iter().copied().chain(second);
-        // Who has listed anew since it answered is asked again.
+        // A seller that has listed anew since it answered is asked again.
         let table = self.books.get(&session.query.market).map(|book| &book.table);
         let stands = |seller: &NodeId| {
             let entry = table.and_then(|table| table.get(*seller));
@@ -215,7 +215,7 @@ impl Owner {
         book.table.bids(market.kind, wanted, self.config.rule, free)
     }
 
-    /// What the cheapest sellers cost. It is so short that it is said at once, to whoever asks.
+    /// Costs of the cheapest sellers. The list is so short that every asker gets it at once.
     fn costs(&self, buyer: NodeId, query: &Query, now: Time) -> Vec<Stock> {
         let mut costs: Vec<(NodeId, Stock)> = Vec::new();
         for bid in self.bids(None, (buyer, query), |_| false, now) {
@@ -313,7 +313,7 @@ impl Owner {
         self.advance(ticket, cx);
     }
 
-    /// Who was purged for its silence, and is there after all, need not wait until it lists again.
+    /// A seller that was purged for its silence, and answers after all, need not wait until it lists again.
     fn alive_late(&mut self, from: NodeId, seller: NodeId, alive: Alive, cx: &mut Ocx<'_>) {
         let now_ms = self.wall.now(cx.now);
         let signed = alive.listing.filter(|signed| signed.by == seller);

@@ -79,8 +79,8 @@ impl Owner {
         self.keep_overlay(cx);
     }
 
-    /// Who was alone on its ring has found another, and does not know who has the market there. Its sellers
-    /// find out when they list again.
+    /// Clears the market of a node that was alone on its ring, has found another ring, and does not know the
+    /// market's operator there. Some sellers are told; the others find out when they list again.
     fn send_away(&mut self, market: Market, cx: &mut Ocx<'_>) {
         let Some(book) = self.books.get_mut(&market) else { return };
         let table = std::mem::take(&mut book.table);
@@ -175,7 +175,7 @@ impl Owner {
         self.give(from, range, cx);
     }
 
-    /// Who pulled again too soon, as after a restart, gets it now.
+    /// Sends the markets now to a node that pulled again too soon, as after a restart.
     pub(super) fn pull_again(&mut self, cx: &mut Ocx<'_>) {
         let over = self.pulled.extract_if(.., |pulled| cx.now.since(pulled.at) >= PULLED);
         let again: Vec<Pulled> = over.filter(|pulled| pulled.again).collect();
@@ -217,7 +217,7 @@ impl Owner {
         for entry in entries {
             let entry = Entry { until, proven: false, ..entry };
             let old = book.table.get(entry.seller.id);
-            // What the owner has heard itself is newer than what another has.
+            // A listing that the operator has received itself is newer than another node's copy.
             let newer = old.is_none_or(|old| !mine || !old.proven && old.number < entry.number);
             if newer && (old.is_some() || book.table.len() < most) {
                 book.table.put(entry, hosts.get(&entry.seller.id).copied());

@@ -23,7 +23,7 @@ const KNOWN: usize = 4 * Market::COUNT as usize;
 /// How many it names. Our choice: all of them dead at once is rare.
 pub(super) const NAMES: usize = 4;
 
-/// What the entrance knows.
+/// Knowledge of a rendezvous about the markets of one kind.
 #[derive(Debug)]
 pub(super) struct Door {
     since: Time,
@@ -31,7 +31,7 @@ pub(super) struct Door {
     open: bool,
     /// That has been said to another.
     said_open: bool,
-    /// Whose it is, once it is not this node's any more.
+    /// The next rendezvous, once this node is not the rendezvous any more.
     next: Option<NodeId>,
     known: BTreeMap<NodeId, Known>,
     first: Option<(NodeId, Time)>,
@@ -158,7 +158,7 @@ impl Owner {
         self.left_doors.insert(kind, door);
     }
 
-    /// What an entrance before this one knew.
+    /// Takes the handover of a previous rendezvous.
     pub(super) fn handed(&mut self, kind: Kind, open: bool, members: &[(Contact, u64)], cx: &mut Ocx<'_>) {
         if let Some(door) = self.doors.get_mut(&kind) {
             return door.told(open, members, cx.now);
@@ -175,7 +175,7 @@ impl Owner {
         self.register_again(kind, MOVED, cx);
     }
 
-    /// Who has left the door and still knows something tells whose it is.
+    /// Hands over to the rendezvous that the ring names now, if this node was it and still knows something.
     pub(super) fn tell_entrance(&mut self, kind: Kind, entrance: NodeId, cx: &mut Ocx<'_>) {
         if entrance != cx.me
             && let Some(door) = self.left_doors.get_mut(&kind)

@@ -15,7 +15,8 @@ impl Owner {
         let (market, listing) = match opened {
             Ok(opened) => opened,
             Err(why) => {
-                // What is not even signed has no number that could be trusted.
+                // A bad listing may not even be signed: its kind and number serve only the answer to its
+                // sender.
                 let (kind, number) = named(signed);
                 fault(from, "listed what cannot be listed", cx);
                 let refused = ToSeller::Refused { kind, number, why: Unlisted::Bad(why) };
@@ -45,7 +46,7 @@ impl Owner {
         let entry = entry(listing, until);
         let book = self.books.entry(market).or_default();
         let old = book.table.get(listing.id());
-        // What others said about a seller gives way to its own word.
+        // A seller's own listing replaces an entry that others reported.
         if old.is_some_and(|old| old.proven && old.number >= listing.number) {
             return Err(Unlisted::Old);
         }
@@ -128,7 +129,7 @@ pub(super) fn via(from: NodeId, seller: NodeId) -> Option<NodeId> {
     (from != seller).then_some(from)
 }
 
-/// The same way back.
+/// Answers a seller on the way by which its listing came: directly, or through its host.
 pub(super) fn answer(from: NodeId, seller: NodeId, said: ToSeller, cx: &mut Ocx<'_>) {
     cx.send(
         from,
@@ -155,7 +156,7 @@ fn entry(listing: &Listing, until: u32) -> Entry {
     }
 }
 
-/// What a listing that is refused was about, for its sender alone.
+/// Kind and number that a refused listing states, for its sender alone; cycles and 0 if it cannot be read.
 fn named(signed: &Signed) -> (super::Kind, u64) {
     let read = rmp_serde::from_slice::<Listing>(&signed.body).ok();
     read.map_or((super::Kind::Cycles, 0), |listing| (listing.goods.kind, listing.number))

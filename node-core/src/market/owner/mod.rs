@@ -53,13 +53,14 @@ pub struct Owner {
     config: Arc<MarketConfig>,
     wall: Wall,
     me: Option<Contact>,
-    /// What of the ring of nodes is this node's: markets and entrances.
+    /// Markets whose operator this node is. `doors`: kinds whose rendezvous it is.
     mine: BTreeSet<Market>,
     doors: BTreeMap<Kind, Door>,
-    /// What is known of entrances that are not this node's: one may be it soon, or was a moment ago.
+    /// Knowledge about kinds whose rendezvous is another node: this node may be it soon, or was it a moment
+    /// ago.
     left_doors: BTreeMap<Kind, Door>,
     books: BTreeMap<Market, Book>,
-    /// Who keeps copies, in order.
+    /// Nodes that keep replicas, in order.
     heirs: Vec<Contact>,
     sessions: BTreeMap<u64, Session>,
     held: BTreeMap<(Kind, NodeId), Vec<Held>>,
@@ -78,7 +79,7 @@ pub struct Owner {
 #[derive(Debug, Default)]
 struct Book {
     table: Table,
-    /// Who sent this copy, and when it was heard last.
+    /// Node that sent this copy, and when it was heard last.
     holder: Option<(NodeId, Time)>,
     /// Sellers that the copies have not heard of, or not that they are gone.
     changed: BTreeSet<NodeId>,
@@ -86,7 +87,7 @@ struct Book {
     empty_since: Option<Time>,
     /// The last sale that shows: its price, and when. The next owner does not hear of it.
     last: Option<(Price, Time)>,
-    /// What was told to who looked around, and when.
+    /// Summary that was sent to nodes that look around, and when.
     summary: Option<Box<(Time, Summary)>>,
 }
 
@@ -119,11 +120,11 @@ pub enum Command {
         to: Option<Contact>,
     },
     Successors(Vec<Contact>),
-    /// What became of [`Event::Join`] and [`Event::Leave`].
+    /// Results of [`Event::Join`] and [`Event::Leave`]: `Joined`, `Refused`, `Left`.
     Joined(MemberId),
     Refused(MemberId),
     Left(MemberId),
-    /// What became of [`Event::Lookup`].
+    /// Results of [`Event::Lookup`]: `Found` or `NotFound`.
     Found {
         number: u64,
         found: Located,
@@ -326,7 +327,7 @@ fn fault(peer: NodeId, fault: &str, cx: &mut Ocx<'_>) {
     cx.fault(peer, fault.to_string());
 }
 
-/// Of this node's time.
+/// Whole seconds of this node's time.
 fn seconds(now: Time) -> u32 {
     u32::try_from(now.0 / 1_000_000).unwrap_or(u32::MAX)
 }

@@ -59,25 +59,25 @@ pub(super) const MOVED: Duration = Duration::from_millis(500);
 /// into a moment in which a range is nobody's.
 const APART: u8 = 3;
 
-/// What the entrance of a kind is told.
+/// State of this node that it tells the rendezvous of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     /// The markets with which this node is a member, a bit each.
     markets: u64,
-    /// It has one that is none.
+    /// A market of this node has sellers and is not a member.
     wants: bool,
 }
 
-/// What it was told, and when it is told again.
+/// State that the rendezvous was told, and when it is told again.
 #[derive(Debug, Default)]
 pub(super) struct Registered {
     said: State,
     due: Time,
-    /// It may not have heard it.
+    /// The rendezvous may not have received it.
     lost: bool,
 }
 
-/// What a lookup is for.
+/// Use of a lookup's answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum For {
     Entrance(Kind),
@@ -243,7 +243,7 @@ impl Owner {
         }
     }
 
-    /// What the entrance was told last may be lost, or what it answered.
+    /// The last message to the rendezvous, or its answer, may be lost.
     pub(super) fn entrance_down(&mut self, peer: NodeId, cx: &mut Ocx<'_>) {
         for kind in Kind::ALL {
             if self.entrances.get(&kind) == Some(&peer) {
@@ -287,7 +287,7 @@ impl Owner {
         if let (Some(holder), Some(market)) = (at.first(), lowest) {
             cx.emit(Event::Know { ring: kind.ring(), via: at.clone() });
             let within = self.books.range(of_kind(kind)).any(|(_, book)| book.stage == Stage::In);
-            // Who is lower itself is joined by the others.
+            // A node with a lower id than the holder's is joined by the others.
             if within && holder.id < cx.me && market.kind == kind && market.is_valid() {
                 let member = market.member();
                 self.look_up(member.ring, member.point, For::Same(market, holder.id), cx);

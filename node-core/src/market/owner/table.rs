@@ -9,7 +9,7 @@ use crate::ids::NodeId;
 use crate::money::Price;
 use std::collections::BTreeMap;
 
-/// What a guest's host takes, with the tree that it is in, bytes.
+/// Memory for a guest's host, with the tree that it is in, bytes.
 const GUEST: usize = 96;
 
 #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ impl Table {
         self.all.iter_mut().for_each(|entry| entry.until = until);
     }
 
-    /// Who would give way to a cheaper one.
+    /// Seller that gives way to a cheaper one; `None` if the table is empty.
     pub(super) fn dearest(&self) -> Option<&Entry> {
         self.all.iter().max_by_key(|entry| entry.cost)
     }

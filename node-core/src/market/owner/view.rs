@@ -1,4 +1,4 @@
-//! What a market owner knows: for people and for checkers.
+//! A market operator's knowledge: for people and for checkers.
 
 use super::super::message::Entry;
 use super::copies::Pulled;

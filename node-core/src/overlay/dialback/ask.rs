@@ -209,7 +209,7 @@ impl DialBack {
             if !self.may_be_dialled(ip) {
                 continue;
             }
-            // Whoever was not asked for longest.
+            // Asks the peer that has not been asked for longest.
             let can_tell = self.peers.iter().filter(|(_, peer)| peer.dials && peer.seen == Some(ip));
             if let Some(peer) = can_tell.min_by_key(|(_, peer)| peer.asked).map(|(id, _)| *id) {
                 self.ask(at, peer, cx);

@@ -103,14 +103,14 @@ pub enum Event {
     Standing(Standing),
 }
 
-/// What a node listens on.
+/// Port and addresses that a node listens on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listening {
     /// TCP; `None` if the node only dials.
     pub port: Option<u16>,
     pub loopback_only: bool,
-    /// Of a gateway that founds a swarm: an own address where it begins if it is alone. Nobody depends on it yet, so
-    /// nobody has to confirm it.
+    /// Own address at which a gateway that founds a swarm begins if it is alone. Nobody depends on it yet, so
+    /// nobody has to confirm it. `None` on other nodes.
     pub first: Option<Ip>,
     pub gateway: bool,
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 /// a thousand peers behind walls, whose dials take 10 s each, leave room for the node's own.
 pub(super) const UNDER_WAY: usize = 48;
 
-/// Of them, to one IP address. Our choice: several nodes behind one router, and no stranger with many names
-/// takes the others' places.
+/// Dials under way to one IP address. Our choice: enough for several nodes behind one router; a stranger with
+/// many ids does not take the others' places.
 const OF_ONE_IP: usize = 8;
 
 /// Between two dials for one peer. Our choice: a correct peer asks again after 1.5 s at the earliest.

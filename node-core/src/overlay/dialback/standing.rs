@@ -101,7 +101,7 @@ impl DialBack {
         let pending = self.candidates.iter().any(|c| c.ip.scope() >= needed && self.is_pending(c));
         if let Some(at) = current {
             let confirmed = self.candidates.iter().any(|c| c.ip == at.ip && c.confirmed.is_some());
-            // Who founded the swarm has nobody whose guest it could be, and stays where it is.
+            // A node that founded the swarm has no gateway whose guest it could be, and stays where it is.
             let stays = self.listening.first.is_some_and(|first| confirmed || first == at.ip);
             if stays || confirmed && pending {
                 return self.standing;

@@ -31,14 +31,14 @@ impl Ring {
             return self.reply(from, &find, Message::Next(Box::new(stuck)), cx);
         };
         let point = member.point();
-        // Who was the predecessor and begins anew has not been missed yet.
+        // A predecessor that restarted and joins again has not been missed yet.
         let again = joins.is_some()
             && member.pred.is_some_and(|pred| pred.peer.point == key && Some(pred.peer.id()) == joins)
             && member.sure(cx.now, &self.config).is_some();
         let way = if again { Way::Mine } else { self.way(member, key, find.after, joins, cx) };
         match way {
             Way::Mine => {
-                // Of the range that waits for it, the key is enough.
+                // The range that waits for the predecessor is left out: the answer covers the key alone.
                 let after = member.after.filter(|_| !again).unwrap_or(Point(key.0.wrapping_sub(1)));
                 let found =
                     Located { owner: member.peer(), after, replicas: member.succ.clone(), hops: find.hops };

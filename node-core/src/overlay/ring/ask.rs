@@ -69,7 +69,7 @@ impl Ring {
         let now = cx.now;
         let Some(lookup) = self.lookups.get(&ticket) else { return };
         let (ring, key, purpose) = (lookup.ring, lookup.key, lookup.purpose);
-        // What this node knows itself is what is in question.
+        // A partition check puts this node's own knowledge in question, so it is not used.
         if matches!(purpose, Purpose::Sight(_)) {
             let via = self.via.get(&ring).cloned().unwrap_or_default();
             if let Some(lookup) = self.lookups.get_mut(&ticket) {
@@ -110,14 +110,15 @@ impl Ring {
         self.advance(ticket, cx);
     }
 
-    /// What a member of this node answers, if one owns the key.
+    /// Answer of this node's own member; `None` if none of them owns the key and holds its lease.
     pub(super) fn own(&self, ring: RingId, key: Point, cx: &Rcx<'_>) -> Option<Located> {
         let sure = self.mine_in(ring).filter_map(|member| Some((member, member.sure(cx.now, &self.config)?)));
         let (member, range) = sure.into_iter().find(|(_, range)| range.contains(key))?;
         Some(Located { owner: member.peer(), after: range.after, replicas: member.succ.clone(), hops: 0 })
     }
 
-    /// Which way a key is from a member. Who `joins` is not there yet, whatever others remember.
+    /// Direction of a key from a member. The node that `joins` does not count as a member yet, whatever
+    /// others remember.
     pub(super) fn way(
         &self,
         member: &member::Member,
@@ -169,7 +170,7 @@ impl Ring {
             Whom::Member(peer, after) => {
                 self.links.send(&peer.contact, find(Some(peer.point), after), cx);
             }
-            // Who is no member leaves it to one.
+            // A node that is no member leaves the lookup to a member.
             Whom::Via(id) if is_command => cx.send(id, Message::Ask { ring, key, ticket }),
             Whom::Via(id) => cx.send(id, find(None, false)),
         }
@@ -206,8 +207,8 @@ impl Ring {
         }
         let key = lookup.key;
         lookup.said(next.from, &next.peers);
-        // Who owned the key once does not any more. On rings with given points another node may stand
-        // at the same one.
+        // The cached owner has just answered that it does not own the key. On rings with given points another
+        // node may stand at that point.
         if let Some(was) = self.known.owner(ring, key, cx.now).filter(|was| was.id() == waiting.id) {
             self.known.forget(ring, was.point);
         }
@@ -257,7 +258,7 @@ impl Ring {
         })
     }
 
-    /// What a member found for this node, which is none.
+    /// Takes the result of a lookup that a member made for this node, which is no member.
     pub(super) fn told(&mut self, from: NodeId, ticket: u64, found: Option<Located>, cx: &mut Rcx<'_>) {
         let Some(lookup) = self.lookups.get(&ticket) else { return };
         if lookup.waiting.is_none_or(|waiting| waiting.id != from || waiting.point.is_some()) {

@@ -5,9 +5,9 @@ use crate::circle::{MemberId, Point, RingId};
 use crate::time::Time;
 use std::collections::BTreeMap;
 
-/// What is wrong with a ring, in words. In any case: nobody's key has two owners, all pointers
-/// lead into one ordered ring (the invariant of paper `zave`, its parts by her names), lists are in order. If
-/// `strict`, it is also the ideal one: everybody is in, with exactly the neighbours that there are.
+/// Describes every fault of a ring in words. In any case: no key has two owners, all pointers lead into one
+/// ordered ring (the invariant of paper `zave`, its parts by her names), lists are in order. If `strict`, the
+/// ring is also ideal: every member is in, with exactly the neighbours that there are.
 pub fn check(views: &[RingView<'_>], ring: RingId, now: Time, r: usize, strict: bool) -> Vec<String> {
     let members = views.iter().flat_map(|view| view.members()).filter(|member| member.id().ring == ring);
     let members: BTreeMap<Point, MemberView<'_>> =

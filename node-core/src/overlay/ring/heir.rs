@@ -1,4 +1,4 @@
-//! Who may have a lease from a predecessor that is gone (our addition).
+//! Members that may have a lease from a predecessor that is gone (our addition).
 //!
 //! Each member tells its successor who is before it (its *line*, with its beats, when it changes),
 //! so that an heir knows for whom a dead predecessor may have answered. It takes over what lies
@@ -14,7 +14,7 @@ use crate::ids::NodeId;
 use crate::time::Time;
 
 impl Member {
-    /// Who may own what lies behind this member's range, the nearest first.
+    /// Members that may own keys behind this member's range, the nearest first.
     pub(super) fn line(&self, r: usize) -> Vec<Peer> {
         let me = self.point();
         let between = self.between.iter().map(|between| between.peer);
@@ -48,13 +48,13 @@ impl Member {
             None => {}
         }
         self.between.retain(|between| between.peer.point.is_between(peer.point, me));
-        // What is left is kept for long.
+        // The remaining entries are kept for long.
         self.between.shrink_to_fit();
         self.behind.shrink_to_fit();
     }
 
-    /// Where its range begins now that somebody has come. What others may own it does not take
-    /// yet, nor what is behind them: whom they know, it may not.
+    /// Start of the member's range now that a predecessor has come. The range leaves out every part that
+    /// others may own, and all that lies behind them, since they may know members that this one does not.
     pub(super) fn begins(&self) -> Option<Point> {
         let pred = self.before()?;
         match self.between.is_empty() {

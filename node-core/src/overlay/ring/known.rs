@@ -32,7 +32,7 @@ impl Known {
         }
     }
 
-    /// Who owned this key.
+    /// Owner of the key by an earlier answer; `None` if no answer is kept.
     pub(super) fn owner(&mut self, ring: RingId, key: Point, now: Time) -> Option<Peer> {
         let holds = |entry: &&mut Entry| entry.ring == ring && entry.range.contains(key);
         // Ranges of different times may overlap; the nearest owner is the newest.

@@ -9,7 +9,7 @@ use crate::ticket::Ticket;
 use crate::time::Time;
 use std::time::Duration;
 
-/// What an answer is for.
+/// Use of a lookup's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A command of this ticket.
@@ -19,7 +19,7 @@ pub(super) enum Purpose {
     Finger(MemberId, u8),
     /// Where this member of ours belongs.
     Place(MemberId),
-    /// Who is seen there by anchors.
+    /// Partition check: the owner of this member's point by the word of anchors.
     Sight(MemberId),
 }
 
@@ -56,19 +56,19 @@ pub(super) struct Lookup {
     pub lost: u8,
     /// How far before the key the nearest one is that has answered in this try.
     best: Option<u128>,
-    /// Who was asked in this try.
+    /// Points that were asked in this try.
     asked: Vec<Point>,
-    /// Who may own the key, the nearest first; and who is before it, the nearest first.
+    /// Members that may own the key, and members before it; both the nearest first.
     after: Vec<Peer>,
     before: Vec<Peer>,
     /// Connected peers that may be members: asked when no member is known.
     via: Vec<NodeId>,
     pub waiting: Option<Waiting>,
-    /// Who has not answered while others are asked already, and until when they may.
+    /// Members that have not answered while others are asked already, and the time until which they may.
     slow: Vec<(Waiting, Time)>,
 }
 
-/// Whose answer is waited for.
+/// Member whose answer is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub id: NodeId,
@@ -135,7 +135,7 @@ impl Lookup {
         names.truncate(NAMES_MAX);
     }
 
-    /// What a member at `from` said: who lies between it and the key is before the key.
+    /// Takes the answer of the member at `from`: peers between it and the key are before the key.
     pub(super) fn said(&mut self, from: Point, peers: &[Peer]) {
         let far = from.to(self.key);
         self.best = Some(self.best.map_or(far, |best| best.min(far)));
@@ -144,7 +144,7 @@ impl Lookup {
         }
     }
 
-    /// Who is asked next; none when nobody is left in this try. Who is gone is left out.
+    /// Next member to ask; `None` when nobody is left in this try. Members that are gone are left out.
     pub(super) fn next(&mut self, is_gone: impl Fn(&Peer) -> bool) -> Option<Whom> {
         self.after.retain(|peer| !is_gone(peer));
         self.before.retain(|peer| !is_gone(peer));
@@ -171,7 +171,7 @@ impl Lookup {
         }
     }
 
-    /// Who answers, if it was asked by name: the one that is waited for, or a slow one.
+    /// The member that answers, if it was asked by name: the one that is waited for, or a slow one.
     pub(super) fn answers(&mut self, from: NodeId) -> Option<Waiting> {
         if let Some(waiting) = self.waiting.filter(|waiting| waiting.passes || waiting.id == from) {
             return Some(waiting);

@@ -16,13 +16,13 @@ pub(super) struct Member {
     pub phase: Phase,
     pub since: Time,
     pub pred: Option<Pred>,
-    /// Who is before the predecessor, by its word, the nearest first.
+    /// Predecessor list as the predecessor sent it: the members before it, the nearest first.
     pub behind: Vec<Peer>,
-    /// Who may stand between the predecessor and this member, the nearest first: they were before
-    /// one that is gone, and may have a lease from it. While the predecessor itself is gone,
-    /// whoever may come in its place.
+    /// Members that may stand between the predecessor and this member, the nearest first: they were before a
+    /// member that is gone, and may have a lease from it. While the predecessor itself is gone: members that
+    /// may come in its place.
     pub between: Vec<Between>,
-    /// What it owns begins behind this point; none while it owns nothing.
+    /// Start of the owned range, not included; `None` while the member owns nothing.
     pub after: Option<Point>,
     /// Its lease: when it asked, the last time that its successor answered that this is its
     /// predecessor.
@@ -48,7 +48,7 @@ pub(super) struct Member {
     pub all_fixed: bool,
     /// Somebody who takes this member for its successor, beyond a predecessor that may be dead.
     pub waits: Option<Peer>,
-    /// Who has, or gave, the part of the range that changes.
+    /// Previous or next owner of the part of the range that changes.
     pub other: Option<Contact>,
     /// Which successor was told last who is behind, and a digest of it; and which one has
     /// acknowledged it.
@@ -56,7 +56,7 @@ pub(super) struct Member {
     pub line_known: (Point, u64),
     /// How often in a row others were seen in its place.
     pub unseen: u8,
-    /// What the node above knows.
+    /// Range that the node above knows.
     pub told: Option<Range>,
     pub told_succ: u64,
     /// The predecessor is to hear of other successors.
@@ -68,7 +68,7 @@ pub(super) struct Member {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Between {
     pub peer: Peer,
-    /// Who is behind it, dead or not.
+    /// Point of the member behind `peer`, dead or not.
     pub next: Point,
     /// Until when, once it has been asked to come.
     pub until: Option<Time>,
@@ -172,14 +172,14 @@ impl Member {
         self.pred.filter(|pred| !pred.gone).map(|pred| pred.peer)
     }
 
-    /// What it owns, once its successor has said so.
+    /// Owned range; `None` until the successor has confirmed it.
     pub(super) fn range(&self) -> Option<Range> {
         self.after.filter(|_| self.is_in()).map(|after| Range { after, upto: self.point() })
     }
 
-    /// What it owns, if it can be sure that nobody else does. A member that stood still, or has
-    /// lost who gave it its lease, may have been given up meanwhile (our addition: Chord answers
-    /// all the same).
+    /// Owned range if no other member can own it. `None` for a member that stood still, or whose lease came
+    /// from a successor that is gone: it may have been given up meanwhile (our addition: Chord answers all
+    /// the same).
     pub(super) fn sure(&self, now: Time, config: &RingConfig) -> Option<Range> {
         let on_time = now.since(self.due) <= config.late;
         let held = self.acked.is_some_and(|acked| on_time && now.since(acked) <= config.lease);
@@ -336,13 +336,13 @@ impl Member {
         self.succ.iter().copied().chain(self.before()).chain(fingers)
     }
 
-    /// What a beat names to say what is known already.
+    /// Digest that a beat carries to say which answer is known already.
     pub(super) fn digest(&self) -> u64 {
         digest([self.peer()].iter().chain(&self.before()).chain(&self.succ)).max(1)
     }
 }
 
-/// Of points and where they are; no protection against who seeks two lists with the same.
+/// Digest of points and addresses. No protection against a node that seeks two lists with one digest.
 pub(super) fn digest<'a>(peers: impl Iterator<Item = &'a Peer>) -> u64 {
     let word = |bytes: &[u8]| bytes.iter().fold(0u64, |word, byte| word << 8 ^ u64::from(*byte));
     peers.fold(0xcbf2_9ce4_8422_2325, |hash: u64, peer| {
@@ -364,7 +364,7 @@ pub(super) fn is_in_order(of: MemberId, list: &[Peer], r: usize) -> bool {
         })
 }
 
-/// The same of those before a member, the nearest first.
+/// Whether a predecessor list is sound: no member twice, the nearest first, each where it may stand.
 pub(super) fn is_in_line(of: MemberId, line: &[Peer], r: usize) -> bool {
     let mut last = of.point;
     line.len() <= r
@@ -428,7 +428,7 @@ impl Links {
         self.gone.push(Gone { member, node, until, left: false });
     }
 
-    /// The same of one that said so: a standing connection is no sign that it is back.
+    /// Buries a member that said that it leaves: a standing connection is no sign that it is back.
     pub(super) fn bid_farewell(&mut self, member: MemberId, node: NodeId, until: Time) {
         self.bury(member, node, until);
         if let Some(gone) = self.gone.last_mut() {

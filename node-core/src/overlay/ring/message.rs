@@ -1,4 +1,4 @@
-//! What members of a ring say to each other, and what the node above hears of it.
+//! Messages between members of a ring, and commands and events between ring and node.
 
 use crate::address::Contact;
 use crate::circle::Located;
@@ -58,7 +58,7 @@ pub struct Find {
     pub after: bool,
     /// The key is the point where the sender wants to stand.
     pub joins: bool,
-    /// Who asks, if the request is to be passed on until the owner has it.
+    /// Node that asks, if the request is to be passed on until the owner has it.
     pub pass: Option<Contact>,
     /// How often this lookup was sent so far, this time included.
     pub hops: u8,
@@ -67,7 +67,7 @@ pub struct Find {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Next {
     pub ticket: u64,
-    /// Who says it.
+    /// Point of the member that answers.
     pub from: Point,
     /// At most [`NEXT_MAX`], the best first; none if the sender cannot say.
     pub peers: Vec<Peer>,
@@ -91,8 +91,8 @@ pub struct Beat {
     pub from: Peer,
     /// A digest of the addressee's last [`Around`]; 0 for none.
     pub seen: u64,
-    /// Who may own what lies behind the sender's range, the nearest first, at most r; none if it is
-    /// what the addressee has acknowledged.
+    /// The sender's predecessor list: members that may own keys behind its range, the nearest first, at most
+    /// r. `None` if the addressee has acknowledged this list already.
     pub line: Option<Vec<Peer>>,
 }
 
@@ -100,7 +100,7 @@ pub struct Beat {
 pub struct Come {
     pub to: MemberId,
     pub from: Peer,
-    /// Who is behind the addressee, dead or not, as far as `from` knows.
+    /// Point of the member behind the addressee, dead or not, as far as `from` knows.
     pub next: Point,
     /// The addressee's predecessor passed it on: it knows somebody nearer to `next`.
     pub passed: bool,
@@ -161,7 +161,7 @@ pub enum Command {
     Join { member: MemberId, me: Contact, via: Vec<NodeId> },
     /// Hand over and go; ends with [`Event::Left`].
     Leave(MemberId),
-    /// Whose is the key? Ends with [`Event::Found`] or [`Event::Failed`] of this ticket.
+    /// Look up the key's owner. Ends with [`Event::Found`] or [`Event::Failed`] of this ticket.
     Lookup { ticket: Ticket, ring: RingId, key: Point, mode: Mode },
     /// Peers that are connected and may be members: for lookups of who is none, and for members
     /// that have lost all others. A member that is a ring by itself looks for theirs. If they are

@@ -101,7 +101,7 @@ pub struct Ring {
     /// Connected peers that may be members.
     via: BTreeMap<RingId, Vec<NodeId>>,
     links: Links,
-    /// Whose connections are to last, in order.
+    /// Nodes whose connections are to last, in order.
     held: Vec<NodeId>,
     /// A member has changed since the node above was told.
     touched: bool,

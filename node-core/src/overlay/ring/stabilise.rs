@@ -86,7 +86,7 @@ impl Ring {
                 old.gone || old.peer.point == peer.point || peer.point.is_between(old.peer.point, id.point)
             });
         let changes = takes && old.is_none_or(|old| old.peer != peer || old.gone);
-        // Who knows nobody is told whom this member knows.
+        // A predecessor with an empty predecessor list gets this member's list.
         let knows_nobody = takes && beat.line.as_ref().is_some_and(Vec::is_empty);
         if takes {
             let line = member.line(self.config.r());
@@ -119,7 +119,7 @@ impl Ring {
         } else {
             self.tell_line(id, &peer, line, cx);
         }
-        // Who was the predecessor until now has a better successor.
+        // The previous predecessor has a nearer successor now.
         if let Some(old) = old.filter(|old| takes && !old.gone && old.peer.point != peer.point) {
             self.tell_around(id, &old.peer, cx);
         }
@@ -205,7 +205,7 @@ impl Ring {
         let gone = |peer: &Peer| links.is_gone(MemberId { ring, point: peer.point }, now);
         let Some(member) = self.members.get_mut(&id) else { return };
         let me = member.peer();
-        // Who was given up for its silence and is connected has perhaps just begun anew.
+        // A member that was given up for its silence and is connected may just have restarted.
         let nearer = before.filter(|before| {
             let it = MemberId { ring, point: before.point };
             let back = links.is_up(before.id()) && !links.has_left(it, now);
@@ -221,7 +221,7 @@ impl Ring {
             return self.seek_again(id, cx);
         }
         let all = member.follow(first, &list, r, gone);
-        // Who was left out may live after all: the list is wanted again.
+        // A member that was left out may live after all: ask for the whole list again.
         member.seen = if all { digest([first].iter().chain(&before).chain(&list)).max(1) } else { 0 };
         self.touched = true;
         if before.is_some_and(|before| before.point == me.point && before.id() == me.id()) {

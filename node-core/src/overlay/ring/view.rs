@@ -1,4 +1,4 @@
-//! What a node knows of its rings: for checkers and for people.
+//! A node's knowledge of its rings: for checkers and for people.
 
 use super::member::{Between, Finger, Member, Phase};
 use super::{Ring, RingConfig};
@@ -52,7 +52,7 @@ impl<'a> MemberView<'a> {
         self.member.before()
     }
 
-    /// Who is before it, the nearest first: the predecessor, and by that one's word those behind it.
+    /// Predecessor list, the nearest first: the predecessor, then the members that it named.
     pub fn line(self) -> Vec<Peer> {
         self.member.line(self.config.r())
     }
@@ -67,12 +67,12 @@ impl<'a> MemberView<'a> {
         self.member.fingers.iter().map(|finger| (finger.bit, finger.peer))
     }
 
-    /// What it owns.
+    /// Owned range; `None` until the successor has confirmed it.
     pub fn range(self) -> Option<Range> {
         self.member.range()
     }
 
-    /// What it would answer for now.
+    /// Range that it would answer for now; `None` without a current lease.
     pub fn answers_for(self, now: Time) -> Option<Range> {
         self.member.sure(now, self.config)
     }

@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 /// Complaints that are kept: while a network of a million grows, all of it is wrong.
 const KEPT: usize = 1000;
 
-/// What is wrong with a tree, in words, the first thousand; nothing if all is well. Loose: what
-/// must hold at any time, whatever fails. Strict: what must hold once the network has been quiet
-/// for a while.
+/// Describes the faults of a tree in words, the first 1000; empty if there are none. Loose: checks that hold
+/// at any time, whatever fails. Strict: also checks that hold once the network has been quiet for a while.
 pub fn check(views: &[TreeView<'_>], m: u8, k: u8, strict: bool) -> Vec<String> {
     let mut wrong = Wrong::default();
     let all = Nodes::of(views);

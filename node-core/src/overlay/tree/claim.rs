@@ -1,9 +1,10 @@
-//! Who says that it is the coordinator of the root group while another one seems to live.
+//! Leader conflict: a second node says that it is the coordinator of the root group while the first seems to
+//! live.
 //!
-//! Our choice: a member asks the one that it follows, and a coordinator asks its members. Who is
-//! not answered, or not by most, gives way, as it must when the others have lost the coordinator
-//! or it has lost them. So nobody becomes coordinator by saying so while the old one lives and is
-//! heard, and nothing waits for ever.
+//! Our choice: a member asks the coordinator that it follows, and a coordinator asks its members. A
+//! coordinator that does not answer, or that most members do not stand by, gives way, as it must when it and
+//! the others have lost each other. So no node becomes coordinator by saying so while the old one lives and
+//! is heard, and nothing waits for ever.
 
 use super::message::{Message, Record, Timer};
 use super::root::TERMS_MAX;

@@ -13,7 +13,7 @@ use std::time::Duration;
 const EARLIER_MAX: usize = 24;
 
 impl Tree {
-    /// What the coordinator does about the size of the root group.
+    /// Grows or shrinks the tree at the top, by the size of the root group; coordinator only.
     pub(super) fn balance_root(&mut self, cx: &mut Tcx<'_>) {
         let (k, count, level, now) = (self.config.k(), self.kid_count(), self.level, cx.now);
         let (Some(root), Some(to)) = (self.root(), self.me) else { return };
@@ -53,8 +53,8 @@ impl Tree {
         }
     }
 
-    /// Who is to be the root above may never have become it, or has lost its place. Whoever is
-    /// still here goes on without it, and finds it as another root if it is one.
+    /// The promoted root may never have taken its place, or may have lost it. The members that are still here
+    /// go on without it, and find it as another root if it is one.
     fn doubt_crown(&mut self, cx: &mut Tcx<'_>) {
         let (now, patience) = (cx.now, self.config.crown);
         let Some(root) = self.root_mut() else { return };
@@ -153,7 +153,7 @@ impl Tree {
         for (member, _) in &record.members {
             self.send(*member, Message::Root(Box::new(record.clone())), cx);
         }
-        // What is missing looks for its place by itself.
+        // Children that are missing look for their places by themselves.
         self.kids = None;
         self.link = Link::None;
         self.level = 0;

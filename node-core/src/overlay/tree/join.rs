@@ -33,7 +33,7 @@ impl Tree {
         match &self.link {
             Link::Child { father, .. } => {
                 let father = *father;
-                // Who asks its own child for a father asks the wrong one.
+                // A node that asks its own child for a parent asks the wrong one.
                 if father.id != join.who.id {
                     self.send(father, Message::Join(Box::new(join)), cx);
                 }
@@ -53,7 +53,7 @@ impl Tree {
         let Some(kids) = &self.kids else { return };
         let Some(kid) = kids.group.covering(key, &range) else { return };
         match kid.missing {
-            // Whoever had the place is a leaf again.
+            // The node that had the vacant place is a leaf again.
             Some(_) if kid.id() == join.who.id => self.drop_kid(join.who.id, cx),
             Some(_) if self.level == join.level + 2 => {
                 let id = kid.id();

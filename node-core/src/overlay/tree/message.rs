@@ -1,4 +1,4 @@
-//! What nodes of the tree say to each other, and what the node above hears of it.
+//! Messages between nodes of the tree, and commands and events between tree and node.
 
 use super::range::Range;
 use crate::address::{Contact, Key};
@@ -76,12 +76,12 @@ pub struct Welcome {
     pub root: Option<Record>,
 }
 
-/// What changed for a child since `base`; everything if that is 0.
+/// Changes for a child since epoch `base`; everything if `base` is 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tell {
     pub epoch: u64,
     pub base: u64,
-    /// Of the child's branch.
+    /// Range of the child's branch.
     pub range: Option<Range>,
     /// Brothers and cousins.
     pub add: Vec<Contact>,
@@ -89,7 +89,7 @@ pub struct Tell {
     pub upper: Option<Upper>,
 }
 
-/// What lies above a group of siblings.
+/// Nodes and range above a group of siblings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upper {
     /// The father's range: who lies in it at the level is a brother, who does not a cousin.
@@ -117,7 +117,7 @@ pub struct Yield {
     pub level: u8,
     pub claim: Range,
     pub for_: NodeId,
-    /// Who gives the place.
+    /// Contact of the node that gives the place.
     pub to: Contact,
 }
 
@@ -165,7 +165,7 @@ pub enum Command {
     Degree(u8),
     /// Hand over and go; ends with [`Event::Left`].
     Leave,
-    /// Who can be asked when all references are lost.
+    /// Peers to ask when all references are lost.
     Via(Vec<NodeId>),
 }
 

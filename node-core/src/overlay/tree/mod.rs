@@ -70,7 +70,8 @@ pub struct Tree {
     /// Levels below: 0 for a leaf.
     level: u8,
     link: Link,
-    /// Of this branch, as the father wrote it. None for leaves, and for who gave up its place.
+    /// Range of this branch, as the parent wrote it. `None` for leaves, and for a node that gave up its
+    /// place.
     range: Option<Range>,
     /// Brothers and cousins, in order of keys.
     near: Vec<Contact>,
@@ -91,7 +92,7 @@ pub struct Tree {
     changed: bool,
 }
 
-/// What holds a node in the tree.
+/// The node's tie to the tree.
 #[derive(Debug)]
 enum Link {
     /// Nothing: outside, or the head of a branch that lost its father.
@@ -128,7 +129,7 @@ struct Root {
 #[derive(Debug)]
 struct Claim {
     record: Record,
-    /// Who stands by this coordinator.
+    /// Members that stand by this coordinator.
     votes: Vec<NodeId>,
 }
 
@@ -136,7 +137,7 @@ struct Claim {
 #[derive(Debug)]
 struct Kids {
     group: Group,
-    /// What changed when, for those who were told earlier; starts behind `floor`.
+    /// Members that changed, each with the epoch, for children that were told earlier; starts behind `floor`.
     log: Vec<(u64, NodeId)>,
     floor: u64,
     left: Option<Side>,
@@ -154,7 +155,7 @@ struct Kids {
     asked: bool,
 }
 
-/// What is known of the father beside this one.
+/// Knowledge of the parent beside this one, on one side.
 #[derive(Debug)]
 struct Side {
     id: NodeId,
@@ -172,7 +173,7 @@ struct Asking {
     level: u8,
     claim: Option<Range>,
     for_: Option<NodeId>,
-    /// Who is asked first.
+    /// Node to ask first.
     hint: Option<Contact>,
     tries: u32,
     asked: Option<NodeId>,

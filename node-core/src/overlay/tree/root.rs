@@ -41,7 +41,7 @@ impl Tree {
         let bounded = record.level == 0
             || members.windows(2).all(|w| w[0].0.key() < w[1].1 && w[1].1 <= w[1].0.key())
                 && members.first().is_some_and(|(_, lo)| *lo == Key::FIRST);
-        // Whoever comes after it has to be able to count on.
+        // The next coordinator has to be able to count on from these numbers.
         let countable = record.term < u64::MAX / 2 && record.epoch < u64::MAX / 2;
         here && ordered
             && bounded
@@ -82,7 +82,7 @@ impl Tree {
         self.root_changed(cx);
     }
 
-    /// What follows from another record for this member.
+    /// Adapts range, children and timers to a new record of the root group.
     fn root_changed(&mut self, cx: &mut Tcx<'_>) {
         self.changed = true;
         let range = self.root().and_then(|r| r.group.range_of_id(cx.me, &Range::ALL));
@@ -167,7 +167,7 @@ impl Tree {
             }
             return;
         };
-        // Of two with one term the lower id wins, and each writer's later word.
+        // The higher term wins; with equal terms the lower id, and among one writer's records the later one.
         let rank = (mine.term, std::cmp::Reverse(mine.writer), mine.group.epoch);
         if (record.term, std::cmp::Reverse(record.writer), record.epoch) <= rank {
             return self.stands_by(from);
@@ -208,7 +208,7 @@ impl Tree {
                 self.release(id, cx);
             }
             if !self.is_up(writer) {
-                // What it said came late.
+                // The writer's record arrived after its connection was lost.
                 self.rank_myself(cx);
             }
         } else if record.members.iter().all(|(c, _)| c.id != cx.me) {

@@ -7,7 +7,7 @@ use crate::ids::NodeId;
 use crate::time::Time;
 use std::time::Duration;
 
-/// Who can be asked: a node whose address is known, or one that is connected.
+/// Node to ask: by address, or over a standing connection.
 enum Way {
     To(Contact),
     Via(NodeId),
@@ -113,7 +113,8 @@ impl Tree {
         cx.set_timer(Timer::Join, Duration::from_micros(wait + jitter));
     }
 
-    /// Who was asked has connected, and may well answer; or says that it is outside, too.
+    /// The peer that was asked has connected and may answer; without `hope` it has said that it is outside,
+    /// too.
     pub(super) fn answers(&self, peer: NodeId, hope: bool, cx: &mut Tcx<'_>) {
         if self.asking.as_ref().is_some_and(|a| a.asked == Some(peer)) {
             self.wait_for_answer(hope, cx);
@@ -132,7 +133,7 @@ impl Tree {
         ways.extend(above.ancestors.first().map(|c| Way::To(*c)));
         ways.extend(above.uncles.iter().map(|c| Way::To(*c)));
         ways.extend(above.ancestors.iter().skip(1).map(|c| Way::To(*c)));
-        // Of those beside one at a time, so that the others have their turn.
+        // Members beside this node are tried one at a time, so that the others have their turn.
         if !self.near.is_empty() {
             let at = match self.is_heir() {
                 // Heirs ask the first of them, who will be the root.
@@ -181,7 +182,8 @@ impl Tree {
         }
     }
 
-    /// What comes of a long search without a father; true if something did.
+    /// Ends a long search without a parent, by becoming a root or by giving up the branch; `true` if it did
+    /// either.
     fn give_up_looking(&mut self, cx: &mut Tcx<'_>) -> bool {
         let looked = cx.now.since(self.lost);
         let config = &self.config;

@@ -1,4 +1,4 @@
-//! What a father tells its children, and the fathers beside it.
+//! Messages of a parent to its children, and to the parents beside it.
 //!
 //! Children get what changed since they were told last: a newcomer everything, its brothers one
 //! contact. Changes are gathered for a moment, so that a burst of joins costs one message each.
@@ -44,7 +44,7 @@ impl Tree {
         self.changed = true;
     }
 
-    /// What is above the children has changed.
+    /// Notes that the nodes above the children have changed, and arms the next announcement.
     pub(super) fn upper_changed(&mut self, cx: &mut Tcx<'_>) {
         // With an epoch of its own, so that the refresh finds out who missed it.
         let epoch = self.next_epoch(cx.now);
@@ -248,7 +248,7 @@ impl Tree {
     pub(super) fn beside_changed(&mut self, cx: &mut Tcx<'_>) {
         let (left, right) = self.beside();
         let Some(kids) = &mut self.kids else { return };
-        // What the old ones told stays until the new ones have told theirs.
+        // The children of the old neighbours stay until the new neighbours have sent theirs.
         for (side, now) in [(&mut kids.left, left), (&mut kids.right, right)] {
             match now {
                 Some(contact) if side.as_ref().is_none_or(|s| s.id != contact.id) => {

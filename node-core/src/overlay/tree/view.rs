@@ -1,4 +1,4 @@
-//! What a node knows of the tree: for checkers and for people.
+//! A node's knowledge of the tree: for checkers and for people.
 
 use super::group::Member;
 use super::{Link, Range, Root, Tree};
@@ -33,7 +33,7 @@ impl<'a> TreeView<'a> {
         self.0.father()
     }
 
-    /// Of the group that it is in.
+    /// Epoch of the group that it is in; 0 outside the tree.
     pub fn epoch(self) -> u64 {
         match &self.0.link {
             Link::None => 0,
@@ -69,7 +69,7 @@ impl<'a> TreeView<'a> {
         self.known().skip_while(move |c| c.key() <= me).take(self.0.config.k())
     }
 
-    /// Whom it knows at its level, in order.
+    /// Members that it knows at its level, in order.
     fn known(self) -> impl DoubleEndedIterator<Item = Contact> + 'a {
         let root: &[Member] = self.0.root().map_or(&[], |root| &root.group.members);
         let near: &[Contact] = if self.0.root().is_some() { &[] } else { &self.0.near };
@@ -88,7 +88,7 @@ impl<'a> TreeView<'a> {
         members.filter(|m| m.missing.is_some()).map(|m| m.id())
     }
 
-    /// Of the group of children.
+    /// Epoch of the group of children; 0 for a leaf.
     pub fn children_epoch(self) -> u64 {
         self.0.kids.as_ref().map_or(0, |kids| kids.group.epoch)
     }
@@ -129,7 +129,7 @@ impl Tree {
         TreeView(self)
     }
 
-    /// What discovery is told.
+    /// Placement for discovery.
     pub(super) fn placement(&self) -> Placement {
         let id = self.me.map(|me| me.id);
         let kids = self.kids.iter().flat_map(|k| &k.group.members);
