@@ -1,4 +1,4 @@
-//! What a node leaves for its own next life: a page that is loaded again is the same node, and goes
+//! Checkpoints that a node leaves for its own next life: a page that is loaded again is the same node, and goes
 //! on from where its units stood when it went.
 //!
 //! The newest checkpoint of each unit that runs here is written down with the number of the unit's grant,
