@@ -122,7 +122,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Who, and where to dial.
+/// A node's id, IP address and port: enough to dial it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Contact {
     pub ip: Ip,

@@ -18,8 +18,8 @@ pub struct Bounds {
     pub units_per_job: u32,
     /// Connected peers. Our choice: what one gateway process serves at 10 KB a peer.
     pub peers: usize,
-    /// Of them, at a gateway, those that nobody can dial; one more is told of other gateways. Our choice:
-    /// twice the 2,000 that are normal, and half of the peers are left for nodes that others can dial.
+    /// Guests among the peers of a gateway; one more is told of other gateways. Our choice: twice the 2,000
+    /// that are normal, and half of the peers are left for nodes that others can dial.
     pub guests: usize,
     /// Bytes of one blob. Our choice: larger than any module seen in the wild.
     pub blob_bytes: u64,
@@ -34,7 +34,7 @@ pub struct Bounds {
     /// Bytes of others' checkpoints that a node keeps. Our choice: what nobody misses on a disk
     /// of today; 64 tasks of the usual memory limit, uncompressed.
     pub kept_bytes: u64,
-    /// Of them, for one owner. Our choice: a second owner finds room.
+    /// Bytes of one owner's checkpoints, within `kept_bytes`. Our choice: a second owner finds room.
     pub kept_bytes_per_owner: u64,
     /// Units of others whose checkpoints a node keeps; its own come on top, as many again. Our choice: 2 MB of
     /// state, and a list of them fits half a frame.
@@ -85,7 +85,7 @@ pub struct Timing {
     /// Silence after which a lease is lost. Three heartbeats and a little: one may be lost,
     /// one late, and dead peers are still noticed within 10 s.
     pub lease: Duration,
-    /// The same after the connection itself broke: time for one reconnection.
+    /// Silence after which a lease is lost once the connection itself broke: time for one reconnection.
     pub grace: Duration,
     /// Between repetitions of a request that was not answered.
     pub retry: Duration,

@@ -1,4 +1,4 @@
-//! What a job may cost: all legs of all its units and replicas together.
+//! A job's budget: a bound on the cost of all legs of all its units and replicas together.
 
 use crate::money::Micro;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ pub struct Budget {
     bound: Micro,
 }
 
-/// What somebody cannot afford; a unit waits with this reason.
+/// A cost above what is left of the budget; a unit waits with this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it would cost up to {needed} credits, and {left} of the budget of {most} are left")]
 pub struct Unaffordable {

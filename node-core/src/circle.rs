@@ -113,7 +113,7 @@ pub struct Peer {
     pub contact: Contact,
 }
 
-/// Who owns a key.
+/// The owner of a key, and the arc that it owns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Located {
     pub owner: Peer,

@@ -1,4 +1,4 @@
-//! What a node asks of its storage, and what that answers.
+//! Requests of a node to its storage, and the replies.
 
 use crate::ids::BlobId;
 use crate::ticket::ServiceId;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// What a service asked of storage: one [`Token`] each.
+/// A service's request to storage; each has one [`Token`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     pub of: ServiceId,
@@ -44,7 +44,7 @@ impl Asked {
 }
 
 impl Token {
-    /// What was asked, or `None` of a token that no [`Asked`] has.
+    /// The request, or `None` if the token encodes no [`Asked`].
     pub fn asked(self) -> Option<Asked> {
         let [of, what, ..] = self.0.to_be_bytes();
         let what = match what {
@@ -65,9 +65,9 @@ pub enum Table {
     Results,
     /// Job id, big-endian unit index → where the unit stands, as its owner knows.
     Checkpoints,
-    /// The same key → where the unit stood here, as its runner knows.
+    /// Job id, big-endian unit index → where the unit stood here, as its runner knows.
     Left,
-    /// The same key → on which terms its owner has bought a place for it.
+    /// Job id, big-endian unit index → the terms on which its owner has bought a place for it.
     Deals,
     /// The bank's books.
     Ledger,
@@ -77,7 +77,7 @@ pub enum Table {
     Files,
     /// Owner's node id, content id → what is kept for it.
     Kept,
-    /// What this node owns for other gateways.
+    /// Delegated units that this node owns for other gateways; `work::owner::wards::rows` has the keys.
     Wards,
 }
 
@@ -161,7 +161,7 @@ pub enum StorageReply {
     Failed { token: Token, error: String },
 }
 
-/// What came of a request.
+/// Result of a storage request.
 #[derive(Clone, Debug)]
 pub enum Answer {
     Done,

@@ -1,4 +1,4 @@
-//! What a node asks of its engine, and what that answers.
+//! Requests of a node to its engine, and the engine's events.
 
 use crate::content::{BlobRef, Data, NamedData};
 use crate::ids::BlobId;
@@ -45,9 +45,9 @@ pub struct EngineTask {
     pub files: Vec<NamedData>,
     pub limits: Limits,
     pub seed: u64,
-    /// The same bits in every engine, NaNs included, at a price in speed.
+    /// Whether results have the same bits in every engine, NaNs included; this costs speed.
     pub bit_exact: bool,
-    /// What its snapshots are sealed with: the unit's own, known to its owner and its runner.
+    /// Key with which the snapshots are sealed: the unit's own, known to its owner and its runner.
     pub key: SealKey,
     /// Where it goes on; none: at its first instruction.
     pub from: Option<SnapshotRef>,
@@ -96,12 +96,12 @@ pub enum EngineReply {
     /// The engine could not do its part (out of memory, a missing blob, a crash of its own):
     /// says nothing about the task, which can run elsewhere.
     Broken { run: RunId, error: String },
-    /// What was to be at hand is, for as long as nothing else wants its place.
+    /// Program and snapshot of the task are at hand, for as long as nothing else wants their place.
     Prepared { run: RunId },
     /// A run that goes on from a snapshot has its state, and executes.
     Resumed { run: RunId },
-    /// What was asked for, or why there is none; without one the run goes on. `stopped`: the run
-    /// is over and nothing else is said of it. A run that had not begun stops with `NotBegun`.
+    /// The snapshot that was asked for, or why there is none; without one the run goes on. `stopped`: the run
+    /// is over and no later event names it. A run that had not begun stops with `NotBegun`.
     Snapshot { run: RunId, taken: Result<Taken, NoSnapshot>, stopped: bool },
     /// Why no node could run the program, or why it could not be found out; in words.
     Inspected { number: u64, result: Result<(), String> },

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// *n* units' worth of slots that satisfy these needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// Who asks; the answer carries it back.
+    /// Ticket of the service that asks; the answer carries it back.
     pub ticket: Ticket,
     pub units: u32,
     pub needs: Needs,
@@ -36,7 +36,7 @@ pub enum Queue {
     Yes,
 }
 
-/// What a unit asks of a node.
+/// Requirements of a unit on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Needs {
     pub memory_bytes: u64,
@@ -72,15 +72,15 @@ pub struct Purchase {
     pub memory_bytes: u64,
     /// Least speed, fuel a second.
     pub min_speed: u64,
-    /// What each may use at most.
+    /// Most fuel that each unit may use.
     pub fuel: u64,
-    /// What each may cost at most, all legs together.
+    /// Most that each unit may cost, all payment legs together.
     pub most: Micro,
     /// Bytes that the checkpoints of each need at most, and how often it is to have one; none: it has none.
     pub checkpoints: Option<(u64, Duration)>,
 }
 
-/// What came of one of them.
+/// Outcome of one sale of a [`Purchase`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bought {
     pub sale: Sale,

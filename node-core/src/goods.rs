@@ -7,7 +7,7 @@ use crate::money::{Micro, Price};
 use crate::platform::Platform;
 use serde::{Deserialize, Serialize};
 
-/// What is sold.
+/// Kind of goods that is sold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kind {
     /// Fuel a second that one slot leaves idle.
@@ -128,8 +128,8 @@ impl Market {
         Point(u128::from(self.index) << 122)
     }
 
-    /// Whose market it is: the owner of this point on the ring of nodes. In the single overlay each
-    /// kind begins elsewhere, so that cycles and space of like numbers are not the same few nodes'.
+    /// The point on the ring of nodes whose owner is the market's operator. In the single overlay each kind
+    /// begins elsewhere, so that cycles and space of like numbers are not the same few nodes'.
     pub fn key(self, scheme: Scheme) -> Point {
         match scheme {
             Scheme::Single => {
@@ -155,11 +155,11 @@ impl Market {
     }
 }
 
-/// What one seller has of one kind.
+/// Goods of one kind that one seller has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Goods {
     pub kind: Kind,
-    /// Of each unit: fuel a second (idle on average over `minutes`), or bytes.
+    /// Capacity of each unit: fuel a second (idle on average over `minutes`), or bytes.
     pub capacity: u64,
     /// How many such: slots. One where [`Kind::divides`].
     pub units: u16,
@@ -193,7 +193,7 @@ pub enum NoDeal {
     TooDear { least: Micro, most: Micro },
 }
 
-/// What a buyer wants.
+/// Goods that a buyer wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     pub kind: Kind,
@@ -206,7 +206,7 @@ pub struct Wanted {
     pub engine: Option<Platform>,
     /// At most [`UNITS`] in one market at once.
     pub units: u16,
-    /// What a unit uses at most: fuel, or byte-seconds.
+    /// Most that a unit uses: fuel, or byte-seconds.
     pub quantity: u64,
     /// The most that seller and market owner may cost for one unit, together.
     pub most: Micro,
@@ -222,13 +222,13 @@ pub const UNITS: u16 = 128;
 pub struct Offer {
     pub seller: Contact,
     pub goods: Goods,
-    /// Of the listing.
+    /// Number of the listing.
     pub number: u64,
     /// How much of it was asked for.
     pub capacity: u64,
     pub price: Price,
     pub market: Market,
-    /// Who named it, and what that one gets for it once the seller did something.
+    /// Market operator that named the seller; it gets `payoff` once the seller did something.
     pub owner: NodeId,
     pub payoff: Micro,
     /// It is a guest of this node.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Secret(SigningKey);
 
 impl Secret {
-    /// Of the 32 bytes that every ed25519 library calls the secret key.
+    /// Makes a key of the 32 bytes that every ed25519 library calls the secret key.
     pub fn from_bytes(bytes: &[u8; 32]) -> Secret {
         Secret(SigningKey::from_bytes(bytes))
     }

@@ -1,10 +1,10 @@
 //! Money: integer micro-credits, prices, and the one rounding.
 //!
-//! What something costs is kept exact ([`Exact`]) until it is paid; then it is rounded *up*, once
-//! for all legs of a settlement together. Up, because the buyer decides how work is cut into
-//! units: rounded down, work in pieces of less than a micro-credit would be free. So the seller's
-//! cost is always covered (paper `market`, lemma 1 b), at most one micro-credit a settlement is paid
-//! above the exact sum, and since escrow is rounded in the same way it always suffices.
+//! A cost is kept exact ([`Exact`]) until it is paid; then it is rounded *up*, once for all legs of a
+//! settlement together. Up, because the buyer decides how work is cut into units: rounded down, work in pieces
+//! of less than a micro-credit would be free. So the seller's cost is always covered (paper `market`,
+//! lemma 1 b), at most one micro-credit a settlement is paid above the exact sum, and since escrow is rounded
+//! in the same way it always suffices.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -54,7 +54,7 @@ impl Price {
     /// Higher ones are refused: nobody could pay them, and one more is still a number.
     pub const MAX: Price = Price(Micro::MAX.0 - 1);
 
-    /// What this quantity costs.
+    /// Exact cost of this quantity.
     pub fn of(self, quantity: u64) -> Exact {
         Exact(u128::from(self.0) * u128::from(quantity))
     }
@@ -85,8 +85,8 @@ impl Exact {
     }
 }
 
-/// What each of these gets of their sum, which is rounded once: a part gets what the rounded sum
-/// grows by with it. `None` above [`Micro::MAX`].
+/// Payment for each of these parts. Their sum is rounded once: a part gets what the rounded sum grows by with
+/// it. `None` above [`Micro::MAX`].
 pub fn shares(parts: impl IntoIterator<Item = Exact>) -> Option<Vec<Micro>> {
     let (mut exact, mut paid) = (Exact::ZERO, Micro::ZERO);
     let share = |part| {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of process a node lives in; for people and for finders' needs.
+/// Kind of process that a node lives in; for people and for finders' needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Platform {
     Native,

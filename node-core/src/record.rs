@@ -12,7 +12,7 @@ pub const NAME: usize = 200;
 pub enum Key {
     /// A name: its first publisher's alone, as long as that one refreshes it.
     Name(String),
-    /// Who keeps this content: whoever keeps, or has others keep, may say so.
+    /// Keepers of this content: any node that keeps it, or has others keep it, may publish here.
     Keepers(BlobId),
 }
 

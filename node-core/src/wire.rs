@@ -1,4 +1,4 @@
-//! What goes over the wire: one envelope a frame.
+//! The wire format: one envelope a frame.
 //!
 //! A frame is the version byte and a MessagePack body. Its length is bounded by
 //! [`MAX_FRAME`], its depth by the types. A version that is not ours is named, not guessed at.
@@ -19,7 +19,7 @@ const SAID: usize = 200;
 /// The version of everything below; the first byte of each frame.
 pub const VERSION: u8 = 13;
 
-/// What a frame carries.
+/// Content of a frame.
 pub trait Framed: Serialize + DeserializeOwned {
     /// The stream that it belongs on.
     fn channel(&self) -> Channel;

@@ -12,7 +12,7 @@ use crate::ids::NodeId;
 use crate::money::Micro;
 use serde::{Deserialize, Serialize};
 
-/// What is held for a sale.
+/// Credit that the bank holds for a sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     pub sale: Sale,

@@ -1,4 +1,4 @@
-//! What moves credit.
+//! Orders to the bank: all that moves credit.
 
 use crate::goods::Kind;
 use crate::goods::Offer;
@@ -6,11 +6,11 @@ use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::{Micro, Price};
 use serde::{Deserialize, Serialize};
 
-/// What is paid for: the run of a unit, or space at a keeper. Its owner names it; the same name under
-/// another owner is another sale.
+/// Name of a purchase that is paid for: the run of a unit, or space at a keeper. Its owner chooses the name;
+/// under another owner it names another sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sale {
-    /// Of a file: the first half of its content id, and a number of its owner's.
+    /// For a file: the first half of its content id, and a number that its owner chose.
     pub unit: UnitId,
     /// Each place that a unit has, one after the other or several at once, is a sale of its own.
     pub number: u32,
@@ -71,7 +71,7 @@ pub struct Fee {
     pub amount: Micro,
 }
 
-/// What came of an order.
+/// The bank's answer to an order.
 pub type Outcome = Result<(), Refusal>;
 
 /// Why the bank did not do it. Nothing was moved.
@@ -157,7 +157,7 @@ pub fn most(fuel: u64, terms: &[Term]) -> Option<Micro> {
     exact.round_up()?.plus(fees)
 }
 
-/// What each term's seller gets for what was used, rounded once for all; `None` if it is more than
+/// Payment of each term's seller for the quantities used, rounded once for all; `None` if these are more than
 /// the terms allow.
 pub fn due(fuel: u64, terms: &[Term], used: &[u64]) -> Option<Vec<Micro>> {
     if used.len() != terms.len() {
@@ -185,7 +185,7 @@ impl Sale {
 }
 
 impl Term {
-    /// What the seller is to be paid for these goods, and who named it.
+    /// The seller's price for these goods, and the fee of the market operator that named the seller.
     pub fn of(offer: &Offer, goods: Goods) -> Term {
         let fees = match offer.payoff {
             Micro::ZERO => Vec::new(),
@@ -199,18 +199,18 @@ impl Term {
         most(fuel, std::slice::from_ref(self))
     }
 
-    /// The same of a sale on several.
+    /// The most that a sale on several terms can cost.
     pub fn most_of(fuel: u64, terms: &[Term]) -> Option<Micro> {
         most(fuel, terms)
     }
 
-    /// What such a sale costs of which so much was used, fees included: all that the bank pays when it
-    /// is settled. `None` if the term does not allow it.
+    /// Cost of a sale on this term alone if `used` was used, fees included: all that the bank pays when the
+    /// sale is settled. `None` if the term does not allow it.
     pub fn cost(&self, fuel: u64, used: u64) -> Option<Micro> {
         Term::cost_of(fuel, std::slice::from_ref(self), &[used])
     }
 
-    /// The same of a sale on several.
+    /// Cost of a sale on several terms, each with the quantity used of it; see [`Term::cost`].
     pub fn cost_of(fuel: u64, terms: &[Term], used: &[u64]) -> Option<Micro> {
         let shares = Micro::sum(due(fuel, terms, used)?)?;
         let due = terms.iter().zip(used).filter(|(_, used)| **used > 0);

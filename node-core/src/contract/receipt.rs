@@ -9,12 +9,12 @@ use crate::money::Price;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// What receipts are signed for.
+/// Purpose that is signed with each receipt.
 const PURPOSE: &str = "manyhands 2026 what a bank holds";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// Who settles the sale.
+    /// Node that settles the sale.
     pub owner: NodeId,
     pub sale: Sale,
     /// The seller of the run; of space, where the hold is for nothing else.
@@ -22,7 +22,7 @@ pub struct Receipt {
     pub price: Price,
     /// For so much at most.
     pub fuel: u64,
-    /// Who sells space for it, at which price, and byte-seconds at most.
+    /// Sellers of space for the sale: node, price, and byte-seconds at most.
     pub space: Vec<(NodeId, Price, u64)>,
 }
 
@@ -65,7 +65,7 @@ impl Receipt {
         Signed::new(bank, PURPOSE, body)
     }
 
-    /// What the bank has signed, if it has.
+    /// The receipt; `None` unless `bank` has signed it.
     pub fn open(signed: &Signed, bank: NodeId) -> Option<Receipt> {
         let body = signed.open(PURPOSE).filter(|_| signed.by == bank)?;
         rmp_serde::from_slice(body).ok()

@@ -18,7 +18,7 @@ pub struct Space {
     /// Milliseconds since 1970: from then on, and until then; 0: it was never there.
     since_ms: u64,
     proved_ms: u64,
-    /// Of what grows and shrinks: byte-seconds until then, and how much is there since.
+    /// For content that grows and shrinks: byte-seconds until `proved_ms`, and bytes there since.
     #[serde(default)]
     kept: Option<(u64, u64)>,
 }
@@ -52,7 +52,7 @@ impl Space {
         self.proved_ms = self.proved_ms.max(now_ms);
     }
 
-    /// The same of what grows and shrinks: so much is there from now on, in place of what was until now.
+    /// The keeper has shown that from now on it has `bytes` of content that grows and shrinks.
     pub fn holds(&mut self, bytes: u64, now_ms: u64) {
         let (sum, size) = self.kept.unwrap_or_default();
         let until = if self.since_ms == 0 { now_ms } else { self.proved_ms };
@@ -80,7 +80,7 @@ impl Space {
         u64::try_from(exact).unwrap_or(u64::MAX).min(most)
     }
 
-    /// What so many byte-seconds cost, fees included.
+    /// Cost of `used` byte-seconds, fees included.
     pub fn cost(&self, used: u64) -> Micro {
         self.term.cost(0, used).unwrap_or_default()
     }

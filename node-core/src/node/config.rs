@@ -1,4 +1,4 @@
-//! What a driver decides about its node before it starts.
+//! Settings of a node that its driver decides before the node starts.
 
 use crate::address::Ip;
 use crate::bounds::Bounds;
@@ -31,7 +31,7 @@ pub struct Config {
     pub port: Option<u16>,
     /// It listens on this machine's own address, so nobody else can dial it.
     pub loopback_only: bool,
-    /// Of a gateway that founds a swarm: an own address, at which it begins the overlays alone.
+    /// At a gateway that founds a swarm: its own address, at which it begins the overlays alone.
     pub first_ip: Option<Ip>,
     /// Slots given at the start.
     pub slots: u32,
@@ -86,7 +86,7 @@ pub struct Open {
     pub degree: bool,
 }
 
-/// What a node needs to have and spend credit.
+/// Key and settings that a node needs to have and spend credit.
 #[cfg(feature = "roles")]
 #[derive(Clone, Debug)]
 pub struct BankPart {
@@ -98,7 +98,7 @@ pub struct BankPart {
     pub rules: Option<Rules>,
 }
 
-/// What a node needs to publish, and to keep what others publish.
+/// Key and settings that a node needs to publish records, and to keep those of others.
 #[cfg(feature = "roles")]
 #[derive(Clone, Debug)]
 pub struct RecordsPart {
@@ -107,7 +107,7 @@ pub struct RecordsPart {
     pub secret: Secret,
 }
 
-/// What a node needs to trade.
+/// Key and settings that a node needs to trade.
 #[derive(Clone, Debug)]
 pub struct MarketPart {
     /// Its rules are the same on all nodes of a swarm.

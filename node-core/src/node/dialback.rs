@@ -174,7 +174,7 @@ impl Node {
         self.know_ways(gateway);
     }
 
-    /// What a peer is to this node: a guest, or a member.
+    /// Notes whether a peer is a guest or a member.
     pub(super) fn known_as(&mut self, peer: NodeId, dialable: Dialable) {
         self.hosting_met(peer);
         self.files_met(peer, dialable.contact());

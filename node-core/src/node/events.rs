@@ -1,5 +1,4 @@
-//! What the machines of a node tell: each event becomes commands for others, or something for the
-//! driver.
+//! Events of a node's machines: each becomes commands for others, or something for the driver.
 
 use super::Node;
 use super::host::{Host, NodeEvent};

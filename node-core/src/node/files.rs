@@ -85,7 +85,7 @@ impl Node {
         self.overlays.filing.as_ref().map(|filing| filing.owner.state().files(only)).unwrap_or_default()
     }
 
-    /// What this node keeps of others' files; none if it has no part in files.
+    /// The keeper of others' files; `None` if this node has no part in files.
     pub fn kept_files(&self) -> Option<&Keeper> {
         self.overlays.filing.as_ref().map(|filing| filing.keeper.state())
     }
@@ -188,7 +188,7 @@ impl Node {
         }
     }
 
-    /// What storage answers to the owner of files, and to their keeper.
+    /// Passes replies of storage to the file owner, and to the keeper of files.
     pub(super) fn files_stored(
         &mut self,
         asked: Asked,
@@ -344,7 +344,7 @@ impl Node {
         }
     }
 
-    /// What jobs name stays, though nothing else needs it.
+    /// Lets the store forget these blobs, except those that jobs name.
     fn forget_blobs(&mut self, mut blobs: Vec<BlobId>) {
         let named = self.named_by_jobs();
         blobs.retain(|blob| !named.contains(blob));
@@ -356,7 +356,7 @@ impl Node {
         specs.flat_map(|spec| spec.blobs()).map(|blob| blob.id).collect()
     }
 
-    /// What is free is for sale, in a swarm that has a market for it.
+    /// Offers the free space for sale, in a swarm that has a market for it.
     fn sell_space(&mut self, bytes: u64) {
         let Some(filing) = &mut self.overlays.filing else { return };
         if std::mem::replace(&mut filing.for_sale, bytes) != bytes {
@@ -364,7 +364,8 @@ impl Node {
         }
     }
 
-    /// The same for checkpoints, at the same cost. Their runner has to dial who keeps them.
+    /// Offers free space for checkpoints for sale, at the cost of space for files. Only a member sells it: a
+    /// runner has to dial its keepers.
     pub(super) fn sell_checkpoints(&mut self, bytes: u64) {
         if let Some(filing) = &mut self.overlays.filing {
             filing.for_checkpoints = bytes;
@@ -408,7 +409,7 @@ impl Node {
         }
     }
 
-    /// What the markets have for a file.
+    /// Passes the markets' offers of space to the file owner.
     pub(super) fn space_offered(&mut self, number: u64, offers: Vec<Offer>, shortage: Option<NoDeal>) {
         let shortage = shortage.map(|why| format!("space is not sold: {why}")).unwrap_or_default();
         self.tell_files(owner::Command::Offers { number, offers, shortage });

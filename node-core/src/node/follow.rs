@@ -1,5 +1,5 @@
-//! What came of an input of a machine, on its way: messages to peers, events to other machines, and what
-//! every machine may want of the node itself.
+//! Effects of a machine's input on their way: messages to peers, events to other machines, and requests to the
+//! node itself, which every machine may make.
 
 use super::Node;
 use super::host::{Host, NodeEvent};

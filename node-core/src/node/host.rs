@@ -54,11 +54,11 @@ pub enum NodeInput {
         ip: Option<Ip>,
         joined: bool,
     },
-    /// What [`Host::dial`] asked for did not come about.
+    /// A dial that [`Host::dial`] asked for failed.
     DialFailed {
         peer: NodeId,
     },
-    /// What came of [`Host::probe`] of that number.
+    /// Result of the [`Host::probe`] with that number.
     Probed {
         number: u64,
         reached: bool,
@@ -79,7 +79,7 @@ pub enum NodeInput {
     Command(Command),
 }
 
-/// What the person or program beside the node wants.
+/// Commands of the person or program beside the node.
 // One of them exists at a time; a box would only add a step.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ pub enum Command {
     },
     /// This is for sale from now on, in place of all of its kind that was; no units: nothing.
     Sell(Goods),
-    /// What is on the account of a node that sells by way of its gateway? See [`NodeEvent::Balance`].
+    /// Ask for the balance of a node that sells by way of its gateway. See [`NodeEvent::Balance`].
     Balance,
     /// Ask the markets who sells this. Answered by [`NodeEvent::Quoted`] with the same number.
     #[cfg(feature = "roles")]
@@ -180,7 +180,7 @@ pub enum Command {
         key: Key,
         value: Option<Bytes>,
     },
-    /// What is published under this key? Answered by [`NodeEvent::RecordRead`] with the same number.
+    /// Read the record under this key. Answered by [`NodeEvent::RecordRead`] with the same number.
     #[cfg(feature = "roles")]
     ReadRecord {
         number: u64,
@@ -256,7 +256,7 @@ pub trait Host {
     fn event(&mut self, event: NodeEvent);
 }
 
-/// What a node tells the world around it.
+/// Events that a node reports to its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeEvent {
     /// A gateway has read all records of its earlier life and takes jobs.
@@ -293,7 +293,7 @@ pub enum NodeEvent {
     /// Whether others can dial this node has changed.
     #[cfg(feature = "roles")]
     Standing(Standing),
-    /// What this node computes changed (the donate page).
+    /// The work that this node does for others changed (the donate page).
     WorkChanged,
     /// A peer did something a correct peer does not do.
     PeerFault {

@@ -77,7 +77,8 @@ impl Trade {
     pub(super) fn due(&mut self, now: Time) -> Option<overlays::Step> {
         let market = overlays::Step::Market;
         let seller = self.stall.seller.due(now).map(|t| overlays::Step::Seller(Input::Timer(t)));
-        // Who is asked gives its timer away, so each only when those before it had none.
+        // `due()` pops a timer: ask each machine only after the ones before it returned `None`, or a timer due
+        // at the same instant is lost.
         seller
             .or_else(|| self.owner.due(now).map(|t| market(Step::Owner(Input::Timer(t)))))
             .or_else(|| self.buyer.due(now).map(|t| market(Step::Buyer(Input::Timer(t)))))
@@ -96,7 +97,7 @@ impl Node {
         self.config.market.as_ref().map(|part| &*part.config)
     }
 
-    /// What was seen of markets that this node has not itself, by [`Command::LookAround`].
+    /// Markets of other nodes that [`Command::LookAround`] has seen.
     ///
     /// [`Command::LookAround`]: super::host::Command::LookAround
     pub fn seen_markets(&self, now: Time) -> impl Iterator<Item = Seen<'_>> {
@@ -291,7 +292,7 @@ impl Node {
         }
     }
 
-    /// What the ring says of this node's places, for its markets.
+    /// Passes changes of this node's places on the ring to its markets.
     pub(super) fn ring_told(&mut self, event: &ring::Event) {
         use ring::Event;
         if self.overlays.trade.is_none() {

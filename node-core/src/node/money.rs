@@ -30,7 +30,7 @@ pub(super) struct Money {
     purse: Machine<Client>,
     /// The swarm's bank, if it is this node.
     bank: Option<Machine<Bank>>,
-    /// Who that is, once it is known.
+    /// The bank's node id, once it is known.
     at: Option<NodeId>,
 }
 
@@ -208,7 +208,7 @@ impl Node {
         }
     }
 
-    /// What storage answers to the bank.
+    /// Passes replies of storage to the bank.
     pub(super) fn books_stored(
         &mut self,
         asked: Asked,

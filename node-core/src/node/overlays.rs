@@ -42,7 +42,7 @@ const MORE_AGAIN: Duration = Duration::from_millis(500);
 /// A search under way.
 pub(super) struct Search {
     query: Query,
-    /// What the submitter is told if nothing is found: why the nodes at hand take nothing.
+    /// Reason for the submitter if nothing is found: why the nodes at hand take nothing.
     shortage: Option<String>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Overlays {
     pub(super) dialback: Machine<DialBack>,
     /// Where peers reach this node.
     pub(super) reached: Option<Contact>,
-    /// The same of a member, which knows the swarm's settings too; none of a guest.
+    /// Where peers reach this member, which knows the swarm's settings too; `None` at a guest.
     pub(super) contact: Option<Contact>,
     /// Where there may be room, while the gateway that this node knows is full.
     pub(super) gateways: Gateways,
@@ -377,8 +377,8 @@ impl Node {
         self.nearest_command(nearest::Command::Find(query));
     }
 
-    /// What the nodes at hand have is an owner's at once. Only if it is not enough, the swarm is
-    /// asked: for an owner that got nothing, or for more.
+    /// Gives an owner the places at nodes at hand at once. Only if these are not enough, the swarm is asked:
+    /// for an owner that got nothing, or for more.
     pub(super) fn of_connected(&mut self, found: Found, missing: Option<Query>) {
         match missing.filter(|query| query.swarm) {
             Some(query) if found.places.is_empty() => self.search(query, found.shortage),
@@ -399,7 +399,7 @@ impl Node {
         self.nearest_command(nearest::Command::Find(query));
     }
 
-    /// What was found is dialled, and offered to the owner as soon as it is connected.
+    /// Dials the nodes that were found, and offers them to the owner as soon as they are connected.
     fn found(&mut self, found: Found, host: &mut impl Host) {
         let Some(Search { query, shortage }) = self.overlays.asked.remove(&found.ticket) else {
             return;

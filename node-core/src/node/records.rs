@@ -106,7 +106,7 @@ impl Node {
         }
     }
 
-    /// What the ring says of this node's place, for its records.
+    /// Passes changes of this node's place on the ring to its records.
     pub(super) fn records_told(&mut self, event: &ring::Event) {
         use ring::Event;
         self.records_command(match event {

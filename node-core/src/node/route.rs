@@ -252,7 +252,7 @@ impl Node {
             Ok(_) if self.neighbours.state().is_leaving(from) => {}
             Ok(_) => self.fault(from, "spoke before it was let in".into(), host),
             Err(error) => {
-                // Whoever cannot speak gets no second chance.
+                // A peer whose message cannot be decoded gets no second chance.
                 let fault = error.to_string();
                 host.disconnect(from, &fault);
                 self.faults.count(from, self.now);

@@ -1,4 +1,4 @@
-//! What people are shown: plain data, no protocol state.
+//! Views for people: plain data, no protocol state.
 
 use crate::ids::NodeId;
 use crate::platform::Platform;
@@ -16,7 +16,7 @@ pub struct NodeView {
     /// This very node.
     pub me: bool,
     pub slots: u32,
-    /// Of them, without work at its last word.
+    /// Slots without work at the node's last word.
     pub free: u32,
     /// Units it holds for this owner.
     pub held: u32,

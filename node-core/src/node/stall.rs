@@ -1,5 +1,5 @@
-//! What a node sells, among the other machines. Who cannot be dialled sells by way of the gateway that
-//! it has dialled, its host: all that its seller says goes there.
+//! The seller of a node, among the other machines. A node that cannot be dialled sells by way of the gateway
+//! that it has dialled, its host: all messages of its seller go there.
 
 use super::Node;
 use super::alarms::Part;
@@ -20,9 +20,9 @@ use crate::work::runner;
 
 pub(super) struct Stall {
     pub(super) seller: Machine<Seller>,
-    /// By way of whom it sells.
+    /// Node by way of which the seller sells; `None` if it sells by itself.
     host: Option<NodeId>,
-    /// What the donor sells, and how many slots are free for it.
+    /// Slots that the donor sells; `spare`: how many are free for sale.
     goods: Option<Goods>,
     spare: u32,
 }
@@ -35,7 +35,7 @@ impl Stall {
 }
 
 impl Node {
-    /// What this node sells now.
+    /// Goods that this node sells now.
     pub fn selling(&self) -> impl Iterator<Item = Goods> + '_ {
         let seller = self.overlays.stall().map(|stall| stall.seller.state());
         Kind::ALL.into_iter().filter_map(move |kind| seller?.sells(kind)).map(|(goods, _)| goods)
@@ -68,7 +68,7 @@ impl Node {
         self.tell_seller(seller::Command::Bank(bank));
     }
 
-    /// What the donor sells from now on. Of slots, as many as are free.
+    /// Sets the goods that the donor sells from now on. Slots are offered as far as they are free.
     pub(super) fn sell(&mut self, goods: Goods) {
         let Some(stall) = self.overlays.stall_mut() else { return };
         if goods.kind != Kind::Cycles {

@@ -1,4 +1,4 @@
-//! What storage answers, on its way to whoever asked.
+//! Replies of storage, on their way to the service that asked.
 
 use super::Node;
 use super::host::{Host, NodeEvent};

@@ -102,7 +102,7 @@ impl Node {
         self.owner()?.units(job, from, limit)
     }
 
-    /// What this node computes for others.
+    /// Work that this node does for others.
     pub fn work(&self, now: Time) -> WorkView {
         let mut work = self.runner.state().work(now);
         // Others own units, too, if the ring has them do so.

@@ -15,7 +15,7 @@ impl Node {
         }
     }
 
-    /// Whose is a unit?
+    /// Looks up the owner of a unit.
     pub(super) fn locate_owner(&mut self, number: u64, key: Point) {
         if self.overlays.circle.is_none() {
             return self.wards_told(OfRing::Located { number, found: None });
@@ -23,7 +23,7 @@ impl Node {
         self.look_up(ServiceId::Owner.ticket(number), RingId::NODES, key);
     }
 
-    /// What the ring says of this node's place.
+    /// Passes changes of this node's place on the ring to the job owner.
     pub(super) fn ring_told_wards(&mut self, event: &ring::Event) {
         use ring::Event;
         self.wards_told(match event {

@@ -3,7 +3,7 @@ use crate::address::Contact;
 use crate::ids::NodeId;
 use crate::time::Time;
 
-/// What came of an input, in order.
+/// An action that a machine asks for while it handles an input, in order.
 pub enum Effect<P: Protocol + ?Sized> {
     Send {
         to: NodeId,

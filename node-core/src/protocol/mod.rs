@@ -34,7 +34,7 @@ pub trait Protocol {
     fn check_invariants(&self) {}
 }
 
-/// What can happen to a protocol.
+/// An input of a protocol.
 #[derive(Clone, Debug)]
 pub enum Input<M, T, C> {
     Message {
@@ -51,7 +51,7 @@ pub enum Input<M, T, C> {
 
 pub type InputOf<P> = Input<<P as Protocol>::Message, <P as Protocol>::Timer, <P as Protocol>::Command>;
 
-/// What a protocol can do while it handles an input.
+/// The context in which a protocol handles an input: time, randomness, timers and effects.
 pub struct Cx<'a, P: Protocol + ?Sized> {
     pub now: Time,
     pub me: NodeId,

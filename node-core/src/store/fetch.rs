@@ -23,7 +23,7 @@ fn to_read(bytes: u64) -> Duration {
 #[derive(Debug)]
 pub(super) struct Fetch {
     len: u64,
-    /// Who may have it; the first is being asked.
+    /// Nodes that may have the blob; the first one is being asked.
     sources: Vec<NodeId>,
     /// Empty until it came, and for a blob of one chunk.
     tree: Vec<ChainingValue>,
@@ -118,7 +118,7 @@ impl Store {
                 self.unavailable(blob.id, &FetchError::Failed(reason), cx);
             } else if let Some(fetch) = self.fetches.get_mut(&blob.id) {
                 fetch.passing &= ticket.of.is_passing();
-                // What is being put into storage from here has no sources and needs none.
+                // A blob that this node is putting into its own storage has no sources and needs none.
                 if !fetch.sources.is_empty() {
                     let new = others.iter().filter(|source| !fetch.sources.contains(source));
                     let new: Vec<NodeId> = new.copied().collect();

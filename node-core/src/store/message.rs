@@ -2,7 +2,7 @@ use crate::ids::BlobId;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// What two stores say to each other, on the blob channel.
+/// Messages between two stores, on the blob channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
     /// The chaining values of the chunks, please; only for blobs of more than one.

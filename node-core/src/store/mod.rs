@@ -34,7 +34,7 @@ pub struct Store {
     total: u64,
     /// Bytes of what tickets need.
     pinned: u64,
-    /// What is here and no ticket needs, by its last use.
+    /// Blobs here that no ticket needs, by their last use.
     idle: BTreeSet<(u64, BlobId)>,
     clock: u64,
     tickets: BTreeMap<Ticket, Wanted>,
@@ -95,7 +95,7 @@ struct Wanted {
     answered: bool,
 }
 
-/// What a storage request was for.
+/// Purpose of a storage request.
 #[derive(Debug)]
 enum Pending {
     Put(BlobId),
@@ -392,7 +392,7 @@ impl Store {
         }
     }
 
-    /// What storage has of a blob that does not come goes.
+    /// Has storage delete its part of a blob whose fetch is given up.
     fn abandon(&self, id: BlobId, fetch: Option<&fetch::Fetch>, cx: &mut Cx<'_, Self>) {
         if fetch.is_some_and(fetch::Fetch::has_begun) {
             cx.emit(Event::Abandon { id });

@@ -25,7 +25,7 @@ pub(super) struct Serving {
     trees: BTreeMap<BlobId, Tree>,
 }
 
-/// What one peer has asked for.
+/// Requests of one peer.
 #[derive(Debug, Default)]
 struct Peer {
     /// Chunks that storage reads for it.

@@ -27,7 +27,7 @@ const TRIES: u32 = 3;
 /// Times in a row that a source may say that it is busy. Our choice: a minute at the usual pause.
 const BUSY_MAX: u32 = 20;
 
-/// What is asked of one node.
+/// Requests to one node.
 #[derive(Debug, Default)]
 pub(super) struct Source {
     small: Lane,

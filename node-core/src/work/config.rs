@@ -1,4 +1,4 @@
-//! What owner, runner and keeper are told at their start.
+//! Settings that the job owner, the runner and the keeper are created with.
 
 use crate::bounds::{Bounds, Timing};
 use crate::ids::NodeId;

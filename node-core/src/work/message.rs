@@ -1,4 +1,4 @@
-//! What client, owner, runner and keeper say to each other.
+//! Messages between client, job owner, runner and keeper.
 
 use super::spec::{JobSpec, Template, UnitResult, UnitSpec};
 use crate::content::BlobRef;
@@ -55,7 +55,7 @@ pub enum ToOwner {
     Immobile { unit: UnitId, reason: String },
     /// The answer to `Prepare`: all is here, or why it cannot be.
     Prepared { unit: UnitId, error: Option<String> },
-    /// What the unit goes on from is here.
+    /// The checkpoint that the unit goes on from is at the runner.
     Resumed { unit: UnitId },
     /// It executes again.
     GoesOn { unit: UnitId },
@@ -151,7 +151,7 @@ pub enum ToRunner {
     Recorded {
         units: Vec<(UnitId, Version)>,
     },
-    /// Who keeps the checkpoints of the job's units from now on.
+    /// Nodes that keep the checkpoints of the job's units from now on.
     Keepers {
         job: JobId,
         keepers: Vec<Source>,
@@ -202,7 +202,7 @@ pub enum ToKeeper {
 /// How checkpoints of a unit are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Whose job it is: owners on the ring come and go, and what they leave the home may drop.
+    /// Origin of the job; it may drop what earlier owners on the ring left at the keeper.
     pub home: NodeId,
     /// No part of one is larger, bytes.
     pub part_bytes: u64,
@@ -211,9 +211,9 @@ pub struct Kept {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
     pub unit: UnitId,
-    /// Who granted it to the sender, and in whose room it is kept.
+    /// Owner that granted the unit to the sender; the checkpoint takes room of this owner.
     pub owner: NodeId,
-    /// Whose job it is, if the owner itself says so.
+    /// Origin of the job; read only if the sender is the owner itself.
     pub home: NodeId,
     pub version: Version,
     pub parts: Vec<BlobRef>,
@@ -230,10 +230,10 @@ pub struct Batch {
     pub template: Template,
     /// `{}` is this plus the unit's index, if the job is a sweep.
     pub sweep_first: Option<u64>,
-    /// Who keeps the checkpoints of these units.
+    /// Nodes that keep the checkpoints of these units.
     pub keepers: Vec<Source>,
     pub units: Vec<UnitGrant>,
-    /// Whose job it is, if that is not the sender.
+    /// Origin of the job; `None` if it is the sender.
     pub home: Option<NodeId>,
 }
 
@@ -245,7 +245,7 @@ pub struct UnitGrant {
     /// Shown with what the runner says of the unit later.
     pub proof: GrantProof,
     pub spec: Option<UnitSpec>,
-    /// What its snapshots are sealed with.
+    /// Key with which the unit's snapshots are sealed.
     pub key: SealKey,
     /// Where it goes on; none: at its first instruction.
     pub resume: Option<Box<Resume>>,
@@ -253,7 +253,7 @@ pub struct UnitGrant {
     pub price: Price,
     /// The bank's word that it holds that, if it is no gift.
     pub receipt: Option<Signed>,
-    /// Who is paid for keeping its checkpoints, before those of all units.
+    /// Keeper that is paid for the unit's checkpoints; it comes before the keepers of all units.
     pub keeper: Option<Source>,
 }
 

@@ -1,4 +1,4 @@
-//! What a submitter asks for, and what comes back.
+//! Jobs as submitters describe them, and the results that come back.
 
 use crate::content::BlobRef;
 use crate::content::Data;
@@ -23,7 +23,7 @@ pub struct JobSpec {
     pub max_retries: u32,
     /// Which finder places the units.
     pub find: Find,
-    /// Who answers for them.
+    /// Node or nodes that own the job's units.
     #[serde(default)]
     pub owner: OwnedBy,
 }
@@ -51,7 +51,7 @@ impl JobSpec {
     }
 }
 
-/// What the units of a job have in common.
+/// Description that the units of a job share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Template {
     pub program: BlobRef,
@@ -61,7 +61,7 @@ pub struct Template {
     pub stdin: Data,
     pub files: Vec<NamedData>,
     pub limits: Limits,
-    /// The same bits in every engine, NaNs included, at a price in speed.
+    /// Whether results have the same bits in every engine, NaNs included; this costs speed.
     #[serde(default)]
     pub bit_exact: bool,
     #[serde(default)]
@@ -90,7 +90,7 @@ impl Default for CheckpointEvery {
     }
 }
 
-/// What becomes of a unit whose runner has gone silent.
+/// Treatment of a unit whose runner has gone silent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnLoss {
     /// It goes on elsewhere, from its newest checkpoint.
@@ -120,7 +120,7 @@ impl Units {
     }
 }
 
-/// What one unit has of its own.
+/// Description of one unit, beside the job's template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitSpec {
     /// In place of the template's.
@@ -131,7 +131,7 @@ pub struct UnitSpec {
     pub files: Vec<NamedData>,
 }
 
-/// Who owns the units of a job: finds places, holds leases, records checkpoints.
+/// Owner of a job's units: it finds places, holds leases and records checkpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OwnedBy {
     /// The gateway that took the job.
@@ -148,11 +148,11 @@ pub enum Find {
     /// Nodes that are connected to the owner and have room.
     #[default]
     Connected,
-    /// Who sells for least in the markets; paid for by the job's owner.
+    /// The cheapest sellers in the markets; the job's owner pays.
     Cheapest(Terms),
 }
 
-/// What a job that buys its places asks for, and pays. Its units need a fuel limit.
+/// Bid limits of a job that buys its places. Its units need a fuel limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// The most that a unit may cost, all legs together.
@@ -189,7 +189,7 @@ pub struct UnitResult {
     /// The way that it took, if it had checkpoints or moved; else its runner did it all.
     #[serde(default)]
     pub journey: Option<Box<Journey>>,
-    /// What its places cost, all legs together; nothing of a gift.
+    /// Cost of the unit's places in micro-credits, all payment legs together; 0 for gifts.
     #[serde(default)]
     pub paid: Micro,
 }

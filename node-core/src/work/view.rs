@@ -46,13 +46,13 @@ pub struct JobView {
     /// Milliseconds since 1970.
     pub submitted_ms: u64,
     pub ended_ms: Option<u64>,
-    /// What it costs, if it buys its places.
+    /// Cost of the job; `None` unless it buys its places.
     pub cost: Option<CostView>,
-    /// Who computed how much, by node: (units, processor microseconds).
+    /// Work by node: (node, units, processor microseconds).
     pub by_node: Vec<(NodeId, u64, u64)>,
 }
 
-/// What a job costs.
+/// Cost of a job that buys its places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostView {
     pub most: Micro,
@@ -77,15 +77,15 @@ pub struct UnitView {
     pub index: u32,
     pub state: UnitState,
     pub reason: String,
-    /// Who has it or had it last.
+    /// Runner that has the unit, or had it last.
     pub runner: Option<NodeId>,
     pub attempts: u32,
     /// At which its runner sold the place, while it is not settled; none of a gift.
     pub price: Option<Price>,
     /// It is given no fuel.
     pub paused: bool,
-    /// Who produced its state, in order, as far as checkpoints and its result tell. Empty for a
-    /// unit that one runner did without.
+    /// Runners that produced the unit's state, in order, as far as checkpoints and its result tell. Empty if
+    /// one runner ran the whole unit.
     pub journey: Vec<Span>,
     /// There were more runners than `journey` names.
     pub merged: bool,
@@ -94,17 +94,17 @@ pub struct UnitView {
     pub fuel: u64,
     /// Where it would go on if its runner was lost now.
     pub checkpoint_fuel: Option<u64>,
-    /// What that weighs, without what it is relative to.
+    /// Bytes of the newest checkpoint, without its base.
     pub checkpoint_bytes: Option<u64>,
-    /// Who has that.
+    /// Nodes that have the newest checkpoint.
     pub keepers: Vec<NodeId>,
     /// Fuel that was used in vain, as far as it is known.
     pub lost_fuel: u64,
-    /// Who owns it, if the ring has it at another node.
+    /// Owner of the unit, if the ring names another node; else `None`.
     pub owner: Option<NodeId>,
 }
 
-/// What this node computes for others (the donate page).
+/// Work of this node for others (the donate page).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkView {
     pub slots: u32,

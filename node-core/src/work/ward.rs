@@ -24,7 +24,7 @@ pub fn point_of(unit: UnitId) -> Point {
     Point::of_name(&[b"unit ", &unit.job.0[..], &unit.index.to_be_bytes()].concat())
 }
 
-/// What the units of a job share.
+/// Description that the units of a job share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     pub home: Source,
@@ -40,11 +40,12 @@ pub struct Part {
 pub struct Ward {
     pub index: u32,
     pub spec: Option<UnitSpec>,
-    /// What its snapshots are sealed with. The job's secret stays at home.
+    /// Key with which the unit's snapshots are sealed. The job's secret stays at the origin.
     pub key: SealKey,
     /// The key with which the owner makes and checks the proofs of its grants.
     pub grants: GrantKey,
-    /// Counts owners. Of two who say that they are it the higher is, then the higher id.
+    /// Ownership epoch: incremented whenever another node takes the unit over. Of two claims the higher epoch
+    /// wins; ties go to the higher node id.
     pub term: u32,
     pub attempts: u32,
     /// Where it runs, as far as is known.
@@ -90,14 +91,14 @@ pub struct UnitRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     pub(crate) checkpoint: Checkpoint,
-    /// Who made it.
+    /// Runner that made the checkpoint.
     pub(crate) runner: NodeId,
     pub(crate) holders: Vec<NodeId>,
     /// Runners that could not go on from it.
     pub(crate) doubts: u8,
 }
 
-/// What home, owner and heirs say to each other. Repeating any of it is harmless.
+/// Messages between origin, owner and replicas of delegated units. Each may be repeated without harm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
     /// From the home to whom the ring names: own these. Answered by `Owned`, `Results` or `Refused`.

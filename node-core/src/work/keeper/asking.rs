@@ -1,8 +1,8 @@
-//! Who may have checkpoints of a unit kept: its owner is asked, for each placement once a minute.
+//! Permission to have checkpoints of a unit kept: its owner is asked, for each placement once a minute.
 //!
-//! Whoever has run one unit of a job knows the names of all others, and their owner. So the owner, which granted
-//! the unit, says whether the sender runs it; the connection tells who says so. What a stranger names as its
-//! own owner is kept in that owner's room, and takes nobody else's.
+//! A node that has run one unit of a job knows the names of all others, and their owner. So the owner, which
+//! granted the unit, says whether the sender runs it; the connection proves that the owner says so. A
+//! checkpoint whose sender names an owner of its own is kept in that owner's room, and takes nobody else's.
 
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;

@@ -48,7 +48,7 @@ const SOLD: Duration = Duration::from_secs(120);
 /// size all that a node gives by default would be 16 times as many.
 const SALES: usize = 1024;
 
-/// What is for sale is told in such parts of all that is given, so that not each checkpoint is news. Our
+/// The space for sale is announced in such parts of all that is given, so that not each checkpoint is news. Our
 /// choice: by default a task's usual memory.
 const PARTS_SOLD: u64 = 64;
 
@@ -77,11 +77,11 @@ pub struct Keeper {
     tickets: BTreeMap<u64, (Key, Line)>,
     asking: asking::Asking,
     next: u64,
-    /// Of all that is kept or on its way.
+    /// Bytes of all that is kept or on its way.
     bytes: u64,
     /// Bought by these owners, and kept free for them until then.
     sold: VecDeque<(NodeId, u64, Time)>,
-    /// What was last told to be for sale.
+    /// Bytes for sale that were last announced.
     told: u64,
 }
 
@@ -102,7 +102,7 @@ struct Line {
 
 #[derive(Debug)]
 struct Kept {
-    /// Whose job it is: it is told what is kept, and may drop it as the owner may.
+    /// Origin of the job: it is told what is kept, and may drop it as the owner may.
     home: NodeId,
     part_bytes: u64,
     /// The oldest first.
@@ -117,7 +117,7 @@ struct Stored {
     here: bool,
     /// When the owner last said of this placement that it is there.
     vouched: Time,
-    /// Whom to answer, and as what.
+    /// Whether the sender is the owner, which relays the checkpoint and wants the answer.
     relayed: bool,
 }
 
@@ -130,7 +130,7 @@ impl Stored {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     Tell,
-    /// What was sold first is free again.
+    /// The space that was sold first is free again.
     Sold,
     /// Owners that were asked about a runner have not answered.
     Asked,
@@ -238,7 +238,8 @@ impl Keeper {
         if is_owner && owner != Some(me) { given - given / OWN } else { given }
     }
 
-    /// What is taken with so many bytes of this owner's: of each owner what is kept for it, or kept free.
+    /// Bytes that are taken if this owner has `bytes`. Each other owner counts with the larger of two numbers:
+    /// bytes kept for it, and bytes kept free for it.
     fn taken(&self, owner: Option<NodeId>, bytes: u64) -> u64 {
         let mut free: BTreeMap<NodeId, u64> = BTreeMap::new();
         for (buyer, bytes, _) in self.sold.iter().filter(|(buyer, ..)| Some(*buyer) != owner) {
@@ -485,8 +486,8 @@ impl Keeper {
         Self::answer(line.sender, relayed, ToRunner::KeepRefused { unit, version, reason }, cx);
     }
 
-    /// Of a line the two newest stay, and of the lines those of the latest placements. What is on its way is
-    /// not yet of use, and pushes nothing out.
+    /// Drops all but the two newest versions of the line, and all lines but those of the latest placements. A
+    /// version on its way is not yet of use, and pushes nothing out.
     fn trim(&mut self, key: Key, line: Line, cx: &mut Cx<'_, Self>) {
         let Some(kept) = self.units.get(&key) else { return };
         let here = || kept.versions.iter().filter(|(_, stored)| stored.here);
@@ -494,7 +495,7 @@ impl Keeper {
             here().filter(|(of, _)| *of == line).map(|(_, stored)| stored.version).collect();
         versions.sort_unstable();
         let oldest = versions.iter().rev().nth(VERSIONS - 1).copied();
-        // Of lines of one attempt the one that was heard of last counts as later.
+        // Among lines of one attempt the one that was heard of last counts as later.
         let mut lines: Vec<Line> = Vec::new();
         for (of, _) in here().rev() {
             if !lines.contains(of) {

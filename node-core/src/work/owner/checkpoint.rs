@@ -1,5 +1,5 @@
-//! What the owner knows of its units' checkpoints: which is the newest, who has it, and the one
-//! before it. Written down in batches, one under way at a time.
+//! The owner's records of its units' checkpoints: which is the newest, which nodes have it, and the one before
+//! it. Records are written down in batches, one under way at a time.
 //!
 //! Only units that have a checkpoint have a record. That of the first instruction is the job's own
 //! record: program, arguments and inputs.
@@ -21,7 +21,8 @@ use std::time::Duration;
 /// at fault itself, or lie.
 const DOUBTS: u8 = 2;
 
-/// Of a snapshot beside memory and output: tables, locals, what is open. Our choice: far above what compilers make.
+/// Room in a snapshot for tables, locals and open files, beside memory and output, bytes. Our choice: far above
+/// what compilers make.
 const BESIDE: u64 = 64 << 20;
 
 /// Holders of one checkpoint that are remembered.
@@ -38,7 +39,7 @@ const MISSING_LOOK: Duration = Duration::from_secs(20);
 #[derive(Debug, Default)]
 pub(super) struct Records {
     dirty: BTreeSet<UnitId>,
-    /// Who is told when they are.
+    /// Nodes to notify once the rows are durable.
     told: Vec<(UnitId, NodeId, Version)>,
     writing: bool,
 }
@@ -146,7 +147,7 @@ impl Owner {
         let proofs = new_keepers(job.records.get(&unit.index).map(|record| &**record), &checkpoint, &kept);
         if let Some(deals) = job.deals.as_deref_mut() {
             deals.kept(unit.index, from, &checkpoint, &proofs, now_ms);
-            // Whoever comes to need it asks who is connected.
+            // Only connected keepers are named to a runner that needs the checkpoint: connect to the paid one.
             let keeper = deals.keeper(unit.index, from).filter(|keeper| proofs.contains(&keeper.node));
             let away = keeper.filter(|keeper| !self.nodes.contains_key(&keeper.node));
             away.and_then(|keeper| keeper.contact).into_iter().for_each(|at| cx.reach(at));
@@ -167,7 +168,8 @@ impl Owner {
                 let every = job.spec.template.checkpoint.duration().unwrap_or_default();
                 let passed = cx.now.since(record.at).max(every).as_millis().max(1) as u64;
                 record.rate = snapshot.fuel.saturating_sub(before.checkpoint.snapshot.fuel) / passed;
-                // What a runner alone has is gone with it: better an older one that is kept.
+                // A checkpoint that only its runner has is gone with the runner: better an older one that is
+                // kept.
                 if before.is_kept() || record.older.as_ref().is_none_or(|older| !older.is_kept()) {
                     record.older = Some(before);
                 }
@@ -188,8 +190,8 @@ impl Owner {
         self.keep_twice(unit, cx);
     }
 
-    /// What only this node keeps of a runner that reaches nobody else is passed on to a second
-    /// keeper.
+    /// Passes a checkpoint of a runner that reaches nobody else on to a second keeper, if only this node keeps
+    /// it.
     fn keep_twice(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let Some(newest) = self.record(unit).and_then(|record| record.newest.as_ref()) else { return };
         let others = newest.holders.iter().any(|holder| *holder != cx.me && *holder != newest.runner);
@@ -306,7 +308,7 @@ impl Owner {
             if here.is_empty() {
                 continue;
             }
-            // Who made it has it at hand; this node is asked last, everybody asks it.
+            // The runner that made it has it at hand; this node is asked last, everybody asks it.
             let mut sources: Vec<Source> = here
                 .iter()
                 .filter(|node| **node != cx.me && !guest)
@@ -469,7 +471,7 @@ impl Owner {
         }
     }
 
-    /// What this node itself kept in an earlier life, it keeps on.
+    /// Keeps on the checkpoints that this node itself kept in an earlier life.
     fn adopt_kept(&self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let Some(record) = self.record(unit) else { return };
         for held in record.older.iter().chain(&record.newest) {
@@ -523,7 +525,7 @@ impl Owner {
     }
 }
 
-/// Who has this checkpoint, and was not known to: what is said again proves nothing.
+/// Keepers of this checkpoint that were not known as such: a repeated statement proves nothing.
 fn new_keepers(record: Option<&UnitRecord>, checkpoint: &Checkpoint, kept: &[NodeId]) -> Vec<NodeId> {
     let newest = record.and_then(|record| record.newest.as_ref());
     let known = match newest {

@@ -34,22 +34,22 @@ const AT_ONCE: u64 = 128;
 /// a second, and at once what was paid for.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The same when somebody was named whom it did not buy of. Longer than a market keeps what it named
-/// ([`crate::market::MarketConfig::hold`]), or the job would be in its own way.
+/// Until a job asks again for which a market named sellers that it did not buy from. Longer than a market keeps
+/// what it named ([`crate::market::MarketConfig::hold`]), or the job would be in its own way.
 const NAMED: Duration = Duration::from_secs(11);
 
 /// Until settlements are ordered again for which too many orders waited. Our choice: the bank does
 /// thousands in that time.
 const FULL: Duration = Duration::from_secs(5);
 
-/// What a job has bought.
+/// Purchases of a job.
 #[derive(Debug)]
 pub(super) struct Deals {
     /// The whole job may cost no more.
     pub(super) most: Micro,
     /// For places that were settled.
     pub(super) paid: Micro,
-    /// What the bank holds for the others.
+    /// Credit that the bank holds for places that are not settled.
     pub(super) held: Micro,
     /// Places are being bought for these.
     buying: BTreeSet<u32>,
@@ -58,7 +58,7 @@ pub(super) struct Deals {
     not_before: Time,
 }
 
-/// What one unit has bought.
+/// Purchases of one unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Deal {
     /// Paid for places that it had before.
@@ -80,7 +80,7 @@ pub(super) struct Place {
     fuel: u64,
     /// How much was used of it, once that is known: it is to be settled.
     used: Option<u64>,
-    /// What the bank signed for its seller.
+    /// Receipt of the bank for the seller.
     #[serde(default)]
     receipt: Option<Signed>,
     /// Space for its checkpoints: the hold's second term.
@@ -89,14 +89,14 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Of a unit that has gone this way, what its seller brought on.
+    /// Fuel by which the seller brought on a unit with these spans.
     fn used(&self, spans: &[Span]) -> u64 {
         let its = spans.iter().filter(|span| span.runner == self.term.to);
         let used = its.map(|span| span.to.saturating_sub(span.from.max(self.from)));
         used.fold(0u64, u64::saturating_add).min(self.fuel)
     }
 
-    /// What is paid for, in the order of the hold's terms.
+    /// Quantities to pay for, in the order of the hold's payment legs.
     fn legs(&self, used: u64) -> Vec<u64> {
         std::iter::once(used).chain(self.shelf.iter().map(|shelf| shelf.space.used())).collect()
     }
@@ -144,7 +144,7 @@ impl Deals {
         self.sold(index, seller).map(|place| place.term.price)
     }
 
-    /// What the bank signed for that node.
+    /// Receipt of the bank for that node.
     pub(super) fn receipt(&self, index: u32, seller: NodeId) -> Option<&Signed> {
         self.sold(index, seller)?.receipt.as_ref()
     }
@@ -214,7 +214,7 @@ impl Owner {
                 break;
             }
             if has_place {
-                // What its last runner is owed comes first: then it is known what is left.
+                // The last runner is settled with first: then it is known what is left.
                 to_settle = Some(index);
                 break;
             }
@@ -293,7 +293,7 @@ impl Owner {
         self.touch(id, cx);
     }
 
-    /// What the places of a unit cost that has ended so.
+    /// Writes the cost of the unit's places into the report of its end.
     pub(super) fn price(&mut self, report: &mut Report) {
         let UnitId { job, index } = report.unit;
         let Some(deal) = self.deals(job).and_then(|deals| deals.by_unit.get_mut(&index)) else { return };
@@ -310,7 +310,7 @@ impl Owner {
         }
     }
 
-    /// What goes into the same commit as the unit's result.
+    /// Row for the commit of the unit's result.
     pub(super) fn deal_write(&self, unit: UnitId) -> Option<Write> {
         let deals = self.jobs.get(&unit.job)?.deals.as_ref()?;
         Some(Deal::write(unit, Some(deals.by_unit.get(&unit.index)?)))
@@ -327,7 +327,7 @@ impl Owner {
     /// The result is durable.
     pub(super) fn settle_result(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         if let Some(deals) = self.deals(unit.job) {
-            // What was paid before is in the result.
+            // The result includes what was paid before.
             let before = deals.by_unit.get(&unit.index).map_or(Micro::ZERO, |deal| deal.before);
             deals.paid = deals.paid.minus(before).unwrap_or_default();
             let place = deals.take(unit.index);
@@ -428,8 +428,8 @@ impl Owner {
         cx.emit(Event::Commit { ticket, writes: vec![Deal::write(unit, None)] });
     }
 
-    /// What an earlier life had the bank put aside. What it had bought is written down; the rest it
-    /// had not bought yet.
+    /// Gives back holds of an earlier life whose purchase had not been completed. Completed purchases are
+    /// written down.
     pub(super) fn bank_holds(&mut self, held: Vec<Holding>, cx: &mut Cx<'_, Self>) {
         if !self.ready {
             return self.bank_held.extend(held);

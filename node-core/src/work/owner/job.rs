@@ -122,7 +122,7 @@ pub(super) enum Phase {
 pub(super) struct Job {
     pub(super) spec: JobSpec,
     pub(super) client: NodeId,
-    /// What the keys of its units are derived from.
+    /// Secret from which the keys of the job's units are derived.
     pub(super) secret: [u8; 32],
     pub(super) submitted_ms: u64,
     pub(super) ended_ms: Option<u64>,
@@ -164,9 +164,9 @@ pub(super) struct Job {
     pub(super) coming: BTreeMap<u32, NodeId>,
     /// If it buys its places.
     pub(super) deals: Option<Box<Deals>>,
-    /// Who owns its units, if the ring says so.
+    /// Owners of its units, if the ring names them.
     pub(super) ring: Option<Box<OnRing>>,
-    /// Whose units these are, if they are another gateway's.
+    /// Ownership record, if these are units of another gateway.
     pub(super) ward: Option<Box<Wardship>>,
     /// Bytes of memory, about, units of other gateways aside.
     pub(super) weight: u64,
@@ -458,7 +458,7 @@ impl Job {
         Batch { job: id, name, template, sweep_first, keepers, units, home }
     }
 
-    /// What snapshots of the unit are sealed with.
+    /// Key with which the unit's snapshots are sealed.
     pub(super) fn key(&self, index: u32) -> SealKey {
         if let Some(ward) = &self.ward {
             return ward.of(index).map(|ward| ward.key).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Who keeps checkpoints: two dialable nodes for each runner and job, by lot, so that the load
-//! spreads without a table. Who has sold space for one of its units comes before them (`keeping`).
+//! Choice of keepers: two dialable nodes for each runner and job, by lot, so that the load spreads without a
+//! table. A node that has sold space for one of the job's units comes before them (`keeping`).
 
 use super::{Owner, Peer};
 use crate::ids::{JobId, NodeId};

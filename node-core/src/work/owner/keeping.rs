@@ -14,15 +14,15 @@ use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::spec::Template;
 
-/// What a unit's checkpoints take at most, and how often it is to have one. A snapshot holds no more than
-/// the unit's memory; with what it is relative to it may be twice that, and its keeper sees whether it has
-/// room.
+/// Most bytes that a unit's checkpoints take, and how often it is to have one; `None` if it is to have none. A
+/// snapshot holds no more than the unit's memory; with its base it may be twice that, and its keeper sees
+/// whether it has room.
 pub(super) fn needs(template: &Template) -> Option<(u64, std::time::Duration)> {
     Some((template.limits.memory_bytes.max(Market::LEAST), template.checkpoint.duration()?))
 }
 
 impl Deals {
-    /// Who has sold space for the unit's checkpoints, with its place there.
+    /// Keeper that has sold space for the unit's checkpoints, together with the unit's place at `runner`.
     pub(super) fn keeper(&self, index: u32, runner: NodeId) -> Option<Source> {
         let at = self.sold(index, runner)?.shelf.as_ref()?.at?;
         Some(Source { node: at.id, contact: Some(at) })
@@ -64,8 +64,8 @@ impl Owner {
         bought.or_else(|| self.best_keepers(unit.job, page, cx).first().map(|best| best.node))
     }
 
-    /// What the unit's keeper is to be paid, with the record of the checkpoint that proves it: a later life
-    /// goes on from there.
+    /// Row of the pay of the unit's keeper, for the commit of the checkpoint's record that proves it: a later
+    /// life goes on from there.
     pub(super) fn shelf_write(&self, unit: UnitId) -> Option<Write> {
         let deals = self.jobs.get(&unit.job)?.deals.as_deref()?;
         deals.is_kept(unit.index).then(|| self.deal_write(unit))?

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Characters of a runner's reason that are kept.
 pub(super) const REASON_MAX: usize = 300;
 
-/// What one runner holds.
+/// Units that one runner holds.
 #[derive(Debug)]
 pub(super) struct Held {
     lease: Lease,
@@ -83,7 +83,7 @@ impl Owner {
     pub(super) fn lease_of(&mut self, runner: NodeId, cx: &mut Cx<'_, Self>) -> &mut Held {
         // Numbers grow across restarts of the owner as long as its wall clock does.
         let next = self.next_lease.max(self.wall_now(cx.now));
-        // Who holds nothing does not beat: it has all the time there is from its first unit on.
+        // A runner without units sends no heartbeat: its time begins with its first unit.
         if self.leases.get(&runner).is_none_or(|held| held.count == 0) {
             cx.set_timer(Timer::Lease(runner), self.config.timing.lease);
         }

@@ -68,16 +68,16 @@ pub struct Owner {
     changed: BTreeSet<JobId>,
     /// All that was kept from an earlier life has been read.
     ready: bool,
-    /// Who is connected, this node included.
+    /// Connected nodes, this node included.
     nodes: BTreeMap<NodeId, Peer>,
     keepers: keepers::Keepers,
     records: checkpoint::Records,
     moves: moving::Moves,
     /// Settlements to be ordered again.
     late: Vec<(Sale, Vec<u64>)>,
-    /// What the bank said that it holds, before all was read here.
+    /// Holds that the bank reported before all was read here.
     bank_held: Vec<Holding>,
-    /// What the ring has this node own for others, and others for it.
+    /// Delegated units: those that this node owns for others, and its own at others.
     wards: wards::Wards,
     /// `None` until the driver has told the time.
     wall: Option<Wall>,
@@ -106,15 +106,16 @@ enum Pending {
     Records(Vec<(UnitId, NodeId, Version)>, Vec<UnitId>),
     /// A checkpoint on its way through here to a runner that can reach nobody else.
     Relay(UnitId, NodeId),
-    /// The same with what a unit's state will be relative to, before it moves.
+    /// The base of a unit's state, on its way through here before the unit moves to a runner that can reach
+    /// nobody else.
     Ahead(UnitId),
-    /// What a unit's places cost; nobody waits for it.
+    /// Purchases of a unit, being written; nobody waits for them.
     Deal,
     /// The bank is to pay for so much of a unit's place, and of space for its checkpoints.
     Settlement(Sale, Vec<u64>),
     /// Whether the program of another gateway's units can run.
     WardProgram(JobId),
-    /// What units of another gateway's job need.
+    /// Content that units of another gateway's job need.
     Content(JobId, BTreeSet<BlobRef>),
     /// Outputs that are kept: with the results of a job, or until a unit's home has them.
     Kept,
@@ -171,14 +172,14 @@ pub enum Command {
     Found(Found),
     /// Entries of the table of deals, after all results; an empty list ends it.
     RestoreDeals(Vec<(Vec<u8>, Bytes)>),
-    /// What came of one wish of [`Event::Purchase`].
+    /// Outcome of one sale of [`Event::Purchase`].
     Bought(Bought),
     /// Answers [`Event::Settle`].
     Settled {
         ticket: u64,
         outcome: Outcome,
     },
-    /// What the bank still holds for this node's sales.
+    /// Credit that the bank still holds for this node's sales.
     Holding(Vec<Holding>),
     /// Some node has room that it had not before.
     Room,
@@ -202,8 +203,8 @@ pub enum Event {
         blobs: Vec<BlobRef>,
         from: NodeId,
     },
-    /// The same with what passes through: a checkpoint, or a result that may come to count. From whoever of them
-    /// has it, until it is released.
+    /// Bring blobs here that pass through: a checkpoint, or a result that may come to count. They come from any
+    /// of these nodes that has them, and stay until they are released.
     FetchSnapshot {
         ticket: u64,
         blobs: Vec<BlobRef>,
@@ -250,7 +251,7 @@ pub enum Event {
     },
     JobChanged(JobId),
     JobEnded(JobId),
-    /// Whose is the key on the ring? Answered by [`wards::OfRing::Located`].
+    /// Look up the owner of the key on the ring. Answered by [`wards::OfRing::Located`].
     Locate {
         number: u64,
         key: Point,

@@ -319,14 +319,14 @@ impl Owner {
             }
         }
         let units = proven;
-        // Who runs what it was granted does not ask for it: that was an earlier life of the node.
+        // A runner does not ask for a unit that it runs: the grant went to an earlier life of the node.
         let of_now = |unit: UnitId| self.jobs.get(&unit.job)?.slot(unit.index).map(|slot| slot.attempts);
         let anew = |returned: &&Returned| {
             self.is_placed(returned.unit, from) && of_now(returned.unit) == Some(returned.attempt)
         };
         let anew: Vec<Option<Made>> = units.iter().filter(anew).map(|of| of.made.clone()).collect();
         if !anew.is_empty() {
-            // What it has brought along is not lost.
+            // The checkpoint that the node has brought along is not lost.
             anew.into_iter().flatten().for_each(|made| self.note(from, made, &[from], cx));
             self.lease_lost(from, "began anew", cx);
         }
@@ -419,7 +419,7 @@ impl Owner {
         self.touch(unit.job, cx);
     }
 
-    /// What the unit, just placed, is granted with; none if it cannot begin there yet.
+    /// The grant of the unit, which was just placed; `None` if it cannot begin there yet.
     pub(super) fn begin(
         &mut self,
         unit: UnitId,
@@ -456,7 +456,7 @@ impl Owner {
         newest.is_some_and(|held| held.holders.iter().all(|node| self.nodes.contains_key(node)))
     }
 
-    /// What a runner goes on from that reaches nobody else is here, or cannot be had.
+    /// The checkpoint for a runner that reaches nobody else is here, or cannot be had.
     pub(super) fn relay_here(
         &mut self,
         unit: UnitId,

@@ -26,7 +26,7 @@ impl Owner {
             .iter()
             .filter_map(|id| {
                 let job = self.jobs.get(id)?;
-                // What runners would not find here is not given to them.
+                // Units are not placed before their content is here: runners would not find it.
                 if job.ward.as_ref().is_some_and(|ward| !ward.is_here()) {
                     return None;
                 }

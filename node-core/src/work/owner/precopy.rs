@@ -70,8 +70,8 @@ impl Owner {
         Self::to_runner(to, ToRunner::Prepare { batch, whole, sources }, cx);
     }
 
-    /// What the goal can get through here only is here, or cannot be had: then it gets all of it
-    /// when the unit has stopped.
+    /// The base that the destination can get only through this node is here, or cannot be had: then the
+    /// destination gets the whole state when the unit has stopped.
     pub(super) fn ahead_here(
         &mut self,
         unit: UnitId,

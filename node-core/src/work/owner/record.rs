@@ -1,4 +1,4 @@
-//! What an owner writes down: enough to go on after a crash.
+//! Rows that an owner writes: enough to go on after a crash.
 //!
 //! Table `Jobs`: job id → [`JobRecord`]; job id and `e` → [`EndRecord`], so that ending a job
 //! does not write its units again. Table `Results`: job id and big-endian index → the result.
@@ -16,7 +16,7 @@ pub(super) struct JobRecord {
     pub(super) spec: JobSpec,
     pub(super) client: NodeId,
     pub(super) submitted_ms: u64,
-    /// What the keys of the units' checkpoints are derived from.
+    /// Secret from which the keys of the units' checkpoints are derived.
     pub(super) secret: [u8; 32],
 }
 

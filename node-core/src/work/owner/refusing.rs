@@ -108,7 +108,7 @@ impl Owner {
         !released.is_empty()
     }
 
-    /// Who else knows of units of another gateway's job hears of it with their record.
+    /// Announces which units of another gateway's job are held, by writing their records.
     fn tell_held(&mut self, id: JobId, units: &[u32], cx: &mut Cx<'_, Self>) {
         if self.jobs.get(&id).is_some_and(|job| job.ward.is_some()) {
             units.iter().for_each(|index| self.write_record(UnitId { job: id, index: *index }, cx));

@@ -361,7 +361,7 @@ impl Owner {
         }
     }
 
-    /// What this node was to send of the unit is here, or does not come.
+    /// The content that `from` was to send of the unit is here, or does not come.
     fn content_over(&mut self, from: NodeId, unit: UnitId) {
         if let Some(job) = self.jobs.get_mut(&unit.job)
             && job.coming.get(&unit.index) == Some(&from)

@@ -16,10 +16,10 @@ use std::time::Duration;
 /// Times that a keeper is asked, without any answer, before another is looked for.
 const TRIES: u8 = 3;
 
-/// What was taken of a unit here.
+/// Checkpoints of a unit that were taken here.
 #[derive(Debug)]
 pub(super) struct Progress {
-    /// Of the last snapshot.
+    /// Number of the last snapshot.
     number: u32,
     /// The engine was asked for one.
     asked: bool,
@@ -135,7 +135,7 @@ impl Runner {
                 unit.progress(every, since).asked = true;
                 cx.emit(Event::Snapshot { run: *run, stop: false });
             } else {
-                // Of a unit that is paused nothing is lost meanwhile.
+                // A paused unit makes no progress that could be lost.
                 let due = if unit.paused { cx.now + every } else { due };
                 first = Some(first.map_or(due, |first| first.min(due)));
             }

@@ -36,15 +36,15 @@ pub(super) struct Engaged {
     reserved: BTreeMap<NodeId, (u32, Time)>,
     /// Slots that count as busy without a unit (experiments).
     occupied: BTreeMap<NodeId, u32>,
-    /// Whose word counts for what is put aside; none: this swarm has no bank that is known.
+    /// The bank whose receipts count; `None`: this swarm has no bank that is known.
     pub(super) bank: Option<NodeId>,
-    /// What was sold and no unit has come for: at which price, and until when it is kept.
+    /// Places sold, by buyer, for which no unit has come: the price, and until when each is kept.
     sold: BTreeMap<NodeId, VecDeque<(Price, Time)>>,
     /// Sales for which a unit has come.
     used: VecDeque<(NodeId, Sale)>,
     /// A unit that is paid for has ended since its slot was told of.
     pub(super) paid_ended: bool,
-    /// What was last told of the load, and of what is free.
+    /// Load that was last announced: slots, and busy slots by owner. `spare`: free slots last announced.
     told: Option<(u32, Vec<(NodeId, u32)>)>,
     spare: Option<u32>,
 }
@@ -107,7 +107,7 @@ impl Engaged {
         self.sold.get(&owner).is_some_and(|places| places.iter().any(|(at, _)| *at == price))
     }
 
-    /// What of `room` is not kept for others.
+    /// Slots of `room` that are not kept for other owners.
     pub(super) fn left_for(&self, owner: NodeId, room: u32, now: Time) -> u32 {
         let others = self.reserved.iter().filter(|(of, (_, until))| **of != owner && *until > now);
         let sold = self.sold.keys().filter(|of| **of != owner).map(|of| self.kept(*of, now));
@@ -244,7 +244,7 @@ impl Runner {
                 None => busy.push((*owner, (*occupied).min(slots))),
             }
         }
-        // What is reserved for an owner is taken as well, until its units come.
+        // Slots reserved for an owner count as taken until its units come.
         let mut taken: BTreeMap<NodeId, u32> = busy.iter().copied().collect();
         for (owner, (reserved, until)) in &self.engaged.reserved {
             let its = taken.entry(*owner).or_default();
@@ -256,8 +256,8 @@ impl Runner {
             *taken.entry(*owner).or_default() += self.engaged.kept(*owner, cx.now);
         }
         let taken = taken.values().fold(0u32, |sum, slots| sum.saturating_add(*slots));
-        // What gifts have is of what is kept for them. What they have beyond is sold, if it is free again
-        // soon: paid work goes first then.
+        // Gifts fill the slots that are kept for them first. Slots that gifts take beyond those are for sale,
+        // if they are free again soon: paid work goes first then.
         let gifts: u32 = self.owners.values().map(|ledger| ledger.gifts.min(ledger.busy()).min(slots)).sum();
         let kept = self.terms.kept_for_gifts(slots);
         let yields = if self.pace.is_quick() { gifts.saturating_sub(kept) } else { 0 };

@@ -9,7 +9,7 @@ use crate::ids::NodeId;
 use crate::protocol::Cx;
 
 impl Runner {
-    /// What came of a ticket; `None` if its owner is to be asked again.
+    /// Outcome of a ticket; `None` if its owner is to be asked again.
     pub(super) fn settled(what: &Ticket, result: Result<(), FetchError>) -> Option<Result<(), String>> {
         match (what, result) {
             (Ticket::Job(_) | Ticket::Unit(_), Err(FetchError::NoAnswer(_))) => None,

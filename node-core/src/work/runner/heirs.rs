@@ -1,7 +1,7 @@
 //! Units whose owner was the ring's choice get another when that one is lost, or when the ring moves.
 //!
-//! Who may come is named by the owner, while it is one, and by the job's home, should owner and heirs be
-//! lost at once. Others are not heard. The unit runs on meanwhile.
+//! The owner names the nodes that may own its units next; the job's origin does, should owner and replicas be
+//! lost at once. Claims of other nodes are ignored. The unit runs on meanwhile.
 
 use super::owners::Ledger;
 use super::{Runner, Timer, UnitState};
@@ -34,7 +34,7 @@ impl Runner {
         unit.ward.get_or_insert_with(|| Box::new(Succession { home, heirs: Vec::new(), term: 0 }));
     }
 
-    /// Who may own these units next.
+    /// Sets the nodes that may own these units next.
     pub(super) fn heirs_named(
         &mut self,
         from: NodeId,
@@ -46,7 +46,7 @@ impl Runner {
             let Some(unit) = self.units.get_mut(id) else { continue };
             let first = HEIRS_MAX.min(heirs.len());
             match &mut unit.ward {
-                // Whom the home names comes beside those whom the owner did.
+                // Nodes that the origin names come before those that the owner named.
                 Some(known) if known.home == from && unit.owner != from => {
                     known.heirs.retain(|heir| !heirs.contains(heir));
                     known.heirs.splice(0..0, heirs[..first].iter().copied());
@@ -98,7 +98,7 @@ impl Runner {
         }
         let (from, suspended) = (unit.owner, u32::from(matches!(unit.state, UnitState::Suspended)));
         let gift = u32::from(unit.price == Price(0));
-        // Of no lease: it is asked what is wanted of it.
+        // Lease 0 is none: the new owner is asked what it wants of the unit.
         (unit.owner, unit.lease) = (to, 0);
         let mut moved: Vec<Report> = Vec::new();
         if let Some(ledger) = self.owners.get_mut(&from) {

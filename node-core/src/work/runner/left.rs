@@ -1,10 +1,10 @@
-//! What a node leaves for its own next life: a page that is loaded again is the same node, and goes
+//! Checkpoints that a node leaves for its own next life: a page that is loaded again is the same node, and goes
 //! on from where its units stood when it went.
 //!
-//! Of each unit that runs here, the newest checkpoint is written down with the number of its grant,
-//! bounded in bytes, the oldest dropped first. It says nothing about whether the unit is still
-//! wanted: the next life asks the owner, as a runner does that was cut off, and what the owner then
-//! grants decides where the unit goes on.
+//! The newest checkpoint of each unit that runs here is written down with the number of the unit's grant,
+//! bounded in bytes, the oldest dropped first. It says nothing about whether the unit is still wanted: the next
+//! life asks the owner, as a runner does that was cut off, and the owner's next grant decides where the unit
+//! goes on.
 
 use super::{Event, Runner, Ticket, Timer};
 use crate::content::BlobRef;
@@ -29,9 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Debug, Default)]
 pub(super) struct Left {
-    /// What is on the disk.
+    /// Records on the disk.
     written: LiteMap<UnitId, Box<Record>>,
-    /// Of an earlier life, until the owner has said what becomes of it.
+    /// Units of an earlier life, until the owner has said what becomes of each.
     found: LiteMap<UnitId, Box<Found>>,
     age: u64,
     commits: u64,
@@ -58,7 +58,7 @@ struct Found {
     here: bool,
 }
 
-/// What a grant says to what was left of its unit.
+/// A new grant of a unit of which an earlier life left a checkpoint.
 pub(super) struct Again {
     attempt: u32,
     proof: GrantProof,
@@ -78,7 +78,7 @@ impl Record {
     }
 
     fn write(&self) -> Write {
-        // Of fields that encode; an empty value would be dropped as unreadable.
+        // All fields encode; an empty value would be dropped as unreadable.
         let value = rmp_serde::to_vec(self).unwrap_or_default();
         Write { table: Table::Left, key: key_of(self.made.unit), value: Some(value.into()) }
     }
@@ -127,7 +127,7 @@ impl Runner {
         let Some(unit) = self.units.get(&id).filter(|_| bound > 0) else { return };
         let Some(made) = unit.made(id) else { return };
         self.left.age += 1;
-        // Who keeps it, the owner knows.
+        // The owner knows the checkpoint's keepers.
         let made = Made { kept: Vec::new(), ..made };
         let (owner, attempt, proof) = (unit.owner, unit.attempt, unit.proof);
         let record = Record { owner, attempt, proof, age: self.left.age, made };
@@ -198,7 +198,7 @@ impl Runner {
         }
     }
 
-    /// What was left of the unit is on the disk, or not.
+    /// The checkpoint that was left of the unit is on the disk, or not.
     pub(super) fn left_came(&mut self, id: UnitId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
         let Some(found) = self.left.found.get_mut(&id) else { return };
         if result.is_err() {
@@ -219,7 +219,7 @@ impl Runner {
         cx.set_timer(Timer::Left, ASK);
     }
 
-    /// What the owner is asked about, if it can be taken.
+    /// Units of an earlier life to ask the owner about; none while this node takes no units.
     pub(super) fn left_for(&self, owner: NodeId) -> impl Iterator<Item = Returned> + '_ {
         let takes = self.slots > 0 && !self.is_closed();
         let its =

@@ -72,13 +72,13 @@ pub struct Runner {
     totals: Totals,
 }
 
-/// What the units of a job share.
+/// Description that the units of a job share.
 #[derive(Debug)]
 struct Job {
     name: String,
     template: Arc<Template>,
     sweep_first: Option<u64>,
-    /// Who keeps its units' checkpoints.
+    /// Nodes that keep its units' checkpoints.
     keepers: Vec<Source>,
     /// Its blobs: asked for under this ticket, and whether they are here.
     ticket: u64,
@@ -102,11 +102,11 @@ struct Unit {
     paused: bool,
     /// Where it began here, if not at its first instruction, and the ticket of that.
     resume: Option<(Box<Resume>, u64)>,
-    /// What was taken of it here; most units end before that.
+    /// Checkpoints of it that were taken here; most units end before the first.
     progress: Option<Box<checkpoint::Progress>>,
-    /// Who is paid for keeping its checkpoints.
+    /// Keeper that is paid for its checkpoints.
     keeper: Option<Source>,
-    /// Who may own it next, if its owner was the ring's choice.
+    /// Nodes that may own it next, if its owner was the ring's choice.
     ward: Option<Box<heirs::Succession>>,
     state: UnitState,
 }
@@ -117,7 +117,7 @@ impl Unit {
         self.resume.as_ref().map_or(0, |(resume, _)| resume.checkpoint.snapshot.fuel)
     }
 
-    /// Whose job it is: owners on the ring come and go, the home stays.
+    /// Origin of the job: owners on the ring come and go, the origin stays.
     fn home(&self) -> NodeId {
         self.ward.as_ref().map_or(self.owner, |ward| ward.home)
     }
@@ -144,11 +144,11 @@ enum UnitState {
 enum Ticket {
     Job(JobId),
     Unit(UnitId),
-    /// What it goes on from.
+    /// The checkpoint that the unit goes on from.
     Resume(UnitId),
-    /// What a unit needs that will come.
+    /// Content for a unit that will come.
     Coming(UnitId),
-    /// What an earlier life left of it.
+    /// The checkpoint that an earlier life left of the unit.
     Left(UnitId),
     /// A snapshot of it, being stored.
     Snapshot(UnitId, Box<checkpoint::Fresh>),
@@ -189,7 +189,7 @@ pub enum Timer {
     Keepers,
     /// Units that should have come have not.
     Coming,
-    /// What is not handed on by now is given back.
+    /// Units that are not handed on by now are given back.
     Drained,
     /// Owners have not said what becomes of what an earlier life left.
     Left,
@@ -209,7 +209,7 @@ pub enum Command {
         memory_bytes: u64,
         policy: Arc<Policy>,
     },
-    /// What an earlier life has written down.
+    /// Rows of the table `Left` that an earlier life has written.
     Restore(Vec<(Vec<u8>, Bytes)>),
     Drain,
     /// Slots that count as busy without a unit.
@@ -237,7 +237,7 @@ pub enum Command {
         slots: u32,
         price: Price,
     },
-    /// Whose word counts for what is put aside.
+    /// The bank whose receipts count.
     Bank(NodeId),
     /// Answers [`Event::Fetch`] and [`Event::Keep`].
     Answered {
@@ -252,7 +252,7 @@ pub enum Command {
         run: RunId,
         error: String,
     },
-    /// What a unit needs that will come is at the engine's hand.
+    /// Program and snapshot of a unit that will come are at the engine's hand.
     Prepared {
         run: RunId,
     },

@@ -60,7 +60,7 @@ impl Runner {
     pub(super) fn forget_units(&mut self, from: NodeId, units: &[UnitId], cx: &mut Cx<'_, Self>) {
         for id in units {
             let known = self.units.get(id).filter(|unit| unit.owner == from);
-            // Of what has ended, the result is on the way; the owner acknowledges it.
+            // The result of a unit that has ended is on the way; the owner acknowledges it.
             if known.is_some_and(|unit| !matches!(unit.state, UnitState::Ended)) {
                 self.remove(*id, cx);
             }
@@ -132,7 +132,7 @@ impl Runner {
         !matches!(unit.state, UnitState::Ended) && version.attempt > unit.attempt && snapshot.fuel > here
     }
 
-    /// What is here of the unit is of no use any more: it goes on from what was granted.
+    /// Drops the unit's state here: the unit goes on from what was granted.
     pub(super) fn take_anew(
         &mut self,
         owner: NodeId,

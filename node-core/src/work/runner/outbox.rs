@@ -165,7 +165,7 @@ impl Runner {
             Self::to_owner(owner, ToOwner::Report { seq, results }, cx);
         }
         if let Some(next) = ledger.outbox.next_overdue() {
-            // What finds no room now is overdue already.
+            // A report that finds no room now is overdue already.
             let after = next.since(cx.now).max(retry / 10);
             cx.set_timer(Timer::Retry(owner), after);
         }

@@ -1,4 +1,4 @@
-//! What a runner keeps for each owner it works for: the lease, and results on their way.
+//! State of a runner for each owner that it works for: the lease, and results on their way.
 
 use super::flights::Outbox;
 use super::{Runner, Timer, UnitState};
@@ -36,11 +36,11 @@ pub(super) struct Ledger {
     pub(super) turned_away: bool,
     /// A node that others find works for this owner until then, though it has no unit of it.
     pub(super) lingers: Time,
-    /// Of its units, how many are here, ended ones included.
+    /// Units of the owner that are here, ended ones included.
     pub(super) units: u32,
-    /// Of those, what nobody pays for.
+    /// Gifts among the owner's units: nobody pays for them.
     pub(super) gifts: u32,
-    /// Of all, stopped and waiting to be forgotten: they take no slot.
+    /// Units of the owner that are stopped and wait to be forgotten: they take no slot.
     pub(super) suspended: u32,
     /// Finished units that are not acknowledged.
     pub(super) outbox: Outbox,

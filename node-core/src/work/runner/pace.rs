@@ -6,8 +6,8 @@ use std::time::Duration;
 /// A checkpoint may cost this share of the run: one part in 50, 2 %, the target in docs/benchmarks.md.
 const SHARE: u64 = 50;
 
-/// What a byte costs the node beside the task's standstill, nanoseconds: sealed, hashed, written
-/// and sent. Our choice: 200 MB/s, a quarter of what each of these reaches alone.
+/// Cost of a byte to the node beside the task's downtime, nanoseconds: sealed, hashed, written and sent. Our
+/// choice: 200 MB/s, a quarter of what each of these reaches alone.
 const NS_A_BYTE: u64 = 5;
 
 /// The line to the keepers is busy for half of the time at most.
@@ -20,7 +20,7 @@ const LEAST: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     every: Duration,
-    /// Of the dearest of late: halved by each that follows.
+    /// Cost of the dearest checkpoint of late; halved with each that follows.
     cost: Duration,
     /// From the snapshot until its keepers had it, the last time.
     took: Duration,
@@ -46,7 +46,7 @@ impl Pace {
         self.took = took;
     }
 
-    /// What is lost at most when the runner is.
+    /// Time between two checkpoints: the most that is lost with the runner.
     pub(super) fn interval(&self) -> Duration {
         let cost = self.cost.saturating_mul(SHARE as u32);
         self.every.max(cost).max(self.took.saturating_mul(LINE as u32))

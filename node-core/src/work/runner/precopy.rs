@@ -26,9 +26,9 @@ const COMING_FOR: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Coming {
     owner: NodeId,
-    /// Of its job's content.
+    /// Ticket of the job's content.
     content: u64,
-    /// Of the snapshot.
+    /// Ticket of the snapshot.
     snapshot: u64,
     pub(super) weight: Weight,
     /// For the engine, until it was asked.

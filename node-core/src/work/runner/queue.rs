@@ -334,7 +334,7 @@ impl Runner {
     }
 }
 
-/// What a unit is for the engine.
+/// The engine's task for a unit.
 pub(super) fn task_of(
     template: &Template,
     spec: Option<&UnitSpec>,
@@ -354,7 +354,7 @@ pub(super) fn task_of(
     };
     let mut files = template.files.clone();
     files.extend(spec.iter().flat_map(|s| s.files.iter().cloned()));
-    // The same program gives the same unit the same randomness, in every job that repeats it.
+    // A program gives units of one index the same randomness, in every job that repeats it.
     let program = template.program.id.0;
     let seed = u64::from_le_bytes(std::array::from_fn(|i| program[i])).wrapping_add(u64::from(index));
     EngineTask {

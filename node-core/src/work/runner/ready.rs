@@ -16,7 +16,7 @@ const DAY_US: u64 = 24 * 3_600_000_000;
 pub(super) struct Ready {
     /// In the order in which they became able to run; gifts at 0.
     by_price: BTreeMap<Price, VecDeque<UnitId>>,
-    /// What each kind had while the other waited, microseconds.
+    /// Time that each kind ran while the other waited, microseconds.
     gifts_us: u64,
     paid_us: u64,
     /// Runs that were chosen between the two; whether a gift.

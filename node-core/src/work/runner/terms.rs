@@ -24,7 +24,7 @@ pub(super) struct Terms {
     pub(super) withheld: bool,
     /// Memory that one unit may have, bytes.
     pub(super) memory_bytes: u64,
-    /// Whose work is taken; none: everybody's.
+    /// Policy that says whose work is taken; `None`: everybody's.
     policy: Option<Arc<Policy>>,
 }
 
@@ -101,7 +101,7 @@ impl Runner {
         Self::changed(cx);
     }
 
-    /// What was taken on earlier terms is kept.
+    /// Sets new terms; units that were taken on earlier terms are kept.
     pub(super) fn set_terms(&mut self, memory_bytes: u64, policy: Arc<Policy>, cx: &mut Cx<'_, Self>) {
         self.terms.memory_bytes = memory_bytes.min(self.config.memory_bytes);
         self.terms.policy = Some(policy);

@@ -1,4 +1,4 @@
-//! What the donor sees.
+//! The donor's view of the runner.
 
 use super::{Runner, UnitState};
 use crate::time::Time;
@@ -8,7 +8,7 @@ use crate::work::view::WorkView;
 const CURRENT_MAX: usize = 64;
 
 impl Runner {
-    /// What is given now.
+    /// Slots that are given now.
     pub fn slots(&self) -> u32 {
         if self.terms.withheld { 0 } else { self.slots }
     }

@@ -21,16 +21,16 @@ use crate::work::ward::{Message, UnitRecord, point_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Whoever gave an arc to this node has so long to hand over what is on it. Our choice: a dial and a
-/// message on a slow line.
+/// Time for the previous owner of an arc to hand over the units on it. Our choice: a dial and a message on a
+/// slow line.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// Who is a ring by itself may have come before the others, and is not believed for so long. Our
-/// choice: what a swarm needs to come back after its gateway has restarted.
+/// Time for which a node that is a ring by itself does not own all units: it may have come before the others.
+/// Our choice: what a swarm needs to come back after its gateway has restarted.
 const ALONE: Duration = Duration::from_secs(30);
 
-/// What an earlier life owned may be another's by now, which hands it over: it looks for strays twice
-/// in that time.
+/// Time before this node owns a unit of its earlier life again: another node may own the unit by now, looks for
+/// misplaced units twice in that time, and hands it over.
 const RETURN: Duration = Duration::from_secs(25);
 
 /// A copy of which its owner has said nothing for so long is looked up. Our choice: two of its words
@@ -40,7 +40,7 @@ const ORPHAN: Duration = Duration::from_secs(150);
 /// Its home has so long to say that it is over.
 const ASKED: Duration = Duration::from_secs(20);
 
-/// And forgotten after this. Our choice: a day, as keepers do with checkpoints.
+/// A copy is forgotten after this silence. Our choice: a day, as keepers do with checkpoints.
 const SILENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// Units that are looked up to be handed on, at a time.
@@ -83,7 +83,7 @@ impl Owner {
         }
     }
 
-    /// Whoever had the arc before has said what it has: the copies here are what is owned now.
+    /// Owns the copies on the arc, once its previous owner has had time to hand over the units on it.
     pub(super) fn settle_arc(&mut self, cx: &mut Cx<'_, Self>) {
         if !self.is_ready() || self.wards.settled_at.take_if(|at| *at <= cx.now).is_none() {
             return;
@@ -100,7 +100,7 @@ impl Owner {
         mine.into_iter().for_each(|unit| self.inherit(unit, cx));
     }
 
-    /// What was a copy is owned here.
+    /// Owns the unit from the copy here.
     fn inherit(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         if self.wards.ended.contains_key(&unit) || self.owned_count() >= self.config.limits.wards {
             return;
@@ -110,12 +110,12 @@ impl Owner {
         if replica.owner() == part.home.node {
             return;
         }
-        // Of who owned it meanwhile, too.
+        // A node that claimed the unit meanwhile may have the later record.
         let (by, ward) = match &replica.next {
             Some(next) if next.1.has_keys_of(&replica.ward) => (next.0, next.1.clone()),
             _ => (replica.owner(), replica.ward.clone()),
         };
-        // What an earlier life of this node owned needs nobody's word.
+        // A unit that an earlier life of this node owned needs no permission.
         let may = by == cx.me || {
             let mut room = self.room_of(&part, by);
             self.may_hand_over(by, unit, &part) && self.may_adopt(&mut room, unit.job, &part, &ward).is_ok()
@@ -291,7 +291,7 @@ impl Owner {
             let shown = self.shows_keys(unit, &ward);
             if let Some(own) = self.own_mut(unit) {
                 let higher = (ward.term, from) > (own.term, cx.me);
-                // What the home owns itself is nobody else's. Whom the ring does not name gives way.
+                // A unit that the origin owns is nobody else's. An owner that the ring does not name gives way.
                 if home == Some(from) || (higher && !mine && shown) {
                     self.cede(unit, cx);
                     self.copy(from, unit, &part, ward, true, cx);
@@ -337,7 +337,7 @@ impl Owner {
         self.wards.parts.entry(unit.job).or_insert_with(|| part.clone());
     }
 
-    /// Whom the ring names is who has the say.
+    /// Accepts a claim that waits, if its sender is the owner that the ring names, or the origin.
     fn believe_ring(&mut self, unit: UnitId, owner: NodeId, now: Time) {
         let Some(known) = self.wards.replicas.get_mut(&unit) else { return };
         let Some((from, ward, part)) = known.next.take().map(|next| *next) else { return };
@@ -400,7 +400,7 @@ impl Owner {
         }
     }
 
-    /// What an earlier life owned is a copy until the ring says whose it is.
+    /// A unit that an earlier life owned is a copy until the ring names its owner.
     pub(super) fn restore_ward(&mut self, job: JobId, ward: Ward, cx: &mut Cx<'_, Self>) {
         let unit = UnitId { job, index: ward.index };
         if self.wards.parts.contains_key(&job) {
@@ -409,7 +409,7 @@ impl Owner {
     }
 
     pub(super) fn forget_old_replicas(&mut self, cx: &mut Cx<'_, Self>) {
-        // What units had in common has its row a little longer than they.
+        // The row of a job's shared description stays a little longer than its units.
         let written: Vec<JobId> = self.wards.written.iter().copied().collect();
         for job in written {
             self.forget_part(job);

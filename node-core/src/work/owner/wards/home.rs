@@ -22,7 +22,7 @@ use std::time::Duration;
 /// of a swarm of a thousand, and 2 MB of state.
 const OUT_MAX: usize = 4096;
 
-/// Who was asked to own a unit and has not answered is asked again after so long, so often; then the
+/// Until a node that was asked to own a unit and has not answered is asked again; after [`TRIES`] requests the
 /// ring is asked anew.
 const ANSWER: Duration = Duration::from_secs(5);
 const TRIES: u8 = 3;
@@ -105,7 +105,7 @@ impl Out {
         Out { stage: Stage::Unknown, at: now, point, owner: None, term: 0, runner: None, held: None }
     }
 
-    /// Who owns it, as far as is known.
+    /// Owner of the unit, as far as is known.
     pub(in crate::work::owner) fn owner(&self) -> Option<NodeId> {
         self.owner.map(|owner| owner.id).filter(|_| self.stage == Stage::Owned)
     }
@@ -245,7 +245,7 @@ impl Owner {
         self.touch(unit.job, cx);
     }
 
-    /// What the owner has written down is kept here, too.
+    /// Keeps the owner's record of the unit here, too.
     fn believe(&mut self, unit: UnitId, ward: &Ward, cx: &mut Cx<'_, Self>) {
         let known = self.ward_of(unit).map(|ward| ward.age());
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
@@ -307,8 +307,8 @@ impl Owner {
         }
     }
 
-    /// What a word about a unit is worth.
-    /// `shown`: the sender has shown that it knows the unit's keys.
+    /// Judges the statement of `from` that it owns a unit. `shown`: the sender has shown that it knows the
+    /// unit's keys.
     fn word_of(
         &mut self,
         from: NodeId,
@@ -348,7 +348,7 @@ impl Owner {
         Word::Doubt
     }
 
-    /// Whoever was asked does not own these.
+    /// The node that was asked does not own these units.
     pub(super) fn not_taken(
         &mut self,
         from: NodeId,
@@ -450,7 +450,7 @@ impl Owner {
     }
 }
 
-/// What the word of somebody who owns a unit is worth to its home.
+/// Verdict of the origin on a node's statement that it owns a unit.
 enum Word {
     Owner,
     /// Nobody needs it any more, or another owns it.

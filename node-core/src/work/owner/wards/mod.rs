@@ -52,7 +52,7 @@ const LOOKUPS: usize = 16;
 const AT_ONCE: usize = 256;
 const BYTES: usize = 400 << 10;
 
-/// What the ring says of this node, and of what was looked up.
+/// Events of the ring: changes of this node's place, and results of lookups.
 #[derive(Clone, Debug)]
 pub enum OfRing {
     /// Where others dial this node.
@@ -66,7 +66,7 @@ pub enum OfRing {
         to: Option<Contact>,
     },
     Successors(Vec<Contact>),
-    /// What became of [`Event::Locate`].
+    /// Result of [`Event::Locate`].
     Located {
         number: u64,
         found: Option<Located>,
@@ -76,9 +76,9 @@ pub enum OfRing {
 #[derive(Debug, Default)]
 pub(super) struct Wards {
     me: Option<Contact>,
-    /// What of the ring is this node's.
+    /// Arc of the ring that this node owns.
     arc: Option<Range>,
-    /// Who has copies of what is owned here, in order.
+    /// Nodes with replicas of the units owned here, in order.
     heirs: Vec<Contact>,
     /// Copies here become what is owned here at this time: whoever gave the arc has had its say.
     settled_at: Option<Time>,
@@ -221,7 +221,7 @@ impl Owner {
         cx.send(to.node, Message::Ward(message));
     }
 
-    /// Who may own it next: the heirs, as the runner is to know them.
+    /// Nodes that may own a unit next: those with replicas, as its runner is to know them.
     fn heirs(&self) -> Vec<NodeId> {
         self.wards.heirs.iter().map(|heir| heir.id).collect()
     }
@@ -248,7 +248,7 @@ impl Owner {
         if let Some(contact) = runner.contact.filter(|contact| contact.id == runner.node) {
             cx.reach(contact);
         }
-        // What its home owns itself has no heirs.
+        // A unit that its origin owns has no replicas.
         let heirs = if home == cx.me { Vec::new() } else { self.heirs() };
         let claim = ToRunner::Claim { units: vec![(unit, term)], home, heirs };
         Self::to_runner(runner.node, claim, cx);

@@ -33,7 +33,7 @@ const TERM_MAX: u32 = 1 << 30;
 /// for an hour is not; and nobody makes a number so large that no later one is.
 const AHEAD: u32 = 64;
 
-/// What was told, if it is not too far from what is known.
+/// `told`, limited to the range from `known` to [`AHEAD`] above it.
 pub(super) fn later(known: u32, told: u32) -> u32 {
     told.min(known.saturating_add(AHEAD)).max(known)
 }
@@ -47,11 +47,11 @@ pub(in crate::work::owner) struct Wardship {
     /// The nodes that brought them.
     pub(super) by: BTreeMap<u32, NodeId>,
     pub(super) program: Checked,
-    /// What was asked for, and has not come.
+    /// Tickets of content that has not come.
     asked: BTreeSet<u64>,
-    /// What is kept here until the job is over.
+    /// Tickets of content that is kept here until the job is over.
     tickets: BTreeSet<u64>,
-    /// What could not be had, to be asked for again then.
+    /// Blobs that could not be had, and when to ask for them again.
     missing: Option<(BTreeSet<BlobRef>, Time)>,
 }
 
@@ -156,7 +156,7 @@ impl Owner {
         let before = self.wards.replicas.remove(&unit);
         // A copy from who did not know the unit's keys is nobody's account.
         let before = before.filter(|replica| replica.ward.has_keys_of(&ward));
-        // Of two accounts the newer counts; a runner that one of them knows is asked.
+        // The newer of two accounts counts; a runner that one of them knows is asked.
         let (mut ward, previous) = match before {
             Some(replica) => {
                 let (owner, term) = (replica.owner(), later(replica.ward.term, ward.term));
@@ -200,7 +200,7 @@ impl Owner {
         self.look(cx);
     }
 
-    /// Who owned the unit before has a copy from now on.
+    /// Sends the unit's record to its previous owner, which has a copy from now on.
     pub(super) fn tell_ceded(&self, to: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let (Some(ward), Some(part)) = (self.ward_of(unit), self.part_of(unit.job, cx.me)) else { return };
         let owned = Message::Owned { job: unit.job, part: Box::new(part), units: vec![ward] };
@@ -255,7 +255,7 @@ impl Owner {
         }
     }
 
-    /// What the units need comes here, so that runners find it.
+    /// Fetches the units' content, so that runners find it here.
     fn get_content(&mut self, id: JobId, blobs: BTreeSet<BlobRef>, cx: &mut Cx<'_, Self>) {
         let ticket = self.ticket(Pending::Content(id, blobs.clone()));
         let Some(wardship) = self.jobs.get_mut(&id).and_then(|job| job.ward.as_mut()) else { return };
@@ -331,7 +331,7 @@ impl Owner {
         let blobs: Vec<BlobRef> = crate::work::owner::results::blobs_of(&report.result).collect();
         let ticket = (!blobs.is_empty()).then(|| self.ticket(Pending::Kept));
         if let Some(ticket) = ticket {
-            // Of use to nobody once the home has it.
+            // Nobody needs the content once the origin has it.
             cx.emit(Event::FetchSnapshot { ticket, blobs, from: vec![report.result.runner] });
         }
         let unit = report.unit;
@@ -416,7 +416,7 @@ impl Owner {
         }
     }
 
-    /// What units here have in common is forgotten with the last of them.
+    /// Forgets the shared description of a job's units with the last of them here.
     pub(super) fn forget_part(&mut self, job: JobId) -> bool {
         let range = UnitId { job, index: 0 }..=UnitId { job, index: u32::MAX };
         let copies = self.wards.replicas.of_job(job).next().is_some();
@@ -456,7 +456,7 @@ fn guarded(part: &Part) -> Job {
     job
 }
 
-/// What a unit cannot be run without.
+/// Blobs without which a unit cannot be run.
 pub(super) fn content_of(part: &Part, ward: &Ward) -> BTreeSet<BlobRef> {
     let template = &part.template;
     let of_unit = |spec: &UnitSpec| -> Vec<BlobRef> {

@@ -16,7 +16,7 @@ use crate::work::weight::{of_template, of_unit};
 /// whose units find no room on the ring keeps them.
 const DESCRIPTIONS: u64 = 64 << 20;
 
-/// Of them, for units that one node brought. Our choice: another node finds room.
+/// Bytes of descriptions of units that one node brought. Our choice: another node finds room.
 const OF_ONE: u64 = DESCRIPTIONS / 2;
 
 /// A description below this is not weighed: the number of units bounds it, to as many bytes again.

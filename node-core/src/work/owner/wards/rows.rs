@@ -1,5 +1,6 @@
-//! What an owner on the ring writes down: table `Wards`, job id → what its units share; job id and
-//! big-endian index → the unit, as heirs have it; the same and `r` → its result, until its home has it.
+//! Rows that an owner on the ring writes. Table `Wards`: job id → the description that its units share; job id
+//! and big-endian index → the unit, as replicas have it; job id, index and `r` → its result, until its origin
+//! has it.
 
 use super::owned::Wardship;
 use super::{Owner, Part, Ward};
@@ -55,7 +56,7 @@ pub(super) fn size_of(ward: &Ward) -> usize {
 }
 
 impl Job {
-    /// What its units share, for others; `me`: where its home is, if it is this node.
+    /// Description that the job's units share, for others; `me`: the origin, if it is this node.
     pub(super) fn part(&self, me: Source) -> Part {
         Part {
             home: self.ward.as_ref().map_or(me, |ward| ward.home),
@@ -119,7 +120,7 @@ impl Owner {
         jobs.flat_map(|(job, ward)| ward.indices().map(|index| UnitId { job: *job, index })).collect()
     }
 
-    /// What is written down of a unit whose record changed.
+    /// Rows to write for a unit whose record changed.
     pub(in crate::work::owner) fn rows_of(&mut self, unit: UnitId, me: NodeId) -> Vec<Write> {
         if self.jobs.get(&unit.job).is_some_and(|job| job.ward.is_none()) {
             return vec![record::unit_write(unit, self.record(unit))];
@@ -148,7 +149,7 @@ impl Owner {
         rows.into_iter().chain(part).collect()
     }
 
-    /// What is written down of a unit that has ended.
+    /// Row to write for a unit that has ended.
     pub(in crate::work::owner) fn row_of_result(&self, report: &Report) -> Write {
         match self.jobs.get(&report.unit.job) {
             Some(job) if job.ward.is_none() => record::result_write(report.unit, &report.result),
