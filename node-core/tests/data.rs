@@ -177,7 +177,7 @@ fn a_result_with_a_large_file_holds_up_no_others() {
     };
     let spec = job(&mut world, 200, 500, 0);
     let job = world.submit(0, spec);
-    // What is said waits behind its chunks on that line, too.
+    // Messages on that connection wait behind the chunks of the large file, too.
     world.run_until(Duration::from_secs(28), "all others are done", |w| {
         w.job(job).is_some_and(|job| job.done == 199)
     });

@@ -280,7 +280,7 @@ fn content_of_results_that_do_not_count_does_not_stay() {
     }
     let left = world.nodes[0].disk.blobs().filter(|(_, len)| *len == 300_000).count();
     assert_eq!((came, left), (5, 0), "what came, and what is left of it");
-    // What counts stays.
+    // Content of a result that counts stays.
     let blob = world.upload(liar, b"0");
     world.tell(liar, gateway, &grants[0].report(1 << 50, Data::Blob(blob), Data::EMPTY));
     world.run_until(Duration::from_secs(10), "the job is over", |w| w.is_over(job));
@@ -305,7 +305,8 @@ fn a_past_grant_keeps_no_unit_from_others() {
     let id = world.nodes[honest].id;
     let there = |w: &World| w.node(0).units(job, 0, 2).unwrap().iter().all(|unit| unit.runner == Some(id));
     world.run_until(Duration::from_secs(10), "an honest node has both", there);
-    // Of one unit it names content that never comes, of the other some that comes a chunk at a time.
+    // The liar names content that never comes for one unit, and content that comes a chunk at a time for the
+    // other.
     let blob: Vec<u8> = (0..40 * CHUNK).map(|n| (n ^ (n >> 18)) as u8).collect();
     let dripping = BlobRef { id: BlobId::of(&blob), len: blob.len() as u64 };
     let silent = BlobRef { id: BlobId([8; 32]), len: 1000 };

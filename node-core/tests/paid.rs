@@ -1,5 +1,5 @@
-//! What a runner does for money and what for nothing: the machine alone, on one slot, with an owner
-//! and a bank that say what the story has them say.
+//! Paid work and gifts of a runner: the machine alone, on one slot, with an owner and a bank that say what
+//! the story has them say.
 
 use node_core::content::{BlobRef, Data};
 use node_core::contract::{Receipt, Sale};
@@ -149,7 +149,7 @@ fn gifts_of(policy: Policy, ended: u32, takes: impl Fn(bool) -> Duration) -> u32
 fn paid_work_goes_first_and_gifts_have_their_share_of_the_time() {
     let policy = |share| Policy { gift_share_pct: share, ..Policy::default() };
     let same = |_| TICK;
-    // What was at the engine when the first paid unit came is a gift.
+    // The unit that was at the engine when the first paid unit came is a gift.
     assert!(gifts_of(policy(0.0), 60, same) <= 2);
     let quarter = gifts_of(policy(25.0), 80, same);
     assert!((18..=24).contains(&quarter), "{quarter} of 80");

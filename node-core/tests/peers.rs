@@ -255,7 +255,7 @@ fn faults_are_counted_over_reconnections_and_one_is_forgotten_each_minute() {
         world.connected(stranger, 0)
     };
     assert!(come(&mut world, stranger) && !faults(&mut world, 10));
-    // The same key comes again and is told why it is not heard; another key is let in.
+    // A node with this key comes again and is told why it is refused; another key is let in.
     assert!(!come(&mut world, stranger) && come(&mut world, other));
     let told = |(_, at, event): &(_, usize, NodeEvent)| match event {
         NodeEvent::Rejected { reason, .. } if *at == stranger => Some(reason.clone()),

@@ -1,5 +1,4 @@
-//! What a donor shares: decided by the hour, the battery, the load; refused where it contradicts
-//! itself.
+//! A donor's policy: decided by the hour, the battery, the load; refused where it contradicts itself.
 
 use node_core::NodeId;
 use node_core::address::Ip;
@@ -186,7 +185,7 @@ fn what_contradicts_itself_is_refused_with_a_message() {
         let found: Vec<String> = policy.check().iter().map(Contradiction::to_string).collect();
         assert!(found.len() == 1 && found[0].contains(words), "{words}: {found:?}");
     }
-    // Who keeps space only may have no hours.
+    // A node that only keeps space may have no hours.
     assert_eq!(Policy { days: never, share_cycles: false, ..good }.check(), []);
 }
 

@@ -24,7 +24,8 @@ fn prices(rule: Rule, ask: &Ask, delta: Micro, costs: &[u64]) -> Vec<(usize, u64
     rule.deals(ask, delta, &bids).unwrap_or_default().iter().map(of).collect()
 }
 
-/// What the seller has left of the price when it posts `posts` and its cost is `costs[seller]`.
+/// Price less cost for the seller when it posts `posts` and its cost is `costs[seller]`; 0 if it sells
+/// nothing.
 fn gain(ask: &Ask, costs: &[u64], seller: usize, posts: u64) -> i128 {
     let mut posted = costs.to_vec();
     posted[seller] = posts;

@@ -24,7 +24,7 @@ fn swarm(seed: u64, workers: usize, guests: usize) -> World {
     world
 }
 
-/// What is not as it is in the ideal ring of all dialable nodes.
+/// Differences from the ideal ring of all dialable nodes, in words.
 fn wrong(world: &World) -> Vec<String> {
     let alive = world.nodes.iter().filter_map(|place| place.node.as_ref());
     let views: Vec<_> = alive.filter_map(|node| node.ring()).collect();

@@ -25,7 +25,7 @@ fn live(seed: u64) {
     let kinds: Vec<u64> = (0..7).filter(|_| world.rng.below(2) == 0).collect();
     world.program = |task| {
         let number: u64 = task.arguments[0].parse().unwrap_or(0);
-        // What comes in goes out twice.
+        // Each output file is its input file twice.
         let twice = |file: &File| [&file.data[..], &file.data].concat().into();
         let files = task.files.iter().map(|file| File { path: "out".into(), data: twice(file) }).collect();
         (Duration::from_millis(1 + number * 37 % 900), Outcome { files, ..echo(task).1 })

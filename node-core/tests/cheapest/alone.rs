@@ -76,7 +76,8 @@ fn nodes_that_come_later_join_the_ring_of_one_at_its_true_address() {
         }
         let all = |w: &World| [0, 2, 3, 4].iter().map(|at| listed(w, *at)).sum::<usize>() == 5;
         world.run_until(A_MINUTE / 2, "all are listed", all);
-        // Who has heard of it at its first address hears where it is with its successor's next word.
+        // A member that knows node 0 at its loopback address learns the true one with its successor's next
+        // message.
         let known = |w: &World| {
             let members =
                 [0, 2, 3, 4].into_iter().flat_map(|at| w.node(at).ring()).flat_map(|ring| ring.members());

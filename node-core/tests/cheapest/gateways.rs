@@ -214,7 +214,7 @@ fn a_gateway_knows_under_which_hosts_the_gateways_that_it_joined_serve_their_pag
     world.add_keyed(Config { web: web("evil.example"), ..joins(3, true) }, &secret(3));
     world.visit(1, 0);
     world.connect(2, 1);
-    // Whoever comes can say that it is a gateway, and of which name.
+    // Any node can claim to be a gateway, and of any name.
     world.visit(3, 1);
     world.run_for(A_MINUTE);
     assert!(world.connected(3, 1));

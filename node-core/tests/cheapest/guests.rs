@@ -43,7 +43,7 @@ fn price(of: u64) -> u64 {
     of * FUEL / 1_000_000_000
 }
 
-/// What is on its account, fees for naming sellers apart.
+/// The node's balance without its fees for naming sellers, micro-credits.
 fn wages(world: &mut World, at: usize) -> u64 {
     balance(world, at) - fees(world, at)
 }
@@ -56,7 +56,7 @@ fn runners(world: &World, job: JobId) -> Vec<usize> {
     all
 }
 
-/// What the page's donor sees of its account.
+/// The balance that the page last showed its donor, micro-credits; `None` before the first.
 fn shown(world: &World, at: usize) -> Option<u64> {
     world.told.iter().rev().find_map(|(_, by, event)| match event {
         NodeEvent::Balance(balance) if *by == at => Some(balance.0),

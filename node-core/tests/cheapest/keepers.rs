@@ -17,7 +17,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// buyer might sell as well. So that is the cost of the fourth.
 const PRICE: u64 = 4000;
 
-/// What the smallest space costs for so many seconds; snapshots of these worlds are smaller.
+/// Cost of the smallest space, 1 MiB, for so many seconds, micro-credits; snapshots of these worlds are
+/// smaller.
 fn cost(price: u64, seconds: u64) -> u64 {
     Price(price).of((1 << 20) * seconds).round_up().expect("it is an amount").0
 }

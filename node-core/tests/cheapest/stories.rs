@@ -1,4 +1,4 @@
-//! Who is paid what, and what happens when there is not enough.
+//! Payments to the cheapest sellers, and jobs whose owner does not have enough credit.
 
 use crate::support::*;
 use node_core::{Command, NodeInput};

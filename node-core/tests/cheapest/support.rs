@@ -29,7 +29,7 @@ pub(crate) const CREDIT: u64 = 1_000_000;
 /// Fuel of a unit of these worlds: a minute at the usual speed.
 pub(crate) const FUEL: u64 = MIPS as u64 * 1_000_000 * 60;
 
-/// What each sale adds for the market owner.
+/// Fee of the market operator for each sale, micro-credits.
 pub(crate) const DELTA: u64 = 1000;
 
 pub(crate) fn long(task: &Task) -> (Duration, Outcome) {
@@ -92,7 +92,7 @@ pub(crate) fn with_space(seed: u64, workers: usize) -> World {
     world
 }
 
-/// The same with a second gateway, node 1, that owns the jobs; node 0 is only the bank.
+/// Like [`swarm`], with a second gateway, node 1, that owns the jobs; node 0 is only the bank.
 pub(crate) fn with_a_far_bank(seed: u64, workers: usize) -> World {
     far_from_bank(seed, workers, |at| config(at, false, false))
 }
@@ -168,7 +168,7 @@ pub(crate) fn balance(world: &World, at: usize) -> u64 {
     books(world).balance(id(world, at)).0
 }
 
-/// What the bank still holds for the jobs of this node.
+/// Number of holds that the bank still has for this node's jobs.
 pub(crate) fn holds(world: &World, owner: usize) -> usize {
     books(world).holdings(id(world, owner), None, 10_000).len()
 }
@@ -212,12 +212,12 @@ pub(crate) fn cheapest(max_price: u64, job: Option<u64>) -> Find {
     Find::Cheapest(Terms { max_price: Micro(max_price), max_price_job: job.map(Micro), min_speed: 0 })
 }
 
-/// Of the node's statement, what it earned with work, and what for naming who did it.
+/// Sum of what the node earned by work, from its statement.
 pub(crate) fn earned(world: &mut World, at: usize) -> u64 {
     sum(statement(world, at), |why| matches!(why, Why::Earned(_)))
 }
 
-/// And what with keeping checkpoints.
+/// Sum of what the node earned by keeping checkpoints, from its statement.
 pub(crate) fn kept(world: &mut World, at: usize) -> u64 {
     sum(statement(world, at), |why| matches!(why, Why::Kept(Kind::Checkpoints, _)))
 }

@@ -27,7 +27,7 @@ fn begun(seed: u64, sellers: usize, apart: u64, stillborn: f64) -> World {
     world
 }
 
-/// Who is listed at who owns the market now.
+/// Number of sellers that the market's present operators list.
 fn listed(world: &World, kind: Kind) -> usize {
     let owners = (0..world.nodes.len()).filter_map(|at| world.node(at).markets());
     let books = owners.flat_map(|its| its.books()).filter(|book| book.mine && book.market.kind == kind);
@@ -77,15 +77,16 @@ fn until_listed_and_found(seed: u64, apart: u64, stillborn: f64) -> (Duration, D
     }
     let took = world.now.since(begun);
     let found = [Kind::Cycles, Kind::Checkpoints].map(|kind| until_sold(&mut world, kind));
-    // Who is the father of whom is not one's word alone while connections break.
+    // While connections break, nodes may disagree about a node's parent, and blame each other.
     assert!(stillborn > 0.0 || (0..=sellers).all(|at| world.faults(at).is_empty()));
     (took, found.into_iter().max().unwrap_or_default())
 }
 
 const APART: [u64; 4] = [20, 200, 500, 1500];
 
-/// Of 4,000 seeds: with 408 who had left was named for 30 s as a way in, with 729 a market owner's timer
-/// was lost that was due together with a seller's, and with 661 another's was put off by 5 s.
+/// Seeds and distances that failed once, of 4,000 seeds. 408: a node that had left was named for 30 s as a
+/// way in. 729: a market operator's timer was lost that was due together with a seller's. 661: another such
+/// timer was put off by 5 s.
 const ONCE_FAILED: [(u64, u64); 3] = [(408, 20), (729, 200), (661, 200)];
 
 /// Plays 60 swarms, and those that once failed.

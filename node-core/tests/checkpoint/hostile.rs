@@ -244,7 +244,7 @@ fn strangers_move_forget_and_record_nothing() {
     let stranger = (1..=4).find(|n| *n != at && !keepers.contains(n)).unwrap();
     let unit_id = UnitId { job, index: 0 };
     let before = unit(&world, job, 0);
-    // What it says is the next checkpoint of the true placement, and what it says to keep is the newest.
+    // The stranger claims to have the next checkpoint of the true placement, and that it keeps the newest.
     let (newest, _) = world.nodes[0].disk.newest(unit_id).expect("it is recorded");
     assert_eq!(newest.version.attempt, before.attempts);
     let version = Version { number: newest.version.number + 1, ..newest.version };

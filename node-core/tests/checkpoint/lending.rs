@@ -64,7 +64,7 @@ fn the_only_node_keeps_what_it_was_at_until_it_gives_again() {
     assert!(began.len() == 2 && began[1] > 15.0, "it goes on where it stood: {began:?}");
 }
 
-/// The same where nobody else keeps anything for others.
+/// A suspended unit goes on where it stood, though no other node keeps checkpoints for others.
 #[test]
 fn what_is_suspended_lies_on_a_node_that_stays() {
     let mut world = World::seed(67).with(long);
@@ -136,7 +136,7 @@ fn work_against_the_terms_is_declined_in_words_and_not_offered_again_and_again()
     let frames = world.frames;
     world.run_for(A_MINUTE);
     assert!(world.frames - frames < 400, "{} frames in a minute", world.frames - frames);
-    // What is within them runs, though the other waits.
+    // A unit within the policy runs, though the other job waits.
     spec.template.limits.time_us = 600_000_000;
     let short = world.submit(0, spec);
     done(&mut world, short, 3);

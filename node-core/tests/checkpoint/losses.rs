@@ -4,7 +4,7 @@ use crate::support::{A_MINUTE, A_SECOND, beginnings, done, job, losses, runner, 
 use node_core::work::spec::{CheckpointEvery, OnLoss};
 use std::time::Duration;
 
-/// What may be lost: an interval, and a slice.
+/// Most fuel that may be lost with a runner: a checkpoint interval of 2 s, and a slice.
 const BOUND: u64 = 2 * A_SECOND + A_SECOND / 20;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a unit will need goes ahead to where it moves, and it runs meanwhile.
+//! Data of a moving unit goes ahead to its destination, and the unit runs meanwhile.
 
 use crate::support::{A_MINUTE, beginnings, done, job, migrate, moved, runner, under_way, world};
 use node_core::ids::JobId;

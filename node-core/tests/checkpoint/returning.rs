@@ -9,7 +9,7 @@ use node_core::{Command, Config, NodeInput, Platform, Table};
 use simulator::World;
 use std::time::Duration;
 
-/// What may be lost: an interval, and a slice.
+/// Most fuel that may be lost with a runner: a checkpoint interval of 2 s, and a slice.
 const BOUND: u64 = 2 * A_SECOND + A_SECOND / 20;
 
 /// A page that keeps so many bytes of its snapshots over a reload.

@@ -1,4 +1,4 @@
-//! What a keeper has for sale: the machine alone.
+//! Space that a keeper has for sale: the machine alone.
 
 use node_core::bounds::Bounds;
 use node_core::content::BlobRef;
@@ -135,7 +135,7 @@ fn nothing_is_kept_for_an_owner_that_does_not_answer() {
     assert_eq!(shelf.keeper.state().load(), (0, 0));
     shelf.wait(Duration::from_secs(10));
     assert!(shelf.refused.as_ref().is_some_and(|why| why.contains("does not answer")), "{:?}", shelf.refused);
-    // What nobody has answered yet is bounded, for each runner.
+    // Requests that the owner has not answered yet are bounded, for each runner.
     (0..1_000).for_each(|_| assert!(shelf.keeps(OTHER, 10)));
     shelf.answers = true;
     assert!(shelf.keeps(OTHER, 10));

@@ -56,7 +56,7 @@ fn made_up_units_take_no_room() {
     let stranger = strangers(&mut world, 1, &[1, 2])[0];
     let (empty, owner) = (world.upload(stranger, b""), world.nodes[0].id);
     let version = Version { attempt: 1, number: 1 };
-    // Of a job that there is, and of one that there is not; in all the time that an owner has to answer.
+    // The units are of a job that exists and of one that does not; 15 s leave an owner time enough to answer.
     for index in 1..=300 {
         for job in [job, JobId([9; 16])] {
             say(&mut world, stranger, 1, keep(UnitId { job, index }, owner, version, empty));

@@ -75,7 +75,7 @@ pub(crate) fn losses(world: &World) -> Vec<u64> {
     losses_by_node(world).into_iter().map(|(_, lost)| lost).collect()
 }
 
-/// The same, with the node that was lost.
+/// Like [`losses`], with the index of the runner that was lost.
 pub(crate) fn losses_by_node(world: &World) -> Vec<(usize, u64)> {
     let mut lost = Vec::new();
     for (n, (_, at, ran)) in world.ran.iter().enumerate() {

@@ -55,7 +55,7 @@ impl Life {
         }
         world.run_for(Duration::from_secs(5));
         let every = Duration::from_millis(1_000 + world.rng.below(8_000));
-        // What is not bounded is for those that are not spaced.
+        // Kinds 9 to 12 may cost a unit any amount of fuel: lives whose faults are spaced do not have them.
         let kinds = (0..if spaced { 9 } else { 13 }).filter(|_| world.rng.below(2) == 0).collect();
         let mut life = Life { world, workers, jobs: Vec::new(), spaced, kinds, every, latency };
         for _ in 0..1 + life.world.rng.below(2) {

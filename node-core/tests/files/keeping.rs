@@ -37,7 +37,7 @@ fn the_cheapest_that_sell_space_keep_it_at_the_rules_price() {
         for keeper in told.keepers {
             assert_eq!(keeper.price, Some(Price(4)), "all at the fourth price");
         }
-        // What was sold is not sold again.
+        // Space that was sold is not sold again.
         let (files, kept, given) = world.node(1).kept_files().unwrap().load();
         assert!(files == 1 && kept >= MIB && given == 64 * MIB);
     }
@@ -46,7 +46,7 @@ fn the_cheapest_that_sell_space_keep_it_at_the_rules_price() {
 #[test]
 fn nobody_keeps_more_than_is_given_and_its_owner_says_what_is_missing() {
     let mut world = swarm(1, 4, 4 * MIB);
-    // Of 4 MiB one owner gets 3: two of these.
+    // One owner gets 3 of a node's 4 MiB: room for two of these files.
     let ids: Vec<BlobId> = (0..6).map(|n| put(&mut world, 0, &content(n, MIB + n), 2)).collect();
     world.run_for(A_MINUTE * 6);
     for at in 1..=4 {

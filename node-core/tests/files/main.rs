@@ -63,8 +63,8 @@ fn swarm(seed: u64, nodes: usize, bytes: u64) -> World {
     world
 }
 
-/// The same, where space is sold: node n for n times `cost`. The node behind them is the bank, and the
-/// owner, node 0, has ten credits.
+/// Like [`swarm`], where space is sold: node n for n times `cost`. The last node is the bank. The owner, node
+/// 0, has no credit before [`paying::endow`].
 fn trading(seed: u64, nodes: usize, cost: u64, files: FilesConfig) -> World {
     let mut world = World::seed(seed);
     for n in 0..=nodes + 1 {
@@ -86,7 +86,7 @@ fn trading(seed: u64, nodes: usize, cost: u64, files: FilesConfig) -> World {
     world
 }
 
-/// Who gives nothing for nothing.
+/// Settings of a node that sells space and gives none for nothing.
 fn selling(bytes: u64) -> FilesConfig {
     FilesConfig { gift: false, ..giving(bytes) }
 }

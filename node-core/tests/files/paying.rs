@@ -1,4 +1,5 @@
-//! Who keeps files for credit: paid for what it proved, once, and never above what a file may cost.
+//! Keepers that sell space for files: each is paid for what it proved, once, and never above what a file may
+//! cost.
 
 use super::*;
 use node_core::contract::Order;
@@ -8,10 +9,10 @@ use node_core::ledger::{Line, Why};
 
 pub(crate) const CREDIT: u64 = 1_000_000;
 
-/// What node 1 asks for 10^9 byte-seconds in these stories.
+/// Cost of 10^9 byte-seconds at node 1 in these stories, micro-credits.
 pub(crate) const COST: u64 = 1000;
 
-/// What each sale adds for the market owner.
+/// Fee of the market operator for each sale, micro-credits.
 pub(crate) const DELTA: u64 = 1000;
 
 pub(crate) fn bank(world: &World) -> usize {
@@ -59,7 +60,7 @@ pub(crate) fn statement(world: &mut World, at: usize) -> Vec<Line> {
     answer(world).expect("it was there")
 }
 
-/// What the node's statement says that it earned by keeping files, and by naming who did.
+/// Sum of what the node earned by keeping files, from its statement.
 pub(crate) fn earned(world: &mut World, at: usize) -> u64 {
     let lines = statement(world, at).into_iter();
     lines.filter(|line| matches!(line.why, Why::Kept(Kind::Files, _))).map(|line| line.amount as u64).sum()
@@ -80,7 +81,7 @@ pub(crate) fn assert_settled(world: &mut World) {
     assert_eq!(books(world).sum(), 0);
 }
 
-/// What so much space costs for so many seconds.
+/// Cost of so many bytes for so many seconds, micro-credits.
 pub(crate) fn cost(price: u64, bytes: u64, seconds: u64) -> u64 {
     Price(price).of(bytes * seconds).round_up().expect("it is an amount").0
 }
@@ -243,7 +244,7 @@ fn a_poor_owners_file_waits_with_that_reason_or_is_kept_as_a_gift() {
     world.run_for(A_MINUTE);
     let why = file(&world, 0, dear).reason;
     assert!(why.contains("space is not sold: the cheapest seller costs up to"), "{why}");
-    // Who gives keeps both of another swarm.
+    // In another swarm, whose nodes also give space for nothing, both files are kept.
     let mut world = trading(5, 4, COST, giving(64 * MIB));
     let poor = put_for(&mut world, 0, &content(4, MIB), 2, Some(CREDIT));
     endow(&mut world, 0, 10 * CREDIT);

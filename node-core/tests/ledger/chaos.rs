@@ -243,7 +243,7 @@ impl Chaos {
                     self.done += u64::from(outcome.is_ok());
                     self.refused += u64::from(outcome.is_err());
                 } else {
-                    // What was answered once is answered so again, or not at all.
+                    // A repeated order gets the outcome that it got before, or `TooLate`.
                     let same = owner.answers.get(&number) == Some(&outcome);
                     assert!(same || outcome == Err(Refusal::TooLate), "{number} became {outcome:?}");
                 }

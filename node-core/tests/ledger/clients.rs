@@ -37,7 +37,7 @@ struct World {
     wire: Vec<(bool, Message)>,
     now: Time,
     rng: Rng,
-    /// Of a hundred messages so many are lost, and so many doubled.
+    /// Messages that are lost, of a hundred; `doubled`: that arrive twice.
     lost: u64,
     doubled: u64,
     bank_up: bool,

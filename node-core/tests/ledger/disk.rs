@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(crate) struct Disk {
     rows: BTreeMap<(Table, Vec<u8>), Bytes>,
-    /// What each account must have, by its lines.
+    /// Balance that each account must have, by its lines.
     pub(crate) replay: BTreeMap<NodeId, i128>,
-    /// What each unit's sale must still hold, by the same lines; and how often who was paid for it.
+    /// Amount that each unit's sale must still hold, by those lines; `paid`: number and sum of each payee's
+    /// payments.
     pub(crate) held: BTreeMap<UnitId, i128>,
     pub(crate) paid: BTreeMap<(UnitId, NodeId), (u32, i128)>,
     /// New credit.

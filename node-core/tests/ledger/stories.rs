@@ -109,7 +109,7 @@ fn a_buyer_without_funds_buys_nothing() {
     let short = Refusal::NoFunds { has: Micro(1000), needed: Micro(1001) };
     assert_eq!(desk.order(OWNER, dear.clone()), Err(short));
     assert_eq!(short.to_string(), "the payer has 0.001000 credits and 0.001001 are needed");
-    // What it may have later does not revive what was refused.
+    // Later credit does not revive an order that was refused.
     let refused = desk.order_as(OWNER, 500, dear.clone());
     desk.endow(OTHER, 50);
     desk.order(OTHER, Order::Transfer { to: node(OWNER), amount: Micro(50) }).unwrap();
@@ -139,7 +139,7 @@ fn nobody_spends_what_is_not_its_own() {
     assert_eq!(desk.order(OTHER, second.clone()), Err(refused));
     // The payer does not settle another's sale, nor does the seller.
     assert_eq!(desk.order(OWNER, settle(1, &[])), Err(Refusal::Over));
-    // What is paid stays used up, what comes back can be bound again.
+    // Credit that is paid stays used up; credit that comes back can be bound again.
     assert_eq!(desk.order(OTHER, settle(1, &[BILLION / 3])), Ok(()));
     assert_eq!((desk.has(OWNER), desk.has(OTHER)), (990, 20));
     assert_eq!(desk.order(OTHER, second.clone()), Ok(()));
@@ -393,7 +393,7 @@ fn a_full_disk_stops_the_bank_and_loses_nothing() {
     desk.wait(5);
     desk.full = false;
     desk.wait(5);
-    // What did not fit the queue was dropped before it did anything.
+    // Orders that did not fit the queue were dropped before they did anything.
     let done = desk.disk.replay[&node(OTHER)];
     assert!((1..190).contains(&done), "{done}");
     for number in 10..200 {
@@ -495,7 +495,7 @@ fn a_disk_that_has_gone_bad_closes_the_bank() {
         assert!(desk.troubles.iter().any(|trouble| trouble.contains("stays closed")), "{:?}", desk.troubles);
         assert_eq!(desk.send(node(OWNER), orders(&secret(OWNER), BANK, &[(9, Order::Begin)])), None);
     }
-    // What nobody can read may be an order's outcome: the order could be carried out again.
+    // A row that nobody can read may be an order's outcome: the order could be carried out again.
     let mut desk = desk();
     desk.disk.damage(b'o', Some(b"\xc1"));
     desk.restart();

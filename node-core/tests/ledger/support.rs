@@ -42,7 +42,7 @@ pub(crate) fn cycles(to: NodeId, price: u64) -> Term {
     Term { to, goods: Goods::Cycles, price: Price(price), fees: vec![] }
 }
 
-/// What is signed, as the wire has it: anybody can build it.
+/// Signed orders as the wire has them: anybody can build them.
 pub(crate) fn orders(secret: &Secret, bank: NodeId, orders: &[(u64, Order)]) -> Signed {
     let body = rmp_serde::to_vec(&(bank, orders)).unwrap();
     Signed::new(secret, PURPOSE, body.into())
@@ -60,10 +60,10 @@ pub(crate) struct Desk {
     pub(crate) ready: bool,
     /// Commits wait until they are let through.
     pub(crate) slow: bool,
-    /// And fail then.
+    /// Commits fail, as on a full disk, once they are let through.
     pub(crate) full: bool,
     now: Time,
-    /// What the driver tells: 0 if it was never set.
+    /// Time that the driver tells; 0 if it was never set.
     clock: u64,
     lives: u8,
     numbers: [u64; 256],

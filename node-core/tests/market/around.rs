@@ -1,4 +1,4 @@
-//! Who looks around sees what there is, and nobody is asked while nobody looks.
+//! A node that looks around sees all markets, and no node is asked while nobody looks.
 
 use crate::{SCHEMES, SECOND, SPEED, config, grown, slots, space, unit};
 use node_core::circle::{MemberId, RingId};
@@ -87,7 +87,7 @@ fn who_owns_no_market_sees_all_there_are_and_what_was_paid() {
         let found = markets.searched(20, unit(SPEED)).unwrap().offers[0];
         markets.take(20, found);
         markets.run(3 * SECOND);
-        // What is sold is told by the next walk; a market without sellers is none.
+        // The next walk tells of the sale; a market without sellers is not shown.
         let last = markets.sells(9, Kind::Cycles).unwrap();
         markets.offer(9, node_core::goods::Goods { units: 0, ..last });
         markets.run(2 * SECOND);
@@ -137,7 +137,7 @@ fn nobody_is_asked_while_nobody_looks_and_never_without_end() {
         let once = looks(&mut markets, 20);
         assert!((7..=3 * 64 * 3).contains(&once), "{scheme:?}: {once}");
         assert_eq!(looks(&mut markets, 100), 0, "{scheme:?}: it ends soon after the last look");
-        // Whoever looks a hundred times a second is not answered by more walks.
+        // A hundred looks a second cause no more walks.
         for _ in 0..1000 {
             markets.look(looker);
             markets.run(SECOND / 100);
@@ -179,7 +179,7 @@ fn who_looks_all_the_time_is_told_the_same_for_a_second() {
     assert_eq!(told(&mut markets, 1000), 2);
 }
 
-/// Who owns the market of [`SPEED`] << 4, which is neither the lowest nor the highest.
+/// The market of [`SPEED`] << 4, which is neither the lowest nor the highest, and its operator.
 fn middle(markets: &Markets) -> (Market, usize) {
     let market = Market::of(Kind::Cycles, SPEED << 4).unwrap();
     (market, markets.market_owner(market).unwrap())
@@ -257,7 +257,7 @@ fn an_entrance_that_has_just_begun_does_not_say_that_there_is_nothing() {
     assert!(whole(&markets, looker)[0]);
 }
 
-/// Who looks all the time from the beginning is not in the way of the overlay that forms.
+/// Nodes that look all the time from the beginning do not hinder the overlay that forms.
 #[test]
 fn in_a_swarm_that_begins_all_look_and_all_see_all() {
     for seed in 0..12 {

@@ -33,7 +33,7 @@ fn listing(markets: &Markets, n: usize, cost: u64, number: u64) -> Listing {
     Listing { seller: markets.nodes[n].contact, goods: slots(SPEED, 1, cost), number, expires_ms, via: None }
 }
 
-/// What the market owner answers to this listing, sent by `from`; the last word said to that node.
+/// Sends the listing from `from`: `None` if the market operator lists it, else why it refuses.
 fn list(markets: &mut Markets, from: usize, signed: Signed) -> Option<Unlisted> {
     thread_local!(static SAID: std::cell::RefCell<Option<ToSeller>> = const { std::cell::RefCell::new(None) });
     fn hears(_: &mut Markets, _: usize, _: usize, message: &Message) -> bool {
@@ -202,7 +202,7 @@ fn a_market_owner_that_hides_the_cheapest_is_found_out_by_the_copies() {
     for scheme in SCHEMES {
         let (mut markets, owner, buyer) = five(4, MarketConfig { samples: 1000, ..config(scheme) });
         markets.run(20 * SECOND);
-        // What it names is as the rule says, and signed; but the cheapest is left out.
+        // The sale follows the rule and is signed; but it leaves out the cheapest seller.
         markets.lies(
             owner,
             lie!(|sale| {

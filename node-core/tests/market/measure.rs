@@ -1,4 +1,4 @@
-//! What a market costs, and what ten nodes together are worth.
+//! Cost of a market, and worth of ten nodes together.
 
 use crate::{SECOND, SPEED, config, grown, slots, unit};
 use node_core::address::{Contact, Ip};
@@ -64,15 +64,15 @@ fn a_market_of_ten_thousand_sellers_is_small_and_asks_winners_and_second() {
 
 /// Figure 8 of the paper: ten nodes of different speed in a laboratory, one to ten sub-tasks that each
 /// take a minute where they run. The rate: what all did, over the time from the first search to the last
-/// end. Of what the same nodes do alone in that time, it must be 95 %.
+/// end. It must be 95 % of what the same nodes do alone in that time.
 #[test]
 fn ten_nodes_together_are_worth_nearly_what_they_are_worth_alone() {
     let least = (1..=10).map(|tasks| efficiency(tasks, (1, 5))).fold(1.0, f64::min);
     assert!(least >= 0.95, "{least}");
 }
 
-/// The same with the lines of the other stories, on which a message takes 20 to 180 ms. Of the ten one
-/// comes to 0.940, which is short of the 0.95; so this holds what is reached.
+/// Efficiency with the latency of the other stories, 20 to 180 ms a message. One of the ten runs comes to
+/// 0.940, which is short of 0.95; so the test holds what is reached.
 #[test]
 fn far_apart_searching_costs_ten_nodes_some_seconds() {
     let least = (1..=10).map(|tasks| efficiency(tasks, (20, 180))).fold(1.0, f64::min);

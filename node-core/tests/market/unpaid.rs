@@ -1,4 +1,4 @@
-//! Who has put nothing aside at the bank buys nothing, where there is a bank.
+//! A buyer that has put nothing aside at the bank buys nothing, where there is a bank.
 
 use crate::{SPEED, config, slots};
 use node_core::contract::{Receipt, Sale};
@@ -102,7 +102,7 @@ fn who_has_put_nothing_aside_has_nothing_kept() {
         let receipt = Receipt { space, ..good_for(Kind::Files, 0) };
         assert!(!buys(&mut seller, 1, Kind::Files, Some(receipt.sign(&bank()))), "{receipt:?}");
     }
-    // What is put aside for a unit's place and its checkpoints buys no space for files.
+    // Credit that is put aside for a unit's place and its checkpoints buys no space for files.
     assert!(!buys(&mut seller, 2, Kind::Files, Some(good(0).sign(&bank()))));
     assert!(buys(&mut seller, 3, Kind::Files, Some(good_for(Kind::Files, 0).sign(&bank()))));
 }

@@ -121,7 +121,7 @@ fn children_that_come_and_go_are_counted_right() {
     }
 }
 
-/// What a node says that does not mean well.
+/// Sends a message as a hostile node does; gives the faults that it caused.
 fn say(net: &mut Net, to: usize, from: usize, message: Message) -> Vec<String> {
     let before = net.faulty.len();
     let from = contact(from).id;

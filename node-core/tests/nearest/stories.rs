@@ -1,4 +1,4 @@
-//! What is asked for is found, in the paper's way, in ours, and with each change alone.
+//! The finder finds what is asked for, in the paper's way, in ours, and with each change alone.
 
 use crate::net::{Net, load};
 use node_core::NodeId;

@@ -1,4 +1,4 @@
-//! What is not taken, each with its outcome.
+//! Records that are not taken, each with its outcome.
 
 use super::*;
 use node_core::NodeId;
@@ -163,7 +163,7 @@ fn a_name_is_its_first_publishers() {
     assert_eq!(home.put(prize(1, 5, "mine")), None);
     assert_eq!(home.put(prize(2, 99, "mine")), Some(Refused::Taken(secret(1).node())));
     assert_eq!(home.get(name("prize")), Some(vec![(secret(1).node(), 5)]));
-    // Who keeps something, several may say.
+    // Several publishers may say that they keep the same content.
     let key = || Key::Keepers(node_core::BlobId([5; 32]));
     assert_eq!(home.put(signed(1, &record(key(), 5, "1"))), None);
     assert_eq!(home.put(signed(2, &record(key(), 6, "2"))), None);

@@ -8,14 +8,14 @@ fn a_record_survives_the_loss_of_its_owner_and_of_all_copies_but_one() {
         let mut world = swarm(seed, 16, &records);
         let key = name(&format!("prize {seed}"));
         let homes = homes(&world, &key);
-        // Who publishes is none of them, and says nothing again for twenty minutes.
+        // The publisher is none of those nodes, and refreshes the record only after twenty minutes.
         let publisher = homes[12];
         assert_eq!(publish(&mut world, publisher, &key, Some("content")), None);
         world.run_for(Duration::from_secs(2));
         homes[..records.copies].iter().for_each(|at| world.kill(*at));
         world.run_for(A_MINUTE * 2);
         assert_eq!(value(&mut world, homes[10], &key).as_deref(), Some("content"), "seed {seed}");
-        // And its copies are there again, so that as many may be lost once more.
+        // The copies are there again, so that as many may be lost once more.
         homes[4..4 + records.copies].iter().for_each(|at| world.kill(*at));
         world.run_for(A_MINUTE * 2);
         assert_eq!(value(&mut world, homes[11], &key).as_deref(), Some("content"), "seed {seed}");

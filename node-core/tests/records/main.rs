@@ -80,7 +80,7 @@ fn read(world: &mut World, at: usize, key: &Key) -> Result<Vec<Found>, Refused> 
     answer(world).expect("it was there")
 }
 
-/// What is found under a key that has one publisher.
+/// The value under a key that has one publisher; `None` if there is none.
 fn value(world: &mut World, at: usize, key: &Key) -> Option<String> {
     let found = read(world, at, key).expect("somebody answers");
     assert!(found.len() <= 1, "one publisher: {found:?}");

@@ -12,7 +12,7 @@ fn peer(rings: &Rings, n: usize) -> Peer {
     Peer { point: Point::of_node(contact.id), contact }
 }
 
-/// What keeps a liar in the ring: it answers beats as if all were well.
+/// Keeps a liar in the ring: it answers stabilize messages as if all were well.
 fn stays(rings: &mut Rings, liar: usize, from: usize, message: &Message) {
     let me = peer(rings, liar);
     if let Message::Beat(beat) = message {

@@ -127,7 +127,7 @@ fn a_point_has_one_member() {
     rings.command(4, Command::Join { member: market(300), me, via });
     rings.settle_ring(MARKETS, 30 * SECOND);
     assert_eq!(rings.owner(market(300)), Some(4));
-    // And nobody chooses a point on the ring of nodes.
+    // No node chooses its point on the ring of nodes.
     let wished = MemberId { ring: RingId::NODES, point: Point(7) };
     rings.command(4, Command::Join { member: wished, me, via: Vec::new() });
     assert!(rings.events.contains(&(4, Event::Refused { member: wished, why: Refusal::NotItsPoint })));
@@ -142,7 +142,7 @@ fn a_node_that_dies_takes_all_its_markets_along() {
     rings.settle(60 * SECOND);
 }
 
-/// Who looked it up before is told that it is elsewhere, by a node that lives.
+/// A node that looked the point up before is told by a living node that it is elsewhere.
 #[test]
 fn a_point_that_went_to_another_node_is_found_there() {
     let mut rings = markets();

@@ -141,7 +141,7 @@ fn joins_and_deaths_under_loss_doubling_and_disorder_end_in_a_tree() {
             assert_eq!(net.check(false), Vec::<String>::new());
         }
         net.faults = Faults::default();
-        // What was lost for good is repaired by the slow refresh.
+        // The slow refresh repairs what messages that were lost for good have left wrong.
         let took = net.settle(240 * SECOND);
         println!("seed {seed}: healed after {took:?}");
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// What goes wrong, in parts of a thousand; latency in milliseconds.
+/// Faults of the network, in parts of a thousand; latency in milliseconds.
 #[derive(Clone, Copy)]
 pub(crate) struct Faults {
     pub(crate) loss: u64,

@@ -1,4 +1,4 @@
-//! Who has no say in it says something.
+//! Claims about delegated units by nodes that have no part in them.
 
 use super::*;
 use node_core::channel::Channel;
@@ -98,7 +98,7 @@ fn a_forged_takeover_is_refused() {
     assert!(told.iter().all(|told| told.key == ward.key), "it hears no keys but those that it made up");
     let after = unit(&world, job, 0);
     assert_eq!((after.runner, after.owner, after.state), (before.runner, before.owner, UnitState::Placed));
-    // And the true heirs still come.
+    // The true replicas still take over.
     world.crash(owner);
     done(&mut world, job, 1);
     assert_eq!(beginnings(&world), 1, "it ran on");
@@ -139,7 +139,8 @@ fn who_only_knows_a_jobs_id_has_no_unit_entrusted_again() {
     for _ in 0..20 {
         let units = (0..5).map(|index| (index, u32::MAX)).collect();
         say(&mut world, stranger, 0, Work::Ward(Message::Lives { job, units }));
-        // Whom the home does not know as owner any more, it looks for, and is told all of the unit again.
+        // The origin looks for an owner that it does not know any more, and tells that one all of the unit
+        // again.
         assert!((0..5).all(|index| unit(&world, job, index).owner.is_some()));
         world.run_for(Duration::from_millis(500));
     }
@@ -266,7 +267,7 @@ fn unknown(index: u32) -> Ward {
     }
 }
 
-/// What its units share: a program that is at `at`, and the highest priority.
+/// The part that the units share: a program that is at `at`, and the highest priority.
 fn urgent(world: &mut World, at: usize, home: NodeId) -> Part {
     let template = world.sweep(at, 1).template;
     let program = world.upload(at, b"another program");

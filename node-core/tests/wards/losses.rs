@@ -121,7 +121,7 @@ fn the_owner_and_its_first_three_heirs_are_lost_at_once() {
     }
 }
 
-/// Whoever the ring names then knows nothing of it; the home does, and the runner believes the home.
+/// The owner that the ring names then knows nothing of the unit; the origin does, and the runner believes it.
 #[test]
 fn the_owner_and_all_its_heirs_are_lost_at_once() {
     for seed in 30..33 {
@@ -172,7 +172,7 @@ fn units_go_on_and_results_wait_while_their_home_is_away() {
             (0..6).filter(|index| circle(&world, UnitId { job, index: *index })[0] > 0).collect();
         world.crash(0);
         world.run_for(Duration::from_secs(10));
-        // And the owner of some of them is lost meanwhile.
+        // The owner of some of these units is lost meanwhile.
         world.crash(owner);
         world.run_for(A_MINUTE * 4);
         let waiting: usize = (1..=MEMBERS).map(|at| world.nodes[at].disk.rows(Table::Wards)).sum();

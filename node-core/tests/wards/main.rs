@@ -23,7 +23,7 @@ use std::time::Duration;
 const A_MINUTE: Duration = Duration::from_secs(60);
 const A_SECOND: u64 = MIPS as u64 * 1_000_000;
 
-/// What may be lost with a runner: an interval, and a slice.
+/// Most fuel that may be lost with a runner: a checkpoint interval of 2 s, and a slice.
 const BOUND: u64 = 2 * A_SECOND + A_SECOND / 20;
 
 /// Members beside the gateway, and workers that are on no ring.

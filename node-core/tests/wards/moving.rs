@@ -16,7 +16,7 @@ fn a_newcomer_that_is_the_successor_owns_the_unit() {
         for index in 0..4 {
             let owner = unit(&world, job, index).owner.and_then(|id| world.find(id)).unwrap_or(0);
             let right = circle(&world, UnitId { job, index })[0];
-            // What the home owned already stays there.
+            // Units that the origin owned already stay there.
             assert!(owner == right || owner == 0, "seed {seed}: unit {index} is {owner}'s, not {right}'s");
         }
         done(&mut world, job, 4);
@@ -41,7 +41,7 @@ fn an_owner_that_leaves_hands_over() {
     }
 }
 
-/// Who owns units and gives slots, too, as most nodes do.
+/// Nodes own units and give slots, too, as most nodes do.
 #[test]
 fn owners_may_be_runners() {
     for seed in 95..98 {

@@ -1,4 +1,4 @@
-//! What markets and the bank say.
+//! Messages of markets and of the bank.
 
 use super::*;
 
@@ -137,7 +137,7 @@ pub(crate) fn ledger_examples() -> Vec<Message> {
     let fees = vec![Fee { to: node, amount: Micro(5) }];
     let term = |goods| Term { to: node, goods, price: Price(6), fees: fees.clone() };
     let terms = vec![term(Goods::Cycles), term(Goods::Space { most: 7 })];
-    // What is signed is read by the bank alone, and is as golden as the rest.
+    // Only the bank reads signed orders; their encoding is as golden as the rest.
     let orders = vec![
         (1u64, Order::Begin),
         (2, Order::Transfer { to: node, amount: Micro(8) }),

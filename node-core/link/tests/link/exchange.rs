@@ -1,4 +1,4 @@
-//! What is sent arrives, whole and in order.
+//! Frames arrive, whole and in order.
 
 use crate::support::{ANYWHERE, PATIENCE, Peer, hasty, pair};
 use bytes::Bytes;

@@ -30,7 +30,7 @@ fn elsewhere(address: &Multiaddr, port: u16) -> Multiaddr {
 #[tokio::test]
 async fn who_answers_is_reached_and_its_session_stays() {
     let (mut a, mut b) = pair(LinkOptions::default()).await;
-    // Whoever dialled the session, and again and again: nothing of a probe is left behind.
+    // Repeated probes leave nothing behind, whichever side dialled the session.
     for number in 0..10 {
         assert!(probe(&mut a, number, b.address.clone()).await);
         assert!(probe(&mut b, number, a.address.clone()).await);

@@ -1,4 +1,4 @@
-//! Who is silent is dead; who is idle is not.
+//! A silent peer is dead; an idle one is not.
 
 use crate::support::{Cable, Hostile, Peer, hasty};
 use link::LinkOptions;

@@ -54,7 +54,8 @@ async fn content_that_a_peer_asks_for_and_does_not_take_is_dropped() {
     for _ in 0..1000 {
         victim.link.send(to, Channel::Blob, vec![0; 256 << 10].into());
     }
-    // Of 256 MiB, half of 4 MiB waits: an honest peer of another network, and small messages, find room.
+    // At most half of 4 MiB waits, of 256 MiB: an honest peer of another network, and small messages, find
+    // room.
     victim.link.send(to, Channel::Control, vec![0; 1000].into());
     let waits = tokio::time::timeout(Duration::from_secs(2), victim.events.recv()).await;
     assert!(waits.is_err(), "the connection stays: {waits:?}");

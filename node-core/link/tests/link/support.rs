@@ -154,7 +154,7 @@ struct HostileBehaviour {
 impl Hostile {
     /// Dials `target` and accepts streams of `speaks`, reading nothing from them.
     pub(crate) async fn dial(target: &Peer, speaks: &[&str]) -> Hostile {
-        // Of two the one with the smaller id chooses the session: the target.
+        // The end with the smaller id chooses the session: the target.
         let keys = std::iter::repeat_with(Keypair::generate_ed25519);
         let follows = |key: &Keypair| link::node_id(&key.public().to_peer_id()).unwrap() > target.id;
         let key = { keys }.find(follows).unwrap();
