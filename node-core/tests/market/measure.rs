@@ -12,7 +12,8 @@ use node_core::market::{Message, Purpose, Query, ToOwner, ToSeller};
 use node_core::protocol::{Effect, Input, Machine, Rng};
 use node_core::time::Time;
 
-/// Ten thousand signed listings, then questions. What an answer takes, the simulator's `market.toml` says.
+/// Ten thousand signed listings, then questions. The simulator's `market.toml` measures the time of an
+/// answer.
 #[test]
 fn a_market_of_ten_thousand_sellers_is_small_and_asks_winners_and_second() {
     let mut owner = Machine::new(Owner::new(config(Scheme::Single)), Rng::from_seed([1; 32]));

@@ -141,8 +141,8 @@ fn a_connection_that_breaks_is_no_death() {
     }
 }
 
-/// Between two that die at once one has just come; who is before them has not heard of it, and
-/// goes past it to the heir of both. What the newcomer owns it has from one of the dead.
+/// A newcomer lies between two members that die at once. The member before them has not heard of it, and goes
+/// past it to the member that takes over from both. The newcomer has its range from one of the dead.
 #[test]
 fn who_came_between_two_that_die_is_not_passed_over() {
     let mut passed_over = 0;

@@ -73,7 +73,7 @@ fn a_unit_whose_owner_is_lost_may_be_owned_where_it_runs() {
 }
 
 /// Its owner is lost while the ring still forms: whoever the ring names now may never have heard where the unit
-/// runs, and that may be the only slot. Of these seeds 2454 did not end: each grant was declined by the node that
+/// runs, and that may be the only slot. Seed 2454 did not end once: each grant was declined by the node that
 /// had the unit.
 #[test]
 fn a_unit_whose_owner_is_lost_while_the_ring_forms_ends() {

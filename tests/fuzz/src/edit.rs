@@ -21,7 +21,7 @@ pub(crate) fn apply(edits: &[Edit], bytes: &mut Vec<u8>) {
     edits.iter().take(MOST).for_each(|edit| edit.apply(bytes));
 }
 
-/// The same, but what has to stay as long as it is does.
+/// Like [`apply`], for bytes whose length has to stay as it is.
 pub(crate) fn overwrite(edits: &[Edit], bytes: &mut [u8]) {
     for edit in edits.iter().take(MOST) {
         match *edit {

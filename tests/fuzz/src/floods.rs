@@ -71,7 +71,7 @@ fn refresh(value: &mut Value, fresh: Fresh, n: u32) {
 /// The cost of a flood.
 struct Came {
     held: isize,
-    /// Of that, what the second half made it hold.
+    /// Part of `held` that the second half of the flood added, bytes.
     late: isize,
     frames: u64,
     bytes: u64,

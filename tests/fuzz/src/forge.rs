@@ -74,7 +74,7 @@ pub(crate) fn head_of(bytes: &[u8]) -> (Vec<u8>, &[u8]) {
 }
 
 impl Parts {
-    /// Of a true snapshot, which is whole.
+    /// Takes a true and whole snapshot apart.
     pub(crate) fn of(bytes: &[u8]) -> Parts {
         let (head, packed) = head_of(bytes);
         let mut head = Reader(&head);

@@ -30,7 +30,7 @@ enum Kind<'a> {
     MadeAndChanged(Asked, Vec<Edit>, &'a [u8]),
 }
 
-/// What a made module may use.
+/// Features and size that a made module may have.
 #[derive(Arbitrary, Debug)]
 struct Asked {
     references: bool,
@@ -119,8 +119,8 @@ pub fn instrument(data: &[u8]) {
     }
 }
 
-/// What the pass may hold: measured, a few hundred bytes for each byte of a dense program, and
-/// what a module of nothing but declarations makes it keep.
+/// Most bytes that the pass may hold. Measured: a few hundred bytes for each byte of a dense program, and as
+/// much as a module of nothing but declarations makes it keep.
 fn bound(program: &[u8]) -> usize {
     program.len() * 4096 + (16 << 20)
 }

@@ -1,10 +1,10 @@
-//! What strangers send, made up at random.
+//! Input of strangers, made up at random.
 //!
 //! Each target takes any bytes, makes something hostile of them, and gives it to the code that
 //! has to bear it. It panics if that code does what it must not: panics itself, takes more memory
-//! than its bound, runs on without fuel, touches anything but its own task. The same targets are
-//! run over a fixed number of seeds by `cargo test`, and without end by libFuzzer, which sees
-//! what they reach (`targets/`).
+//! than its bound, runs on without fuel, touches anything but its own task. `cargo test` runs the
+//! targets over a fixed number of seeds; libFuzzer, which sees what they reach, runs them without
+//! end (`targets/`).
 //!
 //! - [`snapshot_open`]: bytes that claim to be a snapshot.
 //! - [`resume`]: a state that nobody ever came to, rightly sealed and with the right root.

@@ -40,9 +40,9 @@ enum Change {
 
 const MOST_CHANGES: usize = 12;
 
-/// What a run may hold here: the program's memory in the interpreter, in the state and in what it is
-/// written down from, each twice while it is copied or has changed; its output, what says where it
-/// lies, and the interpreter's stacks.
+/// Most bytes that a run may hold here: the program's memory in the interpreter, in the state and in the
+/// source of its snapshot, each twice while it is copied or has changed; its output and the index of that;
+/// and the interpreter's stacks.
 fn bound(stage: &Stage, host: usize) -> usize {
     let memory = MEMORY as usize + ((stage.layout.frame_pages as usize) << 16);
     memory * 8 + OUTPUT as usize * 8 + host * 64 + (48 << 20)
@@ -109,7 +109,7 @@ impl Change {
                 forged.change(0, frames, |bytes| overwrite(std::slice::from_ref(edit), bytes));
             }
             Change::Host(bend) => {
-                // What was changed byte by byte before may be none any more.
+                // The host's state may not be a value any more, after earlier changes byte by byte.
                 if let Ok(mut value) = rmpv::decode::read_value(&mut &forged.host[..]) {
                     bend.apply(&mut value);
                     forged.host.clear();
@@ -149,7 +149,7 @@ fn go_on(
     left(running.finish(Halt::Limit(Limit::Fuel(0)), 0));
 }
 
-/// What its owner is told stays within what a task may tell.
+/// Checks that the outcome for the owner stays within a task's limits.
 fn left(outcome: Outcome) {
     let files: usize = outcome.files.iter().map(|file| file.data.len()).sum();
     let given = 5000;

@@ -28,9 +28,9 @@ enum Kind<'a> {
     RelativeHead(Vec<Edit>),
 }
 
-/// What reading may hold beyond the bytes themselves: the state's memory, and what has changed in
-/// it, each at most what its job allows with the frames; and what the head unpacks to, at most 255
-/// to one, a few times over while it is taken apart.
+/// Most bytes that reading may hold beyond the input: the state's memory and its changes, each at most what
+/// the job allows with the frames; and the unpacked head, at most 255 to one, a few times over while it is
+/// taken apart.
 fn bound(bytes: usize, stage: &Stage) -> usize {
     let memory = MEMORY as usize + ((stage.layout.frame_pages as usize) << 16);
     // The last: hashes, a part of pages, and what is small.

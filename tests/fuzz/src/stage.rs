@@ -12,14 +12,14 @@ use std::sync::{Arc, LazyLock};
 
 pub(crate) const KEY: [u8; 32] = [3; 32];
 
-/// What a task may have of memory, frames aside.
+/// Most memory of a task, frames aside, bytes.
 pub(crate) const MEMORY: u64 = 20 << 16;
 
-/// What it may write.
+/// Most output of a task, bytes.
 pub(crate) const OUTPUT: u64 = 256 << 10;
 
-/// What the interpreter may do in one slice, in its own units, which are about the pass's. Far
-/// beyond any slice here: what needs more has found a way around its polls.
+/// Most work of the interpreter in one slice, in its own units, which are about the pass's. It is far beyond
+/// any slice here: a program that needs more has found a way around its polls.
 const FUEL_A_CALL: u64 = 20_000_000;
 
 /// Where the honest runs are written down, units of fuel.
@@ -34,10 +34,10 @@ pub(crate) struct Stage {
     module: wasmi::Module,
     /// Whole snapshots, each further on.
     pub(crate) snapshots: Vec<Vec<u8>>,
-    /// What the last of them is, relative to the one before.
+    /// The last of these snapshots, relative to the one before.
     pub(crate) relative: Vec<u8>,
     pub(crate) parts: Vec<Parts>,
-    /// What becomes of it if it is left alone.
+    /// Outcome of the task if it is left alone.
     alone: Outcome,
 }
 
@@ -97,7 +97,7 @@ impl Stage {
         self.parts = self.snapshots.iter().map(|bytes| Parts::of(bytes)).collect();
         let Slice::Ended(halt) = running.slice(1 << 40) else { panic!("it does not end") };
         self.alone = running.finish(halt, 0);
-        // What is forged without any change is what it was forged from.
+        // A snapshot that is forged without any change is equal to its source.
         let [.., before, last] = &self.parts[..] else { panic!("there are four") };
         let state = State::read(&before.bytes(None), &self.origin).expect("whole");
         let state = state.relative(&last.bytes(Some(before)), &self.origin).expect("relative");

@@ -9,7 +9,7 @@ use sandbox::snapshot::{BadSnapshot, State, seal};
 use sandbox::wasi::Halt;
 use sandbox::{NotStarted, Outcome};
 
-/// What becomes of a task whose host's state was bent: why it is refused, or what it leaves.
+/// Outcome of a task whose host's state was bent; `Err` says why it is refused.
 fn bent(stage: &Stage, bend: impl FnOnce(&mut [Value])) -> Result<Outcome, String> {
     let mut forged = stage.parts[1].clone();
     let mut value = rmpv::decode::read_value(&mut &forged.host[..]).expect("a true state");

@@ -60,7 +60,7 @@ struct Sent {
     tasks: Vec<Text>,
 }
 
-/// What the browser made of one task.
+/// Result of one task in the browser.
 #[derive(Deserialize)]
 struct Back {
     seed: u64,
@@ -71,7 +71,7 @@ struct Back {
     answers: Option<Text>,
 }
 
-/// What a program comes to, and where it stood.
+/// Outcome of a program that is left alone, and where its hops begin.
 #[derive(Serialize, Deserialize)]
 struct Known {
     seed: u64,
@@ -154,12 +154,12 @@ fn one(seed: u64) -> Option<(Sent, Known)> {
     Some((sent, Known { seed, bit_exact: ready.form.bit_exact, rounds, alone, bases, began }))
 }
 
-/// What all hops came to.
+/// Totals of all hops.
 #[derive(Default, Serialize)]
 struct Tally {
     programs: usize,
     bit_exact: usize,
-    /// Of those that both of wasmer's compilers take.
+    /// Programs that both of wasmer's compilers take.
     both: usize,
     /// Resumed in the browser, suspended there, and ended in wasmer.
     hops: usize,

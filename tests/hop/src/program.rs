@@ -14,10 +14,10 @@ use wasm_encoder::{
 use wasm_smith::Config;
 use wasmparser::{Parser, Payload};
 
-/// What each call of a function of the made module may do, in the units of what makes it end.
+/// Work that each call of a function of the made module may do, in the units of `ensure_termination`.
 const CALL: i32 = 200;
 
-/// What the program asks its host for, each with its parameters.
+/// Functions that the program asks its host for, each with its parameters.
 const IMPORTS: [(&str, &[ValType]); 4] = [
     ("fd_read", &[ValType::I32; 4]),
     ("fd_write", &[ValType::I32; 4]),
@@ -66,7 +66,7 @@ fn config(seed: u64) -> Config {
 }
 
 /// The program of a seed: functions at random, called in rounds, as many as standard input says in
-/// its first four bytes. What they return goes into a hash that is printed now and then.
+/// its first four bytes. Their results go into a hash that is printed now and then.
 pub(crate) fn program(seed: u64) -> Option<Vec<u8>> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut bytes = vec![0; 600 + random.next_u64() as usize % 6000];
@@ -87,7 +87,7 @@ impl Reencode for Shift {
     }
 }
 
-/// The same module with another memory, with imports, and with a command that calls its functions.
+/// Gives the made module another memory, imports, and a command that calls its functions.
 fn around(made: &[u8], fuel: u32, random: &mut impl Rng) -> Result<Vec<u8>, Error<Infallible>> {
     let mut shift = Shift;
     let (mut types, mut functions, mut tables) =

@@ -13,7 +13,7 @@ use web_driver::slot::Form;
 
 pub(crate) const KEY: SealKey = SealKey([7; 32]);
 
-/// What its memory may grow to, bytes.
+/// Most memory of the program, bytes.
 const MEMORY: u64 = 8 << 16;
 
 /// How a task ended, and all that it left behind.

@@ -3,7 +3,7 @@
 //! A module with an `impl Protocol` is a machine, and a folder of `node-core/src` that holds one is a
 //! service. All other folders and files there are the ground floor: plain data and pure functions. They
 //! import each other without circles, and anybody imports them. `node` imports everything, and nothing
-//! imports `node`. What one machine needs of another goes up to `node` as an event and down as a command.
+//! imports `node`. Needs of one machine of another go up to `node` as an event and down as a command.
 
 use house_rules::{Source, none, sources};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +75,7 @@ fn the_core_has_no_input_or_output_of_its_own() {
     none(&breaches, "The core is pure; drivers do this for it:");
 }
 
-/// What the rule has to know of the core.
+/// Facts about the core that the rule needs.
 struct Core {
     sources: Vec<Source>,
     /// Modules with an `impl Protocol`: `["work", "owner"]`.

@@ -1,4 +1,4 @@
-//! What a release is built of.
+//! Contents of a release.
 
 use house_rules::{none, sources};
 

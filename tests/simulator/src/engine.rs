@@ -10,8 +10,7 @@ use sandbox::{File, Outcome, Task};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// What the engines of a world make of a task: how long it takes on a node of [`MIPS`], and how
-/// it ends.
+/// Work of a task in the engines of a world: how long it takes on a node of [`MIPS`], and how it ends.
 pub type Program = fn(&Task) -> (Duration, Outcome);
 
 /// Speed of a node that nothing else is said of, million instructions a second (paper `tree`,
@@ -93,7 +92,7 @@ pub struct Engine {
     pub snapshot_bytes: (usize, usize),
     queue: VecDeque<(RunId, EngineTask)>,
     running: BTreeMap<RunId, Run>,
-    /// What it is to get ready for.
+    /// Runs that are being prepared.
     preparing: BTreeSet<RunId>,
     pub log: Vec<Ran>,
 }
@@ -353,13 +352,13 @@ impl Engine {
         self.queue.len()
     }
 
-    /// What runs now: the unit, the fuel with which it began here, and what it has used.
+    /// The runs at work: the unit, the fuel with which it began here, and the fuel that it has used.
     pub fn runs(&self, now: Time) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         self.running.values().map(move |run| (run.unit, run.began, run.fuel_at(now)))
     }
 }
 
-/// What is the same of a unit wherever it runs.
+/// A number for the unit, the same wherever it runs.
 fn unit_of(task: &EngineTask) -> u64 {
     let text = format!(
         "{:?}",

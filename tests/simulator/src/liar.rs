@@ -268,7 +268,7 @@ impl Liar {
         to_owner(ToOwner::Returned { units: (0..self.units).map(returned).collect() })
     }
 
-    /// Of all units but one.
+    /// Messages about checkpoints of all units except `but`.
     fn checkpoints(&self, job: JobId, but: Option<u32>) -> Vec<Message> {
         let indices = (0..self.units).filter(|index| Some(*index) != but);
         let units: Vec<UnitId> = indices.map(|index| UnitId { job, index }).collect();

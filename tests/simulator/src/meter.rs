@@ -1,8 +1,8 @@
-//! What each node handles: messages and bytes, of the protocols and of their upkeep apart.
+//! Messages and bytes that each node handles, those of protocols and those of their upkeep apart.
 
 use crate::network::kind_of;
 
-/// What a frame is for.
+/// Purpose of a frame, by which the meter counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Requests, their answers, and news of availability: what the paper counts.

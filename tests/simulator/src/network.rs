@@ -31,8 +31,8 @@ impl Latency {
     }
 }
 
-/// What happens to single frames. A real connection loses nothing but itself; the machines have
-/// to survive it all the same. The greeting of a connection is spared.
+/// Faults of single frames. A real connection loses nothing but itself; the machines have to survive them all
+/// the same. The greeting of a connection is spared.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mischief {
     /// Chance that a frame is lost.
@@ -53,14 +53,15 @@ impl Mischief {
 #[derive(Clone, Debug)]
 pub struct Network {
     pub latency: Latency,
-    /// Of a node's line, in each direction, bits a second, if it has no own; 0 for no bound.
+    /// Bandwidth of a node's line in each direction, bits a second, if the node has none of its own; 0 for no
+    /// bound.
     pub bandwidth: u64,
     /// No line has a bound for now.
     pub wide: bool,
     pub mischief: Mischief,
     /// Kinds of frames that mischief befalls; all if none are named.
     pub mischief_of: Vec<String>,
-    /// What a dialled connection costs before the first frame, in latencies of its own.
+    /// Time that a dialled connection takes before the first frame, in its latencies.
     pub dial_hops: f64,
     /// Chance that a dialled connection breaks before anything gets through.
     pub stillborn: f64,
@@ -68,7 +69,8 @@ pub struct Network {
     pub dial_timeout: (u64, u64),
     /// How long it takes until peers notice that a node died.
     pub notice: (u64, u64),
-    /// The same of a node that is frozen, or behind a partition; `None` for never.
+    /// Time until a frozen node, or one behind a partition, is taken for dead, microseconds; `None` for
+    /// never.
     pub keepalive: Option<(u64, u64)>,
     /// Frames from the first to the second are swallowed.
     pub cuts: BTreeSet<(u32, u32)>,
@@ -95,8 +97,8 @@ impl Default for Network {
     }
 }
 
-/// What waits for a line longer than this is lost, as in a full buffer. Our choice: 15 MB at
-/// 1 Mbps, well below what a link keeps for a slow peer.
+/// Longest time that a frame waits for a line; a frame beyond it is lost, as in a full buffer. Our choice: 15
+/// MB at 1 Mbps, well below what a link keeps for a slow peer.
 pub const BACKLOG: Duration = Duration::from_secs(120);
 
 /// A node's line to the network: when it is free again, in each direction.
@@ -114,7 +116,7 @@ impl Network {
         if self.wide || bandwidth == 0 {
             return 0;
         }
-        // What TCP, noise and yamux add: 40 + 18 + 12 bytes.
+        // TCP, noise and yamux add 40 + 18 + 12 bytes.
         let bits = (bytes as u64 + OVERHEAD) * 8;
         bits * 1_000_000 / bandwidth
     }
@@ -123,8 +125,7 @@ impl Network {
 /// Bytes that a frame costs on the line beside itself.
 pub const OVERHEAD: u64 = 70;
 
-/// What a frame carries, by the names in its encoding: the protocol and its message. Empty where
-/// there is none.
+/// Protocol and message that a frame carries, by the names in its encoding; empty where there is none.
 pub fn kind_of(frame: &[u8]) -> (&str, &str) {
     let body = frame.get(1..).unwrap_or_default();
     let Some((protocol, rest)) = variant(body) else { return ("", "") };

@@ -9,7 +9,7 @@ use node_core::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What is to happen, in 40 bits; larger things lie in the world's slab and are named here.
+/// Event of the queue, in 40 bits; larger things lie in the world's slab and are named here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A node's deadline.
@@ -34,7 +34,7 @@ const NUMBER_BITS: u32 = 40;
 const WHAT_BITS: u32 = 40;
 
 pub struct Queue {
-    /// What happens in the open bucket.
+    /// Events of the open bucket.
     open: BinaryHeap<Reverse<u128>>,
     near: Vec<Vec<u128>>,
     far: Vec<Vec<u128>>,

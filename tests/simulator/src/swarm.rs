@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Kinds of faults. A seed leaves some of them out altogether, so that others are seen alone.
 const KINDS: u64 = 9;
 
-/// Whose lives a seed tells.
+/// Kind of network whose lives a seed tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Of {
@@ -221,7 +221,7 @@ impl Life {
                 }
             }
             7 => {
-                // Who died comes again, in the middle of it all.
+                // Nodes that died come again, in the middle of it all.
                 for at in 0..self.nodes() as usize {
                     if !self.stage.world.lives(at) && self.rng.below(2) == 0 {
                         self.stage.start(at);

@@ -5,7 +5,7 @@ use node_core::finding::{Needs, Place};
 use node_core::{Command, NodeEvent, NodeInput, Time};
 use std::time::Duration;
 
-/// What is known of a request.
+/// State of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) origin: usize,
@@ -26,7 +26,7 @@ impl Ask {
         stage
             .world
             .drive(origin, NodeInput::Command(Command::Find { number: id, units, needs: Needs::default() }));
-        // What was told at once.
+        // Events that came at once.
         for (_, at, event) in std::mem::take(&mut stage.world.told) {
             ask.told(stage, at, event);
         }

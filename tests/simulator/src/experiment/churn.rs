@@ -1,4 +1,4 @@
-//! What comes of faults: how much is found meanwhile, and how long until all is well again.
+//! Effects of faults: how much is found meanwhile, and how long until all is well again.
 
 use super::Watch;
 use super::ask::Ask;
@@ -20,7 +20,7 @@ pub(super) fn run(scenario: &Scenario, part: &Churn, report: &mut Report, watch:
     let (m, k) = (scenario.tree.m.0 as u8, scenario.k());
     for fault in &part.fault {
         let mut stage = Stage::grown(scenario, NearestConfig::new(Way::Ours), m, k, report, watch);
-        // Who hears late that another is gone may take it for a liar; it must not go on.
+        // A node that hears late that another is gone may take it for a liar; that must not go on.
         stage.faults_are_violations = false;
         let mut tried = Tried::default();
         let tasks = ((stage.world.nodes.len() as f64 * part.asked.0) as u32).max(1);
@@ -152,7 +152,7 @@ fn some(stage: &mut Stage, share: Share) -> Vec<usize> {
     all
 }
 
-/// What a trace lets happen to a node.
+/// Does to a node what an event of a trace says.
 pub(super) fn act(stage: &mut Stage, at: usize, what: What) {
     match what {
         What::Join => stage.start(at),

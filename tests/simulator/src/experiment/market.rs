@@ -30,8 +30,8 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a unit uses: a minute of a usual slot. And what it may cost: half as much again as the dearest
-/// seller takes.
+/// Work of a unit: a minute of a usual slot. [`MOST`], its highest price, is half as much again as the
+/// dearest seller takes.
 const QUANTITY: u64 = 60 * SPEED;
 const MOST: Micro = Micro(1_000_000);
 
@@ -80,7 +80,7 @@ fn name(scheme: Scheme) -> &'static str {
     }
 }
 
-/// What a node sells: speeds from a tenth to ten times the usual, all alike often; or all in one market.
+/// Goods of a node: speeds from a tenth to ten times the usual, all alike often; or all in one market.
 fn goods(spread: &str, rng: &mut Rng) -> Goods {
     let capacity = match spread {
         "narrow" => SPEED / 10 * 8 + rng.below(SPEED / 5),
@@ -111,7 +111,7 @@ fn wanted(capacity: u64, rng: &mut Rng) -> Wanted {
     }
 }
 
-/// What is known of some searches.
+/// Totals of some searches.
 #[derive(Default)]
 struct Tally {
     hops: Vec<u16>,
@@ -145,7 +145,7 @@ fn mean(all: impl ExactSizeIterator<Item = f64>) -> f64 {
     all.sum::<f64>() / count
 }
 
-/// What of a network all its rows say.
+/// Columns that all rows of a network have in common.
 struct Whole {
     sellers: usize,
     scheme: Scheme,
@@ -478,8 +478,8 @@ fn with_sessions(
     close(&markets, report);
 }
 
-/// Whoever was there goes, with a word or without; whoever was not comes, and sells. Whether it is there
-/// now.
+/// Takes the node away if it is there, with a word or without; otherwise lets it come, and sell. Gives
+/// whether it is there now.
 fn turn(markets: &mut Markets, n: usize, polite: f64, goods: &Goods, rng: &mut Rng) -> bool {
     if !markets.lives(n) {
         markets.start(n);

@@ -14,7 +14,7 @@ pub use stage::{Play, Stage};
 use crate::report::Report;
 use crate::scenario::Scenario;
 
-/// What a run cannot know itself: clocks, and how much memory the process has.
+/// Facts that a run cannot know itself: clocks, and how much memory the process has.
 pub trait Watch {
     fn say(&mut self, _what: &str) {}
     /// Bytes in memory.

@@ -25,7 +25,7 @@ const AT_ONCE: u64 = 1000;
 /// Until all fingers of a grown ring have been looked at.
 const REST: Duration = Duration::from_secs(240);
 
-/// What upkeep is counted over: each finger once, each beat dozens of times.
+/// Time over which upkeep is counted: each finger once, each stabilize message dozens of times.
 const UPKEEP: Duration = Duration::from_secs(150);
 
 const MODES: [(Mode, &str); 2] = [(Mode::Iterative, "iterative"), (Mode::Recursive, "recursive")];
@@ -63,7 +63,7 @@ pub(super) fn conditions(scenario: &Scenario) -> Conditions {
     }
 }
 
-/// What is known of some lookups.
+/// Totals of some lookups.
 #[derive(Default)]
 struct Tally {
     hops: Vec<u8>,
@@ -264,7 +264,7 @@ fn with_sessions(scenario: &Scenario, part: &RingSessions, report: &mut Report, 
     watch.say(&format!("{turns} sessions began or ended, {mean} of {nodes} nodes were there in the mean"));
     let mut tallies: BTreeMap<(usize, bool), Tally> = BTreeMap::new();
     for (number, row) in rows {
-        // Who died has no use for an answer, and is not in here.
+        // Lookups of nodes that died are not in here: nobody has a use for their answers.
         if let Some(asked) = rings.lookups.get(&number) {
             if !asked.is_right() {
                 watch.say(&format!("not right: {asked:?}"));
@@ -286,7 +286,8 @@ fn with_sessions(scenario: &Scenario, part: &RingSessions, report: &mut Report, 
     close(&rings, report);
 }
 
-/// Whoever was there goes, with a word or without; whoever was not comes. Whether it is there now.
+/// Takes the node away if it is there, with a word or without; otherwise lets it come. Gives whether it is
+/// there now.
 fn turn(rings: &mut Rings, n: usize, polite: f64) -> bool {
     if !rings.lives(n) {
         rings.start(n);

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Violations that are kept in words.
 const KEPT: usize = 100;
 
-/// What an experiment does when something happens.
+/// Reactions of an experiment to events.
 pub trait Play {
     /// A node told something.
     fn told(&mut self, stage: &mut Stage, at: usize, event: NodeEvent);
@@ -48,9 +48,9 @@ pub struct Stage {
     pub violations: Vec<String>,
     /// Faults of peers that were told, in a network where nobody is a liar.
     pub faults: u64,
-    /// What they were blamed for, with whom, the first times.
+    /// The first of those faults, in words: who blames whom, and for what.
     pub said: Vec<String>,
-    /// How often nodes may be told apart as liars before that is a violation.
+    /// Whether such faults are violations. Nothing reads this field.
     pub faults_are_violations: bool,
 }
 
@@ -60,7 +60,7 @@ const START: u32 = 0x1000_0000;
 const RECONNECT: u32 = 0x2000_0000;
 const SESSION: u32 = 0x3000_0000;
 const END: u32 = 0x4000_0000;
-/// And what a trace lets happen.
+/// An event of a trace; the lower bits name node and event.
 const TRACE: u32 = 0x5000_0000;
 /// Everybody looks for a gateway.
 const TENDING: u32 = 0x6000_0000;
@@ -308,13 +308,13 @@ impl Stage {
         wrong.into_iter().take(KEPT).for_each(|w| self.note(format!("{at} s, {when}: {w}")));
     }
 
-    /// What all living nodes of the tree know of it.
+    /// Views of the tree of all living dialable nodes.
     pub fn views(&self) -> Vec<TreeView<'_>> {
         let living = self.world.nodes.iter().filter(|place| place.is_dialable() && !place.is_frozen());
         living.filter_map(|place| place.node.as_ref()).map(|node| node.tree()).collect()
     }
 
-    /// What is wrong with the tree.
+    /// Errors of the tree, in words.
     pub fn check(&self, strict: bool) -> Vec<String> {
         check::check(&self.views(), self.m, self.k, strict)
     }

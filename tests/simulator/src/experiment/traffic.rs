@@ -1,4 +1,4 @@
-//! What nodes have to handle while the network is busy (paper `tree`, tables 1 and 2).
+//! Load of nodes while the network is busy (paper `tree`, tables 1 and 2).
 
 use super::Watch;
 use super::stage::{Play, Stage};
@@ -63,13 +63,13 @@ pub(super) fn calibrate(scenario: &Scenario, seed: u64, watch: &mut dyn Watch) -
     rates
 }
 
-/// What nodes of one sort handled.
+/// Load of nodes of one sort: messages and bytes a second.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Load {
     pub(super) mean: f64,
     /// In the second in which they had most, on the average of all of them.
     max: f64,
-    /// Of the one node that had most in a second.
+    /// Most messages of one node in a second.
     peak: f64,
     bytes_mean: f64,
     bytes_max: f64,
@@ -127,7 +127,7 @@ pub(super) struct Loads {
     height: u64,
     root: Load,
     pub(super) leaf: Load,
-    /// Of the slots, so many were at work, on the average.
+    /// Slots at work a node, on the average.
     #[allow(dead_code)] // read through Debug, by people
     busy: f64,
     #[allow(dead_code)]
@@ -201,7 +201,7 @@ struct Work {
 
 /// The next request is due.
 const REQUEST: u32 = 0;
-/// And tasks end, by their room.
+/// The tasks in a room end: the token is this plus the room's number.
 const END: u32 = 1;
 
 impl Work {

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 impl Markets {
-    /// What is wrong, in words. In any case: nothing was sold twice or offered falsely. If `strict`, all
-    /// is also at rest: each seller is listed where it belongs and nobody else is, the copies are
-    /// equal, and exactly the markets with sellers are members of the processor overlay.
+    /// Errors of the markets, in words. In any case: nothing was sold twice or offered falsely. If `strict`,
+    /// all is also at rest: each seller is listed where it belongs and nobody else is, the copies are equal,
+    /// and exactly the markets with sellers are members of the processor overlay.
     pub fn check_markets(&self, strict: bool) -> Vec<String> {
         let mut wrong = self.shared.wrong.clone();
         if strict {
@@ -18,13 +18,13 @@ impl Markets {
         wrong
     }
 
-    /// Who owns a market.
+    /// Index of the market's operator; `None` if the ring has no members.
     pub fn market_owner(&self, market: Market) -> Option<usize> {
         let point = self.right(RingId::NODES, market.key(self.shared.config.scheme))?;
         self.owner(MemberId { ring: RingId::NODES, point })
     }
 
-    /// What is for sale, by market: nodes that live.
+    /// Nodes that live and sell, by market.
     pub fn for_sale(&self) -> BTreeMap<Market, Vec<usize>> {
         let mut all: BTreeMap<Market, Vec<usize>> = BTreeMap::new();
         for n in self.alive().into_iter().filter(|n| !self.is_frozen(*n)) {

@@ -24,7 +24,7 @@ pub const SPEED: u64 = 1_000_000_000;
 /// the processor overlay.
 const WELL: Duration = Duration::from_secs(300);
 
-/// What came of a life.
+/// Results of a life.
 #[derive(Clone, Copy, Debug)]
 pub struct Lived {
     /// Sellers that were named, and those that were dead then.
@@ -131,7 +131,7 @@ pub fn live(seed: u64) -> Lived {
 /// At rest: the cheapest of all that are fast enough, at the cost of the next, or none if there is none.
 fn everybody_finds(markets: &mut Markets) {
     let seed = markets.seed;
-    // What was named and not bought is free.
+    // Goods that were named and not bought are free then.
     markets.run(2 * markets.shared.config.hold);
     for shift in 0..5 {
         let by = markets.somebody();

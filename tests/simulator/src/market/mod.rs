@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub type Markets = Stack<Trader>;
 
-/// What stands on a node's ring.
+/// Machines on a node's ring: market operator, seller and buyer.
 pub struct Trader {
     secret: Secret,
     pub owner: Machine<Owner>,
@@ -35,31 +35,31 @@ pub struct Trader {
     lie: Option<Lie>,
 }
 
-/// What a hostile node does when somebody (the third) says something to it, in place of its machines;
-/// what it lets pass is handled as ever.
+/// Reaction of a hostile node (the second) to a message of a node (the third), in place of its machines.
+/// `false` if the machines are to handle the message as ever.
 pub type Lie = fn(&mut Markets, usize, usize, &Message) -> bool;
 
-/// What all nodes have in common, and what was seen of them.
+/// State that all nodes have in common, and observations of them.
 #[derive(Default)]
 pub struct Shared {
     pub config: Arc<MarketConfig>,
     /// By number.
     pub asked: BTreeMap<u64, Asked>,
-    /// What became of purchases, by number.
+    /// Whether purchases succeeded, by number.
     pub bought: BTreeMap<u64, bool>,
     /// By whom, of whom.
     pub doubts: Vec<(usize, NodeId, Doubt)>,
     pub refusals: Vec<(usize, node_core::market::Unlisted)>,
-    /// What a node sells, and how much of it was sold since it said so.
+    /// Goods that a node sells, and how much of them was sold since it said so.
     pub stock: BTreeMap<(usize, Kind), (Goods, u64)>,
-    /// What no correct network does.
+    /// Errors that no correct network makes, in words.
     pub wrong: Vec<String>,
     /// Messages that came to each node's owner of markets.
     pub requests: BTreeMap<usize, u64>,
     next: u64,
 }
 
-/// What is known of a search.
+/// State of a search.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub by: usize,

@@ -1,4 +1,4 @@
-//! What a scenario gave when somebody last looked: drift beyond a stated margin fails.
+//! Results of a scenario when somebody last looked: drift beyond a stated margin fails.
 
 use super::{Cell, Report, Row};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ pub struct Baseline {
 /// Differences smaller than this are none, whatever the margin: counts of a few.
 const LEAST: f64 = 0.02;
 
-/// What a row is about; everything else is a result.
+/// Columns that say what a row is about; all other columns are results.
 const NAMES: &[&str] = &[
     "way", "asked", "activity", "m", "where", "fault", "nodes", "keys", "sessions", "sellers", "scheme",
     "spread",
@@ -32,7 +32,7 @@ impl Baseline {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// What has drifted, in words.
+    /// Results that have drifted, in words.
     pub fn compare(&self, report: &Report) -> Vec<String> {
         let mut drift: Vec<String> =
             report.violations.iter().map(|violation| format!("violation: {violation}")).collect();

@@ -1,4 +1,4 @@
-//! What a run found out: rows for people, for programs, and for pictures.
+//! Results of a run: rows for people, for programs, and for pictures.
 
 mod baseline;
 mod plot;
@@ -106,10 +106,10 @@ pub struct Report {
     pub nodes: usize,
     pub m: u8,
     pub events: u64,
-    /// Of the processor's own time; 0 where there is no clock.
+    /// Events in a second of the processor's own time; 0 where there is no clock.
     pub events_per_s: f64,
     pub bytes_per_node: f64,
-    /// What the checkers found, in words.
+    /// Errors that the checkers found, in words.
     pub violations: Vec<String>,
     pub rows: Vec<Row>,
 }

@@ -13,7 +13,8 @@ const BOTTOM: f64 = 50.0;
 /// Told apart by those who cannot tell red from green, too (Okabe and Ito).
 const COLOURS: &[&str] = &["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 
-/// What is drawn of which kind of row: what varies, what is measured, and what a line stands for.
+/// Charts, each by the column of its rows: what varies, what is measured, what a line stands for, and the
+/// title.
 const CHARTS: &[(&str, &[&str], &[&str], &str)] = &[
     ("asked", &["last_s", "known_s"], &["way"], "seconds until tasks were placed, by tasks asked for"),
     ("m", &["load_mean"], &["way", "activity", "where"], "messages a second, by m"),

@@ -1,4 +1,4 @@
-//! What happens next: inputs arrive, timers fire, dials end, and what machines send goes its way.
+//! Course of events: inputs arrive, timers fire, dials end, and the machines' messages are sent on.
 
 use super::{Above, At, Heard, Says, Stack, What, pair};
 use node_core::NodeId;
@@ -84,7 +84,7 @@ impl<X: Above> Stack<X> {
                 for message in waiting {
                     self.transmit(from, to, message);
                 }
-                // What waited for the other's dial waits no longer.
+                // Messages that waited for the other node's dial wait no longer.
                 if let Some(waiting) = self.dialling.get_mut(&(to, from)) {
                     for message in std::mem::take(waiting) {
                         self.transmit(to, from, message);

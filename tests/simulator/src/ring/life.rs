@@ -17,7 +17,7 @@ const NOTICED: Duration = Duration::from_secs(25);
 /// Members that may be dead and not noticed: less than the shortest list of all lives.
 const DEATHS: usize = 3;
 
-/// What befalls a node.
+/// Faults that befall a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// Another one joins.
@@ -32,7 +32,7 @@ pub enum Fault {
     Cut,
 }
 
-/// What came of a life.
+/// Results of a life.
 #[derive(Clone, Copy, Debug)]
 pub struct Lived {
     /// Lookups, and those whose answer was right.

@@ -24,11 +24,11 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What frames and connections go through. Pairs are a range to draw from, milliseconds.
+/// Conditions for frames and connections. Pairs are a range to draw from, milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
     pub latency: (u64, u64),
-    /// What a new connection costs before it carries anything, in latencies.
+    /// Time that a new connection takes before it carries anything, in latencies.
     pub dial_hops: u64,
     /// Until it is known that nobody is there.
     pub dial_timeout: (u64, u64),
@@ -55,7 +55,7 @@ impl Default for Conditions {
     }
 }
 
-/// What is known of a lookup.
+/// State of a lookup.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub by: usize,
@@ -64,7 +64,7 @@ pub struct Asked {
     pub at: Time,
     /// Owners that were right at some time since it was asked.
     right: Vec<Point>,
-    /// What came of it, and when.
+    /// Time and result of its end; `None` while it goes on.
     pub end: Option<(Time, Result<Located, Failure>)>,
 }
 
@@ -80,10 +80,10 @@ impl Asked {
     }
 }
 
-/// What stands on the ring in each node.
+/// Protocols above the ring in each node.
 pub trait Above: Sized {
     type Message: Clone + serde::Serialize;
-    /// What all nodes have in common.
+    /// State that all nodes have in common.
     type Shared: Default;
 
     /// The `n`-th node, and its id.
@@ -133,10 +133,10 @@ pub struct Place<X: Above> {
     lie: Option<Lie<X>>,
 }
 
-/// What a hostile node does when somebody (the third) says something to it (the second).
+/// Reaction of a hostile node (the second) to a message of a node (the third).
 pub type Lie<X = ()> = fn(&mut Stack<X>, usize, usize, &Message);
 
-/// What is on its way between two nodes.
+/// Message that is on its way between two nodes.
 #[derive(Clone)]
 enum Says<M> {
     Ring(Message),
@@ -177,7 +177,7 @@ impl<M> Ord for At<M> {
 pub type Rings = Stack<()>;
 
 pub struct Stack<X: Above> {
-    /// Of this life; failures name it.
+    /// Seed of this life; failures name it.
     pub seed: u64,
     pub nodes: Vec<Place<X>>,
     pub shared: X::Shared,
@@ -185,15 +185,15 @@ pub struct Stack<X: Above> {
     pub conditions: Conditions,
     pub rng: Rng,
     pub lookups: BTreeMap<u64, Asked>,
-    /// Who was blamed, and for what.
+    /// Nodes that were blamed, and for what.
     pub faults: Vec<(NodeId, String)>,
     /// Everything that was told upward except what is counted elsewhere, if somebody listens.
     pub events: Vec<(usize, Event)>,
     pub listen: bool,
-    /// What happened so far, and how often.
+    /// Trace of the events so far; `happened` counts them.
     pub trace: Trace,
     pub happened: u64,
-    /// Of that, at this moment.
+    /// Number of events at this moment.
     at_once: u64,
     pub messages: u64,
     pub bytes: u64,
@@ -304,7 +304,7 @@ impl<X: Above> Stack<X> {
         n
     }
 
-    /// Its process begins anew. What its peers still take for a connection is none.
+    /// Its process begins anew. Connections that its peers still believe in are gone.
     pub fn start(&mut self, n: usize) {
         for peer in self.peers(n) {
             self.links.remove(&pair(n, peer));
@@ -368,7 +368,7 @@ impl<X: Above> Stack<X> {
         self.owners.iter().filter(|(id, _)| id.ring == ring).map(|(_, n)| *n).collect()
     }
 
-    /// Who owns a key, as somebody sees it who knows all.
+    /// Owner of a key, as somebody sees it who knows all; `None` if the ring has no members.
     pub fn right(&self, ring: RingId, key: Point) -> Option<Point> {
         let from = |point| MemberId { ring, point };
         let mut behind = self.owners.range(from(key)..=from(Point(u128::MAX)));
@@ -406,7 +406,7 @@ impl<X: Above> Stack<X> {
         self.send(from, to, Says::Ring(message));
     }
 
-    /// What stands above says something.
+    /// Sends a message of the protocol above the ring.
     pub fn say_above(&mut self, from: usize, to: usize, message: X::Message) {
         self.send(from, to, Says::Above(message));
     }
@@ -456,7 +456,7 @@ impl<X: Above> Stack<X> {
     pub fn thaw(&mut self, n: usize) {
         self.nodes[n].frozen = false;
         for peer in self.peers(n) {
-            // What was broken off meanwhile, it hears of now.
+            // Now the node hears of connections that were broken off meanwhile.
             self.links.remove(&pair(n, peer));
             let id = self.nodes[peer].contact.id;
             self.push(Duration::ZERO, What::Down(n, id));
@@ -549,7 +549,8 @@ impl<X: Above> Stack<X> {
         self.settle_ring(RingId::NODES, within)
     }
 
-    /// The same after more losses than lists can bear: members leave the ring and come back.
+    /// Like [`settle`](Self::settle), after more losses than lists can bear: members leave the ring and come
+    /// back.
     pub fn heal(&mut self, within: Duration) -> Duration {
         let begun = self.now;
         while !self.check(RingId::NODES, true).is_empty() && self.now.since(begun) < within {

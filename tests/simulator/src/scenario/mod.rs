@@ -44,10 +44,10 @@ fn one_seed() -> Vec<u64> {
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkPart {
     pub latency: LatencyPart,
-    /// Of each node's line; without it lines are wide.
+    /// Bandwidth of each node's line; without it lines are wide.
     pub bandwidth_kbps: Option<Int<1, 100_000_000>>,
     pub mischief: Option<MischiefPart>,
-    /// What a new connection costs before it carries anything, in latencies.
+    /// Time that a new connection takes before it carries anything, in latencies.
     pub dial_hops: Option<Int<0, 10>>,
     pub dial_timeout_s: Option<Range>,
     pub notice_s: Option<Range>,
@@ -113,7 +113,7 @@ pub enum Order {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
-    /// Of all nodes; the shares are scaled to one.
+    /// Share of all nodes; the shares are scaled to one.
     pub share: Share,
     #[serde(default = "one_slot")]
     pub slots: Int<0, 8192>,
@@ -124,7 +124,7 @@ pub struct Kind {
     /// Nobody can connect to it.
     #[serde(default)]
     pub hidden: bool,
-    /// Of its lines, where that is not everybody's.
+    /// Bandwidth of its lines, where that is not everybody's.
     pub bandwidth_kbps: Option<Int<1, 100_000_000>>,
     /// Which row of the latencies.
     #[serde(default)]
@@ -141,7 +141,7 @@ fn one_slot() -> Int<0, 8192> {
 #[serde(deny_unknown_fields)]
 pub struct Session {
     pub median_min: Time,
-    /// Of the Weibull distribution; below 1 many are short and a few very long.
+    /// Shape of the Weibull distribution; below 1 many sessions are short and a few very long.
     #[serde(default)]
     pub shape: Option<Spanned<f64>>,
     /// Median of the time between two sessions.
@@ -213,7 +213,7 @@ pub struct Traffic {
 #[serde(deny_unknown_fields)]
 pub struct Activity {
     pub name: String,
-    /// Of each node, a second.
+    /// Requests of each node, a second.
     pub requests: Spanned<f64>,
     pub tasks: Range,
     /// How long a task keeps its slot.
@@ -268,16 +268,16 @@ pub struct RingPart {
     pub sizes: Vec<Int<1, 4_000_000>>,
     /// Larger rings are not grown node by node but begin as they are at rest.
     pub grown_to: Int<1, 4_000_000>,
-    /// Of each way, with keys never asked for before, and as many again with keys that were.
+    /// Lookups in each way, with keys never asked for before; as many again follow with keys that were.
     pub lookups: Int<1, 10_000_000>,
     pub sessions: Option<RingSessions>,
 }
 
-/// The same while members come and go.
+/// Lookups while members come and go.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RingSessions {
-    /// Of the scenario's nodes, no more than these.
+    /// Most nodes, of those of the scenario.
     pub nodes: Int<2, 4_000_000>,
     pub session: Session,
     pub for_min: Time,
@@ -292,7 +292,7 @@ pub struct MarketPart {
     pub sellers: Vec<Int<2, 1_000_000>>,
     /// Buyers, each of which searches three times; of no meaning with sessions.
     pub searches: Int<1, 10_000_000>,
-    /// Of all slots, so many are busy with what buyers bought.
+    /// Share of all slots that are busy with what buyers bought.
     pub busy: Share,
     pub sessions: Option<MarketSessions>,
 }

@@ -17,7 +17,7 @@ ways = ["paper", "ours"]
 asked = [10, "all"]
 "#;
 
-/// What is said of the scenario when a line of it is another.
+/// Error of the scenario when `line` is replaced by `instead`.
 fn refused(line: &str, instead: &str) -> String {
     assert!(GOOD.contains(line), "{line:?} stands in it");
     Scenario::read(&GOOD.replace(line, instead)).expect_err(instead)

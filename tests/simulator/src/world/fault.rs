@@ -1,10 +1,10 @@
-//! What can go wrong, by name.
+//! Faults that can happen, by name.
 
 use super::{Event, World};
 use node_core::NodeInput;
 
 impl World {
-    /// The machine stops without a word. What was not synced is lost.
+    /// The machine stops without a word. Writes that were not synced are lost.
     pub fn crash(&mut self, at: usize) {
         self.nodes[at].disk.forget_unsynced();
         self.end(at);

@@ -20,11 +20,11 @@ pub struct Link {
     last: [Time; 2],
 }
 
-/// What the ends of a new connection say first.
+/// State of the first message between the ends of a new connection.
 #[derive(Clone, Copy, PartialEq)]
 enum First {
     OnItsWay,
-    /// The same, of one that the other one was not told to join.
+    /// On its way, from a node that the other one was not told to join.
     OfAVisitor,
     /// It came along with the handshake.
     Here,

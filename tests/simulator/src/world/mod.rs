@@ -38,7 +38,7 @@ use wishes::Wishes;
 pub struct World {
     pub now: Time,
     pub seed: u64,
-    /// For whoever tells the story. What the world draws itself comes from generators of its own.
+    /// For whoever tells the story. The world itself draws from generators of its own.
     pub rng: Rng,
     net_rng: Rng,
     node_rng: Rng,
@@ -47,14 +47,14 @@ pub struct World {
     pub nodes: Vec<Place>,
     pub network: Network,
     pub program: Program,
-    /// What the nodes told, as far as `keep` wants it.
+    /// Events that the nodes told, as far as `keep` wants them.
     pub told: Vec<(Time, usize, NodeEvent)>,
     pub keep: fn(&NodeEvent) -> bool,
-    /// Who closed the connection to whom, and why.
+    /// Connections that were closed: by which node, to whom, and why.
     pub closed: Vec<(usize, NodeId, String)>,
-    /// Who dialled whom back.
+    /// Contacts that were dialled back: when, and by which node.
     pub probed: Vec<(Time, usize, Contact)>,
-    /// What engines did.
+    /// Actions of engines: when, and at which node.
     pub ran: Vec<(Time, usize, Ran)>,
     pub frames: u64,
     pub bytes: u64,
@@ -62,7 +62,7 @@ pub struct World {
     pub dropped: u64,
     /// Calls of a node.
     pub events: u64,
-    /// What each node handles, while somebody counts.
+    /// Messages and bytes of each node, while somebody counts.
     pub meter: Option<Meter>,
     /// How many frames of which kind were sent, while somebody counts.
     pub kinds: Option<BTreeMap<(String, String), u64>>,
@@ -70,7 +70,7 @@ pub struct World {
     pub liars: BTreeMap<usize, Liar>,
     trace: Trace,
     wishes: Wishes,
-    /// What happened to frozen nodes meanwhile.
+    /// Events that befell frozen nodes meanwhile, by node.
     held: BTreeMap<u32, Vec<Event>>,
     /// Counts links.
     epoch: u32,
@@ -105,7 +105,7 @@ pub struct Place {
     /// The machine that it runs on; nodes of one machine see each other at 127.0.0.1.
     pub machine: u32,
     pub region: u8,
-    /// Of its own line, bits a second; 0 for what all have.
+    /// Bandwidth of the node's own line, bits a second; 0 for what all have.
     pub bandwidth: u64,
     /// Which part of a network that fell apart.
     part: u8,
@@ -167,12 +167,12 @@ enum Event {
 /// Never.
 const NEVER: Time = Time(u64::MAX);
 
-/// What became of the next thing in the heap.
+/// Outcome of the next event in the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// It happened to a node, or turned out to be void.
     Done,
-    /// What [`World::call_at`] asked for.
+    /// The call that [`World::call_at`] asked for.
     Call(u32),
 }
 
@@ -487,7 +487,7 @@ impl World {
 }
 
 impl Event {
-    /// Whom it befalls, if it is a thing that a frozen node would miss.
+    /// Node that the event befalls, if a frozen node would miss it.
     fn addressee(&self) -> Option<u32> {
         match self {
             Event::Frame { to, .. } => Some(*to),

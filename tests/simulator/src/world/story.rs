@@ -102,7 +102,7 @@ impl World {
         self.told.iter().filter_map(fault).collect()
     }
 
-    /// What the owner's disk holds of the job: exactly what a restart would find.
+    /// Results of the job on the owner's disk: exactly what a restart would find.
     pub fn results(&self, job: JobId) -> BTreeMap<u32, UnitResult> {
         self.nodes[0].disk.results(job)
     }

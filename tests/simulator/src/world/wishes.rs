@@ -1,4 +1,4 @@
-//! What a node asked for in one drive. One of these serves all nodes, so that its room is there
+//! Effects that a node asked for in one drive. One of these serves all nodes, so that its room is there
 //! already.
 
 use bytes::Bytes;
