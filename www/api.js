@@ -87,7 +87,7 @@ const NAMES = {
 const usual = (status) => NAMES[status] ?? `The gateway answered with status ${status}`;
 
 /**
- * What the gateway answers, parsed. Each function below names the type of its answer.
+ * The gateway's answer, parsed. Each function below names the type of its answer.
  * @param {string} path
  * @param {RequestOptions} [options]
  */
@@ -168,7 +168,7 @@ export const removeFile = (id) => json(`files/${encodeURIComponent(id)}`, { meth
 export const fileContent = async (id, signal) => (await request(`files/${encodeURIComponent(id)}/content`, { signal })).blob();
 
 /**
- * The same key twice makes one job, so a repeated click or a lost answer does no harm.
+ * A key that comes twice makes one job, so a repeated click or a lost answer does no harm.
  * @param {Api.JobRequest} spec
  * @param {string} key
  * @param {AbortSignal} [signal]

@@ -1,4 +1,4 @@
-// What a page can know of its computer that its node cannot: the battery, and whether somebody is
+// A page's knowledge of its computer that its node cannot have: the battery, and whether somebody is
 // at the keys. Only some browsers tell, and what is not told is not guessed.
 
 /** The shortest that browsers look for, ms: nobody has used a computer for that long before they say so. */

@@ -9,7 +9,7 @@ import { readable } from "./text.js";
  */
 
 /**
- * What `renew` keeps of an item: its element, and how that is brought up to date.
+ * An item's state in `renew`: its element, and how that is brought up to date.
  * @template Item
  * @typedef {{ element: Element, update(item: Item): void }} Row
  */
@@ -49,7 +49,7 @@ function add(element, children) {
 }
 
 /**
- * The same for SVG, without children.
+ * Like `h`, for SVG and without children.
  * @template {keyof SVGElementTagNameMap} Tag
  * @param {Tag} tag
  * @param {Record<string, string | number>} [attributes]

@@ -77,7 +77,7 @@ function setUp() {
   meetGateway();
 }
 
-/** What this browser lacks, in words, or null. @returns {Child} */
+/** The features that this browser lacks, in words; `null` if it has all. @returns {Child} */
 function missing() {
   if (typeof WebAssembly === "object" && typeof Worker === "function" && typeof WebSocket === "function") return null;
   return ["This browser has no WebAssembly or no Workers, so it cannot compute here. Any current Firefox, Chrome, Edge or Safari can."];
@@ -108,7 +108,7 @@ function otherGateway() {
 }
 
 function start() {
-  // What is being handed on would be lost with its Worker.
+  // Work that is being handed on would be lost with its Worker.
   if (startButton.disabled || session.phase === "stopping") return;
   if (network?.invite_required && !invite.value.trim()) {
     invite.setAttribute("aria-invalid", "true");
@@ -129,7 +129,7 @@ function start() {
   stopButton.focus();
 }
 
-/** Who is asked, and who else gives; the page works without the answers. */
+/** Shows the gateway that is asked, and who else gives; the page works without the answers. */
 async function meetGateway() {
   try {
     const met = /** @type {Api.Network} */ (await (await fetch("/api/v1/network")).json());
@@ -266,7 +266,7 @@ function connection() {
   }
 }
 
-/** What this tab sells, and what it has. @param {boolean} running */
+/** Shows the tab's sales and its balance. @param {boolean} running */
 function showSales(running) {
   const sales = running ? session.sales : null;
   const balance = sales?.balance ?? null;

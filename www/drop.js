@@ -26,7 +26,7 @@ export function dropZone({ id, title, hint, accept, multiple = false, onFiles })
   let taking = Promise.resolve();
   input.addEventListener("change", () => {
     const files = [...(input.files ?? [])].map((file) => ({ path: file.name, file }));
-    // The same file chosen again is a change too.
+    // Choosing a file again is a change, too.
     input.value = "";
     if (files.length) taking = Promise.all([taking, onFiles(files, "")]);
   });

@@ -43,7 +43,7 @@ export function entry({ id, label, unit, hint, list, read, ...attributes }) {
 
 /**
  * A form of `entries`: `send(values)` hands them in, by their `key`, and gives the words for when it
- * went well. What the gateway refuses stands at the field  that it names, else above the button.
+ * went well. A refusal of the gateway stands at the field that it names, else above the button.
  * @template {Record<string, unknown>} Values
  * @param {{
  *   label: string, entries: { [Key in keyof Values]: Field<Values[Key]> }, action: string, busy: string,

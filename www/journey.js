@@ -7,7 +7,7 @@ import { count, plural, shortNode } from "./format.js";
 import { errorText, readable } from "./text.js";
 
 /**
- * What a node did of the unit; `now`: it has the unit, and no checkpoint of it is known.
+ * Part of the unit that one node ran; `now`: it has the unit, and no checkpoint of it is known.
  * @typedef {Omit<Api.JourneySpan, "platform"> & { platform: Api.Platform | undefined, now?: boolean }} Span
  */
 

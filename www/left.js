@@ -1,4 +1,4 @@
-// What a tab leaves for when it is loaded again: who it is, and where its units stood. Kept in
+// Resume store of a tab, for when it is loaded again: who it is, and where its units stood. It is kept in
 // IndexedDB under a name that one tab at a time holds, for as long as its node's Worker lives.
 
 /** @import { Change, Entry, Left } from "./messages.js" */

@@ -24,7 +24,7 @@ const RETRIES = [1000, 2000, 5000, 10_000, 30_000];
  */
 
 /**
- * What a view of the dashboard is. Without `load` it is a form that nothing renews.
+ * A view of the dashboard. Without `load` it is a form that nothing renews.
  * @typedef {object} View
  * @property {string} title of the tab
  * @property {HTMLElement} element

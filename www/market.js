@@ -1,4 +1,4 @@
-// Who sells what and for how much, in all markets that there are: while this page asks, the gateway looks
+// Sellers, goods and prices of all markets that there are: while this page asks, the gateway looks
 // into those of others every few seconds.
 
 import * as api from "./api.js";
@@ -188,7 +188,7 @@ export function capacityWords(kind, n, like = n) {
 }
 
 /**
- * The same of a range: `0.5 to 0.8 thousand million fuel/s`; both ends in the unit of the lower.
+ * A range in words: `0.5 to 0.8 thousand million fuel/s`; both ends in the unit of the lower.
  * @param {string} kind
  * @param {number} least
  * @param {number} most

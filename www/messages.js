@@ -13,7 +13,7 @@
  */
 
 /**
- * What the page knows of its computer: `charge_pct` from 0 to 100; `quiet_since` in milliseconds since
+ * The page's knowledge of its computer: `charge_pct` from 0 to 100; `quiet_since` in milliseconds since
  * 1970, `Infinity` while somebody uses it.
  * @typedef {{ on_battery?: boolean, charge_pct?: number, quiet_since?: number }} Knows
  */
@@ -24,7 +24,7 @@
  */
 
 /**
- * What is kept for the next life of a tab (`left.js`). `save` takes records and blobs, each an id with its
+ * State that is kept for the next life of a tab (`left.js`). `save` takes records and blobs, each an id with its
  * bytes, or without them if it is to be removed.
  * @typedef {[id: Uint8Array, bytes: Uint8Array]} Entry
  * @typedef {[id: Uint8Array, bytes: Uint8Array | undefined]} Change
@@ -48,12 +48,12 @@
  */
 
 /**
- * What is for sale, in micro-credits; `balance` is `null` until it is known.
+ * Sales of a tab, in micro-credits; `balance` is `null` until it is known.
  * @typedef {{ cost: number, listed: boolean, balance: number | null }} Sales
  */
 
 /**
- * What the donor's policy comes to now. `wait_s`: seconds until it works again, if time alone brings that about.
+ * Effect of the donor's policy now. `wait_s`: seconds until it works again, if time alone brings that about.
  * @typedef {{ works: boolean, reasons: Api.Why[], wait_s: number | null, unknown: string[], faults: Fault[] }} PolicyNow
  */
 

@@ -3,7 +3,7 @@
 import { count } from "./format.js";
 
 const MICRO = 1_000_000;
-/** What there is at most, as the gateway has it: more a page could not hold exactly. */
+/** Most micro-credits that there are, as the gateway has it: more a page could not hold exactly. */
 const MOST = Number.MAX_SAFE_INTEGER;
 
 /** `12.5`, `-0.000001`, `1,000`: exact, up to six digits behind the point. @param {number | null | undefined} micro */
@@ -14,7 +14,7 @@ export function credits(micro) {
   return `${given < 0 ? "−" : ""}${count(Math.floor(all / MICRO))}${rest && `.${rest}`}`;
 }
 
-/** The same with its unit: `1 credit`, `0.5 credits`. @param {number} micro */
+/** Like `credits`, with the unit: `1 credit`, `0.5 credits`. @param {number} micro */
 export const inCredits = (micro) => `${credits(micro)} ${micro === MICRO ? "credit" : "credits"}`;
 
 /** Micro-credits of what somebody typed in credits; an Error says in words why it is none. @param {string} text */

@@ -41,7 +41,7 @@ const does = {
 /** @param {ToNode} message */
 const perform = (message) => /** @type {(message: ToNode) => unknown} */ (does[message.type])(message);
 
-// What throws here has left the node in an unknown state: the page starts another Worker.
+// An error here leaves the node in an unknown state: the page starts another Worker.
 /** @param {unknown} error */
 const fatal = (error) => tell({ type: "fatal", message: error instanceof Error ? error.message : String(error) });
 

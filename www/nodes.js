@@ -10,7 +10,7 @@ import { treePart } from "./tree.js";
 /** @import { Row } from "./dom.js" */
 /** @import { View } from "./live.js" */
 
-/** Silence of a node at work that is worth a word: a lease ends after seven seconds of it. Who has nothing to do says nothing. */
+/** Silence of a node at work that is worth a word: a lease ends after seven seconds of it. An idle node says nothing. */
 const SILENT = 6;
 /** Rows of one page: a table of thousands is for the command line. Our choice. */
 const MOST = 500;

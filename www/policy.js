@@ -1,4 +1,4 @@
-// What this gateway's own slots give: when, how much, to whom; and why they do not work now.
+// The policy of this gateway's own slots: when they work, how much, for whom; and why they do not work now.
 
 import * as api from "./api.js";
 import { h, replace, setHidden, setText } from "./dom.js";
@@ -141,7 +141,7 @@ export function policyView() {
     async load(signal) {
       const view = await api.policy(signal);
       showNow(view);
-      // What somebody is typing is theirs.
+      // Input that somebody is typing is not overwritten.
       if (!dirty && !sending && JSON.stringify(view.set) !== JSON.stringify(saved)) fill(view.set);
       else mark();
     },

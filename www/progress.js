@@ -9,7 +9,7 @@ import { readable } from "./text.js";
 /** @type {Record<string, string>} */
 const SIGNS = { waiting: "…", placed: "▶", running: "▶", done: "✓", failed: "✕", held: "‖", cancelled: "–", kept: "✓", placing: "…" };
 
-/** What each state of a unit means, for headings and hints. @type {Record<string, string>} */
+/** Meaning of each state of a unit, for headings and hints. @type {Record<string, string>} */
 export const UNIT_STATES = {
   waiting: "not placed yet",
   placed: "on a runner, queued or running there",

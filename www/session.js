@@ -15,7 +15,7 @@ const FIRST_WORD = 60_000;
 const GOODBYE = 300;
 /** Before that, to hand its work on: a task of 64 MiB is written down and sent in this time. */
 const HANDING_ON = 2500;
-/** The same when the page goes away: whatever the browser still lets it do. */
+/** Time to hand work on when the page goes away, ms: whatever the browser still lets it do. */
 const IN_A_HURRY = 300;
 
 /** @type {Work} */
@@ -58,12 +58,12 @@ export class Session extends EventTarget {
   /** @type {string | null} */
   gateway = null;
   work = NO_WORK;
-  /** What is for sale, if its gateway trades: `{cost, listed, balance}`, in micro-credits. @type {Sales | null} */
+  /** The tab's sales, if its gateway trades: `{cost, listed, balance}`, in micro-credits. @type {Sales | null} */
   sales = null;
-  /** What the donor's policy comes to now: `{works, reasons: [{reason, until}], wait_s, unknown, faults}`. */
+  /** Effect of the donor's policy now: `{works, reasons: [{reason, until}], wait_s, unknown, faults}`. */
   policy = FREE;
   /**
-   * What went wrong last: `{message, restart, of, at}`, `at` being the time of the restart, milliseconds since 1970.
+   * The last fault: `{message, restart, of, at}`, `at` being the time of the restart, milliseconds since 1970.
    * @type {{ message: string, restart: number, of: number, at: number | null } | null}
    */
   failure = null;
@@ -93,7 +93,7 @@ export class Session extends EventTarget {
     return this.#options !== null;
   }
 
-  /** What this page gave since it was opened, earlier Workers included. */
+  /** Work that this page gave since it was opened, earlier Workers included. */
   get totals() {
     return {
       units_done: this.#before.units_done + this.work.units_done,
@@ -129,7 +129,7 @@ export class Session extends EventTarget {
     if (this.running) this.#tell({ type: "policy", policy });
   }
 
-  /** What the page knows of its computer (`computer.js`). @param {Knows} knows */
+  /** Sets the page's knowledge of its computer (`computer.js`). @param {Knows} knows */
   setKnows(knows) {
     if (!this.#options) return;
     this.#options.knows = knows;
@@ -156,8 +156,8 @@ export class Session extends EventTarget {
     this.failure = null;
     if (!this.#worker) return this.#set("off", "");
     this.#tell({ type: "stop", patience });
-    // Nothing of the tab computes any more once the Worker is ended. What it has handed on by
-    // then goes on elsewhere; what not, begins there again, or where it was last kept.
+    // Nothing of the tab computes any more once the Worker is ended. Units that it has handed on by
+    // then go on elsewhere; all others begin there again, or where they were last kept.
     this.#timer = setTimeout(() => this.#ended(), patience + GOODBYE);
     this.#set("stopping", "");
   }

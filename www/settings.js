@@ -1,5 +1,5 @@
 // Every setting of a node's policy: its name in `policy.toml`, what it is called, its unit, its
-// default and its sense. What makes sense together is the node's to say: it refuses in words.
+// default and its sense. The node decides what makes sense together: it refuses in words.
 
 export const DAYS = /** @type {const} */ (["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]);
 

@@ -1,6 +1,6 @@
 // "When and how much": the donor's settings, as the form shows them and this browser keeps them.
 //
-// What they mean is decided by the node (`trust::policy`), on a server and here. This page only asks it
+// The node decides what they mean (`trust::policy`), on a server and here. This page only asks it
 // what would not count, says that, and keeps the rest. Names are those of a server's `policy.toml`.
 
 import { faultsOf } from "./checker.js";
@@ -17,7 +17,7 @@ const SHARES = [["", "All of its time"], ["75", "Three quarters"], ["50", "Half"
 /** @param {string} day */
 const named = (day) => day.charAt(0).toUpperCase() + day.slice(1);
 
-/** What settings are called here; the node's words have their names. @type {Record<string, string>} */
+/** Labels of settings on this page; the node's words have their names. @type {Record<string, string>} */
 const LABELS = {
   share_cycles: "Compute for others", run_on_batteries: "Also on battery", run_if_user_active: "Only while nobody uses this computer",
   start_hour: "From", end_hour: "To", days: "Other hours on some days", battery_charge_min_pct: "Down to a charge of",
@@ -84,7 +84,7 @@ function check(key, label, hint, usual, ticked = true) {
 function number(key, label, hint, { factor = 1, ...about }) {
   const input = h("input", { type: "number", inputmode: "numeric", step: "any", ...about });
   return field(key, label, input, hint, {
-    // What is no number is left to the node to refuse.
+    // The node refuses what is no number.
     get: () => (input.validity.badInput ? "no number" : input.value === "" ? undefined : Number(input.value) * factor),
     set: (value) => (input.value = typeof value === "number" ? String(value / factor) : ""),
   });
@@ -250,7 +250,7 @@ export class Sharing extends EventTarget {
     }
   }
 
-  /** What of the settings that hold does not count. @param {Fault[]} faults */
+  /** Shows which of the settings that hold do not count. @param {Fault[]} faults */
   blame(faults) {
     this.#wrong = new Set(faults.map(({ key }) => key));
     this.#show(faults, "This does not count, and the default holds: ");
@@ -320,7 +320,7 @@ export class Sharing extends EventTarget {
   }
 
   /**
-   * What is wrong with which field; all else is well.
+   * Shows the fault of each field; a field without one is well.
    * @param {Fault[]} faults
    * @param {string} before words that go before each
    */

@@ -115,7 +115,7 @@ export function submitView() {
   showSweep();
 
   function showSummary() {
-    // What was wrong may be mended by now; sending says so again if it is not.
+    // The fault may be mended by now; sending shows it again if it is not.
     if (!sending) replace(fault);
     /** @type {[label: string, words: string][]} */
     const rows = [
@@ -245,7 +245,7 @@ export function submitView() {
     sending = new AbortController();
     replace(fault);
     replace(tokenPlace);
-    // Who is quick presses Submit while the browser still reads what was dropped.
+    // Somebody quick presses Submit while the browser still reads the dropped files.
     await Promise.allSettled([programZone.settled(), filesZone.settled()]);
     const wrong = wrongs();
     if (!program || wrong) {

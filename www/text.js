@@ -18,5 +18,5 @@ const MISLEADING = new RegExp(
 /** The text with a mark in place of each character that misleads. @param {unknown} text */
 export const readable = (text) => String(text).replace(MISLEADING, "\ufffd");
 
-/** What went wrong, in words. @param {unknown} error */
+/** The error, in words. @param {unknown} error */
 export const errorText = (error) => (error instanceof Error ? error.message : String(error));

@@ -17,7 +17,7 @@ const PAGE = 50;
 const STRIDE = 1000;
 /** Between two searches of the same; a job that runs is loaded more often than that. */
 const PATIENCE = 5000;
-/** Of those reads in one go; then the reader decides. Our choice: half a second on a loopback. */
+/** Most reads of `STRIDE` units in one go; then the reader decides. Our choice: half a second on a loopback. */
 const READS = 20;
 
 /** @param {string} id @param {() => void} nudge asks for a load of the whole job */

@@ -169,7 +169,7 @@ const amountEntry = (id) => entry({
 const OWN = new Set(["held", "returned", "space_held", "space_returned"]);
 
 /**
- * What a line was for.
+ * Reason of a line, in words.
  * @param {Api.StatementLine} line
  * @param {Named} named
  */

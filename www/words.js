@@ -66,7 +66,7 @@ export function pathFault(path) {
 }
 
 /**
- * What a file is that was offered as a program: null when it may be a module, else words.
+ * Kind of a file that was offered as a program, in words; `null` when it may be a module.
  * @param {Uint8Array} head its beginning
  * @param {number} length
  */

@@ -1,4 +1,4 @@
-// What the harness waits for: a claim that cannot come true any more fails at once, and says why.
+// Claims that the harness waits for: one that cannot come true any more fails at once, and says why.
 
 import assert from "node:assert/strict";
 import { Swarm, guest, test } from "./harness.mjs";

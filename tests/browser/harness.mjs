@@ -1,8 +1,8 @@
 // A swarm for one test: processes of the real binary, tabs of a real browser, the real API.
 //
 // Nothing here sleeps. A story goes on when a process says that it is ready, when the gateway's
-// events say that something changed, or when a page shows it. What it started ends with it, also when
-// the setup fails before the story has a hook that would end it.
+// events say that something changed, or when a page shows it. Everything that it started ends with
+// it, also when the setup fails before the story has a hook that would end it.
 //
 // A claim that cannot come true any more fails at once, and says why: a job or a unit that has ended
 // changes no more, and a process or a page that ended by itself brings every wait to an end.
@@ -23,7 +23,7 @@ export const BINARY = process.env.MANYHANDS ?? join(ROOT, "target/release/manyha
 /** An example task, as a module for the swarm. */
 export const guest = (name) => join(dirname(BINARY), "../wasm/wasm32-wasip1/release", `${name}.wasm`);
 
-/** The same task, compiled for this machine: what is right is what it says. */
+/** An example task, compiled for this machine: its output is the right one. */
 export const native = (name) => join(dirname(BINARY), name);
 
 /** Runs a program to its end: `{code, stdout, stderr}`, the output as text. */
@@ -103,7 +103,7 @@ class Node {
 
 /**
  * How long a story waits for one thing, ms. Many times what a slow machine needs: it ends what hangs.
- * Of a job it is counted from its last event on: each checkpoint is one, and a task, which gets what
+ * For a job it is counted from its last event on: each checkpoint is one, and a task, which gets what
  * nobody else wants of a processor, may need any time on a machine that has others to serve. The
  * test's own timeout bounds that.
  */
@@ -170,14 +170,14 @@ export class Swarm {
     return this.#up(["--join", this.url, "--name", name, "--slots", String(slots), ...args], name);
   }
 
-  /** The same as a gateway of its own beside the first, with an API and markets that can be read. */
+  /** Starts a worker that is also a gateway beside the first, with an API and markets that can be read. */
   async trader(name, cost, speed) {
     await this.policy(name, `marginal_cost = ${cost}\n`);
     const ports = ["--http-port", "0", "--p2p-port", "0", "--ws-port", "0"];
     return this.worker(name, 1, "--gateway", "--speed", String(speed), ...ports);
   }
 
-  /** What a node that is started after this keeps to. */
+  /** Writes the policy of a node that is started after this. */
   async policy(name, settings) {
     await mkdir(join(this.#data, name), { recursive: true });
     await writeFile(join(this.#data, name, "policy.toml"), settings);
@@ -228,7 +228,7 @@ export class Swarm {
     await page.getByRole("button", { name: "Start", exact: true }).click();
   }
 
-  /** What the API answers; an answer that is no success is an error. */
+  /** The API's answer; an answer that is no success is an error. */
   async api(path, { method = "GET", body, headers, of = this.gateway } = {}) {
     const answer = await fetch(`${of.http.replace(/\/$/, "")}/api/v1/${path}`, {
       method,
@@ -288,7 +288,7 @@ export class Swarm {
     return this.#wait("events", load, enough);
   }
 
-  /** The same of the ring. */
+  /** Waits until the gateway's part of the ring is as it should be; gives it. */
   ring(enough) {
     const load = async ({ name }) => (name === "nodes" ? this.api("ring") : undefined);
     return this.#wait("events", load, enough);

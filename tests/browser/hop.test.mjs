@@ -1,6 +1,6 @@
 // Programs that nobody would write hop between servers' engines and V8: a server's engine begins,
 // a slot's Worker of a page goes on from there for a turn, and other engines bring it to its end.
-// What comes out, the fuel, and every state in between are those of a run that was left alone.
+// Output, fuel, and every state in between are those of a run that was left alone.
 //
 //   MANYHANDS_HOPS=2000 MANYHANDS_SEED=70000 node --test tests/browser/hop.test.mjs
 
@@ -27,7 +27,7 @@ function begin() {
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   const text = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
   const slots = [1, 2].map(() => new Worker("/task-worker.js", { type: "module" }));
-  /** What a slot says next of one of these kinds. */
+  /** The slot's next message, which must be of one of these kinds. */
   const says = (slot, ...kinds) =>
     new Promise((yes, no) => {
       slot.onmessage = ({ data }) => {

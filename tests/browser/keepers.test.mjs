@@ -1,4 +1,4 @@
-// Who keeps checkpoints is bought and paid in the real swarm: five native processes, no page.
+// Space for checkpoints is bought and paid in the real swarm: five native processes, no page.
 
 import assert from "node:assert/strict";
 import { Swarm, guest, test } from "./harness.mjs";

@@ -8,7 +8,7 @@ const FUEL = 2_000_000_000;
 const SPEED = 500_000_000;
 const CREDIT = 1_000_000;
 
-/** What `manyhands` prints as JSON, asked of the swarm's first gateway. */
+/** Runs a command of `manyhands` at the swarm's first gateway, and gives the JSON that it prints. */
 async function command(swarm, ...args) {
   const at = ["--gateway", swarm.url, "--token", swarm.gateway.token, "--output", "json"];
   const { code, stdout, stderr } = await execute(BINARY, [...args, ...at]);
@@ -96,7 +96,7 @@ test("a job buys of the cheapest, who are paid what the rule gives", async (t) =
   }
   assert.equal(everything, 100 * CREDIT, "no credit was made or lost");
 
-  // What nobody says, a tab measures.
+  // A tab measures its speed where nobody says it.
   const cleo = await seller(swarm, "cleo", null, "/");
   const found = await swarm.offers((offers) => offers.some((offer) => offer.seller === cleo.node));
   const { capacity, cost, minutes } = found.find((offer) => offer.seller === cleo.node);

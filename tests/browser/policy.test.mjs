@@ -1,4 +1,4 @@
-// What a donor shares, in a tab and on a gateway: outside of it nothing runs, and the page says why.
+// A donor's policy, in a tab and on a gateway: outside of it nothing runs, and the page says why.
 
 import assert from "node:assert/strict";
 import { Swarm, guest, stdout, test } from "./harness.mjs";

@@ -31,7 +31,7 @@ async function joined(swarm, job, name) {
 }
 
 /**
- * What the page's browser keeps of units, as text to compare, as soon as that is `wanted`: "some", "none", or
+ * Units as the page's browser keeps them, as text to compare, as soon as that is `wanted`: "some", "none", or
  * "other" than before. Only a unit that runs here is kept anew: when it has ended nothing else will come.
  */
 const kept = (page, wanted, before = "") =>
@@ -83,7 +83,7 @@ test("a tab that is loaded again is the same node and goes on with its unit", as
   const result = await ended(swarm, job, answer);
   assert.deepEqual(result.journey.map((span) => span.runner), [id]);
   assert.equal((await swarm.api(`jobs/${job.id}`)).units.done, 1);
-  // What has ended is not kept any longer.
+  // A unit that has ended is not kept any longer.
   await kept(page, "none");
   assert.deepEqual(swarm.troubles, []);
 });

@@ -16,7 +16,7 @@ test("native nodes form the ring, and a dead one's keys pass to the next", async
   assert.deepEqual(points.slice(1), [...clockwise, ...points.slice(1).filter((p) => p < points[0]).sort()]);
   assert.equal(ring.predecessor.point, points.at(-1));
 
-  // Who owns a name is the first at or behind its key.
+  // The owner of a name is the first member at or behind its key.
   const sorted = [...points].sort();
   const owners = new Map();
   for (let n = 0; n < 20; n += 1) {

@@ -83,7 +83,7 @@ test("500 units survive a killed worker and a closed tab, and the next job a kil
     assert.ok(back.units.done >= begun.units.done, "what was done before is done after");
     const ended = await assertComplete(swarm, job, second);
     assert.deepEqual(gave(ended), ["edsger", "grace"], "both that stayed took part");
-    // And the first job's results are still there.
+    // The first job's results are still there.
     assert.equal((await swarm.results((await swarm.api("jobs")).jobs.at(-1).id)).length, UNITS);
   });
 

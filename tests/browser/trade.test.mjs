@@ -1,4 +1,4 @@
-// What the dashboard does with credit and with files: the wallet, the market and the files page.
+// The dashboard with credit and with files: the wallet, the market and the files page.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";

@@ -44,8 +44,8 @@ function numbers(seed) {
 }
 
 /**
- * Who comes when: each kind once and one more open machine, in an order that the seed decides. `alone` is
- * whether the one before has to have its place first.
+ * Machines in the order in which they come: each kind once and one more open machine, as the seed decides.
+ * `alone` is whether the machine before has to have its place first.
  */
 export function order(seed) {
   const random = numbers(seed);

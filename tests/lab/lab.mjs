@@ -98,7 +98,7 @@ export class Lab {
       link set lan up
     `);
     await machine.sysctl("net/ipv4/ip_forward", 1);
-    // What stays within the private network is none of the router's business.
+    // Traffic within the private network is none of the router's business.
     for (const family of ["iptables", "ip6tables"]) await machine.sysctl(`net/bridge/bridge-nf-call-${family}`, 0);
     await machine.nft(`
       table inet router {
@@ -153,7 +153,7 @@ export class Lab {
   }
 }
 
-/** What `behind` takes. */
+/** A router, as `behind` takes it. */
 class Router {
   #next = 2;
 

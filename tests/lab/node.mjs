@@ -73,7 +73,7 @@ export class Node {
     });
   }
 
-  /** What stands in the greeting behind a name, such as "join with". */
+  /** The text in the greeting behind a name, such as "join with". */
   greeting(name) {
     return this.#lines.find((line) => line.startsWith(name))?.slice(name.length).trim();
   }

@@ -19,7 +19,7 @@ const SEED = number("MANYHANDS_SEED", 1);
 const WITHIN = number("MANYHANDS_WITHIN", 10) * 1000;
 const TAB = process.env.MANYHANDS_TAB !== "no";
 
-/** What takes longer hangs, ms. */
+/** Anything that takes longer hangs, ms. */
 const HANGS = 60_000;
 
 /** A process that is told to end has ended by then, ms: 15 s, and a little for a machine that is busy. */
