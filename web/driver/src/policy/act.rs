@@ -93,7 +93,7 @@ impl Tab {
         self.told.as_ref().is_some_and(|told| told.lends)
     }
 
-    /// Price of 10^9 fuel, micro-credits; `None` if nothing is for sale.
+    /// Price of 10^9 fuel, micro-credits; `None` until the node has been told of goods to sell.
     pub fn sells_at(&self) -> Option<u64> {
         let goods = self.told.as_ref()?.goods.as_ref()?;
         Some(goods.cost.0)
