@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 
-/// What a node is made of.
+/// Parts that a node is made of.
 pub(crate) struct NodeParts {
     pub(crate) identity: Identity,
     /// The folder of records and blobs; none for one that goes with the node.
@@ -79,7 +79,8 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
     );
     let link = links.as_ref().map(|(link, _)| link.clone());
     let port = link.as_ref().and_then(|link| link.addresses().iter().find_map(crate::net::tcp_port));
-    // Of all interfaces the links learn one after the other; what was asked for is known.
+    // The links learn the addresses of all interfaces one after the other; the addresses asked for are known
+    // now.
     let loopback_only = asked.iter().all(crate::net::is_loopback);
     let first_ip = crate::net::own_ip(&asked).filter(|_| parts.founds).map(Ip::from);
     let ws_port = link.as_ref().and_then(|link| link.addresses().iter().find_map(crate::net::ws_port));
@@ -93,8 +94,8 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
     Ok(Assembly { node, link, works })
 }
 
-/// What slots are started from. Linux keeps the running program reachable even after an
-/// upgrade has replaced its file, and a slot has to be of its node's version.
+/// Program that slots are started from. Linux keeps the running program reachable even after an upgrade has
+/// replaced its file, and a slot has to be of its node's version.
 pub(crate) fn own_executable() -> Result<PathBuf, Failure> {
     let itself = PathBuf::from("/proc/self/exe");
     if cfg!(target_os = "linux") && itself.exists() {

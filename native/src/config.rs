@@ -1,5 +1,5 @@
-//! What `manyhands up` does, decided in layers: flags over `MANYHANDS_UP_…` variables over the
-//! `[up]` section of a TOML file over defaults.
+//! Settings of `manyhands up`, decided in layers: flags over `MANYHANDS_UP_…` variables over the `[up]`
+//! section of a TOML file over defaults.
 
 use crate::cli::strict_toml::{Document, Key, Mistake, key};
 use node_core::NodeId;
@@ -47,7 +47,7 @@ pub(crate) enum MarketScheme {
     Single,
 }
 
-/// Who sells, and at which price.
+/// Pricing rule: which sellers sell, and at which price.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Pricing {
@@ -112,8 +112,8 @@ impl UpLayer {
         Document::parse::<File>(file, text, KEYS).map(|(file, _)| file.up)
     }
 
-    /// What the environment says. `MANYHANDS_GATEWAY` without `UP` is another thing: the
-    /// gateway that commands talk to.
+    /// Settings from the environment. `MANYHANDS_GATEWAY` without `UP` is another thing: the gateway that
+    /// commands talk to.
     pub(crate) fn from_env(read: impl Fn(&str) -> Option<String>) -> Result<UpLayer, String> {
         fn parsed<T: std::str::FromStr>(name: &str, value: Option<String>) -> Result<Option<T>, String> {
             let Some(text) = value else { return Ok(None) };
@@ -250,7 +250,7 @@ impl UpLayer {
         let elsewhere = join.iter().any(|way| !crate::cli::join::leads_here(way));
         let public_host = self.public_host.unwrap_or_default();
         // Peers prove who they are, so whoever joins a swarm on other machines listens to all of them.
-        // Of the HTTP side nothing is open that was not asked for.
+        // The HTTP side opens nothing that was not asked for.
         let near = self.bind.is_none() && !elsewhere && public_host.is_empty();
         let listen = match self.bind {
             Some(ip) if ip.is_unspecified() => all_interfaces(),
@@ -293,7 +293,7 @@ impl UpLayer {
 const HTTP_PORT: u16 = 8080;
 /// The port that libp2p's own examples and IPFS use; the next one carries WebSocket.
 const P2P_PORT: u16 = 4001;
-/// What the protocol carries as a node's name.
+/// Longest node name that the protocol carries, bytes.
 const MAX_NAME: usize = 64;
 /// Our choice: a list of ways to one swarm, not a directory.
 const MAX_JOIN: usize = 32;
@@ -306,7 +306,7 @@ pub(crate) struct UpConfig {
     pub(crate) slots: u32,
     /// Percent of a processor that each unit gets.
     pub(crate) cpu_share: u8,
-    /// Of the HTTP side.
+    /// Address that the HTTP side listens on.
     pub(crate) bind: IpAddr,
     /// It listens nowhere: a guest of the gateways that it joins.
     pub(crate) dial_only: bool,

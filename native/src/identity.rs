@@ -1,4 +1,4 @@
-//! Who this node is: an ed25519 key that stays the same over restarts.
+//! Identity of this node: an ed25519 key that stays the same over restarts.
 
 use crate::paths::{DataFolder, PathError, write_private};
 use libp2p::identity::Keypair;
@@ -63,7 +63,7 @@ impl Identity {
         })
     }
 
-    /// What the node signs with.
+    /// Key that the node signs with; `None` if the pair is no ed25519 key.
     pub(crate) fn secret(&self) -> Option<Secret> {
         let keypair = self.keypair.clone().try_into_ed25519().ok()?;
         Some(Secret::from_bytes(keypair.secret().as_ref().try_into().ok()?))

@@ -59,7 +59,7 @@ impl DataFolder {
         self.dir.join("cache")
     }
 
-    /// What guards a gateway's API.
+    /// File of the token that guards a gateway's API.
     pub(crate) fn token(&self) -> PathBuf {
         self.dir.join("token")
     }
@@ -69,7 +69,7 @@ impl DataFolder {
         self.dir.join("age.key")
     }
 
-    /// What its donor shares.
+    /// File of the donor's policy.
     pub(crate) fn policy(&self) -> PathBuf {
         self.dir.join("policy.toml")
     }

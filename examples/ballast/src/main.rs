@@ -26,7 +26,8 @@ fn main() -> ExitCode {
     let hot = (pages / 100).max(1);
     let mut sum = 0u64;
     for round in 0..rounds {
-        // The same hundredth of all pages each time, spread over the whole memory.
+        // Each round changes one page in a hundred, always the same ones, spread over the whole
+        // memory.
         for i in 0..hot {
             let at = i * (pages / hot) * PAGE;
             // Far more reading than writing, as in most programs.

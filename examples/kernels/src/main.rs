@@ -1,6 +1,6 @@
 //! Small programs, each of a kind of its own: loops over floats, short loops behind function
-//! pointers, a large switch, strings in maps. What the pass that makes programs suspendable costs
-//! is measured with them.
+//! pointers, a large switch, strings in maps. They measure the cost of the pass that makes programs
+//! suspendable.
 
 mod maps;
 mod matrix;

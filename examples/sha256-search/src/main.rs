@@ -65,7 +65,7 @@ fn compress(state: &mut [u32; 8], block: &[u8]) {
 
 /// The first 32 bits behind the point of the square roots of the first 8 primes.
 const INITIAL: [u32; 8] = fractions::<8>(2);
-/// The same of the cube roots of the first 64.
+/// The first 32 bits behind the point of the cube roots of the first 64 primes.
 const ROUNDS: [u32; 64] = fractions::<64>(3);
 
 const fn fractions<const N: usize>(power: u32) -> [u32; N] {

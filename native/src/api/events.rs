@@ -67,7 +67,7 @@ struct Follow {
     state: ApiState,
     id: JobId,
     events: Receiver<NodeEvent>,
-    /// What to send next, when it is known already.
+    /// Job to send next, if it is known already.
     next: Option<Job>,
 }
 

@@ -50,7 +50,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-/// What a page of a list holds.
+/// Number of entries on a page of a list: the usual and the largest one.
 #[derive(Clone, Copy)]
 pub(super) struct Limit {
     pub(super) usual: u32,

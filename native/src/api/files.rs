@@ -27,7 +27,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use utoipa::ToSchema;
 
-/// What is given to a connection at a time.
+/// Bytes that are given to a connection at a time.
 const PIECE: usize = 64 << 10;
 
 /// Copies of a file whose request names no number. Our choice: the file survives the loss of two keepers at

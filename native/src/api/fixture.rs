@@ -142,7 +142,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {:?}", self.body))
     }
 
-    /// What went wrong, checked to be a whole problem document.
+    /// Text of the problem, which is checked to be a whole problem document.
     pub(super) fn problem(&self) -> String {
         assert_eq!(
             self.header("content-type"),

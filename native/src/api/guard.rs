@@ -1,4 +1,4 @@
-//! Who may talk to the API: the right host name, the right origin, the right token.
+//! Access checks of the API: the right host name, the right origin, the right token.
 //!
 //! A page anywhere on the web can make a visitor's browser send requests to 127.0.0.1. The
 //! token keeps it from reading or starting jobs; the Host check keeps a DNS name that was
@@ -242,7 +242,7 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii()).filter(|token| !token.is_empty())
 }
 
-/// What pages may do: their own scripts, wasm, connections to nodes; never inside a frame.
+/// Rights of pages: their own scripts, wasm, connections to nodes; never inside a frame.
 const PAGE_POLICY: &str = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; \
      connect-src 'self' ws: wss:; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
      form-action 'self'; frame-ancestors 'none'";

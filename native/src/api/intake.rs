@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 /// waits for the other at every piece.
 pub(super) const PIECES_AHEAD: usize = 8;
 
-/// What is on its way, for a thread that may block. It ends with `None` when it is whole.
+/// Content on its way to a thread that may block. It ends with `None` when it is whole.
 pub(super) struct Intake(mpsc::Receiver<Option<Bytes>>);
 
 impl Intake {

@@ -138,7 +138,7 @@ impl MarketState {
             sell.map(|book| (book.market, Commodity::of_book(&book, node.id(), &names, now)))
                 .collect::<Vec<_>>()
         };
-        // What is this gateway's own is newest; what others say of theirs is newer than copies.
+        // This gateway's own markets are newest; the answers of other operators are newer than copies.
         all.extend(books(copies));
         all.extend(node.seen_markets(now).map(|seen| (seen.market, Commodity::of_seen(&seen, &names))));
         all.extend(books(mine));

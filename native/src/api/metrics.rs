@@ -28,7 +28,7 @@ struct RequestLabels {
     status: &'static str,
 }
 
-/// What this process counts itself.
+/// Values that this process counts itself.
 pub(super) struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
@@ -191,7 +191,7 @@ fn counter(to: &mut DescriptorEncoder, name: &str, help: &str, counter: impl Enc
     counter.encode(to.encode_descriptor(name, help, None, MetricType::Counter)?)
 }
 
-/// What the kernel says of this process. Tasks run in children and are not in it.
+/// The kernel's figures for this process. Tasks run in children and are not in them.
 struct Process {
     rss: u64,
     cpu_s: f64,

@@ -68,7 +68,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// What an operator decides about the API.
+/// Settings of the API that an operator decides about.
 pub(crate) struct ApiOptions {
     /// Shown to who joins.
     pub(crate) name: String,
@@ -83,9 +83,9 @@ pub(crate) struct ApiOptions {
     pub(crate) invite_required: bool,
     /// Bytes of one uploaded blob, at most.
     pub(crate) max_upload: u64,
-    /// What its donor shares; none for a node that lives in a command.
+    /// Policy of the donor; `None` for a node that lives in a command.
     pub(crate) policy: Option<Enforcer>,
-    /// What files are encrypted with; none for a node that lives in a command.
+    /// Key that files are encrypted with; `None` for a node that lives in a command.
     pub(crate) seal: Option<Arc<Seal>>,
     /// The launcher of the process that checks programs.
     pub(crate) launcher: Launcher,
@@ -107,7 +107,7 @@ impl ApiOptions {
     }
 }
 
-/// What handlers work with; clones share it.
+/// State that handlers work with; clones share it.
 #[derive(Clone)]
 pub(crate) struct ApiState(Arc<Shared>);
 

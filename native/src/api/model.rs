@@ -1,4 +1,4 @@
-//! What the API answers, as it stands in the OpenAPI document.
+//! Answers of the API, as they stand in the OpenAPI document.
 
 use super::time::{rfc3339, seconds};
 use base64::Engine as _;
@@ -528,7 +528,7 @@ impl UnitOutcome {
     }
 }
 
-/// What stands in a path without being encoded (RFC 3986: unreserved, and `/`).
+/// Characters that are encoded in a path: all but `/` and the unreserved ones (RFC 3986).
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 pub(super) fn text<T: std::fmt::Display, S: Serializer>(id: &T, s: S) -> Result<S::Ok, S::Error> {

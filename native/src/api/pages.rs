@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
-/// What lies at which path.
+/// Pages by their paths.
 #[derive(Clone)]
 pub(super) struct Pages(Arc<BTreeMap<&'static str, Page>>);
 
@@ -111,7 +111,7 @@ enum Coding {
 impl Coding {
     /// The smallest that the client takes (RFC 9110, 12.5.3).
     fn pick(headers: &HeaderMap, asset: &Asset) -> Coding {
-        // What brotli could not make smaller is a picture or tiny.
+        // An asset that brotli could not make smaller is a picture or tiny.
         if asset.brotli.is_empty() {
             return Coding::Identity;
         }

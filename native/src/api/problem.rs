@@ -67,7 +67,7 @@ impl Problem {
         Problem { field: Some(field), ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail) }
     }
 
-    /// The same, in words that name the field already, or others too.
+    /// [`Problem::field`] with a text that names the field already, or others too.
     pub(super) fn about(field: String, detail: String) -> Self {
         Problem { field: Some(field), ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail) }
     }

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 /// Verdicts kept. Our choice: more programs than a gateway's users try in a day.
 const KEPT: usize = 256;
 
-/// What is known of programs, so that submitting one again does not read it again.
+/// Verdicts on programs, so that submitting one again does not read it again.
 pub(super) struct Programs {
     /// The launcher of the process that checks.
     launcher: Launcher,

@@ -114,7 +114,7 @@ fn a_key_that_nobody_knows_is_refused_by_name() {
         let (_, detail) = refused(more);
         assert!(detail.contains(&format!("unknown field `{key}`")), "{detail}");
     }
-    // And it says where, and what there is instead.
+    // The answer says where the key is, and which key there is instead.
     let (field, detail) = refused(json!({"units": [{}, {"argument": []}]}));
     assert_eq!(field, "units[1].argument");
     assert!(detail.contains("`arguments`"), "{detail}");

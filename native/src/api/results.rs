@@ -1,4 +1,4 @@
-//! What units left behind.
+//! Results of units.
 
 use super::ApiState;
 use super::blobs::respond;

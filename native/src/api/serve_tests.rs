@@ -58,7 +58,7 @@ async fn a_stream_that_would_never_end_does_not_hold_up_the_end() {
     let mut first = [0; 15];
     stream.read_exact(&mut first).await.unwrap();
     assert_eq!(&first, b"HTTP/1.1 200 OK");
-    // And one that has not said what it wants.
+    // A client that has not sent its whole request does not hold up the end either.
     let silent = send(address, "GET / HT").await;
 
     stop.send(()).unwrap();

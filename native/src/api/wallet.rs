@@ -239,7 +239,7 @@ async fn order(state: &ApiState, field: &str, order: Order) -> Result<(), Proble
     outcome.await?.map_err(|refusal| Problem::field(field, refusal))
 }
 
-/// What the bank says to a command.
+/// The bank's answer to a command.
 async fn answer<T>(
     state: &ApiState,
     command: Command,

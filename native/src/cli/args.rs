@@ -1,5 +1,5 @@
-//! What can be typed. Help, completions and the checks of single values follow from here; what
-//! it means in sum is decided where each command runs.
+//! Arguments of the command line. Help, completions and the checks of single values follow from here; the
+//! meaning of all arguments together is decided where each command runs.
 
 use super::failure::EXIT_CODES;
 use super::files_args::FilesArgs;
@@ -26,7 +26,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// What was typed; ends the process on --help (0) and on wrong usage (2).
+    /// Arguments as typed; ends the process on --help (0) and on wrong usage (2).
     pub(crate) fn from_words(words: impl IntoIterator<Item = OsString>) -> Cli {
         Cli::try_from_words(words).unwrap_or_else(|e| e.exit())
     }

@@ -37,7 +37,7 @@ impl Embedded {
             .build()
             .map_err(|e| no("there are no threads", &e))?;
         let token = random_hex::<32>()?;
-        // What was compiled once is compiled for good; without a home, only for this run.
+        // Compiled programs stay in the data folder; without a data folder, they are kept only for this run.
         let cache = match folder.create() {
             Ok(()) => None,
             Err(_) => Some(tempfile::tempdir().map_err(|e| no("there is no temporary folder", &e))?),
@@ -78,7 +78,7 @@ impl Embedded {
         Ok((Embedded { assembly, runtime: Some(runtime), cache }, endpoint))
     }
 
-    /// What has to go when the process ends without dropping this.
+    /// Folders to remove when the process ends without dropping this.
     pub(crate) fn litter(&self) -> Vec<PathBuf> {
         let blobs = self.assembly.node.storage().blob_dir();
         let state = blobs.parent().map(Path::to_path_buf);

@@ -7,13 +7,13 @@ use std::fmt::Display;
 pub(crate) const DONE: u8 = 0;
 /// The job failed, or this machine did on the way.
 pub(crate) const FAILED: u8 = 1;
-/// What was asked for cannot be: a flag, a file, a program that no node would run.
+/// The request cannot be met: a flag, a file, a program that no node would run.
 pub(crate) const USAGE: u8 = 2;
 /// No swarm or gateway could be reached.
 pub(crate) const UNREACHABLE: u8 = 3;
 /// `up` did not end in order in time, and was ended by its own deadline.
 pub(crate) const STUCK: u8 = 4;
-/// What a shell reports for a command ended by Ctrl-C.
+/// A shell reports this code for a command ended by Ctrl-C.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Shown below each command's help.
@@ -22,7 +22,8 @@ Exit codes: 0 done, 1 the job failed, 2 usage, 3 no swarm or gateway reachable,
 4 `up` was told to end, did not in 15 s, and ended itself.
 `run` passes the program's own code through; a trap or a reached limit gives 1.";
 
-/// What happened, to what, and what to do next.
+/// Exit code and message of a command that failed. The message says what happened, to what, and what to do
+/// next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) code: u8,

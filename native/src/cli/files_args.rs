@@ -1,4 +1,4 @@
-//! What `manyhands files` takes.
+//! Arguments of `manyhands files`.
 
 use super::args::SwarmArgs;
 use super::quantity::Credits;

@@ -199,7 +199,7 @@ fn place(folder: &Path, path: &Path) -> PathBuf {
     if of_swarm(path).is_some() { path.to_path_buf() } else { folder.join(path) }
 }
 
-/// What each key allows alone may make no sense together.
+/// `Err` for keys that are allowed alone but make no sense together.
 fn contradictions(file: &JobFile, document: &Document<'_>) -> Result<(), Mistake> {
     if file.sweep.is_some() && file.inputs.is_some() {
         return Err(document.exclude("sweep", "inputs", "units are either numbers or inputs"));

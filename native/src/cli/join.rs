@@ -194,7 +194,7 @@ pub(crate) fn leads_here(way: &str) -> bool {
     let host = match way.parse() {
         Ok(Way::Gateway(url)) => host_of(&url),
         Ok(Way::Peer(address)) => address.iter().next().map(Protocol::acquire),
-        // What is wrong with it is said where it is used.
+        // An error in the address is reported where the address is used.
         Err(_) => return true,
     };
     match host {
@@ -246,7 +246,7 @@ async fn hosts_of(url: &str) -> Vec<Protocol<'static>> {
         Ok(found) => found.take(MAX_HOSTS).map(|at| protocol_of(at.ip())).collect(),
         Err(_) => Vec::new(),
     };
-    // Whoever resolves names for the links may know it.
+    // The resolver of the links may know the name.
     if found.is_empty() { vec![host] } else { found }
 }
 

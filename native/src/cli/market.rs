@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 /// a usual swarm take it some seconds, and it says what is missing.
 const LOOK: Duration = Duration::from_secs(20);
 
-/// What was seen so lately is not waited for. Our choice: somebody else is looking, and two walks.
+/// Age in seconds up to which a look is shown as it is, without waiting for a newer one. Our choice: somebody
+/// else is looking, and two walks.
 const FRESH_S: u64 = 20;
 
 const ASK_AGAIN: Duration = Duration::from_millis(300);
 
-/// Who waits for longer is told what for.
+/// A person who waits for longer is told what for.
 const SILENT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]

@@ -1,9 +1,9 @@
 //! The command line.
 //!
-//! What was typed ([`args`]) becomes what is meant (a [`plan::JobPlan`], a
-//! [`crate::config::UpConfig`]) and only then runs. Commands reach a swarm through its HTTP API
-//! alone ([`client`]), also when that swarm lives inside this very process ([`embedded`]); so
-//! there is one way in, and it is the one that everybody else has.
+//! The typed arguments ([`args`]) become a plan (a [`plan::JobPlan`], a [`crate::config::UpConfig`]), and
+//! only then a command runs. Commands reach a swarm through its HTTP API alone ([`client`]), also when that
+//! swarm lives inside this very process ([`embedded`]); so there is one way in, and it is the one that
+//! everybody else has.
 
 mod args;
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(crate) enum UnitsPlan {
     List(Vec<UnitPlan>),
 }
 
-/// What one unit has of its own.
+/// Parts of a job that one unit has of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnitPlan {
     pub(crate) arguments: Option<Vec<String>>,
@@ -58,9 +58,9 @@ pub(crate) struct LimitsPlan {
     pub(crate) fuel: Option<u64>,
     pub(crate) checkpoint: Option<Every>,
     pub(crate) on_loss: Option<OnLoss>,
-    /// The same floats in every engine.
+    /// Whether floats are the same in every engine.
     pub(crate) bit_exact: bool,
-    /// What a unit may cost at most: then its place is bought.
+    /// Most that a unit may cost; if it is set, the unit's place is bought.
     pub(crate) max_price: Option<Credits>,
     pub(crate) max_price_job: Option<Credits>,
     pub(crate) min_speed: Option<u64>,
@@ -136,7 +136,7 @@ impl JobPlan {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let mut missing = Vec::new();
         let mut look = |what: &str, path: &Path| {
-            // What others keep shows when it is brought.
+            // Files that other nodes keep are checked when they are fetched.
             if of_swarm(path).is_some() {
                 return;
             }
@@ -286,7 +286,7 @@ impl JobPlan {
             for path in paths() {
                 *uses.entry(path).or_default() += 1;
             }
-            // What a unit may carry is bounded, too.
+            // The inline inputs of one unit are bounded, too.
             if paths().count() > Data::INLINE_MAX / SMALL {
                 crowded.extend(paths().map(PathBuf::as_path));
             }
@@ -414,7 +414,7 @@ impl Sent {
     }
 }
 
-/// What `--file` says: PATH, or PATH=NAME unless a file of just that name exists.
+/// Path and name of a `--file` argument: PATH, or PATH=NAME unless a file of just that name exists.
 fn file_argument(text: &str) -> Result<(String, PathBuf), Failure> {
     let (path, name) = match text.rsplit_once('=') {
         Some((path, name)) if !Path::new(text).exists() => (path, name),

@@ -1,7 +1,7 @@
 //! `manyhands policy`: what a donor shares, and why its node does not work now.
 //!
-//! Of a gateway, its API is asked. A worker has none: its settings lie in its data folder, where its
-//! node sees a change within seconds, and what they come to is decided here, on the same machine.
+//! A gateway is asked through its API. A worker has none: its settings lie in its data folder, where its node
+//! sees a change within seconds, and their effect is computed here, on the same machine.
 
 use super::args::{Format, SwarmArgs};
 use super::beacon::Pid;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &PolicyArgs, folder: &DataFolder) -> Result<u8, Failure>
     Ok(DONE)
 }
 
-/// Whose policy it is.
+/// Place of the policy: a gateway, or the data folder of a worker.
 enum Place<'a> {
     Gateway(Client),
     Folder { file: PolicyFile, folder: &'a DataFolder },
@@ -75,7 +75,7 @@ impl<'a> Place<'a> {
                     std::thread::sleep(Duration::from_secs(1));
                     now = machine.read();
                 }
-                // What flags the node was started with, only the node knows: those of none.
+                // Only the node knows the flags that it was started with: this assumes none.
                 let usual = node_core::Config::default().memory_bytes;
                 let given = Given { slots: default_slots(), cpu_share: 100, memory_bytes: usual };
                 let decision = policy.decide(&now);

@@ -1,4 +1,4 @@
-//! What `manyhands policy` takes.
+//! Arguments of `manyhands policy`.
 
 use super::args::SwarmArgs;
 use clap::{Args, Subcommand};

@@ -15,7 +15,7 @@ const START: Duration = Duration::from_secs(60);
 /// For a node to end when it is told to; its own patience and a little.
 pub(super) const END: Duration = Duration::from_secs(8);
 
-/// Who starts this waits for it, plugged in or not.
+/// Policy of the nodes that a command starts: its person waits for them, plugged in or not.
 const WILLING: &[u8] = b"run_on_batteries = true\nbattery_charge_min_pct = 0\n";
 
 /// A gateway and its workers, each a process of its own; ended when dropped.
@@ -158,7 +158,7 @@ impl Drop for LocalNode {
 /// A settings file that says nothing.
 const NO_CONFIG: &str = if cfg!(windows) { "NUL" } else { "/dev/null" };
 
-/// What a node prints when it is ready.
+/// Message that a node prints when it is ready.
 #[derive(serde::Deserialize)]
 struct Ready {
     http: Option<String>,

@@ -29,8 +29,7 @@ impl FromStr for Every {
     }
 }
 
-/// What becomes of units whose node goes silent: they are recovered elsewhere, or the node is
-/// waited for first.
+/// Treatment of units whose node goes silent: they are recovered elsewhere, or the node is waited for first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnLoss {
     Recover,

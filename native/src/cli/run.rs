@@ -104,7 +104,7 @@ pub(crate) fn records(text: &str) -> Vec<serde_json::Value> {
     }
 }
 
-/// A process has 8 bits of exit code, WASI 32. What is not 0 must not become it.
+/// A process has 8 bits of exit code, WASI 32. A code other than 0 must not become 0.
 fn exit_code(code: u32) -> u8 {
     match (code, code as u8) {
         (0, _) => DONE,

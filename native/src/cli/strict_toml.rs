@@ -77,7 +77,7 @@ impl<'a> Document<'a> {
                         }
                     }
                 }
-                // Of the wrong type: serde says so better.
+                // A value of the wrong type: serde's message says so better.
                 _ => {}
             }
         }
@@ -90,7 +90,7 @@ impl<'a> Document<'a> {
         self.at(start.unwrap_or(0), what)
     }
 
-    /// Of two keys that exclude each other, the one that comes later in the file is the mistake.
+    /// Mistake for two keys that exclude each other: it points at the one that comes later in the file.
     pub(crate) fn exclude(&self, a: &str, b: &str, why: &str) -> Mistake {
         let place = |name: &str| self.keys.iter().find(|(key, _)| key == name).map_or(0, |(_, at)| *at);
         let (first, second) = if place(a) < place(b) { (a, b) } else { (b, a) };

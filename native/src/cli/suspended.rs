@@ -1,7 +1,7 @@
 //! `manyhands run --suspend-every`: a task that is moved all the time, within this process.
 //!
-//! It uses nothing that a node does not: the same pass, the same engine, the same snapshots, here
-//! sealed and opened each time. What comes out must be what comes out of an undisturbed run.
+//! It uses nothing that a node does not: the same pass, the same engine, the same snapshots, here sealed and
+//! opened each time. The result must be that of an undisturbed run.
 
 use super::failure::{DONE, FAILED, Failure};
 use super::outputs;
@@ -27,7 +27,7 @@ struct Stage {
     origin: Origin,
 }
 
-/// What moving it so often came to.
+/// Number and sizes of the snapshots by which the task was moved.
 #[derive(Default)]
 struct Tally {
     moves: u64,

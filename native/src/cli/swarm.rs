@@ -16,7 +16,7 @@ pub(crate) struct Swarm {
     pub(crate) embedded: Option<Embedded>,
 }
 
-/// Whom a command may talk to.
+/// Gateway that a command may talk to: named by an option, found on this machine, or none.
 enum Found {
     Named(Endpoint),
     Here(Endpoint),
@@ -38,7 +38,7 @@ pub(crate) fn find(args: &SwarmArgs, folder: &DataFolder) -> Result<Client, Fail
     }
 }
 
-/// The same, if there is one.
+/// [`find`], but `None` if no gateway is named or runs here.
 pub(crate) fn find_if_any(args: &SwarmArgs, folder: &DataFolder) -> Result<Option<Client>, Failure> {
     Ok(match look(args, folder)? {
         Found::Named(endpoint) => Some(named(endpoint)?),

@@ -114,17 +114,16 @@ pub(crate) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mi
     Ok(plan)
 }
 
-/// Of a place that is bought, how much fuel a unit may use there: its seller has to know. Our choice: a
-/// cycle does about one instruction, which is about one unit of fuel; twice that, since the author
-/// estimates and what ends at its limit is lost; and a second of a usual slot in any case, which a
-/// program takes to begin.
+/// Fuel that a unit may use on a bought place: its seller has to know. Our choice: a cycle does about one
+/// instruction, which is about one unit of fuel; twice that, since the author estimates and a unit that ends
+/// at its limit is lost; and a second of a usual slot in any case, which a program takes to begin.
 fn fuel_of(cycles: u64) -> u64 {
     cycles.saturating_mul(2).max(1_000_000_000)
 }
 
 const PROCESSING: &str = "a processing instruction has no meaning in a task file; leave it out";
 
-/// What one `SubTask` says.
+/// Content of one `SubTask`.
 struct SubTask<'x> {
     program: PathBuf,
     program_at: Node<'x, 'x>,
@@ -294,7 +293,7 @@ impl<'x> TaskFile<'x> {
         Ok(node.children().filter_map(|text| text.text().filter(|_| text.is_text())).collect())
     }
 
-    /// The same without what surrounds it, and not empty.
+    /// [`Self::text`] without surrounding white space; `Err` if nothing is left.
     fn word(self, node: Node<'x, 'x>) -> Result<String, Mistake> {
         let text = self.text(node)?.trim().to_owned();
         match text.is_empty() {
@@ -339,7 +338,7 @@ fn closest(word: &str, known: &[&'static str]) -> Option<&'static str> {
     known.iter().copied().find(|name| name.to_lowercase() == near)
 }
 
-/// What is no XML, or XML that a task file does without.
+/// Mistake for text that is no XML, or XML that a task file does without.
 fn syntax(shown: &str, text: &str, e: &Error) -> Mistake {
     let offset = |at: usize| {
         let before = &text[..at];

@@ -1,4 +1,4 @@
-//! What `run`, `map` and `submit --wait` do alike while their job is computed.
+//! Common parts of `run`, `map` and `submit --wait` while their job is computed.
 
 use super::client::Client;
 use super::client::types::{Job, JobState};
@@ -10,7 +10,7 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-/// What Ctrl-C does to the job.
+/// Effect of Ctrl-C on the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnInterrupt {
     /// It belongs to the command: cancel it.

@@ -1,5 +1,5 @@
-//! Whose option is it? Behind a program's name, options of ours are ours and all others belong
-//! to the program; clap alone would take either all or none.
+//! Sorting of options: behind a program's name, options of ours are ours and all others belong to the
+//! program; clap alone would take either all or none.
 
 use std::ffi::OsString;
 

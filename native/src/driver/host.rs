@@ -22,7 +22,8 @@ pub(super) struct NativeHost {
     /// Dials back that could not even be tried, likewise.
     pub(super) not_probed: Vec<u64>,
     pub(super) refusals: Refusals,
-    /// Who waits to hear whether a job was taken. Several may: submission is idempotent.
+    /// Senders for callers that wait to hear whether a job was taken. Several may wait: submission is
+    /// idempotent.
     pub(super) submitting: HashMap<JobId, Vec<oneshot::Sender<Result<(), String>>>>,
 }
 

@@ -52,7 +52,7 @@ enum Item {
     Read(Look),
     /// Percent of a processor for each task.
     Share(u8),
-    /// Who is not talked to.
+    /// Policy whose refused peers are not talked to.
     Refuse(Arc<Policy>),
     Stop,
 }
@@ -236,7 +236,7 @@ impl NodeHandle {
                             return Ok(answer);
                         }
                     }
-                    // What was skipped may have been the answer: then it is late.
+                    // A skipped event may have been the answer: then the answer is late.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return Err(Stopped.into()),
                 }
@@ -250,7 +250,7 @@ impl NodeHandle {
         self.command(Command::BlobsStored(vec![(blob.id, blob.len)]));
     }
 
-    /// The same of many.
+    /// [`Self::blob_stored`] for many blobs.
     pub(crate) fn blobs_stored(&self, blobs: &[BlobRef]) {
         self.command(Command::BlobsStored(blobs.iter().map(|blob| (blob.id, blob.len)).collect()));
     }

@@ -6,7 +6,7 @@ use node_core::trust::policy::Policy;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Who is connected, and who of them should not be.
+/// Connected peers, and those of them that the policy refuses.
 #[derive(Default)]
 pub(super) struct Refusals {
     policy: Option<Arc<Policy>>,

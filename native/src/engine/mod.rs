@@ -40,7 +40,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::JoinHandle;
 use tokio::sync::watch;
 
-/// What an engine needs to know.
+/// Options of an engine.
 pub(crate) struct EngineOptions {
     /// This program: slots are started from it, as `exe engine-slot`.
     pub(crate) exe: PathBuf,

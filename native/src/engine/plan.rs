@@ -39,7 +39,7 @@ impl Job {
     }
 }
 
-/// What a slot was given and has not answered, and how far it is.
+/// Jobs that a slot was given and has not answered, and how far it is.
 #[derive(Debug)]
 pub(super) struct Given {
     /// In the order in which the slot takes them. The first is the one it is at.
@@ -49,7 +49,7 @@ pub(super) struct Given {
     holds: Option<BlobId>,
     /// It is at something long and takes nothing more until that is over.
     pub(super) long: bool,
-    /// What it is doing, and since when.
+    /// Activity of the slot, and since when.
     pub(super) doing: Doing,
     pub(super) since: Instant,
 }
@@ -108,7 +108,7 @@ impl Given {
         Some(job)
     }
 
-    /// What `job` goes on from lies ready now, unless something else came after it.
+    /// Marks the snapshot that `job` goes on from as ready in the slot, unless other jobs came after it.
     pub(super) fn prepared(&mut self, job: &Job) {
         self.holds = job.whole.filter(|_| self.jobs.is_empty());
     }

@@ -50,7 +50,7 @@ pub(super) struct Process {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     frames: Frames,
-    /// What the pipe did not take yet.
+    /// Bytes that the pipe did not take yet.
     backlog: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! What a node and its slots say to each other: MessagePack in frames, over pipes.
+//! Messages between a node and its slots: MessagePack in frames, over pipes.
 
 use bytes::Bytes;
 use node_core::ids::BlobId;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd;
 
-/// What a slot says first. Whatever comes before it (a loader's warning, say) is skipped.
+/// First bytes that a slot writes. Bytes before them (a loader's warning, say) are skipped.
 pub(super) const GREETING: &[u8] = b"\0manyhands-slot\0";
 
 /// Frames between them are of one build, so there is no version but this one.
@@ -38,7 +38,7 @@ pub(super) enum ToSlot {
     },
     /// End this run; answered with `Killed`, unless it ended by itself before.
     Kill(u64),
-    /// The same for one that ran too long; answered with `Ended`, if it has begun.
+    /// End this run, which ran too long; answered with `Ended`, if it has begun.
     TimeUp(u64),
     /// Answered with `Snapshot`, unless the run ended before.
     Snapshot {
@@ -101,12 +101,12 @@ pub(super) enum FromSlot {
     Preparing(u64),
     /// The program of this run does not lie in the cache.
     Compile(u64, Known),
-    /// And now it runs. Not said of runs whose program was at hand.
+    /// This run has begun after its `Preparing`. Not sent for runs whose program was at hand.
     Running(u64),
     Ended(u64, Outcome),
     Broken(u64, String),
     Killed(u64),
-    /// What will come has what it needs.
+    /// The state for a coming run is in place.
     Prepared(u64),
     /// This run goes on from its snapshot.
     Resumed(u64),
@@ -165,7 +165,7 @@ pub(super) fn first() -> Option<ToSlot> {
 #[derive(Default)]
 pub(super) struct Frames {
     buffer: Vec<u8>,
-    /// What of it was taken already.
+    /// Number of bytes of `buffer` that were taken already.
     taken: usize,
     greeted: bool,
 }

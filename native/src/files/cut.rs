@@ -26,7 +26,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// Of which the node has to be told.
+    /// Blobs that the node has to be told of: ids and lengths.
     pub(crate) fn blobs(&self) -> Vec<(BlobId, u64)> {
         self.manifest.parts().chain([self.id]).map(|blob| (blob.id, blob.len)).collect()
     }

@@ -1,5 +1,5 @@
-//! Files on other nodes, as this node's API gives them: cut into chunks and sealed on their way in,
-//! brought and opened on their way out. Who keeps them is the core's business (`node_core::files`).
+//! Files on other nodes, as this node's API gives them: cut into chunks and sealed on their way in, brought
+//! and opened on their way out. The core (`node_core::files`) decides which nodes keep them.
 
 pub(crate) mod cut;
 pub(crate) mod read;
@@ -7,7 +7,8 @@ pub(crate) mod seal;
 
 use node_core::bounds::Bounds;
 
-/// What of the space for others goes to files; the rest stays with checkpoints. Our choice: half.
+/// Takes the part for files out of the space for others, and returns it in bytes; the rest stays with
+/// checkpoints. Our choice: half.
 pub(crate) fn space(bounds: &mut Bounds) -> u64 {
     let files = bounds.kept_bytes / 2;
     bounds.kept_bytes -= files;

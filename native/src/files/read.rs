@@ -40,7 +40,7 @@ impl From<Unanswered> for NoFile {
 pub(crate) struct Opened {
     pub(crate) id: BlobRef,
     pub(crate) manifest: Manifest,
-    /// Who may have its chunks.
+    /// Nodes that may have its chunks.
     at: Vec<Contact>,
 }
 
@@ -114,7 +114,7 @@ async fn read(node: &NodeHandle, blob: BlobRef) -> Result<Bytes, NoFile> {
 }
 
 impl Opened {
-    /// Its content as it is kept, one chunk ahead of who reads. What goes wrong comes last.
+    /// Its content as it is kept, one chunk ahead of the reader. An error comes last.
     pub(crate) fn content(&self, node: NodeHandle) -> mpsc::Receiver<io::Result<Bytes>> {
         let (sender, receiver) = mpsc::channel(1);
         let (parts, at): (Vec<BlobRef>, _) = (self.manifest.parts().collect(), self.at.clone());
@@ -132,7 +132,7 @@ impl Opened {
     }
 }
 
-/// What comes in a channel, for those who read and wait.
+/// Reader of the bytes that come in a channel, for callers that block.
 pub(crate) struct Incoming {
     receiver: mpsc::Receiver<io::Result<Bytes>>,
     rest: Bytes,

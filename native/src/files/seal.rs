@@ -31,7 +31,7 @@ impl Seal {
         })
     }
 
-    /// Who can read what is encrypted for this node: `age1…`.
+    /// Public key for which others encrypt files that this node can read: `age1…`.
     pub(crate) fn recipient(&self) -> String {
         self.0.to_public().to_string()
     }

@@ -1,10 +1,10 @@
-//! What this node sells: its free slots, at its donor's marginal cost.
+//! Goods that this node sells: its free slots, at its donor's marginal cost.
 //!
 //! - [`speed`]: how fast a slot is, measured by a standard run in the node's own engine.
 //!
-//! What is sold of it, to whom and at which price is the core's business
-//! ([`node_core::market`]). Here it is only said what there is: the speed that a task gets under the
-//! policy as it is now, for how long, and what it costs.
+//! The core ([`node_core::market`]) decides which of the goods are sold, to whom and at which price. This
+//! module only states the goods: the speed that a task gets under the policy as it is now, for how long, and
+//! its cost.
 
 pub(crate) mod speed;
 
@@ -37,7 +37,7 @@ pub(crate) async fn sell(node: NodeHandle, policy: Enforcer, speed: u64) {
     }
 }
 
-/// What is for sale now; no units: nothing.
+/// Goods for sale now; with 0 units, nothing is for sale.
 fn goods(policy: &Enforcer, speed: u64) -> Goods {
     let terms = policy.terms();
     let capacity = speed / 100 * u64::from(terms.cpu_share);
@@ -47,7 +47,7 @@ fn goods(policy: &Enforcer, speed: u64) -> Goods {
         capacity: capacity.clamp(Market::LEAST, Market::MOST),
         units: u16::try_from(units).unwrap_or(u16::MAX),
         minutes: MINUTES,
-        // Who names a least price does not sell below.
+        // A donor with a least price does not sell below it.
         cost: Price(terms.marginal_cost.max(terms.min_price)),
         engine: Platform::Native,
         memory_mib: u32::try_from(terms.memory_bytes >> 20).unwrap_or(u32::MAX),

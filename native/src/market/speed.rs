@@ -35,7 +35,7 @@ pub(crate) async fn measure(exe: &Path, cache: &Path, works: watch::Receiver<boo
 /// A place for the engine's answers.
 pub(crate) type Replies = Box<dyn Fn(EngineReply) + Send + Sync>;
 
-/// The same in an engine that `start` makes.
+/// [`measure`] in an engine that `start` makes.
 pub(crate) async fn measure_with(
     exe: &Path,
     cache: &Path,
@@ -72,7 +72,7 @@ struct Stage {
     replied: UnboundedReceiver<EngineReply>,
     /// `None` once the node has ended.
     works: Option<watch::Receiver<bool>>,
-    /// What is left of [`GIVES_WAY`].
+    /// Time left of [`GIVES_WAY`].
     gives_way: Duration,
 }
 

@@ -1,7 +1,7 @@
 //! The native node's way to others: TCP and WebSocket, names resolved, addresses listened on.
 //!
-//! What happens on the connections is the `link` crate's; this one brings the transport and
-//! runs it in a task of its own.
+//! The `link` crate handles the connections; this module brings the transport and runs it in a task of its
+//! own.
 
 mod probe;
 mod upgrade;
@@ -18,7 +18,7 @@ use node_core::address::Contact;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use upgrade::Replayed;
 
-/// What the network part of a node is told.
+/// Options of a node's network part.
 #[derive(Clone, Default)]
 pub(crate) struct NetOptions {
     /// Addresses to listen at, `/ip4/…/tcp/…` or `/ip4/…/tcp/…/ws`. None: only dials.

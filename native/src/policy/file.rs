@@ -7,7 +7,7 @@
 //! cpu_usage_limit = 50
 //! refused_addresses = ["203.0.113.0/24"]
 //! ```
-//! What it leaves out has its default. A file that is not there is empty.
+//! A setting that is left out has its default. A missing file counts as an empty one.
 
 use crate::cli::strict_toml::{Document, Key, Mistake, key};
 use crate::paths::{DataFolder, PathError, write_private};

@@ -1,4 +1,5 @@
-//! What Linux says of the machine; what another system does not say is not known, and stops nothing.
+//! Conditions of the machine, as Linux reports them. Values that a system does not report are unknown, and
+//! stop nothing.
 
 use super::Sensors;
 use node_core::trust::policy::{Conditions, Day};
@@ -33,9 +34,10 @@ struct Disk {
 /// Processor time since the machine started, in ticks.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    /// Of programs of ordinary priority.
+    /// Ticks of programs of ordinary priority.
     ordinary: u64,
-    /// Of them, this process. (Its tasks have the lowest priority, as those of other nodes here.)
+    /// Ticks of this process, a part of `ordinary`. (Its tasks have the lowest priority, as those of other
+    /// nodes here.)
     own: u64,
     all: u64,
 }
@@ -60,7 +62,7 @@ impl Machine {
         fs::read_to_string(self.root.join(path)).ok()
     }
 
-    /// What others take of the processors, percent, over the last samples.
+    /// Share of the processors that other programs take, percent, over the last samples.
     fn others(&mut self) -> Option<f64> {
         let sample = self.sample()?;
         if self.load.len() == SAMPLES {

@@ -5,10 +5,10 @@
 //! - [`machine`]: what the system says of time, load, battery and terminals.
 //! - [`view`]: what is shown, and why, in words.
 //!
-//! What it decides is pure and stands in [`node_core::trust::policy`]. What it does: slots, and
-//! whether any are given ([`Command::Lend`]: what runs is handed on); the share of a processor; the
-//! memory of a task and whose work is taken ([`Command::Terms`]); who is not talked to (the driver).
-//! Space counts when the node starts, since its bounds are part of the node's configuration.
+//! [`node_core::trust::policy`] makes the decisions, as pure functions. This module carries them out: slots,
+//! and whether any are given ([`Command::Lend`]: running units are handed on); the share of a processor; the
+//! memory of a task and whose work is taken ([`Command::Terms`]); which nodes are refused (the driver). Space
+//! counts when the node starts, since its bounds are part of the node's configuration.
 
 pub(crate) mod file;
 pub(crate) mod machine;
@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_secs(2);
 /// otherwise. Fewer slots are given rather than some that hardly anything fits into.
 const USUAL_TASK: u64 = 256 << 20;
 
-/// What a node would give without a policy.
+/// Resources that a node would give without a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) slots: u32,
@@ -41,21 +41,22 @@ pub(crate) struct Given {
     pub(crate) memory_bytes: u64,
 }
 
-/// What a decision comes to on this node.
+/// Resources that a decision gives on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Measure {
     pub(crate) lends: bool,
     /// Tasks at once, if any are given.
     pub(crate) slots: u32,
     pub(crate) cpu_share: u8,
-    /// Of one task.
+    /// Memory of one task, bytes.
     pub(crate) memory_bytes: u64,
 }
 
 impl Measure {
     pub(crate) fn of(now: &Conditions, decision: &Decision, given: &Given) -> Measure {
         let lends = decision.reasons.is_empty();
-        // Whoever asked for more slots than there are processors meant it: all of them takes none away.
+        // A donor who asked for more slots than there are processors meant it: a policy that allows all
+        // processors takes none away.
         let most = if lends && decision.slots < now.processors { decision.slots } else { u32::MAX };
         let memory = decision.memory_bytes.unwrap_or(u64::MAX);
         let fit = u32::try_from(memory / USUAL_TASK).unwrap_or(u32::MAX).max(1);
@@ -69,7 +70,7 @@ impl Measure {
     }
 }
 
-/// What of a policy a market wants to know.
+/// Parts of a policy that a market needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SaleTerms {
     pub(crate) works: bool,
@@ -95,7 +96,7 @@ pub(crate) fn within(mut bounds: Bounds, space: Option<u64>) -> Bounds {
     bounds
 }
 
-/// What knows the machine; made up in tests.
+/// Source of the machine's conditions; made up in tests.
 pub(crate) trait Sensors: Send + 'static {
     fn read(&mut self) -> Conditions;
 }
@@ -120,7 +121,7 @@ struct State {
     now: Conditions,
     decision: Decision,
     done: Measure,
-    /// What the node was told last.
+    /// Policy and measure that the node was told last.
     told: Option<(Arc<Policy>, Measure)>,
 }
 

@@ -128,7 +128,7 @@ impl View {
         text
     }
 
-    /// Whom it works for first.
+    /// Sentence on the order of paid work and gifts.
     fn gifts(&self) -> String {
         let share = self.policy["gift_share_pct"].as_f64().unwrap_or_default();
         let least = self.policy["min_price"].as_u64().unwrap_or_default();

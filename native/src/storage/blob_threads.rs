@@ -15,7 +15,8 @@ const MAX_GROUP_BYTES: u64 = 32 << 20;
 /// one from each of 4,000 workers, and 8 MiB of hashes that are not finished.
 const MAX_PARTIAL: usize = 4096;
 
-/// Of them, those whose files stay open between pieces. Our choice: as many as open files cost little.
+/// Blobs that arrive in pieces whose files stay open between pieces. Our choice: as many as open files cost
+/// little.
 const MAX_OPEN: usize = 64;
 
 /// The blobs on their way in.

@@ -33,7 +33,7 @@ impl Folder {
         let folder = Folder { dir, _lock: lock, _temporary: temporary };
         let (blobs, partial) = (folder.blobs(), folder.partial());
         make_folder(&blobs).map_err(|e| words::io("make the folder", &blobs, &e))?;
-        // What an earlier process left unfinished.
+        // Remove what an earlier process left unfinished.
         match fs::remove_dir_all(&partial) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 return Err(words::io("empty the folder", &partial, &e));

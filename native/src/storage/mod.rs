@@ -48,7 +48,8 @@ pub(crate) struct Storage {
 #[error("{0}")]
 pub(crate) struct StorageError(pub(crate) String);
 
-/// What the threads share. Declared in the order in which it is let go: the lock comes last.
+/// State that the threads share. Fields are declared in the order in which they are dropped: the lock comes
+/// last.
 struct Parts {
     records: Records,
     blobs: BlobFiles,
@@ -250,7 +251,7 @@ fn token(request: &StorageRequest) -> Option<Token> {
     }
 }
 
-/// What became of a request without content.
+/// Reply to a request without content.
 fn done(token: Token, result: Result<(), StorageError>) -> StorageReply {
     match result {
         Ok(()) => StorageReply::Done { token },

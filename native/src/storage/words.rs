@@ -1,4 +1,4 @@
-//! What went wrong with a disk, and what to do.
+//! Texts of disk errors: what went wrong, and what to do.
 
 use super::StorageError;
 use std::io::{self, ErrorKind};
@@ -27,7 +27,7 @@ pub(super) fn io(doing: &str, path: &Path, error: &io::Error) -> StorageError {
 /// The database refused.
 pub(super) fn database(doing: &str, path: &Path, error: &redb::Error) -> StorageError {
     match error {
-        // Of these kinds, it is what redb makes of a file that ends too early or makes no sense.
+        // redb reports a file that ends too early or makes no sense as an I/O error of these two kinds.
         redb::Error::Io(e) if !matches!(e.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) => {
             io(doing, path, e)
         }

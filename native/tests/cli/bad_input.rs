@@ -1,4 +1,4 @@
-//! What is wrong is refused with what happened, to what, and what to do next.
+//! Bad input is refused with what happened, to what, and what to do next.
 
 use crate::guests;
 use crate::world::World;

@@ -48,7 +48,7 @@ pub(crate) const ARGUMENTS: &str = r#"
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))
 "#;
 
-/// The same for its environment.
+/// Prints its environment variables, each ended by NUL.
 pub(crate) const ENVIRONMENT: &str = r#"
 (module
   (import "wasi_snapshot_preview1" "environ_sizes_get" (func $sizes (param i32 i32) (result i32)))

@@ -34,7 +34,7 @@ fn programs_see_their_input_under_its_own_name() {
     };
     assert_eq!(told(&["-v"]), ["-v", "a.txt", "-v", "d/b.tar.gz"]);
     assert_eq!(told(&["{/.}-{#}={}"]), ["a-1=a.txt", "b.tar-2=d/b.tar.gz"]);
-    // And can open it there.
+    // The program can open its input there, also at an absolute path.
     let count = world.example("wordcount");
     world.file("a.txt", "hands");
     let absolute = world.path("a.txt");

@@ -11,7 +11,7 @@ fn trader(world: &World, name: &str, join: &[&str], cost: u64) -> Node {
     world.up(name, &[&ports[..], &["--speed", "500000000", "--name", name], join].concat())
 }
 
-/// What `manyhands market` shows there, and whether it says that this is all.
+/// Commodities that `manyhands market` shows there, and whether it says that these are all.
 fn shown(world: &World, at: &Node) -> (Vec<Value>, bool) {
     let arguments = ["market", "--output", "json", "--gateway", &at.url, "--token", &at.token];
     let market = world.run(arguments).ok().json();

@@ -1,4 +1,4 @@
-//! What a donor shares: a node that keeps to it, and says so.
+//! Policies of donors: a node keeps to its donor's policy, and says so.
 
 use crate::guests;
 use crate::world::{Node, Process, World, until_so};

@@ -55,7 +55,7 @@ fn the_exit_code_is_the_programs_own() {
     world.program("exit.wasm", guests::EXIT_WITH_LENGTH);
     assert_eq!(world.run_with(["run", "exit.wasm"], b"").code, 0);
     assert_eq!(world.run_with(["run", "exit.wasm"], &[0; 42]).code, 42);
-    // What a process cannot say must still not look like success.
+    // An exit code that a process cannot report must still not look like success.
     assert_eq!(world.run_with(["run", "exit.wasm"], &[0; 256]).code, 1);
     assert_eq!(world.run_with(["run", "--no-stdin", "exit.wasm"], &[0; 42]).code, 0);
 }

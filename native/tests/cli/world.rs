@@ -1,4 +1,4 @@
-//! What the stories play in: a folder for everything, and processes that end with it.
+//! World that the stories play in: a folder for everything, and processes that end with it.
 
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -174,7 +174,7 @@ impl World {
         Node::started(command)
     }
 
-    /// The same in a time zone that a story can reckon in.
+    /// [`Self::gateway`] in UTC: a time zone that a story can reckon in.
     pub(crate) fn utc_gateway(&self, slots: u32) -> Node {
         let slots = slots.to_string();
         let mut command = self.command(["up", "--ready-json", "--until-stdin-closes", "--gateway"]);

@@ -4,8 +4,8 @@ use crate::instrument::GlobalSlot;
 use crate::module::Prepared;
 use crate::wasi::{Halt, Host};
 
-/// What compiles a prepared module and makes instances of it. Synchronous: an engine has a
-/// thread of its own (a native slot's process, a page's task Worker).
+/// An engine compiles prepared modules and makes instances of them. It is synchronous: each engine
+/// has a thread of its own (a native slot's process, a page's task Worker).
 pub trait Engine {
     /// A compiled module; running it does not change it.
     type Module;
@@ -64,7 +64,7 @@ impl Control {
 pub trait Instance {
     fn host(&mut self) -> &mut Host;
 
-    /// What the task did, when it is over.
+    /// Ends the instance and returns its host, which holds the task's output and files.
     fn into_host(self) -> Host;
 
     /// Calls an exported function without parameters and results.

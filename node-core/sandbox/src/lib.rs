@@ -1,4 +1,4 @@
-//! What a task may do on a stranger's machine.
+//! The sandbox: the rules for what a task may do on a stranger's machine.
 //!
 //! The crate knows WebAssembly modules and WASI preview 1, but no engine: native nodes put
 //! wasmer behind [`Engine`], browsers their own `WebAssembly`, and both get the same checks,

@@ -53,7 +53,7 @@ impl GuestMemory for &mut [u8] {
     }
 }
 
-/// What host functions do with memory, in terms of the three above.
+/// Operations of host functions on memory, in terms of the three methods above.
 impl dyn GuestMemory + '_ {
     /// `Err` unless all of `at..at + len` lies within.
     pub(crate) fn check(&self, at: u32, len: u64) -> Result<(), OutOfBounds> {

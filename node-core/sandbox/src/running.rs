@@ -121,7 +121,7 @@ impl<I: Instance> Running<I> {
         self.suspended
     }
 
-    /// What became of it.
+    /// Outcome of the task, which `halt` ended after `cpu_us` of processor time.
     pub fn finish(self, halt: Halt, cpu_us: u64) -> Outcome {
         let fuel = self.fuel;
         let left = self.instance.into_host().finish();
@@ -145,7 +145,7 @@ pub enum NotStarted {
     Halt(Halt),
     /// The engine failed; says nothing about the task.
     Broken(String),
-    /// What it should go on from is no snapshot of it; in words.
+    /// The snapshot that the task should go on from is not one of it; in words.
     Snapshot(String),
 }
 

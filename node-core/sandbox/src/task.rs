@@ -51,7 +51,7 @@ impl Default for Limits {
     }
 }
 
-/// What a run left behind.
+/// Everything that a run left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     pub end: End,

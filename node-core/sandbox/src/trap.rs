@@ -17,7 +17,7 @@ pub enum Trap {
     StackOverflow,
     /// The frames of a suspended task do not fit the area for them.
     FramesFull,
-    /// What the engine said, when it is none of the above.
+    /// The engine's message, when it is none of the above.
     Other(String),
 }
 

@@ -23,7 +23,7 @@ struct Pair {
     suspended: u64,
 }
 
-/// What came of a call: bits, or why it trapped.
+/// Result of a call: bits, or why it trapped.
 type Outcome = Result<Vec<String>, String>;
 
 fn engine() -> Engine {

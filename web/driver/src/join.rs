@@ -8,7 +8,7 @@ use node_core::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What to do next.
+/// Next step of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Ask the gateway for its addresses; answer with [`Join::asked`].

@@ -1,4 +1,4 @@
-//! What the driver of a browser node decides, in plain Rust.
+//! Decisions of the driver of a browser node, in plain Rust.
 //!
 //! The crate knows neither JavaScript nor libp2p, so that all of it is tested in
 //! milliseconds on any machine; `web/node` connects it to Workers, sockets and the page.

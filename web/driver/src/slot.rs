@@ -1,8 +1,8 @@
-//! What the node's Worker and a slot's Worker say to each other, as MessagePack.
+//! Messages between the node's Worker and a slot's Worker, as MessagePack.
 //!
-//! Modules travel beside it as `WebAssembly.Module`, which is shared, not copied, and sealed
-//! snapshots as arrays that are given away. A slot answers tasks in the order in which it got
-//! them, so answers carry no names; what is said of one of them in between names its run.
+//! Modules travel beside the messages as `WebAssembly.Module`, which is shared, not copied, and
+//! sealed snapshots as arrays that are given away. A slot answers tasks in the order in which it
+//! got them, so answers carry no names; a message about a run before its answer names the run.
 
 use bytes::Bytes;
 use node_core::{BlobId, NoSnapshot, RunId, SealKey, Taken};
@@ -12,7 +12,7 @@ use sandbox::{Outcome, Task};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What a program is prepared for: all of it is part of its key.
+/// Program and the options that it is prepared with: all of it is part of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Form {
     pub program: BlobId,
@@ -27,7 +27,7 @@ impl Form {
     }
 }
 
-/// What goes with a compiled module.
+/// Description that goes with a compiled module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     pub form: Form,
@@ -60,16 +60,17 @@ pub struct From {
     pub root: Root,
 }
 
-/// What became of one task.
+/// Answer of a slot to one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     Ended(Outcome),
-    /// What will come has what it needs.
+    /// The state for a coming task is in place.
     Prepared,
     /// The browser could not do its part (no memory, a bug of ours): says nothing about the
     /// task.
     Broken(String),
-    /// What it should go on from is no snapshot of it: no other Worker would do better.
+    /// The snapshot that the task should go on from is not one of it: no other Worker would do
+    /// better.
     Unusable(String),
 }
 
@@ -92,12 +93,12 @@ impl Shot {
     }
 }
 
-/// What is asked of a slot about one of its runs. It finds no slot that has answered the run.
+/// Order to a slot about one of its runs. It has no effect once the slot has answered the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Answered by a snapshot; with `stop` the run is over then.
     Snapshot { stop: bool },
-    /// Give it no more fuel, or fuel again. What has not begun is given back.
+    /// Give it no more fuel, or fuel again. A run that has not begun is given back.
     Pause(bool),
     /// Drop it: it is said to be gone.
     Kill,

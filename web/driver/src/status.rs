@@ -1,4 +1,4 @@
-//! What the page is told about its node, and how often.
+//! Messages to the page about its node, and how often they are sent.
 
 use node_core::work::view::WorkView;
 use node_core::{NodeId, Time};
@@ -28,7 +28,7 @@ impl State {
     }
 }
 
-/// What this node sells by way of its gateway.
+/// Sales of this node by way of its gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sales {
     /// Micro-credits for 10^9 of fuel.

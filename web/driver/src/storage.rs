@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// of 30 MB, the largest seen, fit with room to spare.
 pub const MAX_BYTES: u64 = 256 << 20;
 
-/// What is to be written where it outlives the page, all or nothing; without a value: removed.
+/// Changes to write where they outlive the page, all or nothing. A key without a value is removed.
 #[derive(Debug, Default, PartialEq)]
 pub struct Changes {
     pub records: Vec<(Vec<u8>, Option<Bytes>)>,
@@ -39,7 +39,7 @@ pub struct Storage {
     partial: BTreeMap<BlobId, Vec<u8>>,
     bytes: u64,
     max: u64,
-    /// What outlives the page.
+    /// Records that outlive the page, with the blobs that they name.
     left: Vec<Kept>,
     changes: Option<Changes>,
 }
@@ -73,7 +73,7 @@ impl Storage {
         blobs.into_iter().filter_map(fits).collect()
     }
 
-    /// What has changed since the last call.
+    /// Changes since the last call; `None` if there are none.
     pub fn changes(&mut self) -> Option<Changes> {
         self.changes.take()
     }

@@ -1,4 +1,4 @@
-//! What the Worker's global scope gives: clock, randomness, fetch, messages to the page.
+//! Services of the Worker's global scope: clock, randomness, fetch, messages to the page.
 
 use gloo_timers::future::TimeoutFuture;
 use js_sys::{Array, Function, JSON, Object, Promise, Reflect};

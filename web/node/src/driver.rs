@@ -47,7 +47,7 @@ const BATCH: usize = 64;
 /// While units run, the page is told of their progress though nothing else happens.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// What went wrong stands on the page this long, unless something else does.
+/// Time for which an error stays on the page, unless another one replaces it.
 const TROUBLE_SHOWN: Duration = Duration::from_secs(30);
 
 /// Between two looks at the clock. Our choice: hours count in minutes, and a tab that rests should
@@ -63,7 +63,7 @@ const PAID: Duration = Duration::from_secs(3);
 /// 300 ms longer than it said.
 const GOODBYE: Duration = Duration::from_millis(200);
 
-/// For suspending and handing on. What is left then is given back, while the page still waits.
+/// For suspending and handing on. Units that are left then are given back, while the page still waits.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Longest time for handing work on. Our choice: a person who pressed Stop waits for it.
@@ -76,11 +76,11 @@ pub(crate) struct Options {
     pub(crate) invite: Option<String>,
     pub(crate) policy: Vec<(String, Setting)>,
     pub(crate) known: Known,
-    /// Of a slot, fuel a second, if it is not to be measured.
+    /// Speed of a slot, fuel a second; `None` if it is to be measured.
     pub(crate) speed: Option<u64>,
 }
 
-/// What reaches the node's task beside links and Workers.
+/// Inputs of the node's task beside links and Workers.
 pub(crate) enum Input {
     Slots(u32),
     Policy(Vec<(String, Setting)>),
@@ -151,12 +151,12 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
 }
 
 struct Driver {
-    /// What the donor gives, and when it was last held against the clock.
+    /// Policy of the donor, and when it was last held against the clock.
     tab: Tab,
     looked: Option<Time>,
     /// How fast a slot is, is still to be measured.
     measure: Option<Measure>,
-    /// What is on its account, when to ask again, and what it had done when it asked last.
+    /// Balance of the node's account, when to ask again, and units done when the node last asked.
     balance: Option<Micro>,
     ask: Option<Time>,
     done: u64,
@@ -167,7 +167,7 @@ struct Driver {
     throttle: Throttle,
     /// When the page was last told.
     told: Time,
-    /// What went wrong last with units in this tab.
+    /// Last error with units in this tab, and when it came.
     trouble: Option<(Time, String)>,
     /// It takes no more work, and ends when it has none, or then.
     leaves: Option<Time>,
@@ -284,13 +284,13 @@ impl Driver {
         }
     }
 
-    /// What a node has to do that its gateway sells for.
+    /// Does the work of a node whose gateway sells for it: measure the speed, ask for the balance.
     fn trade(&mut self, now: Time) {
         while let Some(reply) = self.host.measured.pop_front() {
             self.measured(now, &reply);
         }
         if self.node.hosted_by().is_none() {
-            // What follows, the next one is told.
+            // The next gateway is asked for the balance at once.
             self.ask = None;
             return;
         }
@@ -486,7 +486,7 @@ impl Driver {
         }
         let mut patience = browser::delay(GOODBYE).fuse();
         while !self.node.work(browser::now()).gateways.is_empty() {
-            // What is queued goes out before a connection ends.
+            // Queued messages go out before a connection ends.
             select_biased! {
                 event = events.next().fuse() => {
                     if matches!(event, None | Some(LinkEvent::Disconnected { .. })) {

@@ -16,7 +16,7 @@ use web_driver::speed;
 use web_driver::storage::Storage;
 
 pub(crate) struct WebHost {
-    /// Of the input that is being worked on.
+    /// Time of the input that is being worked on.
     pub(crate) now: Time,
     pub(crate) link: Link,
     /// Answers on their way back into the node, and what happened: fed and told between two
@@ -24,7 +24,7 @@ pub(crate) struct WebHost {
     pub(crate) inputs: VecDeque<NodeInput>,
     pub(crate) events: VecDeque<NodeEvent>,
     pub(crate) wake: Option<Time>,
-    /// Of standard runs.
+    /// Results of standard runs.
     pub(crate) measured: VecDeque<EngineReply>,
     save: Option<Save>,
     pool: Pool,

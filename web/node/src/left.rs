@@ -1,4 +1,5 @@
-//! What the page left when it was loaded before, and what it leaves now: `www/left.js` keeps it.
+//! The resume store: the state that the page left when it was loaded before, and the state that it leaves
+//! now. `www/left.js` keeps it.
 
 use crate::browser::{text, warn};
 use bytes::Bytes;

@@ -49,7 +49,7 @@ impl WebNode {
     /// Starts a node that gives `slots` to the swarm of `gateway`, with what `www/left.js` has of it, as
     /// its donor's `policy` (settings by their names) has it under what is `known` of the computer. Its
     /// `speed`, fuel a second of a slot, is measured unless it is said.
-    // What JavaScript gives, in one go.
+    // JavaScript gives all arguments in one call.
     #[allow(clippy::too_many_arguments)]
     #[wasm_bindgen(constructor)]
     pub fn new(
@@ -98,7 +98,7 @@ impl WebNode {
     }
 }
 
-/// What of these settings would not count, as a JSON list of `key` and `message`.
+/// Faults of these settings, as a JSON list of `key` and `message`. A setting with a fault does not count.
 #[wasm_bindgen]
 pub fn faults_of(policy: &JsValue) -> String {
     let (_, faults) = web_driver::policy::read(settings::settings(policy));

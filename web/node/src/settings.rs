@@ -1,4 +1,4 @@
-//! What the page says of its donor's policy, converted.
+//! The page's settings of the donor's policy, converted.
 
 use crate::browser;
 use js_sys::{Array, Date, Object, Reflect};

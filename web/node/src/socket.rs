@@ -127,17 +127,17 @@ struct Inner {
     _calls: Calls,
 }
 
-/// What the browser calls; it must live as long as the socket does.
+/// Closures that the browser calls; they must live as long as the socket does.
 type Calls = (Closure<dyn FnMut(Event)>, Closure<dyn FnMut(MessageEvent)>, Closure<dyn FnMut(CloseEvent)>);
 
-/// What the browser's calls and the readers and writers share.
+/// State that the browser's calls, the readers and the writers share.
 #[derive(Default)]
 struct Shared {
     is_open: bool,
     /// Why it is over.
     closed: Option<String>,
     received: VecDeque<Vec<u8>>,
-    /// Of the first of `received`, bytes read.
+    /// Bytes read of the first of `received`.
     read: usize,
     bytes: usize,
     reader: Option<Waker>,
@@ -197,7 +197,7 @@ impl Socket {
         let (on_close, call) = crate::browser::on(move |event: CloseEvent| {
             let mut words = match event.code() {
                 1000 | 1001 | 1005 => "the other end closed it".to_owned(),
-                // What browsers give when there was no closing handshake.
+                // Browsers give 1006 when there was no closing handshake.
                 1006 => "the other end is gone".to_owned(),
                 code => format!("it was closed with code {code}"),
             };

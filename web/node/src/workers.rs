@@ -13,7 +13,7 @@ use web_sys::{ErrorEvent, MessageEvent, WorkerOptions, WorkerType};
 
 const SCRIPT: &str = "/task-worker.js";
 
-/// What a Worker said, and the module that came with it.
+/// Message of a Worker, and the module that came with it.
 pub(crate) struct Heard {
     pub(crate) slot: SlotId,
     pub(crate) said: Said,
@@ -41,7 +41,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// What Workers say comes out of the receiver. It needs no bound: they only answer.
+    /// The receiver yields the messages of all Workers. It needs no bound: Workers only answer.
     pub(crate) fn new() -> (Workers, mpsc::UnboundedReceiver<Heard>) {
         let (heard, receiver) = mpsc::unbounded();
         (Workers { workers: BTreeMap::new(), modules: BTreeMap::new(), heard }, receiver)

@@ -16,10 +16,11 @@ use wasm_encoder as enc;
 /// More than any function of preview 1 takes (`path_open`: nine).
 const MAX_PARAMS: usize = 16;
 
-/// What the host says when the task must not run on; error numbers are positive.
+/// Answer of a host call when the task must not run on; error numbers are positive.
 const HALT: i32 = -1;
 
-/// What a task's calls reach. One task is called at a time, others may be suspended.
+/// Host and memory that a task's calls reach. One task is called at a time, others may be
+/// suspended.
 pub(crate) struct Called {
     pub(crate) host: Host,
     pub(crate) memory: TaskMemory,

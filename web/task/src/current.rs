@@ -161,7 +161,7 @@ impl Current {
     }
 }
 
-/// What a task that will come goes on from, checked and in place.
+/// State that a coming task goes on from, checked and in place.
 pub(crate) struct Ready {
     ahead: Ahead<BrowserInstance>,
     key: SealKey,
@@ -208,10 +208,10 @@ fn answer_of(not: NotStarted) -> Answer {
     }
 }
 
-/// What a task goes on from, checked, and how many bytes its whole part has.
+/// State that a task goes on from, checked, and the size of its whole part, bytes.
 ///
-/// Keepers and networks are not believed: everything is checked, in words that follow
-/// "its snapshot cannot be used: ".
+/// Keepers and networks are not trusted: everything is checked. An `Err` is text that follows "its
+/// snapshot cannot be used: ".
 fn states(from: From, key: &SealKey, origin: &Origin) -> Result<(State, Checked, usize), String> {
     let (whole, relative) = match from.base {
         None => (from.bytes, None),

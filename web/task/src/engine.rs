@@ -17,7 +17,7 @@ extern "C" {
 }
 
 pub(crate) struct BrowserEngine {
-    /// The same for all instances.
+    /// Imports that all instances share.
     imports: Object,
     names: Names,
 }

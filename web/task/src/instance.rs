@@ -94,7 +94,7 @@ fn i64_of(value: &JsValue) -> i64 {
     i64::try_from(value.clone()).unwrap_or_default()
 }
 
-/// What an accessor gave: one i64, or two in an array.
+/// Value that an accessor gave: one i64, or two in an array.
 fn words_of(value: &JsValue) -> u128 {
     match value.dyn_ref::<Array>() {
         Some(words) => {

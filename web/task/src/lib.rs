@@ -48,7 +48,7 @@ pub fn begin() {
     }));
 }
 
-/// What this Worker knows and runs with.
+/// State of a slot's Worker: its engine, modules and runs.
 #[wasm_bindgen]
 pub struct Slot {
     engine: BrowserEngine,

@@ -1,4 +1,4 @@
-//! What a slot says to the node: objects for `postMessage`, with what is given away.
+//! Messages of a slot to the node: objects for `postMessage`, with the buffers that are given away.
 
 use crate::report::Reporter;
 use js_sys::{Array, Function, Object, Reflect, Uint8Array};

@@ -237,8 +237,8 @@ fn many_short_tasks_answer_in_order_and_share_messages() {
     assert!(messages < 1000, "{messages} messages");
 }
 
-/// What a unit costs beyond the engine's own work, which is an instance of what was made of the
-/// program. Printed, and held to the bound that was promised with a factor for a busy machine.
+/// Cost of a unit beyond the engine's own work, which is an instance of the compiled program. The
+/// cost is printed, and held to the promised bound with a factor for a busy machine.
 #[wasm_bindgen_test]
 fn an_empty_unit_costs_less_than_a_tenth_of_a_millisecond_beyond_its_instance() {
     use crate::engine::now_ms;

@@ -31,7 +31,7 @@ pub(crate) struct Turns {
     voice: Voice,
     queue: VecDeque<(u32, Job)>,
     current: Option<Current>,
-    /// What the next run may go on from.
+    /// State that the next run may go on from.
     ready: Option<Ready>,
     /// A snapshot of the current run was captured; whether the run stops then.
     captured: Option<bool>,

@@ -27,8 +27,8 @@ fn is_deep_recursion(message: &str) -> bool {
     message.contains("call stack size exceeded") || message.contains("too much recursion")
 }
 
-/// What Chromium, Firefox and Safari say, in this order. Older Chromium does not tell a null
-/// function from a wrong signature.
+/// Trap that a message means. The texts are those of Chromium, Firefox and Safari, in this order.
+/// Older Chromium does not tell a null function from a wrong signature.
 fn trap_of(message: String) -> Trap {
     let known: &[(Trap, &[&str])] = &[
         (Trap::Unreachable, &["unreachable", "unreachable executed", "Unreachable code"]),

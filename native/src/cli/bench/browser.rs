@@ -110,7 +110,7 @@ impl Browser {
     /// Opens the donate page and waits until it can be started.
     pub(super) fn open_donate_page(&mut self, url: &str) -> Result<Tab, Failure> {
         let tab = self.open("about:blank")?;
-        // Who starts this waits for it, plugged in or not: a tab without a battery spares none.
+        // A person waits for this tab, plugged in or not: a tab without a battery spares none.
         let script = json!({ "source": "delete Navigator.prototype.getBattery" });
         self.call(Some(&tab), "Page.addScriptToEvaluateOnNewDocument", &script)?;
         self.call(Some(&tab), "Page.navigate", &json!({ "url": url }))?;

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 const RUNS: u32 = 3;
-/// Of memory, one page in a hundred of which changes all the time.
+/// Memory in MiB, one page in a hundred of which changes all the time.
 const MIB: &str = "64";
 /// About 35 s: the longest interval comes once.
 const ROUNDS: &str = "450000";

@@ -106,7 +106,7 @@ fn one_run(
     Ok(f64::from(units) / took.as_secs_f64())
 }
 
-/// What all units wrote, in order.
+/// Standard output of all units, in the order of their indexes.
 fn outputs(client: &Client, job: &str) -> Result<Vec<Vec<u8>>, Failure> {
     let mut outputs = Vec::new();
     let mut from = Some(0);

@@ -70,7 +70,7 @@ struct Forms {
     task: Task,
 }
 
-/// What one engine came to.
+/// Results of one engine.
 #[derive(Default)]
 struct Column {
     ratios: Map<String, Value>,

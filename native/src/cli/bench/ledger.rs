@@ -81,7 +81,7 @@ struct Desk {
     owners: Vec<(NodeId, Machine<Client>)>,
     storage: Storage,
     replies: Receiver<StorageReply>,
-    /// What storage has not answered yet.
+    /// Requests that storage has not answered yet.
     asked: u32,
     wire: VecDeque<(NodeId, NodeId, Message)>,
     now: Time,

@@ -1,4 +1,4 @@
-//! What processes cost, as the kernel counts it: a process and all its descendants.
+//! Costs of processes, as the kernel counts them: a process and all its descendants.
 
 use crate::cli::failure::Failure;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::time::Duration;
 const TICKS: u64 = 100;
 const PAGE: u64 = 4096;
 
-/// What a family of processes has used.
+/// Resources that some processes and their descendants have used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     pub(super) cpu: Duration,
@@ -24,8 +24,8 @@ struct Stat {
     pages: u64,
 }
 
-/// The usage of these processes and their descendants. What ended and was waited for counts
-/// with its parent.
+/// The usage of these processes and their descendants. A process that ended and was waited for counts with
+/// its parent.
 pub(super) fn usage(roots: &[u32]) -> Result<Usage, Failure> {
     let stats = stats().map_err(|e| {
         Failure::failed(format!("cannot read /proc, by which the benchmarks measure: {e}; they need Linux"))

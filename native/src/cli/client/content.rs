@@ -23,7 +23,7 @@ pub(crate) enum Content {
 /// How a path says that it is none, but names a file that other nodes keep.
 const SWARM: &str = "swarm:";
 
-/// What such a path names.
+/// Content id or published name in a path that begins with [`SWARM`]; `None` for other paths.
 pub(crate) fn of_swarm(path: &Path) -> Option<&str> {
     path.to_str()?.strip_prefix(SWARM)
 }
@@ -34,7 +34,7 @@ const ASK_FIRST: u64 = 16 << 10;
 const EXPECT_CONTINUE: u64 = 1 << 20;
 
 impl Content {
-    /// What a path names, here or in the swarm.
+    /// Content that a path names, here or in the swarm.
     pub(crate) fn at(path: PathBuf) -> Content {
         match of_swarm(&path) {
             Some(which) => Content::Swarm(which.to_owned()),

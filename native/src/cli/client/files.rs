@@ -5,7 +5,7 @@ use super::types::{Blob, File, Files};
 use super::{ApiError, Client, authorized, escape, transport};
 use std::io::{Read, Write};
 
-/// What somebody wishes for a file that is put.
+/// Wishes for a file that is put.
 pub(crate) struct Wishes<'a> {
     pub(crate) name: &'a str,
     pub(crate) copies: u8,

@@ -309,7 +309,7 @@ pub(crate) struct Counts {
     pub(crate) held: u32,
 }
 
-/// Who computed how much of a job.
+/// Part of a job that one node computed.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Share {
     pub(crate) node: String,
@@ -364,12 +364,12 @@ pub(crate) struct Unit {
     pub(crate) checkpoint_bytes: Option<u64>,
     #[serde(default)]
     pub(crate) keepers: Vec<String>,
-    /// Of a unit that has just moved.
+    /// Downtime of a unit that has just moved, milliseconds.
     #[serde(default)]
     pub(crate) standstill_ms: Option<f64>,
 }
 
-/// What one node did of a unit.
+/// Part of a unit that one node computed.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Stop {
     pub(crate) runner: String,

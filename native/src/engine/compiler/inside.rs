@@ -97,7 +97,8 @@ fn read(mut program: File) -> Result<Vec<u8>, Said> {
 }
 
 fn check(program: File) -> Said {
-    // What compiles starts one for each processor, and only once it has read the program.
+    // A check needs no other threads. `compile` cannot forbid them: the compiler starts one for each
+    // processor, and only once it has read the program.
     wall::no_more_threads();
     match read(program).map(|bytes| inspect(&bytes)) {
         Ok(Ok(program)) => Said::Fit { memory_bytes: program.memory_bytes },

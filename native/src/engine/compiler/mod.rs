@@ -7,8 +7,8 @@
 //! - [`shop`]: which programs are compiled, one after the other, and what became of them.
 //!
 //! A program that goes beyond the bounds, or that ends its compiler, is refused as one that is invalid: the
-//! bounds are the same on every node, so others need not try. What this machine lacks, and a process that
-//! was killed from outside, are this node's failures.
+//! bounds are the same on every node, so others need not try. A lack of this machine, and a process that was
+//! killed from outside, are this node's failures.
 
 pub(super) mod inside;
 pub(super) mod shop;

@@ -135,7 +135,7 @@ impl Shop {
         }
     }
 
-    /// A slot is gone. What nobody waits for any more is given up.
+    /// A slot is gone. Compilations that nobody waits for any more are given up.
     pub(in crate::engine) fn leave(&mut self, at: usize) {
         for asked in &mut self.asked {
             asked.waiting.retain(|(slot, _)| *slot != at);

@@ -22,7 +22,7 @@ impl Beside {
         std::thread::Builder::new().name(name.into()).spawn(move || {
             super::loading::lower_thread();
             for work in given {
-                // Whoever waits sees that nothing comes; the thread goes on.
+                // A caller that waits sees that nothing comes; the thread goes on.
                 drop(catch_unwind(AssertUnwindSafe(work)));
             }
         })?;

@@ -54,7 +54,7 @@ impl Blobs {
         Ok(bytes.into())
     }
 
-    /// The same for content that proves itself otherwise.
+    /// [`Self::read`] without a check of the hash, for content that proves itself otherwise.
     pub(super) fn read_unchecked(&self, id: BlobId) -> Result<Vec<u8>, String> {
         let path = self.path(id);
         std::fs::read(&path).map_err(|error| match error.kind() {

@@ -93,14 +93,15 @@ impl Cache {
             // belongs to this user alone, who could as well replace this program.
             unsafe { Module::deserialize(engine, code) }.ok().and_then(|m| Compiled::new(m, layout).ok())
         });
-        // So that the least recently used go first. What is damaged the node makes anew, when it is asked.
+        // Mark the use, so that the least recently used go first. The node makes a damaged one anew, when it
+        // is asked.
         if loaded.is_some() {
             drop(File::open(&path).and_then(|file| file.set_modified(SystemTime::now())));
         }
         loaded
     }
 
-    /// Whether the compiled program is there and whole. What is damaged goes.
+    /// Whether the compiled program is there and whole. A damaged one is removed.
     pub(in crate::engine) fn holds(&self, key: &Key) -> bool {
         let path = self.path(key);
         let Some(bytes) = fs::read(&path).ok().filter(|_| self.usable) else { return false };

@@ -46,7 +46,7 @@ pub(super) struct Desk {
     share: AtomicU8,
 }
 
-/// What the node wants of the task that runs.
+/// Request of the node about the running task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Kill,
@@ -58,7 +58,7 @@ pub(super) enum Ask {
 struct Intake {
     frames: Frames,
     orders: VecDeque<Order>,
-    /// What the runner is at.
+    /// Run that the runner is at.
     current: Option<Current>,
     asks: VecDeque<Ask>,
     /// Orders that stand still as soon as they have begun.
@@ -189,7 +189,7 @@ impl Desk {
         }
     }
 
-    /// What is asked of the task at hand, if anything.
+    /// Takes the next request about the running task; `None` if there is none.
     pub(super) fn asked(&self) -> Option<Ask> {
         if !self.asked.load(Ordering::Relaxed) {
             return None;
@@ -242,7 +242,7 @@ impl Desk {
         locked(&self.outgoing).send();
     }
 
-    /// What the clerk does.
+    /// Loop of the clerk's thread.
     fn look_after(&self) {
         let mut intake = locked(&self.intake);
         loop {

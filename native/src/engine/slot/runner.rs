@@ -37,7 +37,7 @@ pub(super) struct Runner {
     /// for a task that has ended does not hold up the next.
     scribes: Beside,
     checks: Beside,
-    /// What the next task may go on from.
+    /// State that the next task may go on from.
     ready: Option<Ready>,
 }
 
@@ -54,7 +54,7 @@ struct Work {
     wanted: Option<bool>,
 }
 
-/// What a task that will come goes on from, checked and in place.
+/// State that a coming task goes on from, checked and in place.
 struct Ready {
     ahead: Ahead<WasmerInstance>,
     key: SealKey,
@@ -333,7 +333,7 @@ struct Whole {
     base_bytes: usize,
 }
 
-/// What the task goes on from, unchecked.
+/// Reads the state that the task goes on from, unchecked.
 fn read(
     from: &SnapshotRef,
     key: &SealKey,

@@ -22,7 +22,7 @@ pub(crate) struct WasmerEngine {
     pub(super) compiled: Arc<std::sync::atomic::AtomicU32>,
 }
 
-/// Who makes machine code.
+/// Compiler of machine code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compiler {
     /// Fast code; what nodes run.
@@ -38,7 +38,7 @@ pub(crate) struct Compiled {
     pub(crate) layout: Result<Arc<Layout>, String>,
 }
 
-/// What the host functions of a running instance share.
+/// State that the host functions of a running instance share.
 struct World {
     host: Host,
     /// None until the instance stands.

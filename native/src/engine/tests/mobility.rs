@@ -49,7 +49,7 @@ fn a_task_goes_on_in_another_process_and_ends_as_if_it_had_stayed() {
     for (hop, run) in (2..6).enumerate() {
         let mut other = World::beside(&world, 1);
         if hop % 2 == 1 {
-            // What it is relative to lies ready before it comes.
+            // The base of the snapshot lies ready before the snapshot comes.
             let base = from.base.unwrap();
             let whole = SnapshotRef { blob: base, base: None, root: [0; 32], fuel: 0 };
             other.prepare(100, EngineTask { from: Some(whole), ..task.clone() });
@@ -180,7 +180,7 @@ fn a_snapshot_that_is_none_is_blamed_and_not_the_task() {
     assert!(matches!(world.outcome(3).end, End::Exited(_)));
 }
 
-/// What is asked for and what happens at the same time may meet anywhere.
+/// Orders and ends of runs may cross anywhere.
 #[test]
 fn snapshots_and_ends_may_race() {
     let mut world = World::new(2);

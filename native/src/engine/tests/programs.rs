@@ -69,7 +69,7 @@ fn a_start_function_may_call_the_host() {
     );
 }
 
-/// What a program in Rust does with its world, std and all.
+/// A program in Rust that uses its world, std and all.
 const WORLDLY: &str = r#"
 use std::io::{Read, Write, Seek, SeekFrom};
 use std::fs;

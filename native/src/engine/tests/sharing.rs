@@ -80,7 +80,7 @@ fn a_share_of_a_processor_can_be_changed_while_a_task_runs() {
     };
     until(20);
     world.share(5);
-    // What it was at when it was told does not count.
+    // Ticks of the slice that was under way when the share changed do not count.
     until(ticks() + 5);
     let took = until(ticks() + 10);
     // A tenth of a second of a processor, of which it gets a twentieth.

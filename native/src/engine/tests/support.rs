@@ -70,7 +70,7 @@ impl World {
         std::iter::once(exe).chain(rest.map(OsString::from)).chain([folder.into()]).collect()
     }
 
-    /// What starts a slot of this world: a program and its arguments.
+    /// Command that starts a slot of this world: a program and its arguments.
     pub(super) fn launcher(&self) -> (PathBuf, Vec<OsString>) {
         let mut command = World::slot_command(self.path());
         let exe = command.remove(0).into();

@@ -38,12 +38,13 @@ impl Adapters {
         Adapters { wrappers, thunks: plain.zip(first..).collect() }
     }
 
-    /// What the host gets that asks for a function.
+    /// Index of the function that is exported in place of `function`: its wrapper, if it has one.
     pub(super) fn exported(&self, function: u32) -> u32 {
         self.wrappers.get(&function).copied().unwrap_or(function)
     }
 
-    /// What tables and references hold for a function.
+    /// Index of the function that tables and references hold in place of `function`: its thunk, if
+    /// it has one.
     pub(super) fn taken(&self, function: u32) -> u32 {
         self.thunks.get(&function).copied().unwrap_or(function)
     }

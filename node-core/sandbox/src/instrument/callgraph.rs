@@ -1,12 +1,12 @@
-//! What each function needs: whether it can be suspended, whether it counts fuel, whether it
-//! counts how deep it is called, and what calling it costs.
+//! Properties of each function: whether it can be suspended, whether it counts fuel, whether it
+//! counts how deep it is called, and the cost of a call of it.
 //!
 //! - A function is *suspendable* if it has a loop, is part of a cycle of the call graph, waits for
 //!   the host, is too much work to go unpolled, or calls a suspendable one.
-//! - Of the others those *count* that do work which depends on an operand, that have much cheaper
-//!   ways than their most expensive one, or that call one that counts. Their work is charged as it
-//!   is done, but nothing in them is ever suspended.
-//! - What is left is *free*: its callers pay for its most expensive way.
+//! - Another function *counts* if its work depends on an operand, if it has ways much cheaper than
+//!   its most expensive one, or if it calls a function that counts. Its work is charged as it is
+//!   done, but nothing in it is ever suspended.
+//! - All other functions are *free*: their callers pay for the most expensive way.
 //!
 //! An indirect call counts as one of every function of its type that a table can hold. Callees are
 //! judged before callers, so one pass over the components is enough.
@@ -23,21 +23,22 @@ use wasmparser::{FuncType, FunctionBody, Operator, ValType};
 /// Work that a function may do unpolled.
 /// Our choice: a microsecond; a function may call many that do.
 const MOST_UNPOLLED: u64 = 1000;
-/// The same for one that its callers pay for: no more is charged too much.
+/// Largest cost of a function that its callers pay for, so that no call is charged more than this
+/// too much. Our choice.
 const MOST_FREE: u64 = 60;
 
-/// What callers must know of a function, or of all that an indirect call may reach.
+/// Properties that callers must know of a function, or of all that an indirect call may reach.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Callee {
     /// It takes the fuel as its last parameter, and returns it as its last result.
     pub(super) counts: bool,
-    /// It can be suspended. Of the module's own functions, only those that count.
+    /// It can be suspended. Among the module's own functions, only those that count can be.
     pub(super) suspends: bool,
     /// It polls when it is entered, whatever way it then takes.
     pub(super) polls: bool,
     /// It is a host function that may wait, or an indirect call may reach one.
     pub(super) waits: bool,
-    /// What it adds to the depth: every cycle has one that does.
+    /// Bytes of stack that it adds to the depth. Every cycle has a function that adds some.
     pub(super) depth: u32,
     /// It may call the host.
     pub(super) calls_host: bool,
@@ -91,7 +92,7 @@ impl CallGraph {
         self.nodes.get(self.indirect_node(ty)).copied().unwrap_or_default()
     }
 
-    /// What an operator calls.
+    /// Properties of the function that an operator calls; `None` if the operator is no call.
     pub(super) fn callee(&self, op: &Operator<'_>) -> Option<Callee> {
         match op {
             Operator::Call { function_index } => Some(self.function(*function_index)),
@@ -155,7 +156,7 @@ impl CallGraph {
         }
     }
 
-    /// Of functions that call each other, all callees outside being judged.
+    /// Judges functions that call each other, after all callees outside the component.
     fn judge(&mut self, component: &[usize], facts: &[Facts], survey: &Survey<'_>) -> Result<(), Refusal> {
         let recursive = match component {
             [one] => facts[*one].edges.contains(one),
@@ -203,8 +204,8 @@ impl CallGraph {
         Ok(())
     }
 
-    /// What a call of a function takes of the engine's stack, as far as can be told without the
-    /// engine. Only that all engines count the same matters.
+    /// Estimate of the engine's stack that a call of a function takes, bytes, as far as it can be
+    /// made without the engine. Only that all engines count the same matters.
     fn weight(&self, node: usize, survey: &Survey<'_>) -> u32 {
         let body = node.checked_sub(survey.imports.len()).and_then(|i| survey.bodies.get(i));
         let Some(body) = body.filter(|_| node < self.functions) else { return 0 };
@@ -221,7 +222,7 @@ pub(super) fn counting_type(ty: &FuncType) -> FuncType {
     FuncType::new(with_fuel(ty.params()), with_fuel(ty.results()))
 }
 
-/// What a function does by itself.
+/// Facts about a function's own body.
 #[derive(Default)]
 struct Facts {
     /// Reason enough to suspend it.
@@ -231,7 +232,7 @@ struct Facts {
     waits: bool,
     host: bool,
     edges: Vec<usize>,
-    /// What all its operators cost together.
+    /// Fuel of all its operators together.
     work: u64,
 }
 
@@ -241,7 +242,7 @@ impl Facts {
         let mut facts = Facts::default();
         for op in body.get_operators_reader().map_err(invalid)? {
             let op = op.map_err(invalid)?;
-            // What observes floats is rewritten.
+            // With `bit_exact`, a function that observes floats is rewritten, so it counts.
             facts.work += u64::from(operators::cost(&op));
             facts.counts |= survey.bit_exact && canonical::observes(&op, survey);
             match op {

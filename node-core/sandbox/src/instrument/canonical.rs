@@ -65,7 +65,7 @@ pub(super) fn is_exact(op: &Operator<'_>) -> bool {
     )
 }
 
-/// What to do instead, if the operator makes NaNs that nothing here can find.
+/// Advice on what to do instead; `None` unless the operator makes NaNs that nothing here can find.
 pub(super) fn refused(op: &Operator<'_>) -> Option<&'static str> {
     let name = operators::name(op);
     let operation = name.strip_prefix("f32x4.").or_else(|| name.strip_prefix("f64x2."))?;

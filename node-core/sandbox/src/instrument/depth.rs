@@ -41,8 +41,8 @@ pub(super) fn counting<'e>(
             _ => {}
         }
     }
-    // What lies below a node until the next that counts. Those that do not count lead back to none
-    // of them, so their callees come before them.
+    // The weight of a node includes the heaviest way below it, up to the next node that counts.
+    // Nodes that do not count have no back edges between them, so their callees come before them.
     let (counting, others): (Vec<_>, Vec<_>) = finished.into_iter().partition(|node| nodes[node].counts);
     for node in others.into_iter().chain(counting) {
         let below = edges(node).iter().filter_map(|to| nodes.get(to)).filter(|to| !to.counts);

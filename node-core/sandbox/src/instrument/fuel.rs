@@ -14,7 +14,7 @@
 use super::ir::{Body, Inst, Label};
 use std::collections::BTreeMap;
 
-/// What to subtract from the fuel, and where. Negative amounts are given back.
+/// Amounts to subtract from the fuel, by place. Negative amounts are given back.
 #[derive(Default)]
 pub(super) struct Charges {
     /// By instruction: after it, on the way that falls through.
@@ -27,8 +27,8 @@ pub(super) struct Charges {
     pub(super) polls: Vec<i64>,
 }
 
-/// What two ways may differ by to pay the same. Our choice: a branch and what it depends on cost
-/// three or more, so it bounds what the charge can be wrong by.
+/// Largest difference in fuel of two ways that are charged the same. Our choice: a branch and its
+/// condition cost three or more, so this bounds the error of the charge.
 const NEAR: i64 = 16;
 
 #[derive(Clone, Copy)]
@@ -58,7 +58,7 @@ impl Paid {
         }
     }
 
-    /// What an edge to here charges that comes from where `chosen` is paid for.
+    /// Charge on an edge to here from a place where `chosen` is paid for.
     fn charge(self, chosen: Paid) -> i64 {
         match (self, chosen) {
             (Paid::For { cost, .. }, Paid::For { cost: paid, .. }) => cost - paid,
@@ -66,7 +66,7 @@ impl Paid {
         }
     }
 
-    /// What is paid for before a fork, and what its ways charge.
+    /// State that is paid for before a fork, and the charges on its two ways.
     fn fork(self, other: Paid) -> (Paid, i64, i64) {
         if let (Paid::For { cost: a, leaves: x }, Paid::For { cost: b, leaves: y }) = (self, other)
             && x == y

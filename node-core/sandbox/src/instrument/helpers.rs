@@ -84,7 +84,8 @@ fn pop(globals: &Globals, pages: u32, spare: u32) -> Function {
         i.global_get(globals.top).local_get(SIZE).i32_sub().global_set(globals.top);
         i.memory_size(0).i32_const(16).i32_shl().i32_const(spare as i32).i32_sub().global_set(globals.frame);
         i.global_get(globals.frame).global_get(globals.top).local_get(SIZE).memory_copy(0, 0);
-        // What a frame does not save reads as zero, whatever lay there: snapshots are compared.
+        // Clear the frame's place: bytes that a later frame there does not save read as zero,
+        // because snapshots are compared.
         i.global_get(globals.top).i32_const(0).local_get(SIZE).memory_fill(0).end();
     })
 }

@@ -16,7 +16,7 @@ pub(super) enum Inst {
         start: u32,
         end: u32,
     },
-    /// The same, for one that only pushes a constant.
+    /// An operator that is copied and only pushes a constant: a range of the program's bytes.
     Push {
         start: u32,
         end: u32,
@@ -24,7 +24,7 @@ pub(super) enum Inst {
     Get(Local),
     Set(Local),
     Tee(Local),
-    /// What the operators since the last of these cost.
+    /// Fuel of the operators since the last `Cost`.
     Cost(u32),
     Const(i32),
     GlobalGet(u32),
@@ -64,7 +64,7 @@ pub(super) enum Inst {
     Call(u32),
 }
 
-/// What a label opens as, and what a branch to it carries.
+/// Type that a label opens with, and types of the values that a branch to it carries.
 #[derive(Clone, Debug)]
 pub(super) struct LabelInfo {
     pub(super) ty: BlockType,
@@ -100,9 +100,10 @@ pub(super) enum Entry {
 pub(super) struct CallSite {
     pub(super) start: u32,
     pub(super) end: u32,
-    /// Of a direct call.
+    /// Index of the callee, for a direct call.
     pub(super) function: Option<u32>,
-    /// Of an indirect call that passes fuel: its type with the fuel, and its table.
+    /// Index of the callee's type with the fuel, and of the table, for an indirect call that passes
+    /// fuel.
     pub(super) indirect: Option<(u32, u32)>,
     /// The callee takes and returns the fuel. Otherwise a host function finds it in the global.
     pub(super) passes_fuel: bool,
@@ -130,7 +131,7 @@ pub(super) struct Body {
     pub(super) points: u32,
     /// Whether it can be suspended. If not, it has no points but for the entry, and does not poll.
     pub(super) suspends: bool,
-    /// What it adds to the depth.
+    /// Bytes of stack that a call of it adds to the depth.
     pub(super) depth: u32,
     /// The depth that it is at, if it adds to it.
     pub(super) deep: Option<Local>,
@@ -144,7 +145,7 @@ impl Body {
         self.labels.len() as Label - 1
     }
 
-    /// The same instruction with branches to `to` instead of `from`.
+    /// `inst` with branches to `to` instead of `from`.
     pub(super) fn retarget(&mut self, inst: Inst, from: Label, to: Label) -> Inst {
         let moved = |label: Label| if label == from { to } else { label };
         match inst {
@@ -160,8 +161,8 @@ impl Body {
     }
 
     /// Locals that stand between the program's parameters and its other locals: the fuel, which is
-    /// the last parameter, the point on the way to being suspended, two for moments. What is used
-    /// often has a short number.
+    /// the last parameter, the point on the way to being suspended, two for moments. Locals that
+    /// are used often have short numbers.
     pub(super) const ADDED: u32 = 4;
 
     /// The fuel comes behind the program's own parameters.

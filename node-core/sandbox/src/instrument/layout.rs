@@ -1,4 +1,4 @@
-//! What the host finds in an instrumented module: names, numbers, and where frames lie.
+//! Layout of an instrumented module, as the host finds it: names, numbers, and places of frames.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wasmparser::ValType;

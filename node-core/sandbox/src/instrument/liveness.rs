@@ -34,7 +34,8 @@ pub(super) fn live_at_points(body: &Body) -> Option<Vec<Vec<Local>>> {
             walk.labels[*label as usize] = vec![0; words];
         }
     }
-    // What is live at a loop's start is live wherever it starts again: to a fixpoint.
+    // A local that is live at a loop's start is live wherever the loop starts again: walk to a
+    // fixpoint.
     let mut at_end = vec![0; words];
     if let Some(deep) = body.deep {
         insert(&mut at_end, deep);

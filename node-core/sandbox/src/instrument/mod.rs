@@ -87,12 +87,12 @@ pub const FRAME_PAGES: u32 = 16;
 /// A 32-bit address space.
 const PAGES: u64 = 65_536;
 
-/// What a module is instrumented for. All of it is part of the key of a cached module.
+/// Options of the instrumentation. All of them are part of the key of a cached module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Room for the frames of a suspended task, pages of 64 KiB, 1 to 4096.
     pub frame_pages: u32,
-    /// What the program's memory may grow to, pages of 64 KiB.
+    /// Largest size that the program's memory may grow to, pages of 64 KiB.
     pub memory_max_pages: u32,
     /// How deep functions may call themselves, in bytes of stack that the pass reckons for it.
     /// Less than what any engine has, so that all stop at the same call.
@@ -127,7 +127,7 @@ pub enum Tuning {
     /// wasmer's compilers.
     #[default]
     Wasmer,
-    /// V8: Chromium, node. Of other browsers nothing is known.
+    /// V8: Chromium, node. Nothing is known of other browsers.
     V8,
 }
 

@@ -8,13 +8,13 @@
 
 use wasmparser::Operator;
 
-/// Of a call, beside what the callee charges for itself.
+/// Fuel of a call, beside what the callee charges for itself.
 pub(super) const CALL: u32 = 5;
-/// More, for the check of the callee's type.
+/// Additional fuel of an indirect call, for the check of the callee's type.
 pub(super) const INDIRECT: u32 = 5;
 /// Bytes that a bulk operation moves for one unit, as a power of two.
 pub(super) const BULK_SHIFT: i64 = 4;
-/// Of a page that memory grows by: it must be cleared.
+/// Fuel of each page that memory grows by: the page must be cleared.
 pub(super) const PAGE: i64 = 4096;
 
 pub(super) fn cost(op: &Operator<'_>) -> u32 {
@@ -37,7 +37,7 @@ pub(super) fn is_constant(op: &Operator<'_>) -> bool {
     matches!(op, I32Const { .. } | I64Const { .. } | F32Const { .. } | F64Const { .. } | V128Const { .. })
 }
 
-/// What to do instead, if the operator is one that a suspended task cannot be moved with.
+/// Advice on what to do instead; `None` unless a suspended task cannot be moved with the operator.
 pub(super) fn refused(op: &Operator<'_>) -> Option<&'static str> {
     use Operator::*;
     match op {

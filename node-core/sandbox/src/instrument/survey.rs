@@ -1,4 +1,4 @@
-//! What a module has: one validated pass over it.
+//! Contents of a module, gathered in one validated pass.
 
 use super::canonical;
 use super::layout::PREFIX;
@@ -12,7 +12,7 @@ use wasmparser::{
     ValType, WasmFeatures,
 };
 
-/// What both engines run alike: WebAssembly 2.0.
+/// Features that both engines run alike: WebAssembly 2.0.
 pub(super) const SUPPORTED: WasmFeatures = WasmFeatures::WASM2;
 
 /// Wider, so that what is not supported is refused by name and not called damaged.

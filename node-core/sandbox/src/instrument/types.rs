@@ -39,7 +39,7 @@ impl BlockTypes {
         self.function(ty.params(), ty.results())
     }
 
-    /// Of a block that takes nothing.
+    /// Type of a block without parameters and with these results.
     pub(super) fn returning(&mut self, results: &[ValType]) -> BlockType {
         match results {
             [] => BlockType::Empty,

@@ -95,7 +95,7 @@ fn split_count(section: &[u8]) -> Result<(u32, &[u8]), Refusal> {
     Ok((count, &section[reader.original_position()..]))
 }
 
-/// What a section encodes to, without its number and length.
+/// Encoded content of a section, without its number and length.
 fn contents(section: &impl Encode) -> Result<Vec<u8>, Refusal> {
     let mut bytes = Vec::new();
     section.encode(&mut bytes);
@@ -147,7 +147,7 @@ fn small(count: usize, types: &mut BlockTypes) -> Vec<(u32, Function)> {
     std::iter::repeat_with(nothing).take(count).collect()
 }
 
-/// What a new module is made of.
+/// Parts that a new module is written from.
 pub(super) struct Parts<'p, 'a> {
     pub(super) survey: &'p Survey<'a>,
     pub(super) graph: &'p CallGraph,
@@ -238,7 +238,8 @@ pub(super) fn write(parts: Parts<'_, '_>, mut types: BlockTypes) -> Result<(Vec<
         let section = SectionLimited::new(reader).map_err(invalid)?;
         Taken(adapters).parse_element_section(&mut elements, section).map_err(broken)?;
     }
-    // What an operator refers to must be declared, and may have been by its export.
+    // A function that an operator refers to must be declared. Its export may have declared the
+    // program's own function, but not a thunk.
     let thunks: Vec<u32> = adapters.thunks().collect();
     if !thunks.is_empty() {
         elements.declared(Elements::Functions(thunks.into()));

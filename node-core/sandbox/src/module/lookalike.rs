@@ -1,4 +1,4 @@
-//! What a file is that is no WebAssembly module: people pass the wrong one.
+//! Recognizes files that are no WebAssembly modules: people pass the wrong one.
 
 use super::refusal::Refusal;
 

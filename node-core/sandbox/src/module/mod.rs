@@ -24,7 +24,7 @@ pub const PREPARE_VERSION: u32 = 2 << 16 | INSTRUMENT_VERSION;
 /// Bytes of a page of linear memory.
 pub const PAGE: u64 = 65_536;
 
-/// What a submitter may want to know of a program that can run.
+/// Facts about a program that can run, for its submitter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Linear memory that it begins with, bytes.

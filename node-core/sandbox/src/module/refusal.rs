@@ -51,7 +51,7 @@ pub struct BadImport {
     pub why: WhyNot,
 }
 
-/// What is wrong with an import.
+/// Reason why an import is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyNot {
     /// A function that nobody offers.
@@ -91,7 +91,7 @@ fn list(imports: &[BadImport]) -> String {
     text.join(", ")
 }
 
-/// What usually lies behind imports of this kind.
+/// Advice on the usual cause of imports of this kind.
 fn advice(imports: &[BadImport]) -> &'static str {
     let any = |what: &dyn Fn(&BadImport) -> bool| imports.iter().any(what);
     if any(&|i| i.name.starts_with("__wbindgen") || i.name.starts_with("wbg.") || i.name.contains("_bg.js")) {

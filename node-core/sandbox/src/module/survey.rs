@@ -12,7 +12,7 @@ use wasmparser::{
 /// has, and at 16 bytes each no more than 16 MiB that the memory limit does not see.
 pub(super) const MAX_ELEMENTS: u64 = 1 << 20;
 
-/// What both engines run alike: WebAssembly 2.0. Extensions are let in one by one, when
+/// Features that both engines run alike: WebAssembly 2.0. Extensions are let in one by one, when
 /// something needs them and suspending a task can handle them.
 const FEATURES: WasmFeatures = WasmFeatures::WASM2;
 
@@ -46,7 +46,7 @@ const REFUSED: &[(WasmFeatures, &str, &str)] = &[
     (WasmFeatures::CUSTOM_PAGE_SIZES, "pages of another size", "link with pages of 64 KiB"),
 ];
 
-/// What the pass found.
+/// Facts about a module that the pass found.
 pub(super) struct Survey {
     pub(super) imports: Vec<&'static str>,
     pub(super) memory: MemoryType,
@@ -54,7 +54,7 @@ pub(super) struct Survey {
     pub(super) tables: u32,
     /// The start function, if it has one.
     pub(super) start: Option<u32>,
-    /// What is exported as `_start`, and the type that it and the start function have.
+    /// The function exported as `_start`, and the type that it and the start function have.
     pub(super) command: Command,
     pub(super) functions: u32,
 }
@@ -76,7 +76,7 @@ impl Survey {
         })
     }
 
-    /// Of a module that is valid.
+    /// Surveys a module that is valid.
     fn walk(program: &[u8]) -> Result<Survey, Stop> {
         let mut types = Vec::new();
         let mut functions = Vec::new();

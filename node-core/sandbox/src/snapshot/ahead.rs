@@ -1,5 +1,6 @@
-//! What a task's state will be relative to, in an engine before the task comes: reading, hashing and
-//! placing it takes most of the time of going on, and what changes afterwards is little.
+//! State that is placed in an engine before its task comes, and that the task's own state is
+//! relative to: reading, hashing and placing it takes most of the time of going on, and later
+//! changes are few.
 
 use super::{BadSnapshot, Checked, Recorder, Root, State};
 use crate::engine::{Engine, Instance};

@@ -55,7 +55,7 @@ pub enum BadSnapshot {
     Root,
 }
 
-/// What was read.
+/// Content of a snapshot that was read.
 pub(super) struct Parts<'a> {
     pub(super) registers: Registers,
     pub(super) root: Root,
@@ -131,7 +131,7 @@ pub(super) fn write(
 
 fn put_part(out: &mut Vec<u8>, part: &[u8]) {
     let packed = lz4_flex::block::compress(part);
-    // What cannot be compressed is read at the speed of memory.
+    // A part that cannot be compressed is stored as it stands, and read at the speed of memory.
     let as_it_stands = if packed.len() < part.len() { &packed[..] } else { part };
     out.extend((part.len() as u32).to_le_bytes());
     out.extend((as_it_stands.len() as u32).to_le_bytes());
@@ -278,7 +278,7 @@ fn registers(head: &mut Reader<'_>, origin: &Origin) -> Result<Registers, BadSna
         return Err(BadSnapshot::Pages);
     }
     let count = head.u32()? as usize;
-    // What is promised has to be there before room is made for it.
+    // The promised globals have to be there before room is made for them.
     if count > head.0.len() / GLOBAL {
         return Err(BadSnapshot::Damaged);
     }

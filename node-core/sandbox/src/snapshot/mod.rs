@@ -36,7 +36,8 @@ use std::sync::Arc;
 /// The hash of a task's state.
 pub type Root = [u8; 32];
 
-/// What program in which form: a snapshot goes on in the same only.
+/// Program of a snapshot, and the form in which it runs: a snapshot goes on only under an equal
+/// `Origin`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The hash of the program as it was submitted.
@@ -83,13 +84,13 @@ pub struct Encoded {
 /// A task that is to go on: read, and not yet in an engine.
 pub struct State {
     registers: Registers,
-    /// Of the base, if it is relative to one.
+    /// Memory of the base if the state is relative to one, else its own.
     memory: Memory,
     changes: Option<pages::Changes>,
     root: Root,
     /// The root of the whole snapshot that it came from.
     base: Root,
-    /// The registers of that, if this is relative to it.
+    /// Registers of the base, if the state is relative to it.
     base_registers: Option<Registers>,
 }
 
@@ -117,13 +118,13 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Of a task that begins.
+    /// Recorder of a task that begins.
     pub fn new(origin: Origin) -> Recorder {
         Recorder { origin, memory: Memory::default(), base: None, base_bytes: 0, renew: false }
     }
 
-    /// Of a task that goes on from `state`, whose whole part has so many bytes. What it takes next
-    /// is relative to that.
+    /// Recorder of a task that goes on from `state`, whose whole part has `base_bytes` bytes. The
+    /// next snapshot is relative to that part.
     pub fn resumed(state: State, checked: Checked, base_bytes: usize) -> Recorder {
         let State { registers, mut memory, base, .. } = state;
         memory.remember(checked.0);

@@ -83,7 +83,7 @@ fn is_zero(pages: &[u8]) -> bool {
     pages.chunks_exact(PAGE).all(|page| same(page, ZERO))
 }
 
-/// Of a block, or of what there is of the last one.
+/// Hash of a block. The last block may be shorter than the others.
 fn hash(block: &[u8]) -> Hash {
     if is_zero(block) { Hash::Zero } else { Hash::Known(blake3::hash(block).into()) }
 }
@@ -126,7 +126,7 @@ impl Memory {
         }
     }
 
-    /// What the first `len` bytes of a task's memory have that this copy has not.
+    /// Pages among the first `len` bytes of a task's memory that differ from this copy.
     pub(super) fn compare(&self, instance: &mut impl Instance, len: u64) -> Changes {
         let len = rounded(len);
         let mut changes = Changes { numbers: Vec::new(), pages: Vec::new(), len };
@@ -161,7 +161,7 @@ impl Memory {
         &self.bytes[begin..(begin + BLOCK * PAGE).min(self.bytes.len())]
     }
 
-    /// Of all blocks, anew.
+    /// Hashes of all blocks, computed anew.
     pub(super) fn hashes(&self) -> Hashes {
         Hashes((0..blocks(self.bytes.len())).map(|number| hash(self.block(number))).collect())
     }
@@ -181,7 +181,8 @@ impl Memory {
         }
     }
 
-    /// The same as [`Memory::root`] with the hashes that are known, and those that now become so.
+    /// [`Memory::root`] by the known hashes of blocks; the unknown ones are computed and kept
+    /// first.
     pub(super) fn root_now(&mut self, registers: &Registers, changes: Option<&Changes>) -> Root {
         self.complete();
         self.root(registers, changes, |block| self.hashes.get(block).copied().unwrap_or(Hash::Zero))
@@ -245,7 +246,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// What a relative snapshot changes of this memory.
+    /// Pages of this memory that a relative snapshot changes, with their new content.
     pub(super) fn changes(&self, pages: &Pages<'_>, top: u32) -> Result<Changes, BadSnapshot> {
         let mut changes = Changes { numbers: Vec::new(), pages: Vec::new(), len: rounded(top.into()) };
         pages.each(|number, page| {
@@ -267,8 +268,8 @@ impl Memory {
         instance: &mut impl Instance,
     ) -> Result<(), OutOfBounds> {
         let len = changes.map_or(self.bytes.len(), |changes| changes.len);
-        // What is not zero is written without a look at what is there; of the rest, what is there
-        // has to be zero.
+        // Pages that are not zero are written without a look at the instance's memory; all its
+        // other pages have to be zero.
         let own = &self.bytes[..len.min(self.bytes.len())];
         let used: Vec<bool> = own.chunks_exact(PAGE).map(|page| !same(page, ZERO)).collect();
         let mut stale = Vec::new();

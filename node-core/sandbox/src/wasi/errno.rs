@@ -3,7 +3,7 @@
 use super::Halt;
 use crate::memory::OutOfBounds;
 
-/// What a host function returns when it did not do what was asked.
+/// Error number that a host function returns when it did not do what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Errno {
@@ -58,5 +58,5 @@ impl From<Halt> for Stop {
     }
 }
 
-/// Of a host function.
+/// Result of a host function.
 pub(crate) type Done<T = ()> = Result<T, Stop>;

@@ -441,5 +441,5 @@ pub(super) fn fd_readdir(
     Ok(memory.put_u32(used, at)?)
 }
 
-/// Of directories; a libc asks for it instead of the right to read.
+/// A right of directories; a libc asks for it instead of the right to read.
 const RIGHT_READDIR: u64 = 1 << 14;

@@ -21,7 +21,7 @@ pub(super) const FLAG_APPEND: u16 = 1;
 /// APPEND, DSYNC, NONBLOCK, RSYNC, SYNC.
 pub(super) const FLAGS_ALL: u32 = 31;
 
-/// What a descriptor stands for.
+/// Object that a descriptor stands for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Target {
     Stdin { at: u64 },
@@ -43,7 +43,7 @@ impl Descriptor {
         if self.rights & right == right { Ok(()) } else { Err(Errno::BadF.into()) }
     }
 
-    /// What of the file system it keeps open.
+    /// Inode that the descriptor keeps open; `None` for standard input and streams.
     pub(super) fn ino(&self) -> Option<Ino> {
         match self.target {
             Target::File { ino, .. } | Target::Dir { ino, .. } => Some(ino),
@@ -89,7 +89,7 @@ impl Fds {
         if self.0.values().all(right) { Ok(()) } else { Err("it has files open that it does not have") }
     }
 
-    /// What of the file system is open, once for each descriptor.
+    /// Inodes that are open, once for each descriptor.
     pub(super) fn inos(&self) -> impl Iterator<Item = Ino> + '_ {
         self.0.values().filter_map(Descriptor::ino)
     }

@@ -74,7 +74,7 @@ pub struct Host {
     fds: Fds,
 }
 
-/// What is left of a host when its task has ended.
+/// Output and files of a task that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     pub stdout: Bytes,
@@ -113,7 +113,7 @@ impl Host {
         }
     }
 
-    /// What the task wrote.
+    /// Ends the host and returns the task's output and files.
     pub fn finish(self) -> Left {
         let (stdout, stderr) = self.output.finish();
         Left { stdout, stderr, files: self.tree.finish() }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 /// and build stamps are not in the future by decades, and plainly not today.
 const EPOCH_NS: u64 = 1_577_836_800_000_000_000;
 
-/// What one reading takes. Our choice: small, so that what a program prints as its duration
-/// is nearly nothing, but not zero, so that a program which waits by reading does get there.
+/// Time that one reading takes, nanoseconds. Our choice: small, so that a program prints nearly
+/// nothing as its duration, but not zero, so that a program which waits by reading does get there.
 const READING_NS: u64 = 1_000;
 
 const REALTIME: u32 = 0;
@@ -31,7 +31,7 @@ impl Clock {
         EPOCH_NS.saturating_add(self.passed)
     }
 
-    /// What clock `id` shows.
+    /// Time that clock `id` shows, nanoseconds; `Err(Inval)` if there is no such clock.
     pub(super) fn show(&self, id: u32) -> Done<u64> {
         match id {
             REALTIME => Ok(self.date()),

@@ -1,4 +1,4 @@
-//! What a task writes, and the one account that bounds it.
+//! Output of a task, and the one account that bounds it.
 
 use super::Halt;
 use super::errno::{Done, Stop};
@@ -46,8 +46,8 @@ impl Output {
         self.used = self.used.saturating_sub(bytes);
     }
 
-    /// Room for `len` bytes at the end of a stream; `fill` copies them. What fits below the
-    /// limit is kept even when the rest ends the task: it may say why it wrote so much.
+    /// Room for `len` bytes at the end of a stream; `fill` copies them. Bytes that fit below the
+    /// limit are kept even when the rest ends the task: they may say why it wrote so much.
     pub(super) fn append(&mut self, stream: Stream, len: u64, fill: impl FnOnce(&mut [u8]) -> Done) -> Done {
         let fits = len.min(self.limit.saturating_sub(self.used)) as usize;
         let buffer = match stream {

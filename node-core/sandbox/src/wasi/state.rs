@@ -28,7 +28,7 @@ struct Saved<'a>(&'a Clock, &'a Random, &'a Output, &'a Tree, &'a Fds);
 struct Loaded(Clock, Random, Output, Tree, Fds);
 
 impl Host {
-    /// The same bytes for the same state, in every engine.
+    /// Encodes the host's state: equal states give equal bytes, in every engine.
     pub fn save(&self) -> Vec<u8> {
         let saved = Saved(&self.clock, &self.random, &self.output, &self.tree, &self.fds);
         // Only maps and sequences of known length: rmp cannot fail on them.

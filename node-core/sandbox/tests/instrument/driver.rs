@@ -5,12 +5,12 @@ use sandbox::instrument::{Instrumented, Options, Refusal, Tuning, instrument};
 use std::ops::Deref;
 use wasmi::{Caller, Config, Engine, Extern, Global, Instance, Linker, Memory, Module, Store, Val};
 
-/// What a run of one exported function came to.
+/// Outcome of a run of one exported function.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Done {
     /// The results, as bits; or why it trapped.
     pub(crate) end: Result<Vec<String>, String>,
-    /// What it told the host.
+    /// Values that it gave to the host's `log`, as text.
     pub(crate) log: Vec<String>,
     /// The program's memory.
     pub(crate) memory: Vec<u8>,
@@ -206,7 +206,7 @@ pub(crate) fn raw(program: &[u8], name: &str, args: &[Val]) -> Done {
     Done { end, log: store.data().log.clone(), memory, globals: vec![] }
 }
 
-/// What a suspended task is.
+/// State of a suspended task.
 struct Snapshot {
     memory: Vec<u8>,
     /// Behind the frames is nothing.
@@ -363,7 +363,7 @@ pub(crate) fn check(text: &str, args: &[Val]) -> Ran {
     check_all(text, args, false)
 }
 
-/// The same for a program that has too little to do to be suspended.
+/// [`check`] for a program that has too little to do to be suspended.
 #[track_caller]
 pub(crate) fn check_short(text: &str, args: &[Val]) -> Ran {
     check_all(text, args, true)

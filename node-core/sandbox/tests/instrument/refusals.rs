@@ -1,4 +1,4 @@
-//! What is refused, and the words for it.
+//! Refusals, and the words for them.
 
 use crate::driver::{options, wasm};
 use sandbox::instrument::{Refusal, instrument};

@@ -328,7 +328,7 @@ fn recursion_that_is_too_deep_traps_and_says_so() {
     let whole = sliced(&made, "run", &i32s(&[1_000_000]), FOREVER, 0);
     assert_eq!(whole.done.end, Err("UnreachableCodeReached".into()));
     assert_eq!(whole.state, state::TOO_DEEP);
-    // The same call, wherever it was suspended.
+    // The trap comes at that call wherever the task was suspended.
     let moved = sliced(&made, "run", &i32s(&[1_000_000]), 5_000, 0);
     assert_eq!((moved.state, moved.fuel), (whole.state, whole.fuel));
 }

@@ -9,12 +9,12 @@ use wasmi::{Caller, Extern, Func, Linker, Memory, Module, Store, Val};
 #[derive(Clone)]
 pub(crate) struct Interpreter {
     engine: wasmi::Engine,
-    /// What it may do in one call, in units of its own. A task that needs more has found a way
+    /// Fuel that one call may use, in wasmi's own units. A task that needs more has found a way
     /// around its polls.
     fuel: u64,
 }
 
-/// What a task sees of the world, and how it ended if it ended in there.
+/// Host of a task, and how the task ended if it ended in a call of the host.
 struct World {
     host: Host,
     halt: Option<Halt>,

@@ -80,7 +80,7 @@ fn a_keeper_can_change_nothing() {
     assert!(!sealed.windows(8).any(|bytes| bytes == &whole[40..48]), "the content is not there to be read");
 }
 
-/// What lies ready is believed no more than what comes at once.
+/// A state that lies ready is trusted no more than one that comes at once.
 #[test]
 fn what_came_ahead_goes_on_from_nothing_but_its_own() {
     let (whole, relative) = snapshots();
@@ -114,7 +114,8 @@ fn what_came_ahead_goes_on_from_nothing_but_its_own() {
     }
 }
 
-/// Who ran the task before can write any state and give it the right hash: it harms nobody else.
+/// A previous runner of the task can write any state and give it the right hash: that harms no
+/// other task.
 #[test]
 fn a_forged_state_harms_its_own_task_only() {
     let task = task();

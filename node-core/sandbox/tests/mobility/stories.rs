@@ -116,7 +116,7 @@ fn a_task_that_is_moved_at_every_slice_ends_the_same() {
             let bytes = open(&key, &mut sealed).unwrap().to_vec();
             assert_eq!(bytes, snapshot.bytes);
             if n % 2 == 1 {
-                // What it is relative to came before it did.
+                // The base of a relative snapshot is placed before the snapshot comes.
                 let whole = base.take().filter(|_| snapshot.base.is_some());
                 let relative = whole.as_ref().map(|_| &bytes[..]);
                 let whole = whole.as_ref().unwrap_or(&bytes);

@@ -1,4 +1,4 @@
-//! What a task sees of its world, call by call.
+//! A task's view of its world, call by call.
 
 mod files;
 mod hostile;

@@ -1,4 +1,4 @@
-//! What follows from a policy: slots, or none; shares; terms; and what the page is told.
+//! Consequences of a policy: slots, or none; shares; terms; and what the page is told.
 
 use super::{Clock, Fault, Known, Setting, faults_json, read};
 use crate::status;
@@ -21,11 +21,11 @@ pub struct Tab {
     /// Slots, as the slider has them.
     given: u32,
     processors: u32,
-    /// Of one unit.
+    /// Memory of one unit, bytes.
     memory_bytes: u64,
     /// Fuel a second of one slot at all of a core, once it is known: nothing is for sale before.
     speed: Option<u64>,
-    /// What the node was told last, and the page.
+    /// State that the node was told last, and message that the page was told last.
     told: Option<Told>,
     shown: String,
 }
@@ -38,7 +38,7 @@ struct Told {
     goods: Option<Goods>,
 }
 
-/// What is to be done, in this order.
+/// Actions to take, in this order.
 #[derive(Debug, Default)]
 pub struct Acts {
     pub commands: Vec<Command>,
@@ -93,13 +93,13 @@ impl Tab {
         self.told.as_ref().is_some_and(|told| told.lends)
     }
 
-    /// What it asks for 10^9 of fuel, if it sells anything.
+    /// Price of 10^9 fuel, micro-credits; `None` until the node has been told of goods to sell.
     pub fn sells_at(&self) -> Option<u64> {
         let goods = self.told.as_ref()?.goods.as_ref()?;
         Some(goods.cost.0)
     }
 
-    /// What has to be done now; nothing if nothing changed.
+    /// Actions that are due now; none if nothing changed.
     pub fn act(&mut self, clock: Clock) -> Acts {
         let now = self.conditions(clock);
         let decision = self.policy.decide(&now);
@@ -134,7 +134,7 @@ impl Tab {
         acts
     }
 
-    /// What is for sale; no units: nothing.
+    /// Goods for sale; with 0 units, nothing is for sale. `None` while the speed is unknown.
     fn goods(&self, slots: u32, share: u32) -> Option<Goods> {
         let policy = &self.policy;
         let memory = policy.max_task_memory_mb.map_or(u64::MAX, u64::from).min(self.memory_bytes >> 20);
@@ -143,7 +143,7 @@ impl Tab {
             capacity: (self.speed? / 100 * u64::from(share)).clamp(Market::LEAST, Market::MOST),
             units: u16::try_from(slots).unwrap_or(u16::MAX),
             minutes: MINUTES,
-            // Who names a least price does not sell below.
+            // A donor with a least price does not sell below it.
             cost: Price(policy.marginal_cost.max(policy.min_price)),
             engine: Platform::Browser,
             memory_mib: u32::try_from(memory).unwrap_or(u32::MAX),

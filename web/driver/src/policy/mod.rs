@@ -1,8 +1,8 @@
 //! The donor's policy in a tab: what the page was told, what a tab can know, and what follows.
 //!
-//! What it means is [`node_core::trust::policy`]'s, as on a server. A tab knows its clock, in some
-//! browsers its battery, and, where its person allows that, whether somebody uses the computer. What
-//! it does not know stops nothing.
+//! [`node_core::trust::policy`] says what the policy means, as on a server. A tab knows its clock, in some
+//! browsers its battery, and, where its person allows that, whether somebody uses the computer. Unknown
+//! conditions stop nothing.
 
 mod act;
 mod setting;
@@ -12,7 +12,7 @@ pub use setting::{Fault, Setting, faults_json, read};
 
 use node_core::trust::policy::Day;
 
-/// What the page knows and its Worker does not.
+/// Conditions that the page knows and its Worker does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Known {
     pub on_battery: Option<bool>,
@@ -26,9 +26,9 @@ pub struct Known {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clock {
     pub day: Day,
-    /// Of the day.
+    /// Minute of the day, 0 to 1439.
     pub minute: u16,
-    /// Since 1970.
+    /// Milliseconds since 1970.
     pub wall_ms: f64,
 }
 

@@ -24,7 +24,7 @@ fn tab(of: &[(&str, Setting)]) -> Tab {
     Tab::new(set(of), Known::default(), 2, 4, MEMORY)
 }
 
-/// What the node is told, shortly.
+/// Commands to the node, abbreviated.
 fn told(acts: &Acts) -> Vec<String> {
     let word = |command: &Command| match command {
         Command::Lend(lends) => format!("lend {lends}"),

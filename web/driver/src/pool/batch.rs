@@ -1,4 +1,4 @@
-//! Who gets how many tasks at a time.
+//! Distribution of tasks to slots: how many each slot gets at a time.
 //!
 //! A message to a Worker and back costs a few tenths of a millisecond, so short tasks travel
 //! in batches and are sent ahead. Long ones are not: a task that waits in one slot while
@@ -37,7 +37,8 @@ impl Pool {
     /// Hands out what waits.
     pub(super) fn fill(&mut self, now: Time, world: &mut impl World) {
         while self.prepare_one(now, world) {}
-        // Who has what the next one goes on from takes it, and else nothing if others can.
+        // A slot that holds the state that the next run goes on from is preferred; a slot that
+        // holds another state is taken last.
         let first = self.modules.first_ready().and_then(|(_, run)| self.runs.get(&run)?.whole());
         let fits = |slot: &Slot| match slot.holds {
             None => 1,
@@ -191,7 +192,8 @@ fn resolve(run: RunId, entry: &Run, holds: Option<BlobId>, world: &impl World) -
     let file = |file: &NamedData| {
         Ok(File { path: file.path.clone(), data: fetch(&file.data, &format!("the file {}", file.path))? })
     };
-    // What begins like this the owner blames on the checkpoint, and not on this node.
+    // The texts name the snapshot: a failure of a unit that resumes is blamed on its checkpoint,
+    // not on this node.
     let from = |from: &SnapshotRef| -> Result<From, String> {
         let is_held = from.base.is_some_and(|base| holds == Some(base.id));
         let sent = from.base.as_ref().filter(|_| !is_held);

@@ -127,7 +127,7 @@ impl Worker {
     }
 }
 
-/// What is known of a run from outside.
+/// State of a run as known from outside.
 #[derive(Default)]
 struct Known {
     killed: bool,

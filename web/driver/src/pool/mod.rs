@@ -46,7 +46,7 @@ pub const MAX_SLOTS: u32 = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlotId(pub u32);
 
-/// What the pool decides about. Calls must not call back.
+/// Storage and Workers that the pool acts on. Calls must not call back.
 pub trait World {
     /// A blob in the node's storage.
     fn blob(&self, id: &BlobId) -> Option<Bytes>;
@@ -69,7 +69,7 @@ pub trait World {
     fn reply(&mut self, reply: EngineReply);
 }
 
-/// What comes from a slot.
+/// Message of a slot.
 #[derive(Clone, Debug)]
 pub enum Said {
     Ready,
@@ -144,8 +144,8 @@ const MAX_CRASHES: u8 = 2;
 /// Worker costs as much.
 const KILL_GRACE: Duration = Duration::from_millis(50);
 
-/// What runs in slices obeys within two of them; a Worker that is silent for so long writes down
-/// a large snapshot, or is stuck between two polls.
+/// Time for a Worker to obey an order. A run in slices obeys within two of them; a Worker that is
+/// silent for longer writes down a large snapshot, or is stuck between two polls.
 const ORDER_GRACE: Duration = Duration::from_millis(500);
 
 pub struct Pool {
@@ -157,7 +157,7 @@ pub struct Pool {
     next_order: u64,
     /// Workers in a row that broke before they were ready.
     failures: u32,
-    /// What the last of them said.
+    /// Error of the last of these Workers.
     failure: String,
     /// No Worker is started before.
     spawn_after: Time,
@@ -192,7 +192,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const ASLEEP: Duration = Duration::from_secs(5);
 
 impl Pool {
-    /// What the node wants.
+    /// Takes a request of the node.
     pub fn request(&mut self, now: Time, request: EngineRequest, world: &mut impl World) {
         self.look(now);
         match request {
@@ -210,7 +210,7 @@ impl Pool {
         }
     }
 
-    /// What a slot said. Words of slots that were ended are ignored.
+    /// Takes a message of a slot. Messages of slots that were ended are ignored.
     pub fn said(&mut self, now: Time, id: SlotId, said: Said, world: &mut impl World) {
         self.look(now);
         let Some(slot) = self.slots.get_mut(&id) else { return };

@@ -134,7 +134,7 @@ impl Modules {
         self.first(|state| matches!(state, State::Ready))
     }
 
-    /// The same for one that no slot has looked at.
+    /// The module that no slot has looked at whose run has waited longest, and that run.
     pub(super) fn first_new(&self) -> Option<(ModuleId, RunId)> {
         self.first(|state| matches!(state, State::New))
     }

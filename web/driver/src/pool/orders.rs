@@ -1,4 +1,4 @@
-//! What the node wants of a run that it gave: a snapshot, a pause, its end.
+//! Orders of the node about a run that it gave: a snapshot, a pause, its end.
 
 use super::slots::Phase;
 use super::{KILL_GRACE, ORDER_GRACE, Pool, Slot, SlotId, World};
@@ -63,7 +63,7 @@ impl Pool {
         let (module, order) = (entry.module, entry.order);
         match (entry.slot, since) {
             (Some(slot), since) => {
-                // What it stood still is not its time.
+                // The time for which the run was paused is not its own.
                 let first = self.slots.get_mut(&slot).filter(|slot| slot.first() == Some(run));
                 if let (Some(slot), Some(since)) = (first, since) {
                     slot.since = slot.since + now.since(since.max(slot.since));

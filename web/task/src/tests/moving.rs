@@ -210,7 +210,7 @@ fn a_long_task_moves_to_another_worker_and_on() {
     second.slot.turn().expect("a turn");
     let third_from = second.snapshot(3, true);
     assert_eq!(third_from.base, relative.base, "the base that it began from serves on");
-    // What that is relative to comes before it does.
+    // The base of that snapshot comes before the snapshot.
     let mut third = first.sibling();
     third.queue(&[Job { from: Some(from(&whole, None)), ahead: true, ..job(4, Task::default()) }]);
     third.go_on();
@@ -369,7 +369,7 @@ fn a_hostile_snapshot_is_refused_or_harms_its_own_task_only() {
         }
     }
 
-    // Who ran it before can forge any state with the right hash.
+    // A previous runner can forge any state with the right hash.
     let mut made = Made::of(PROGRAM);
     for spoil in 0..60_u32 {
         let mut running = made.start(&task());

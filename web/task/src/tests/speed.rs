@@ -1,4 +1,4 @@
-//! What slices and snapshots cost. Printed; `cargo test --profile web` shows what a page has.
+//! Cost of slices and snapshots. Printed; `cargo test --profile web` shows the figures of a page.
 
 use super::world::{World, job};
 use crate::engine::{BrowserEngine, now_ms};

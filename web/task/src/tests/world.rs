@@ -11,7 +11,7 @@ use web_driver::slot::{self, Answer, Form, From, Job, Shot};
 
 pub(super) const KEY: SealKey = SealKey([5; 32]);
 
-/// Of all programs in these tests.
+/// Form of all programs in these tests.
 pub(super) const FORM: Form = Form { program: BlobId([7; 32]), memory_bytes: 20 << 16, bit_exact: false };
 
 pub(super) fn form() -> Vec<u8> {
@@ -43,7 +43,7 @@ pub(super) enum Said {
 pub(super) struct World {
     pub(super) slot: Slot,
     said: Rc<RefCell<Vec<Said>>>,
-    /// What the program was compiled to, for other Workers.
+    /// The compiled program, for other Workers.
     pub(super) compiled: Option<(WebAssembly::Module, Vec<u8>)>,
     _post: Closure<dyn FnMut(JsValue, Array)>,
 }
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// What a run that is under way gives; it is stopped then if `stop`.
+    /// Snapshot of a run that is under way; the run stops then if `stop`.
     pub(super) fn snapshot(&mut self, run: u64, stop: bool) -> Taken {
         self.slot.snapshot(run as f64, stop).expect("obeyed");
         self.slot.turn().expect("a turn");

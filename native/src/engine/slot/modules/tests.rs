@@ -1,4 +1,4 @@
-//! What is compiled, and what is only loaded.
+//! Which programs are compiled, and which are only loaded.
 
 use super::super::super::compiler::Bounds;
 use super::super::super::compiler::shop::{Shop, ShopOptions};
@@ -52,8 +52,8 @@ impl Folder {
         (Modules::new(LoadThread::start(cache, false, engine, ask).unwrap()), shop)
     }
 
-    /// What a fresh slot does with the program: how often it says that it prepares, and how
-    /// many programs its node compiles for it.
+    /// Counts for a fresh slot that gets the program: how often the slot says that it prepares, and how many
+    /// programs its node compiles for it.
     fn slot(&self, limits: &Limits) -> (u32, u32) {
         let (mut modules, shop) = self.modules();
         let noted = std::cell::Cell::new(0);

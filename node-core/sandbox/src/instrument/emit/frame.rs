@@ -143,7 +143,8 @@ impl Emitter<'_> {
     pub(super) fn suspend(&mut self, point: u32, maybe: bool) {
         let Some(plan) = self.frame.plans.get(point as usize).cloned() else { return };
         let (at, state) = (self.at, self.context.globals.state);
-        // What is stored must not be left there. What is cleared is not needed.
+        // Stores may happen only if the function suspends. Clearing needs no guard: nothing needs
+        // the cleared locals after the point.
         let guarded = maybe && !plan.store.is_empty();
         if guarded {
             self.sink().global_get(state).if_(wasm_encoder::BlockType::Empty);
@@ -249,9 +250,9 @@ impl Emitter<'_> {
     }
 }
 
-/// What a scope's dispatch loads: what is live where it leads, but for what is live at its own
-/// point and so was loaded on the way here. Nothing is loaded earlier than that: on its way to an
-/// inner loop it would pass, for the engine, through every round of the outer one.
+/// Locals that a scope's dispatch loads: those live at the points that it leads to, except those
+/// live at its own point, which were loaded on the way here. Nothing is loaded earlier: on its way
+/// to an inner loop it would pass, for the engine, through every round of the outer one.
 fn loads(number: usize, scope: &Scope, body: &Body, live: &[Vec<Local>]) -> Vec<Local> {
     let at = |point: u32| live.get(point as usize).into_iter().flatten().copied();
     let mut loads: Vec<Local> = if number == 0 { at(0).collect() } else { Vec::new() };

@@ -45,7 +45,7 @@ use wasm_encoder::{BlockType, Function, InstructionSink};
 mod frame;
 mod points;
 
-/// What every function of a module is written with.
+/// Module-wide data that every function is written with.
 pub(super) struct Context<'a> {
     pub(super) wasm: &'a [u8],
     pub(super) globals: Globals,
@@ -68,7 +68,8 @@ pub(super) enum Stop {
     TooLarge,
 }
 
-/// What V8 takes: <https://webassembly.github.io/spec/js-api/#limits>
+/// Largest function body that V8 accepts, bytes:
+/// <https://webassembly.github.io/spec/js-api/#limits>
 const MOST_BYTES: usize = 7_654_321;
 /// Places of all dispatches of a function together; loops nested in loops repeat them.
 const MOST_PLACES: u64 = 1 << 20;

@@ -1,8 +1,8 @@
 //! Reads a function: operators to [`Inst`]s.
 //!
 //! Two things happen on the way. Every resume point gets a landing, a label that ends just before
-//! it, and every block around a landing is hoisted: it will open at the start of its scope, so
-//! that the scope's dispatch can jump to the landing. And the operand stack is empty wherever the
+//! it, and every block around a landing is hoisted: it will open at the start of its scope, so that
+//! the scope's dispatch can jump to the landing. The operand stack, too, is empty wherever the
 //! dispatch can come in: values that lie below a call, a loop or a hoisted block go to locals
 //! before and come back after it.
 
@@ -67,7 +67,8 @@ pub(super) fn lower(
     Ok(lowering.out)
 }
 
-/// What engines take: <https://webassembly.github.io/spec/js-api/#limits>
+/// Most locals of a function that engines accept:
+/// <https://webassembly.github.io/spec/js-api/#limits>
 const MOST_LOCALS: usize = 50_000;
 
 struct Lowering<'s, 'a> {
@@ -401,7 +402,8 @@ impl Lowering<'_, '_> {
         self.next_shape();
         let (params, results) = self.block_type(ty)?;
         let base = v.operand_stack_height() - params.len() as u32;
-        // Of its own: a branch that is not taken may leave values in them.
+        // The loop's parameters get new locals: a branch that is not taken may leave values in
+        // them.
         let locals: Vec<Local> = params.iter().map(|ty| self.out.local(*ty)).collect();
         self.sets(&locals);
         let mut below = Vec::new();

@@ -21,7 +21,7 @@ impl Content {
         self.as_slice().len() as u64
     }
 
-    /// What of the output account it holds.
+    /// Bytes of the output account that the content holds.
     pub(super) fn charged(&self) -> u64 {
         match self {
             Content::Given(_) => 0,
@@ -29,7 +29,7 @@ impl Content {
         }
     }
 
-    /// What lies from `at` on.
+    /// Bytes from offset `at` on; empty beyond the end.
     pub(in super::super) fn from(&self, at: u64) -> &[u8] {
         usize::try_from(at).ok().and_then(|at| self.as_slice().get(at..)).unwrap_or(&[])
     }

@@ -69,7 +69,7 @@ pub(super) struct Times {
     pub(super) changed: u64,
 }
 
-/// What `stat` tells.
+/// Answer of `stat`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stat {
     pub(super) ino: Ino,
@@ -169,7 +169,7 @@ impl Tree {
         self.names(ino).is_ok()
     }
 
-    /// What `name` is in directory `dir`.
+    /// Inode that `name` stands for in directory `dir`; `Err(NoEnt)` if there is none.
     pub(super) fn child(&self, dir: Ino, name: &str) -> Done<Ino> {
         self.names(dir)?.get(name).copied().ok_or(Errno::NoEnt.into())
     }

@@ -58,7 +58,7 @@ impl Tree {
         Ok(Place { dir, name, must_be_dir })
     }
 
-    /// What is at a place.
+    /// Inode at a place; `Err` if nothing is there, or no directory where there must be one.
     pub(in super::super) fn at(&self, place: &Place<'_>) -> Done<Ino> {
         let ino = match place.name {
             Some(name) => self.child(place.dir, name)?,

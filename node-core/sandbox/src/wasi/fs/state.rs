@@ -84,11 +84,11 @@ impl Tree {
                 node.opened = node.opened.saturating_add(1);
             }
         }
-        // What has neither a name nor a descriptor is gone.
+        // A node with neither a name nor a descriptor is gone.
         self.nodes.retain(|ino, node| *ino == ROOT || node.home.is_some() || node.opened > 0);
     }
 
-    /// What all files together hold of the output account.
+    /// Bytes of the output account that all files together hold.
     pub(in super::super) fn charged(&self) -> u64 {
         let contents = self.nodes.values().filter_map(|node| match &node.kind {
             Kind::File { content, .. } => Some(content.charged()),
