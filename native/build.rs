@@ -42,7 +42,7 @@ struct Build {
     target: PathBuf,
     /// 11 is brotli's best and costs seconds; a debug build shall not wait for it.
     quality: i32,
-    /// What the result depends on.
+    /// Files that the result depends on.
     sources: BTreeSet<PathBuf>,
 }
 
@@ -205,7 +205,7 @@ impl Build {
     }
 }
 
-/// What cargo tells a build script about the build around it would steer the inner one wrong:
+/// Cargo's variables about the outer build would steer the inner one wrong:
 /// its flags are for another target, its wrapper may be clippy. How to reach registries and how
 /// many jobs may run stays.
 fn is_of_the_outer_build(name: &str) -> bool {

@@ -30,7 +30,7 @@ pub struct Journey {
 }
 
 impl Journey {
-    /// What was computed beyond `fuel` does not count: the unit went on from there.
+    /// Drops the work beyond `fuel`: the unit went on from there.
     pub fn cut(&mut self, fuel: u64) {
         self.spans.retain(|span| span.from < fuel);
         if let Some(last) = self.spans.last_mut() {

@@ -63,7 +63,7 @@ pub struct Source {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
     pub checkpoint: Checkpoint,
-    /// Who has its parts, the best first.
+    /// Nodes that have its parts, the best first.
     pub sources: Vec<Source>,
 }
 

@@ -1,3 +1,3 @@
-//! Whom a node does what for, and when.
+//! Rules of whom a node works for, and when.
 
 pub mod policy;

@@ -6,10 +6,8 @@ use house_rules::{none, sources};
 const BEGINNINGS: &[&str] = &["Who ", "Whose ", "Whom ", "Whoever ", "What ", "Of ", "The same ", "And "];
 
 /// Doc comments in these are help texts and descriptions of the API.
-const TEXTS: &[&str] = &["native/src/cli/args", "native/src/api/"];
-
-/// Comments of before this rule. The number only shrinks: lower it with each one that is rewritten.
-const LEFT: usize = 1400;
+const TEXTS: &[&str] =
+    &["native/src/cli/args", "native/src/api/", "native/src/policy/view.rs", "tests/simulator/src/main.rs"];
 
 #[test]
 fn a_comment_begins_with_its_subject() {
@@ -32,13 +30,7 @@ fn a_comment_begins_with_its_subject() {
             before = line;
         }
     }
-    if breaches.len() > LEFT {
-        none(
-            &breaches,
-            &format!("Name the subject first; {} comments break this, and {LEFT} may:", breaches.len()),
-        );
-    }
-    assert!(breaches.len() + 20 > LEFT, "{} are left: lower LEFT to that", breaches.len());
+    none(&breaches, "Name the subject first:");
 }
 
 /// A line of comment without its marks.

@@ -1,4 +1,4 @@
-//! Whose work is taken, and at what price.
+//! Admission: the owners whose work is taken, and the price.
 
 use super::Policy;
 use crate::address::Ip;

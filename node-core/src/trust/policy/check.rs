@@ -1,4 +1,4 @@
-//! What contradicts itself is refused, in words, before it is used.
+//! Check of a policy before its use: contradictions are refused in words.
 
 use super::{Day, Hours, LIST_MAX, Policy};
 

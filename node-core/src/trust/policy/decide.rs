@@ -1,16 +1,16 @@
-//! What may be used now, and why not more.
+//! Decision of what may be used now, and why not more.
 
 use super::{Day, Hours, Policy};
 use std::fmt;
 
-/// What a driver knows of its machine. What it cannot know is `None`, and stops nothing.
+/// A driver's knowledge of its machine. `None`: it cannot know; this stops nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
     /// Local time: the day, and the minute of it.
     pub day: Day,
     pub minute: u16,
     pub processors: u32,
-    /// What other programs take of the processors, percent.
+    /// Share of the processors that other programs take, percent.
     pub others_cpu_pct: Option<f64>,
     /// Minutes since the last key or mouse.
     pub no_input_minutes: Option<f64>,
@@ -23,7 +23,7 @@ pub struct Conditions {
     pub disk_free_bytes: Option<u64>,
 }
 
-/// What may be used now.
+/// Resources that may be used now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// Tasks at once; 0 if nothing may run.
@@ -32,7 +32,7 @@ pub struct Decision {
     pub cpu_pct: u32,
     /// Memory that all tasks may have together, as far as it is known.
     pub memory_bytes: Option<u64>,
-    /// What may be kept for others, as far as it is bounded.
+    /// Bytes that may be kept for others; `None`: not bounded.
     pub disk_bytes: Option<u64>,
     /// Why nothing runs, in the order in which a person would mend it; empty if something does.
     pub reasons: Vec<Reason>,
@@ -93,7 +93,7 @@ impl fmt::Display for Reason {
 }
 
 impl Policy {
-    /// What may be used under these conditions. The policy has been checked.
+    /// Resources that may be used under these conditions. The policy has been checked.
     pub fn decide(&self, now: &Conditions) -> Decision {
         let in_use = now.no_input_minutes.is_some_and(|minutes| minutes < self.idle_time_to_run);
         let pick = |used: f64, unused: Option<f64>| if in_use { used } else { unused.unwrap_or(used) };

@@ -3,7 +3,7 @@
 use super::{Conditions, Contradiction, Decision, Policy, Reason};
 
 impl Reason {
-    /// What would end it, for a person: goes on after "until".
+    /// The event that would end it, for a person: goes on after "until".
     pub fn until(&self, policy: &Policy, now: &Conditions) -> String {
         match *self {
             Reason::NotShared => "you say share_cycles = true".into(),

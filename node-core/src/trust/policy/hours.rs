@@ -44,7 +44,7 @@ pub enum Hours {
     Between(u16, u16),
 }
 
-/// What is not hours.
+/// Error of a text that names no hours.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} are no hours: write \"none\", \"all\", or a time from 0:00 to 24:00 and another, as in \"22:00-6:30\""

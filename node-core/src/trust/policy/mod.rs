@@ -1,4 +1,4 @@
-//! What a donor shares, when, with whom and for how much.
+//! A donor's policy: the resources that are shared, when, with whom and at which price.
 //!
 //! The words are BOINC's where it has them, so that its users know them; `check` finds what
 //! contradicts itself, `decide` says what may be used now and why not more, `explain` until when, `admit` whose work
@@ -35,7 +35,7 @@ pub struct Policy {
 
     /// Percent of the processors that are used while somebody uses this computer.
     pub max_ncpus_pct: f64,
-    /// The same while nobody does; as the one above if absent.
+    /// Percent of the processors while nobody uses the machine; `max_ncpus_pct` if absent.
     pub niu_max_ncpus_pct: Option<f64>,
     /// Percent of the time that each of them computes.
     pub cpu_usage_limit: f64,
@@ -55,7 +55,7 @@ pub struct Policy {
 
     /// Whether anything runs on a battery.
     pub run_on_batteries: bool,
-    /// And above which charge, percent.
+    /// Least charge of the battery, percent.
     pub battery_charge_min_pct: f64,
 
     /// Percent of memory that tasks may have while somebody uses this computer.
@@ -66,7 +66,7 @@ pub struct Policy {
     pub disk_max_used_gb: Option<f64>,
     /// Percent of the disk.
     pub disk_max_used_pct: f64,
-    /// What stays free in any case.
+    /// Space of the disk that stays free in any case, 10^9 bytes.
     pub disk_min_free_gb: f64,
 
     /// When anything runs: `start_hour` to `end_hour` local time, over midnight too; all day if they
@@ -84,13 +84,13 @@ pub struct Policy {
     /// Peers that nothing is done for, and nothing asked of.
     #[serde(with = "texts")]
     pub refused_peers: Vec<NodeId>,
-    /// The same by address.
+    /// Networks whose nodes are refused.
     pub refused_addresses: Vec<IpNet>,
     /// If there are any, nobody else's work is taken.
     #[serde(with = "texts")]
     pub allowed_submitters: Vec<NodeId>,
 
-    /// What 10^9 units of fuel cost this donor, micro-credits. Markets want at least 1.
+    /// Cost of 10^9 units of fuel for this donor, micro-credits. Markets want at least 1.
     pub marginal_cost: u64,
     /// Below it no paid work is taken, micro-credits for 10^9 units of fuel. 0: gifts too.
     pub min_price: u64,
@@ -103,7 +103,7 @@ impl Default for Policy {
         Policy {
             share_cycles: true,
             share_space: true,
-            // Who starts a node has decided to; BOINC's own default is all processors too.
+            // Starting a node is a decision to share; BOINC's own default is all processors too.
             max_ncpus_pct: 100.0,
             niu_max_ncpus_pct: None,
             cpu_usage_limit: 100.0,
