@@ -208,46 +208,6 @@ fn id_of_liar(world: &World) -> Value {
     id.unwrap()
 }
 
-/// The honest worker stands still while the gateway believes that it is gone; another is granted its unit, and
-/// reports a result whose content it never sends. Then the honest one comes back with its own.
-#[test]
-fn a_result_whose_content_never_comes_does_not_drop_an_honest_one() {
-    let world = World::new();
-    let gateway = world.gateway(0);
-    let join = ["up", "--join", &gateway.url, "--slots", "1", "--name", "honest", "--data", "honest"];
-    let honest = Process::start(world.command(join));
-    world.program("slow.wasm", SLOW);
-    world.file("job.toml", "program = 'slow.wasm'\ncheckpoint = 'none'\n");
-    let job = world.run(["submit", "job.toml"]).ok().text().trim().to_owned();
-    let placed = unit_until(&world, &job, |unit| unit["state"] == "placed");
-    honest.signal("STOP");
-    let liar = liar(&world, &gateway, "blob", &[]);
-    liar.says("lied in a message");
-    let at_liar = unit(&world, &job, "0");
-    assert_ne!((&at_liar["state"], &at_liar["runner"]), (&"done".into(), &placed["runner"]), "{at_liar}");
-    honest.signal("CONT");
-    wait(&world, &job);
-    let done = unit(&world, &job, "0");
-    assert_eq!(done["runner"], placed["runner"], "its result counts: {done}");
-    world.run(["results", &job, "-o", "out"]).ok();
-    assert_eq!(std::fs::read(world.path("out/0/stdout")).unwrap(), b"honest\n");
-}
-
-/// Two seconds and more of work, and a word.
-const SLOW: &str = r#"
-(module
-  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
-  (memory (export "memory") 1)
-  (data (i32.const 0) "\10\00\00\00\07\00\00\00")
-  (data (i32.const 16) "honest\n")
-  (func (export "_start") (local $left i64)
-    (local.set $left (i64.const 3000000000))
-    (loop $more
-      (local.set $left (i64.sub (local.get $left) (i64.const 1)))
-      (br_if $more (i64.ne (local.get $left) (i64.const 0))))
-    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 100)))))
-"#;
-
 /// A valid module of so many globals, each of this value.
 fn globals(count: u32, value: u8) -> Vec<u8> {
     fn number(mut n: u32) -> Vec<u8> {
