@@ -236,6 +236,8 @@ test("the dashboard knows every setting with its default, sets some, and shows w
   await shows(page.locator(".head"), "4 settings are set");
 
   await page.reload();
+  // The fields are there before the answer that fills them.
+  await shows(page.locator(".head"), "4 settings are set");
   assert.equal(await page.getByLabel("Saturday").inputValue(), "22:00-6:30");
   await page.getByLabel("Cycles").selectOption("default (yes)");
   await page.getByRole("button", { name: "Save" }).click();
