@@ -284,7 +284,7 @@ fn urgent(world: &mut World, at: usize, home: NodeId) -> Part {
     }
 }
 
-/// So many units of the job that the ring has at `owner`, which `stranger` never owned.
+/// Finds `count` units of the job that the ring has at `owner` and that `stranger` never owned.
 fn units_at(world: &World, job: JobId, owner: usize, stranger: usize, count: usize) -> Vec<u32> {
     let (stranger, me) = (Point::of_node(world.nodes[stranger].id), Point::of_node(world.nodes[owner].id));
     let its = |index: &u32| {

@@ -72,7 +72,7 @@ impl<'a> MemberView<'a> {
         self.member.range()
     }
 
-    /// Range that it would answer for now; `None` without a current lease.
+    /// Range of keys that the member answers for; `None` without a current lease.
     pub fn answers_for(self, now: Time) -> Option<Range> {
         self.member.sure(now, self.config)
     }

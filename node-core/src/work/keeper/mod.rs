@@ -140,7 +140,7 @@ pub enum Timer {
 pub enum Command {
     /// A gateway is connected, or is this node.
     OwnerUp(NodeId),
-    /// This owner has bought so many bytes.
+    /// `buyer` has bought space for its checkpoints.
     Sold { buyer: NodeId, bytes: u64 },
     /// Answers [`Event::Fetch`].
     Answered { ticket: u64, result: Result<(), String> },
@@ -157,7 +157,7 @@ pub enum Event {
     Release {
         ticket: u64,
     },
-    /// So many bytes can be sold.
+    /// Bytes that can be sold now.
     Room(u64),
 }
 

@@ -88,7 +88,7 @@ impl Owner {
             return Self::to_runner(from, ToRunner::NotWritten { seq }, cx);
         }
         let blobs: usize = reports.iter().map(|report| blobs_of(&report.result).count()).sum();
-        if !self.has_room_for_blobs(from, blobs) {
+        if blobs > 0 && !self.has_room_for_blobs(from, blobs) {
             if let Some(held) = self.leases.get_mut(&from) {
                 held.reports.remove(&seq);
             }
@@ -98,7 +98,8 @@ impl Owner {
         let (mut again, mut late, mut seen) = (false, BTreeSet::new(), BTreeSet::new());
         for mut report in reports {
             let unit = report.unit;
-            if !seen.insert(unit) {
+            // A runner that was given a unit again may report both attempts.
+            if !seen.insert((unit, report.attempt)) {
                 cx.fault(from, format!("reported {unit} twice at once"));
                 continue;
             }
