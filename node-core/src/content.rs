@@ -18,19 +18,26 @@ pub enum FetchError {
     /// The source did not answer, was busy for long, or went away: it may have the content later.
     #[error("{0}")]
     NoAnswer(String),
-    /// No source has it, or this node cannot store it.
+    /// No source has it, or it is not what it is said to be.
     #[error("{0}")]
     Failed(String),
+    /// This node cannot store it, or has lost it.
+    #[error("{0}")]
+    NotStored(String),
 }
 
 impl FetchError {
-    /// Returns this error with the blob's name in its text.
-    pub fn about(&self, id: BlobId) -> FetchError {
-        match self {
-            FetchError::NoAnswer(why) => FetchError::NoAnswer(format!("blob {id}: {why}")),
-            FetchError::Failed(why) => FetchError::Failed(format!("blob {id}: {why}")),
-        }
+    pub(crate) fn of_another_length(len: u64, said: u64) -> FetchError {
+        FetchError::Failed(format!("it has {len} bytes and is said to have {said}"))
     }
+}
+
+/// Content that could not be brought here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("blob {blob}: {why}")]
+pub struct NotFetched {
+    pub blob: BlobId,
+    pub why: FetchError,
 }
 
 /// Content, small enough to travel in a message or by reference.

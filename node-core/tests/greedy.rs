@@ -14,7 +14,7 @@ use node_core::store::Message as Content;
 use node_core::store::tree::{CHUNK, chaining_value};
 use node_core::store::{self, Asker, Store, Ticket};
 use node_core::work::keeper::{self, Keeper};
-use node_core::work::message::{Batch, Keep, Kept, Message, ToKeeper, ToOwner, ToRunner, UnitGrant};
+use node_core::work::message::{Batch, Keep, KeepTerms, Message, ToKeeper, ToOwner, ToRunner, UnitGrant};
 use node_core::work::proof::GrantProof;
 use node_core::work::runner::{Command, Event, Runner};
 use node_core::work::spec::{CheckpointEvery, OnLoss, Template, UnitSpec};
@@ -212,8 +212,8 @@ fn checkpoints_of_no_bytes_are_counted_too() {
         let message = Message::ToKeeper(ToKeeper::Keep(keep));
         let mut effects = keeper.step(ME, Time(1), Input::Message { from: OTHER, message });
         // The units' owner says that it is the sender's, each time.
-        let how = Kept { home: OWNER, part_bytes: u64::MAX };
-        let granted = ToKeeper::Granted { unit, runner: OTHER, attempt, granted: Some(how) };
+        let terms = KeepTerms { home: OWNER, part_bytes: u64::MAX };
+        let granted = ToKeeper::Granted { unit, runner: OTHER, attempt, terms: Some(terms) };
         let message = Message::ToKeeper(granted);
         effects.extend(keeper.step(ME, Time(1), Input::Message { from: OWNER, message }));
         for effect in effects {
@@ -288,18 +288,50 @@ fn content_of_another_length_than_it_is_said_to_have_is_refused_and_not_read() {
     let mut answers = |command| {
         let effects = store.step(ME, Time(1), Input::Command(command));
         let answer = |effect| match effect {
-            Effect::Emit(store::Event::Answered { result, .. }) => Some(result.is_ok()),
+            Effect::Emit(store::Event::Answered { ticket, result }) => Some((ticket.number, result.is_ok())),
             _ => None,
         };
-        effects.into_iter().filter_map(answer).collect::<Vec<bool>>()
+        effects.into_iter().filter_map(answer).collect::<Vec<_>>()
     };
-    let fetch = |number, len| {
+    let fetch = |number, lens: &[u64]| {
         let ticket = Ticket { of: Asker::Kept, number };
-        store::Command::Fetch { ticket, blobs: vec![blob(1, len)], from: vec![OTHER] }
+        let blobs = lens.iter().map(|len| blob(1, *len)).collect();
+        store::Command::Fetch { ticket, blobs, from: vec![OTHER] }
     };
-    assert_eq!(answers(fetch(1, 5)), [], "it is asked for");
-    assert_eq!(answers(fetch(2, 77)), [false], "and not with two lengths at once");
-    answers(store::Command::Stored(vec![(blob(1, 5).id, 5)]));
-    assert_eq!(answers(fetch(3, 77)), [false], "one answer, and no leave to read it");
-    assert_eq!(answers(fetch(4, 5)), [true]);
+    assert_eq!(answers(fetch(1, &[5, 77])), [(1, false)], "nothing has two lengths");
+    assert_eq!(answers(fetch(2, &[5])), [], "it is asked for");
+    assert_eq!(answers(fetch(3, &[77])), [], "nobody knows yet who is wrong");
+    let stored = store::Command::Stored(vec![(blob(1, 5).id, 5)]);
+    assert_eq!(answers(stored), [(3, false), (2, true)]);
+    assert_eq!(answers(fetch(4, &[77])), [(4, false)], "one answer, and no leave to read it");
+    assert_eq!(answers(fetch(5, &[5])), [(5, true)]);
+}
+
+#[test]
+fn a_false_length_puts_off_nobody_for_long() {
+    let ticket = |number| Ticket { of: Asker::Kept, number };
+    let fetch = |number, len, from| {
+        Input::Command(store::Command::Fetch {
+            ticket: ticket(number),
+            blobs: vec![blob(1, len)],
+            from: vec![from],
+        })
+    };
+    let gone = Input::Message { from: OTHER, message: Content::Missing { id: blob(1, 5).id } };
+    let let_go = Input::Command(store::Command::Release { ticket: ticket(1) });
+    for ends in [gone, let_go, Input::Down(OTHER)] {
+        let store = Store::new(None, 1 << 30, Duration::from_secs(3));
+        let mut store = Machine::new(store, Rng::from_seed([0; 32]));
+        let mut asked = |input| {
+            let effects = store.step(ME, Time(1), input);
+            let to = |effect| match effect {
+                Effect::Send { to, .. } => Some(to),
+                _ => None,
+            };
+            effects.into_iter().filter_map(to).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(fetch(1, 77, OTHER)), [OTHER]);
+        assert_eq!(asked(fetch(2, 5, OWNER)), [], "the other one's turn comes");
+        assert_eq!(asked(ends), [OWNER]);
+    }
 }

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use node_core::bounds::Bounds;
 use node_core::ids::JobId;
 use node_core::ids::{BlobId, UnitId};
-use node_core::work::spec::CheckpointEvery;
+use node_core::work::spec::{CheckpointEvery, UnitResult};
 use node_core::work::view::UnitState;
 
-use node_core::content::{BlobRef, Data};
+use node_core::content::{BlobRef, Data, NamedData};
 use node_core::node::message::Message;
 use node_core::store::Message as Content;
 use node_core::store::tree::{CHUNK, chaining_value};
@@ -246,6 +246,58 @@ fn a_result_whose_content_never_comes_does_not_drop_an_honest_one() {
     world.run_until(Duration::from_secs(300), "the job is over", |w| w.is_over(job));
     world.assert_all_right(job, 1);
     assert_eq!(world.results(job)[&0].runner, world.nodes[1].id);
+}
+
+#[test]
+fn a_runner_that_never_sends_what_a_unit_left_keeps_it_not_for_ever() {
+    let (mut world, liar, job) = world(23, Lie::Blob, 2);
+    let at_liar = |world: &World| {
+        world.node(0).units(job, 0, 2).unwrap().iter().any(|unit| unit.runner == Some(world.nodes[liar].id))
+    };
+    world.run_until(Duration::from_secs(10), "one of them is at the liar", at_liar);
+    // A megabyte may take a minute on the slowest line, three times.
+    world.run_until(Duration::from_secs(300), "the job is over", |w| w.is_over(job));
+    world.assert_all_right(job, 2);
+    let ran_by_liar = |result: &UnitResult| result.runner == world.nodes[liar].id;
+    assert!(!world.results(job).values().any(ran_by_liar));
+}
+
+#[test]
+fn what_a_runner_has_no_more_does_not_hold_up_what_else_it_reports() {
+    let (mut world, liar, job, grants) = hoarder(24, 2, 2);
+    let gateway = world.nodes[0].id;
+    let lacks = BlobRef { id: BlobId([9; 32]), len: 10 };
+    let results = [Data::Blob(lacks), Data::Inline("1".into())].into_iter().zip(&grants);
+    let results = results.flat_map(|(out, granted)| match granted.report(0, out, Data::EMPTY) {
+        Message::Work(Work::ToOwner(ToOwner::Report { results, .. })) => results,
+        other => panic!("{other:?} is no report"),
+    });
+    let report = ToOwner::Report { seq: 1, results: results.collect() };
+    world.tell(liar, gateway, &Message::Work(Work::ToOwner(report)));
+    world.run_for(Duration::from_millis(500));
+    assert_eq!(world.job(job).unwrap().done, 0);
+    world.tell(liar, gateway, &Message::Store(Content::Missing { id: lacks.id }));
+    world.run_for(Duration::from_millis(500));
+    let view = world.job(job).unwrap();
+    assert_eq!((view.done, view.waiting), (1, 1), "the other counts, and this one runs elsewhere");
+}
+
+#[test]
+fn a_runner_has_so_many_blobs_on_their_way_and_no_more() {
+    let (mut world, liar, _, grants) = hoarder(25, 5, 5);
+    let gateway = world.nodes[0].id;
+    for (seq, granted) in (1..).zip(&grants) {
+        // As many files as there may be. None of them ever comes.
+        let file = |n: u16| {
+            let mut id = [seq as u8; 32];
+            id[..2].copy_from_slice(&n.to_le_bytes());
+            let blob = BlobRef { id: BlobId(id), len: 10 };
+            NamedData { path: format!("{n}"), data: Data::Blob(blob) }
+        };
+        world.tell(liar, gateway, &granted.leaves(seq, (0..2_000).map(file).collect()));
+    }
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.liars[&liar].not_written, [5], "the fifth has to wait");
 }
 
 /// A gateway, and a liar that is granted so many units and says nothing of them.

@@ -31,7 +31,8 @@ use node_core::progress::{Checkpoint, Journey, Made, Resume, Source, Span, Versi
 use node_core::store::Message as Content;
 use node_core::wire::{decode, encode};
 use node_core::work::message::{
-    Batch, Keep, Kept, Message as Work, Report, Returned, ToClient, ToKeeper, ToOwner, ToRunner, UnitGrant,
+    Batch, Keep, KeepTerms, Message as Work, Report, Returned, ToClient, ToKeeper, ToOwner, ToRunner,
+    UnitGrant,
 };
 use node_core::work::proof::{GrantKey, GrantProof};
 use node_core::work::spec::{
@@ -265,8 +266,8 @@ fn checkpoint_examples() -> Vec<Message> {
         relayed: false,
     };
     let runner_of = NodeId([4; 32]);
-    let how = Kept { home: NodeId([5; 32]), part_bytes: 6 };
-    let granted = ToKeeper::Granted { unit, runner: runner_of, attempt: 5, granted: Some(how) };
+    let terms = KeepTerms { home: NodeId([5; 32]), part_bytes: 6 };
+    let granted = ToKeeper::Granted { unit, runner: runner_of, attempt: 5, terms: Some(terms) };
     let keeper = [ToKeeper::Keep(keep), ToKeeper::Drop { units: vec![unit] }, granted];
     let all = owner.map(Work::ToOwner).into_iter().chain(runner.map(Work::ToRunner));
     all.chain(keeper.map(Work::ToKeeper)).map(Message::Work).collect()

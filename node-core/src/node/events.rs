@@ -110,11 +110,11 @@ impl Node {
                 let ticket = Ticket { of: Asker::Owner, number: ticket };
                 self.push(Step::Store, store::Command::Fetch { ticket, blobs, from: vec![from] });
             }
-            Event::FetchSnapshot { ticket, blobs, from } => {
+            Event::FetchPassing { ticket, blobs, from } => {
                 let ticket = Ticket { of: Asker::Relay, number: ticket };
                 self.push(Step::Store, store::Command::Fetch { ticket, blobs, from });
             }
-            Event::ReleaseSnapshot { ticket } => {
+            Event::ReleasePassing { ticket } => {
                 let ticket = Ticket { of: Asker::Relay, number: ticket };
                 self.push(Step::Store, store::Command::Release { ticket });
             }
@@ -209,8 +209,7 @@ impl Node {
         let token = |number| Asked { of: ServiceId::Store, what: What::Commit, number }.token();
         match event {
             Event::Answered { ticket: Ticket { of: Asker::Owner | Asker::Relay, number }, result } => {
-                let result = result.map_err(|error| error.to_string());
-                self.push(Step::Owner, owner::Command::Answered { ticket: number, result });
+                self.push(Step::Owner, owner::Command::Fetched { ticket: number, result });
             }
             Event::Answered { ticket: Ticket { of: Asker::Runner | Asker::Snapshots, number }, result } => {
                 self.push(Step::Runner, runner::Command::Answered { ticket: number, result });
@@ -226,6 +225,7 @@ impl Node {
             }
             #[cfg(not(feature = "roles"))]
             Event::Answered { .. } => {}
+            Event::Came { from } => self.push(Step::Owner, owner::Command::Heard(from)),
             Event::Put { number, id, bytes } => {
                 host.storage(StorageRequest::PutBlob { token: token(number), id, bytes });
             }

@@ -43,13 +43,13 @@ impl Store {
         self.checks.0.remove(&id);
         if !good {
             self.drop_blob(id, cx);
-            self.unavailable(id, &FetchError::Failed("its copy here is bad".into()), cx);
+            self.unavailable(id, &FetchError::NotStored("its copy here is bad".into()), cx);
         }
     }
 
     pub(super) fn check_failed(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
         self.checks.0.remove(&id);
         self.drop_blob(id, cx);
-        self.unavailable(id, &FetchError::Failed("its copy here cannot be read".into()), cx);
+        self.unavailable(id, &FetchError::NotStored("its copy here cannot be read".into()), cx);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::tree::{CHUNK, chunk_len, chunks, proves, verifies};
 use super::{Event, Message, Pending, Store, Ticket};
-use crate::content::{BlobRef, FetchError};
+use crate::content::{BlobRef, FetchError, NotFetched};
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::Cx;
 use crate::time::Time;
@@ -22,6 +22,7 @@ fn to_read(bytes: u64) -> Duration {
 /// A blob on its way.
 #[derive(Debug)]
 pub(super) struct Fetch {
+    number: u64,
     len: u64,
     /// Nodes that may have the blob; the first one is being asked.
     sources: Vec<NodeId>,
@@ -44,8 +45,9 @@ pub(super) struct Fetch {
 
 impl Fetch {
     /// It is being put into storage from here.
-    pub(super) fn local(len: u64, passing: bool) -> Fetch {
+    pub(super) fn local(number: u64, len: u64, passing: bool) -> Fetch {
         Fetch {
+            number,
             len,
             sources: Vec::new(),
             tree: Vec::new(),
@@ -102,47 +104,87 @@ impl Store {
     ) {
         let others: Vec<NodeId> = from.iter().copied().filter(|source| *source != cx.me).collect();
         // First: who was told that all is here would read beyond the end of what is.
-        if let Some(error) = blobs.iter().find_map(|blob| self.other_length(blob)) {
-            return cx.emit(Event::Answered { ticket, result: Err(error) });
-        }
-        self.open(ticket, &blobs, cx);
-        for blob in blobs {
-            if self.here.contains_key(&blob.id) {
-                continue;
+        let mut lengths = BTreeMap::new();
+        for blob in &blobs {
+            let before = lengths.insert(blob.id, blob.len).filter(|len| *len != blob.len);
+            let twice = |len| FetchError::Failed(format!("it is said to have {len} and {} bytes", blob.len));
+            if let Some(why) = before.map(twice).or_else(|| self.refusal(blob, &others)) {
+                let blob = blob.id;
+                return cx.emit(Event::Answered { ticket, result: Err(NotFetched { blob, why }) });
             }
-            if blob.len > self.blob_bytes {
-                let reason = format!("it has {} bytes and a blob may have {}", blob.len, self.blob_bytes);
-                self.unavailable(blob.id, &FetchError::Failed(reason), cx);
-            } else if others.is_empty() && !self.fetches.contains_key(&blob.id) {
-                let reason = "it is not in this node's storage; upload it first".into();
-                self.unavailable(blob.id, &FetchError::Failed(reason), cx);
-            } else if let Some(fetch) = self.fetches.get_mut(&blob.id) {
-                fetch.passing &= ticket.of.is_passing();
-                // A blob that this node is putting into its own storage has no sources and needs none.
-                if !fetch.sources.is_empty() {
-                    let new = others.iter().filter(|source| !fetch.sources.contains(source));
-                    let new: Vec<NodeId> = new.copied().collect();
-                    fetch.sources.extend(new);
+        }
+        self.open(ticket, &blobs, &others, cx);
+        for blob in blobs.into_iter().filter(|blob| !self.here.contains_key(&blob.id)).collect::<Vec<_>>() {
+            match self.fetches.get_mut(&blob.id) {
+                Some(fetch) if fetch.len == blob.len => {
+                    fetch.passing &= ticket.of.is_passing();
+                    // A blob that this node is putting into its own storage has no sources and needs none.
+                    if !fetch.sources.is_empty() {
+                        add_new(&mut fetch.sources, &others);
+                    }
                 }
-            } else {
-                let fetch =
-                    Fetch { sources: others.clone(), ..Fetch::local(blob.len, ticket.of.is_passing()) };
-                self.fetches.insert(blob.id, fetch);
-                self.stand_in_line(blob.id, cx);
+                // Nobody knows yet which of the two is wrong. Its turn comes when the other has failed.
+                Some(_) => {}
+                None => self.begin(blob, others.clone(), ticket.of.is_passing(), cx),
             }
         }
     }
 
-    /// Why content of this length cannot be had now: it is here, or on its way, with another.
-    fn other_length(&self, blob: &BlobRef) -> Option<FetchError> {
-        if let Some(here) = self.here.get(&blob.id).filter(|here| here.len != blob.len) {
-            let why = format!("blob {}: it is said to have {} bytes and has {}", blob.id, blob.len, here.len);
-            return Some(FetchError::Failed(why));
+    /// Why such a blob cannot be had, whoever is asked.
+    fn refusal(&self, blob: &BlobRef, others: &[NodeId]) -> Option<FetchError> {
+        if let Some(here) = self.here.get(&blob.id) {
+            return (here.len != blob.len).then(|| FetchError::of_another_length(here.len, blob.len));
         }
-        // Nobody knows yet which of the two is wrong: it is asked for again when this one has come or failed.
-        let on_its_way = self.fetches.get(&blob.id).map(Fetch::len).filter(|len| *len != blob.len)?;
-        let why = format!("blob {}: it is being fetched as one of {on_its_way} bytes", blob.id);
-        Some(FetchError::NoAnswer(why))
+        if blob.len > self.blob_bytes {
+            let reason = format!("it has {} bytes and a blob may have {}", blob.len, self.blob_bytes);
+            return Some(FetchError::Failed(reason));
+        }
+        let none_asked = others.is_empty() && !self.fetches.contains_key(&blob.id);
+        none_asked.then(|| FetchError::Failed("it is not in this node's storage; upload it first".into()))
+    }
+
+    fn begin(&mut self, blob: BlobRef, sources: Vec<NodeId>, passing: bool, cx: &mut Cx<'_, Self>) {
+        let fetch = Fetch { sources, ..Fetch::local(self.next, blob.len, passing) };
+        self.next += 1;
+        self.fetches.insert(blob.id, fetch);
+        self.stand_in_line(blob.id, cx);
+    }
+
+    /// The blob could not be had with one length. It is fetched with another, if somebody waits for that.
+    pub(super) fn fetch_with_next_length(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
+        while !self.fetches.contains_key(&id) && !self.here.contains_key(&id) {
+            let mut waiting = self.waiting_for(id, |_| true);
+            let Some((_, len)) = waiting.first().copied() else { return };
+            waiting.retain(|(_, said)| *said == len);
+            let mut sources = Vec::new();
+            for wanted in waiting.iter().filter_map(|(ticket, _)| self.tickets.get(ticket)) {
+                add_new(&mut sources, &wanted.from);
+            }
+            if sources.is_empty() {
+                let why = FetchError::Failed("it is not in this node's storage; upload it first".into());
+                waiting.into_iter().for_each(|(ticket, _)| self.refuse(ticket, id, why.clone(), cx));
+                continue;
+            }
+            let passing = waiting.iter().all(|(ticket, _)| ticket.of.is_passing());
+            self.begin(BlobRef { id, len }, sources, passing, cx);
+        }
+    }
+
+    /// Somebody has let go of the blob. If nobody waits for it with the length with which it is being fetched,
+    /// who waits for it with another has its turn.
+    pub(super) fn look_who_waits(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
+        let Some(fetch) = self.fetches.get(&id).filter(|fetch| fetch.source().is_some()) else { return };
+        let len = fetch.len;
+        if self.waiting_for(id, |said| said == len).is_empty() {
+            let fetch = self.end_fetch(id, cx);
+            self.abandon(id, fetch.as_ref(), cx);
+            self.fetch_with_next_length(id, cx);
+        }
+    }
+
+    /// Whether the blob is still being fetched as it was under this number.
+    pub(super) fn is_fetch(&self, id: BlobId, number: u64) -> bool {
+        self.fetches.get(&id).is_some_and(|fetch| fetch.number == number)
     }
 
     /// Asks the source for the next things to come.
@@ -226,7 +268,7 @@ impl Store {
         }
         fetch.tree = values.to_vec();
         fetch.heard(cx.now);
-        self.source_answered(from, cx);
+        self.came(from, cx);
         self.ask(id, cx);
     }
 
@@ -248,16 +290,21 @@ impl Store {
         }
         fetch.early.insert(index, bytes);
         fetch.heard(cx.now);
-        self.source_answered(from, cx);
+        self.came(from, cx);
         while let Some(fetch) = self.fetches.get_mut(&id)
             && let Some(bytes) = fetch.early.remove(&fetch.next)
         {
             let index = fetch.next;
             fetch.next += 1;
-            let last = fetch.next == chunks(fetch.len);
-            let number = self.number(Pending::Append(id));
+            let (last, fetch) = (fetch.next == chunks(fetch.len), fetch.number);
+            let number = self.number(Pending::Append(id, fetch));
             cx.emit(Event::Append { number, id, offset: u64::from(index) * CHUNK, bytes, last });
         }
+    }
+
+    fn came(&mut self, from: NodeId, cx: &mut Cx<'_, Self>) {
+        self.source_answered(from, cx);
+        cx.emit(Event::Came { from });
     }
 
     fn cheated(&mut self, from: NodeId, id: BlobId, fault: &str, cx: &mut Cx<'_, Self>) {
@@ -265,8 +312,9 @@ impl Store {
         self.next_source(id, FetchError::Failed(format!("{} {fault}", from.short())), cx);
     }
 
-    pub(super) fn chunk_stored(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
-        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+    pub(super) fn chunk_stored(&mut self, id: BlobId, number: u64, cx: &mut Cx<'_, Self>) {
+        // Chunks of a fetch that was given up are none of the one that began after it.
+        let Some(fetch) = self.fetches.get_mut(&id).filter(|fetch| fetch.number == number) else { return };
         fetch.stored += 1;
         let source = fetch.source();
         if fetch.stored == chunks(fetch.len) {
@@ -275,6 +323,14 @@ impl Store {
         } else {
             source.into_iter().for_each(|source| self.storage_answered(source));
             self.ask(id, cx);
+        }
+    }
+}
+
+fn add_new(sources: &mut Vec<NodeId>, more: &[NodeId]) {
+    for source in more {
+        if !sources.contains(source) {
+            sources.push(*source);
         }
     }
 }

@@ -13,7 +13,7 @@ pub mod tree;
 
 pub use message::Message;
 
-use crate::content::{BlobRef, FetchError};
+use crate::content::{BlobRef, FetchError, NotFetched};
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use bytes::Bytes;
@@ -89,7 +89,10 @@ struct Here {
 
 #[derive(Debug)]
 struct Wanted {
-    blobs: BTreeSet<BlobId>,
+    /// Each with the length that it is said to have.
+    blobs: BTreeMap<BlobId, u64>,
+    /// Nodes that may have them.
+    from: Vec<NodeId>,
     /// How many of them are not here yet.
     missing: u32,
     answered: bool,
@@ -99,9 +102,13 @@ struct Wanted {
 #[derive(Debug)]
 enum Pending {
     Put(BlobId),
-    Append(BlobId),
+    /// A chunk of the fetch with this number.
+    Append(BlobId, u64),
     ReadChunk(serve::Read),
-    ReadForTree { blob: BlobId, index: u32 },
+    ReadForTree {
+        blob: BlobId,
+        index: u32,
+    },
     ReadForCheck(BlobId),
 }
 
@@ -159,7 +166,11 @@ pub enum Command {
 pub enum Event {
     Answered {
         ticket: Ticket,
-        result: Result<(), FetchError>,
+        result: Result<(), NotFetched>,
+    },
+    /// A part of what was asked of that node has come, and is what it should be.
+    Came {
+        from: NodeId,
     },
     Put {
         number: u64,
@@ -244,7 +255,7 @@ impl Protocol for Store {
         let idle = self.here.keys().filter(|id| !self.holders.contains_key(id)).count();
         assert_eq!(self.idle.len(), idle, "what nobody needs is known");
         for wanted in self.tickets.values() {
-            let missing = wanted.blobs.iter().filter(|id| !self.here.contains_key(id)).count();
+            let missing = wanted.blobs.keys().filter(|id| !self.here.contains_key(id)).count();
             assert!(wanted.answered || wanted.missing as usize == missing, "a ticket counts what it misses");
         }
     }
@@ -283,27 +294,26 @@ impl Store {
     fn keep(&mut self, ticket: Ticket, blobs: Vec<Bytes>, cx: &mut Cx<'_, Self>) {
         let refs: Vec<BlobRef> =
             blobs.iter().map(|b| BlobRef { id: BlobId::of(b), len: b.len() as u64 }).collect();
-        self.open(ticket, &refs, cx);
+        self.open(ticket, &refs, &[], cx);
         for (blob, bytes) in refs.iter().zip(blobs) {
             let under_way = self.fetches.get(&blob.id).is_some_and(|fetch| fetch.source().is_none());
             if !self.here.contains_key(&blob.id) && !under_way {
-                // Others may have said that it has another length.
                 let others = self.end_fetch(blob.id, cx);
                 self.abandon(blob.id, others.as_ref(), cx);
                 let number = self.number(Pending::Put(blob.id));
                 // `done` has to know the length when it hears of it.
                 let passing = ticket.of.is_passing() && others.is_none_or(|fetch| fetch.is_passing());
-                self.fetches.insert(blob.id, fetch::Fetch::local(blob.len, passing));
+                self.fetches.insert(blob.id, fetch::Fetch::local(number, blob.len, passing));
                 cx.emit(Event::Put { number, id: blob.id, bytes });
             }
         }
     }
 
     /// Registers a ticket; answers it at once if nothing is missing.
-    fn open(&mut self, ticket: Ticket, blobs: &[BlobRef], cx: &mut Cx<'_, Self>) {
-        let ids: BTreeSet<BlobId> = blobs.iter().map(|b| b.id).collect();
+    fn open(&mut self, ticket: Ticket, blobs: &[BlobRef], from: &[NodeId], cx: &mut Cx<'_, Self>) {
+        let blobs: BTreeMap<BlobId, u64> = blobs.iter().map(|blob| (blob.id, blob.len)).collect();
         let mut missing = 0;
-        for id in &ids {
+        for id in blobs.keys() {
             self.touch(*id);
             let holders = self.holders.entry(*id).or_default();
             let first = holders.is_empty();
@@ -319,7 +329,8 @@ impl Store {
                 None => missing += 1,
             }
         }
-        self.tickets.insert(ticket, Wanted { blobs: ids, missing, answered: missing == 0 });
+        let from = from.to_vec();
+        self.tickets.insert(ticket, Wanted { blobs, from, missing, answered: missing == 0 });
         if missing == 0 {
             cx.emit(Event::Answered { ticket, result: Ok(()) });
         }
@@ -344,6 +355,9 @@ impl Store {
         }
         self.clock += 1;
         self.total += len;
+        for (ticket, said) in self.waiting_for(id, |said| said != len) {
+            self.refuse(ticket, id, FetchError::of_another_length(len, said), cx);
+        }
         let holders: Vec<Ticket> = self.holders.get(&id).into_iter().flatten().copied().collect();
         let passing = match holders.is_empty() {
             true => unwanted,
@@ -379,17 +393,29 @@ impl Store {
         Some(fetch)
     }
 
-    /// A blob cannot be had: all tickets that need it are answered so.
-    fn unavailable(&mut self, id: BlobId, error: &FetchError, cx: &mut Cx<'_, Self>) {
+    /// A blob cannot be had: all tickets that need it, with that length if it was being fetched, are answered so.
+    fn unavailable(&mut self, id: BlobId, why: &FetchError, cx: &mut Cx<'_, Self>) {
         let fetch = self.end_fetch(id, cx);
         self.abandon(id, fetch.as_ref(), cx);
-        let holders = self.holders.get(&id).into_iter().flatten();
-        let failed: Vec<Ticket> =
-            holders.filter(|ticket| self.tickets.get(ticket).is_some_and(|w| !w.answered)).copied().collect();
-        for ticket in failed {
-            self.release(ticket, cx);
-            cx.emit(Event::Answered { ticket, result: Err(error.about(id)) });
+        let len = fetch.map(|fetch| fetch.len());
+        for (ticket, _) in self.waiting_for(id, |said| len.is_none_or(|len| len == said)) {
+            self.refuse(ticket, id, why.clone(), cx);
         }
+        self.fetch_with_next_length(id, cx);
+    }
+
+    /// Tickets that wait for the blob with such a length, each with that length.
+    fn waiting_for(&self, id: BlobId, is_such: impl Fn(u64) -> bool) -> Vec<(Ticket, u64)> {
+        let said = |ticket: &Ticket| {
+            let wanted = self.tickets.get(ticket).filter(|wanted| !wanted.answered)?;
+            wanted.blobs.get(&id).copied().filter(|len| is_such(*len)).map(|len| (*ticket, len))
+        };
+        self.holders.get(&id).into_iter().flatten().filter_map(said).collect()
+    }
+
+    fn refuse(&mut self, ticket: Ticket, blob: BlobId, why: FetchError, cx: &mut Cx<'_, Self>) {
+        self.release(ticket, cx);
+        cx.emit(Event::Answered { ticket, result: Err(NotFetched { blob, why }) });
     }
 
     /// Has storage delete its part of a blob whose fetch is given up.
@@ -401,10 +427,11 @@ impl Store {
 
     fn release(&mut self, ticket: Ticket, cx: &mut Cx<'_, Self>) {
         let Some(wanted) = self.tickets.remove(&ticket) else { return };
-        for id in wanted.blobs {
+        for (id, _) in wanted.blobs {
             let Some(holders) = self.holders.get_mut(&id) else { continue };
             holders.remove(&ticket);
             if !holders.is_empty() {
+                self.look_who_waits(id, cx);
                 continue;
             }
             self.holders.remove(&id);
@@ -462,7 +489,7 @@ impl Store {
                     self.arrived(id, len, cx);
                 }
             }
-            Some(Pending::Append(id)) => self.chunk_stored(id, cx),
+            Some(Pending::Append(id, fetch)) => self.chunk_stored(id, fetch, cx),
             Some(Pending::ReadChunk(_) | Pending::ReadForTree { .. } | Pending::ReadForCheck(_)) | None => {}
         }
     }
@@ -472,19 +499,20 @@ impl Store {
             Some(Pending::ReadChunk(read)) => self.chunk_read(read, bytes, cx),
             Some(Pending::ReadForTree { blob, index }) => self.tree_read(blob, index, &bytes, cx),
             Some(Pending::ReadForCheck(blob)) => self.check_read(blob, &bytes, cx),
-            Some(Pending::Put(_) | Pending::Append(_)) | None => {}
+            Some(Pending::Put(_) | Pending::Append(..)) | None => {}
         }
     }
 
     fn failed(&mut self, number: u64, error: &str, cx: &mut Cx<'_, Self>) {
         match self.pending.remove(&number) {
-            Some(Pending::Put(id) | Pending::Append(id)) => {
-                self.unavailable(id, &FetchError::Failed(error.into()), cx);
+            Some(Pending::Put(id)) => self.unavailable(id, &FetchError::NotStored(error.into()), cx),
+            Some(Pending::Append(id, fetch)) if self.is_fetch(id, fetch) => {
+                self.unavailable(id, &FetchError::NotStored(error.into()), cx);
             }
+            Some(Pending::Append(..)) | None => {}
             Some(Pending::ReadChunk(read)) => self.chunk_unreadable(read, cx),
             Some(Pending::ReadForTree { blob, .. }) => self.tree_unreadable(blob, cx),
             Some(Pending::ReadForCheck(blob)) => self.check_failed(blob, cx),
-            None => {}
         }
     }
 }

@@ -174,7 +174,7 @@ impl Store {
 
     fn lost(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
         self.forget_here(id);
-        self.unavailable(id, &FetchError::Failed("its copy here cannot be read".into()), cx);
+        self.unavailable(id, &FetchError::NotStored("its copy here cannot be read".into()), cx);
     }
 }
 

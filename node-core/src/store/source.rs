@@ -228,7 +228,7 @@ impl Store {
         if waiting.is_empty() && !under_way.is_empty() {
             state.stuck += 1;
             if state.stuck >= TRIES {
-                let error = FetchError::Failed("this node's storage does not answer".into());
+                let error = FetchError::NotStored("this node's storage does not answer".into());
                 return under_way.into_iter().for_each(|id| self.unavailable(id, &error, cx));
             }
         }

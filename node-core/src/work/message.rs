@@ -196,12 +196,12 @@ pub enum ToKeeper {
     Drop { units: Vec<UnitId> },
     /// From the owner: what it says of a runner that wants checkpoints of the unit kept; `None`: it does not run
     /// there.
-    Granted { unit: UnitId, runner: NodeId, attempt: u32, granted: Option<Kept> },
+    Granted { unit: UnitId, runner: NodeId, attempt: u32, terms: Option<KeepTerms> },
 }
 
 /// How checkpoints of a unit are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeepTerms {
     /// Origin of the job; it may drop what earlier owners on the ring left at the keeper.
     pub home: NodeId,
     /// No part of one is larger, bytes.

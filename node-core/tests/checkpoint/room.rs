@@ -7,7 +7,7 @@ use node_core::progress::Version;
 use node_core::protocol::{Effect, Input, InputOf, Machine, Rng};
 use node_core::work::keeper::{Command, Event, Keeper};
 use node_core::work::message::ToOwner;
-use node_core::work::message::{Keep, Kept, Message, ToKeeper, ToRunner};
+use node_core::work::message::{Keep, KeepTerms, Message, ToKeeper, ToRunner};
 
 use node_core::{Config, Time};
 use std::sync::Arc;
@@ -58,8 +58,8 @@ impl Shelf {
                     to,
                     message: Message::ToOwner(ToOwner::IsGranted { unit, runner, attempt }),
                 } if self.answers => {
-                    let how = Kept { home: to, part_bytes: u64::MAX };
-                    let granted = ToKeeper::Granted { unit, runner, attempt, granted: Some(how) };
+                    let terms = KeepTerms { home: to, part_bytes: u64::MAX };
+                    let granted = ToKeeper::Granted { unit, runner, attempt, terms: Some(terms) };
                     self.step(Input::Message { from: to, message: Message::ToKeeper(granted) });
                 }
                 _ => {}
@@ -125,6 +125,19 @@ fn one_owner_leaves_room_for_the_units_of_another_and_all_for_those_of_this_node
     assert_eq!(kept(&mut shelf, BUYER), 5);
     assert_eq!(kept(&mut shelf, NodeId([4; 32])), 0);
     assert_eq!(kept(&mut shelf, ME), 10, "whose checkpoints nobody else may want to keep");
+}
+
+#[test]
+fn others_leave_a_fourth_of_the_bytes_to_the_units_of_this_node() {
+    let mut shelf = Shelf::new();
+    assert!((0..4).all(|_| shelf.keeps(OTHER, 4 * MIB)));
+    shelf.step(Input::Command(Command::OwnerUp(ME)));
+    // Others can have 48 of 64, of which 16 are taken. What is for sale is told in parts.
+    assert!(shelf.room.is_some_and(|room| (31 * MIB..=32 * MIB).contains(&room)), "{:?}", shelf.room);
+    assert!((0..4).all(|_| shelf.keeps(BUYER, 4 * MIB)));
+    assert!((0..4).all(|_| shelf.keeps(NodeId([4; 32]), 4 * MIB)));
+    assert!(!shelf.keeps(NodeId([5; 32]), MIB), "what is left is its own");
+    assert!((0..4).all(|_| shelf.keeps(ME, 4 * MIB)));
 }
 
 #[test]

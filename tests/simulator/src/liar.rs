@@ -108,6 +108,8 @@ pub struct Liar {
     pub told: Vec<Ward>,
     /// All that it was ever granted.
     pub grants: Vec<Granted>,
+    /// Reports that it was told to repeat later.
+    pub not_written: Vec<u64>,
 }
 
 /// A unit that was granted, and what shows that.
@@ -122,7 +124,15 @@ pub struct Granted {
 impl Granted {
     /// A report of this unit alone, which leaves this content.
     pub fn report(&self, seq: u64, stdout: Data, stderr: Data) -> Message {
-        let result = UnitResult { stdout, stderr, ..result_of(End::Exited(0)) };
+        self.reports(seq, UnitResult { stdout, stderr, ..result_of(End::Exited(0)) })
+    }
+
+    /// A report of this unit alone, which leaves these files.
+    pub fn leaves(&self, seq: u64, files: Vec<NamedData>) -> Message {
+        self.reports(seq, UnitResult { files, ..result_of(End::Exited(0)) })
+    }
+
+    fn reports(&self, seq: u64, result: UnitResult) -> Message {
         let Granted { unit, attempt, proof, .. } = *self;
         to_owner(ToOwner::Report { seq, results: vec![Report { unit, attempt, proof, began: 0, result }] })
     }
@@ -136,7 +146,7 @@ impl Granted {
 impl Liar {
     pub fn new(lie: Lie, job: JobId, units: u32) -> Liar {
         let program = BlobRef { id: BlobId([0; 32]), len: 0 };
-        Liar { lie, job, units, program, told: Vec::new(), grants: Vec::new() }
+        Liar { lie, job, units, program, told: Vec::new(), grants: Vec::new(), not_written: Vec::new() }
     }
 
     /// Messages that it sends of its own accord when it hears this.
@@ -158,6 +168,10 @@ impl Liar {
                     .take(1)
                     .flat_map(|(job, index, attempt, proof)| self.granted(job, index, attempt, proof))
                     .collect()
+            }
+            Ok(Message::Work(Work::ToRunner(ToRunner::NotWritten { seq }))) => {
+                self.not_written.push(seq);
+                Vec::new()
             }
             Ok(Message::Work(Work::Ward(ward::Message::Owned { units, .. }))) => {
                 self.told.extend(units);

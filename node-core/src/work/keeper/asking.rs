@@ -7,8 +7,8 @@
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::time::Time;
-use crate::work::keeper::{Keeper, Line, Timer};
-use crate::work::message::{self, Keep, Message, ToOwner, ToRunner};
+use crate::work::keeper::{Keeper, Placement, Timer};
+use crate::work::message::{Keep, KeepTerms, Message, ToOwner, ToRunner};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl Keeper {
         &mut self,
         from: NodeId,
         (unit, runner, attempt): (UnitId, NodeId, u32),
-        granted: Option<message::Kept>,
+        terms: Option<KeepTerms>,
         cx: &mut Cx<'_, Self>,
     ) {
         let fits = |asked: &&Asked| asked.keep.owner == from && asked.keep.version.attempt == attempt;
@@ -81,11 +81,11 @@ impl Keeper {
         let Some(Asked { keep, .. }) = self.asking.keeps.remove(&(runner, unit)) else { return };
         let version = keep.version;
         // There may be less room than when it was asked.
-        let reason = match (granted, self.check(runner, &keep, cx.me)) {
-            (Some(how), _) if keep.parts.iter().any(|part| part.len > how.part_bytes) => {
-                format!("it is larger than {} bytes, which the unit's owner allows", how.part_bytes)
+        let reason = match (terms, self.check(runner, &keep, cx.me)) {
+            (Some(terms), _) if keep.parts.iter().any(|part| part.len > terms.part_bytes) => {
+                format!("it is larger than {} bytes, which the unit's owner allows", terms.part_bytes)
             }
-            (Some(how), Ok(())) => return self.take(runner, keep, Some(how), cx),
+            (Some(terms), Ok(())) => return self.take(runner, keep, Some(terms), cx),
             (Some(_), Err(reason)) => reason,
             (None, _) => format!("{} says that it does not run there", from.short()),
         };
@@ -96,8 +96,10 @@ impl Keeper {
         let late = self.asking.keeps.extract_if(.., |_, asked| asked.until <= cx.now);
         let late: Vec<((NodeId, UnitId), Asked)> = late.collect();
         for ((runner, unit), Asked { keep, .. }) in late {
-            let line = Line { attempt: keep.version.attempt, sender: runner };
-            if self.vouched((unit, keep.owner), line).is_some() && self.check(runner, &keep, cx.me).is_ok() {
+            let placement = Placement { attempt: keep.version.attempt, sender: runner };
+            if self.vouched((unit, keep.owner), placement).is_some()
+                && self.check(runner, &keep, cx.me).is_ok()
+            {
                 // The owner is away, and said before that it runs there: nothing is lost meanwhile.
                 self.take(runner, keep, None, cx);
                 continue;

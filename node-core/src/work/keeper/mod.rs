@@ -8,26 +8,28 @@
 //! again.
 
 mod asking;
+mod room;
 
 use crate::content::BlobRef;
 use crate::ids::{NodeId, UnitId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use crate::work::KeeperConfig;
-use crate::work::message::{self, Keep, Message, ToKeeper, ToOwner, ToRunner};
+use crate::work::message::{Keep, KeepTerms, Message, ToKeeper, ToOwner, ToRunner};
 use litemap::LiteMap;
+use room::{SALES, SOLD};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::progress::Version;
 
-/// Complete versions of a line. Our choice: the newest, and the one before it in case that nobody can go on
+/// Complete versions of a placement. Our choice: the newest, and the one before it in case that nobody can go on
 /// from the newest.
 const VERSIONS: usize = 2;
 
 /// Placements of a unit whose checkpoints are kept beside each other. Our choice: the one that was
 /// lost, the one that goes on from it, and one that is just beginning.
-const LINES: usize = 3;
+const PLACEMENTS: usize = 3;
 
 /// Parts of a checkpoint: itself and its base.
 const PARTS: usize = 2;
@@ -39,21 +41,6 @@ const TELL: Duration = Duration::from_secs(600);
 /// After this silence an owner has given up what is kept for it. Our choice: a gateway is mended
 /// within a day.
 const SILENCE: Duration = Duration::from_secs(24 * 3600);
-
-/// How long space that was sold is kept free for its buyer. Our choice: four of the usual intervals. What
-/// has come by then stays, and is what is paid for; what has not is seldom needed.
-const SOLD: Duration = Duration::from_secs(120);
-
-/// Sales at a time for which space is kept free; meanwhile no more is for sale. Our choice: of the smallest
-/// size all that a node gives by default would be 16 times as many.
-const SALES: usize = 1024;
-
-/// The space for sale is announced in such parts of all that is given, so that not each checkpoint is news. Our
-/// choice: by default a task's usual memory.
-const PARTS_SOLD: u64 = 64;
-
-/// The part of its room that a gateway keeps for units of its own. Our choice: a fourth; others have more keepers.
-const OWN: u64 = 4;
 
 /// Owners known at a time, connected or not; checkpoints of more are refused.
 const OWNERS: usize = 256;
@@ -74,7 +61,7 @@ pub struct Keeper {
     config: KeeperConfig,
     owners: LiteMap<NodeId, Owner>,
     units: BTreeMap<Key, Kept>,
-    tickets: BTreeMap<u64, (Key, Line)>,
+    tickets: BTreeMap<u64, (Key, Placement)>,
     asking: asking::Asking,
     next: u64,
     /// Bytes of all that is kept or on its way.
@@ -95,18 +82,17 @@ struct Owner {
 
 /// Which placement of the unit it was, and on whose word; its owner has said that it was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Line {
+struct Placement {
     attempt: u32,
     sender: NodeId,
 }
 
 #[derive(Debug)]
 struct Kept {
-    /// Origin of the job: it is told what is kept, and may drop it as the owner may.
-    home: NodeId,
-    part_bytes: u64,
+    /// The job's home is told what is kept, and may drop it as the owner may.
+    terms: KeepTerms,
     /// The oldest first.
-    versions: Vec<(Line, Stored)>,
+    versions: Vec<(Placement, Stored)>,
 }
 
 #[derive(Debug)]
@@ -177,8 +163,8 @@ impl Protocol for Keeper {
             }
             Input::Message {
                 from,
-                message: Message::ToKeeper(ToKeeper::Granted { unit, runner, attempt, granted }),
-            } => self.granted(from, (unit, runner, attempt), granted, cx),
+                message: Message::ToKeeper(ToKeeper::Granted { unit, runner, attempt, terms }),
+            } => self.granted(from, (unit, runner, attempt), terms, cx),
             Input::Command(Command::OwnerUp(owner)) => self.owner_up(owner, cx),
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
             Input::Command(Command::Sold { buyer, bytes }) => {
@@ -231,50 +217,6 @@ impl Keeper {
         }
     }
 
-    /// Bytes that it gives to this owner and others together. What this node owns itself finds room in any case.
-    fn given_to(&self, owner: Option<NodeId>, me: NodeId) -> u64 {
-        let given = self.config.limits.kept_bytes;
-        let is_owner = self.owners.get(&me).is_some_and(|own| own.connected);
-        if is_owner && owner != Some(me) { given - given / OWN } else { given }
-    }
-
-    /// Bytes that are taken if this owner has `bytes`. Each other owner counts with the larger of two numbers:
-    /// bytes kept for it, and bytes kept free for it.
-    fn taken(&self, owner: Option<NodeId>, bytes: u64) -> u64 {
-        let mut free: BTreeMap<NodeId, u64> = BTreeMap::new();
-        for (buyer, bytes, _) in self.sold.iter().filter(|(buyer, ..)| Some(*buyer) != owner) {
-            let its = free.entry(*buyer).or_default();
-            *its = its.saturating_add(*bytes);
-        }
-        let had = |node: &NodeId| self.owners.get(node).map_or(0, |owner| owner.bytes);
-        let free = free.iter().map(|(buyer, bytes)| bytes.saturating_sub(had(buyer)));
-        let others = self.bytes - owner.map_or(0, |owner| had(&owner));
-        free.fold(others.saturating_add(bytes), u64::saturating_add)
-    }
-
-    fn sold_is_free(&mut self, cx: &mut Cx<'_, Self>) {
-        while self.sold.front().is_some_and(|(.., until)| *until <= cx.now) {
-            self.sold.pop_front();
-        }
-        if let Some((.., until)) = self.sold.front() {
-            cx.set_timer(Timer::Sold, until.since(cx.now));
-        }
-    }
-
-    /// Says what can be sold, when that has changed.
-    fn tell_room(&mut self, cx: &mut Cx<'_, Self>) {
-        let given = self.given_to(None, cx.me);
-        let part = (given / PARTS_SOLD).max(1);
-        let can = self.sold.len() < SALES && self.units.len() < self.config.limits.kept_units;
-        let room = match can {
-            true => given.saturating_sub(self.taken(None, 0)) / part * part,
-            false => 0,
-        };
-        if std::mem::replace(&mut self.told, room) != room {
-            cx.emit(Event::Room(room));
-        }
-    }
-
     /// Units whose checkpoints are kept here, and bytes of them.
     pub fn load(&self) -> (usize, u64) {
         (self.units.len(), self.bytes)
@@ -292,7 +234,7 @@ impl Keeper {
 
     /// Says what is kept of a gateway's jobs, so that it can say what has ended meanwhile.
     fn tell(&self, home: NodeId, cx: &mut Cx<'_, Self>) {
-        let its = self.units.iter().filter(|(_, kept)| kept.home == home);
+        let its = self.units.iter().filter(|(_, kept)| kept.terms.home == home);
         let mut units: Vec<UnitId> = its.map(|((unit, _), _)| *unit).collect();
         units.dedup();
         if !units.is_empty() {
@@ -320,11 +262,11 @@ impl Keeper {
 
     fn keep(&mut self, from: NodeId, keep: Keep, cx: &mut Cx<'_, Self>) {
         let Keep { unit, owner, version, ref parts, relayed, .. } = keep;
-        let line = Line { attempt: version.attempt, sender: from };
+        let placement = Placement { attempt: version.attempt, sender: from };
         let kept = self.units.get(&(unit, owner));
-        let mut of_line = kept.iter().flat_map(|kept| &kept.versions).filter(|(of, _)| *of == line);
-        let vouched = self.vouched((unit, owner), line);
-        if let Some((_, stored)) = of_line.find(|(_, stored)| stored.version == version)
+        let mut of_placement = kept.iter().flat_map(|kept| &kept.versions).filter(|(of, _)| *of == placement);
+        let vouched = self.vouched((unit, owner), placement);
+        if let Some((_, stored)) = of_placement.find(|(_, stored)| stored.version == version)
             && stored.parts == *parts
         {
             return match stored.here {
@@ -337,8 +279,8 @@ impl Keeper {
         }
         if from == owner {
             // In its own room: it says whose it is, and how large.
-            let how = message::Kept { home: keep.home, part_bytes: u64::MAX };
-            return self.take(from, keep, Some(how), cx);
+            let terms = KeepTerms { home: keep.home, part_bytes: u64::MAX };
+            return self.take(from, keep, Some(terms), cx);
         }
         match vouched.is_some_and(|vouched| cx.now.since(vouched) < VOUCHED) {
             true => self.take(from, keep, None, cx),
@@ -347,29 +289,27 @@ impl Keeper {
     }
 
     /// When its owner last said of a placement that it is there; `None` if nothing is kept of it.
-    fn vouched(&self, key: Key, line: Line) -> Option<Time> {
+    fn vouched(&self, key: Key, placement: Placement) -> Option<Time> {
         let kept = self.units.get(&key)?;
-        kept.versions.iter().filter(|(of, _)| *of == line).map(|(_, stored)| stored.vouched).max()
+        kept.versions.iter().filter(|(of, _)| *of == placement).map(|(_, stored)| stored.vouched).max()
     }
 
-    /// Takes a checkpoint from whom its unit's owner named, or from that owner. `how`: as the owner has just said;
-    /// else as it said before.
-    fn take(&mut self, from: NodeId, keep: Keep, how: Option<message::Kept>, cx: &mut Cx<'_, Self>) {
+    /// Takes a checkpoint from whom its unit's owner named, or from that owner, on the terms that the owner has just
+    /// named, or those that it named before.
+    fn take(&mut self, from: NodeId, keep: Keep, terms: Option<KeepTerms>, cx: &mut Cx<'_, Self>) {
         let Keep { unit, owner, version, parts, relayed, .. } = keep;
-        let (key, line) = ((unit, owner), Line { attempt: version.attempt, sender: from });
-        let before =
-            self.units.get(&key).map(|kept| message::Kept { home: kept.home, part_bytes: kept.part_bytes });
-        let Some(message::Kept { home, part_bytes }) = how.or(before) else { return };
-        let vouched = if how.is_some() { cx.now } else { self.vouched(key, line).unwrap_or_default() };
+        let (key, placement) = ((unit, owner), Placement { attempt: version.attempt, sender: from });
+        let vouched = if terms.is_some() { cx.now } else { self.vouched(key, placement).unwrap_or_default() };
+        let Some(terms) = terms.or_else(|| self.units.get(&key).map(|kept| kept.terms)) else { return };
         // Only the newest of those that its sender has not finished is of use, whatever it says how often it was
         // given the unit. Else checkpoints of no bytes would be counted by nothing.
-        let stale = |(of, stored): &(Line, Stored)| {
-            of.sender == from && (!stored.here || (*of == line && stored.version == version))
+        let stale = |(of, stored): &(Placement, Stored)| {
+            of.sender == from && (!stored.here || (*of == placement && stored.version == version))
         };
         self.drop_where(key, stale, cx);
         let ticket = self.next;
         self.next += 1;
-        self.tickets.insert(ticket, (key, line));
+        self.tickets.insert(ticket, (key, placement));
         let stored = Stored { version, parts: parts.clone(), ticket, here: false, vouched, relayed };
         let bytes = stored.bytes();
         self.bytes += bytes;
@@ -379,9 +319,9 @@ impl Keeper {
         known.bytes += bytes;
         known.units += usize::from(new);
         known.heard = cx.now;
-        let kept = self.units.entry(key).or_insert(Kept { home, part_bytes, versions: Vec::new() });
-        (kept.home, kept.part_bytes) = (home, part_bytes);
-        kept.versions.push((line, stored));
+        let kept = self.units.entry(key).or_insert(Kept { terms, versions: Vec::new() });
+        kept.terms = terms;
+        kept.versions.push((placement, stored));
         cx.set_timer_by(Timer::Tell, TELL);
         cx.emit(Event::Fetch { ticket, blobs: parts, from });
     }
@@ -404,66 +344,14 @@ impl Keeper {
     /// The units' owner, or their home, needs these no more.
     fn dropped(&mut self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let all = (unit, NodeId([0; 32]))..=(unit, NodeId([255; 32]));
-        let its = self.units.range(all).take(OWNERS_OF_UNIT).filter(|(_, kept)| kept.home == from);
+        let its = self.units.range(all).take(OWNERS_OF_UNIT).filter(|(_, kept)| kept.terms.home == from);
         let mut keys: Vec<Key> = its.map(|(key, _)| *key).collect();
         keys.push((unit, from));
         keys.into_iter().for_each(|key| self.forget(key, cx));
     }
 
-    fn check(&self, from: NodeId, keep: &Keep, me: NodeId) -> Result<(), String> {
-        let Keep { unit, owner, parts, relayed, .. } = keep;
-        let limits = &self.config.limits;
-        let twice = parts.iter().enumerate().any(|(at, part)| parts[..at].contains(part));
-        if parts.is_empty() || parts.len() > PARTS || twice || (*relayed && from != *owner) {
-            return Err("this is no checkpoint".into());
-        }
-        let nobody = Owner::default();
-        let known = self.owners.get(owner);
-        if known.is_none() && self.owners.len() >= OWNERS && self.idle_owner().is_none() {
-            return Err(format!("it keeps checkpoints for {OWNERS} owners, its bound"));
-        }
-        let known = known.unwrap_or(&nobody);
-        if !self.units.contains_key(&(*unit, *owner)) {
-            self.check_units(known.units, *owner == me)?;
-        }
-        let bound = self.units.get(&(*unit, *owner)).map_or(u64::MAX, |kept| kept.part_bytes);
-        if from != *owner && parts.iter().any(|part| part.len > bound) {
-            return Err(format!("it is larger than {bound} bytes, which the unit's owner allows"));
-        }
-        let bytes = parts.iter().map(|part| part.len).fold(0, u64::saturating_add);
-        let full = |has: u64, bound: u64| has.checked_add(bytes).is_none_or(|sum| sum > bound);
-        let taken = self.taken(Some(*owner), known.bytes);
-        let given = self.given_to(Some(*owner), me);
-        if full(taken, given) {
-            return Err(format!("it keeps {taken} bytes of checkpoints and has room for {given}"));
-        }
-        let bought = self.sold.iter().filter(|(buyer, ..)| buyer == owner).map(|(_, bytes, _)| *bytes);
-        let bought = bought.fold(0, u64::saturating_add);
-        if full(known.bytes, limits.kept_bytes_per_owner.max(bought)) {
-            return Err(format!(
-                "it keeps {} bytes for this owner and gives each owner {}",
-                known.bytes, limits.kept_bytes_per_owner
-            ));
-        }
-        Ok(())
-    }
-
-    /// Whether one more unit is kept for an owner that has so many. Others leave room for what this node owns
-    /// itself, and one leaves room for the next.
-    fn check_units(&self, its: usize, own: bool) -> Result<(), String> {
-        let most = self.config.limits.kept_units;
-        if !own && self.units.len() >= most {
-            return Err(format!("it keeps checkpoints of {most} units, its bound"));
-        }
-        let most = if own { most } else { most.div_ceil(2) };
-        if its >= most {
-            return Err(format!("it keeps checkpoints of {most} units for one owner, its bound"));
-        }
-        Ok(())
-    }
-
     fn answered(&mut self, ticket: u64, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
-        let Some((key, line)) = self.tickets.get(&ticket).copied() else { return };
+        let Some((key, placement)) = self.tickets.get(&ticket).copied() else { return };
         let Some(kept) = self.units.get_mut(&key) else { return };
         let Some((_, stored)) = kept.versions.iter_mut().find(|(_, stored)| stored.ticket == ticket) else {
             return;
@@ -472,9 +360,9 @@ impl Keeper {
         let reason = match result {
             Ok(()) => {
                 stored.here = true;
-                self.trim(key, line, cx);
+                self.trim(key, placement, cx);
                 if self.tickets.contains_key(&ticket) {
-                    return Self::answer(line.sender, relayed, ToRunner::Kept { unit, version }, cx);
+                    return Self::answer(placement.sender, relayed, ToRunner::Kept { unit, version }, cx);
                 }
                 "it keeps those of later placements".into()
             }
@@ -483,33 +371,33 @@ impl Keeper {
                 format!("it could not get it: {error}")
             }
         };
-        Self::answer(line.sender, relayed, ToRunner::KeepRefused { unit, version, reason }, cx);
+        Self::answer(placement.sender, relayed, ToRunner::KeepRefused { unit, version, reason }, cx);
     }
 
-    /// Drops all but the two newest versions of the line, and all lines but those of the latest placements. A
+    /// Drops all but the two newest versions of the placement, and all placements but those of the latest placements. A
     /// version on its way is not yet of use, and pushes nothing out.
-    fn trim(&mut self, key: Key, line: Line, cx: &mut Cx<'_, Self>) {
+    fn trim(&mut self, key: Key, placement: Placement, cx: &mut Cx<'_, Self>) {
         let Some(kept) = self.units.get(&key) else { return };
         let here = || kept.versions.iter().filter(|(_, stored)| stored.here);
         let mut versions: Vec<Version> =
-            here().filter(|(of, _)| *of == line).map(|(_, stored)| stored.version).collect();
+            here().filter(|(of, _)| *of == placement).map(|(_, stored)| stored.version).collect();
         versions.sort_unstable();
         let oldest = versions.iter().rev().nth(VERSIONS - 1).copied();
-        // Among lines of one attempt the one that was heard of last counts as later.
-        let mut lines: Vec<Line> = Vec::new();
+        // Among placements of one attempt the one that was heard of last counts as later.
+        let mut placements: Vec<Placement> = Vec::new();
         for (of, _) in here().rev() {
-            if !lines.contains(of) {
-                lines.push(*of);
+            if !placements.contains(of) {
+                placements.push(*of);
             }
         }
-        lines.sort_by_key(|of| std::cmp::Reverse(of.attempt));
+        placements.sort_by_key(|of| std::cmp::Reverse(of.attempt));
         // One a sender, whatever it says how often it was given the unit.
         let mut senders = Vec::new();
-        lines.retain(|of| !senders.contains(&of.sender) && (senders.push(of.sender), true).1);
-        lines.truncate(LINES);
-        let spare = |(of, stored): &(Line, Stored)| {
-            let old = *of == line && oldest.is_some_and(|oldest| stored.version < oldest);
-            stored.here && (old || !lines.contains(of))
+        placements.retain(|of| !senders.contains(&of.sender) && (senders.push(of.sender), true).1);
+        placements.truncate(PLACEMENTS);
+        let spare = |(of, stored): &(Placement, Stored)| {
+            let old = *of == placement && oldest.is_some_and(|oldest| stored.version < oldest);
+            stored.here && (old || !placements.contains(of))
         };
         self.drop_where(key, spare, cx);
     }
@@ -518,7 +406,7 @@ impl Keeper {
         self.drop_where(key, |_| true, cx);
     }
 
-    fn drop_where(&mut self, key: Key, spare: impl Fn(&(Line, Stored)) -> bool, cx: &mut Cx<'_, Self>) {
+    fn drop_where(&mut self, key: Key, spare: impl Fn(&(Placement, Stored)) -> bool, cx: &mut Cx<'_, Self>) {
         let Some(kept) = self.units.get_mut(&key) else { return };
         let (gone, left): (Vec<_>, Vec<_>) =
             std::mem::take(&mut kept.versions).into_iter().partition(|entry| spare(entry));

@@ -12,7 +12,7 @@ use crate::ids::{JobId, NodeId, UnitId};
 use crate::platform::Platform;
 use crate::progress::{Checkpoint, Made, Resume, Source, Version};
 use crate::protocol::Cx;
-use crate::work::message::{Keep, Kept, ToKeeper, ToRunner};
+use crate::work::message::{Keep, KeepTerms, ToKeeper, ToRunner};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -246,12 +246,12 @@ impl Owner {
         let left =
             newest.is_some_and(|held| held.runner == runner && held.checkpoint.version.attempt == attempt);
         let granted = left || (self.is_placed(unit, runner) && attempt <= attempts);
-        let granted = job.filter(|_| granted).map(|job| {
+        let terms = job.filter(|_| granted).map(|job| {
             let limits = &job.spec.template.limits;
             let part_bytes = limits.memory_bytes.saturating_add(limits.output_bytes).saturating_add(BESIDE);
-            Kept { home: self.home_of(unit, cx.me).unwrap_or(cx.me), part_bytes }
+            KeepTerms { home: self.home_of(unit, cx.me).unwrap_or(cx.me), part_bytes }
         });
-        Self::to_keeper(from, ToKeeper::Granted { unit, runner, attempt, granted }, cx);
+        Self::to_keeper(from, ToKeeper::Granted { unit, runner, attempt, terms }, cx);
     }
 
     /// From a keeper: all that it keeps. What has ended, it need not.

@@ -1,11 +1,9 @@
 //! Leases: one a runner. Silence ends it, and its units are placed elsewhere.
 
 use super::job::Back;
-use super::results::CONTENT;
 use super::{Event, Owner, SlotState, Timer};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
-use crate::time::{Time, on_a_slow_line};
 use crate::work::message::{Lease, ToRunner};
 use crate::work::spec::OnLoss;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +21,8 @@ pub(super) struct Held {
     grants: u64,
     /// Reports from it on their way to the disk, by sequence number.
     pub(super) reports: BTreeSet<u64>,
-    /// Silence is expected until then: content of its results fills the line.
-    silent_until: Time,
+    /// Units with a result whose content has not come, and how often.
+    unsent: BTreeMap<UnitId, u8>,
     /// It has listed its units before it saw the last grant: the number it had seen.
     behind: Option<u64>,
 }
@@ -56,6 +54,7 @@ impl Held {
 
     pub(super) fn remove(&mut self, unit: UnitId) -> bool {
         let Some(units) = self.units.get_mut(&unit.job) else { return false };
+        self.unsent.remove(&unit);
         let removed = units.remove(&unit.index);
         self.count -= u32::from(removed);
         if units.is_empty() {
@@ -66,8 +65,19 @@ impl Held {
 
     pub(super) fn remove_job(&mut self, job: JobId) -> bool {
         let removed = self.units.remove(&job);
+        self.unsent.retain(|unit, _| unit.job != job);
         self.count -= removed.as_ref().map_or(0, |units| units.len() as u32);
         removed.is_some()
+    }
+
+    /// The content of a result has not come. Returns how often by now; 0 if the unit is not under the lease.
+    pub(super) fn content_failed(&mut self, unit: UnitId) -> u8 {
+        if !self.has(unit) {
+            return 0;
+        }
+        let times = self.unsent.entry(unit).or_default();
+        *times = times.saturating_add(1);
+        *times
     }
 
     /// The number of the next grant under the lease.
@@ -95,7 +105,7 @@ impl Owner {
                 count: 0,
                 grants: 0,
                 reports: BTreeSet::new(),
-                silent_until: Time::ZERO,
+                unsent: BTreeMap::new(),
                 behind: None,
             }
         })
@@ -111,33 +121,15 @@ impl Owner {
     pub(super) fn runner_down(&mut self, runner: NodeId, cx: &mut Cx<'_, Self>) {
         if let Some(held) = self.leases.get_mut(&runner) {
             held.reports.clear();
-            held.silent_until = cx.now;
             cx.set_timer(Timer::Lease(runner), self.config.timing.grace);
         }
     }
 
-    /// Content of results is on its way from the runner: on a slow line nothing else comes through meanwhile.
-    pub(super) fn expect_silence(&mut self, runner: NodeId, bytes: u64, now: Time) {
-        let lease = self.config.timing.lease;
-        if let Some(held) = self.leases.get_mut(&runner) {
-            held.silent_until =
-                (held.silent_until.max(now + lease) + on_a_slow_line(bytes)).min(now + CONTENT);
-        }
-    }
-
-    /// All of that is here, or does not come.
-    pub(super) fn expect_words(&mut self, runner: NodeId, cx: &mut Cx<'_, Self>) {
-        if let Some(held) = self.leases.get_mut(&runner).filter(|held| held.silent_until > cx.now) {
-            held.silent_until = cx.now;
-            cx.set_timer(Timer::Lease(runner), self.config.timing.lease);
-        }
-    }
-
-    /// Nothing was heard of the runner for as long as its lease lasts.
-    pub(super) fn lease_silent(&mut self, runner: NodeId, cx: &mut Cx<'_, Self>) {
-        match self.leases.get(&runner).filter(|held| held.silent_until > cx.now) {
-            Some(held) => cx.set_timer(Timer::Lease(runner), held.silent_until.since(cx.now)),
-            None => self.lease_lost(runner, "went silent", cx),
+    /// Content comes from the node. On a slow line its heartbeats wait behind that.
+    pub(super) fn heard(&mut self, node: NodeId, cx: &mut Cx<'_, Self>) {
+        // After the wire was cut, only a list of its units tells that it still has them.
+        if self.leases.get(&node).is_some_and(|held| held.behind != Some(u64::MAX)) {
+            cx.set_timer(Timer::Lease(node), self.config.timing.lease);
         }
     }
 

@@ -7,6 +7,7 @@
 mod accept;
 mod avoid;
 mod checkpoint;
+mod coming;
 mod deals;
 mod job;
 mod keepers;
@@ -23,7 +24,7 @@ pub mod wards;
 
 use crate::address::Contact;
 use crate::circle::Point;
-use crate::content::BlobRef;
+use crate::content::{BlobRef, NotFetched};
 use crate::contract::{Holding, Order, Outcome, Sale};
 use crate::disk::Write;
 use crate::finding::{Bought, Found, Offer, Purchase, Query};
@@ -164,11 +165,18 @@ pub enum Command {
         unit: UnitId,
         paused: bool,
     },
-    /// Answers [`Event::Commit`] and [`Event::Fetch`].
+    /// Answers [`Event::Commit`] and [`Event::Inspect`].
     Answered {
         ticket: u64,
         result: Result<(), String>,
     },
+    /// Answers [`Event::Fetch`] and [`Event::FetchPassing`].
+    Fetched {
+        ticket: u64,
+        result: Result<(), NotFetched>,
+    },
+    /// Content that was asked of a node has begun to come.
+    Heard(NodeId),
     Found(Found),
     /// Entries of the table of deals, after all results; an empty list ends it.
     RestoreDeals(Vec<(Vec<u8>, Bytes)>),
@@ -205,12 +213,12 @@ pub enum Event {
     },
     /// Bring blobs here that pass through: a checkpoint, or a result that may come to count. They come from any
     /// of these nodes that has them, and stay until they are released.
-    FetchSnapshot {
+    FetchPassing {
         ticket: u64,
         blobs: Vec<BlobRef>,
         from: Vec<NodeId>,
     },
-    ReleaseSnapshot {
+    ReleasePassing {
         ticket: u64,
     },
     /// Say whether any node could run this program, which is here, with so much memory.
@@ -312,7 +320,7 @@ impl Protocol for Owner {
             Input::Timer(Timer::Moves) => self.moves_late(cx),
             Input::Timer(Timer::Settle) => self.settle_late(cx),
             Input::Timer(Timer::Wards) => self.look_after_wards(cx),
-            Input::Timer(Timer::Lease(runner)) => self.lease_silent(runner, cx),
+            Input::Timer(Timer::Lease(runner)) => self.lease_lost(runner, "went silent", cx),
             Input::Timer(Timer::Progress) => self.tell_progress(cx),
             Input::Timer(Timer::Look) | Input::Command(Command::Room) => self.look(cx),
             Input::Command(Command::Found(found)) => self.found(found, cx),
@@ -320,6 +328,8 @@ impl Protocol for Owner {
             Input::Command(Command::Settled { ticket, outcome }) => self.settled(ticket, outcome, cx),
             Input::Command(Command::Holding(held)) => self.bank_holds(held, cx),
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
+            Input::Command(Command::Fetched { ticket, result }) => self.fetched(ticket, result, cx),
+            Input::Command(Command::Heard(node)) => self.heard(node, cx),
             Input::Command(Command::RestoreJobs(entries)) => self.restore_jobs(entries, cx),
             Input::Command(Command::RestoreResults(entries)) => self.restore_results(entries, cx),
             Input::Command(Command::RestoreDeals(entries)) => self.restore_deals(&entries, cx),
@@ -402,21 +412,32 @@ impl Owner {
         ticket
     }
 
-    fn answered(&mut self, ticket: u64, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
-        match self.pending.remove(&ticket) {
+    /// Content is here, or cannot be had.
+    fn fetched(&mut self, ticket: u64, result: Result<(), NotFetched>, cx: &mut Cx<'_, Self>) {
+        let pending = self.pending.remove(&ticket);
+        if let Some(Pending::ResultBlobs(arrived)) = pending {
+            return self.result_blobs(arrived, ticket, result, cx);
+        }
+        let result = result.map_err(|error| error.to_string());
+        match pending {
             Some(Pending::JobBlobs(job)) => self.blobs_here(job, result, cx),
-            Some(Pending::JobProgram(job)) => self.inspected(job, result, cx),
-            Some(Pending::JobRecord(job)) => self.record_written(job, result, cx),
-            Some(Pending::ResultBlobs(arrived)) => self.result_blobs(arrived, ticket, result, cx),
-            Some(Pending::Results(arrived)) => self.results_written(arrived, result, cx),
-            Some(Pending::Records(told, units)) => self.records_written(told, units, result, cx),
             Some(Pending::Relay(unit, runner)) => self.relay_here(unit, runner, ticket, result, cx),
             Some(Pending::Content(job, blobs)) => self.content_here(job, (ticket, blobs), result, cx),
-            Some(Pending::WardProgram(job)) => self.looked_into(job, result, cx),
-            Some(Pending::Kept) => {}
             Some(Pending::Ahead(unit)) => self.ahead_here(unit, ticket, result, cx),
-            // Waits for the bank, not for storage.
-            Some(pending @ Pending::Settlement(..)) => drop(self.pending.insert(ticket, pending)),
+            Some(Pending::Kept) | None => {}
+            // The others wait for storage, an engine or the bank.
+            Some(pending) => drop(self.pending.insert(ticket, pending)),
+        }
+    }
+
+    /// Storage, or an engine, has done something or could not.
+    fn answered(&mut self, ticket: u64, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+        match self.pending.remove(&ticket) {
+            Some(Pending::JobProgram(job)) => self.inspected(job, result, cx),
+            Some(Pending::JobRecord(job)) => self.record_written(job, result, cx),
+            Some(Pending::Results(arrived)) => self.results_written(arrived, result, cx),
+            Some(Pending::Records(told, units)) => self.records_written(told, units, result, cx),
+            Some(Pending::WardProgram(job)) => self.looked_into(job, result, cx),
             Some(Pending::Deal) => {
                 if let Err(error) = result {
                     cx.trouble(format!("what was bought could not be written down: {error}"));
@@ -427,6 +448,8 @@ impl Owner {
                     cx.trouble(format!("the end of a job could not be written: {error}"));
                 }
             }
+            // The others wait for the store or the bank.
+            Some(pending) => drop(self.pending.insert(ticket, pending)),
             None => {}
         }
     }

@@ -122,7 +122,7 @@ impl Owner {
     /// The runner has what the unit goes on from, or will not need it.
     pub(super) fn resuming_over(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         if let Some(Some(ticket)) = self.moves.resuming.remove(&unit) {
-            cx.emit(Event::ReleaseSnapshot { ticket });
+            cx.emit(Event::ReleasePassing { ticket });
         }
     }
 
@@ -439,7 +439,7 @@ impl Owner {
             Start::Relay(checkpoint, from) => {
                 self.moves.relayed.insert(unit, runner);
                 let ticket = self.ticket(Pending::Relay(unit, runner));
-                cx.emit(Event::FetchSnapshot { ticket, blobs: checkpoint.parts(), from });
+                cx.emit(Event::FetchPassing { ticket, blobs: checkpoint.parts(), from });
                 return None;
             }
         };
@@ -471,7 +471,7 @@ impl Owner {
                 && job.slot(unit.index).is_some_and(|slot| slot.state == SlotState::Placed)
         });
         if !placed {
-            return cx.emit(Event::ReleaseSnapshot { ticket });
+            return cx.emit(Event::ReleasePassing { ticket });
         }
         let newest = self.record(unit).and_then(|record| record.newest.as_ref());
         let checkpoint = newest.map(|held| held.checkpoint);

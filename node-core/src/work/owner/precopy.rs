@@ -51,7 +51,7 @@ impl Owner {
                 if let Some(wanted) = self.moves.wanted.get_mut(&unit) {
                     wanted.relay = Some(ticket);
                 }
-                cx.emit(Event::FetchSnapshot { ticket, blobs: vec![whole_of(&checkpoint)], from });
+                cx.emit(Event::FetchPassing { ticket, blobs: vec![whole_of(&checkpoint)], from });
             }
             _ => self.stop_to_move(unit, cx),
         }
@@ -81,7 +81,7 @@ impl Owner {
     ) {
         let of_this = |wanted: &&Move| wanted.relay == Some(ticket) && wanted.stage == Stage::Preparing;
         let Some(to) = self.moves.wanted.get(&unit).filter(of_this).map(|wanted| wanted.to) else {
-            return cx.emit(Event::ReleaseSnapshot { ticket });
+            return cx.emit(Event::ReleasePassing { ticket });
         };
         let newest = self.record(unit).and_then(|record| record.newest.as_ref());
         match newest.map(|newest| whole_of(&newest.checkpoint)) {
@@ -130,7 +130,7 @@ impl Owner {
     pub(super) fn end_move(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) -> Option<Move> {
         let wanted = self.moves.wanted.remove(&unit)?;
         if let Some(ticket) = wanted.relay {
-            cx.emit(Event::ReleaseSnapshot { ticket });
+            cx.emit(Event::ReleasePassing { ticket });
         }
         if !self.is_placed(unit, wanted.to) {
             Self::to_runner(wanted.to, ToRunner::NotComing { unit }, cx);

@@ -3,6 +3,7 @@
 //! A unit stays as it is until the content of a result is here: a runner that names content and never sends it
 //! must not take the unit from others. Of several results on their way the first counts whose content has come.
 
+use super::coming::{Admission, blobs_of};
 use super::job::{Back, Job, SlotState};
 use super::{Event, Owner, Pending, Timer};
 use crate::content::BlobRef;
@@ -11,41 +12,28 @@ use crate::money::Micro;
 use crate::platform::Platform;
 use crate::progress::Journey;
 use crate::protocol::Cx;
-use crate::time::on_a_slow_line;
 use crate::work::bounds::check_result;
 use crate::work::message::{Report, ToRunner};
 use crate::work::spec::UnitResult;
 
 use sandbox::End;
 use std::collections::BTreeSet;
-use std::time::Duration;
-
-/// Reports of one runner that may be on their way to the disk at once.
-const REPORTS_MAX: usize = 8;
-
-/// Blobs of one runner's results on their way at a time, those of one report always. Our choice: four units with as
-/// many files as there may be; 6 MB of a store's tables.
-const BLOBS_MAX: usize = 8_000;
-
-/// A unit that nobody runs waits so long at most for a result whose content is on its way, and so long at most is
-/// its runner silent meanwhile. Our choice: an output of 8 MiB on the slowest line.
-pub(super) const CONTENT: Duration = Duration::from_secs(120);
 
 /// A report that has been looked through.
 #[derive(Debug)]
 pub(super) struct Arrived {
-    from: NodeId,
-    seq: u64,
+    pub(super) from: NodeId,
+    pub(super) seq: u64,
     /// Results that may count; once their content is here, those that do.
-    results: Vec<Report>,
+    pub(super) results: Vec<Report>,
     /// From who owned them on the ring, and not from their runner.
-    entrusted: bool,
+    pub(super) entrusted: bool,
     /// Under which their content is here until it is known whether it is to stay.
-    ticket: Option<u64>,
+    pub(super) ticket: Option<u64>,
     /// Another result of one of its units is being written down: the report has to come again.
-    again: bool,
+    pub(super) again: bool,
     /// Units that are being written down, and under whose leases they were.
-    taken: Vec<(UnitId, NodeId)>,
+    pub(super) taken: Vec<(UnitId, NodeId)>,
 }
 
 /// How the unit of a proven result stands.
@@ -71,28 +59,10 @@ pub(super) enum Unfit {
 
 impl Owner {
     pub(super) fn report(&mut self, from: NodeId, seq: u64, reports: Vec<Report>, cx: &mut Cx<'_, Self>) {
-        if !self.is_ready() {
-            return Self::to_runner(from, ToRunner::NotWritten { seq }, cx);
-        }
-        if let Some(held) = self.leases.get_mut(&from) {
-            if held.reports.len() >= REPORTS_MAX && !held.reports.contains(&seq) {
-                return Self::to_runner(from, ToRunner::NotWritten { seq }, cx);
-            }
-            if !held.reports.insert(seq) {
-                // On its way already.
-                return;
-            }
-        }
-        // Late results need no lease.
-        if !self.leases.contains_key(&from) && self.on_their_way(from) >= REPORTS_MAX {
-            return Self::to_runner(from, ToRunner::NotWritten { seq }, cx);
-        }
-        let blobs: usize = reports.iter().map(|report| blobs_of(&report.result).count()).sum();
-        if blobs > 0 && !self.has_room_for_blobs(from, blobs) {
-            if let Some(held) = self.leases.get_mut(&from) {
-                held.reports.remove(&seq);
-            }
-            return Self::to_runner(from, ToRunner::NotWritten { seq }, cx);
+        match self.admit(from, seq, &reports) {
+            Admission::Given => {}
+            Admission::Repeated => return,
+            Admission::NoRoom => return Self::to_runner(from, ToRunner::NotWritten { seq }, cx),
         }
         let mut results = Vec::with_capacity(reports.len());
         let (mut again, mut late, mut seen) = (false, BTreeSet::new(), BTreeSet::new());
@@ -203,42 +173,6 @@ impl Owner {
         }
     }
 
-    /// The unit's content is on its way. A unit that nobody runs waits for that, once for each attempt and not
-    /// for long: whoever sends nothing must not keep it from others.
-    fn expect_content(&mut self, from: NodeId, report: &Report, cx: &mut Cx<'_, Self>) {
-        let mut bytes = blobs_of(&report.result).map(|blob| blob.len).peekable();
-        let UnitId { job: id, index } = report.unit;
-        let Some(job) = self.jobs.get_mut(&id).filter(|_| bytes.peek().is_some()) else { return };
-        job.coming.insert(index, from);
-        let idle = job.slot(index).is_some_and(|s| matches!(s.state, SlotState::Waiting | SlotState::Away));
-        if idle && job.awaited(index, report.attempt) {
-            let bytes = bytes.fold(0, u64::saturating_add);
-            let time = self.config.timing.lease + on_a_slow_line(bytes);
-            self.wait_for_content(report.unit, time.min(CONTENT), cx);
-            self.touch(id, cx);
-        }
-    }
-
-    fn on_their_way(&self, from: NodeId) -> usize {
-        let of = |pending: &&Pending| match pending {
-            Pending::ResultBlobs(arrived) | Pending::Results(arrived) => arrived.from == from,
-            _ => false,
-        };
-        self.pending.values().filter(of).count()
-    }
-
-    /// Whether so many blobs more may be on their way from that node. What is there at the time comes first.
-    fn has_room_for_blobs(&self, from: NodeId, more: usize) -> bool {
-        let of = |pending: &Pending| match pending {
-            Pending::ResultBlobs(arrived) if arrived.from == from => {
-                arrived.results.iter().map(|report| blobs_of(&report.result).count()).sum()
-            }
-            _ => 0,
-        };
-        let coming: usize = self.pending.values().map(of).sum();
-        coming == 0 || coming + more <= BLOBS_MAX
-    }
-
     /// Whether the sender, which is the result's runner, was granted the unit, and the result is within the
     /// job's bounds.
     pub(super) fn check_report(&self, report: &Report) -> Result<(), Unfit> {
@@ -287,29 +221,12 @@ impl Owner {
         let mut seen = BTreeSet::new();
         results.retain(|report| seen.insert(report.unit));
         let blobs = results.iter().map(|report| blobs_of(&report.result).count()).sum();
-        let has_room = self.on_their_way(from) < REPORTS_MAX && self.has_room_for_blobs(from, blobs);
-        if !results.is_empty() && has_room {
+        if !results.is_empty() && self.on_the_way(from).has_room_for(blobs) {
             for report in &results {
                 self.expect_content(from, report, cx);
             }
             let (seq, again, taken) = (0, false, Vec::new());
             self.bring(Arrived { from, seq, results, entrusted: true, ticket: None, again, taken }, cx);
-        }
-    }
-
-    fn bring(&mut self, arrived: Arrived, cx: &mut Cx<'_, Self>) {
-        let from = arrived.from;
-        let blobs: BTreeSet<BlobRef> = arrived.results.iter().flat_map(|r| blobs_of(&r.result)).collect();
-        if blobs.is_empty() {
-            self.write_results(arrived, cx);
-        } else {
-            let bytes = blobs.iter().map(|blob| blob.len).fold(0, u64::saturating_add);
-            self.expect_silence(from, bytes, cx.now);
-            let ticket = self.ticket(Pending::ResultBlobs(arrived));
-            // It stays only if the result comes to count: of a report that names ten blobs and lacks the last,
-            // none does.
-            let blobs = blobs.into_iter().collect();
-            cx.emit(Event::FetchSnapshot { ticket, blobs, from: vec![from] });
         }
     }
 
@@ -335,40 +252,6 @@ impl Owner {
     fn drop_placement(&mut self, unit: UnitId) -> Option<NodeId> {
         let runner = self.jobs.get(&unit.job)?.runner_of(unit.index)?;
         self.leases.get_mut(&runner)?.remove(unit).then_some(runner)
-    }
-
-    pub(super) fn result_blobs(
-        &mut self,
-        mut arrived: Arrived,
-        ticket: u64,
-        result: Result<(), String>,
-        cx: &mut Cx<'_, Self>,
-    ) {
-        arrived.ticket = Some(ticket);
-        for report in &arrived.results {
-            self.content_over(arrived.from, report.unit);
-        }
-        if self.on_their_way(arrived.from) == 0 {
-            self.expect_words(arrived.from, cx);
-        }
-        match result {
-            Ok(()) => self.write_results(arrived, cx),
-            Err(error) => {
-                for report in &arrived.results {
-                    self.not_kept(report.unit, &error, cx);
-                }
-                self.again(&arrived, cx);
-            }
-        }
-    }
-
-    /// The content that `from` was to send of the unit is here, or does not come.
-    fn content_over(&mut self, from: NodeId, unit: UnitId) {
-        if let Some(job) = self.jobs.get_mut(&unit.job)
-            && job.coming.get(&unit.index) == Some(&from)
-        {
-            job.coming.remove(&unit.index);
-        }
     }
 
     /// The content of these results is here. Those count whose units are still open; they are written down,
@@ -416,7 +299,7 @@ impl Owner {
         }
     }
 
-    fn write_results(&mut self, mut arrived: Arrived, cx: &mut Cx<'_, Self>) {
+    pub(super) fn write_results(&mut self, mut arrived: Arrived, cx: &mut Cx<'_, Self>) {
         self.claim_results(&mut arrived, cx);
         if arrived.results.is_empty() {
             return self.acknowledge(&arrived, cx);
@@ -476,17 +359,9 @@ impl Owner {
         self.acknowledge(&arrived, cx);
     }
 
-    /// A job's results refer to these, which came on the way: they stay.
-    fn keep_content(&mut self, blobs: BTreeSet<BlobRef>, cx: &mut Cx<'_, Self>) {
-        if !blobs.is_empty() {
-            let ticket = self.ticket(Pending::Kept);
-            cx.emit(Event::Fetch { ticket, blobs: blobs.into_iter().collect(), from: cx.me });
-        }
-    }
-
     fn acknowledge(&mut self, arrived: &Arrived, cx: &mut Cx<'_, Self>) {
         if let Some(ticket) = arrived.ticket {
-            cx.emit(Event::ReleaseSnapshot { ticket });
+            cx.emit(Event::ReleasePassing { ticket });
         }
         if arrived.entrusted {
             let units = arrived.results.iter().map(|report| report.unit).collect();
@@ -519,7 +394,7 @@ impl Owner {
         self.again(&arrived, cx);
     }
 
-    fn not_kept(&mut self, unit: UnitId, error: &str, cx: &mut Cx<'_, Self>) {
+    pub(super) fn not_kept(&mut self, unit: UnitId, error: &str, cx: &mut Cx<'_, Self>) {
         if let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| job.is_active()) {
             job.shortage = Some(format!("a result could not be kept: {error}"));
             self.touch(unit.job, cx);
@@ -527,9 +402,9 @@ impl Owner {
     }
 
     /// The report is to come again.
-    fn again(&mut self, arrived: &Arrived, cx: &mut Cx<'_, Self>) {
+    pub(super) fn again(&mut self, arrived: &Arrived, cx: &mut Cx<'_, Self>) {
         if let Some(ticket) = arrived.ticket {
-            cx.emit(Event::ReleaseSnapshot { ticket });
+            cx.emit(Event::ReleasePassing { ticket });
         }
         if let Some(held) = self.leases.get_mut(&arrived.from) {
             held.reports.remove(&arrived.seq);
@@ -538,13 +413,6 @@ impl Owner {
             Self::to_runner(arrived.from, ToRunner::NotWritten { seq: arrived.seq }, cx);
         }
     }
-}
-
-pub(super) fn blobs_of(result: &UnitResult) -> impl Iterator<Item = BlobRef> + '_ {
-    [&result.stdout, &result.stderr]
-        .into_iter()
-        .chain(result.files.iter().map(|f| &f.data))
-        .filter_map(|d| d.blob())
 }
 
 /// Why its runner refused the program, if it did.

@@ -4,15 +4,15 @@
 //! another runner would fare better, and a decline would keep this node from further work.
 
 use super::{Event, Runner, Ticket, Timer};
-use crate::content::{BlobRef, FetchError};
+use crate::content::{BlobRef, FetchError, NotFetched};
 use crate::ids::NodeId;
 use crate::protocol::Cx;
 
 impl Runner {
     /// Outcome of a ticket; `None` if its owner is to be asked again.
-    pub(super) fn settled(what: &Ticket, result: Result<(), FetchError>) -> Option<Result<(), String>> {
+    pub(super) fn settled(what: &Ticket, result: Result<(), NotFetched>) -> Option<Result<(), String>> {
         match (what, result) {
-            (Ticket::Job(_) | Ticket::Unit(_), Err(FetchError::NoAnswer(_))) => None,
+            (Ticket::Job(_) | Ticket::Unit(_), Err(NotFetched { why: FetchError::NoAnswer(_), .. })) => None,
             (_, result) => Some(result.map_err(|error| error.to_string())),
         }
     }

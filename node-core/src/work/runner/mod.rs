@@ -23,7 +23,7 @@ mod terms;
 mod view;
 mod weight;
 
-use crate::content::{BlobRef, FetchError};
+use crate::content::{BlobRef, NotFetched};
 use crate::disk::Write;
 use crate::engine::{EngineTask, NoSnapshot, RunId, SealKey, Taken};
 use crate::finding::Offer;
@@ -242,7 +242,7 @@ pub enum Command {
     /// Answers [`Event::Fetch`] and [`Event::Keep`].
     Answered {
         ticket: u64,
-        result: Result<(), FetchError>,
+        result: Result<(), NotFetched>,
     },
     Ended {
         run: RunId,

@@ -2,7 +2,7 @@
 
 use super::terms::{FAILED, TURNED_AWAY};
 use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState, left};
-use crate::content::{BlobRef, Data, FetchError, NamedData};
+use crate::content::{BlobRef, Data, NamedData, NotFetched};
 use crate::engine::{EngineTask, RunId, SealKey, SnapshotRef};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::Price;
@@ -188,7 +188,7 @@ impl Runner {
         }
     }
 
-    pub(super) fn answered(&mut self, ticket: u64, result: Result<(), FetchError>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn answered(&mut self, ticket: u64, result: Result<(), NotFetched>, cx: &mut Cx<'_, Self>) {
         let Some(what) = self.tickets.get(&ticket) else { return };
         let Some(result) = Self::settled(what, result) else { return self.ask_later(ticket, cx) };
         let Some(what) = self.tickets.remove(&ticket) else { return };

@@ -246,7 +246,7 @@ impl Owner {
         self.changed.remove(&id);
         for ticket in job.ward.iter().flat_map(|ward| ward.tickets.iter().chain(&ward.asked)) {
             self.pending.remove(ticket);
-            cx.emit(Event::ReleaseSnapshot { ticket: *ticket });
+            cx.emit(Event::ReleasePassing { ticket: *ticket });
         }
         let copies = self.wards.replicas.of_job(id).next().is_some();
         if copies || self.wards.ended.keys().any(|unit| unit.job == id) {
@@ -271,7 +271,7 @@ impl Owner {
             from.push(source.node);
         }
         from.extend(self.heirs());
-        cx.emit(Event::FetchSnapshot { ticket, blobs: blobs.into_iter().collect(), from });
+        cx.emit(Event::FetchPassing { ticket, blobs: blobs.into_iter().collect(), from });
     }
 
     pub(in crate::work::owner) fn content_here(
@@ -328,11 +328,11 @@ impl Owner {
             // The first counts; its content is what is kept.
             return;
         }
-        let blobs: Vec<BlobRef> = crate::work::owner::results::blobs_of(&report.result).collect();
+        let blobs: Vec<BlobRef> = crate::work::owner::coming::blobs_of(&report.result).collect();
         let ticket = (!blobs.is_empty()).then(|| self.ticket(Pending::Kept));
         if let Some(ticket) = ticket {
             // Nobody needs the content once the origin has it.
-            cx.emit(Event::FetchSnapshot { ticket, blobs, from: vec![report.result.runner] });
+            cx.emit(Event::FetchPassing { ticket, blobs, from: vec![report.result.runner] });
         }
         let unit = report.unit;
         let ended = Ended { report, home, since: cx.now, told: None, ticket };
@@ -394,7 +394,7 @@ impl Owner {
         let ended = end.is_some();
         if let Some(ticket) = end.and_then(|end| end.ticket) {
             self.pending.remove(&ticket);
-            cx.emit(Event::ReleaseSnapshot { ticket });
+            cx.emit(Event::ReleasePassing { ticket });
         }
         let copy = self.wards.replicas.remove(&unit);
         let owned = self.own_mut(unit).is_some();
