@@ -40,6 +40,13 @@ pub struct NotFetched {
     pub why: FetchError,
 }
 
+impl NotFetched {
+    /// Whether it may be had of another node, or later.
+    pub(crate) fn is_no_answer(&self) -> bool {
+        matches!(self.why, FetchError::NoAnswer(_))
+    }
+}
+
 /// Content, small enough to travel in a message or by reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Data {

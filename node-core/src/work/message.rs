@@ -53,14 +53,15 @@ pub enum ToOwner {
     Suspended { lease: Lease, attempt: u32, unit: UnitId, made: Option<Made> },
     /// The unit cannot be suspended and runs on.
     Immobile { unit: UnitId, reason: String },
-    /// The answer to `Prepare`: all is here, or why it cannot be.
-    Prepared { unit: UnitId, error: Option<String> },
+    /// The answer to `Prepare`: all is here, or why it cannot be. `unreached`: because no source could be reached.
+    Prepared { unit: UnitId, error: Option<String>, unreached: bool },
     /// The checkpoint that the unit goes on from is at the runner.
     Resumed { unit: UnitId },
     /// It executes again.
     GoesOn { unit: UnitId },
-    /// The unit cannot go on from this checkpoint; it is not the unit's fault.
-    Unusable { lease: Lease, unit: UnitId, version: Version, reason: String },
+    /// The unit cannot go on from this checkpoint; it is not the unit's fault. `unreached`: no source could be
+    /// reached.
+    Unusable { lease: Lease, unit: UnitId, version: Version, reason: String, unreached: bool },
     /// Units of a lease that was lost, or of an earlier life of the node, with the number of their
     /// grant and their newest checkpoints: are they still wanted here?
     Returned { units: Vec<Returned> },

@@ -38,6 +38,30 @@ fn a_unit_moves_where_it_is_told_and_goes_on_at_the_same_instruction() {
 }
 
 #[test]
+fn a_unit_moves_to_a_node_that_reaches_nobody_but_the_gateway() {
+    // As one with IPv4 alone does among others that are dialled by IPv6. With checkpoints, and before the first.
+    for checkpoints in [2, 0] {
+        let mut world = world(31, 4);
+        let job = job(&mut world, 1);
+        world.run_until(A_MINUTE, "it runs", |w| runner(w, job).is_some());
+        world.run_until(A_MINUTE, "it has so many", |w| unit(w, job, 0).checkpoints >= checkpoints);
+        let at = runner(&world, job).unwrap();
+        let to = (1..=4).find(|to| *to != at).unwrap();
+        for other in (1..=4).filter(|other| *other != to) {
+            world.cut_one_way(to, other);
+            world.cut_one_way(other, to);
+        }
+        world.run_for(Duration::from_millis(500));
+        migrate(&mut world, job, Some(to));
+        world.run_until(A_MINUTE, "it has moved", |w| moved(w).is_some());
+        assert_eq!(moved(&world), Some(Ok(to)), "with {checkpoints}");
+        done(&mut world, job, 1);
+        let journey = world.results(job)[&0].journey.clone().unwrap();
+        assert_eq!((journey.spans.len(), journey.lost_fuel), (2, 0), "{journey:?}");
+    }
+}
+
+#[test]
 fn a_unit_that_comes_back_at_once_goes_on_from_where_it_is_now() {
     // It comes back before, and after, the node has been told to forget it.
     for pause in [0, 20, 60, 100, 150, 200, 300, 1000, 3000] {

@@ -297,7 +297,7 @@ impl Owner {
         beside: Option<NodeId>,
         cx: &Cx<'_, Self>,
     ) -> Option<Start> {
-        let guest = self.is_page(runner);
+        let guest = self.gets_all_from_here(runner);
         let record = self.record(unit)?;
         let is_here = |node: &NodeId| *node == runner || *node == cx.me || self.nodes.contains_key(node);
         let versions: Vec<&Held> = record.newest.iter().chain(&record.older).collect();
@@ -352,15 +352,22 @@ impl Owner {
     pub(super) fn unusable(
         &mut self,
         from: NodeId,
-        lease: u64,
-        unit: UnitId,
-        (version, reason): (Version, &str),
+        (lease, unit, version): (u64, UnitId, Version),
+        (reason, unreached): (&str, bool),
         cx: &mut Cx<'_, Self>,
     ) {
         if self.leases.get(&from).is_none_or(|held| held.lease() != lease || !held.has(unit)) {
             return;
         }
         self.resuming_over(unit, cx);
+        if unreached && self.found_behind(from) {
+            // That says nothing of the checkpoint, which comes through here now.
+            self.drop_placement(unit);
+            if let Some(grant) = self.begin(unit, from, cx) {
+                self.send_grant(from, unit.job, vec![grant], cx);
+            }
+            return;
+        }
         let why: String = format!("{} could not go on from its checkpoint: {reason}", from.short());
         let why: String = why.chars().take(super::lease::REASON_MAX).collect();
         self.fail_move(unit, &why, cx);

@@ -58,7 +58,18 @@ impl Owner {
         best.into_iter().map(|(_, source)| source).collect()
     }
 
-    /// Whether it reaches nobody else.
+    /// Whether a runner reaches nobody else, as far as is known.
+    pub(super) fn gets_all_from_here(&self, runner: NodeId) -> bool {
+        self.is_page(runner) || self.nodes.get(&runner).is_some_and(|peer| peer.behind)
+    }
+
+    /// A node could not reach others that have what it needs. Returns whether that is news.
+    pub(super) fn found_behind(&mut self, node: NodeId) -> bool {
+        let peer = self.nodes.get_mut(&node).filter(|peer| peer.platform != Platform::Browser);
+        peer.is_some_and(|peer| !std::mem::replace(&mut peer.behind, true))
+    }
+
+    /// Whether it reaches nobody else by its kind.
     pub(super) fn is_page(&self, runner: NodeId) -> bool {
         self.nodes.get(&runner).is_some_and(|peer| peer.platform == Platform::Browser)
     }

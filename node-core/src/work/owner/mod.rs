@@ -90,6 +90,8 @@ struct Peer {
     platform: Platform,
     /// Where others can dial it.
     contact: Option<Contact>,
+    /// It could not reach others that have what it needs: that comes through here.
+    behind: bool,
 }
 
 /// Something that waits for the store or for storage.
@@ -289,11 +291,13 @@ impl Protocol for Owner {
                     self.suspended(from, (lease, attempt), unit, made, cx);
                 }
                 ToOwner::Immobile { unit, reason } => self.immobile(from, unit, &reason, cx),
-                ToOwner::Prepared { unit, error } => self.prepared(from, unit, error, cx),
+                ToOwner::Prepared { unit, error, unreached } => {
+                    self.prepared(from, unit, (error, unreached), cx);
+                }
                 ToOwner::Resumed { unit } => self.resumed(from, unit, cx),
                 ToOwner::GoesOn { unit } => self.goes_on(from, unit, cx),
-                ToOwner::Unusable { lease, unit, version, reason } => {
-                    self.unusable(from, lease, unit, (version, &reason), cx);
+                ToOwner::Unusable { lease, unit, version, reason, unreached } => {
+                    self.unusable(from, (lease, unit, version), (&reason, unreached), cx);
                 }
                 ToOwner::Returned { units } => self.returned(from, units, cx),
                 ToOwner::NeedKeepers { job, lost } => self.need_keepers(from, job, &lost, cx),
@@ -335,7 +339,8 @@ impl Protocol for Owner {
             Input::Command(Command::RestoreDeals(entries)) => self.restore_deals(&entries, cx),
             Input::Command(Command::RestoreCheckpoints(entries)) => self.restore_checkpoints(entries, cx),
             Input::Command(Command::Met { node, platform, contact }) => {
-                self.nodes.insert(node, Peer { platform, contact });
+                let behind = self.nodes.get(&node).is_some_and(|peer| peer.behind);
+                self.nodes.insert(node, Peer { platform, contact, behind });
             }
             Input::Command(Command::Migrate { unit, to, others }) => self.migrate(unit, to, &others, cx),
             Input::Command(Command::Pause { unit, paused }) => self.pause(unit, paused, cx),

@@ -98,7 +98,7 @@ impl Owner {
         &mut self,
         from: NodeId,
         unit: UnitId,
-        error: Option<String>,
+        (error, unreached): (Option<String>, bool),
         cx: &mut Cx<'_, Self>,
     ) {
         let of_this = |wanted: &&Move| wanted.to == from && wanted.stage == Stage::Preparing;
@@ -107,6 +107,13 @@ impl Owner {
         }
         match error {
             None => self.stop_to_move(unit, cx),
+            // Through here it can get what it could not get from others.
+            Some(_) if unreached && self.found_behind(from) => {
+                if let Some(wanted) = self.moves.wanted.get_mut(&unit) {
+                    wanted.until = cx.now + PATIENCE;
+                }
+                self.begin_move(unit, from, cx);
+            }
             Some(error) => {
                 let error: String = error.chars().take(super::lease::REASON_MAX).collect();
                 self.fail_move(unit, &format!("{} cannot take it: {error}", from.short()), cx);

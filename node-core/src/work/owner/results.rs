@@ -249,7 +249,7 @@ impl Owner {
     }
 
     /// Takes the unit out of whichever lease it is under; whose that was.
-    fn drop_placement(&mut self, unit: UnitId) -> Option<NodeId> {
+    pub(super) fn drop_placement(&mut self, unit: UnitId) -> Option<NodeId> {
         let runner = self.jobs.get(&unit.job)?.runner_of(unit.index)?;
         self.leases.get_mut(&runner)?.remove(unit).then_some(runner)
     }

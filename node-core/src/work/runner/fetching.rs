@@ -10,10 +10,10 @@ use crate::protocol::Cx;
 
 impl Runner {
     /// Outcome of a ticket; `None` if its owner is to be asked again.
-    pub(super) fn settled(what: &Ticket, result: Result<(), NotFetched>) -> Option<Result<(), String>> {
+    pub(super) fn settled(what: &Ticket, result: Result<(), NotFetched>) -> Option<Result<(), NotFetched>> {
         match (what, result) {
             (Ticket::Job(_) | Ticket::Unit(_), Err(NotFetched { why: FetchError::NoAnswer(_), .. })) => None,
-            (_, result) => Some(result.map_err(|error| error.to_string())),
+            (_, result) => Some(result),
         }
     }
 

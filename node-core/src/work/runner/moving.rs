@@ -2,6 +2,7 @@
 //! after a lease was lost.
 
 use super::{Event, Runner, Ticket, Timer, UnitState};
+use crate::content::NotFetched;
 use crate::engine::RunId;
 use crate::ids::{NodeId, UnitId};
 use crate::progress::{Checkpoint, Resume};
@@ -82,7 +83,7 @@ impl Runner {
         &mut self,
         id: UnitId,
         ticket: u64,
-        result: Result<(), String>,
+        result: Result<(), NotFetched>,
         cx: &mut Cx<'_, Self>,
     ) {
         let Some(unit) = self.units.get(&id) else { return };
@@ -97,7 +98,8 @@ impl Runner {
                 self.make_ready(id, cx.now);
             }
             Err(error) => {
-                self.unusable(id, &format!("it could not get the checkpoint: {error}"), cx);
+                let reason = format!("it could not get the checkpoint: {error}");
+                self.give_up_resuming(id, &reason, error.is_no_answer(), cx);
             }
         }
     }
@@ -112,13 +114,18 @@ impl Runner {
 
     /// The unit cannot go on from what it was given, if it was given anything: says so, and whether.
     pub(super) fn unusable(&mut self, id: UnitId, reason: &str, cx: &mut Cx<'_, Self>) -> bool {
+        self.give_up_resuming(id, reason, false, cx)
+    }
+
+    /// `unreached`: no source of it could be reached.
+    fn give_up_resuming(&mut self, id: UnitId, reason: &str, unreached: bool, cx: &mut Cx<'_, Self>) -> bool {
         let Some(unit) = self.units.get(&id) else { return false };
         let Some((resume, _)) = &unit.resume else { return false };
         let (lease, version, reason) = (unit.lease, resume.checkpoint.version, reason.to_owned());
         // A disk may have gone bad: another try gets it from others.
         let blobs = resume.checkpoint.parts().into_iter().map(|blob| blob.id).collect();
         cx.emit(Event::Check { blobs });
-        Self::to_owner(unit.owner, ToOwner::Unusable { lease, unit: id, version, reason }, cx);
+        Self::to_owner(unit.owner, ToOwner::Unusable { lease, unit: id, version, reason, unreached }, cx);
         self.remove(id, cx);
         true
     }

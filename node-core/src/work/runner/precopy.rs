@@ -5,7 +5,7 @@ use super::moving::SOURCES_MAX;
 use super::queue::{blobs_of_template, blobs_of_unit, task_of};
 use super::weight::Weight;
 use super::{Event, Runner, Ticket, Timer};
-use crate::content::BlobRef;
+use crate::content::{BlobRef, NotFetched};
 use crate::engine::{EngineTask, RunId, SnapshotRef};
 use crate::ids::{NodeId, UnitId};
 use crate::progress::Source;
@@ -68,7 +68,7 @@ impl Runner {
             () => priced.map_or_else(Some, |price| self.terms.rejects(owner, cx.me, &template, price)),
         };
         if why_not.is_some() {
-            return Self::to_owner(owner, ToOwner::Prepared { unit, error: why_not }, cx);
+            return Self::to_owner(owner, ToOwner::Prepared { unit, error: why_not, unreached: false }, cx);
         }
         self.has_come(unit, cx);
         let mut blobs = blobs_of_template(&template);
@@ -84,7 +84,7 @@ impl Runner {
         cx.emit(Event::FetchSnapshot { ticket: snapshot, blobs: vec![whole], from: sources });
     }
 
-    pub(super) fn came_ahead(&mut self, unit: UnitId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn came_ahead(&mut self, unit: UnitId, result: Result<(), NotFetched>, cx: &mut Cx<'_, Self>) {
         let Some(coming) = self.coming.get_mut(&unit) else { return };
         let waits = [coming.content, coming.snapshot].iter().any(|ticket| self.tickets.contains_key(ticket));
         let owner = coming.owner;
@@ -99,10 +99,11 @@ impl Runner {
                 }
             }
             // Its slot has something else to do yet.
-            Ok(()) => Self::to_owner(owner, ToOwner::Prepared { unit, error: None }, cx),
+            Ok(()) => Self::to_owner(owner, ToOwner::Prepared { unit, error: None, unreached: false }, cx),
             Err(error) => {
                 self.has_come(unit, cx);
-                Self::to_owner(owner, ToOwner::Prepared { unit, error: Some(error) }, cx);
+                let (unreached, error) = (error.is_no_answer(), Some(error.to_string()));
+                Self::to_owner(owner, ToOwner::Prepared { unit, error, unreached }, cx);
             }
         }
     }
@@ -117,7 +118,7 @@ impl Runner {
         if error.is_some() {
             self.has_come(unit, cx);
         }
-        Self::to_owner(owner, ToOwner::Prepared { unit, error }, cx);
+        Self::to_owner(owner, ToOwner::Prepared { unit, error, unreached: false }, cx);
     }
 
     /// It is here with tickets of its own, or is not waited for any longer.

@@ -208,10 +208,14 @@ impl Runner {
                 self.give_back(vec![id], &format!("it could not get the unit's input: {error}"), true, cx);
             }
             (Ticket::Coming(id), result) => self.came_ahead(id, result, cx),
-            (Ticket::Left(id), result) => self.left_came(id, result, cx),
+            (Ticket::Left(id), result) => self.left_came(id, result.map_err(|error| error.to_string()), cx),
             (Ticket::Resume(id), result) => self.resume_came(id, ticket, result, cx),
-            (Ticket::Snapshot(id, fresh), stored) => self.snapshot_kept(id, *fresh, ticket, stored, cx),
-            (Ticket::Outputs(id, result), stored) => self.outputs_kept(id, *result, stored, ticket, cx),
+            (Ticket::Snapshot(id, fresh), stored) => {
+                self.snapshot_kept(id, *fresh, ticket, stored.map_err(|error| error.to_string()), cx);
+            }
+            (Ticket::Outputs(id, result), stored) => {
+                self.outputs_kept(id, *result, stored.map_err(|error| error.to_string()), ticket, cx);
+            }
         }
     }
 
