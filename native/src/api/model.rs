@@ -380,6 +380,18 @@ pub(super) enum UnitStateName {
     Cancelled,
 }
 
+impl Unit {
+    /// How the unit has ended; `None` if it has not.
+    pub(super) fn end(&self) -> Option<&'static str> {
+        match self.state {
+            UnitStateName::Waiting | UnitStateName::Placed | UnitStateName::Held => None,
+            UnitStateName::Done => Some("done"),
+            UnitStateName::Failed => Some("failed"),
+            UnitStateName::Cancelled => Some("cancelled"),
+        }
+    }
+}
+
 impl From<UnitView> for Unit {
     fn from(unit: UnitView) -> Self {
         Unit {

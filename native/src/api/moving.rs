@@ -67,10 +67,14 @@ pub(super) async fn migrate(
             let Json(unit) = read(&state, unit).await?;
             Ok(Json(Moved { unit, standstill_ms: standstill.as_secs_f64() * 1e3 }))
         }
-        Ok(Err(why)) => Err(Problem::new(StatusCode::CONFLICT, why)),
+        Ok(Err(why)) => {
+            let detail = format!("{} cannot be moved: {why}", name(unit));
+            Err(Problem::new(StatusCode::CONFLICT, detail))
+        }
         Err(Unanswered::Late) => {
             let detail = format!(
-                "unit {unit} is still on its way after {} s; look at it again later",
+                "{} is still on its way after {} s; look at it again later",
+                name(unit),
                 PATIENCE.as_secs()
             );
             Err(Problem::new(StatusCode::GATEWAY_TIMEOUT, detail))
@@ -107,7 +111,8 @@ pub(super) struct PauseRequest {
     request_body = PauseRequest,
     responses(
         (status = 200, body = Unit),
-        (status = "default", body = Problem, content_type = "application/problem+json", description = "Any error"),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "It has ended"),
+        (status = "default", body = Problem, content_type = "application/problem+json", description = "Any other error"),
     )
 )]
 pub(super) async fn pause(
@@ -118,7 +123,24 @@ pub(super) async fn pause(
     let asked: PauseRequest = extract::json(request, MAX_JSON).await?;
     let unit = find_unit(&state, &id, index).await?;
     state.node.command(Command::PauseUnit { unit, paused: asked.paused });
-    read(&state, unit).await
+    // Read after the command: the unit may have ended meanwhile.
+    let Json(found) = read(&state, unit).await?;
+    match found.end() {
+        None => Ok(Json(found)),
+        Some(end) => {
+            let name = name(unit);
+            let word = if asked.paused { "paused" } else { "resumed" };
+            let detail = format!(
+                "{name} has ended ({end}) and cannot be {word}; `manyhands unit {name}` shows how it ended"
+            );
+            Err(Problem::new(StatusCode::CONFLICT, detail))
+        }
+    }
+}
+
+/// The unit as commands name it.
+fn name(unit: UnitId) -> String {
+    format!("{}/{}", unit.job.short(), unit.index)
 }
 
 /// A unit, as it stands and how it came there.

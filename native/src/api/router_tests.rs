@@ -221,6 +221,27 @@ async fn a_job_is_taken_listed_shown_and_cancelled() {
 }
 
 #[tokio::test]
+async fn a_unit_that_has_ended_can_be_neither_paused_nor_resumed() {
+    let gateway = Gateway::start().await;
+    let job = gateway.submit(json!({})).await;
+    let path = format!("/api/v1/jobs/{}", job["id"].as_str().unwrap());
+    let pause = async |paused: bool| {
+        let body = json!({"paused": paused}).to_string();
+        let request = request(Method::POST, &format!("{path}/units/0/pause"))
+            .header("authorization", format!("Bearer {TOKEN}"))
+            .header("content-type", "application/json");
+        gateway.send(request, body).await
+    };
+    assert_eq!((pause(true).await.status, pause(false).await.status), (200, 200), "it waits");
+    gateway.ask(Method::DELETE, &path, Body::empty()).await;
+    for (paused, word) in [(true, "paused"), (false, "resumed")] {
+        let answer = pause(paused).await;
+        let words = format!("has ended (cancelled) and cannot be {word}");
+        assert_eq!((answer.status, answer.problem().contains(&words)), (409, true), "{}", answer.problem());
+    }
+}
+
+#[tokio::test]
 async fn a_list_of_jobs_is_walked_page_by_page() {
     let gateway = Gateway::start().await;
     let mut submitted = BTreeSet::new();

@@ -74,7 +74,10 @@ fn a_unit_is_moved_and_paused_by_hand() {
     story.world.run(["resume", &story.job]).ok();
     let ended = story.ends_well();
     assert_eq!(ended["attempts"], 2);
-    story.world.run(["migrate", &story.job]).failed(2, &["not running"]);
+    story.world.run(["migrate", &story.job]).failed(2, &["/0 cannot be moved", "not running"]);
+    for word in ["pause", "resume"] {
+        story.world.run([word, &story.job]).failed(2, &["/0 has ended (done)", "manyhands unit j-"]);
+    }
     story.world.run(["migrate", &story.job, "--to", "nobody"]).failed(2, &["nobody"]);
 }
 
