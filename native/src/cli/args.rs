@@ -435,7 +435,7 @@ pub(crate) struct CancelArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct UnitArgs {
-    /// JOB/INDEX: a job's id or its first digits, and the unit's number; JOB alone is its unit 0
+    /// JOB/INDEX: a job's id or its first digits, and the unit's number; JOB alone if it has one unit
     #[arg(value_name = "UNIT")]
     pub(crate) unit: String,
     #[command(flatten)]

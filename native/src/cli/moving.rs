@@ -2,7 +2,8 @@
 
 use super::args::{Format, MigrateArgs, UnitArgs};
 use super::beacon::Pid;
-use super::client::types::Unit;
+use super::client::Client;
+use super::client::types::{Job, Unit};
 use super::failure::{DONE, Failure};
 use super::lists::short_node;
 use super::progress::say;
@@ -20,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn unit(args: &UnitArgs, folder: &DataFolder) -> Result<u8, Failure> {
     let client = find(&args.swarm, folder)?;
-    let (job, index) = place(&args.unit)?;
+    let (job, index) = place(&client, &args.unit)?;
     let (unit, text) = client.unit_and_text(job, index)?;
     match args.swarm.output {
         Format::Json => print_json(&text)?,
@@ -88,7 +89,7 @@ fn about(unit: &Unit) -> String {
 
 pub(crate) fn migrate(args: &MigrateArgs, folder: &DataFolder) -> Result<u8, Failure> {
     let client = find(&args.unit.swarm, folder)?;
-    let (job, index) = place(&args.unit.unit)?;
+    let (job, index) = place(&client, &args.unit.unit)?;
     let (unit, text) = client.migrate(job, index, args.to.as_deref())?;
     let still = unit.standstill_ms.unwrap_or_default();
     show(&args.unit, &text, &unit, |at| {
@@ -98,7 +99,7 @@ pub(crate) fn migrate(args: &MigrateArgs, folder: &DataFolder) -> Result<u8, Fai
 
 pub(crate) fn pause(args: &UnitArgs, paused: bool, folder: &DataFolder) -> Result<u8, Failure> {
     let client = find(&args.swarm, folder)?;
-    let (job, index) = place(&args.unit)?;
+    let (job, index) = place(&client, &args.unit)?;
     let (unit, text) = client.pause(job, index, paused)?;
     let word = if paused { "stands still" } else { "goes on" };
     show(args, &text, &unit, |at| format!("{} {word} on {at}", args.unit))
@@ -115,13 +116,34 @@ fn show(args: &UnitArgs, text: &str, unit: &Unit, words: impl FnOnce(&str) -> St
     Ok(DONE)
 }
 
-/// `JOB/INDEX`, or `JOB` for its first.
-fn place(text: &str) -> Result<(&str, u32), Failure> {
+/// The unit that `text` names: `JOB/INDEX`, or `JOB` if the job has one unit only.
+fn place<'a>(client: &Client, text: &'a str) -> Result<(&'a str, u32), Failure> {
+    let (name, index) = split(text)?;
+    match index {
+        Some(index) => Ok((name, index)),
+        None => only_unit(&client.job(name)?).map(|index| (name, index)),
+    }
+}
+
+/// The job, and the unit's index if there is one.
+fn split(text: &str) -> Result<(&str, Option<u32>), Failure> {
     match text.split_once('/') {
-        None => Ok((text, 0)),
-        Some((job, index)) => index.parse().map(|index| (job, index)).map_err(|_| {
+        None => Ok((text, None)),
+        Some((job, index)) => index.parse().map(|index| (job, Some(index))).map_err(|_| {
             Failure::usage(format!("{text:?} names no unit: write JOB/INDEX, as in j-1a2b3c4d/0"))
         }),
+    }
+}
+
+/// The index of the only unit of `job`. A job of several units has none that is meant more than the others.
+fn only_unit(job: &Job) -> Result<u32, Failure> {
+    match job.units.total {
+        0 | 1 => Ok(0),
+        total => Err(Failure::usage(format!(
+            "{short} has {total} units, so name one: {short}/0 to {short}/{}",
+            total - 1,
+            short = job.short
+        ))),
     }
 }
 
@@ -174,10 +196,22 @@ mod tests {
 
     #[test]
     fn a_unit_is_named_by_its_job_and_its_number() {
-        assert_eq!(place("j-1a2b3c4d/7").unwrap(), ("j-1a2b3c4d", 7));
-        assert_eq!(place("1a2b").unwrap(), ("1a2b", 0));
+        assert_eq!(split("j-1a2b3c4d/7").unwrap(), ("j-1a2b3c4d", Some(7)));
+        assert_eq!(split("1a2b").unwrap(), ("1a2b", None));
         for bad in ["1a2b/", "1a2b/x", "1a2b/-1", "1a2b/1/2"] {
-            assert!(place(bad).unwrap_err().message.contains("JOB/INDEX"), "{bad}");
+            assert!(split(bad).unwrap_err().message.contains("JOB/INDEX"), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_job_alone_names_its_unit_if_there_is_one_only() {
+        let job = |total: u32| -> Job {
+            let job = serde_json::json!({"id": "ab", "short": "j-ab", "state": "running", "units": {"total": total}});
+            serde_json::from_value(job).unwrap()
+        };
+        assert_eq!(only_unit(&job(1)).unwrap(), 0);
+        let several = only_unit(&job(3)).unwrap_err();
+        assert_eq!(several.code, 2);
+        assert!(several.message.contains("3 units, so name one: j-ab/0 to j-ab/2"), "{}", several.message);
     }
 }

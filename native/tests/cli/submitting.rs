@@ -29,6 +29,10 @@ fn a_sweep_is_submitted_watched_and_collected() {
     let index: serde_json::Value =
         serde_json::from_slice(&std::fs::read(world.path("out/results.json")).unwrap()).unwrap();
     assert_eq!(index.as_array().unwrap().len(), 4);
+    for word in ["unit", "pause", "resume", "migrate"] {
+        world.run([word, short]).failed(2, &[short, "4 units, so name one", "/0 to j-"]);
+    }
+    world.run(["unit", &format!("{short}/3")]).ok();
 }
 
 #[test]
