@@ -180,7 +180,8 @@ pub(crate) struct UpArgs {
     /// /etc/manyhands/config.toml]
     #[arg(long, env = "MANYHANDS_CONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
-    /// Give up when the swarm to join cannot be reached at once, instead of trying on
+    /// Give up when the swarm to join cannot be reached at once, or does not let this node in, instead of
+    /// trying on
     #[arg(long)]
     pub(crate) fail_fast: bool,
     /// Print one line of JSON when ready: node, http, addresses, and the file of the token

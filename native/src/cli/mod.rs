@@ -5,6 +5,7 @@
 //! swarm lives inside this very process ([`embedded`]); so there is one way in, and it is the one that
 //! everybody else has.
 
+mod admission;
 mod args;
 #[cfg(test)]
 mod at_random;

@@ -1,5 +1,6 @@
 //! `manyhands up`: a node that runs until it is told to end.
 
+use super::admission::Admission;
 use super::args::UpArgs;
 use super::beacon::{Beacon, Lit, Noted, Pid, local_url};
 use super::failure::{DONE, Failure, INTERRUPTED};
@@ -74,7 +75,7 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
     let code = runtime.block_on(async {
         let mut ends = Ends::listen()
             .map_err(|e| Failure::failed(format!("cannot listen for Ctrl-C and SIGTERM: {e}")))?;
-        let up = tokio::select! {
+        let (up, admission) = tokio::select! {
             up = Up::start(&config, policy, &folder, &ways, fail_fast) => up?,
             () = ends.next() => return Err(Failure::silent(INTERRUPTED)),
         };
@@ -93,12 +94,17 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
             }
         };
         let mut polite = true;
+        let mut end = Ok(DONE);
         tokio::select! {
             () = ends.next() => {
                 say("ending: handing work on (Ctrl-C again ends at once)");
                 polite = false;
             }
             () = closed => deadline.begin(),
+            failure = admission.follow(fail_fast && !ways.is_empty()) => {
+                deadline.begin();
+                end = Err(failure);
+            }
             () = up.assembly.node.stopped() => {
                 let why = "the node's thread has ended, which is a bug; the log says why. Start the node again";
                 return Err(Failure::failed(why));
@@ -112,7 +118,7 @@ pub(crate) fn run(args: UpArgs, data: Option<PathBuf>) -> Result<u8, Failure> {
             ends.next().await;
         };
         tokio::select! {
-            () = up.end() => Ok(DONE),
+            () = up.end() => end,
             () = hurried => Err(Failure::silent(INTERRUPTED)),
         }
     });
@@ -280,7 +286,7 @@ impl Up {
         folder: &DataFolder,
         ways: &[Way],
         fail_fast: bool,
-    ) -> Result<Up, Failure> {
+    ) -> Result<(Up, Admission), Failure> {
         // A gateway on this machine may have a swarm beyond it.
         let listen = match config.near && reaches_further(ways).await {
             true => all_interfaces(),
@@ -351,8 +357,9 @@ impl Up {
             true => Some(Http::start(config, folder, &assembly, policy.clone()).await?),
             false => None,
         };
+        let admission = Admission::watch(&assembly.node);
         join(ways, &assembly, config.invite.is_some(), fail_fast).await?;
-        Ok(Up { assembly, http, policy, _pid: pid })
+        Ok((Up { assembly, http, policy, _pid: pid }, admission))
     }
 
     fn ready_json(&self) -> serde_json::Value {

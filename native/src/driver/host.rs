@@ -84,7 +84,8 @@ impl Host for NativeHost {
                 tracing::warn!(peer = %peer.short(), fault, "a peer's fault")
             }
             NodeEvent::Rejected { peer, reason } => {
-                tracing::error!(gateway = %peer.short(), reason, "not let in");
+                // The command says it to a person, once for each reason.
+                tracing::debug!(gateway = %peer.short(), reason, "not let in");
             }
             NodeEvent::Full { peer, gateways } => {
                 let others = gateways.len();

@@ -78,7 +78,13 @@ fn an_invite_is_asked_for() {
         &["--gateway", "--http-port", "0", "--p2p-port", "0", "--slots", "0", "--invite", "sesame"],
     );
     world.run(["up", "--join", &gateway.url, "--data", "x"]).failed(2, &["--invite WORD"]);
-    let _worker = world.up("y", &["--join", &gateway.url, "--slots", "1", "--invite", "sesame"]);
+    let wrong = ["up", "--join", &gateway.url, "--slots", "0", "--invite", "barley", "--data", "z"];
+    let failing = [&wrong[..], &["--fail-fast"]].concat();
+    world.run(failing).failed(2, &["not let in", "the invite is wrong", "ask the gateway's operator"]);
+    let patient = Process::start(world.command(wrong));
+    patient.says("the invite is wrong, or was replaced since; ask the gateway's operator for it; trying on");
+    let right = ["--join", &gateway.url, "--slots", "1", "--invite", "sesame", "--fail-fast"];
+    let _worker = world.up("y", &right);
     world.program("cat.wasm", guests::CAT);
     world.run(["run", "cat.wasm"]).ok();
 }

@@ -325,7 +325,7 @@ impl Neighbours {
                 Some(_) if self.wrong.are_too_many(peer.ip, cx.now) => Some(invites::TOO_MANY),
                 Some(word) if word != invite => {
                     self.wrong.came(peer.ip, cx.now);
-                    Some("the invite is not the one of this swarm; ask its operator for it")
+                    Some("the invite is wrong, or was replaced since; ask the gateway's operator for it")
                 }
                 Some(_) => None,
             };
