@@ -5,6 +5,7 @@ use super::client::types::{Job, Node, Unit};
 use super::failure::Failure;
 use super::quantity::seconds;
 use super::run::{print_json, print_text};
+use super::stderr_end;
 use super::swarm::find;
 use super::table::Table;
 use crate::paths::DataFolder;
@@ -57,7 +58,12 @@ pub(crate) fn job(args: JobArgs, folder: &DataFolder) -> Result<u8, Failure> {
             units
         }
     };
-    print_text(&about(&job, &troubled))?;
+    let mut text = about(&job, &troubled);
+    if let Some(failed) = troubled.iter().find(|unit| unit.state == "failed") {
+        let end = stderr_end::of(&client, &job.short, failed.index);
+        let _ = write!(text, "{}{end}", if end.is_empty() { "" } else { "\n" });
+    }
+    print_text(&text)?;
     Ok(0)
 }
 

@@ -175,7 +175,7 @@ impl Outputs {
 }
 
 /// The first unit that failed.
-fn failed_unit(client: &Client, job: &Job) -> Result<Option<UnitResult>, Failure> {
+pub(crate) fn failed_unit(client: &Client, job: &Job) -> Result<Option<UnitResult>, Failure> {
     let mut from = 0;
     loop {
         let page = client.units(&job.id, from, 1000)?;

@@ -35,6 +35,7 @@ mod progress;
 mod quantity;
 mod run;
 mod settings;
+mod stderr_end;
 pub(crate) mod strict_toml;
 mod submit;
 mod suspended;

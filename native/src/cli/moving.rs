@@ -8,6 +8,7 @@ use super::failure::{DONE, Failure};
 use super::lists::short_node;
 use super::progress::say;
 use super::run::{print_json, print_text};
+use super::stderr_end;
 use super::swarm::find;
 use super::table::Table;
 use crate::paths::DataFolder;
@@ -25,7 +26,14 @@ pub(crate) fn unit(args: &UnitArgs, folder: &DataFolder) -> Result<u8, Failure> 
     let (unit, text) = client.unit_and_text(job, index)?;
     match args.swarm.output {
         Format::Json => print_json(&text)?,
-        Format::Table => print_text(&about(&unit))?,
+        Format::Table => {
+            let mut text = about(&unit);
+            if unit.state == "failed" {
+                let end = stderr_end::of(&client, job, index);
+                let _ = write!(text, "{}{end}", if end.is_empty() { "" } else { "\n" });
+            }
+            print_text(&text)?;
+        }
     }
     Ok(DONE)
 }

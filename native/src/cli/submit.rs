@@ -9,7 +9,7 @@ use super::progress::{Progress, say};
 use super::run::{print_json, print_text, records};
 use super::swarm::{Swarm, find, find_or_embed};
 use super::waiting::{Guard, OnInterrupt, Waits, verdict, warn_if_nobody_computes};
-use super::{job_file, lists};
+use super::{job_file, lists, stderr_end};
 use crate::paths::DataFolder;
 use std::path::Path;
 use std::sync::Arc;
@@ -68,6 +68,17 @@ pub(crate) fn submit(args: SubmitArgs, folder: &DataFolder) -> Result<u8, Failur
     match args.swarm.output {
         Format::Json => print_json(&client.job_and_text(&job.id)?.1)?,
         Format::Table => print_text(&lists::about(&ended, &[]))?,
+    }
+    if args.swarm.output == Format::Table && ended.units.failed > 0 {
+        let whole = match (&args.out_dir, &swarm.embedded) {
+            (Some(dir), _) => Some(format!("all of it is in {}", dir.display())),
+            (None, Some(_)) => Some("--out-dir DIR keeps all of it".into()),
+            (None, None) => None,
+        };
+        let end = stderr_end::of_first_failed(client, &ended, whole);
+        if !end.is_empty() {
+            say(end.trim_end());
+        }
     }
     verdict(&ended)?;
     Ok(0)

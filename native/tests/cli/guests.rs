@@ -62,6 +62,20 @@ pub(crate) const ENVIRONMENT: &str = r#"
     (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))
 "#;
 
+/// Writes to standard error what a terminal would obey, and fails with the code 3.
+pub(crate) const COMPLAIN: &str = r#"
+(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+  (memory (export "memory") 1)
+  (data (i32.const 64) "no \1b[1mroom\n\n")
+  (func (export "_start")
+    (i32.store (i32.const 0) (i32.const 64))
+    (i32.store (i32.const 4) (i32.const 13))
+    (drop (call $write (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 12)))
+    (call $exit (i32.const 3))))
+"#;
+
 pub(crate) const TRAP: &str = r#"(module (memory (export "memory") 1) (func (export "_start") unreachable))"#;
 
 pub(crate) const FOREVER: &str =

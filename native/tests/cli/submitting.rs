@@ -48,6 +48,29 @@ fn a_failed_job_ends_the_wait_with_1() {
 }
 
 #[test]
+fn a_failed_unit_shows_the_end_of_its_standard_error_and_where_all_of_it_is() {
+    let world = World::new();
+    world.program("complain.wasm", guests::COMPLAIN);
+    world.file("job.toml", "program = 'complain.wasm'\n");
+    let alone = ["submit", "job.toml", "--wait"];
+    world.run(alone).failed(1, &["ends with:\n  no \u{fffd}[1mroom\n--out-dir DIR keeps all of it\n"]);
+
+    let _gateway = world.gateway(1);
+    let ran = world.run(alone).failed(1, &["ends with:\n  no \u{fffd}[1mroom\n`manyhands results j-"]);
+    assert!(!ran.stderr.contains('\x1b'), "{ran:?}");
+    let list = world.run(["jobs", "--output", "json"]).ok().json();
+    let short = list["jobs"][0]["short"].as_str().unwrap();
+    for words in [["job", short], ["unit", short]] {
+        let shown = world.run(words).ok().text();
+        let told = format!(
+            "\nstandard error of unit 0 (13 bytes) ends with:\n  no \u{fffd}[1mroom\n\
+             `manyhands results {short} -o DIR` writes all of it into DIR\n"
+        );
+        assert!(shown.ends_with(&told), "{shown}");
+    }
+}
+
+#[test]
 fn a_job_that_nobody_computes_waits_says_so_and_can_be_cancelled() {
     let world = World::new();
     let gateway = world.gateway(0);
