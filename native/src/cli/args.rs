@@ -15,6 +15,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// A peer-to-peer computer: run WebAssembly programs on what people give.
+///
+/// --gateway and --token, which name a swarm, may stand before or behind the command.
 #[derive(Debug, Parser)]
 #[command(name = "manyhands", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {

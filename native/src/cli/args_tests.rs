@@ -1,3 +1,4 @@
+use super::super::files_args::FilesCommand;
 use super::*;
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
@@ -43,6 +44,30 @@ fn programs_keep_what_looks_like_ours_when_it_is_marked() {
     let args = map("manyhands map a.wasm --arg --file - {} -- in");
     assert_eq!(args.arguments, ["--file", "-", "{}"]);
     assert_eq!(parse("manyhands run a.wasm --help").unwrap_err().exit_code(), 0);
+}
+
+#[test]
+fn the_swarm_may_be_named_before_the_command() {
+    let jobs = |line: &str| match parse(line) {
+        Ok(Command::Jobs(args)) => (args.swarm.gateway, args.swarm.token, args.limit),
+        other => panic!("{line}: {other:?}"),
+    };
+    let named = (Some("http://a:1".to_owned()), Some("t".to_owned()), 5);
+    assert_eq!(jobs("manyhands --gateway http://a:1 --token=t jobs --limit 5"), named);
+    assert_eq!(jobs("manyhands --data d --token t jobs --gateway http://a:1 --limit 5"), named);
+    let Ok(Command::Files(args)) = parse("manyhands --token t files --gateway http://a:1 rm ab") else {
+        panic!()
+    };
+    let Some(FilesCommand::Rm { swarm, .. }) = args.what else { panic!() };
+    assert_eq!((swarm.gateway.as_deref(), swarm.token.as_deref()), (Some("http://a:1"), Some("t")));
+    let Ok(Command::Files(args)) = parse("manyhands files --gateway http://a:1") else { panic!() };
+    assert_eq!(args.swarm.gateway.as_deref(), Some("http://a:1"));
+    let args = run("manyhands --gateway http://a:1 run a.wasm --token x --depth 3");
+    assert_eq!((args.swarm.gateway.as_deref(), args.swarm.token.as_deref()), (Some("http://a:1"), Some("x")));
+    assert_eq!(args.arguments, ["--depth", "3"]);
+    for line in ["manyhands --gateway http://a:1 up", "manyhands --token t demo", "manyhands --gateway"] {
+        assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");
+    }
 }
 
 #[test]

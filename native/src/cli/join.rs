@@ -133,9 +133,7 @@ fn advised(e: &ApiError, url: &str) -> String {
         ApiError::Unreachable { .. } if leads_here(url) => {
             format!("{e}; `manyhands up --gateway` starts one")
         }
-        ApiError::Unreachable { .. } => {
-            format!("{e}; is it up, at that port, and was it started with --bind 0.0.0.0?")
-        }
+        ApiError::Unreachable { .. } => format!("{e}; {}", e.advice()),
         _ => e.to_string(),
     }
 }

@@ -2,7 +2,7 @@
 //! machine, else (for commands that wait for their job) one inside this process.
 
 use super::args::SwarmArgs;
-use super::beacon::Beacon;
+use super::beacon::{Beacon, Pid};
 use super::client::{Client, Endpoint, gateway_url};
 use super::embedded::Embedded;
 use super::failure::Failure;
@@ -28,13 +28,26 @@ pub(crate) fn find(args: &SwarmArgs, folder: &DataFolder) -> Result<Client, Fail
     match look(args, folder)? {
         Found::Named(endpoint) => named(endpoint),
         Found::Here(endpoint) => Ok(Client::new(endpoint)),
-        Found::Nobody => Err(Failure::unreachable(format!(
-            "no gateway runs on this machine ({}); start one with `manyhands up --gateway`, or name another with --gateway URL",
-            match Beacon::see(folder) {
-                Some(beacon) => format!("the one at {} does not answer any more", beacon.url),
-                None => format!("none on the data folder {}", folder.dir().display()),
-            }
-        ))),
+        Found::Nobody => Err(Failure::unreachable(nobody(folder))),
+    }
+}
+
+/// Why no gateway was found on this machine, and what to do.
+fn nobody(folder: &DataFolder) -> String {
+    let dir = folder.dir().display();
+    let start = "start one with `manyhands up --gateway`, or name another with --gateway URL";
+    match Beacon::see(folder) {
+        Some(beacon) => {
+            format!(
+                "no gateway runs on this machine (the one at {} does not answer any more); {start}",
+                beacon.url
+            )
+        }
+        None if Pid::see(folder).is_some() => format!(
+            "the node that runs on this machine (data folder {dir}) is a worker, which takes no commands: name the \
+             gateway that it has joined with --gateway URL, and its token with --token"
+        ),
+        None => format!("no gateway runs on this machine (none on the data folder {dir}); {start}"),
     }
 }
 

@@ -1,11 +1,15 @@
 //! Sorting of options: behind a program's name, options of ours are ours and all others belong to the
-//! program; clap alone would take either all or none.
+//! program; clap alone would take either all or none. Options that name a swarm may stand before the command, too.
 
+use super::args::SwarmArgs;
+use clap::Args;
 use std::ffi::OsString;
 
-/// Brings the words of `run` and `map` into an order that leaves no doubt: our options, each
-/// argument of the program as `--arg=…`, the program, and a `map`'s inputs behind `--`.
+/// Brings the words into an order that leaves no doubt. Options that name a swarm come behind the command; of `run`
+/// and `map` come our options, each argument of the program as `--arg=…`, the program, and a `map`'s inputs
+/// behind `--`.
 pub(crate) fn sorted(words: Vec<OsString>, cli: &clap::Command) -> Vec<OsString> {
+    let words = behind_command(words, cli);
     let Some(at) = subcommand(&words, cli) else { return words };
     let (head, tail) = words.split_at(at + 1);
     let name = head[at].to_string_lossy();
@@ -53,6 +57,49 @@ pub(crate) fn sorted(words: Vec<OsString>, cli: &clap::Command) -> Vec<OsString>
     sorted.extend(program);
     sorted.extend(inputs);
     sorted
+}
+
+/// Moves the options of [`SwarmArgs`] that stand before the command, or between the two words of one, behind it. They
+/// are no global options of clap: `up` has a `--gateway` that means something else. The words stay as they are if the
+/// command talks to no swarm, and clap refuses them.
+fn behind_command(words: Vec<OsString>, cli: &clap::Command) -> Vec<OsString> {
+    let swarm = SwarmArgs::augment_args(clap::Command::new("swarm"));
+    let (mut command, mut at, mut end) = (cli, 1, 1);
+    let mut moves = Vec::new();
+    while command.has_subcommands()
+        && let Some(word) = words.get(at)
+    {
+        let text = word.to_string_lossy();
+        if matches!(&*text, "-h" | "--help") {
+            break;
+        }
+        let ours = known(&text, &[&swarm]);
+        let Some(takes_next) = ours.or_else(|| known(&text, &[command, cli])) else {
+            let Some(found) = command.find_subcommand(&*text) else { break };
+            (command, at) = (found, at + 1);
+            end = at;
+            continue;
+        };
+        let next = (at + 1 + usize::from(takes_next)).min(words.len());
+        if ours.is_some() {
+            moves.push(at..next);
+        }
+        at = next;
+    }
+    // Those behind the last word of the command stand well.
+    moves.retain(|range| range.start < end);
+    let names_swarm = |option: &clap::Arg| option.get_id() == "gateway" && !option.is_require_equals_set();
+    if moves.is_empty() || !command.get_arguments().any(names_swarm) {
+        return words;
+    }
+    let is_moved = |at: usize| moves.iter().any(|range| range.contains(&at));
+    let picked = |from: std::ops::Range<usize>, moved: bool| {
+        let words = &words;
+        let is_moved = &is_moved;
+        from.filter(move |at| is_moved(*at) == moved).map(move |at| words[at].clone())
+    };
+    let all = words.len();
+    picked(0..end, false).chain(picked(0..end, true)).chain(words[end..all].iter().cloned()).collect()
 }
 
 /// Where the subcommand stands: behind the options that all commands share.

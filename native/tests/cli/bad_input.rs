@@ -74,7 +74,27 @@ fn without_a_gateway_commands_that_need_one_say_what_to_do() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{free}");
     world.run(["run", "cat.wasm", "--gateway", &url]).failed(3, &[&url, "nothing listens there"]);
+    world
+        .run(["--gateway", &url, "jobs"])
+        .failed(3, &[&url, "nothing listens there", "manyhands up --gateway"]);
     world.run(["jobs", "--gateway", "ftp://x"]).failed(2, &["ftp"]);
+    // No name below .invalid leads anywhere (RFC 2606).
+    let nowhere = ["jobs", "--gateway", "http://gateway.invalid:8080"];
+    let ran = world.run(nowhere).failed(3, &["gateway.invalid", "no host of that name", "spelt"]);
+    assert!(!ran.stderr.contains("manyhands up --gateway"), "a gateway here is of no use: {ran:?}");
+    let joining = ["up", "--join", "gateway.invalid:8080", "--fail-fast"];
+    world.run(joining).failed(3, &["gateway.invalid", "no host of that name", "spelt"]);
+}
+
+#[test]
+fn beside_a_worker_commands_ask_for_its_gateway() {
+    let world = World::new();
+    let gateway =
+        world.up("elsewhere", &["--gateway", "--http-port", "0", "--p2p-port", "0", "--slots", "0"]);
+    let _worker = world.up("data", &["--join", &gateway.url, "--slots", "0"]);
+    world.run(["jobs"]).failed(3, &["is a worker", "--gateway URL", "--token"]);
+    world.run(["--gateway", &gateway.url, "--token", &gateway.token, "jobs"]).ok();
+    world.run(["files", "--gateway", &gateway.url, "--token", &gateway.token, "list"]).ok();
 }
 
 #[test]

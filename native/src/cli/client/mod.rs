@@ -53,9 +53,27 @@ pub(crate) enum ApiError {
     Local(String),
 }
 
+impl ApiError {
+    /// For a gateway on another machine that does not answer: a question that finds out why not.
+    pub(crate) fn advice(&self) -> &'static str {
+        match self {
+            ApiError::Unreachable { why, .. } if why == UNKNOWN_HOST => {
+                "is the host's name spelt as it should be?"
+            }
+            _ => "is it up, at that port, and was it started with --bind 0.0.0.0?",
+        }
+    }
+}
+
+/// The reason of [`ApiError::Unreachable`] if the name leads to no address.
+const UNKNOWN_HOST: &str = "this machine finds no host of that name";
+
 impl From<ApiError> for Failure {
     fn from(e: ApiError) -> Self {
         match &e {
+            ApiError::Unreachable { url, .. } if !is_loopback(url) => {
+                Failure::unreachable(format!("{e}; {} --gateway URL names another", e.advice()))
+            }
             ApiError::Unreachable { .. } => Failure::unreachable(format!(
                 "{e}; start one with `manyhands up --gateway`, or name another with --gateway URL"
             )),
@@ -406,10 +424,12 @@ fn transport(at: &Endpoint, e: &ureq::Error) -> ApiError {
             ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof => {
                 "it closed the connection".into()
             }
+            // The standard library has no kind for it.
+            _ if io.to_string().contains("failed to lookup address") => UNKNOWN_HOST.into(),
             _ => io.to_string(),
         },
         ureq::Error::Timeout(_) => "it took too long".into(),
-        ureq::Error::HostNotFound => "no such host".into(),
+        ureq::Error::HostNotFound => UNKNOWN_HOST.into(),
         ureq::Error::BodyExceedsLimit(n) => {
             return ApiError::Strange(format!("{url} answered with more than {n} bytes"));
         }
