@@ -22,6 +22,9 @@ pub(super) struct Ask {
     taking: u32,
     /// Why the market did not give enough.
     shortage: String,
+    /// Peers asked for a gift, and those of them with room for a copy.
+    asked: usize,
+    roomy: usize,
     gifts: Vec<(NodeId, u64)>,
 }
 
@@ -66,7 +69,8 @@ impl Owner {
         let units = u16::try_from(lacks + has).unwrap_or(u16::MAX);
         let bytes = file.space();
         let number = self.number();
-        let ask = Ask { file: id, taking: 0, shortage: String::new(), gifts: Vec::new() };
+        let (shortage, gifts) = (String::new(), Vec::new());
+        let ask = Ask { file: id, taking: 0, shortage, asked: 0, roomy: 0, gifts };
         self.asks.insert(number, ask);
         let why = match (self.cannot_buy(id), self.budget(id, now_ms)) {
             (Some(why), _) => why,
@@ -141,6 +145,9 @@ impl Owner {
         for peer in &peers {
             to_keeper(peer, ToKeeper::Ask { ticket: number }, cx);
         }
+        if let Some(ask) = self.asks.get_mut(&number) {
+            ask.asked = peers.len();
+        }
         let wait = if peers.is_empty() { Duration::ZERO } else { GIFTS };
         cx.set_timer(Timer::Gifts(number), wait);
     }
@@ -160,6 +167,7 @@ impl Owner {
         let (bytes, lacks) = (file.bytes(), file.lacks(now_ms, term));
         let until_ms = now_ms.saturating_add(term.as_millis() as u64);
         gifts.retain(|(_, room)| *room >= bytes);
+        ask.roomy = gifts.len();
         // Where most is free; ties by the id, which nobody chooses for this.
         gifts.sort_by_key(|(node, room)| (std::cmp::Reverse(*room), *node));
         for (node, _) in gifts.into_iter().take(lacks) {
@@ -182,9 +190,22 @@ impl Owner {
         file.reason = match (lacks, gifts) {
             (0, 0) => String::new(),
             (0, gifts) => format!("{why}{gifts} of its keepers give the space for nothing"),
-            (lacks, _) => format!(
-                "{why}{lacks} more should keep it, and no peer of this node gives that much space; it is tried again"
-            ),
+            (lacks, _) => {
+                let copies = usize::from(file.record.copies);
+                let others = match ask.asked {
+                    0 => "this node is connected to no other node that it could ask".to_owned(),
+                    asked => {
+                        let (bytes, roomy) = (file.bytes(), ask.roomy);
+                        format!(
+                            "of {asked} more that were asked, {roomy} have {bytes} bytes to give for nothing"
+                        )
+                    }
+                };
+                format!(
+                    "{why}{} of {copies} keepers found; {others}; it is tried again",
+                    copies.saturating_sub(lacks)
+                )
+            }
         };
         cx.emit(Event::Changed(ask.file));
     }
