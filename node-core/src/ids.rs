@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $len:literal, $prefix:literal) => {
+    ($(#[$doc:meta])* $name:ident, $len:literal, $prefix:literal, $what:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
         pub struct $name(pub [u8; $len]);
@@ -57,7 +57,7 @@ macro_rules! id {
         impl FromStr for $name {
             type Err = BadId;
             fn from_str(s: &str) -> Result<Self, BadId> {
-                let bad = || BadId { what: stringify!($name), digits: 2 * $len, text: s.chars().take(80).collect() };
+                let bad = || BadId { what: $what, digits: 2 * $len, text: s.chars().take(80).collect() };
                 let digits = s.as_bytes();
                 if digits.len() != 2 * $len {
                     return Err(bad());
@@ -97,15 +97,15 @@ macro_rules! id {
 
 id!(
     /// A node: its ed25519 public key.
-    NodeId, 32, "n-"
+    NodeId, 32, "n-", "a node's id"
 );
 id!(
     /// A job, named by its submitter so that a repeated submission is the same job.
-    JobId, 16, "j-"
+    JobId, 16, "j-", "a job's id"
 );
 id!(
     /// Content: the blake3 hash of a blob's bytes.
-    BlobId, 32, "b-"
+    BlobId, 32, "b-", "a content id"
 );
 
 fn first_word<const N: usize>(bytes: &[u8; N]) -> u64 {
@@ -134,8 +134,9 @@ impl fmt::Display for UnitId {
 
 /// A text that is not an id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a {what}: expected {digits} hexadecimal digits")]
+#[error("{text:?} is not {what}: give all of its {digits} hexadecimal digits")]
 pub struct BadId {
+    /// As people call it.
     what: &'static str,
     digits: usize,
     text: String,

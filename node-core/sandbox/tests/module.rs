@@ -154,6 +154,10 @@ fn imports_tell_how_the_program_was_built() {
     let import =
         |module: &str, name: &str| words(&wasm(&format!(r#"(module (import "{module}" "{name}" (func)))"#)));
     assert_says(&import("wbg", "__wbindgen_throw"), &["wasm-bindgen", "wasm32-wasip1"]);
+    let page: String = (0..60).map(|i| format!("(import \"wbg\" \"__wbg_new_{i:016}\" (func))")).collect();
+    let said = words(&wasm(&format!("(module {page})")));
+    assert_says(&said, &["wbg.__wbg_new_", "and 58 more", "built for a web page with wasm-bindgen"]);
+    assert!(said.len() < 250, "{said}");
     assert_says(&import("wasi_unstable", "fd_write"), &["older WASI"]);
     assert_says(&import("wasi:cli/environment@0.2.0", "get-arguments"), &["newer WASI"]);
     assert_says(&import("gojs", "runtime.wasmExit"), &["GOOS=wasip1"]);

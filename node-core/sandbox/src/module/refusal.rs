@@ -82,19 +82,28 @@ impl fmt::Display for BadImport {
 
 /// More than this many are counted, not named.
 const NAMED: usize = 50;
+/// [`NAMED`] where the cause is known, and says more than the names. Our choice: one line.
+const NAMED_OF_CAUSE: usize = 2;
 
 fn list(imports: &[BadImport]) -> String {
-    let mut text: Vec<String> = imports.iter().take(NAMED).map(BadImport::to_string).collect();
-    if imports.len() > NAMED {
-        text.push(format!("and {} more", imports.len() - NAMED));
+    let named = if cause(imports).is_some() { NAMED_OF_CAUSE } else { NAMED };
+    let mut text: Vec<String> = imports.iter().take(named).map(BadImport::to_string).collect();
+    if imports.len() > named {
+        text.push(format!("and {} more", imports.len() - named));
     }
     text.join(", ")
 }
 
-/// Advice on the usual cause of imports of this kind.
 fn advice(imports: &[BadImport]) -> &'static str {
+    cause(imports).unwrap_or("tasks get WASI preview 1 (wasi_snapshot_preview1) and nothing else")
+}
+
+/// The usual cause of imports of this kind, and what to do about it; `None` if it is not known.
+fn cause(imports: &[BadImport]) -> Option<&'static str> {
     let any = |what: &dyn Fn(&BadImport) -> bool| imports.iter().any(what);
-    if any(&|i| i.name.starts_with("__wbindgen") || i.name.starts_with("wbg.") || i.name.contains("_bg.js")) {
+    let known = if any(&|i| {
+        i.name.starts_with("__wbindgen") || i.name.starts_with("wbg.") || i.name.contains("_bg.js")
+    }) {
         "it was built for a web page with wasm-bindgen, build it for wasm32-wasip1"
     } else if any(&|i| i.name.starts_with("wasi_unstable.")) {
         "it was built for an older WASI, build it with a current toolchain for wasm32-wasip1"
@@ -109,6 +118,7 @@ fn advice(imports: &[BadImport]) -> &'static str {
     } else if any(&|i| i.name.starts_with("env.emscripten") || i.name.starts_with("env.__syscall")) {
         "it was built with Emscripten, add -sSTANDALONE_WASM or build it with wasi-sdk"
     } else {
-        "tasks get WASI preview 1 (wasi_snapshot_preview1) and nothing else"
-    }
+        return None;
+    };
+    Some(known)
 }
