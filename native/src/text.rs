@@ -70,6 +70,24 @@ pub(crate) fn readable_json(json: &str) -> String {
     out
 }
 
+/// Reason of a failed access to a file or folder, without the system's number for it.
+pub(crate) fn io_error(e: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    let known = match e.kind() {
+        ErrorKind::NotFound => "no such file or folder",
+        ErrorKind::PermissionDenied => "this user may not (permission denied)",
+        ErrorKind::IsADirectory => "it is a folder",
+        ErrorKind::NotADirectory => "a part of its path is a file and no folder",
+        ErrorKind::StorageFull => "the disk is full",
+        ErrorKind::ReadOnlyFilesystem => "the file system takes no changes",
+        _ => {
+            let text = e.to_string();
+            return text.split(" (os error ").next().unwrap_or(&text).to_owned();
+        }
+    };
+    known.to_owned()
+}
+
 /// A log's bytes, colours included: its writer has escaped control characters already.
 pub(crate) fn readable_log(bytes: &[u8]) -> Vec<u8> {
     without(&String::from_utf8_lossy(bytes), misleads).into_bytes()
@@ -78,6 +96,15 @@ pub(crate) fn readable_log(bytes: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_of_the_system_are_told_without_numbers() {
+        let gone = std::fs::read("/no/such/file").unwrap_err();
+        assert_eq!(io_error(&gone), "no such file or folder");
+        assert_eq!(io_error(&std::fs::read("/").unwrap_err()), "it is a folder");
+        let odd = std::io::Error::from_raw_os_error(36);
+        assert!(odd.to_string().contains("os error") && !io_error(&odd).contains("os error"), "{odd}");
+    }
 
     #[test]
     fn what_misleads_shows_itself() {

@@ -187,9 +187,7 @@ pub(super) struct NewName {
 impl From<NoFile> for Problem {
     fn from(e: NoFile) -> Problem {
         match e {
-            NoFile::Unknown(_) => {
-                Problem::not_found(format!("{e}; `manyhands files list` lists this gateway's own"))
-            }
+            NoFile::Unknown(_) => Problem::not_found(format!("{e}; {OWN_FILES}")),
             NoFile::Unanswered(..) | NoFile::Unavailable(_) => {
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, e.to_string())
             }
@@ -457,12 +455,15 @@ async fn ask<T>(
     Ok(state.node.ask(command, PATIENCE, pick).await.map_err(NoFile::from)?)
 }
 
+/// Advice for whoever names a file that is not there.
+const OWN_FILES: &str = "`manyhands files list` lists this gateway's own";
+
 fn own(id: &str) -> Result<BlobId, Problem> {
-    id.parse().map_err(|error| Problem::bad_request(format!("{error}")))
+    id.parse().map_err(|error| Problem::bad_request(format!("{error}; {OWN_FILES}")))
 }
 
 fn unknown(id: BlobId) -> Problem {
-    Problem::not_found(format!("this gateway does not own a file {id}"))
+    Problem::not_found(format!("this gateway does not own a file {id}; {OWN_FILES}"))
 }
 
 async fn one(state: &ApiState, id: BlobId) -> Result<File, Problem> {

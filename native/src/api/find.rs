@@ -8,6 +8,8 @@ use std::fmt::Write;
 
 /// Fewer digits name too many jobs. Our choice.
 const MIN_DIGITS: usize = 4;
+/// Advice for whoever names a job that is not there. People read it in the CLI and on the dashboard.
+pub(super) const ALL_JOBS: &str = "`manyhands jobs` and the dashboard list all";
 /// Candidates named in a message.
 const NAMED: usize = 5;
 
@@ -25,9 +27,7 @@ pub(super) async fn find_job(state: &ApiState, text: &str) -> Result<JobId, Prob
         [id] => Ok(id),
         [] => {
             check_ready(state).await?;
-            Err(Problem::not_found(format!(
-                "there is no job {text}; `manyhands jobs` and GET /api/v1/jobs list all"
-            )))
+            Err(Problem::not_found(format!("there is no job {text}; {ALL_JOBS}")))
         }
         _ => {
             let mut detail = format!("{text} could be any of {} jobs; give more digits:", found.len());
@@ -53,7 +53,7 @@ pub(super) async fn find_node(state: &ApiState, text: &str) -> Result<NodeId, Pr
     match found.await?[..] {
         [id] => Ok(id),
         [] => Err(Problem::not_found(format!(
-            "no node {shown:?} is connected; GET /api/v1/nodes lists those that are"
+            "no node {shown:?} is connected; `manyhands nodes` and the dashboard list those that are"
         ))),
         _ => Err(Problem::bad_request(format!("{shown:?} could be any of several nodes; give its id"))),
     }

@@ -2,7 +2,7 @@
 
 use super::ApiState;
 use super::extract::{self, Limit, Path, Query};
-use super::find::find_job;
+use super::find::{ALL_JOBS, find_job};
 use super::model::{Job, JobList, Names, Unit, UnitList};
 use super::problem::Problem;
 use super::request::JobRequest;
@@ -143,7 +143,7 @@ pub(super) async fn read(state: &ApiState, id: JobId) -> Result<Job, Problem> {
 }
 
 pub(super) fn no_job(id: JobId) -> Problem {
-    Problem::not_found(format!("there is no job {id}; `manyhands jobs` and GET /api/v1/jobs list all"))
+    Problem::not_found(format!("there is no job {id}; {ALL_JOBS}"))
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

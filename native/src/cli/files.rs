@@ -11,6 +11,7 @@ use super::run::{print_json, print_text};
 use super::swarm::find;
 use super::table::Table;
 use crate::paths::DataFolder;
+use crate::text::io_error;
 use node_core::money::Micro;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -72,7 +73,8 @@ fn put(
     swarm: &SwarmArgs,
     folder: &DataFolder,
 ) -> Result<u8, Failure> {
-    let cannot = |e: std::io::Error| ApiError::Local(format!("cannot read {}: {e}", path.display()));
+    let cannot =
+        |e: std::io::Error| ApiError::Local(format!("cannot read {}: {}", path.display(), io_error(&e)));
     let about = std::fs::metadata(path).map_err(|e| Failure::usage(cannot(e)))?;
     if !about.is_file() {
         return Err(Failure::usage(format!("{} is not a regular file; pack it into one", path.display())));
@@ -145,11 +147,14 @@ fn get(
     };
     // Under its name only when it is whole.
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let cannot = |e: &dyn std::fmt::Display| Failure::failed(format!("cannot write {}: {e}", path.display()));
+    let cannot = |e: &std::io::Error| {
+        let why = io_error(e);
+        Failure::failed(format!("cannot write {}: {why}; name another place with -o FILE", path.display()))
+    };
     let mut file = tempfile::NamedTempFile::new_in(dir).map_err(|e| cannot(&e))?;
     let len = client.read_file(which, raw, &mut file, &mut seen)?;
     file.flush().map_err(|e| cannot(&e))?;
-    file.persist(path).map_err(|e| cannot(&e))?;
+    file.persist(path).map_err(|e| cannot(&e.error))?;
     drop(bar);
     match swarm.output {
         Format::Json => {

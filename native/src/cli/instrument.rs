@@ -3,12 +3,13 @@
 use super::args::{InstrumentArgs, TunedFor};
 use super::failure::{DONE, Failure};
 use super::progress::say;
+use crate::text::io_error;
 use sandbox::instrument::{self, INSTRUMENT_VERSION, Options, Tuning};
 
 pub(crate) fn run(args: &InstrumentArgs) -> Result<u8, Failure> {
     let program = &args.program;
     let bytes = std::fs::read(program)
-        .map_err(|e| Failure::usage(format!("cannot read {}: {e}", program.display())))?;
+        .map_err(|e| Failure::usage(format!("cannot read {}: {}", program.display(), io_error(&e))))?;
     let tuning = match args.engine {
         TunedFor::Wasmer => Tuning::Wasmer,
         TunedFor::V8 => Tuning::V8,
@@ -18,8 +19,9 @@ pub(crate) fn run(args: &InstrumentArgs) -> Result<u8, Failure> {
         .map_err(|refusal| Failure::usage(format!("{} {refusal}", program.display())))?;
     std::fs::write(&args.output, &made.wasm).map_err(|e| {
         Failure::failed(format!(
-            "cannot write {}: {e}; make room or name another file",
-            args.output.display()
+            "cannot write {}: {}; make room or name another file",
+            args.output.display(),
+            io_error(&e)
         ))
     })?;
     say(&format!(

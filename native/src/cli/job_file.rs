@@ -22,6 +22,7 @@ use super::quantity::{Credits, Every, OnLoss, Size, Span};
 use super::strict_toml::{Document, Key, Mistake, key};
 use super::task_file;
 use super::task_path::task_path;
+use crate::text::io_error;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -123,7 +124,7 @@ pub(crate) fn read(path: &Path) -> Result<JobPlan, Failure> {
     let shown = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => Failure::usage(format!("{shown}: no such file")),
-        _ => Failure::usage(format!("cannot read {shown}: {e}")),
+        _ => Failure::usage(format!("cannot read {shown}: {}", io_error(&e))),
     })?;
     let text = String::from_utf8(bytes).map_err(|_| {
         let wasm = if path.extension().is_some_and(|e| e == "wasm") {
@@ -160,6 +161,7 @@ pub(super) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mi
     let usual = JobPlan::new(&program, file.arguments, &SceneArgs::default(), &LimitArgs::default());
     let mut plan = usual.map_err(|e| document.at_key("program", &e.message))?;
     plan.limits = limits;
+    plan.by_options = false;
     plan.find = file.find.map(|find| match find {
         Find::Connected => "connected",
         Find::Cheapest => "cheapest",

@@ -5,14 +5,14 @@ use super::client::Client;
 use super::client::types::{Job, UnitResult};
 use super::failure::Failure;
 use super::outputs::OutputFolder;
-use super::plan::{JobPlan, UnitPlan, UnitsPlan};
+use super::plan::{JobPlan, UnitPlan, UnitsPlan, with_options};
 use super::progress::{Progress, around, say};
 use super::run::records;
 use super::swarm::find_or_embed;
 use super::task_path::{fill, has_place, path_argument, task_path};
 use super::waiting::{Guard, OnInterrupt, Waits, verdict, warn_if_nobody_computes};
 use crate::paths::DataFolder;
-use crate::text::printable;
+use crate::text::{io_error, printable};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -164,7 +164,7 @@ impl Outputs {
         stdout.flush().map_err(|e| Failure::output(&e))?;
         client.fetch(&result.stderr, &mut std::io::stderr().lock())?;
         if !result.success {
-            say(&format!("{}: {}", printable(name), result.message));
+            say(&format!("{}: {}", printable(name), with_options(&result.message)));
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ fn stopped_at(client: &Client, inputs: &[PathBuf], failed: Option<UnitResult>, j
     Failure::failed(format!(
         "{}: {}; stopped there (--keep-going goes on)",
         printable(&input.unwrap_or_default()),
-        result.message
+        with_options(&result.message)
     ))
 }
 
@@ -246,8 +246,9 @@ fn listed(list: &Path, null: bool) -> Result<Vec<PathBuf>, Failure> {
     } else {
         std::fs::read(list)
     };
-    let bytes = bytes
-        .map_err(|e| Failure::usage(format!("cannot read the list of inputs {}: {e}", list.display())))?;
+    let bytes = bytes.map_err(|e| {
+        Failure::usage(format!("cannot read the list of inputs {}: {}", list.display(), io_error(&e)))
+    })?;
     let text = String::from_utf8(bytes)
         .map_err(|_| Failure::usage(format!("the list of inputs {} is not UTF-8", list.display())))?;
     Ok(names_in(&text, null))

@@ -4,6 +4,7 @@ use super::client::types::UnitResult;
 use super::client::{ApiError, Client};
 use super::failure::Failure;
 use super::task_path::task_path;
+use crate::text::io_error;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -122,12 +123,14 @@ fn save(
 }
 
 fn make(dir: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(dir)
-        .map_err(|e| Failure::failed(format!("cannot make the folder {}: {e}; name another", dir.display())))
+    std::fs::create_dir_all(dir).map_err(|e| {
+        Failure::failed(format!("cannot make the folder {}: {}; name another", dir.display(), io_error(&e)))
+    })
 }
 
 fn unwritable(path: &Path, e: &std::io::Error) -> Failure {
-    Failure::failed(format!("cannot write {}: {e}; make room or name another folder", path.display()))
+    let why = io_error(e);
+    Failure::failed(format!("cannot write {}: {why}; make room or name another folder", path.display()))
 }
 
 #[cfg(test)]

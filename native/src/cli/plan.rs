@@ -7,6 +7,7 @@ use super::failure::Failure;
 use super::progress::Progress;
 use super::quantity::{Credits, Every, OnLoss, Size, Span};
 use super::task_path::task_path;
+use crate::text::io_error;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use node_core::content::Data;
@@ -30,6 +31,8 @@ pub(crate) struct JobPlan {
     pub(crate) limits: LimitsPlan,
     /// The finder's word; the gateway's usual one if none.
     pub(crate) find: Option<&'static str>,
+    /// `true` if options of a command describe it, `false` if a file does.
+    pub(crate) by_options: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -122,6 +125,7 @@ impl JobPlan {
             units: UnitsPlan::List(vec![UnitPlan::default()]),
             limits: limits.into(),
             find: None,
+            by_options: true,
         })
     }
 
@@ -238,6 +242,7 @@ impl JobPlan {
         client.submit(&new).map_err(|e| match e {
             // The gateway knows the program by its hash only.
             ApiError::Refused { status: status @ 422, message } => {
+                let message = if self.by_options { with_options(&message) } else { message };
                 let message = match &self.program {
                     Content::Path(path) => format!("{}: {message}", path.display()),
                     _ => message,
@@ -424,6 +429,28 @@ fn file_argument(text: &str) -> Result<(String, PathBuf), Failure> {
     Ok((name, path.into()))
 }
 
+/// Settings that are keys of job files and of the API, and options of commands.
+const SETTINGS: &[&str] = &[
+    "memory_limit",
+    "time_limit",
+    "output_limit",
+    "fuel_limit",
+    "max_retries",
+    "max_price",
+    "max_price_job",
+    "min_speed",
+];
+
+/// A message about a job that options describe, with its settings called as the options are.
+pub(crate) fn with_options(message: &str) -> String {
+    let call = |message: String, key: &&str| {
+        let option = format!("--{}", key.replace('_', "-"));
+        let named = message.replace(&format!("`{key}`"), &option);
+        named.replace(&format!("raise {key}"), &format!("raise {option}"))
+    };
+    SETTINGS.iter().fold(message.to_owned(), call)
+}
+
 /// How a program is called on screens: its file name without extension.
 pub(crate) fn program_name(program: &Path) -> String {
     let program = of_swarm(program).map_or(program, Path::new);
@@ -434,15 +461,14 @@ pub(crate) fn program_name(program: &Path) -> String {
 fn readable(path: &Path) -> Result<(), String> {
     let file = std::fs::File::open(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => "no such file".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        _ => e.to_string(),
+        _ => io_error(&e),
     })?;
     match file.metadata() {
         Ok(meta) if meta.is_dir() => Err("it is a folder; name the files in it".into()),
         // A pipe could be read only once, and content is read twice.
         Ok(meta) if !meta.is_file() => Err("it is not a regular file; copy its content into one".into()),
         Ok(_) => Ok(()),
-        Err(e) => Err(e.to_string()),
+        Err(e) => Err(io_error(&e)),
     }
 }
 

@@ -68,3 +68,13 @@ fn an_input_cannot_hide_a_file_that_all_units_have() {
     plan.units = UnitsPlan::List(vec![UnitPlan { files, ..UnitPlan::default() }]);
     assert!(plan.check().unwrap_err().message.contains("two files named data"));
 }
+
+#[test]
+fn settings_in_messages_are_called_as_their_options_are() {
+    let said =
+        with_options("`max_price_job`: too little; ended: ran longer (raise time_limit), not my_time_limit");
+    assert_eq!(
+        said,
+        "--max-price-job: too little; ended: ran longer (raise --time-limit), not my_time_limit"
+    );
+}

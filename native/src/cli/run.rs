@@ -5,7 +5,7 @@ use super::client::types::{Job, JobState, UnitResult};
 use super::client::{Client, Content};
 use super::failure::{DONE, FAILED, Failure};
 use super::outputs;
-use super::plan::JobPlan;
+use super::plan::{JobPlan, with_options};
 use super::progress::say;
 use super::suspended;
 use super::swarm::find_or_embed;
@@ -74,7 +74,10 @@ fn outcome(args: &RunArgs, plan: &JobPlan, client: &Client, job: &Job) -> Result
     }
     match result.exit_code {
         Some(code) => Ok(exit_code(code)),
-        None => Err(Failure::failed(format!("{}: {}", args.program.display(), result.message))),
+        None => {
+            let why = with_options(&result.message);
+            Err(Failure::failed(format!("{}: {why}", args.program.display())))
+        }
     }
 }
 

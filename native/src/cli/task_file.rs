@@ -63,6 +63,7 @@ pub(crate) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mi
     let program = folder.join(&first.program);
     let usual = JobPlan::new(&program, Vec::new(), &SceneArgs::default(), &LimitArgs::default());
     let mut plan = usual.map_err(|e| file.at(first.program_at, &e.message))?;
+    plan.by_options = false;
     // Otherwise as often as usual: the size is measured, and the pace follows it.
     plan.limits.checkpoint = (!first.checkpoints).then_some(Every(None));
     let (place, checkpoints, price) = (first.program_at, first.checkpoints, first.price);

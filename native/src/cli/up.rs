@@ -20,6 +20,7 @@ use crate::paths::{DataFolder, config_candidates};
 use crate::policy::file::PolicyFile;
 use crate::policy::machine::Machine;
 use crate::policy::{Enforcer, Given, Sensors, within};
+use crate::text::io_error;
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
 use node_core::NodeEvent;
@@ -169,7 +170,7 @@ fn settle(args: UpArgs, data: Option<PathBuf>) -> Result<UpConfig, Failure> {
 fn read_config(path: &Path) -> Result<UpLayer, Failure> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path)
-        .map_err(|e| Failure::usage(format!("cannot read the settings in {shown}: {e}")))?;
+        .map_err(|e| Failure::usage(format!("cannot read the settings in {shown}: {}", io_error(&e))))?;
     UpLayer::from_toml(&shown, &text).map_err(Failure::usage)
 }
 

@@ -44,6 +44,8 @@ fn files_that_do_not_exist_are_named() {
         .failed(2, &["gone.txt: no such file", "it is a folder"]);
     world.run(["map", "cat.wasm"]).failed(2, &["no inputs"]);
     world.run(["submit", "gone.toml"]).failed(2, &["gone.toml: no such file"]);
+    world.run(["submit", "folder"]).failed(2, &["cannot read folder: it is a folder\n"]);
+    world.run(["files", "put", "gone.txt"]).failed(2, &["cannot read gone.txt: no such file or folder\n"]);
 }
 
 #[test]

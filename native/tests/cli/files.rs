@@ -79,7 +79,8 @@ fn a_file_outlives_a_keeper_is_read_by_its_name_at_another_gateway_and_goes_when
     for words in [&["files"][..], &["files", "list"], &["files", "ls"]] {
         assert!(world.run(words).ok().text().contains("no files yet"), "{words:?}");
     }
-    world.run(["files", "rm", id]).failed(2, &["does not own a file"]);
+    world.run(["files", "rm", id]).failed(2, &["does not own a file", "manyhands files list"]);
+    world.run(["files", "rm", "ab"]).failed(2, &["\"ab\" is not a content id", "manyhands files list"]);
 }
 
 #[test]

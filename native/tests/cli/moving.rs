@@ -78,7 +78,7 @@ fn a_unit_is_moved_and_paused_by_hand() {
     for word in ["pause", "resume"] {
         story.world.run([word, &story.job]).failed(2, &["/0 has ended (done)", "manyhands unit j-"]);
     }
-    story.world.run(["migrate", &story.job, "--to", "nobody"]).failed(2, &["nobody"]);
+    story.world.run(["migrate", &story.job, "--to", "nobody"]).failed(2, &["nobody", "`manyhands nodes`"]);
 }
 
 #[test]

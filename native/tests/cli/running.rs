@@ -69,8 +69,10 @@ fn programs_that_go_wrong_say_how() {
     world.run(["run", "trap.wasm"]).failed(1, &["trap.wasm: trapped", "unreachable"]);
     world
         .run(["run", "forever.wasm", "--time-limit", "300ms"])
-        .failed(1, &["longer than its limit of 0.3 s", "time_limit"]);
-    world.run(["run", "chatter.wasm", "--output-limit", "1MiB"]).failed(1, &["1048576", "output_limit"]);
+        .failed(1, &["longer than its limit of 0.3 s (raise --time-limit)"]);
+    world
+        .run(["run", "chatter.wasm", "--output-limit", "1MiB"])
+        .failed(1, &["1048576", "raise --output-limit"]);
 }
 
 #[test]

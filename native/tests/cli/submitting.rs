@@ -83,7 +83,14 @@ fn a_job_that_nobody_computes_waits_says_so_and_can_be_cancelled() {
     assert!(waiting.contains("state     waiting: "), "{waiting}");
     let ran = world.run(["cancel", &id[..6]]).ok();
     assert!(ran.text().contains("is cancelled"), "{ran:?}");
-    world.run(["job", "00000000000000000000000000000000"]).failed(2, &["00000000"]);
+    for id in ["00000000000000000000000000000000", "j-00000000"] {
+        let ran = world.run(["job", id]).failed(2, &["00000000", "`manyhands jobs`"]);
+        assert!(!ran.stderr.contains("/api/"), "{ran:?}");
+    }
+    let costly = ["run", "cat.wasm", "--max-price", "1"];
+    world.run(costly).failed(2, &["--fuel-limit: a job that buys its places needs one"]);
+    world.file("costly.toml", "program = 'cat.wasm'\nmax_price = 1\n");
+    world.run(["submit", "costly.toml"]).failed(2, &["fuel_limit"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::types::{Blob, Blobs, Output, OutputFile};
 use super::{ApiError, Client, authorized, transport};
+use crate::text::io_error;
 use base64::Engine as _;
 use node_core::BlobId;
 use std::fs::File;
@@ -95,7 +96,7 @@ impl Content {
     }
 
     fn unreadable(&self, e: &std::io::Error) -> ApiError {
-        ApiError::Local(format!("cannot read {}: {e}", self.name()))
+        ApiError::Local(format!("cannot read {}: {}", self.name(), io_error(e)))
     }
 }
 
