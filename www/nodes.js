@@ -73,7 +73,7 @@ function nodeRow() {
     update(node) {
       setText(name, node.name || node.short);
       name.title = node.id;
-      setText(tags, [node.name ? node.short : null, node.gateway ? "gateway" : null, node.platform === "browser" ? "browser tab" : "native", node.me ? "answers this page" : null].filter(Boolean).join(" · "));
+      setText(tags, [node.name ? node.short : null, node.gateway ? "gateway" : null, node.platform === "browser" ? "browser tab" : "native", node.guest && !node.gateway && node.platform !== "browser" ? "guest" : null, node.me ? "answers this page" : null].filter(Boolean).join(" · "));
       slots.update(node.slots, node.slots - node.free);
       setText(held, count(node.held));
       setText(done, count(node.units_done));

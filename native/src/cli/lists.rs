@@ -85,19 +85,31 @@ pub(crate) fn nodes(args: NodesArgs, folder: &DataFolder) -> Result<u8, Failure>
     if args.swarm.output == Format::Json {
         return raw(&client.nodes_text()?);
     }
-    print_text(&node_table(&client.nodes()?.nodes))?;
+    let nodes = client.nodes()?.nodes;
+    let mut text = node_table(&nodes).to_string();
+    if nodes.iter().any(|node| node.guest && !node.gateway) {
+        text.push_str("guests cannot be dialled by others, and work through one gateway\n");
+    }
+    print_text(&text)?;
     Ok(0)
 }
 
 fn node_table(nodes: &[Node]) -> String {
-    let header = ["NODE", "NAME", "KIND", "SLOTS", "FREE", "HELD", "UNITS", "CPU", "HEARD OF"];
-    let mut table = Table::new(&header, &[3, 4, 5, 6, 7]);
+    let header = ["NODE", "NAME", "KIND", "STANDING", "SLOTS", "FREE", "HELD", "UNITS", "CPU", "HEARD OF"];
+    let mut table = Table::new(&header, &[4, 5, 6, 7, 8]);
     for node in nodes {
         let kind = if node.gateway { "gateway" } else { &node.platform };
+        let standing = match (node.guest, node.gateway) {
+            (false, _) => "member",
+            (true, false) => "guest",
+            // Nobody has dialled it yet, but it is no gateway's guest.
+            (true, true) => "-",
+        };
         table.row([
             node.short.clone(),
             clipped(&node.name, 32),
             kind.to_owned(),
+            standing.to_owned(),
             node.slots.to_string(),
             node.free.to_string(),
             node.held.to_string(),
@@ -237,6 +249,7 @@ mod tests {
             name: name.into(),
             platform: "browser".into(),
             gateway: me,
+            guest: !me,
             me,
             slots: 2,
             free: 1,
@@ -247,7 +260,7 @@ mod tests {
         };
         let text = node_table(&[node(true, "home"), node(false, &"x".repeat(40))]);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[1].contains("gateway") && lines[1].ends_with("now"), "{text}");
-        assert!(lines[2].contains("x…") && lines[2].ends_with("1.2 s ago"), "{text}");
+        assert!(lines[1].contains("gateway  member") && lines[1].ends_with("now"), "{text}");
+        assert!(lines[2].contains("x…  browser  guest ") && lines[2].ends_with("1.2 s ago"), "{text}");
     }
 }

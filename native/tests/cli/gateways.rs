@@ -1,7 +1,7 @@
 //! Nodes that come, go and come back.
 
 use crate::guests;
-use crate::world::{Process, World};
+use crate::world::{Process, World, until_so};
 
 #[test]
 fn a_waiting_command_survives_its_gateways_death() {
@@ -48,8 +48,19 @@ fn workers_join_by_url_or_multiaddress_and_compute() {
     let job = ran.json();
     assert_eq!(job["units"]["done"], 200);
     assert!(job["by_node"].as_array().unwrap().iter().all(|share| share["node"] != gateway.id.as_str()));
-    let nodes = world.run(["nodes"]).ok().text();
-    assert!(nodes.contains("one") && nodes.contains("gateway"), "{nodes}");
+    let _guest =
+        world.up("three", &["--join", &gateway.url, "--slots", "1", "--name", "three", "--dial-only"]);
+    until_so("the nodes have their standing", || {
+        let nodes = world.run(["nodes"]).ok().text();
+        let has = |name: &str, standing: &str| {
+            nodes.lines().any(|line| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                words.contains(&name) && words.get(3) == Some(&standing)
+            })
+        };
+        let all = has("gateway", "member") && has("one", "member") && has("three", "guest");
+        all && nodes.ends_with("guests cannot be dialled by others, and work through one gateway\n")
+    });
 }
 
 #[test]

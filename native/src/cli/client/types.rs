@@ -28,6 +28,9 @@ pub(crate) struct Node {
     pub(crate) platform: String,
     #[serde(default)]
     pub(crate) gateway: bool,
+    /// Others cannot dial it.
+    #[serde(default)]
+    pub(crate) guest: bool,
     #[serde(default)]
     pub(crate) me: bool,
     pub(crate) slots: u32,
