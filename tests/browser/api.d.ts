@@ -54,7 +54,7 @@ declare namespace Api {
     path: string;
   }
 
-  type FindName = "connected" | "cheapest";
+  type FindName = "nearest" | "cheapest";
 
   interface Free {
     free_at_least: number;

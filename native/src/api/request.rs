@@ -148,9 +148,11 @@ pub(super) struct FileRequest {
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum FindName {
-    /// Nodes that are connected to the gateway and have room.
+    /// Nodes that are connected to the gateway and have room; if they are too few, others in the swarm. `connected`
+    /// is the old word for it.
     #[default]
-    Connected,
+    #[serde(alias = "connected")]
+    Nearest,
     /// Who sells for least in the markets; paid out of this gateway's account.
     Cheapest,
 }
@@ -271,7 +273,7 @@ impl JobRequest {
 fn check_owner(owner: OwnerName, find: Find) -> Result<OwnedBy, Problem> {
     match (owner, find) {
         (OwnerName::Gateway, _) => Ok(OwnedBy::Gateway),
-        (OwnerName::Ring, Find::Connected) => Ok(OwnedBy::Ring),
+        (OwnerName::Ring, Find::Nearest) => Ok(OwnedBy::Ring),
         (OwnerName::Ring, Find::Cheapest(_)) => {
             let why = "a job that buys its places is owned by its gateway, which has the budget; \
                        leave out `owner`, or `find` and the prices";
@@ -290,7 +292,7 @@ fn check_find(
         _ => Err(Problem::field(field, format!("an amount is 1 to {MOST_CREDIT} micro-credits"))),
     };
     match find {
-        FindName::Connected => {
+        FindName::Nearest => {
             let given = [
                 ("max_price", max_price.is_some()),
                 ("max_price_job", max_price_job.is_some()),
@@ -301,7 +303,7 @@ fn check_find(
                     let why = "nothing is paid for unless places are bought; say `find: cheapest`, too";
                     Err(Problem::field(field, why))
                 }
-                None => Ok(Find::Connected),
+                None => Ok(Find::Nearest),
             }
         }
         FindName::Cheapest => {

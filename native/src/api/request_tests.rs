@@ -46,7 +46,7 @@ fn the_smallest_job_is_one_unit_with_the_usual_limits() {
     assert_eq!(spec.units, Units::List(vec![UnitSpec::default()]));
     assert_eq!(spec.template.program, BlobRef { id: program(), len: 1000 });
     assert_eq!(spec.template.limits, Limits::default());
-    assert_eq!((spec.priority, spec.max_retries, spec.find), (0, 0, Find::Connected));
+    assert_eq!((spec.priority, spec.max_retries, spec.find), (0, 0, Find::Nearest));
 }
 
 #[test]
@@ -65,12 +65,17 @@ fn checkpoints_can_be_left_out_and_nonsense_about_them_is_refused() {
 }
 
 #[test]
+fn the_old_word_for_the_usual_finder_is_understood() {
+    assert_eq!(check(job(json!({"find": "connected"}))).unwrap().find, Find::Nearest);
+}
+
+#[test]
 fn everything_that_can_be_said_arrives() {
     let spec = check(job(json!({
         "name": "  seeds  ", "arguments": ["--seed", "{}"], "environment": {"B": "2", "A": "1"},
         "stdin": input().to_string(), "files": [{"path": "data/in.txt", "blob": input().to_string()}],
         "sweep": {"first": 5, "count": 3}, "memory_limit": 1048576, "output_limit": 0, "time_limit": 0.25,
-        "max_retries": 2, "priority": -3, "find": "connected",
+        "max_retries": 2, "priority": -3, "find": "nearest",
         "fuel_limit": 5, "checkpoint": 2.5, "on_loss": {"wait": 600}, "bit_exact": true,
         "owner": "ring",
     })))

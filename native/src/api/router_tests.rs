@@ -411,7 +411,7 @@ fn spec() -> node_core::work::spec::JobSpec {
         units: Units::ONE,
         priority: 0,
         max_retries: 0,
-        find: Find::Connected,
+        find: Find::Nearest,
         owner: OwnedBy::Gateway,
     }
 }

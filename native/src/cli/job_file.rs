@@ -87,7 +87,8 @@ enum InputsAs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Find {
-    Connected,
+    #[serde(alias = "connected")]
+    Nearest,
     Cheapest,
 }
 
@@ -163,7 +164,7 @@ pub(super) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mi
     plan.limits = limits;
     plan.by_options = false;
     plan.find = file.find.map(|find| match find {
-        Find::Connected => "connected",
+        Find::Nearest => "nearest",
         Find::Cheapest => "cheapest",
     });
     plan.environment = file.environment;

@@ -24,7 +24,7 @@ fn a_whole_description_is_understood() {
         max_retries = 2
         priority = -5
         batch_name = "berlin"
-        find = "connected"
+        find = "nearest"
     "#;
     let plan = plan("job.toml", text, Path::new("/jobs/x")).unwrap();
     assert_eq!(plan.name, "berlin");
@@ -35,7 +35,7 @@ fn a_whole_description_is_understood() {
     );
     assert!(plan.files.contains_key("berlin52.tsp"));
     assert_eq!(plan.environment["any_thing"], "goes");
-    assert_eq!((plan.units(), plan.find), (500, Some("connected")));
+    assert_eq!((plan.units(), plan.find), (500, Some("nearest")));
     assert_eq!(plan.limits.memory, Some(Size(512 << 20)));
     assert_eq!(plan.limits.time, Some(Span(Duration::from_secs(600))));
     assert_eq!((plan.limits.output, plan.limits.priority), (Some(Size(1000)), Some(-5)));
@@ -104,12 +104,18 @@ fn mistyped_keys_are_named_with_their_place_and_the_likely_one() {
 }
 
 #[test]
+fn the_old_word_for_the_usual_finder_is_understood() {
+    let plan = plan("job.toml", "program = 'a.wasm'\nfind = 'connected'", Path::new("/jobs")).unwrap();
+    assert_eq!(plan.find, Some("nearest"));
+}
+
+#[test]
 fn values_of_the_wrong_kind_are_refused_where_they_stand() {
     assert!(mistake("program = 3").starts_with("job.toml:1:11: invalid type: integer"));
     let e = mistake("program = 'a'\nmemory_limit = 'lots'");
     assert!(e.starts_with("job.toml:2:16: \"lots\" is no size"), "{e}");
     let e = mistake("program = 'a'\nfind = 'nearby'");
-    assert!(e.contains("2:8") && e.contains("connected") && e.contains("cheapest"), "{e}");
+    assert!(e.contains("2:8") && e.contains("nearest") && e.contains("cheapest"), "{e}");
     let e = mistake("program = 'a'\nmax_price = 0.0000001");
     assert!(e.starts_with("job.toml:2:13: ") && e.contains("is no amount"), "{e}");
     let e = mistake("program = 'a'\nfiles = [7]");

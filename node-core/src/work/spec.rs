@@ -145,9 +145,11 @@ pub enum OwnedBy {
 /// The finders, by the word a job uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Find {
-    /// Nodes that are connected to the owner and have room.
+    /// Nodes that are connected to the owner and have room; if they are too few, others by the tree.
     #[default]
-    Connected,
+    // Records and peers of earlier builds say it so.
+    #[serde(alias = "Connected")]
+    Nearest,
     /// The cheapest sellers in the markets; the job's owner pays.
     Cheapest(Terms),
 }
@@ -166,7 +168,7 @@ pub struct Terms {
 impl Find {
     pub fn terms(&self) -> Option<Terms> {
         match self {
-            Find::Connected => None,
+            Find::Nearest => None,
             Find::Cheapest(terms) => Some(*terms),
         }
     }

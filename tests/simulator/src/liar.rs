@@ -228,7 +228,7 @@ impl Liar {
 
     fn greeted(&self) -> Vec<Message> {
         match self.lie {
-            Lie::Submit => vec![self.submission(Find::Connected)],
+            Lie::Submit => vec![self.submission(Find::Nearest)],
             Lie::Buy => {
                 let terms = Terms { max_price: Micro(1_000_000), max_price_job: None, min_speed: 0 };
                 vec![self.submission(Find::Cheapest(terms))]

@@ -433,7 +433,7 @@ pub(super) fn spec_of(part: &Part, units: Units) -> JobSpec {
         units,
         priority: part.priority,
         max_retries: part.max_retries,
-        find: Find::Connected,
+        find: Find::Nearest,
         owner: OwnedBy::Gateway,
     }
 }
