@@ -10,8 +10,8 @@ pub struct Placement {
     /// Levels below: 0 for a leaf.
     pub level: u8,
     /// None in the root group, and outside the tree.
-    pub father: Option<Contact>,
-    /// From the grandfather up to a member of the root group, nearest first.
+    pub parent: Option<Contact>,
+    /// From the grandparent up to a member of the root group, nearest first.
     pub ancestors: Vec<Contact>,
     /// The other members of the root group, for its members only.
     pub peers: Vec<Contact>,

@@ -25,7 +25,9 @@ use node_core::overlay::elsewhere::{Elsewhere, Web};
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::ring::{self, Around, Beat, Come, Find as Seek, Mine, Next};
 use node_core::overlay::swarm::Swarm;
-use node_core::overlay::tree::{self, Edge, Join, Range, Record, Tell, Upper, Welcome, Yield};
+use node_core::overlay::tree::{
+    self, Join, NeighbourUpdate, Range, Record, RequestLeaf, Tell, Upper, Welcome,
+};
 use node_core::platform::Platform;
 use node_core::progress::{Checkpoint, Journey, Made, Resume, Source, Span, Version};
 use node_core::store::Message as Content;
@@ -336,9 +338,9 @@ fn tree_examples() -> Vec<Message> {
     let (at, key) = (contact(), contact().key());
     let range = Range { lo: Key::FIRST, hi: Some(key) };
     let record =
-        Record { term: 1, epoch: 2, level: 3, writer: at.id, members: vec![(at, key)], crown: Some(at) };
+        Record { term: 1, epoch: 2, level: 3, writer: at.id, members: vec![(at, key)], promoted: Some(at) };
     let join = Join { who: at, level: 1, claim: Some(range), for_: Some(at.id), ticket: 2, hops: 3 };
-    let upper = Upper { group: range, ancestors: vec![at], uncles: vec![at] };
+    let upper = Upper { group: range, ancestors: vec![at], parent_siblings: vec![at] };
     let tell =
         Tell { epoch: 1, base: 2, range: Some(range), add: vec![at], drop: vec![at.id], upper: Some(upper) };
     let welcome =
@@ -354,11 +356,11 @@ fn tree_examples() -> Vec<Message> {
         M::Leave { epoch: 1, root: true },
         M::Resign { epoch: 1 },
         M::Move { via: Some(at), epoch: 2 },
-        M::Edge(Box::new(Edge { from: at, level: 1, count: 2, kids: vec![at], want: true })),
-        M::Yield(Box::new(Yield { level: 1, claim: range, for_: at.id, to: at })),
-        M::Shift { with: at.id, bound: key },
+        M::Update(Box::new(NeighbourUpdate { from: at, level: 1, count: 2, children: vec![at], want: true })),
+        M::RequestLeaf(Box::new(RequestLeaf { level: 1, claim: range, for_: at.id, to: at })),
+        M::Redistribute { with: at.id, bound: key },
         M::Merge { into: at.id },
-        M::Thin { count: 1 },
+        M::Underflow { count: 1 },
         M::Root(Box::new(record.clone())),
         M::Abdicate(Box::new(record)),
         M::Probe { root: at, level: 1, term: 2, nonce: 3 },

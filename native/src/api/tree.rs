@@ -20,7 +20,7 @@ pub(super) struct Tree {
     /// Levels below this gateway; 0 for a leaf.
     level: u8,
     me: TreeNode,
-    /// From the father up to a member of the root group.
+    /// From the parent up to a member of the root group.
     above: Vec<TreeNode>,
     /// The other members of its group that are at its level.
     siblings: Vec<TreeNode>,
@@ -92,7 +92,7 @@ impl Tree {
             joined: view.joined(),
             level: view.level(),
             me: named(node.id()),
-            above: view.father().iter().chain(view.ancestors()).map(of).collect(),
+            above: view.parent().iter().chain(view.ancestors()).map(of).collect(),
             siblings: if view.root().is_some() {
                 Vec::new()
             } else {

@@ -9,7 +9,7 @@ use litemap::LiteMap;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Peers dialled at once. Our choice: a father greets its whole group, and a little more.
+/// Peers dialled at once. Our choice: a parent greets its whole group, and a little more.
 const DIALS: usize = 256;
 
 /// Frames that wait for one of them; more are lost, as on a wire that breaks. Our choice: what

@@ -334,7 +334,7 @@ impl Node {
         match event {
             Event::Placed(placement) => {
                 // Some of them were connected for another reason before.
-                let around = placement.father.iter().chain(&placement.children).chain(&placement.peers);
+                let around = placement.parent.iter().chain(&placement.children).chain(&placement.peers);
                 for contact in around {
                     self.holds.hold(ServiceId::Tree, contact.id);
                     self.push(route::Step::Neighbours, neighbours::Command::Spare(contact.id, false));

@@ -90,21 +90,21 @@ fn a_branch_that_dies_with_parts_of_a_request_holds_it_up_for_a_bounded_time() {
 fn children_that_come_and_go_are_counted_right() {
     for (name, config) in ways().into_iter().filter(|(_, c)| c.changes.ranges) {
         let mut net = Net::settled(4, 300, 4, 3, config);
-        // Leaves move from one father to another, a few at a time, while others ask.
-        let fathers: Vec<usize> = (0..300).filter(|i| net.nodes[*i].level == 1).collect();
+        // Leaves move from one parent to another, a few at a time, while others ask.
+        let parents: Vec<usize> = (0..300).filter(|i| net.nodes[*i].level == 1).collect();
         for round in 0..20 {
-            let from = fathers[round % fathers.len()];
-            let to = fathers[(round * 7 + 3) % fathers.len()];
+            let from = parents[round % parents.len()];
+            let to = parents[(round * 7 + 3) % parents.len()];
             if from == to || net.nodes[from].placement.children.len() < 2 {
                 continue;
             }
             let child = net.nodes[from].placement.children.pop().unwrap();
             net.nodes[to].placement.children.push(child);
             let moved = crate::net::index(child.id);
-            net.nodes[moved].placement.father = Some(net.nodes[to].contact);
-            let (node, father) = (&net.nodes[moved], &net.nodes[to]);
-            let mut ancestors = vec![father.placement.father.unwrap()];
-            ancestors.extend(father.placement.ancestors.iter().copied());
+            net.nodes[moved].placement.parent = Some(net.nodes[to].contact);
+            let (node, parent) = (&net.nodes[moved], &net.nodes[to]);
+            let mut ancestors = vec![parent.placement.parent.unwrap()];
+            ancestors.extend(parent.placement.ancestors.iter().copied());
             let (_, load) = (node, load(1));
             net.nodes[moved].placement.ancestors = ancestors;
             net.nodes[moved].load = load;
@@ -133,8 +133,8 @@ fn quiet_net() -> (Net, usize, usize) {
     let mut net = Net::settled(5, 300, 4, 3, NearestConfig::new(Way::Ours));
     net.run_for(Duration::from_secs(60));
     let child = net.leaf();
-    let father = crate::net::index(net.nodes[child].placement.father.unwrap().id);
-    (net, father, child)
+    let parent = crate::net::index(net.nodes[child].placement.parent.unwrap().id);
+    (net, parent, child)
 }
 
 fn status(state: State) -> Message {
@@ -143,8 +143,8 @@ fn status(state: State) -> Message {
 
 #[test]
 fn an_impossible_availability_is_a_fault_and_changes_nothing() {
-    let (mut net, father, child) = quiet_net();
-    let before = net.nodes[father].machine.state().view();
+    let (mut net, parent, child) = quiet_net();
+    let before = net.nodes[parent].machine.state().view();
     let sizes = [0, 0, 0, 1, 0, 0, 0, 0];
     let good =
         State { low: 1, high: 1, slots: 1, power: 2000, hops: 0, memory: 31, sizes, kinds: 1, usual: 255 };
@@ -156,13 +156,13 @@ fn an_impossible_availability_is_a_fault_and_changes_nothing() {
         State { sizes: [1; 8], ..good },
     ];
     for lie in lies {
-        assert_eq!(say(&mut net, father, child, status(lie)).len(), 1, "{lie:?}");
+        assert_eq!(say(&mut net, parent, child, status(lie)).len(), 1, "{lie:?}");
     }
     let stranger =
-        (0..300).find(|i| net.nodes[*i].placement.father != net.nodes[child].placement.father).unwrap();
-    assert_eq!(say(&mut net, father, stranger, status(good)).len(), 1, "no child of it");
-    assert_eq!(net.nodes[father].machine.state().view(), before);
-    assert_eq!(say(&mut net, father, child, status(good)), [""; 0]);
+        (0..300).find(|i| net.nodes[*i].placement.parent != net.nodes[child].placement.parent).unwrap();
+    assert_eq!(say(&mut net, parent, stranger, status(good)).len(), 1, "no child of it");
+    assert_eq!(net.nodes[parent].machine.state().view(), before);
+    assert_eq!(say(&mut net, parent, child, status(good)), [""; 0]);
 }
 
 fn ask(from: usize, tasks: u32, toward: Toward) -> Message {
@@ -183,15 +183,15 @@ fn ask(from: usize, tasks: u32, toward: Toward) -> Message {
 
 #[test]
 fn requests_from_who_is_not_where_it_claims_to_be_take_nothing() {
-    let (mut net, father, child) = quiet_net();
+    let (mut net, parent, child) = quiet_net();
     net.forget();
     let far = (0..300)
         .find(|i| {
-            net.nodes[*i].level == 0 && net.nodes[*i].placement.father != net.nodes[child].placement.father
+            net.nodes[*i].level == 0 && net.nodes[*i].placement.parent != net.nodes[child].placement.parent
         })
         .unwrap();
-    assert_eq!(say(&mut net, child, far, ask(far, 1, Toward::Down)).len(), 1, "not its father");
-    assert_eq!(say(&mut net, father, far, ask(far, 1, Toward::Across)).len(), 1, "not in the root group");
+    assert_eq!(say(&mut net, child, far, ask(far, 1, Toward::Down)).len(), 1, "not its parent");
+    assert_eq!(say(&mut net, parent, far, ask(far, 1, Toward::Across)).len(), 1, "not in the root group");
     let more = Message::Ask(Ask {
         id: 2,
         part: 1,
@@ -204,16 +204,16 @@ fn requests_from_who_is_not_where_it_claims_to_be_take_nothing() {
         toward: Toward::Up,
         back: 0,
     });
-    assert_eq!(say(&mut net, father, child, more).len(), 1, "more than was asked for");
+    assert_eq!(say(&mut net, parent, child, more).len(), 1, "more than was asked for");
     assert_eq!(net.reserved.len(), 0);
 }
 
 #[test]
 fn a_request_that_comes_twice_is_served_once() {
-    let (mut net, father, child) = quiet_net();
+    let (mut net, parent, child) = quiet_net();
     net.forget();
     for _ in 0..3 {
-        say(&mut net, father, child, ask(child, 3, Toward::Up));
+        say(&mut net, parent, child, ask(child, 3, Toward::Up));
     }
     net.run_for(Duration::from_secs(2));
     assert_eq!(net.reserved.iter().map(|r| r.slots).sum::<u32>(), 3);
@@ -221,7 +221,7 @@ fn a_request_that_comes_twice_is_served_once() {
 
 #[test]
 fn answers_that_nobody_asked_for_are_not_believed() {
-    let (mut net, father, child) = quiet_net();
+    let (mut net, parent, child) = quiet_net();
     let query = net.find(child, 40);
     let mut packed = Packed::default();
     packed.push(contact(9).id, &contact(9), 1);
@@ -231,7 +231,7 @@ fn answers_that_nobody_asked_for_are_not_believed() {
         let answer = Answer { part, placed: 40, missing: 0, hops: 1, places: packed.clone() };
         faults += say(&mut net, child, 9, Message::Answer(answer)).len();
         let answer = Answer { part, placed: 1 << 30, missing: 1 << 30, hops: 1, places: packed.clone() };
-        faults += say(&mut net, father, 9, Message::Answer(answer)).len();
+        faults += say(&mut net, parent, 9, Message::Answer(answer)).len();
     }
     assert!(faults > 0, "it was noticed");
     say(&mut net, child, 9, Message::Places(Places { id: 7, number: 1, places: packed }));
@@ -240,6 +240,6 @@ fn answers_that_nobody_asked_for_are_not_believed() {
     assert_eq!(net.answer(query).map(|f| f.places.len()), Some(40), "the right answer came through");
     let stranger = Message::Above(Above { slots: vec![5, 4], tell: true });
     assert_eq!(say(&mut net, child, 9, stranger).len(), 1);
-    let father_lies = Message::Above(Above { slots: vec![5, 4], tell: true });
-    assert_eq!(say(&mut net, child, father, father_lies).len(), 1);
+    let parent_lies = Message::Above(Above { slots: vec![5, 4], tell: true });
+    assert_eq!(say(&mut net, child, parent, parent_lies).len(), 1);
 }

@@ -77,7 +77,7 @@ fn background_load() {
             nodes.iter().sum::<u64>() as f64 / nodes.len() as f64 / seconds as f64
         };
         let leaf = |n: &crate::net::At| n.level == 0;
-        let root = |n: &crate::net::At| n.placement.father.is_none();
+        let root = |n: &crate::net::At| n.placement.parent.is_none();
         println!(
             "{name:6} found {:.4} of {asked}; leaf {:.3} msg/s {:.0} B/s sent, upkeep {:.3}; root {:.2} msg/s, upkeep {:.2}; {:?}",
             found as f64 / asked as f64,

@@ -429,7 +429,7 @@ impl Net {
     pub(crate) fn kill(&mut self, at: usize) {
         self.nodes[at].dead = true;
         let placement = &self.nodes[at].placement;
-        let near: Vec<usize> = (placement.father.iter().chain(&placement.children).chain(&placement.peers))
+        let near: Vec<usize> = (placement.parent.iter().chain(&placement.children).chain(&placement.peers))
             .map(|c| index(c.id))
             .collect();
         for node in near {
@@ -483,11 +483,11 @@ fn branch(level: u8, m: u64, next: &mut usize, rng: &mut Rng, places: &mut [Plac
     Some(top)
 }
 
-fn down(at: usize, father: Option<usize>, above: &[usize], places: &mut [Placement]) {
-    places[at].father = father.map(contact);
+fn down(at: usize, parent: Option<usize>, above: &[usize], places: &mut [Placement]) {
+    places[at].parent = parent.map(contact);
     places[at].ancestors = above.iter().rev().map(|i| contact(*i)).collect();
     let mut line = above.to_vec();
-    line.extend(father);
+    line.extend(parent);
     for child in places[at].children.clone() {
         down(index(child.id), Some(at), &line, places);
     }

@@ -136,7 +136,7 @@ fn the_counts_stay_right_under_long_work() {
     }
     net.run_for(Duration::from_secs(40));
     net.work = None;
-    for root in (0..400).filter(|i| net.nodes[*i].placement.father.is_none()) {
+    for root in (0..400).filter(|i| net.nodes[*i].placement.parent.is_none()) {
         let view = net.nodes[root].machine.state().view();
         assert!(view.branch_low <= view.branch_slots && view.branch_high == view.branch_slots, "{view:?}");
     }
@@ -203,7 +203,7 @@ fn a_large_request_goes_straight_and_a_small_one_stays_near() {
     let mut net = Net::settled(10, 2000, 6, 3, NearestConfig::new(Way::Ours));
     let leaf = net.leaf();
     net.places(leaf, 3);
-    assert!(net.reserved.iter().all(|r| r.hops <= 2), "father and brothers");
+    assert!(net.reserved.iter().all(|r| r.hops <= 2), "parent and siblings");
     net.run_for(Duration::from_secs(20));
     net.forget();
     assert_eq!(net.places(leaf, 2000), 2000);
@@ -219,11 +219,11 @@ fn guests_count_in_their_hosts_branch_and_are_found_through_it() {
     // A node outside the tree.
     let guest = (0..100).rfind(|i| net.nodes[*i].level == 0).unwrap();
     let placement =
-        node_core::placement::Placement { father: Some(net.nodes[host].contact), ..Default::default() };
-    let father = crate::net::index(net.nodes[guest].placement.father.unwrap().id);
-    net.nodes[father].placement.children.retain(|c| crate::net::index(c.id) != guest);
-    let without = net.nodes[father].placement.clone();
-    net.step(father, Input::Command(Command::Placed(without)));
+        node_core::placement::Placement { parent: Some(net.nodes[host].contact), ..Default::default() };
+    let parent = crate::net::index(net.nodes[guest].placement.parent.unwrap().id);
+    net.nodes[parent].placement.children.retain(|c| crate::net::index(c.id) != guest);
+    let without = net.nodes[parent].placement.clone();
+    net.step(parent, Input::Command(Command::Placed(without)));
     net.step(guest, Input::Command(Command::Placed(placement)));
     let mut browser = load(4);
     browser.platform = Platform::Browser;
@@ -249,7 +249,7 @@ fn guests_count_in_their_hosts_branch_and_are_found_through_it() {
     assert_eq!(net.faulty, []);
 }
 
-/// A guest is believed no more slots than a machine has: else its host would say what its father takes for a fault.
+/// A guest is believed no more slots than a machine has: else its host would say what its parent takes for a fault.
 #[test]
 fn a_guest_that_boasts_makes_no_liar_of_its_host() {
     let mut net = ours(13, 100);
@@ -264,17 +264,17 @@ fn a_guest_that_boasts_makes_no_liar_of_its_host() {
     assert_eq!(net.faulty, []);
 }
 
-/// Its father counts it anew, so what it is told of the branches above lacks itself at first.
+/// Its parent counts it anew, so what it is told of the branches above lacks itself at first.
 #[test]
 fn a_child_that_goes_and_comes_back_knows_the_whole_network_again() {
     let mut net = ours(12, 100);
-    let father = (0..100).find(|i| net.nodes[*i].placement.father.is_none()).expect("there is a root");
-    let with = net.nodes[father].placement.clone();
+    let parent = (0..100).find(|i| net.nodes[*i].placement.parent.is_none()).expect("there is a root");
+    let with = net.nodes[parent].placement.clone();
     let child = crate::net::index(with.children[0].id);
     let mut without = with.clone();
     without.children.retain(|c| crate::net::index(c.id) != child);
-    net.step(father, Input::Command(Command::Placed(without)));
-    net.step(father, Input::Command(Command::Placed(with)));
+    net.step(parent, Input::Command(Command::Placed(without)));
+    net.step(parent, Input::Command(Command::Placed(with)));
     net.run_for(Duration::from_secs(20));
     assert_eq!(net.nodes[child].machine.state().view().network_slots, 100);
 }

@@ -94,29 +94,29 @@ fn half_of_all_nodes_die_and_the_tree_is_whole_within_120_seconds() {
 }
 
 #[test]
-fn a_father_that_dies_in_the_middle_of_a_split_leaves_a_whole_tree() {
+fn a_parent_that_dies_in_the_middle_of_a_split_leaves_a_whole_tree() {
     let (mut before, mut after) = (0, 0);
     for step in 0..24 {
         let mut net = Net::grown(9, 4, 60);
         let children = |net: &Net, i: usize| net.view(i).children().count();
-        let fathers = at_level(&net, 1).into_iter().filter(|i| *i != 0);
-        let father = fathers.max_by_key(|i| children(&net, *i)).unwrap();
-        let range = net.view(father).range().unwrap();
-        let base = net.view(father).children().next().unwrap().0.ip.0;
+        let parents = at_level(&net, 1).into_iter().filter(|i| *i != 0);
+        let parent = parents.max_by_key(|i| children(&net, *i)).unwrap();
+        let range = net.view(parent).range().unwrap();
+        let base = net.view(parent).children().next().unwrap().0.ip.0;
         let mut address = u32::from_be_bytes([base[12], base[13], base[14], base[15]]);
         // Its group is full; one more is one too many.
-        while children(&net, father) < 8 {
+        while children(&net, parent) < 8 {
             address += 3;
             net.add(address);
             net.run(SECOND);
         }
         net.add(address + 3);
         net.run(SECOND * step / 40);
-        match net.view(father).range() == Some(range) {
+        match net.view(parent).range() == Some(range) {
             true => before += 1,
             false => after += 1,
         }
-        net.kill(father);
+        net.kill(parent);
         let took = net.settle(60 * SECOND);
         println!("after {step} fortieths of a second: healed after {took:?}");
     }

@@ -70,7 +70,7 @@ fn height_of_fifty_thousand(m: u8, sorted: bool, paper: usize) {
     for i in 0..50_000 {
         let address = if sorted { i * 80_000 + 1 } else { net.rng.u64() as u32 };
         net.add(address);
-        // In order, all come to the same father.
+        // In order, all come to the same parent.
         let pace = if sorted { 100 } else { 10 + 2000 / (1 + u64::from(i)) };
         net.run(std::time::Duration::from_millis(pace));
     }

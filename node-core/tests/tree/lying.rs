@@ -2,7 +2,9 @@
 
 use crate::net::{Net, SECOND};
 use node_core::address::Key;
-use node_core::overlay::tree::{Edge, Join, Message, Range, Record, Tell, Upper, Welcome, Yield};
+use node_core::overlay::tree::{
+    Join, Message, NeighbourUpdate, Range, Record, RequestLeaf, Tell, Upper, Welcome,
+};
 
 /// Some message that `liar` has no right to send, about `other`.
 fn lie(net: &mut Net, liar: usize, other: usize) -> Message {
@@ -15,7 +17,7 @@ fn lie(net: &mut Net, liar: usize, other: usize) -> Message {
     let level = net.rng.below(256) as u8;
     let empty = Range { lo: them.key(), hi: Some(Key::FIRST) };
     let range = if net.rng.below(2) == 0 { Range::ALL } else { empty };
-    let upper = Upper { group: range, ancestors: vec![me; 50], uncles: vec![them; 50] };
+    let upper = Upper { group: range, ancestors: vec![me; 50], parent_siblings: vec![them; 50] };
     match net.rng.below(16) {
         0 => Message::Join(Box::new(Join {
             who: them,
@@ -47,18 +49,24 @@ fn lie(net: &mut Net, liar: usize, other: usize) -> Message {
         6 => Message::Leave { epoch, root: net.rng.below(2) == 0 },
         7 => Message::Resign { epoch },
         8 => Message::Move { via: Some(me), epoch },
-        9 => Message::Edge(Box::new(Edge { from: me, level, count: 9, kids: vec![them; 9], want: true })),
-        10 => Message::Yield(Box::new(Yield { level, claim: range, for_: them.id, to: me })),
-        11 => Message::Shift { with: them.id, bound: me.key() },
+        9 => Message::Update(Box::new(NeighbourUpdate {
+            from: me,
+            level,
+            count: 9,
+            children: vec![them; 9],
+            want: true,
+        })),
+        10 => Message::RequestLeaf(Box::new(RequestLeaf { level, claim: range, for_: them.id, to: me })),
+        11 => Message::Redistribute { with: them.id, bound: me.key() },
         12 => Message::Merge { into: them.id },
-        13 => Message::Thin { count: 0 },
+        13 => Message::Underflow { count: 0 },
         14 => Message::Abdicate(Box::new(Record {
             term: u64::MAX,
             epoch,
             level,
             writer: them.id,
             members: vec![(me, Key::FIRST); 100],
-            crown: Some(me),
+            promoted: Some(me),
         })),
         _ => Message::Found { root: me, nonce: epoch },
     }
@@ -69,7 +77,7 @@ fn what_a_stranger_says_changes_nothing() {
     let mut net = Net::grown(3, 4, 150);
     let stranger = net.stranger();
     let places = |views: &[node_core::overlay::tree::TreeView<'_>]| {
-        views.iter().map(|v| (v.me(), v.level(), v.father(), v.range())).collect::<Vec<_>>()
+        views.iter().map(|v| (v.me(), v.level(), v.parent(), v.range())).collect::<Vec<_>>()
     };
     let before = places(&net.views());
     for _ in 0..3000 {
@@ -121,7 +129,7 @@ fn usurp(net: &mut Net, liar: usize, term: u64) {
             level,
             writer: me.id,
             members: kept.into_iter().zip(lows).collect(),
-            crown: Some(me),
+            promoted: Some(me),
         };
         net.say(liar, to, Message::Root(Box::new(record)));
     }

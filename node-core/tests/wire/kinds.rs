@@ -75,7 +75,7 @@ kinds!(ToClient: Accepted Refused Ended);
 kinds!(ToKeeper: Keep Drop Granted);
 kinds!(ward::Message: Entrust Refused Owned Lives Handed Results Over);
 kinds!(tree::Message:
-    Join Welcome TooTall Tell Refresh NotMine Leave Resign Move Edge Yield Shift Merge Thin Root Abdicate Probe Found);
+    Join Welcome TooTall Tell Refresh NotMine Leave Resign Move Update RequestLeaf Redistribute Merge Underflow Root Abdicate Probe Found);
 kinds!(nearest::Message: Status Above Ask Answer Refuse Gone Places Taken Ack NotFound Reserve Release);
 kinds!(ring::Message: Find Next Mine Beat Come Same Around Leave Bye Ask Told);
 kinds!(market::Message: ;

@@ -111,7 +111,7 @@ impl Nearest {
         // Late, or repeated.
         let Some(pending) = self.pending.get_mut(&key) else { return };
         let Some(at) = pending.out.iter().position(|o| o.to == from && o.part == answer.part) else {
-            let mut above = self.father.iter().chain(&self.ancestors);
+            let mut above = self.parent.iter().chain(&self.ancestors);
             let known = pending.exhausted.contains(&from)
                 || above.any(|c| c.id == from)
                 || self.branch.entry(from).is_some();
@@ -178,7 +178,7 @@ impl Nearest {
         if pending.missing > 0 {
             let for_needs = pending.needs.is_some();
             let config = self.config.clone();
-            if self.is_father(pending.giver) {
+            if self.is_parent(pending.giver) {
                 self.branch.up.refuse(pending.missing, for_needs, &config);
             } else if let Some(peer) = self.branch.peer(pending.giver) {
                 peer.told.refuse(pending.missing, for_needs, &config);
@@ -220,7 +220,7 @@ impl Nearest {
             .filter(|(_, p)| p.giver == peer || p.out.iter().any(|o| o.to == peer))
             .map(|(key, _)| *key)
             .collect();
-        let father = self.father.map(|f| f.id);
+        let parent = self.parent.map(|f| f.id);
         for key in hit {
             let Some(pending) = self.pending.get_mut(&key) else { continue };
             let mut back = 0;
@@ -233,7 +233,7 @@ impl Nearest {
                 pending.exhausted.push(peer);
             }
             let was_above = !self.branch.is_child(peer) && !self.branch.is_peer(peer);
-            if was_above && back > 0 && !pending.fell_back && father != Some(peer) {
+            if was_above && back > 0 && !pending.fell_back && parent != Some(peer) {
                 // It was to go straight; now it goes the paper's way.
                 pending.fell_back = true;
             }

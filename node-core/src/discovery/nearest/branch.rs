@@ -1,6 +1,6 @@
 //! A node's knowledge of the branch below it, and others' knowledge of that branch (paper `tree`, section 4).
 //!
-//! A father keeps an [`Entry`] a child; a node keeps a [`Told`] of what its father, or each of
+//! A parent keeps an [`Entry`] a child; a node keeps a [`Told`] of what its parent, or each of
 //! its peers in the root group, believes of its branch. Both sides compute the same bounds from
 //! the last state told and the tasks given since, so nobody has to say what the other knows.
 

@@ -80,7 +80,7 @@ pub struct NearestConfig {
     pub pace: Duration,
     /// The whole state is told again so often, against what was lost. Paper: none; our choice.
     pub refresh: Duration,
-    /// How long a father of leaves does not ask above again when that had nothing left; four times
+    /// How long a parent of leaves does not ask above again when that had nothing left; four times
     /// as long each level, up to `dry_max`, and twice when it is so again. Our choice: near the
     /// leaves slots come and go in that time, and at the root four times as many ask.
     pub dry: Duration,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    /// To the father, and among the root group: how it stands with the sender's branch.
+    /// To the parent, and among the root group: how it stands with the sender's branch.
     Status(Status),
     /// To the children: declared slots of the branches above, the sender's first.
     Above(Above),
@@ -16,7 +16,7 @@ pub enum Message {
     Ask(Ask),
     /// To who asked: what became of it.
     Answer(Answer),
-    /// A leaf to its father: what it was given, it cannot take.
+    /// A leaf to its parent: what it was given, it cannot take.
     Refuse(Refuse),
     /// To the origin: it was told of this place too early.
     Gone(Gone),
@@ -57,7 +57,7 @@ pub struct Status {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Above {
-    /// The father's branch, the grandfather's, …, and the whole network last.
+    /// The parent's branch, the grandparent's, …, and the whole network last.
     pub slots: Vec<u32>,
     /// The child shall tell its state.
     pub tell: bool,

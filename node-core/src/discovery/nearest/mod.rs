@@ -2,7 +2,7 @@
 //!
 //! The tree itself is another machine's; it tells where this node is by a
 //! [`Placement`]. On it run two protocols. *Availability*: every node knows how much is free in
-//! the branches below it, and tells its father what matters (`branch`). *Discovery*: a
+//! the branches below it, and tells its parent what matters (`branch`). *Discovery*: a
 //! request for n tasks takes what a node has itself, spreads over its branches, and what is
 //! left goes up (`request`, `answer`). Both follow the paper or are improved
 //! (`Changes`); what is a departure says "Modification".
@@ -61,9 +61,9 @@ pub struct Nearest {
     me: Option<Contact>,
     joined: bool,
     level: u8,
-    father: Option<Contact>,
+    parent: Option<Contact>,
     ancestors: Vec<Contact>,
-    /// Declared slots of the branches above: the father's first, the whole network last.
+    /// Declared slots of the branches above: the parent's first, the whole network last.
     above: Vec<u32>,
     /// Value of `above` that the children were told.
     above_told: Vec<u32>,
@@ -112,7 +112,7 @@ pub enum Command {
     /// This node as others see it.
     Me(Contact),
     /// The tree has put it there. A guest of a host is not in the tree, and has its host for a
-    /// father.
+    /// parent.
     Placed(Placement),
     /// The runner's slots and its work.
     Load(Load),
@@ -190,7 +190,7 @@ impl Nearest {
             me: None,
             joined: false,
             level: 0,
-            father: None,
+            parent: None,
             ancestors: Vec::new(),
             above: Vec::new(),
             above_told: Vec::new(),
@@ -271,13 +271,13 @@ impl Nearest {
         self.me.unwrap_or(Contact { ip: Ip([0; 16]), id: me, port: 0 })
     }
 
-    fn is_father(&self, id: NodeId) -> bool {
-        self.father.is_some_and(|f| f.id == id)
+    fn is_parent(&self, id: NodeId) -> bool {
+        self.parent.is_some_and(|f| f.id == id)
     }
 
     /// In the root group, or alone.
     fn is_at_the_top(&self) -> bool {
-        self.father.is_none()
+        self.parent.is_none()
     }
 
     /// A message from who is not, or no longer, what it claims to be. Just after a change of the

@@ -16,26 +16,26 @@ const GUEST_SLOTS: u32 = 1024;
 
 impl Nearest {
     pub(super) fn placed(&mut self, placement: Placement, cx: &mut Cx<'_, Self>) {
-        let gone: Vec<NodeId> = (self.father.iter().map(|c| c.id))
+        let gone: Vec<NodeId> = (self.parent.iter().map(|c| c.id))
             .chain(self.branch.children.iter().map(|e| e.contact.id))
             .chain(self.branch.peers.iter().map(|p| p.entry.contact.id))
             .collect();
-        let new_father = self.father.map(|f| f.id) != placement.father.map(|f| f.id);
+        let new_parent = self.parent.map(|f| f.id) != placement.parent.map(|f| f.id);
         self.joined = placement.joined;
         self.level = placement.level;
-        self.father = placement.father;
+        self.parent = placement.parent;
         self.ancestors = placement.ancestors;
         self.ancestors.truncate(super::message::LEVELS_MAX);
         self.placed_at = cx.now;
         let new = self.branch.set_children(&placement.children);
         self.branch.set_peers(&placement.peers);
-        if new_father {
-            // Another father counts anew.
+        if new_parent {
+            // Another parent counts anew.
             self.branch.up = Default::default();
             self.above = Vec::new();
         }
         for id in gone {
-            if !self.is_father(id) && !self.branch.is_child(id) && !self.branch.is_peer(id) {
+            if !self.is_parent(id) && !self.branch.is_child(id) && !self.branch.is_peer(id) {
                 self.forget(id);
             }
         }
@@ -44,7 +44,7 @@ impl Nearest {
             self.tell_child(child, cx);
         }
         self.settle_soon(cx);
-        if (self.joined || self.father.is_some()) && !cx.timer_is_set(Timer::Refresh) {
+        if (self.joined || self.parent.is_some()) && !cx.timer_is_set(Timer::Refresh) {
             self.next_refresh(cx);
         }
         cx.emit(Event::Changed);
@@ -122,7 +122,7 @@ impl Nearest {
 
     /// Connected again: what was said meanwhile may be lost.
     pub(super) fn up(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
-        if self.is_father(peer) {
+        if self.is_parent(peer) {
             self.branch.up.doubt();
         }
         if let Some(peer) = self.branch.peer(peer) {

@@ -1,9 +1,9 @@
 //! Modification: leaves that are taken for a short time only need not say that they are free
 //! again.
 //!
-//! A leaf tells how long it is usually at work, with whatever it tells. Its father then counts it
+//! A leaf tells how long it is usually at work, with whatever it tells. Its parent then counts it
 //! as free again after twice that time, and says so when it gives it tasks; only a leaf that is
-//! still at work by then says a word. While few are free, the father wants to know at once.
+//! still at work by then says a word. While few are free, the parent wants to know at once.
 
 use super::state::UNUSUAL;
 use super::{Nearest, Timer};
@@ -18,7 +18,7 @@ const EIGHTH: Duration = Duration::from_millis(125);
 /// longer, a message is nothing.
 const USUAL_MAX: u8 = 40;
 
-/// Added at the father: there and back on a bad line, so that a leaf's word comes before.
+/// Added at the parent: there and back on a bad line, so that a leaf's word comes before.
 const SLACK: Duration = Duration::from_millis(500);
 
 /// How long this node is at work.
@@ -40,7 +40,7 @@ impl Usual {
         self.returns.map_or(0, |(_, slots)| slots)
     }
 
-    /// The father knows how it stands.
+    /// The parent knows how it stands.
     pub(super) fn said(&mut self) {
         self.returns = None;
     }

@@ -133,12 +133,12 @@ impl Nearest {
         if known { self.network().saturating_mul(4).max(1024) } else { 1 << 20 }
     }
 
-    /// Modification: where a request goes that the father's branch cannot hold. Not even own
+    /// Modification: where a request goes that the parent's branch cannot hold. Not even own
     /// slots are taken first: those above count them as free, and would send as many tasks to
     /// where they are no more.
     fn straight_for(&self, tasks: u32) -> Option<Contact> {
-        let father = self.father?;
-        self.above_for(tasks).filter(|to| to.id != father.id && self.me.is_some())
+        let parent = self.parent?;
+        self.above_for(tasks).filter(|to| to.id != parent.id && self.me.is_some())
     }
 
     /// All parts of the request are answered; long lists may still be on the way.

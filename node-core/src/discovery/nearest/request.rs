@@ -28,7 +28,7 @@ impl Nearest {
         }
         let config = self.config.clone();
         let allowed = match ask.toward {
-            Toward::Down | Toward::Take => self.is_father(from),
+            Toward::Down | Toward::Take => self.is_parent(from),
             Toward::Across => self.is_at_the_top() && self.branch.is_peer(from),
             // From below, or from far below straight. Back from a peer in single file.
             Toward::Up => {
@@ -91,9 +91,9 @@ impl Nearest {
         self.finish(key, cx);
     }
 
-    /// Modification: a leaf that takes what its father gives says nothing, since the father
-    /// counted it and has answered for it. Only if it cannot take it, father and origin hear.
-    fn take_as_leaf(&mut self, father: NodeId, ask: &Ask, cx: &mut Cx<'_, Self>) {
+    /// Modification: a leaf that takes what its parent gives says nothing, since the parent
+    /// counted it and has answered for it. Only if it cannot take it, parent and origin hear.
+    fn take_as_leaf(&mut self, parent: NodeId, ask: &Ask, cx: &mut Cx<'_, Self>) {
         let taken =
             self.take(&ask.origin, ask.tasks, &ask.needs.unwrap_or_default(), ask.asked, ask.hops, cx);
         let slots = ask.tasks - taken;
@@ -102,7 +102,7 @@ impl Nearest {
         } else {
             let for_needs = ask.needs.is_some_and(|needs| !self.ledger.meets(&needs));
             self.branch.up.refuse(slots, for_needs, &self.config);
-            cx.send(father, Message::Refuse(Refuse { slots, for_needs }));
+            cx.send(parent, Message::Refuse(Refuse { slots, for_needs }));
             if ask.origin.id != cx.me {
                 self.reach(&ask.origin, cx);
             }
@@ -188,17 +188,17 @@ impl Nearest {
     /// Sends up what is left, or counts it as missing.
     fn spread_above(&mut self, pending: &mut Pending, key: u32, cx: &mut Cx<'_, Self>) {
         let tasks = std::mem::take(&mut pending.rest);
-        let to = if pending.fell_back { self.father } else { self.above_for(tasks) };
+        let to = if pending.fell_back { self.parent } else { self.above_for(tasks) };
         let may = pending.toward == Toward::Up && !pending.none_above && !self.is_dry(pending, cx);
         let Some(to) = to.filter(|_| may && tasks > 0) else {
             pending.missing += tasks;
             return;
         };
-        if !self.is_father(to.id) {
+        if !self.is_parent(to.id) {
             cx.reach(to);
         }
-        if self.config.quiet() && pending.needs.is_none() && self.is_father(to.id) {
-            // Modification: who asks its father has nothing left itself, and need not say so.
+        if self.config.quiet() && pending.needs.is_none() && self.is_parent(to.id) {
+            // Modification: who asks its parent has nothing left itself, and need not say so.
             self.branch.up.refuse(tasks, false, &self.config);
         }
         if self.config.quiet() && self.level > 1 && !self.dry.is_zero() {
@@ -268,7 +268,7 @@ impl Nearest {
 
     /// Modification (`quiet`): a small surplus goes to few branches, not to each of them one by one.
     /// As many are asked as may have twice of it, since a branch has half of what it may have; and
-    /// who asks begins somewhere, so that not all come to the same. A father's own branches first.
+    /// who asks begins somewhere, so that not all come to the same. A parent's own branches first.
     fn chosen_for_surplus(
         &self,
         able: &[(bool, &Entry)],
@@ -297,15 +297,15 @@ impl Nearest {
     }
 
     /// Modification: the lowest node above whose branch has so many slots at all, and the
-    /// highest if none has. Else the father.
+    /// highest if none has. Else the parent.
     pub(super) fn above_for(&self, tasks: u32) -> Option<Contact> {
-        let father = self.father?;
+        let parent = self.parent?;
         if !self.config.changes.straight || self.above.len() < self.ancestors.len() + 1 {
-            return Some(father);
+            return Some(parent);
         }
-        let mut branches = std::iter::once(&father).chain(&self.ancestors).zip(&self.above);
+        let mut branches = std::iter::once(&parent).chain(&self.ancestors).zip(&self.above);
         let lowest = branches.find(|(_, slots)| **slots >= tasks).map(|(contact, _)| *contact);
-        lowest.or(self.ancestors.last().copied()).or(Some(father))
+        lowest.or(self.ancestors.last().copied()).or(Some(parent))
     }
 
     /// Modification: what the tree above said it had not, it is not asked again at once.

@@ -53,10 +53,10 @@ impl Nearest {
             // The paper leaves open what becomes of a part that a branch cannot hold after all.
             // Its own way here: it is not found. With ranges: back to who gave it.
             Toward::Across | Toward::Down | Toward::Take if config.changes.ranges => {
-                let giver = (self.father.into_iter())
+                let giver = (self.parent.into_iter())
                     .chain(self.branch.peers.iter().map(|p| p.entry.contact))
                     .find(|c| c.id == from);
-                if self.is_father(from) {
+                if self.is_parent(from) {
                     self.branch.up.refuse(rest, ask.needs.is_some(), &config);
                 } else if let Some(peer) = self.branch.peer(from) {
                     peer.told.refuse(rest, ask.needs.is_some(), &config);
@@ -66,7 +66,7 @@ impl Nearest {
             Toward::Across | Toward::Down | Toward::Take => None,
         };
         let Some(to) = up else { return self.none_left(&Ask { tasks: rest, ..ask }, cx) };
-        if !self.is_father(to.id) && !self.branch.is_peer(to.id) {
+        if !self.is_parent(to.id) && !self.branch.is_peer(to.id) {
             self.reach(&to, cx);
         }
         let part = self.next();

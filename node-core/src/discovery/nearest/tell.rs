@@ -15,7 +15,7 @@ impl Nearest {
         State { usual: self.usual.told(), ..state }
     }
 
-    /// Tells the father, or the peers in the root group, what has become important; all of it,
+    /// Tells the parent, or the peers in the root group, what has become important; all of it,
     /// or only what is urgent.
     pub(super) fn tell(&mut self, all: bool, cx: &mut Cx<'_, Self>) {
         let (state, config) = (self.state(), self.config.clone());
@@ -23,9 +23,9 @@ impl Nearest {
         let returning = self.usual.returning();
         let level = self.level;
         let is_leaf = self.level == 0 && state.is_leaf();
-        let up = self.father.map(|father| (father.id, true, &mut self.branch.up));
+        let up = self.parent.map(|parent| (parent.id, true, &mut self.branch.up));
         let beside = self.branch.peers.iter_mut().map(|p| (p.entry.contact.id, false, &mut p.told));
-        let beside = beside.filter(|_| self.father.is_none());
+        let beside = beside.filter(|_| self.parent.is_none());
         for (to, is_up, told) in up.into_iter().chain(beside) {
             // Among the root group a word is one for each of them.
             let near = level == 0 || (level == 1 && is_up);
@@ -52,7 +52,7 @@ impl Nearest {
     }
 
     pub(super) fn settle_soon(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.father.is_some() || !self.branch.peers.is_empty() || !self.branch.children.is_empty() {
+        if self.parent.is_some() || !self.branch.peers.is_empty() || !self.branch.children.is_empty() {
             cx.set_timer_by(Timer::Settle, self.config.settle);
         }
     }
@@ -61,7 +61,7 @@ impl Nearest {
     pub(super) fn settle(&mut self, cx: &mut Cx<'_, Self>) {
         let (state, config) = (self.state(), self.config.clone());
         let waits = |told: &super::branch::Told| told.news(&state, &config) != News::None;
-        if self.father.is_some() && waits(&self.branch.up) {
+        if self.parent.is_some() && waits(&self.branch.up) {
             self.branch.up.doubt();
         }
         for peer in &mut self.branch.peers {
@@ -93,15 +93,15 @@ impl Nearest {
 
     /// Tells all again, against what was lost.
     pub(super) fn refresh(&mut self, cx: &mut Cx<'_, Self>) {
-        if !self.joined && self.father.is_none() {
+        if !self.joined && self.parent.is_none() {
             return;
         }
         self.next_refresh(cx);
         let (state, config) = (self.state(), self.config.clone());
-        if let Some(father) = self.father {
+        if let Some(parent) = self.parent {
             let got = self.branch.up.tell(state, &config);
             self.usual.said();
-            cx.send(father.id, Message::Status(Status { state, got, refresh: true }));
+            cx.send(parent.id, Message::Status(Status { state, got, refresh: true }));
         } else {
             for peer in &mut self.branch.peers {
                 let got = peer.told.tell(state, &config);
@@ -177,8 +177,8 @@ impl Nearest {
     }
 
     pub(super) fn hear_above(&mut self, from: NodeId, above: Above, cx: &mut Cx<'_, Self>) {
-        if !self.is_father(from) {
-            return self.misplaced(from, "speaks as a father, and is not this node's", cx);
+        if !self.is_parent(from) {
+            return self.misplaced(from, "speaks as a parent, and is not this node's", cx);
         }
         if above.slots.len() > LEVELS_MAX || !above.slots.is_sorted() {
             let fault = "tells of branches that are larger than what they are part of".into();

@@ -1,12 +1,12 @@
-//! Keeping groups between m and 2m: what a father does about its own group. All it can do is
+//! Keeping groups between m and 2m: what a parent does about its own group. All it can do is
 //! ask the writer of its own group for other bounds; the answer is the change.
 
 use super::message::{Event, Message, Timer};
 use super::{Contact, Link, Range, Tcx, Tree};
 
-/// One of the two fathers next to this one, in the same group.
+/// One of the two parents next to this one, in the same group.
 #[derive(Clone, Copy)]
-pub(super) struct Brother {
+pub(super) struct Sibling {
     pub(super) contact: Contact,
     pub(super) count: usize,
     pub(super) left: bool,
@@ -22,9 +22,11 @@ impl Tree {
         }
         self.move_strangers(cx);
         self.balance_root(cx);
-        let again = self.balance_kids(cx);
-        let strangers = match (&self.kids, self.range) {
-            (Some(kids), Some(range)) => kids.group.members.len() > kids.group.inside(&range).len(),
+        let again = self.balance_children(cx);
+        let strangers = match (&self.children, self.range) {
+            (Some(children), Some(range)) => {
+                children.group.members.len() > children.group.inside(&range).len()
+            }
             _ => false,
         };
         if again || strangers || self.leaving {
@@ -33,33 +35,33 @@ impl Tree {
     }
 
     /// Says whether it has to be looked at again.
-    fn balance_kids(&mut self, cx: &mut Tcx<'_>) -> bool {
-        let (m, count) = (self.config.m(), self.kid_count());
+    fn balance_children(&mut self, cx: &mut Tcx<'_>) -> bool {
+        let (m, count) = (self.config.m(), self.child_count());
         let lone = self.is_lone_root();
         let placed = self.placed();
-        let Some(kids) = &mut self.kids else { return false };
+        let Some(children) = &mut self.children else { return false };
         if count >= m || lone {
-            kids.thin = None;
-            kids.thinned = 0;
+            children.underflow = None;
+            children.underflows = 0;
         }
         if count <= 2 * m {
-            kids.asked = false;
+            children.asked = false;
         }
         if count <= 2 * m && (count >= m || lone) || !placed {
             return false;
         }
-        if cx.now < kids.rest {
+        if cx.now < children.rest {
             return true;
         }
         if count > 2 * m {
-            kids.rest = cx.now + self.config.balance;
+            children.rest = cx.now + self.config.balance;
             self.too_many(count, cx);
             return true;
         }
-        // Below m: orphans of a dead father come one by one, and a new half fills up; wait.
-        let since = *kids.thin.get_or_insert(cx.now);
+        // Below m: orphans of a dead parent come one by one, and a new half fills up; wait.
+        let since = *children.underflow.get_or_insert(cx.now);
         if cx.now.since(since) >= self.config.balance {
-            kids.rest = cx.now + self.config.balance;
+            children.rest = cx.now + self.config.balance;
             self.too_few(count, cx);
         }
         true
@@ -69,8 +71,8 @@ impl Tree {
         self.root().is_some_and(|r| r.group.members.len() == 1)
     }
 
-    /// The fathers next to this one that have the same father, and whether each is to the left.
-    pub(super) fn brothers_there(&self) -> impl Iterator<Item = (Contact, bool)> {
+    /// The parents next to this one that have the same parent, and whether each is to the left.
+    pub(super) fn siblings_there(&self) -> impl Iterator<Item = (Contact, bool)> {
         let (left, right) = self.beside();
         let group = if self.root().is_some() { Range::ALL } else { self.upper.group };
         let both = [(left, true), (right, false)].into_iter();
@@ -79,28 +81,28 @@ impl Tree {
     }
 
     /// Those of them that have said how many children they have.
-    pub(super) fn brothers(&self) -> Vec<Brother> {
-        let Some(kids) = &self.kids else { return Vec::new() };
-        self.brothers_there()
+    pub(super) fn siblings(&self) -> Vec<Sibling> {
+        let Some(children) = &self.children else { return Vec::new() };
+        self.siblings_there()
             .filter_map(|(contact, left)| {
-                let side = if left { &kids.left } else { &kids.right };
+                let side = if left { &children.left } else { &children.right };
                 let side = side.as_ref().filter(|s| s.id == contact.id && s.known)?;
-                Some(Brother { contact, count: usize::from(side.count), left })
+                Some(Sibling { contact, count: usize::from(side.count), left })
             })
             .collect()
     }
 
     /// Asks how many children they have, who have not said so yet. False if that was done.
-    pub(super) fn ask_brothers(&mut self, cx: &mut Tcx<'_>) -> bool {
-        let Some(kids) = self.kids.as_mut().filter(|k| !k.asked) else { return false };
-        kids.asked = true;
-        cx.set_timer_by(Timer::Edges, self.config.edges / 8);
+    pub(super) fn ask_siblings(&mut self, cx: &mut Tcx<'_>) -> bool {
+        let Some(children) = self.children.as_mut().filter(|k| !k.asked) else { return false };
+        children.asked = true;
+        cx.set_timer_by(Timer::Updates, self.config.updates / 8);
         true
     }
 
     /// Its place was given up; once the children are gone it starts again as a leaf.
     fn leave_branch(&mut self, cx: &mut Tcx<'_>) {
-        let left = self.kids.as_ref().is_some_and(|k| !k.group.members.is_empty());
+        let left = self.children.as_ref().is_some_and(|k| !k.group.members.is_empty());
         let patience = cx.now.since(self.lost) < 4 * self.config.balance;
         if left && patience {
             self.move_strangers(cx);

@@ -25,7 +25,7 @@ pub fn check(views: &[TreeView<'_>], m: u8, k: u8, strict: bool) -> Vec<String> 
                 return wrong.0;
             }
             everyone_is_at_rest(view, &mut wrong);
-            fathers_and_children_agree(view, &all, &mut wrong);
+            parents_and_children_agree(view, &all, &mut wrong);
             sizes_are_right(view, m, k, &mut wrong);
         }
         references_are_right(views, k, &mut wrong);
@@ -135,7 +135,7 @@ fn nobody_is_its_own_ancestor(all: &Nodes<'_>, wrong: &mut Wrong) {
                 Way::Unknown => {
                     ways[here] = Way::Up;
                     path.push(here);
-                    at = father_of(here, all);
+                    at = parent_of(here, all);
                 }
             }
         }
@@ -143,10 +143,10 @@ fn nobody_is_its_own_ancestor(all: &Nodes<'_>, wrong: &mut Wrong) {
     }
 }
 
-fn father_of(at: usize, all: &Nodes<'_>) -> Option<usize> {
+fn parent_of(at: usize, all: &Nodes<'_>) -> Option<usize> {
     let view = all.views[at];
-    let (father, me) = (all.find(view.father()?.id)?, view.me()?.id);
-    all.views[father].children().any(|(c, _)| c.id == me).then_some(father)
+    let (parent, me) = (all.find(view.parent()?.id)?, view.me()?.id);
+    all.views[parent].children().any(|(c, _)| c.id == me).then_some(parent)
 }
 
 fn roots_agree(all: &Nodes<'_>, k: usize, wrong: &mut Wrong) {
@@ -192,53 +192,53 @@ fn everyone_is_at_rest(view: TreeView<'_>, wrong: &mut Wrong) {
     }
 }
 
-fn fathers_and_children_agree(view: TreeView<'_>, all: &Nodes<'_>, wrong: &mut Wrong) {
+fn parents_and_children_agree(view: TreeView<'_>, all: &Nodes<'_>, wrong: &mut Wrong) {
     let Some(me) = view.me() else { return };
     for (child, range) in view.children() {
-        let Some(kid) = all.get(child.id) else {
+        let Some(at_child) = all.get(child.id) else {
             wrong.push(format!("{}: has the child {}, which is gone", name(view), child.id.short()));
             continue;
         };
-        if kid.father().map(|f| f.id) != Some(me.id) {
+        if at_child.parent().map(|f| f.id) != Some(me.id) {
             wrong.push(format!(
-                "{}: has the child {}, which has another father",
+                "{}: has the child {}, which has another parent",
                 name(view),
                 child.id.short()
             ));
         }
-        if kid.level() + 1 != view.level() {
+        if at_child.level() + 1 != view.level() {
             wrong.push(format!(
                 "{}: level {} has the child {} at level {}",
                 name(view),
                 view.level(),
                 child.id.short(),
-                kid.level()
+                at_child.level()
             ));
         }
-        if kid.level() > 0 && kid.range() != range {
-            wrong.push(format!("{}: {} knows another range than its father's", name(view), child.id.short()));
+        if at_child.level() > 0 && at_child.range() != range {
+            wrong.push(format!("{}: {} knows another range than its parent's", name(view), child.id.short()));
         }
         if !view.range().is_some_and(|r| r.contains(child.key())) {
             wrong.push(format!("{}: the child {} lies outside of its range", name(view), child.id.short()));
         }
         let others = || view.children().map(|(c, _)| c).filter(|c| c.id != child.id);
-        if !kid.siblings().eq(others()) {
-            let (knows, of) = (kid.siblings().count(), others().count());
-            let epochs = format!("{} of {}", kid.epoch(), view.children_epoch());
+        if !at_child.siblings().eq(others()) {
+            let (knows, of) = (at_child.siblings().count(), others().count());
+            let epochs = format!("{} of {}", at_child.epoch(), view.children_epoch());
             wrong.push(format!(
-                "{}: {} knows {knows} brothers, and not the {of} it has (epoch {epochs})",
+                "{}: {} knows {knows} siblings, and not the {of} it has (epoch {epochs})",
                 name(view),
                 child.id.short()
             ));
         }
-        if !kid.ancestors().iter().eq(view.father().iter().chain(view.ancestors())) {
+        if !at_child.ancestors().iter().eq(view.parent().iter().chain(view.ancestors())) {
             wrong.push(format!("{}: {} does not know who is above", name(view), child.id.short()));
         }
     }
-    if let Some(father) = view.father() {
-        let known = all.get(father.id).is_some_and(|f| f.children().any(|(c, _)| c.id == me.id));
+    if let Some(parent) = view.parent() {
+        let known = all.get(parent.id).is_some_and(|f| f.children().any(|(c, _)| c.id == me.id));
         if !known {
-            wrong.push(format!("{}: its father {} does not know it", name(view), father.id.short()));
+            wrong.push(format!("{}: its parent {} does not know it", name(view), parent.id.short()));
         }
     }
     if view.level() > 0 && !view.range().is_some_and(|r| r.contains(me.key())) {

@@ -212,7 +212,7 @@ impl Group {
     }
 
     /// Moves the bound between two that are next to each other.
-    pub(super) fn shift(&mut self, id: NodeId, with: NodeId, bound: Key, range: &Range) -> bool {
+    pub(super) fn redistribute(&mut self, id: NodeId, with: NodeId, bound: Key, range: &Range) -> bool {
         let Some(at) = self.members.iter().position(|m| m.id() == id) else { return false };
         let Some(to) = self.members.iter().position(|m| m.id() == with) else { return false };
         let inside = self.inside(range);

@@ -1,8 +1,8 @@
 //! Being let in (section 5.1): a request goes up until a branch has the key, and down to the
-//! father at the right level, or ends in the root group.
+//! parent at the right level, or ends in the root group.
 
 use super::group::Member;
-use super::message::{Join, Message, Welcome, Yield};
+use super::message::{Join, Message, RequestLeaf, Welcome};
 use super::{Link, Range, Tcx, Timer, Tree};
 use crate::ids::NodeId;
 use std::time::Duration;
@@ -31,11 +31,11 @@ impl Tree {
             return self.down_with(join, range, cx);
         }
         match &self.link {
-            Link::Child { father, .. } => {
-                let father = *father;
+            Link::Child { parent, .. } => {
+                let parent = *parent;
                 // A node that asks its own child for a parent asks the wrong one.
-                if father.id != join.who.id {
-                    self.send(father, Message::Join(Box::new(join)), cx);
+                if parent.id != join.who.id {
+                    self.send(parent, Message::Join(Box::new(join)), cx);
                 }
             }
             Link::Root(_) => self.at_root(join, cx),
@@ -50,26 +50,26 @@ impl Tree {
             return self.adopt(join, range, cx);
         }
         let key = join.who.key();
-        let Some(kids) = &self.kids else { return };
-        let Some(kid) = kids.group.covering(key, &range) else { return };
-        match kid.missing {
+        let Some(children) = &self.children else { return };
+        let Some(child) = children.group.covering(key, &range) else { return };
+        match child.missing {
             // The node that had the vacant place is a leaf again.
-            Some(_) if kid.id() == join.who.id => self.drop_kid(join.who.id, cx),
+            Some(_) if child.id() == join.who.id => self.drop_child(join.who.id, cx),
             Some(_) if self.level == join.level + 2 => {
-                let id = kid.id();
+                let id = child.id();
                 self.offer_place(id, &join, cx);
             }
             Some(_) => {}
             // A branch that wants its own head to let it in has lost its way.
-            None if kid.id() == join.who.id => {}
-            None => self.send(kid.contact, Message::Join(Box::new(join)), cx),
+            None if child.id() == join.who.id => {}
+            None => self.send(child.contact, Message::Join(Box::new(join)), cx),
         }
     }
 
     fn at_root(&mut self, join: Join, cx: &mut Tcx<'_>) {
         let Some(root) = self.root() else { return };
         if join.for_.is_some() && join.level == self.level + 1 && root.writer == cx.me {
-            return self.crowned(join, cx);
+            return self.root_promoted(join, cx);
         }
         if join.level > self.level {
             if join.for_.is_none() {
@@ -111,13 +111,13 @@ impl Tree {
         }
         let Some(me) = self.me else { return };
         // Which of this node's groups has the vacancy: its children's, or the root group.
-        let (of_kids, range) = match (&self.kids, self.range) {
-            (Some(kids), Some(range)) if kids.group.get(vacant).is_some() => (true, range),
+        let (of_children, range) = match (&self.children, self.range) {
+            (Some(children), Some(range)) if children.group.get(vacant).is_some() => (true, range),
             _ => (false, Range::ALL),
         };
-        let level = if of_kids { self.level - 1 } else { self.level };
-        let group = match (&mut self.link, &mut self.kids) {
-            (_, Some(kids)) if of_kids => &mut kids.group,
+        let level = if of_children { self.level - 1 } else { self.level };
+        let group = match (&mut self.link, &mut self.children) {
+            (_, Some(children)) if of_children => &mut children.group,
             (Link::Root(root), _) => &mut root.group,
             _ => return,
         };
@@ -127,35 +127,39 @@ impl Tree {
             return;
         }
         member.asked = cx.now;
-        self.send(join.who, Message::Yield(Box::new(Yield { level, claim, for_: vacant, to: me })), cx);
+        self.send(
+            join.who,
+            Message::RequestLeaf(Box::new(RequestLeaf { level, claim, for_: vacant, to: me })),
+            cx,
+        );
     }
 
     /// Takes a child in.
     fn adopt(&mut self, join: Join, range: Range, cx: &mut Tcx<'_>) {
-        if self.father().is_some_and(|f| f.id == join.who.id) {
+        if self.parent().is_some_and(|f| f.id == join.who.id) {
             return;
         }
         let (now, most) = (cx.now, self.config.members_max());
-        let Some(kids) = &mut self.kids else { return };
+        let Some(children) = &mut self.children else { return };
         let member = Member::new(join.who, join.who.key(), 0, now);
         if let Some(for_) = join.for_ {
             // An answer that was lost is given again.
-            if kids.group.get(join.who.id).is_none()
-                && !kids.group.take_place(member, for_, join.claim, &range)
+            if children.group.get(join.who.id).is_none()
+                && !children.group.take_place(member, for_, join.claim, &range)
             {
                 return;
             }
             self.place_taken(for_, &join, cx);
-        } else if kids.group.get(join.who.id).is_none() {
-            if kids.group.members.len() >= most {
+        } else if children.group.get(join.who.id).is_none() {
+            if children.group.members.len() >= most {
                 return;
             }
-            kids.group.insert(member, join.claim, &range);
+            children.group.insert(member, join.claim, &range);
         }
         let epoch = self.touched(join.who.id, cx);
-        let Some(kids) = &mut self.kids else { return };
-        let yours = kids.group.range_of_id(join.who.id, &range).filter(|_| join.level > 0);
-        let Some(known) = kids.group.get_mut(join.who.id) else { return };
+        let Some(children) = &mut self.children else { return };
+        let yours = children.group.range_of_id(join.who.id, &range).filter(|_| join.level > 0);
+        let Some(known) = children.group.get_mut(join.who.id) else { return };
         known.since = epoch;
         known.heard = now;
         known.told = 0;
@@ -178,7 +182,7 @@ impl Tree {
 
     /// Takes a branch into the root group. Only its coordinator does.
     fn seat(&mut self, join: Join, cx: &mut Tcx<'_>) {
-        // Leaves that come before there is a father for them come again; each would be told of
+        // Leaves that come before there is a parent for them come again; each would be told of
         // all others.
         let most =
             if self.level == 0 { 2 * self.config.k() + self.config.m() } else { self.config.members_max() };
@@ -187,8 +191,8 @@ impl Tree {
         let Link::Root(root) = &mut self.link else { return };
         let member = Member::new(join.who, join.who.key(), epoch, now);
         let there = root.group.get(join.who.id).is_some_and(|m| m.missing.is_none());
-        if there && root.crown.is_some() {
-            // It was on its way to the crown, which is not ready.
+        if there && root.promoted.is_some() {
+            // It was on its way to the promoted root, which is not ready.
             return;
         }
         if let Some(for_) = join.for_ {
@@ -245,7 +249,7 @@ impl Tree {
 
     /// A leaf took a place. Who left it by its own wish is told that it may go.
     fn place_taken(&mut self, for_: NodeId, join: &Join, cx: &mut Tcx<'_>) {
-        let kept = self.kids.as_ref().is_some_and(|k| k.group.get(for_).is_some())
+        let kept = self.children.as_ref().is_some_and(|k| k.group.get(for_).is_some())
             || self.root().is_some_and(|r| r.group.get(for_).is_some());
         if !kept {
             self.note_gone(for_, cx);
@@ -258,8 +262,8 @@ impl Tree {
 
     /// Looks at once at a group that has become too large, else soon.
     pub(super) fn look_at_size(&mut self, cx: &mut Tcx<'_>) {
-        let rest = self.kids.as_ref().map_or(cx.now, |k| k.rest);
-        if self.kid_count() > 2 * self.config.m() && rest <= cx.now {
+        let rest = self.children.as_ref().map_or(cx.now, |k| k.rest);
+        if self.child_count() > 2 * self.config.m() && rest <= cx.now {
             return self.balance(cx);
         }
         cx.set_timer_by(Timer::Balance, self.config.balance);

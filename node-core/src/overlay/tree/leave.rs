@@ -1,7 +1,7 @@
 //! Going of one's own accord (section 5.1): a leaf says so, an inner node first finds a leaf of
 //! its branch that takes its place.
 
-use super::message::{Event, Message, Timer, Yield};
+use super::message::{Event, Message, RequestLeaf, Timer};
 use super::{Link, Range, Tcx, Tree};
 use crate::ids::NodeId;
 use crate::time::Time;
@@ -61,7 +61,7 @@ impl Tree {
         if self.root().is_some_and(|r| r.writer == cx.me) && !lone {
             return self.abdicate(cx);
         }
-        let leaf = self.range.and_then(|range| self.yielding(&range, None));
+        let leaf = self.range.and_then(|range| self.leaf_for(&range, None));
         let (Some(to), Some(claim), Some(leaf)) = (self.writer(), self.range, leaf) else {
             return self.go(cx);
         };
@@ -83,8 +83,8 @@ impl Tree {
             };
             self.send(to, Message::Resign { epoch }, cx);
         }
-        let wanted = Yield { level: self.level, claim, for_: cx.me, to };
-        self.send(leaf, Message::Yield(Box::new(wanted)), cx);
+        let request = RequestLeaf { level: self.level, claim, for_: cx.me, to };
+        self.send(leaf, Message::RequestLeaf(Box::new(request)), cx);
     }
 
     /// A member of a group that this node writes wants to go: its place is open.
@@ -95,7 +95,7 @@ impl Tree {
             member.missing = Some(now + wait);
             member.asked = Time(now.0.max(1));
         };
-        if let Some(member) = self.kids.as_mut().and_then(|k| k.group.get_mut(from)) {
+        if let Some(member) = self.children.as_mut().and_then(|k| k.group.get_mut(from)) {
             open(member);
         } else if let Some(root) = self.root_mut().filter(|r| r.writer == cx.me)
             && let Some(member) = root.group.get_mut(from)

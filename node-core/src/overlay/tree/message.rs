@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    /// Routed by key to the father at `level + 1`, or into the root group.
+    /// Routed by key to the parent at `level + 1`, or into the root group.
     Join(Box<Join>),
-    /// To who joined: its new father, or the root group that it is in now.
+    /// To who joined: its new parent, or the root group that it is in now.
     Welcome(Box<Welcome>),
     /// The root is not above the level of who asked with this ticket.
     TooTall { ticket: u32 },
-    /// From father to child.
+    /// From parent to child.
     Tell(Box<Tell>),
-    /// From child to father, or from a member of the root group to its coordinator: still
+    /// From child to parent, or from a member of the root group to its coordinator: still
     /// here, this is what I know, and this many children are mine.
     Refresh { epoch: u64, level: u8, count: u16 },
-    /// To who takes the sender for its father and is wrong, or asks it for a place while it has
+    /// To who takes the sender for its parent and is wrong, or asks it for a place while it has
     /// none itself. `into` has its branch now.
     NotMine { into: Option<Contact> },
     /// To who takes the sender for its child, or for a member of its root group, and is wrong, or
@@ -27,19 +27,19 @@ pub enum Message {
     Leave { epoch: u64, root: bool },
     /// From an inner node that wants to go: its place is vacant as soon as another takes it.
     Resign { epoch: u64 },
-    /// To a child that lies outside of its father's range; without `via`, to one whose father
-    /// gives up its place. It finds a new father by itself.
+    /// To a child that lies outside of its parent's range; without `via`, to one whose parent
+    /// gives up its place. It finds a new parent by itself.
     Move { via: Option<Contact>, epoch: u64 },
-    /// Between fathers side by side: the children next to the other.
-    Edge(Box<Edge>),
+    /// Between parents side by side: the children next to the other.
+    Update(Box<NeighbourUpdate>),
     /// Wanted from this branch: a leaf with a key in the range to take a place at a level.
-    Yield(Box<Yield>),
-    /// Child to father: let the bound between me and `with` be this.
-    Shift { with: NodeId, bound: Key },
-    /// Child to father: let `into`, which is next to me, have my range.
+    RequestLeaf(Box<RequestLeaf>),
+    /// Child to parent: let the bound between me and `with` be this.
+    Redistribute { with: NodeId, bound: Key },
+    /// Child to parent: let `into`, which is next to me, have my range.
     Merge { into: NodeId },
-    /// Between fathers side by side: I have too few; give some of yours.
-    Thin { count: u16 },
+    /// Between parents side by side: I have too few; give some of yours.
+    Underflow { count: u16 },
     /// From the coordinator of the root group to its members.
     Root(Box<Record>),
     /// From the coordinator to the member that is to be it from now on.
@@ -83,7 +83,7 @@ pub struct Tell {
     pub base: u64,
     /// Range of the child's branch.
     pub range: Option<Range>,
-    /// Brothers and cousins.
+    /// Siblings, and neighbours with other parents.
     pub add: Vec<Contact>,
     pub drop: Vec<NodeId>,
     pub upper: Option<Upper>,
@@ -92,28 +92,28 @@ pub struct Tell {
 /// Nodes and range above a group of siblings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Upper {
-    /// The father's range: who lies in it at the level is a brother, who does not a cousin.
+    /// The parent's range: of nodes at the level, siblings lie in it.
     pub group: Range,
-    /// From the grandfather up to a member of the root group, nearest first.
+    /// From the grandparent up to a member of the root group, nearest first.
     pub ancestors: Vec<Contact>,
-    /// The father's neighbours at its level.
-    pub uncles: Vec<Contact>,
+    /// The parent's neighbours at its level.
+    pub parent_siblings: Vec<Contact>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Edge {
+pub struct NeighbourUpdate {
     pub from: Contact,
     pub level: u8,
     /// How many children it has.
     pub count: u16,
     /// Those nearest to the addressee, at most k.
-    pub kids: Vec<Contact>,
+    pub children: Vec<Contact>,
     /// The sender does not have the addressee's.
     pub want: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Yield {
+pub struct RequestLeaf {
     pub level: u8,
     pub claim: Range,
     pub for_: NodeId,
@@ -131,7 +131,7 @@ pub struct Record {
     /// The members with the lower bounds of their ranges, in order.
     pub members: Vec<(Contact, Key)>,
     /// The group gives way to this node: all of them join there.
-    pub crown: Option<Contact>,
+    pub promoted: Option<Contact>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,9 +140,9 @@ pub enum Timer {
     Join,
     /// Tell the children what changed.
     Tell,
-    /// Tell the fathers beside this one.
-    Edges,
-    /// Tell the father that this child is still there.
+    /// Tell the parents beside this one.
+    Updates,
+    /// Tell the parent that this child is still there.
     Refresh,
     /// Look at the size of one's group.
     Balance,

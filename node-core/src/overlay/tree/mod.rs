@@ -1,18 +1,18 @@
 //! The tree of all dialable nodes, ordered by address (paper `tree`, section 5).
 //!
 //! Every node is one member of a group of siblings; groups have between m and 2m. A node above
-//! the leaves is father of one group below it and knows the range of keys of its branch, its own
+//! the leaves is parent of one group below it and knows the range of keys of its branch, its own
 //! key included.
 //!
 //! | file | what it knows |
 //! |---|---|
 //! | `group` | a group as its writer holds it: members in order, ranges that partition |
-//! | `join` | being let in: routed by key, by a father or by the root group |
-//! | `seat` | what a node does when it is let in, and how it looks for a father |
-//! | `tell` | what fathers tell their children, and each other |
+//! | `join` | being let in: routed by key, by a parent or by the root group |
+//! | `seat` | what a node does when it is let in, and how it looks for a parent |
+//! | `tell` | what parents tell their children, and each other |
 //! | `split`, `merge` | groups above 2m and below m |
 //! | `repair` | failures, refresh, vacant places |
-//! | `root`, `crown` | the root group: its coordinator, new levels, collapse, two roots |
+//! | `root`, `promote` | the root group: its coordinator, new levels, collapse, two roots |
 //! | `claim` | who says that it is the coordinator while another one lives |
 //! | `leave` | going of one's own accord |
 //!
@@ -20,28 +20,28 @@
 //! Our choice; the paper leaves it open. Three rules make every step safe by itself, so that
 //! messages may be lost, doubled, late or out of order and nodes may die between any two:
 //!
-//! 1. *A father is the only writer of its group*: who is in it, and where the range of each
+//! 1. *A parent is the only writer of its group*: who is in it, and where the range of each
 //!    begins. The coordinator of the root group writes that one. Each change is one step of one
-//!    node, and ranges partition the father's range after each.
-//! 2. *A child alone decides who its father is*, at the moment it is welcomed. So it has one at
-//!    most; fathers that still count it hear from it that they are wrong.
-//! 3. *A child outside of its father's range looks for the place where it belongs*, by key. So
-//!    a split is nothing but a new member of the grandfather's group, with a part of the range,
+//!    node, and ranges partition the parent's range after each.
+//! 2. *A child alone decides who its parent is*, at the moment it is welcomed. So it has one at
+//!    most; parents that still count it hear from it that they are wrong.
+//! 3. *A child outside of its parent's range looks for the place where it belongs*, by key. So
+//!    a split is nothing but a new member of the grandparent's group, with a part of the range,
 //!    and a merge one less: what has to move moves by itself, however often it is interrupted.
 //!
-//! A branch that lost its father is inserted anew at its level by the same join as a single
+//! A branch that lost its parent is inserted anew at its level by the same join as a single
 //! node, and two trees become one by joining the branches of one to the other.
 
 mod balance;
 pub mod check;
 mod claim;
 mod config;
-mod crown;
 mod group;
 mod join;
 mod leave;
 mod merge;
 mod message;
+mod promote;
 mod range;
 mod repair;
 mod root;
@@ -51,7 +51,9 @@ mod tell;
 mod view;
 
 pub use config::TreeConfig;
-pub use message::{Command, Edge, Event, Join, Message, Record, Tell, Timer, Upper, Welcome, Yield};
+pub use message::{
+    Command, Event, Join, Message, NeighbourUpdate, Record, RequestLeaf, Tell, Timer, Upper, Welcome,
+};
 pub use range::Range;
 pub use view::{RootView, TreeView};
 
@@ -73,17 +75,17 @@ pub struct Tree {
     /// Range of this branch, as the parent wrote it. `None` for leaves, and for a node that gave up its
     /// place.
     range: Option<Range>,
-    /// Brothers and cousins, in order of keys.
+    /// Siblings, and neighbours with other parents, in order of keys.
     near: Vec<Contact>,
     upper: Upper,
-    kids: Option<Box<Kids>>,
+    children: Option<Box<Children>>,
     asking: Option<Box<Asking>>,
     /// Peers that are connected, in order.
     up: Vec<NodeId>,
     via: Vec<NodeId>,
     /// Grows with every group that this node ever writes.
     clock: u64,
-    /// Since when there has been no father.
+    /// Since when there has been no parent.
     lost: Time,
     /// The sibling that has this branch now: all children are to move there.
     freed: Option<Contact>,
@@ -95,10 +97,10 @@ pub struct Tree {
 /// The node's tie to the tree.
 #[derive(Debug)]
 enum Link {
-    /// Nothing: outside, or the head of a branch that lost its father.
+    /// Nothing: outside, or the head of a branch that lost its parent.
     None,
     Child {
-        father: Contact,
+        parent: Contact,
         /// The epoch of its welcome.
         since: u64,
         /// The epoch that it told last; 0 for nothing.
@@ -113,7 +115,7 @@ struct Root {
     term: u64,
     /// The coordinator.
     writer: NodeId,
-    crown: Option<Contact>,
+    promoted: Option<Contact>,
     group: Group,
     nonce: u64,
     /// Nodes of an earlier life of the tree, which may know of another root.
@@ -135,7 +137,7 @@ struct Claim {
 
 /// The children of a node above the leaves.
 #[derive(Debug)]
-struct Kids {
+struct Children {
     group: Group,
     /// Members that changed, each with the epoch, for children that were told earlier; starts behind `floor`.
     log: Vec<(u64, NodeId)>,
@@ -144,14 +146,14 @@ struct Kids {
     right: Option<Side>,
     /// Outside of 2m or m, and nothing is to be asked before then.
     rest: Time,
-    thin: Option<Time>,
-    thinned: u8,
-    /// When the children, and the fathers beside this one, were told last.
+    underflow: Option<Time>,
+    underflows: u8,
+    /// When the children, and the parents beside this one, were told last.
     told: Time,
-    edged: Time,
-    /// When a father for a half was looked for last.
+    updated: Time,
+    /// When a parent for a half was looked for last.
     split: Time,
-    /// The brothers have been asked how many children they have, once for this trouble.
+    /// The siblings have been asked how many children they have, once for this trouble.
     asked: bool,
 }
 
@@ -160,7 +162,7 @@ struct Kids {
 struct Side {
     id: NodeId,
     count: u16,
-    kids: Vec<Contact>,
+    children: Vec<Contact>,
     /// A digest of what it was told last.
     sent: u64,
     known: bool,
@@ -228,10 +230,10 @@ impl Protocol for Tree {
     fn check_invariants(&self) {
         assert_eq!(
             self.level > 0,
-            self.kids.is_some(),
+            self.children.is_some(),
             "who is above the leaves has a group, and only who is"
         );
-        let groups = self.kids.iter().map(|k| &k.group).chain(match &self.link {
+        let groups = self.children.iter().map(|k| &k.group).chain(match &self.link {
             Link::Root(root) => Some(&root.group),
             _ => None,
         });
@@ -251,8 +253,8 @@ impl Tree {
             link: Link::None,
             range: None,
             near: Vec::new(),
-            upper: Upper { group: Range::ALL, ancestors: Vec::new(), uncles: Vec::new() },
-            kids: None,
+            upper: Upper { group: Range::ALL, ancestors: Vec::new(), parent_siblings: Vec::new() },
+            children: None,
             asking: None,
             up: Vec::new(),
             via: Vec::new(),
@@ -275,11 +277,11 @@ impl Tree {
             Message::Leave { epoch, root } => self.left_by(from, epoch, root, cx),
             Message::Resign { epoch } => self.resigned(from, epoch, cx),
             Message::Move { via, epoch } => self.moved(from, via, epoch, cx),
-            Message::Edge(edge) => self.edge(from, *edge, cx),
-            Message::Yield(wanted) => self.wanted(from, *wanted, cx),
-            Message::Shift { with, bound } => self.shift(from, with, bound, cx),
+            Message::Update(update) => self.on_update(from, *update, cx),
+            Message::RequestLeaf(request) => self.on_request_leaf(from, *request, cx),
+            Message::Redistribute { with, bound } => self.redistribute(from, with, bound, cx),
             Message::Merge { into } => self.merge(from, into, cx),
-            Message::Thin { count } => self.neighbour_is_thin(from, count, cx),
+            Message::Underflow { count } => self.on_underflow(from, count, cx),
             Message::Root(record) => self.record(from, *record, cx),
             Message::Abdicate(record) => self.abdicated(from, *record, cx),
             Message::Probe { root, level, term, nonce } => self.probed(from, root, level, term, nonce, cx),
@@ -291,7 +293,7 @@ impl Tree {
         match timer {
             Timer::Join => self.ask_again(cx),
             Timer::Tell => self.tell(cx),
-            Timer::Edges => self.tell_edges(cx),
+            Timer::Updates => self.send_updates(cx),
             Timer::Refresh => self.refresh(cx),
             Timer::Balance => self.balance(cx),
             Timer::Vacancy => self.vacancies(cx),
@@ -301,7 +303,7 @@ impl Tree {
         }
     }
 
-    /// Whether it has a father or is in the root group.
+    /// Whether it has a parent or is in the root group.
     fn placed(&self) -> bool {
         !matches!(self.link, Link::None)
     }
@@ -314,9 +316,9 @@ impl Tree {
         self.up.binary_search(&id).is_ok()
     }
 
-    fn father(&self) -> Option<Contact> {
+    fn parent(&self) -> Option<Contact> {
         match &self.link {
-            Link::Child { father, .. } => Some(*father),
+            Link::Child { parent, .. } => Some(*parent),
             _ => None,
         }
     }
@@ -339,14 +341,14 @@ impl Tree {
     fn writer(&self) -> Option<Contact> {
         match &self.link {
             Link::None => None,
-            Link::Child { father, .. } => Some(*father),
+            Link::Child { parent, .. } => Some(*parent),
             Link::Root(root) => root.group.get(root.writer).map(|m| m.contact),
         }
     }
 
-    fn kid_count(&self) -> usize {
-        match (&self.kids, &self.range) {
-            (Some(kids), Some(range)) => kids.group.inside(range).len(),
+    fn child_count(&self) -> usize {
+        match (&self.children, &self.range) {
+            (Some(children), Some(range)) => children.group.inside(range).len(),
             _ => 0,
         }
     }
@@ -365,8 +367,8 @@ impl Tree {
 
     /// The tree has nothing more to do with it, unless it stands elsewhere too.
     fn release(&self, id: NodeId, cx: &mut Tcx<'_>) {
-        let held = self.father().is_some_and(|f| f.id == id)
-            || self.kids.as_ref().is_some_and(|k| k.group.get(id).is_some())
+        let held = self.parent().is_some_and(|f| f.id == id)
+            || self.children.as_ref().is_some_and(|k| k.group.get(id).is_some())
             || self.root().is_some_and(|r| r.group.get(id).is_some());
         if !held && id != cx.me {
             cx.release(id);

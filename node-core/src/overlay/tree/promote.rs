@@ -2,7 +2,7 @@
 //! root has fewer than 2k children (section 5.1), the first root of all, and the last of two.
 
 use super::group::{Group, Member};
-use super::message::{Join, Message, Record, Timer, Welcome, Yield};
+use super::message::{Join, Message, Record, RequestLeaf, Timer, Welcome};
 use super::{Contact, Link, Range, Root, Tcx, Tree};
 use crate::address::Key;
 use crate::ids::NodeId;
@@ -15,27 +15,27 @@ const EARLIER_MAX: usize = 24;
 impl Tree {
     /// Grows or shrinks the tree at the top, by the size of the root group; coordinator only.
     pub(super) fn balance_root(&mut self, cx: &mut Tcx<'_>) {
-        let (k, count, level, now) = (self.config.k(), self.kid_count(), self.level, cx.now);
+        let (k, count, level, now) = (self.config.k(), self.child_count(), self.level, cx.now);
         let (Some(root), Some(to)) = (self.root(), self.me) else { return };
         self.reach_peers(cx);
         if root.writer != cx.me {
             return;
         }
-        if root.crown.is_some() {
-            return self.doubt_crown(cx);
+        if root.promoted.is_some() {
+            return self.doubt_promotion(cx);
         }
         let members = root.group.members.len();
         if members > 2 * k {
             // A leaf becomes the root above; it comes and takes the place by itself.
-            let wanted = Yield { level: level + 1, claim: Range::ALL, for_: cx.me, to };
+            let request = RequestLeaf { level: level + 1, claim: Range::ALL, for_: cx.me, to };
             let leaf = if level == 0 {
                 let others = root.group.members.iter().filter(|m| m.id() != cx.me && m.missing.is_none());
                 others.map(|m| m.contact).nth(members / 2)
             } else {
-                self.yielding(&Range::ALL, None)
+                self.leaf_for(&Range::ALL, None)
             };
             if let Some(leaf) = leaf {
-                self.send(leaf, Message::Yield(Box::new(wanted)), cx);
+                self.send(leaf, Message::RequestLeaf(Box::new(request)), cx);
             }
             cx.set_timer_by(Timer::Balance, self.config.balance);
         } else if members == 1 && level > 0 && count < 2 * k && !self.leaving {
@@ -55,16 +55,16 @@ impl Tree {
 
     /// The promoted root may never have taken its place, or may have lost it. The members that are still here
     /// go on without it, and find it as another root if it is one.
-    fn doubt_crown(&mut self, cx: &mut Tcx<'_>) {
-        let (now, patience) = (cx.now, self.config.crown);
+    fn doubt_promotion(&mut self, cx: &mut Tcx<'_>) {
+        let (now, patience) = (cx.now, self.config.promotion);
         let Some(root) = self.root_mut() else { return };
         if root.stays == Time::ZERO {
             root.stays = now + patience;
         }
         if now >= root.stays {
             root.stays = Time::ZERO;
-            if let Some(crown) = root.crown.take() {
-                root.earlier.insert(0, crown);
+            if let Some(promoted) = root.promoted.take() {
+                root.earlier.insert(0, promoted);
                 root.earlier.truncate(EARLIER_MAX);
             }
             self.asking = None;
@@ -74,19 +74,19 @@ impl Tree {
     }
 
     /// A leaf comes to be the root above this root group.
-    pub(super) fn crowned(&mut self, join: Join, cx: &mut Tcx<'_>) {
+    pub(super) fn root_promoted(&mut self, join: Join, cx: &mut Tcx<'_>) {
         let (k, level) = (self.config.k(), self.level);
         let epoch = self.next_epoch(cx.now);
         let Some(root) = self.root_mut() else { return };
-        let again = root.crown.is_some_and(|c| c.id == join.who.id);
-        if !again && (root.crown.is_some() || root.group.members.len() <= 2 * k) {
+        let again = root.promoted.is_some_and(|c| c.id == join.who.id);
+        if !again && (root.promoted.is_some() || root.group.members.len() <= 2 * k) {
             return;
         }
         let term = root.term + 1;
         if level == 0 {
             root.group.remove(join.who.id, &Range::ALL);
         }
-        root.crown = Some(join.who);
+        root.promoted = Some(join.who);
         root.stays = Time::ZERO;
         let record = Record {
             term,
@@ -94,7 +94,7 @@ impl Tree {
             level: level + 1,
             writer: join.who.id,
             members: vec![(join.who, Key::FIRST)],
-            crown: None,
+            promoted: None,
         };
         let Some(from) = self.me else { return };
         let welcome =
@@ -104,10 +104,10 @@ impl Tree {
     }
 
     /// Begins a tree, or goes on with what is left of one: this branch is the root.
-    pub(super) fn crown_self(&mut self, cx: &mut Tcx<'_>) {
+    pub(super) fn promote_self(&mut self, cx: &mut Tcx<'_>) {
         let Some(me) = self.me else { return };
         let epoch = self.next_epoch(cx.now);
-        let above = self.upper.uncles.iter().chain(&self.near).chain(&self.upper.ancestors);
+        let above = self.upper.parent_siblings.iter().chain(&self.near).chain(&self.upper.ancestors);
         let earlier: Vec<Contact> = above.take(EARLIER_MAX).copied().collect();
         let mut group = Group { epoch, leaves: self.level == 0, members: Vec::new() };
         group.members.push(Member::new(me, Key::FIRST, epoch, cx.now));
@@ -116,17 +116,17 @@ impl Tree {
         self.link = Link::Root(Box::new(Root {
             term: 1,
             writer: me.id,
-            crown: None,
+            promoted: None,
             group,
             nonce: 0,
             earlier,
-            // Its brothers have to find it before it may take itself for too small.
+            // Its siblings have to find it before it may take itself for too small.
             stays: cx.now + 2 * self.config.dissolve,
             claim: None,
             heir: None,
         }));
         self.near = Vec::new();
-        self.upper = super::Upper { group: Range::ALL, ancestors: Vec::new(), uncles: Vec::new() };
+        self.upper = super::Upper { group: Range::ALL, ancestors: Vec::new(), parent_siblings: Vec::new() };
         self.changed = true;
         self.root_written(cx);
         self.arm_refresh(cx);
@@ -136,25 +136,25 @@ impl Tree {
     /// A lone root with too few children gives way to them and joins again as a leaf.
     fn collapse(&mut self, cx: &mut Tcx<'_>) {
         let epoch = self.next_epoch(cx.now);
-        let (Some(root), Some(kids)) = (self.root(), &self.kids) else { return };
+        let (Some(root), Some(children)) = (self.root(), &self.children) else { return };
         let term = root.term + 1;
-        let heirs: Vec<&Member> = kids.group.members.iter().filter(|m| m.missing.is_none()).collect();
+        let heirs: Vec<&Member> = children.group.members.iter().filter(|m| m.missing.is_none()).collect();
         let Some(first) = heirs.first() else {
             // No child is left: this node is the tree, a leaf.
             self.become_leaf(cx);
-            return self.crown_self(cx);
+            return self.promote_self(cx);
         };
         let hint = first.contact;
         let mut members: Vec<(Contact, Key)> = heirs.iter().map(|m| (m.contact, m.lo)).collect();
         if let Some((_, lo)) = members.first_mut() {
             *lo = Key::FIRST;
         }
-        let record = Record { term, epoch, level: self.level - 1, writer: hint.id, members, crown: None };
+        let record = Record { term, epoch, level: self.level - 1, writer: hint.id, members, promoted: None };
         for (member, _) in &record.members {
             self.send(*member, Message::Root(Box::new(record.clone())), cx);
         }
         // Children that are missing look for their places by themselves.
-        self.kids = None;
+        self.children = None;
         self.link = Link::None;
         self.level = 0;
         self.range = None;
@@ -198,7 +198,7 @@ impl Tree {
         nonce: u64,
         cx: &mut Tcx<'_>,
     ) {
-        if root.id == cx.me || self.father().is_some_and(|f| f.id == from) {
+        if root.id == cx.me || self.parent().is_some_and(|f| f.id == from) {
             return;
         }
         let Some(writer) = self.writer() else { return };
@@ -206,7 +206,7 @@ impl Tree {
             return self.send(writer, Message::Probe { root, level, term, nonce }, cx);
         }
         let (Some(me), Some(mine)) = (self.me, self.root()) else { return };
-        if mine.crown.is_some() {
+        if mine.promoted.is_some() {
             return;
         }
         // The taller tree stays: it can take the branches of the other one in.
@@ -230,10 +230,10 @@ impl Tree {
     pub(super) fn found(&mut self, from: NodeId, other: Contact, nonce: u64, cx: &mut Tcx<'_>) {
         let Some(root) = self.root_mut() else { return };
         let asked = root.nonce != 0 && root.nonce == nonce && root.writer == cx.me;
-        if from != other.id || !asked || root.crown.is_some() {
+        if from != other.id || !asked || root.promoted.is_some() {
             return;
         }
-        root.crown = Some(other);
+        root.promoted = Some(other);
         root.stays = Time::ZERO;
         root.nonce = 0;
         self.root_written(cx);

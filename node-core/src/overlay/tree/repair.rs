@@ -1,6 +1,6 @@
 //! Failures, and what was lost on the wire.
 //!
-//! Liveness is the connection's: a father hears that a child is gone and the other way round. A
+//! Liveness is the connection's: a parent hears that a child is gone and the other way round. A
 //! leaf is forgotten at once. The place of an inner node is kept a while: its orphans ask for it,
 //! and a leaf of theirs gets it, so that its branch stays whole.
 
@@ -12,15 +12,15 @@ use std::time::Duration;
 
 impl Tree {
     pub(super) fn down(&mut self, peer: NodeId, cx: &mut Tcx<'_>) {
-        if self.father().is_some_and(|f| f.id == peer) {
+        if self.parent().is_some_and(|f| f.id == peer) {
             self.orphaned(cx);
         } else if self.asking.as_ref().is_some_and(|a| a.asked == Some(peer)) {
             // The next one, at once.
             let jitter = cx.rng.below(100);
             cx.set_timer(Timer::Join, Duration::from_millis(jitter));
         }
-        if self.kids.as_ref().is_some_and(|k| k.group.get(peer).is_some()) {
-            self.kid_down(peer, cx);
+        if self.children.as_ref().is_some_and(|k| k.group.get(peer).is_some()) {
+            self.child_down(peer, cx);
         }
         self.root_down(peer, cx);
         if let Some(root) = self.root_mut() {
@@ -28,7 +28,7 @@ impl Tree {
         }
     }
 
-    /// Without a father: the branch looks for another one by itself.
+    /// Without a parent: the branch looks for another one by itself.
     pub(super) fn orphaned(&mut self, cx: &mut Tcx<'_>) {
         self.link = Link::None;
         self.lost = cx.now;
@@ -60,25 +60,25 @@ impl Tree {
         cx.set_timer(Timer::Join, wait);
     }
 
-    fn kid_down(&mut self, peer: NodeId, cx: &mut Tcx<'_>) {
-        let Some(kids) = &mut self.kids else { return };
-        if kids.group.leaves || self.freed.is_some() {
-            return self.drop_kid(peer, cx);
+    fn child_down(&mut self, peer: NodeId, cx: &mut Tcx<'_>) {
+        let Some(children) = &mut self.children else { return };
+        if children.group.leaves || self.freed.is_some() {
+            return self.drop_child(peer, cx);
         }
-        if let Some(kid) = kids.group.get_mut(peer)
-            && kid.missing.is_none()
+        if let Some(child) = children.group.get_mut(peer)
+            && child.missing.is_none()
         {
-            kid.missing = Some(cx.now);
-            kid.asked = crate::time::Time::ZERO;
+            child.missing = Some(cx.now);
+            child.asked = crate::time::Time::ZERO;
         }
         cx.set_timer_by(Timer::Vacancy, self.config.vacancy);
     }
 
     /// A child is not one any more.
-    pub(super) fn drop_kid(&mut self, peer: NodeId, cx: &mut Tcx<'_>) {
+    pub(super) fn drop_child(&mut self, peer: NodeId, cx: &mut Tcx<'_>) {
         let Some(range) = self.range.or_else(|| self.freed.map(|_| self.no_range())) else { return };
-        let Some(kids) = &mut self.kids else { return };
-        if kids.group.remove(peer, &range).is_some() {
+        let Some(children) = &mut self.children else { return };
+        if children.group.remove(peer, &range).is_some() {
             self.note_gone(peer, cx);
             self.release(peer, cx);
             if self.freed.is_some() {
@@ -96,13 +96,13 @@ impl Tree {
     /// Places that nobody asked for: whole branches died. Their neighbours take the ranges.
     pub(super) fn vacancies(&mut self, cx: &mut Tcx<'_>) {
         let (now, wait) = (cx.now, self.config.vacancy);
-        let kids = self.kids.iter().flat_map(|k| &k.group.members);
+        let children = self.children.iter().flat_map(|k| &k.group.members);
         let (gone, kept): (Vec<&Member>, Vec<&Member>) =
-            kids.filter(|m| m.missing.is_some()).partition(|m| m.given_up(now, wait));
+            children.filter(|m| m.missing.is_some()).partition(|m| m.given_up(now, wait));
         let kept = !kept.is_empty();
         let gone: Vec<NodeId> = gone.into_iter().map(|m| m.id()).collect();
         for id in gone {
-            self.drop_kid(id, cx);
+            self.drop_child(id, cx);
         }
         if self.root_vacancies(cx) || kept {
             cx.set_timer(Timer::Vacancy, wait / 4);
@@ -127,23 +127,23 @@ impl Tree {
         let wait = self.config.refresh * 5 / 2;
         let now = cx.now;
         let mut silent = Vec::new();
-        if let Some(kids) = &mut self.kids {
-            for side in kids.left.iter_mut().chain(&mut kids.right) {
+        if let Some(children) = &mut self.children {
+            for side in children.left.iter_mut().chain(&mut children.right) {
                 side.sent = 0;
             }
-            for kid in kids.group.members.iter_mut().filter(|m| m.missing.is_none()) {
-                if now.since(kid.heard) > wait {
+            for child in children.group.members.iter_mut().filter(|m| m.missing.is_none()) {
+                if now.since(child.heard) > wait {
                     // Perhaps it left and the message was lost: then it says so again.
-                    kid.heard = now;
-                    silent.push(kid.id());
+                    child.heard = now;
+                    silent.push(child.id());
                 }
             }
-            cx.set_timer_by(Timer::Edges, self.config.edges);
+            cx.set_timer_by(Timer::Updates, self.config.updates);
             cx.set_timer_by(Timer::Balance, self.config.balance);
         }
         for id in silent {
-            if let Some(kid) = self.kids.as_mut().and_then(|k| k.group.get_mut(id)) {
-                kid.told = 0;
+            if let Some(child) = self.children.as_mut().and_then(|k| k.group.get_mut(id)) {
+                child.told = 0;
             }
             cx.set_timer_by(Timer::Tell, self.config.tell);
         }
@@ -153,7 +153,7 @@ impl Tree {
 
     /// Tells the writer of this node's group what it knows; an epoch of 0 asks for everything.
     pub(super) fn refresh_now(&mut self, epoch: u64, cx: &mut Tcx<'_>) {
-        let count = u16::try_from(self.kid_count()).unwrap_or(u16::MAX);
+        let count = u16::try_from(self.child_count()).unwrap_or(u16::MAX);
         if let Some(writer) = self.writer().filter(|w| w.id != cx.me) {
             self.send(writer, Message::Refresh { epoch, level: self.level, count }, cx);
         }
@@ -162,19 +162,19 @@ impl Tree {
     pub(super) fn refreshed(&mut self, from: NodeId, epoch: u64, level: u8, _count: u16, cx: &mut Tcx<'_>) {
         let now = cx.now;
         if self.level.checked_sub(1) == Some(level)
-            && let Some(kids) = &mut self.kids
-            && let Some(kid) = kids.group.get_mut(from)
+            && let Some(children) = &mut self.children
+            && let Some(child) = children.group.get_mut(from)
         {
-            kid.heard = now;
-            kid.missing = None;
-            if epoch < kid.told {
-                kid.told = epoch;
-                kid.range_told = false;
-                kid.upper_told = false;
+            child.heard = now;
+            child.missing = None;
+            if epoch < child.told {
+                child.told = epoch;
+                child.range_told = false;
+                child.upper_told = false;
                 cx.set_timer_by(Timer::Tell, self.config.tell / 4);
             }
             if let Some(into) = self.freed {
-                cx.send(from, Message::Move { via: Some(into), epoch: kids.group.epoch });
+                cx.send(from, Message::Move { via: Some(into), epoch: children.group.epoch });
             }
             return;
         }
@@ -202,48 +202,48 @@ impl Tree {
         }
     }
 
-    /// A child says that this node is not its father.
+    /// A child says that this node is not its parent.
     pub(super) fn left_by(&mut self, from: NodeId, epoch: u64, root: bool, cx: &mut Tcx<'_>) {
         if root {
             return self.root_left_by(from, epoch, cx);
         }
-        let known = self.kids.as_ref().and_then(|k| k.group.get(from)).map(|m| m.since);
+        let known = self.children.as_ref().and_then(|k| k.group.get(from)).map(|m| m.since);
         if known.is_some_and(|since| epoch >= since) {
-            self.drop_kid(from, cx);
+            self.drop_child(from, cx);
         }
     }
 
-    /// Children outside of the range look for another father.
+    /// Children outside of the range look for another parent.
     pub(super) fn move_strangers(&mut self, cx: &mut Tcx<'_>) {
         let range = match (self.freed, self.range) {
             (Some(_), _) => self.no_range(),
             (None, Some(range)) => range,
             (None, None) => return,
         };
-        let Some(kids) = &self.kids else { return };
+        let Some(children) = &self.children else { return };
         let strangers: Vec<Contact> =
-            kids.group.members.iter().filter(|m| !range.contains(m.key())).map(|m| m.contact).collect();
-        let now = kids.group.epoch;
-        for kid in strangers {
-            let via = self.freed.or_else(|| self.toward(kid)).or_else(|| self.writer());
-            self.send(kid, Message::Move { via, epoch: now }, cx);
+            children.group.members.iter().filter(|m| !range.contains(m.key())).map(|m| m.contact).collect();
+        let now = children.group.epoch;
+        for child in strangers {
+            let via = self.freed.or_else(|| self.toward(child)).or_else(|| self.writer());
+            self.send(child, Message::Move { via, epoch: now }, cx);
         }
     }
 
     /// The node at this level that most likely has the key of a child that has to go.
-    fn toward(&self, kid: Contact) -> Option<Contact> {
+    fn toward(&self, child: Contact) -> Option<Contact> {
         let (left, right) = self.beside();
-        if kid.key() < self.key() {
-            let below = self.near.iter().rev().find(|c| c.key() <= kid.key());
+        if child.key() < self.key() {
+            let below = self.near.iter().rev().find(|c| c.key() <= child.key());
             return if self.root().is_some() { left } else { below.copied().or(left) };
         }
-        let below = self.near.iter().rev().find(|c| c.key() <= kid.key() && c.key() > self.key());
+        let below = self.near.iter().rev().find(|c| c.key() <= child.key() && c.key() > self.key());
         if self.root().is_some() { right } else { below.copied().or(right) }
     }
 
     pub(super) fn moved(&mut self, from: NodeId, via: Option<Contact>, epoch: u64, cx: &mut Tcx<'_>) {
         match &self.link {
-            Link::Child { father, .. } if father.id == from => match via {
+            Link::Child { parent, .. } if parent.id == from => match via {
                 None => {
                     self.asking = None;
                     self.orphaned(cx);

@@ -1,4 +1,4 @@
-//! The root group: at most 2k members and no father. One of them, the coordinator, writes it.
+//! The root group: at most 2k members and no parent. One of them, the coordinator, writes it.
 //!
 //! Our choice: who loses the coordinator takes over after a wait by its rank, without a vote.
 //! Two that believe they are it do no harm, since nobody follows a writer against its own
@@ -29,7 +29,7 @@ impl Tree {
             level: self.level,
             writer: root.writer,
             members: root.group.members.iter().map(|m| (m.contact, m.lo)).collect(),
-            crown: root.crown,
+            promoted: root.promoted,
         })
     }
 
@@ -95,16 +95,16 @@ impl Tree {
         cx.set_timer_by(Timer::Balance, self.config.balance);
         self.reach_peers(cx);
         let Some(root) = self.root() else { return };
-        let crown = root.crown;
+        let promoted = root.promoted;
         let coordinates = root.writer == cx.me;
         if coordinates {
             cx.set_timer_by(Timer::Probe, self.config.probe / 2);
         }
-        if let Some(crown) = crown
-            && self.asking.as_ref().is_none_or(|a| a.hint != Some(crown))
-            && crown.id != cx.me
+        if let Some(promoted) = promoted
+            && self.asking.as_ref().is_none_or(|a| a.hint != Some(promoted))
+            && promoted.id != cx.me
         {
-            self.seek(level, None, Some(crown), cx);
+            self.seek(level, None, Some(promoted), cx);
         }
     }
 
@@ -126,7 +126,7 @@ impl Tree {
         self.link = Link::Root(Box::new(Root {
             term: record.term,
             writer: record.writer,
-            crown: record.crown,
+            promoted: record.promoted,
             group,
             nonce: 0,
             earlier,
@@ -140,20 +140,20 @@ impl Tree {
         self.clock = self.clock.max(record.epoch);
         self.near = Vec::new();
         self.upper.ancestors = Vec::new();
-        self.upper.uncles = Vec::new();
+        self.upper.parent_siblings = Vec::new();
         self.upper.group = Range::ALL;
         self.root_changed(cx);
     }
 
     pub(super) fn record(&mut self, from: NodeId, record: Record, cx: &mut Tcx<'_>) {
-        let from_father = self.father().is_some_and(|f| f.id == from);
-        if record.writer != from && !from_father {
+        let from_parent = self.parent().is_some_and(|f| f.id == from);
+        if record.writer != from && !from_parent {
             return self.held(from, record, cx);
         }
         let Some(mine) = self.root() else {
-            // The father was a lone root and gives way to its children, or an orphan is found.
+            // The parent was a lone root and gives way to its children, or an orphan is found.
             let orphan = !self.placed() && self.freed.is_none();
-            if record.level == self.level && self.acceptable(&record) && (from_father || orphan) {
+            if record.level == self.level && self.acceptable(&record) && (from_parent || orphan) {
                 self.asking = None;
                 self.link = Link::None;
                 self.enter_root(record, cx);
@@ -198,8 +198,9 @@ impl Tree {
                 .collect();
             cx.cancel_timer(Timer::Elect);
             let writer = record.writer;
-            // A place in this group is no longer looked for; one under its crown still is.
-            let here = |a: &super::Asking| a.for_.is_none() && (a.hint.is_none() || a.hint != record.crown);
+            // A place in this group is no longer looked for; one under its promoted root still is.
+            let here =
+                |a: &super::Asking| a.for_.is_none() && (a.hint.is_none() || a.hint != record.promoted);
             if self.asking.as_deref().is_some_and(here) {
                 self.asking = None;
             }
@@ -225,8 +226,8 @@ impl Tree {
     pub(super) fn root_down(&mut self, peer: NodeId, cx: &mut Tcx<'_>) {
         let (now, level, wait) = (cx.now, self.level, self.config.vacancy);
         let Some(root) = self.root_mut() else { return };
-        if root.crown.is_some_and(|c| c.id == peer) {
-            root.crown = None;
+        if root.promoted.is_some_and(|c| c.id == peer) {
+            root.promoted = None;
             if root.writer == cx.me {
                 self.asking = None;
                 self.root_written(cx);
@@ -285,7 +286,7 @@ impl Tree {
         let Some(root) = self.root_mut() else { return };
         root.term += 1;
         root.writer = me;
-        root.crown = None;
+        root.promoted = None;
         if level == 0 {
             root.group.remove(writer, &Range::ALL);
         } else if let Some(old) = root.group.get_mut(writer) {

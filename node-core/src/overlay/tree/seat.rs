@@ -1,8 +1,8 @@
 //! Looking for a place, and taking it.
 
 use super::group::Group;
-use super::message::{Join, Message, Welcome, Yield};
-use super::{Asking, Contact, Kids, Link, Range, Tcx, Timer, Tree};
+use super::message::{Join, Message, RequestLeaf, Welcome};
+use super::{Asking, Children, Contact, Link, Range, Tcx, Timer, Tree};
 use crate::ids::NodeId;
 use crate::time::Time;
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Tree {
         }
         self.lost = cx.now;
         if self.via.is_empty() && self.near.is_empty() {
-            return self.crown_self(cx);
+            return self.promote_self(cx);
         }
         self.seek(self.level, None, None, cx);
     }
@@ -121,7 +121,7 @@ impl Tree {
         }
     }
 
-    /// Those who may know a place, in turn: the father while there is one, those above, those
+    /// Those who may know a place, in turn: the parent while there is one, those above, those
     /// beside, and whoever is connected.
     fn way(&self, tries: u32, cx: &mut Tcx<'_>) -> Option<Way> {
         let me = cx.me;
@@ -131,7 +131,7 @@ impl Tree {
         }
         let above = &self.upper;
         ways.extend(above.ancestors.first().map(|c| Way::To(*c)));
-        ways.extend(above.uncles.iter().map(|c| Way::To(*c)));
+        ways.extend(above.parent_siblings.iter().map(|c| Way::To(*c)));
         ways.extend(above.ancestors.iter().skip(1).map(|c| Way::To(*c)));
         // Members beside this node are tried one at a time, so that the others have their turn.
         if !self.near.is_empty() {
@@ -165,9 +165,9 @@ impl Tree {
         let tries = asking.tries;
         if self.placed() {
             // It has a place. Who wanted it elsewhere will say so again.
-            let crowned = self.root().is_some_and(|r| r.crown.is_some());
+            let promoted = self.root().is_some_and(|r| r.promoted.is_some());
             let enough = if asking.for_.is_some() { 2 } else { 3 };
-            if tries >= enough && !crowned {
+            if tries >= enough && !promoted {
                 self.asking = None;
                 return;
             }
@@ -190,11 +190,11 @@ impl Tree {
         if self.is_heir() {
             // The lowest of them becomes the root, the next one if that is dead too. A lone root
             // leaves heirs at once; one of several may still be replaced by its peers.
-            let brothers = self.near.iter().filter(|c| self.upper.group.contains(c.key()));
-            let rank = brothers.filter(|c| c.key() < self.key()).count() as u32;
-            let first = if self.upper.uncles.is_empty() { config.heir } else { 2 * config.heir };
+            let siblings = self.near.iter().filter(|c| self.upper.group.contains(c.key()));
+            let rank = siblings.filter(|c| c.key() < self.key()).count() as u32;
+            let first = if self.upper.parent_siblings.is_empty() { config.heir } else { 2 * config.heir };
             if looked >= first + rank * config.heir / 2 && self.freed.is_none() {
-                self.crown_self(cx);
+                self.promote_self(cx);
                 return true;
             }
             return false;
@@ -211,7 +211,7 @@ impl Tree {
         let alone = if self.via.is_empty() { config.dissolve } else { config.alone };
         let spread = self.key().id.0[0];
         if looked >= alone + alone * u32::from(spread) / 256 {
-            self.crown_self(cx);
+            self.promote_self(cx);
             return true;
         }
         false
@@ -227,9 +227,9 @@ impl Tree {
 
     /// Leaves everything that it stands in.
     pub(super) fn let_go(&mut self, cx: &mut Tcx<'_>) {
-        if let Link::Child { father, since, epoch } = self.link {
-            cx.send(father.id, Message::Leave { epoch: epoch.max(since), root: false });
-            cx.release(father.id);
+        if let Link::Child { parent, since, epoch } = self.link {
+            cx.send(parent.id, Message::Leave { epoch: epoch.max(since), root: false });
+            cx.release(parent.id);
         }
         self.link = Link::None;
         self.become_leaf(cx);
@@ -238,9 +238,9 @@ impl Tree {
     }
 
     pub(super) fn become_leaf(&mut self, cx: &mut Tcx<'_>) {
-        if let Some(kids) = self.kids.take() {
-            for member in &kids.group.members {
-                cx.send(member.id(), Message::Move { via: None, epoch: kids.group.epoch });
+        if let Some(children) = self.children.take() {
+            for member in &children.group.members {
+                cx.send(member.id(), Message::Move { via: None, epoch: children.group.epoch });
                 cx.release(member.id());
             }
         }
@@ -251,14 +251,14 @@ impl Tree {
     }
 
     pub(super) fn welcome(&mut self, from: NodeId, welcome: Welcome, cx: &mut Tcx<'_>) {
-        let Welcome { from: father, ticket, level, epoch, range, root } = welcome;
-        if father.id != from {
+        let Welcome { from: parent, ticket, level, epoch, range, root } = welcome;
+        if parent.id != from {
             return self.fault(from, "welcomed as another node", cx);
         }
         let wanted = self.asking.as_ref().is_some_and(|a| a.ticket == ticket && a.level == level);
         if !wanted {
             match &mut self.link {
-                Link::Child { father, since, .. } if father.id == from => *since = epoch.max(*since),
+                Link::Child { parent, since, .. } if parent.id == from => *since = epoch.max(*since),
                 _ if root.is_some() => {}
                 _ => cx.send(from, Message::Leave { epoch, root: false }),
             }
@@ -279,22 +279,22 @@ impl Tree {
         self.leave_behind(from, level, cx);
         self.asking = None;
         self.freed = None;
-        if level > self.level || (level > 0 && self.kids.is_none()) {
+        if level > self.level || (level > 0 && self.children.is_none()) {
             self.level = level;
             let mut group = Group { leaves: level == 1, ..Group::default() };
             group.epoch = self.next_epoch(cx.now);
             let floor = group.epoch;
-            self.kids = Some(Box::new(Kids {
+            self.children = Some(Box::new(Children {
                 group,
                 log: Vec::new(),
                 floor,
                 left: None,
                 right: None,
                 rest: Time::ZERO,
-                thin: None,
-                thinned: 0,
+                underflow: None,
+                underflows: 0,
                 told: Time::ZERO,
-                edged: Time::ZERO,
+                updated: Time::ZERO,
                 split: Time::ZERO,
                 asked: false,
             }));
@@ -310,8 +310,8 @@ impl Tree {
                 }
             }
             None => {
-                self.link = Link::Child { father, since: epoch, epoch: 0 };
-                self.reach(father, cx);
+                self.link = Link::Child { parent, since: epoch, epoch: 0 };
+                self.reach(parent, cx);
                 self.set_range(range, cx);
                 self.upper_changed(cx);
             }
@@ -326,64 +326,68 @@ impl Tree {
     /// Tells those of the old place that this node has another now.
     fn leave_behind(&mut self, new: NodeId, level: u8, cx: &mut Tcx<'_>) {
         match std::mem::replace(&mut self.link, Link::None) {
-            Link::Child { father, since, epoch } if father.id != new || level != self.level => {
-                cx.send(father.id, Message::Leave { epoch: epoch.max(since), root: false });
-                self.release(father.id, cx);
+            Link::Child { parent, since, epoch } if parent.id != new || level != self.level => {
+                cx.send(parent.id, Message::Leave { epoch: epoch.max(since), root: false });
+                self.release(parent.id, cx);
             }
             Link::Root(root) => {
-                // The others, who are its brothers now or soon, are whom it can ask meanwhile.
+                // The others, who are its siblings now or soon, are whom it can ask meanwhile.
                 self.near = root.group.members.iter().map(|m| m.contact).filter(|c| c.id != cx.me).collect();
                 for member in &root.group.members {
                     if member.id() != new {
                         self.release(member.id(), cx);
                     }
                 }
-                if root.crown.is_none() && root.writer != cx.me && root.writer != new {
+                if root.promoted.is_none() && root.writer != cx.me && root.writer != new {
                     cx.send(root.writer, Message::Leave { epoch: root.group.epoch, root: true });
                 }
-                self.upper = super::Upper { group: Range::ALL, ancestors: Vec::new(), uncles: Vec::new() };
+                self.upper =
+                    super::Upper { group: Range::ALL, ancestors: Vec::new(), parent_siblings: Vec::new() };
             }
             Link::Child { .. } | Link::None => {}
         }
     }
 
     /// A leaf of this branch is wanted for a place above.
-    pub(super) fn wanted(&mut self, from: NodeId, wanted: Yield, cx: &mut Tcx<'_>) {
+    pub(super) fn on_request_leaf(&mut self, from: NodeId, request: RequestLeaf, cx: &mut Tcx<'_>) {
         let written = match self.writer() {
             Some(writer) => writer.id == from,
-            None => wanted.to.id == from,
+            None => request.to.id == from,
         };
-        let passed_on = !written && self.level == 1 && self.brother(from).is_some();
-        if !(written || passed_on) || self.leaving || wanted.level <= self.level {
+        let passed_on = !written && self.level == 1 && self.sibling(from).is_some();
+        if !(written || passed_on) || self.leaving || request.level <= self.level {
             return;
         }
         if self.level == 0 {
-            let fits = wanted.claim.contains(self.key()) && wanted.for_ != cx.me;
+            let fits = request.claim.contains(self.key()) && request.for_ != cx.me;
             let busy = self.asking.as_ref().is_some_and(|a| a.for_.is_some());
             if fits && !busy && self.placed() | self.asking.is_some() {
-                self.ask(wanted.level, Some(wanted.claim), Some(wanted.for_), Some(wanted.to), cx);
+                self.ask(request.level, Some(request.claim), Some(request.for_), Some(request.to), cx);
             }
             return;
         }
-        if self.level == 1 && self.placed() && !passed_on && self.kid_count() <= self.config.m() {
+        if self.level == 1 && self.placed() && !passed_on && self.child_count() <= self.config.m() {
             // It cannot spare one, or it would be merged next and the place above not be needed.
-            let spares = |b: &super::balance::Brother| b.count > self.config.m();
-            let rich =
-                self.brothers().into_iter().filter(spares).filter(|b| wanted.claim.contains(b.contact.key()));
+            let spares = |b: &super::balance::Sibling| b.count > self.config.m();
+            let rich = self
+                .siblings()
+                .into_iter()
+                .filter(spares)
+                .filter(|b| request.claim.contains(b.contact.key()));
             if let Some(rich) = rich.max_by_key(|b| b.count) {
-                return self.send(rich.contact, Message::Yield(Box::new(wanted)), cx);
+                return self.send(rich.contact, Message::RequestLeaf(Box::new(request)), cx);
             }
         }
-        let Some(kid) = self.yielding(&wanted.claim, None) else { return };
-        self.send(kid, Message::Yield(Box::new(wanted)), cx);
+        let Some(child) = self.leaf_for(&request.claim, None) else { return };
+        self.send(child, Message::RequestLeaf(Box::new(request)), cx);
     }
 
     /// The child whose branch gives a leaf with a key in the range: the one furthest from this
     /// node, so that much of the range stays on one side of it and bounds can be moved there; or
     /// one by the lot `any`.
-    pub(super) fn yielding(&self, claim: &Range, any: Option<u64>) -> Option<Contact> {
-        let kids = self.kids.as_ref()?;
-        let fit = kids.group.members.iter().filter(|m| m.missing.is_none() && claim.contains(m.key()));
+    pub(super) fn leaf_for(&self, claim: &Range, any: Option<u64>) -> Option<Contact> {
+        let children = self.children.as_ref()?;
+        let fit = children.group.members.iter().filter(|m| m.missing.is_none() && claim.contains(m.key()));
         let key = self.key();
         let fit: Vec<Contact> = fit.map(|m| m.contact).collect();
         if let Some(any) = any {

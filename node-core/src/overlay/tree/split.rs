@@ -1,13 +1,13 @@
 //! Groups above 2m (section 5.1).
 //!
-//! A half of the children gets a father of its own, a leaf *from that half*, so that its range
-//! has it. Modification: if a brother has room, the bound between the two is moved instead. It
+//! A half of the children gets a parent of its own, a leaf *from that half*, so that its range
+//! has it. Modification: if a sibling has room, the bound between the two is moved instead. It
 //! keeps groups fuller, which makes the tree lower, above all when nodes come in sorted order
 //! (a split of 2m + 1 leaves two groups of m behind, which nobody joins any more).
 
-use super::balance::Brother;
+use super::balance::Sibling;
 use super::group::after;
-use super::message::{Message, Yield};
+use super::message::{Message, RequestLeaf};
 use super::{Key, Range, Tcx, Tree};
 use crate::ids::NodeId;
 use crate::time::Time;
@@ -21,17 +21,17 @@ impl Tree {
     pub(super) fn too_many(&mut self, count: usize, cx: &mut Tcx<'_>) {
         let m = self.config.m();
         let room = 2 * m - (m / 2).max(1);
-        let mut brothers = self.brothers();
-        if brothers.len() < self.brothers_there().count()
+        let mut siblings = self.siblings();
+        if siblings.len() < self.siblings_there().count()
             && count <= 2 * m + m.div_ceil(2)
-            && self.ask_brothers(cx)
+            && self.ask_siblings(cx)
         {
             return;
         }
-        brothers.sort_by_key(|b| b.count);
-        for brother in brothers.into_iter().filter(|b| b.count <= room) {
-            let give = (count - brother.count) / 2;
-            if self.give(brother, give, count - 2 * m, cx) {
+        siblings.sort_by_key(|b| b.count);
+        for sibling in siblings.into_iter().filter(|b| b.count <= room) {
+            let give = (count - sibling.count) / 2;
+            if self.give(sibling, give, count - 2 * m, cx) {
                 return;
             }
         }
@@ -39,16 +39,19 @@ impl Tree {
     }
 
     /// Asks for a bound that gives `count` children, or as many as can be, but not below
-    /// `least`, to a brother. The node's own key must stay on its side.
-    pub(super) fn give(&self, to: Brother, count: usize, least: usize, cx: &mut Tcx<'_>) -> bool {
-        let (Some(kids), Some(range), key) = (&self.kids, self.range, self.key()) else { return false };
-        let members = kids.group.members.get(kids.group.inside(&range)).unwrap_or_default();
+    /// `least`, to a sibling. The node's own key must stay on its side.
+    pub(super) fn give(&self, to: Sibling, count: usize, least: usize, cx: &mut Tcx<'_>) -> bool {
+        let (Some(children), Some(range), key) = (&self.children, self.range, self.key()) else {
+            return false;
+        };
+        let members = children.group.members.get(children.group.inside(&range)).unwrap_or_default();
         // Where the range of a child begins; that of a leaf is its key.
-        let begin = |i: usize| members.get(i).map(|m| if kids.group.leaves { m.key() } else { m.lo });
+        let begin = |i: usize| members.get(i).map(|m| if children.group.leaves { m.key() } else { m.lo });
         let (bound, given) = if to.left {
             let most = members.iter().filter(|m| m.key() < key).count().min(count);
-            let fits =
-                |n: &usize| *n < members.len() && begin(*n).is_some_and(|b| kids.group.leaves || b <= key);
+            let fits = |n: &usize| {
+                *n < members.len() && begin(*n).is_some_and(|b| children.group.leaves || b <= key)
+            };
             let Some(n) = (1..=most).rev().find(fits) else { return false };
             (begin(n).map(|b| b.min(key)), n)
         } else {
@@ -58,17 +61,17 @@ impl Tree {
             (begin(members.len() - n), n)
         };
         let Some(bound) = bound.filter(|_| given >= least.max(1)) else { return false };
-        self.ask_writer(Message::Shift { with: to.contact.id, bound }, cx);
+        self.ask_writer(Message::Redistribute { with: to.contact.id, bound }, cx);
         true
     }
 
-    /// The writer of two fathers side by side moves the bound between them.
-    pub(super) fn shift(&mut self, from: NodeId, with: NodeId, bound: Key, cx: &mut Tcx<'_>) {
+    /// The writer of two parents side by side moves the bound between them.
+    pub(super) fn redistribute(&mut self, from: NodeId, with: NodeId, bound: Key, cx: &mut Tcx<'_>) {
         let range = self.range;
-        if let (Some(kids), Some(range)) = (&mut self.kids, range)
-            && kids.group.get(from).is_some()
+        if let (Some(children), Some(range)) = (&mut self.children, range)
+            && children.group.get(from).is_some()
         {
-            if kids.group.shift(from, with, bound, &range) {
+            if children.group.redistribute(from, with, bound, &range) {
                 let epoch = self.next_epoch(cx.now);
                 self.bounds_written(epoch, cx);
             }
@@ -76,7 +79,7 @@ impl Tree {
         }
         if self.root().is_some_and(|r| r.writer == cx.me && r.group.get(from).is_some())
             && let Some(root) = self.root_mut()
-            && root.group.shift(from, with, bound, &Range::ALL)
+            && root.group.redistribute(from, with, bound, &Range::ALL)
         {
             self.root_written(cx);
         }
@@ -84,20 +87,20 @@ impl Tree {
 
     /// New bounds of children: those concerned hear of it at once.
     pub(super) fn bounds_written(&mut self, epoch: u64, cx: &mut Tcx<'_>) {
-        if let Some(kids) = &mut self.kids {
-            kids.group.epoch = epoch;
+        if let Some(children) = &mut self.children {
+            children.group.epoch = epoch;
         }
         self.tell_ranges(cx);
         self.tell_soon(cx);
     }
 
-    /// Looks for a father for one half: it asks the writer for its place by itself.
+    /// Looks for a parent for one half: it asks the writer for its place by itself.
     fn split(&mut self, cx: &mut Tcx<'_>) {
         let (Some(range), key, Some(to)) = (self.range, self.key(), self.writer()) else { return };
-        let Some(kids) = &self.kids else { return };
-        let members = kids.group.members.get(kids.group.inside(&range)).unwrap_or_default();
+        let Some(children) = &self.children else { return };
+        let members = children.group.members.get(children.group.inside(&range)).unwrap_or_default();
         // If the last half did not last, that was for who came from where: not again so.
-        let again = kids.split > Time::ZERO && cx.now.since(kids.split) < LASTS;
+        let again = children.split > Time::ZERO && cx.now.since(children.split) < LASTS;
         let any = again.then(|| cx.rng.u64());
         let m = self.config.m();
         let half = match any {
@@ -105,32 +108,33 @@ impl Tree {
             _ => members.len() / 2,
         };
         let Some(middle) = members.get(half) else { return };
-        let bound = if kids.group.leaves { middle.key() } else { middle.lo };
+        let bound = if children.group.leaves { middle.key() } else { middle.lo };
         // The bound may as well be just behind its own key, if the upper half begins there.
-        let behind = any.is_some_and(|any| any & 1 << 20 != 0) && !kids.group.leaves && key < middle.key();
+        let behind =
+            any.is_some_and(|any| any & 1 << 20 != 0) && !children.group.leaves && key < middle.key();
         let bound = if behind { bound.max(after(key)) } else { bound };
         let claim = if key < bound {
             Range { lo: bound, hi: range.hi }
-        } else if kids.group.leaves {
-            // The new father is one of the lower half, which so needs one more.
+        } else if children.group.leaves {
+            // The new parent is one of the lower half, which so needs one more.
             let Some(next) = members.get(half + 1) else { return };
             Range { lo: range.lo, hi: Some(next.key().min(key)) }
         } else {
             Range { lo: range.lo, hi: Some(bound) }
         };
-        let wanted = Yield { level: self.level, claim, for_: cx.me, to };
-        if let Some(leaf) = self.yielding(&claim, any) {
-            self.send(leaf, Message::Yield(Box::new(wanted)), cx);
+        let request = RequestLeaf { level: self.level, claim, for_: cx.me, to };
+        if let Some(leaf) = self.leaf_for(&claim, any) {
+            self.send(leaf, Message::RequestLeaf(Box::new(request)), cx);
         }
-        if let Some(kids) = &mut self.kids {
-            kids.split = cx.now;
+        if let Some(children) = &mut self.children {
+            children.split = cx.now;
         }
     }
 }
 
 impl Tree {
-    /// The brother that is `contact`.
-    pub(super) fn brother(&self, id: NodeId) -> Option<Brother> {
-        self.brothers().into_iter().find(|b| b.contact.id == id)
+    /// The sibling that is `contact`.
+    pub(super) fn sibling(&self, id: NodeId) -> Option<Sibling> {
+        self.siblings().into_iter().find(|b| b.contact.id == id)
     }
 }

@@ -20,7 +20,7 @@ impl<'a> TreeView<'a> {
         self.0.me
     }
 
-    /// In the tree: it has a father or is in the root group.
+    /// In the tree: it has a parent or is in the root group.
     pub fn joined(self) -> bool {
         self.0.placed()
     }
@@ -29,8 +29,8 @@ impl<'a> TreeView<'a> {
         self.0.level
     }
 
-    pub fn father(self) -> Option<Contact> {
-        self.0.father()
+    pub fn parent(self) -> Option<Contact> {
+        self.0.parent()
     }
 
     /// Epoch of the group that it is in; 0 outside the tree.
@@ -42,7 +42,7 @@ impl<'a> TreeView<'a> {
         }
     }
 
-    /// The range of its branch as its father wrote it; none for a leaf.
+    /// The range of its branch as its parent wrote it; none for a leaf.
     pub fn range(self) -> Option<Range> {
         self.0.range
     }
@@ -79,18 +79,18 @@ impl<'a> TreeView<'a> {
     /// In order, each with its range; none for leaves and for those that have to move.
     pub fn children(self) -> impl Iterator<Item = (Contact, Option<Range>)> + 'a {
         let range = self.0.range.unwrap_or_else(|| self.0.no_range());
-        self.0.kids.iter().flat_map(move |kids| kids.group.with_ranges(range))
+        self.0.children.iter().flat_map(move |children| children.group.with_ranges(range))
     }
 
     /// Children whose connection is lost and whose place is kept.
     pub fn missing(self) -> impl Iterator<Item = NodeId> + 'a {
-        let members = self.0.kids.iter().flat_map(|kids| &kids.group.members);
+        let members = self.0.children.iter().flat_map(|children| &children.group.members);
         members.filter(|m| m.missing.is_some()).map(|m| m.id())
     }
 
     /// Epoch of the group of children; 0 for a leaf.
     pub fn children_epoch(self) -> u64 {
-        self.0.kids.as_ref().map_or(0, |kids| kids.group.epoch)
+        self.0.children.as_ref().map_or(0, |children| children.group.epoch)
     }
 
     /// For members of the root group.
@@ -98,7 +98,7 @@ impl<'a> TreeView<'a> {
         self.0.root().map(RootView)
     }
 
-    /// From the grandfather up.
+    /// From the grandparent up.
     pub fn ancestors(self) -> &'a [Contact] {
         &self.0.upper.ancestors
     }
@@ -132,15 +132,15 @@ impl Tree {
     /// Placement for discovery.
     pub(super) fn placement(&self) -> Placement {
         let id = self.me.map(|me| me.id);
-        let kids = self.kids.iter().flat_map(|k| &k.group.members);
+        let children = self.children.iter().flat_map(|k| &k.group.members);
         let peers = self.root().into_iter().flat_map(|r| &r.group.members);
         Placement {
             joined: self.placed(),
             level: self.level,
-            father: self.father(),
-            ancestors: self.father().map(|_| self.upper.ancestors.clone()).unwrap_or_default(),
+            parent: self.parent(),
+            ancestors: self.parent().map(|_| self.upper.ancestors.clone()).unwrap_or_default(),
             peers: peers.map(|m| m.contact).filter(|c| Some(c.id) != id).collect(),
-            children: kids.filter(|m| m.missing.is_none()).map(|m| m.contact).collect(),
+            children: children.filter(|m| m.missing.is_none()).map(|m| m.contact).collect(),
         }
     }
 
@@ -148,13 +148,14 @@ impl Tree {
     pub fn memory(&self) -> usize {
         use std::mem::size_of;
         let contact = size_of::<Contact>();
-        let contacts = self.near.capacity() + self.upper.ancestors.capacity() + self.upper.uncles.capacity();
+        let contacts =
+            self.near.capacity() + self.upper.ancestors.capacity() + self.upper.parent_siblings.capacity();
         let member = size_of::<super::group::Member>();
-        let kids = self.kids.as_ref().map_or(0, |k| {
-            let cousins: usize = k.left.iter().chain(&k.right).map(|s| s.kids.capacity()).sum();
-            size_of::<super::Kids>()
+        let children = self.children.as_ref().map_or(0, |k| {
+            let neighbours: usize = k.left.iter().chain(&k.right).map(|s| s.children.capacity()).sum();
+            size_of::<super::Children>()
                 + k.group.members.capacity() * member
-                + cousins * contact
+                + neighbours * contact
                 + k.log.capacity() * 40
         });
         let root = self.root().map_or(0, |r| size_of::<super::Root>() + r.group.members.capacity() * member);
@@ -162,7 +163,7 @@ impl Tree {
             + contacts * contact
             + self.up.capacity() * 32
             + self.via.capacity() * 32
-            + kids
+            + children
             + root
     }
 }
