@@ -366,7 +366,7 @@ impl Owner {
             if let Some(grant) = self.begin(unit, from, cx) {
                 self.send_grant(from, unit.job, vec![grant], cx);
             }
-            return;
+            return self.touch(unit.job, cx);
         }
         let why: String = format!("{} could not go on from its checkpoint: {reason}", from.short());
         let why: String = why.chars().take(super::lease::REASON_MAX).collect();

@@ -131,8 +131,8 @@ impl Owner {
         }
     }
 
-    /// The content of these results is not all to be had. Units whose runner has it no more, or whose content has
-    /// failed to come several times, run elsewhere, and the other results count without theirs.
+    /// The content of these results is not all to be had. Units whose content has failed to come several times run
+    /// elsewhere, and the other results count without theirs.
     fn without_content(&mut self, mut arrived: Arrived, error: &NotFetched, cx: &mut Cx<'_, Self>) {
         let from = arrived.from;
         let why = error.to_string();
@@ -142,14 +142,17 @@ impl Owner {
         }
         let lacks = |report: &&Report| blobs_of(&report.result).any(|blob| blob.id == error.blob);
         let lacking: Vec<UnitId> = arrived.results.iter().filter(lacks).map(|report| report.unit).collect();
-        let given_up: BTreeSet<UnitId> = match error.why {
-            FetchError::NotStored(_) => BTreeSet::new(),
-            FetchError::Failed(_) => lacking.into_iter().collect(),
-            FetchError::NoAnswer(_) => {
-                let Some(held) = self.leases.get_mut(&from) else { return self.again(&arrived, cx) };
-                lacking.into_iter().filter(|unit| held.content_failed(*unit) >= UNSENT_MAX).collect()
+        // Others may have said that they have it, too, so that one refusal need not be the runner's. Nobody waits for
+        // a unit that runs elsewhere by now.
+        let held = &mut self.leases.get_mut(&from);
+        let mut is_given_up = |unit: &UnitId| {
+            if matches!(error.why, FetchError::NotStored(_)) {
+                return false;
             }
+            let times = held.as_mut().map_or(0, |held| held.content_failed(*unit));
+            times >= UNSENT_MAX || (times == 0 && !error.is_no_answer())
         };
+        let given_up: BTreeSet<UnitId> = lacking.into_iter().filter(|unit| is_given_up(unit)).collect();
         if given_up.is_empty() {
             return self.again(&arrived, cx);
         }
