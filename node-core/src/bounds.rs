@@ -45,7 +45,7 @@ pub struct Bounds {
     /// Units of other gateways' jobs that this node owns because the ring says so, ended ones that
     /// their home has not taken included. It has copies of four times as many. None by default: a
     /// driver whose swarm has a ring says how many.
-    pub wards: usize,
+    pub delegated_units: usize,
     /// Steps, each an input of one machine, that one call of `Node::drive` takes; the rest waits
     /// (`node/budget`).
     pub steps: u32,
@@ -69,7 +69,7 @@ impl Default for Bounds {
             kept_bytes_per_owner: 12 << 30,
             kept_units: 10_000,
             left_bytes: 0,
-            wards: 0,
+            delegated_units: 0,
             // Our choice, not measured: meant to be far above any burst of a correct node.
             steps: 100_000,
             overrun_panics: false,

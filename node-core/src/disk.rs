@@ -77,8 +77,8 @@ pub enum Table {
     Files,
     /// Owner's node id, content id → what is kept for it.
     Kept,
-    /// Delegated units that this node owns for other gateways; `work::owner::wards::rows` has the keys.
-    Wards,
+    /// Delegated units that this node owns for other gateways; `work::owner::delegation::rows` has the keys.
+    Delegated,
 }
 
 impl Table {
@@ -92,7 +92,7 @@ impl Table {
         Table::Statements,
         Table::Files,
         Table::Kept,
-        Table::Wards,
+        Table::Delegated,
     ];
 }
 

@@ -32,6 +32,7 @@ use node_core::platform::Platform;
 use node_core::progress::{Checkpoint, Journey, Made, Resume, Source, Span, Version};
 use node_core::store::Message as Content;
 use node_core::wire::{decode, encode};
+use node_core::work::delegated::{self, Delegated, Part, UnitRecord};
 use node_core::work::message::{
     Batch, Keep, KeepTerms, Message as Work, Report, Returned, ToClient, ToKeeper, ToOwner, ToRunner,
     UnitGrant,
@@ -40,7 +41,6 @@ use node_core::work::proof::{GrantKey, GrantProof};
 use node_core::work::spec::{
     CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, Terms, UnitResult, UnitSpec, Units,
 };
-use node_core::work::ward::{self, Part, UnitRecord, Ward};
 use node_core::{SealKey, SnapshotRef};
 use sandbox::{End, Limits};
 
@@ -201,7 +201,7 @@ fn examples() -> Vec<Message> {
     .chain(trade::ledger_examples())
     .chain(record_examples())
     .chain(file_examples())
-    .chain(ward_examples())
+    .chain(delegated_examples())
     .collect()
 }
 
@@ -275,7 +275,7 @@ fn checkpoint_examples() -> Vec<Message> {
     all.chain(keeper.map(Work::ToKeeper)).map(Message::Work).collect()
 }
 
-fn ward_examples() -> Vec<Message> {
+fn delegated_examples() -> Vec<Message> {
     let job = JobId([2; 16]);
     let unit = UnitId { job, index: 1 };
     let part = || {
@@ -289,7 +289,7 @@ fn ward_examples() -> Vec<Message> {
         };
         Box::new(part)
     };
-    let ward = Ward {
+    let delegated = Delegated {
         index: 1,
         spec: None,
         key: SealKey([200; 32]),
@@ -312,22 +312,22 @@ fn ward_examples() -> Vec<Message> {
         journey: None,
         paid: Micro::ZERO,
     };
-    let units = || vec![ward.clone()];
+    let units = || vec![delegated.clone()];
     let all = [
-        ward::Message::Entrust { job, part: part(), units: units() },
-        ward::Message::Refused { job, units: vec![1], reason: "r".into() },
-        ward::Message::Owned { job, part: part(), units: units() },
-        ward::Message::Lives { job, units: vec![(1, 5)] },
-        ward::Message::Handed { job, part: part(), units: units() },
-        ward::Message::Results(vec![Report { unit, attempt: 2, proof: proof(), began: 1, result }]),
-        ward::Message::Over(vec![unit]),
+        delegated::Message::Entrust { job, part: part(), units: units() },
+        delegated::Message::Refused { job, units: vec![1], reason: "r".into() },
+        delegated::Message::Owned { job, part: part(), units: units() },
+        delegated::Message::Lives { job, units: vec![(1, 5)] },
+        delegated::Message::Handed { job, part: part(), units: units() },
+        delegated::Message::Results(vec![Report { unit, attempt: 2, proof: proof(), began: 1, result }]),
+        delegated::Message::Over(vec![unit]),
     ];
-    let (home, heirs) = (NodeId([4; 32]), vec![NodeId([5; 32])]);
+    let (home, successors) = (NodeId([4; 32]), vec![NodeId([5; 32])]);
     let runner = [
-        ToRunner::Heirs { units: vec![(unit, 5)], home, heirs: heirs.clone() },
-        ToRunner::Claim { units: vec![(unit, 6)], home, heirs },
+        ToRunner::Successors { units: vec![(unit, 5)], home, successors: successors.clone() },
+        ToRunner::Claim { units: vec![(unit, 6)], home, successors },
     ];
-    all.map(Work::Ward).into_iter().chain(runner.map(Work::ToRunner)).map(Message::Work).collect()
+    all.map(Work::Delegated).into_iter().chain(runner.map(Work::ToRunner)).map(Message::Work).collect()
 }
 
 fn contact() -> Contact {

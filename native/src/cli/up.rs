@@ -46,7 +46,7 @@ use tokio::sync::{oneshot, watch};
 
 /// Units of other gateways' jobs that a node owns. Our choice: 20 MB, and a few for each slot of a swarm
 /// of some thousand nodes whose jobs all name the ring.
-const WARDS: usize = 10_000;
+const DELEGATED: usize = 10_000;
 
 /// For units under way to be suspended and handed on. Our choice: the node itself gives up after
 /// half of it, and a service manager waits longer.
@@ -304,7 +304,7 @@ impl Up {
         let hosts = hosts.map_err(|e| Failure::usage(format!("--public-host: {e}")))?;
         let cache = folder.cache();
         let secret = identity.secret();
-        let mut limits = Bounds { wards: WARDS, ..within(Bounds::default(), space) };
+        let mut limits = Bounds { delegated_units: DELEGATED, ..within(Bounds::default(), space) };
         let files = FilesConfig {
             cost: Price(policy.marginal_cost),
             gift: policy.min_price == 0,

@@ -28,7 +28,7 @@ fn definition(table: Table) -> Definition {
         Table::Statements => "statements",
         Table::Files => "files",
         Table::Kept => "kept",
-        Table::Wards => "wards",
+        Table::Delegated => "wards",
     })
 }
 
@@ -72,7 +72,7 @@ impl Records {
                 let mut statements = transaction.open_table(definition(Table::Statements))?;
                 let mut files = transaction.open_table(definition(Table::Files))?;
                 let mut kept = transaction.open_table(definition(Table::Kept))?;
-                let mut wards = transaction.open_table(definition(Table::Wards))?;
+                let mut delegated = transaction.open_table(definition(Table::Delegated))?;
                 for Write { table, key, value } in writes {
                     let table = match table {
                         Table::Jobs => &mut jobs,
@@ -84,7 +84,7 @@ impl Records {
                         Table::Statements => &mut statements,
                         Table::Files => &mut files,
                         Table::Kept => &mut kept,
-                        Table::Wards => &mut wards,
+                        Table::Delegated => &mut delegated,
                     };
                     match value {
                         Some(value) => drop(table.insert(&key[..], &value[..])?),

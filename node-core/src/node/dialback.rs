@@ -20,7 +20,7 @@ use crate::overlay::tree;
 use crate::platform::Platform;
 use crate::protocol::{Input, InputOf, Machine, Rng};
 use crate::ticket::ServiceId;
-use crate::work::owner::wards::OfRing;
+use crate::work::owner::delegation::OfRing;
 
 pub(super) fn start(config: &Config, seed: &[u8; 32]) -> Machine<DialBack> {
     let Config { port, loopback_only, first_ip, gateway, .. } = *config;
@@ -128,7 +128,7 @@ impl Node {
         self.nearest_command(nearest::Command::Me(me));
         let via = self.ways();
         self.market_me(me);
-        self.wards_told(OfRing::Me(me));
+        self.delegated_told(OfRing::Me(me));
         self.files_me(me);
         self.overlays.left = false;
         // From another address it is another member, and the ring hears first that the old one leaves.

@@ -5,6 +5,8 @@ mod budget;
 pub mod config;
 // A page dials its gateway alone, and its driver does that.
 #[cfg(feature = "roles")]
+mod delegation;
+#[cfg(feature = "roles")]
 mod dialback;
 #[cfg_attr(not(feature = "roles"), allow(dead_code))]
 mod dials;
@@ -38,8 +40,6 @@ pub mod snapshot;
 mod stall;
 mod storage;
 mod views;
-#[cfg(feature = "roles")]
-mod wards;
 
 use crate::address::Dialable;
 use crate::discovery::connected::Connected;
@@ -136,7 +136,7 @@ impl Node {
             neighbours: Machine::new(Neighbours::new(hello, config.invite.clone(), room), rng("neighbours")),
             finder: Machine::new(Connected::default(), rng("finder")),
             client: Machine::new(Client::new(timing.retry), rng("client")),
-            owner: (config.gateway || bounds.wards > 0)
+            owner: (config.gateway || bounds.delegated_units > 0)
                 .then(|| Machine::new(Owner::new(config.owner()), rng("owner")).into()),
             runner: Machine::new(Runner::new(config.runner()), rng("runner")),
             #[cfg(feature = "roles")]

@@ -14,7 +14,7 @@ use crate::overlay::ring::{Command, Event, Failure, Mode, Ring, RingConfig, Ring
 use crate::protocol::{Input, InputOf, Machine, Rng};
 use crate::records;
 use crate::ticket::{ServiceId, Ticket};
-use crate::work::owner::wards::OfRing;
+use crate::work::owner::delegation::OfRing;
 use std::sync::Arc;
 
 /// A node's part of the ring, if its swarm has one.
@@ -123,7 +123,7 @@ impl Node {
         match of {
             ServiceId::Driver => host.event(NodeEvent::Located { number, found }),
             ServiceId::Purse => self.bank_located(located.map(|found| found.owner.contact), host),
-            ServiceId::Owner => self.wards_told(OfRing::Located { number, found: located }),
+            ServiceId::Owner => self.delegated_told(OfRing::Located { number, found: located }),
             ServiceId::Records => self.records_command(records::Command::Located { number, found: located }),
             of => self.market_located(of, number, located),
         }
@@ -132,7 +132,7 @@ impl Node {
     fn of_ring(&mut self, event: Event, host: &mut impl Host) {
         self.ring_told(&event);
         self.records_told(&event);
-        self.ring_told_wards(&event);
+        self.ring_told_delegation(&event);
         self.ring_left(&event);
         match event {
             Event::Found { ticket, found } => self.looked_up(ticket, Ok(found), host),

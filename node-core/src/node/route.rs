@@ -65,7 +65,7 @@ impl Node {
             if self.config.gateway {
                 self.push(Step::Client, client::Command::OwnerUp(self.me));
             }
-            let first = if self.config.gateway { Table::Jobs } else { Table::Wards };
+            let first = if self.config.gateway { Table::Jobs } else { Table::Delegated };
             self.scan(ServiceId::Owner, first, None, host);
         }
         #[cfg(feature = "roles")]
@@ -299,12 +299,12 @@ impl Node {
             Message::ToGuest(message) => return self.heard_as_guest(from, message, host),
             Message::Store(message) => Step::Store(Input::Message { from, message }),
             Message::Work(message) => match &message {
-                work::Message::ToOwner(_) | work::Message::Ward(_) if self.owner.is_some() => {
+                work::Message::ToOwner(_) | work::Message::Delegated(_) if self.owner.is_some() => {
                     Step::Owner(Input::Message { from, message })
                 }
                 // The asker was told by a runner whom to ask.
                 work::Message::ToOwner(work::ToOwner::IsGranted { .. }) => return,
-                work::Message::ToOwner(_) | work::Message::Ward(_) => {
+                work::Message::ToOwner(_) | work::Message::Delegated(_) => {
                     return self.fault(from, "asked a node that owns no jobs".into(), host);
                 }
                 work::Message::ToRunner(_) => Step::Runner(Input::Message { from, message }),

@@ -87,8 +87,8 @@ impl Node {
         let (command, next): (fn(Entries) -> owner::Command, Option<Table>) = match table {
             Table::Jobs => (owner::Command::RestoreJobs, Some(Table::Results)),
             Table::Results => (owner::Command::RestoreResults, Some(Table::Deals)),
-            Table::Deals => (owner::Command::RestoreDeals, Some(Table::Wards)),
-            Table::Wards => (owner::Command::RestoreWards, Some(Table::Checkpoints)),
+            Table::Deals => (owner::Command::RestoreDeals, Some(Table::Delegated)),
+            Table::Delegated => (owner::Command::RestoreDelegated, Some(Table::Checkpoints)),
             _ => (owner::Command::RestoreCheckpoints, None),
         };
         let (entries, more) = scanned(answer);

@@ -7,8 +7,8 @@ use crate::ids::{JobId, NodeId, UnitId};
 use crate::keys::Signed;
 use crate::money::Price;
 use crate::progress::{Made, Resume, Source, Version};
+use crate::work::delegated;
 use crate::work::proof::GrantProof;
-use crate::work::ward;
 use serde::{Deserialize, Serialize};
 
 /// Names a period in which a runner holds units of an owner. A larger one replaces it.
@@ -20,8 +20,8 @@ pub enum Message {
     ToRunner(ToRunner),
     ToClient(ToClient),
     ToKeeper(ToKeeper),
-    /// Between home, owner and heirs of units on the ring.
-    Ward(ward::Message),
+    /// Between home, owner and successors of units on the ring.
+    Delegated(delegated::Message),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,16 +175,16 @@ pub enum ToRunner {
     },
     /// From the units' owner, which the ring chose, or from their home: who may own them next, under
     /// which term it is owned now.
-    Heirs {
+    Successors {
         units: Vec<(UnitId, u32)>,
         home: NodeId,
-        heirs: Vec<NodeId>,
+        successors: Vec<NodeId>,
     },
-    /// From an heir, or from the home: it owns these units now, under a higher term.
+    /// From a successor, or from the home: it owns these units now, under a higher term.
     Claim {
         units: Vec<(UnitId, u32)>,
         home: NodeId,
-        heirs: Vec<NodeId>,
+        successors: Vec<NodeId>,
     },
 }
 

@@ -4,6 +4,7 @@
 mod bounds;
 pub mod client;
 mod config;
+pub mod delegated;
 #[cfg(feature = "roles")]
 pub mod keeper;
 pub mod message;
@@ -13,7 +14,6 @@ pub mod runner;
 pub mod spec;
 pub mod submission;
 pub mod view;
-pub mod ward;
 mod weight;
 
 pub use config::{KeeperConfig, OwnerConfig, RunnerConfig};

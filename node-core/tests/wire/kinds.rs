@@ -63,17 +63,17 @@ kinds!(Greeting: Hello Rejected Full Swarm Dialable);
 kinds!(dialback::Message: Ask; Answer.outcome: Outcome);
 kinds!(Outcome: Reached NotReached Busy Unable);
 kinds!(Content: GetTree Get Tree Chunk Missing Busy);
-kinds!(Work: ; ToOwner.0: ToOwner, ToRunner.0: ToRunner, ToClient.0: ToClient, ToKeeper.0: ToKeeper, Ward.0: ward::Message);
+kinds!(Work: ; ToOwner.0: ToOwner, ToRunner.0: ToRunner, ToClient.0: ToClient, ToKeeper.0: ToKeeper, Delegated.0: delegated::Message);
 kinds!(ToOwner:
     Submit Cancel Heartbeat Report Decline NotBegun OfAnother Checkpoints Suspended Immobile Prepared Resumed GoesOn
     Unusable Returned NeedKeepers Kept Holding IsGranted
 );
 kinds!(ToRunner:
     Grant Ack NotWritten LeaseOver Revoke Prepare NotComing Suspend Pause Forget Recorded Keepers Kept Keeping
-    KeepRefused Heirs Claim);
+    KeepRefused Successors Claim);
 kinds!(ToClient: Accepted Refused Ended);
 kinds!(ToKeeper: Keep Drop Granted);
-kinds!(ward::Message: Entrust Refused Owned Lives Handed Results Over);
+kinds!(delegated::Message: Entrust Refused Owned Lives Handed Results Over);
 kinds!(tree::Message:
     Join Welcome TooTall Tell Refresh NotMine Leave Resign Move Update RequestLeaf Redistribute Merge Underflow Root Abdicate Probe Found);
 kinds!(nearest::Message: Status Above Ask Answer Refuse Gone Places Taken Ack NotFound Reserve Release);

@@ -92,7 +92,7 @@ impl State {
         let records = RecordsPart { config: Arc::new(RecordsConfig::default()), secret: secret(0).clone() };
         let port = (!guest).then_some(4001);
         let limits = Bounds {
-            wards: 100,
+            delegated_units: 100,
             left_bytes: if gateway { 0 } else { 1 << 20 },
             kept_bytes: 1 << 20,
             kept_bytes_per_owner: 1 << 19,

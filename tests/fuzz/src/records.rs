@@ -48,7 +48,7 @@ const TABLES: [Table; 10] = [
     Table::Statements,
     Table::Files,
     Table::Kept,
-    Table::Wards,
+    Table::Delegated,
 ];
 
 const MOST_CHANGES: usize = 12;

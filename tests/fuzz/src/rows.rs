@@ -165,7 +165,7 @@ fn on_the_ring() -> World {
             slots: u32::from(n > 2),
             port: Some(4001),
             ring: Some(Arc::new(RingConfig::default())),
-            limits: Bounds { wards: 100, ..Bounds::default() }.into(),
+            limits: Bounds { delegated_units: 100, ..Bounds::default() }.into(),
             ..Config::default()
         };
         let at = world.add(config);

@@ -14,13 +14,13 @@ use node_core::store::Message as Content;
 use node_core::wire;
 use node_core::work::message::{Message as Work, Report, Returned, ToOwner, ToRunner};
 
+use node_core::work::delegated::{self, Delegated};
 use node_core::work::message::Lease;
 use node_core::work::proof::GrantProof;
 use node_core::work::spec::{
     CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, Terms, UnitResult, Units,
 };
 use node_core::work::submission;
-use node_core::work::ward::{self, Ward};
 use node_core::{BlobId, Channel, JobId, NodeId};
 use sandbox::{End, Limits};
 
@@ -105,7 +105,7 @@ pub struct Liar {
     /// The program of a job that it gives.
     pub program: BlobRef,
     /// Units on the ring that it was told of.
-    pub told: Vec<Ward>,
+    pub told: Vec<Delegated>,
     /// All that it was ever granted.
     pub grants: Vec<Granted>,
     /// Reports that it was told to repeat later.
@@ -173,7 +173,7 @@ impl Liar {
                 self.not_written.push(seq);
                 Vec::new()
             }
-            Ok(Message::Work(Work::Ward(ward::Message::Owned { units, .. }))) => {
+            Ok(Message::Work(Work::Delegated(delegated::Message::Owned { units, .. }))) => {
                 self.told.extend(units);
                 Vec::new()
             }

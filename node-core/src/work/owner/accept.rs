@@ -62,7 +62,7 @@ impl Owner {
     fn check_spec(&self, spec: &JobSpec) -> Result<(), String> {
         submission::check(spec, &self.config.limits)?;
         if spec.owner == OwnedBy::Ring {
-            if !self.has_wards() {
+            if !self.has_delegated() {
                 return Err("this gateway is on no ring that could own the units; leave `owner` out".into());
             }
             if spec.find.terms().is_some() {
@@ -138,7 +138,7 @@ impl Owner {
             self.tell_client(id, ToClient::Accepted { job: id }, cx);
             self.touch(id, cx);
             self.look(cx);
-            self.look_after_wards(cx);
+            self.look_after_delegated(cx);
         }
     }
 
@@ -172,7 +172,7 @@ impl Owner {
 
     /// How many of this node's own jobs there are, and bytes of memory that they take.
     fn held(&self, which: impl Fn(&Job) -> bool) -> (usize, u64) {
-        let own = self.jobs.values().filter(|job| job.ward.is_none() && which(job));
+        let own = self.jobs.values().filter(|job| job.delegated.is_none() && which(job));
         own.fold((0, 0), |(jobs, bytes), job| (jobs + 1, bytes.saturating_add(job.weight)))
     }
 
@@ -210,7 +210,7 @@ impl Owner {
 
     pub(super) fn cancel(&mut self, from: NodeId, id: JobId, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get(&id) else { return };
-        if job.ward.is_some() || (job.client != from && from != cx.me) {
+        if job.delegated.is_some() || (job.client != from && from != cx.me) {
             cx.fault(from, format!("asked to cancel {id:?}, which is not its job"));
         } else if job.is_active() {
             self.finish(id, true, cx);
@@ -303,6 +303,6 @@ impl Owner {
         self.flush_records(cx);
         self.settle_ended(cx);
         self.look(cx);
-        self.look_after_wards(cx);
+        self.look_after_delegated(cx);
     }
 }

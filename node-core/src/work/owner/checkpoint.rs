@@ -450,7 +450,7 @@ impl Owner {
         for (runner, units) in by_runner {
             Self::to_runner(runner, ToRunner::Recorded { units }, cx);
         }
-        self.tell_heirs(&units_written, cx);
+        self.tell_successors(&units_written, cx);
         self.flush_records(cx);
     }
 

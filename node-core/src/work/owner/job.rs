@@ -2,9 +2,9 @@
 
 use super::avoid::Avoided;
 use super::deals::Deals;
+use super::delegation::{OnRing, Ownership};
 use super::record::UnitRecord;
 use super::refusing::Refusals;
-use super::wards::{OnRing, Wardship};
 use crate::engine::SealKey;
 use crate::ids::{JobId, NodeId};
 use crate::progress::{Journey, Resume, Source};
@@ -167,7 +167,7 @@ pub(super) struct Job {
     /// Owners of its units, if the ring names them.
     pub(super) ring: Option<Box<OnRing>>,
     /// Ownership record, if these are units of another gateway.
-    pub(super) ward: Option<Box<Wardship>>,
+    pub(super) delegated: Option<Box<Ownership>>,
     /// Bytes of memory, about, units of other gateways aside.
     pub(super) weight: u64,
     runners: Vec<NodeId>,
@@ -227,7 +227,7 @@ impl Job {
             paused: BTreeSet::new(),
             coming: BTreeMap::new(),
             ring,
-            ward: None,
+            delegated: None,
             runners: Vec::new(),
             runner_index: BTreeMap::new(),
         }
@@ -247,7 +247,7 @@ impl Job {
 
     /// Whether the node surely never had a unit of the job: this life of its one owner has placed all of them.
     pub(super) fn is_stranger(&self, node: NodeId) -> bool {
-        let only_here = !self.restored && self.ring.is_none() && self.ward.is_none();
+        let only_here = !self.restored && self.ring.is_none() && self.delegated.is_none();
         only_here && !self.runner_index.contains_key(&node)
     }
 
@@ -341,14 +341,14 @@ impl Job {
     }
 
     /// One more unit of another gateway's.
-    pub(super) fn take_ward(&mut self, index: u32, attempts: u32) {
+    pub(super) fn take_delegated(&mut self, index: u32, attempts: u32) {
         self.slots.some.insert(index, Slot::new(SlotState::Elsewhere, attempts));
         self.elsewhere += 1;
         self.set(index, SlotState::Waiting);
     }
 
     /// It is not this node's any more.
-    pub(super) fn drop_ward(&mut self, index: u32) {
+    pub(super) fn drop_delegated(&mut self, index: u32) {
         self.set(index, SlotState::Elsewhere);
         self.elsewhere -= u32::from(self.slots.some.remove(&index).is_some());
         self.records.remove(&index);
@@ -435,16 +435,16 @@ impl Job {
     }
 
     pub(super) fn unit_spec(&self, index: u32) -> Option<UnitSpec> {
-        match (&self.ward, &self.spec.units) {
-            (Some(ward), _) => ward.of(index)?.spec.clone(),
+        match (&self.delegated, &self.spec.units) {
+            (Some(delegated), _) => delegated.of(index)?.spec.clone(),
             (None, Units::Sweep { .. }) => None,
             (None, Units::List(list)) => list.get(index as usize).cloned(),
         }
     }
 
     pub(super) fn sweep_first(&self) -> Option<u64> {
-        match (&self.ward, &self.spec.units) {
-            (Some(ward), _) => ward.sweep_first,
+        match (&self.delegated, &self.spec.units) {
+            (Some(delegated), _) => delegated.sweep_first,
             (None, Units::Sweep { first, .. }) => Some(*first),
             (None, Units::List(_)) => None,
         }
@@ -454,22 +454,22 @@ impl Job {
     pub(super) fn batch(&self, id: JobId, keepers: Vec<Source>, units: Vec<UnitGrant>) -> Batch {
         let sweep_first = self.sweep_first();
         let (name, template) = (self.spec.name.clone(), self.spec.template.clone());
-        let home = self.ward.as_ref().map(|wardship| wardship.home());
+        let home = self.delegated.as_ref().map(|ownership| ownership.home());
         Batch { job: id, name, template, sweep_first, keepers, units, home }
     }
 
     /// Key with which the unit's snapshots are sealed.
     pub(super) fn key(&self, index: u32) -> SealKey {
-        if let Some(ward) = &self.ward {
-            return ward.of(index).map(|ward| ward.key).unwrap_or_default();
+        if let Some(delegated) = &self.delegated {
+            return delegated.of(index).map(|delegated| delegated.key).unwrap_or_default();
         }
         SealKey(*blake3::keyed_hash(&self.secret, &index.to_be_bytes()).as_bytes())
     }
 
     /// The key for the proofs of the unit's grants.
     pub(super) fn grants(&self, index: u32) -> GrantKey {
-        match &self.ward {
-            Some(ward) => ward.of(index).map(|ward| ward.grants).unwrap_or_default(),
+        match &self.delegated {
+            Some(delegated) => delegated.of(index).map(|delegated| delegated.grants).unwrap_or_default(),
             None => GrantKey::of(&self.secret, index),
         }
     }

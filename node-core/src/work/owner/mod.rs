@@ -9,6 +9,7 @@ mod avoid;
 mod checkpoint;
 mod coming;
 mod deals;
+pub mod delegation;
 mod job;
 mod keepers;
 mod keeping;
@@ -20,7 +21,6 @@ mod record;
 mod refusing;
 mod results;
 mod view;
-pub mod wards;
 
 use crate::address::Contact;
 use crate::circle::Point;
@@ -79,7 +79,7 @@ pub struct Owner {
     /// Holds that the bank reported before all was read here.
     bank_held: Vec<Holding>,
     /// Delegated units: those that this node owns for others, and its own at others.
-    wards: wards::Wards,
+    delegation: delegation::Delegation,
     /// `None` until the driver has told the time.
     wall: Option<Wall>,
 }
@@ -117,7 +117,7 @@ enum Pending {
     /// The bank is to pay for so much of a unit's place, and of space for its checkpoints.
     Settlement(Sale, Vec<u64>),
     /// Whether the program of another gateway's units can run.
-    WardProgram(JobId),
+    DelegatedProgram(JobId),
     /// Content that units of another gateway's job need.
     Content(JobId, BTreeSet<BlobRef>),
     /// Outputs that are kept: with the results of a job, or until a unit's home has them.
@@ -140,7 +140,7 @@ pub enum Timer {
     /// Settlements are ordered again.
     Settle,
     /// Units on the ring, here and elsewhere, are seen to.
-    Wards,
+    Delegated,
 }
 
 #[derive(Clone, Debug)]
@@ -194,9 +194,9 @@ pub enum Command {
     /// Some node has room that it had not before.
     Room,
     WallClock(u64),
-    /// Entries of the table of wards, before checkpoints; an empty list ends it.
-    RestoreWards(Vec<(Vec<u8>, Bytes)>),
-    Ring(wards::OfRing),
+    /// Entries of the table of delegation, before checkpoints; an empty list ends it.
+    RestoreDelegated(Vec<(Vec<u8>, Bytes)>),
+    Ring(delegation::OfRing),
 }
 
 #[derive(Clone, Debug)]
@@ -261,7 +261,7 @@ pub enum Event {
     },
     JobChanged(JobId),
     JobEnded(JobId),
-    /// Look up the owner of the key on the ring. Answered by [`wards::OfRing::Located`].
+    /// Look up the owner of the key on the ring. Answered by [`delegation::OfRing::Located`].
     Locate {
         number: u64,
         key: Point,
@@ -307,7 +307,9 @@ impl Protocol for Owner {
                     self.is_granted(from, unit, (runner, attempt), cx);
                 }
             },
-            Input::Message { from, message: Message::Ward(message) } => self.of_ward(from, message, cx),
+            Input::Message { from, message: Message::Delegated(message) } => {
+                self.of_delegated(from, message, cx)
+            }
             // The route gives an owner nothing else.
             Input::Message { .. } => {}
             Input::Up(peer) => {
@@ -323,7 +325,7 @@ impl Protocol for Owner {
             Input::Timer(Timer::Records) => self.flush_records(cx),
             Input::Timer(Timer::Moves) => self.moves_late(cx),
             Input::Timer(Timer::Settle) => self.settle_late(cx),
-            Input::Timer(Timer::Wards) => self.look_after_wards(cx),
+            Input::Timer(Timer::Delegated) => self.look_after_delegated(cx),
             Input::Timer(Timer::Lease(runner)) => self.lease_lost(runner, "went silent", cx),
             Input::Timer(Timer::Progress) => self.tell_progress(cx),
             Input::Timer(Timer::Look) | Input::Command(Command::Room) => self.look(cx),
@@ -347,7 +349,7 @@ impl Protocol for Owner {
             Input::Command(Command::WallClock(ms)) => {
                 self.wall.get_or_insert_default().told(ms, cx.now);
             }
-            Input::Command(Command::RestoreWards(entries)) => self.restore_wards(&entries, cx),
+            Input::Command(Command::RestoreDelegated(entries)) => self.restore_delegated(&entries, cx),
             Input::Command(Command::Ring(told)) => self.of_ring(told, cx),
         }
     }
@@ -400,7 +402,7 @@ impl Owner {
             moves: moving::Moves::default(),
             late: Vec::new(),
             bank_held: Vec::new(),
-            wards: wards::Wards::default(),
+            delegation: delegation::Delegation::default(),
             wall: None,
         }
     }
@@ -442,7 +444,7 @@ impl Owner {
             Some(Pending::JobRecord(job)) => self.record_written(job, result, cx),
             Some(Pending::Results(arrived)) => self.results_written(arrived, result, cx),
             Some(Pending::Records(told, units)) => self.records_written(told, units, result, cx),
-            Some(Pending::WardProgram(job)) => self.looked_into(job, result, cx),
+            Some(Pending::DelegatedProgram(job)) => self.looked_into(job, result, cx),
             Some(Pending::Deal) => {
                 if let Err(error) = result {
                     cx.trouble(format!("what was bought could not be written down: {error}"));
@@ -469,7 +471,7 @@ impl Owner {
         } else {
             self.active.remove(&id);
         }
-        if job.ward.is_none() {
+        if job.delegated.is_none() {
             self.changed.insert(id);
             cx.set_timer_by(Timer::Progress, PROGRESS);
         }

@@ -82,7 +82,7 @@ impl Owner {
     ) -> Result<NodeId, String> {
         let job = self.jobs.get(&unit.job).ok_or("this gateway owns no such job")?;
         let slot = job.slot(unit.index).ok_or("the job has no such unit")?;
-        if job.ward.is_some() || slot.state == SlotState::Elsewhere {
+        if job.delegated.is_some() || slot.state == SlotState::Elsewhere {
             return Err("its owner is on the ring, and moves it by itself alone".into());
         }
         let from = job.runner_of(unit.index).filter(|_| job.is_active() && slot.state == SlotState::Placed);

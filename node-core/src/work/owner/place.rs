@@ -27,11 +27,11 @@ impl Owner {
             .filter_map(|id| {
                 let job = self.jobs.get(id)?;
                 // Units are not placed before their content is here: runners would not find it.
-                if job.ward.as_ref().is_some_and(|ward| !ward.is_here()) {
+                if job.delegated.as_ref().is_some_and(|delegated| !delegated.is_here()) {
                     return None;
                 }
                 let had_its_turn = self.last_served.is_some_and(|last| *id <= last);
-                Some((job.ward.is_some(), -job.spec.priority, had_its_turn, *id))
+                Some((job.delegated.is_some(), -job.spec.priority, had_its_turn, *id))
             })
             .collect();
         order.sort_unstable();
@@ -164,7 +164,7 @@ impl Owner {
             let unit = UnitId { job: id, index };
             Self::to_runner(runner, ToRunner::Pause { unit, paused: true }, cx);
         }
-        self.name_heirs(runner, &placed, cx);
+        self.name_successors(runner, &placed, cx);
     }
 }
 

@@ -6,8 +6,8 @@
 
 use crate::disk::{Table, Write};
 use crate::ids::{JobId, NodeId, UnitId};
+pub(super) use crate::work::delegated::{Held, UnitRecord};
 use crate::work::spec::{JobSpec, UnitResult};
-pub(super) use crate::work::ward::{Held, UnitRecord};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 

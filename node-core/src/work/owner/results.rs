@@ -330,15 +330,15 @@ impl Owner {
             let job = self.jobs.get_mut(&report.unit.job).filter(|job| !is_late && job.is_active());
             let Some(job) = job else {
                 match is_late {
-                    true => self.ward_ended(report, cx),
+                    true => self.delegated_ended(report, cx),
                     // It was over while this was written: no row stays.
                     false => self.write_record(report.unit, cx),
                 }
                 continue;
             };
             job.end(report.unit.index, &report.result);
-            if job.ward.is_some() {
-                self.ward_ended(report, cx);
+            if job.delegated.is_some() {
+                self.delegated_ended(report, cx);
                 self.touch(report.unit.job, cx);
                 continue;
             }

@@ -1,8 +1,8 @@
 //! The owner's jobs as people see them.
 
 use super::Owner;
+use super::delegation::Out;
 use super::job::{Job, Phase, SlotState};
-use super::wards::Out;
 use crate::ids::{JobId, NodeId};
 use crate::work::spec::JobSpec;
 use crate::work::view::{CostView, JobState, JobView, UnitState, UnitView};
@@ -13,7 +13,7 @@ impl Owner {
         let mut jobs: Vec<JobView> = self
             .jobs
             .iter()
-            .filter(|(_, job)| job.phase != Phase::Accepting && job.ward.is_none())
+            .filter(|(_, job)| job.phase != Phase::Accepting && job.delegated.is_none())
             .map(|(id, job)| view(*id, job))
             .collect();
         jobs.sort_by_key(|job| (std::cmp::Reverse(job.submitted_ms), job.id));
@@ -31,7 +31,7 @@ impl Owner {
 
     /// A job of this node's, not one of which it owns some units for another.
     fn own(&self, id: JobId) -> Option<&Job> {
-        self.jobs.get(&id).filter(|job| job.ward.is_none())
+        self.jobs.get(&id).filter(|job| job.delegated.is_none())
     }
 
     pub fn units(&self, id: JobId, from: u32, limit: u32) -> Option<Vec<UnitView>> {

@@ -7,7 +7,6 @@ mod checkpoint;
 mod engage;
 mod fetching;
 mod flights;
-mod heirs;
 pub mod left;
 mod moving;
 mod offer;
@@ -19,6 +18,7 @@ mod precopy;
 mod queue;
 mod ready;
 mod rest;
+mod successors;
 mod terms;
 mod view;
 mod weight;
@@ -107,7 +107,7 @@ struct Unit {
     /// Keeper that is paid for its checkpoints.
     keeper: Option<Source>,
     /// Nodes that may own it next, if its owner was the ring's choice.
-    ward: Option<Box<heirs::Succession>>,
+    delegated: Option<Box<successors::Succession>>,
     state: UnitState,
 }
 
@@ -119,7 +119,7 @@ impl Unit {
 
     /// Origin of the job: owners on the ring come and go, the origin stays.
     fn home(&self) -> NodeId {
-        self.ward.as_ref().map_or(self.owner, |ward| ward.home)
+        self.delegated.as_ref().map_or(self.owner, |delegated| delegated.home)
     }
 }
 
@@ -373,8 +373,12 @@ impl Protocol for Runner {
                 ToRunner::KeepRefused { unit, version, reason } => {
                     self.keep_refused(from, unit, version, &reason, cx);
                 }
-                ToRunner::Heirs { units, home, heirs } => self.heirs_named(from, &units, home, &heirs),
-                ToRunner::Claim { units, home, heirs } => self.claimed(from, &units, home, &heirs, cx),
+                ToRunner::Successors { units, home, successors } => {
+                    self.successors_named(from, &units, home, &successors)
+                }
+                ToRunner::Claim { units, home, successors } => {
+                    self.claimed(from, &units, home, &successors, cx)
+                }
             },
             // The route gives a runner nothing else.
             Input::Message { .. } => {}

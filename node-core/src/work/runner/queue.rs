@@ -155,7 +155,7 @@ impl Runner {
             resume: None,
             progress: None,
             keeper,
-            ward: None,
+            delegated: None,
             state: UnitState::Fetching,
         };
         self.units.insert(id, unit);

@@ -37,12 +37,13 @@ impl Owner {
     pub(super) fn look_into(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (program, memory_bytes) = (job.spec.template.program.id, job.spec.template.limits.memory_bytes);
-        let Some(wardship) = job.ward.as_mut().filter(|it| it.has_content() && it.program.is_due(cx.now))
+        let Some(ownership) =
+            job.delegated.as_mut().filter(|it| it.has_content() && it.program.is_due(cx.now))
         else {
             return;
         };
-        wardship.program = Checked::Asked;
-        let ticket = self.ticket(Pending::WardProgram(id));
+        ownership.program = Checked::Asked;
+        let ticket = self.ticket(Pending::DelegatedProgram(id));
         cx.emit(Event::Inspect { ticket, program, memory_bytes });
     }
 
@@ -54,8 +55,8 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let Some(wardship) = &mut job.ward else { return };
-        wardship.program = match &result {
+        let Some(ownership) = &mut job.delegated else { return };
+        ownership.program = match &result {
             Ok(()) => Checked::Fit,
             Err(_) => Checked::Unfit(cx.now),
         };
@@ -67,8 +68,8 @@ impl Owner {
 
     /// Programs that were refused a while ago are looked into again.
     pub(super) fn look_into_again(&mut self, cx: &mut Cx<'_, Self>) {
-        let refused = |wardship: &super::Wardship| matches!(wardship.program, Checked::Unfit(_));
-        let jobs = self.jobs.iter().filter(|(_, job)| job.ward.as_deref().is_some_and(refused));
+        let refused = |ownership: &super::Ownership| matches!(ownership.program, Checked::Unfit(_));
+        let jobs = self.jobs.iter().filter(|(_, job)| job.delegated.as_deref().is_some_and(refused));
         let jobs: Vec<JobId> = jobs.map(|(id, _)| *id).collect();
         jobs.into_iter().for_each(|id| self.look_into(id, cx));
     }

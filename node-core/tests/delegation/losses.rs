@@ -1,4 +1,4 @@
-//! Owners, heirs, runners and homes are lost.
+//! Owners, successors, runners and homes are lost.
 
 use super::*;
 
@@ -33,7 +33,7 @@ fn a_unit_whose_owner_is_lost_runs_on() {
         assert_eq!(owner, circle(&world, first(job))[0]);
         world.crash(owner);
         let now = new_owner(&mut world, job, owner);
-        assert_eq!(now, circle(&world, first(job))[0], "seed {seed}: the first heir");
+        assert_eq!(now, circle(&world, first(job))[0], "seed {seed}: the first successor");
         assert_eq!(unit(&world, job, 0).runner, Some(world.nodes[runner].id), "seed {seed}: it stays");
         done(&mut world, job, 1);
         assert_eq!(beginnings(&world), 1, "seed {seed}: no fuel was used twice");
@@ -41,7 +41,7 @@ fn a_unit_whose_owner_is_lost_runs_on() {
     }
 }
 
-/// Its heir is where it runs: that node is its owner and its runner from then on, also if the unit ends before
+/// Its successor is where it runs: that node is its owner and its runner from then on, also if the unit ends before
 /// anybody has noticed.
 #[test]
 fn a_unit_whose_owner_is_lost_may_be_owned_where_it_runs() {
@@ -53,14 +53,14 @@ fn a_unit_whose_owner_is_lost_may_be_owned_where_it_runs() {
             world.connect(0, at);
         }
         world.run_for(A_MINUTE);
-        // The heir follows a member on the ring; neither is the gateway.
+        // The successor follows a member on the ring; neither is the gateway.
         let all = circle(&world, first(JobId([1; 16])));
         let after = |pair: &[usize]| (!pair.contains(&0)).then_some(pair[1]);
-        let heir = all.windows(2).find_map(after).expect("two neighbours beside the gateway");
-        world.drive(heir, NodeInput::Command(Command::SetSlots(1)));
-        let job = job_of(&mut world, 1, |circle| circle[0] != 0 && circle[1] == heir);
+        let successor = all.windows(2).find_map(after).expect("two neighbours beside the gateway");
+        world.drive(successor, NodeInput::Command(Command::SetSlots(1)));
+        let job = job_of(&mut world, 1, |circle| circle[0] != 0 && circle[1] == successor);
         let (owner, runner) = under_way(&mut world, job, 3);
-        assert_eq!((owner, runner), (circle(&world, first(job))[0], heir));
+        assert_eq!((owner, runner), (circle(&world, first(job))[0], successor));
         let begun = world.ran.iter().find_map(|(at, _, ran)| matches!(ran, Ran::Began { .. }).then_some(*at));
         let end = begun.expect("it runs") + A_MINUTE * 2;
         world.run_for(end.since(world.now) - Duration::from_millis(left));
@@ -109,7 +109,7 @@ fn a_unit_whose_owner_is_lost_while_the_ring_forms_ends() {
 }
 
 #[test]
-fn the_owner_and_its_first_three_heirs_are_lost_at_once() {
+fn the_owner_and_its_first_three_successors_are_lost_at_once() {
     for seed in 20..23 {
         let mut world = swarm(seed, 2);
         let job = job(&mut world, 1);
@@ -123,7 +123,7 @@ fn the_owner_and_its_first_three_heirs_are_lost_at_once() {
 
 /// The owner that the ring names then knows nothing of the unit; the origin does, and the runner believes it.
 #[test]
-fn the_owner_and_all_its_heirs_are_lost_at_once() {
+fn the_owner_and_all_its_successors_are_lost_at_once() {
     for seed in 30..33 {
         let mut world = swarm(seed, 2);
         let job = job(&mut world, 1);
@@ -175,7 +175,7 @@ fn units_go_on_and_results_wait_while_their_home_is_away() {
         // The owner of some of these units is lost meanwhile.
         world.crash(owner);
         world.run_for(A_MINUTE * 4);
-        let waiting: usize = (1..=MEMBERS).map(|at| world.nodes[at].disk.rows(Table::Wards)).sum();
+        let waiting: usize = (1..=MEMBERS).map(|at| world.nodes[at].disk.rows(Table::Delegated)).sum();
         assert!(waiting > 0, "seed {seed}: they are written down");
         let before = beginnings(&world);
         world.start(0);
@@ -265,8 +265,8 @@ fn a_cut_costs_work_at_most() {
         world.network.keepalive = Some((5_000_000, 10_000_000));
         let job = job(&mut world, 8);
         let (owner, runner) = under_way(&mut world, job, 3);
-        let heir = circle(&world, first(job))[2];
-        world.part(&[owner, runner, heir]);
+        let successor = circle(&world, first(job))[2];
+        world.part(&[owner, runner, successor]);
         world.run_for(A_MINUTE);
         world.heal();
         (1..world.nodes.len()).for_each(|at| world.connect(0, at));

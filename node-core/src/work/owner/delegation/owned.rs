@@ -2,7 +2,7 @@
 //! does with its own; their results wait here until their home has written them down.
 
 use super::program::Checked;
-use super::{BYTES, Owner, Part, Ward};
+use super::{BYTES, Delegated, Owner, Part};
 use crate::content::{BlobRef, Data};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::progress::Source;
@@ -15,7 +15,7 @@ use crate::work::owner::record::encode;
 use crate::work::owner::{Event, Pending};
 use crate::work::spec::{Find, JobSpec, OwnedBy, UnitSpec, Units};
 
-use crate::work::ward::Message;
+use crate::work::delegated::Message;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -40,10 +40,10 @@ pub(super) fn later(known: u32, told: u32) -> u32 {
 
 /// Units of another gateway's job.
 #[derive(Debug)]
-pub(in crate::work::owner) struct Wardship {
+pub(in crate::work::owner) struct Ownership {
     pub(super) home: Source,
     pub(in crate::work::owner) sweep_first: Option<u64>,
-    pub(super) wards: BTreeMap<u32, Ward>,
+    pub(super) delegation: BTreeMap<u32, Delegated>,
     /// The nodes that brought them.
     pub(super) by: BTreeMap<u32, NodeId>,
     pub(super) program: Checked,
@@ -55,13 +55,13 @@ pub(in crate::work::owner) struct Wardship {
     missing: Option<(BTreeSet<BlobRef>, Time)>,
 }
 
-impl Wardship {
-    pub(in crate::work::owner) fn of(&self, index: u32) -> Option<&Ward> {
-        self.wards.get(&index)
+impl Ownership {
+    pub(in crate::work::owner) fn of(&self, index: u32) -> Option<&Delegated> {
+        self.delegation.get(&index)
     }
 
-    pub(super) fn of_mut(&mut self, index: u32) -> Option<&mut Ward> {
-        self.wards.get_mut(&index)
+    pub(super) fn of_mut(&mut self, index: u32) -> Option<&mut Delegated> {
+        self.delegation.get_mut(&index)
     }
 
     pub(in crate::work::owner) fn home(&self) -> NodeId {
@@ -109,7 +109,7 @@ impl Owner {
         from: NodeId,
         job: JobId,
         part: Part,
-        units: Vec<Ward>,
+        units: Vec<Delegated>,
         cx: &mut Cx<'_, Self>,
     ) {
         if part.home.node != from || from == cx.me {
@@ -118,24 +118,24 @@ impl Owner {
         let (mut refused, mut known) = (Vec::new(), Vec::new());
         let mut reason = String::from("the ring has moved");
         let mut room = self.room_of(&part, from);
-        for ward in units {
-            let unit = UnitId { job, index: ward.index };
+        for delegated in units {
+            let unit = UnitId { job, index: delegated.index };
             let home = self.part_of(job, cx.me).map_or(from, |part| part.home.node);
             if home != from {
                 reason = "another gateway has a job of this name".into();
                 refused.push(unit.index);
-            } else if let Some(ended) = self.wards.ended.get_mut(&unit) {
+            } else if let Some(ended) = self.delegation.ended.get_mut(&unit) {
                 ended.told = None;
             } else if let Some(own) = self.own_mut(unit) {
-                own.term = later(own.term, ward.term);
+                own.term = later(own.term, delegated.term);
                 known.push(unit);
-            } else if !self.is_mine(unit) || self.jobs.get(&job).is_some_and(|job| job.ward.is_none()) {
+            } else if !self.is_mine(unit) || self.jobs.get(&job).is_some_and(|job| job.delegated.is_none()) {
                 refused.push(unit.index);
-            } else if let Err(why) = self.may_adopt(&mut room, job, &part, &ward) {
+            } else if let Err(why) = self.may_adopt(&mut room, job, &part, &delegated) {
                 reason = why;
                 refused.push(unit.index);
             } else {
-                self.adopt(job, &part, ward, from, cx);
+                self.adopt(job, &part, delegated, from, cx);
             }
         }
         self.tell_home(job, &known, cx);
@@ -146,45 +146,52 @@ impl Owner {
         }
     }
 
-    pub(super) fn own_mut(&mut self, unit: UnitId) -> Option<&mut Ward> {
-        self.jobs.get_mut(&unit.job)?.ward.as_mut()?.of_mut(unit.index)
+    pub(super) fn own_mut(&mut self, unit: UnitId) -> Option<&mut Delegated> {
+        self.jobs.get_mut(&unit.job)?.delegated.as_mut()?.of_mut(unit.index)
     }
 
     /// This node owns the unit from now on, which `by` brought.
-    pub(super) fn adopt(&mut self, id: JobId, part: &Part, ward: Ward, by: NodeId, cx: &mut Cx<'_, Self>) {
-        let unit = UnitId { job: id, index: ward.index };
-        let before = self.wards.replicas.remove(&unit);
+    pub(super) fn adopt(
+        &mut self,
+        id: JobId,
+        part: &Part,
+        delegated: Delegated,
+        by: NodeId,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let unit = UnitId { job: id, index: delegated.index };
+        let before = self.delegation.replicas.remove(&unit);
         // A copy from who did not know the unit's keys is nobody's account.
-        let before = before.filter(|replica| replica.ward.has_keys_of(&ward));
+        let before = before.filter(|replica| replica.delegated.has_keys_of(&delegated));
         // The newer of two accounts counts; a runner that one of them knows is asked.
-        let (mut ward, previous) = match before {
+        let (mut delegated, previous) = match before {
             Some(replica) => {
-                let (owner, term) = (replica.owner(), later(replica.ward.term, ward.term));
-                let runner = replica.ward.runner.or(ward.runner);
-                let believed = ward.attempts <= later(replica.ward.attempts, ward.attempts);
-                let ward = match believed && ward.age() > replica.ward.age() {
-                    true => Ward { term, ..ward },
-                    false => Ward { term, runner, ..replica.ward },
+                let (owner, term) = (replica.owner(), later(replica.delegated.term, delegated.term));
+                let runner = replica.delegated.runner.or(delegated.runner);
+                let believed = delegated.attempts <= later(replica.delegated.attempts, delegated.attempts);
+                let delegated = match believed && delegated.age() > replica.delegated.age() {
+                    true => Delegated { term, ..delegated },
+                    false => Delegated { term, runner, ..replica.delegated },
                 };
-                (ward, Some(owner))
+                (delegated, Some(owner))
             }
-            None => (Ward { term: ward.term.min(TERM_MAX), ..ward }, None),
+            None => (Delegated { term: delegated.term.min(TERM_MAX), ..delegated }, None),
         };
         self.forget_part(id);
-        ward.term = ward.term.saturating_add(1);
-        ward.attempts = ward.attempts.min(ATTEMPTS_MAX);
+        delegated.term = delegated.term.saturating_add(1);
+        delegated.attempts = delegated.attempts.min(ATTEMPTS_MAX);
         let job = self.jobs.entry(id).or_insert_with(|| guarded(part));
-        job.take_ward(ward.index, ward.attempts);
-        if let Some(mut record) = ward.record.take() {
+        job.take_delegated(delegated.index, delegated.attempts);
+        if let Some(mut record) = delegated.record.take() {
             record.at = cx.now;
-            job.records.insert(ward.index, record);
+            job.records.insert(delegated.index, record);
         }
-        let (runner, held) = (ward.runner, ward.held.clone());
-        let content = content_of(part, &ward);
-        if let Some(wardship) = &mut job.ward {
-            wardship.wards.insert(ward.index, ward);
-            wardship.by.insert(unit.index, by);
-            *self.wards.brought.entry(by).or_default() += 1;
+        let (runner, held) = (delegated.runner, delegated.held.clone());
+        let content = content_of(part, &delegated);
+        if let Some(ownership) = &mut job.delegated {
+            ownership.delegation.insert(delegated.index, delegated);
+            ownership.by.insert(unit.index, by);
+            *self.delegation.brought.entry(by).or_default() += 1;
         }
         match (held, runner) {
             (Some(why), _) => job.hold(unit.index, why),
@@ -194,21 +201,23 @@ impl Owner {
         self.get_content(id, content, cx);
         self.write_record(unit, cx);
         if let Some(previous) = previous.filter(|previous| *previous != cx.me) {
-            self.tell_ceded(previous, unit, cx);
+            self.tell_handed_off(previous, unit, cx);
         }
         self.touch(id, cx);
         self.look(cx);
     }
 
     /// Sends the unit's record to its previous owner, which has a copy from now on.
-    pub(super) fn tell_ceded(&self, to: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        let (Some(ward), Some(part)) = (self.ward_of(unit), self.part_of(unit.job, cx.me)) else { return };
-        let owned = Message::Owned { job: unit.job, part: Box::new(part), units: vec![ward] };
+    pub(super) fn tell_handed_off(&self, to: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let (Some(delegated), Some(part)) = (self.delegated_of(unit), self.part_of(unit.job, cx.me)) else {
+            return;
+        };
+        let owned = Message::Owned { job: unit.job, part: Box::new(part), units: vec![delegated] };
         Self::say_to(&Source { node: to, contact: None }, owned, cx);
     }
 
     /// Another owns it now. What of it ends here all the same goes home from here.
-    pub(super) fn cede(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+    pub(super) fn hand_off(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
         if let Some(held) = runner.and_then(|runner| self.leases.get_mut(&runner)) {
             held.remove(unit);
@@ -220,49 +229,51 @@ impl Owner {
     fn leave(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         self.resuming_over(unit, cx);
         self.moves.forget(unit);
-        self.wards.claims.remove(&unit);
+        self.delegation.claims.remove(&unit);
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
-        let Some(wardship) = &mut job.ward else { return };
-        wardship.wards.remove(&unit.index);
-        if let Some(by) = wardship.by.remove(&unit.index)
-            && let Some(count) = self.wards.brought.get_mut(&by)
+        let Some(ownership) = &mut job.delegated else { return };
+        ownership.delegation.remove(&unit.index);
+        if let Some(by) = ownership.by.remove(&unit.index)
+            && let Some(count) = self.delegation.brought.get_mut(&by)
         {
             *count -= 1;
             if *count == 0 {
-                self.wards.brought.remove(&by);
+                self.delegation.brought.remove(&by);
             }
         }
-        job.drop_ward(unit.index);
+        job.drop_delegated(unit.index);
         if job.units() == 0 {
-            self.drop_wardship(unit.job, cx);
+            self.drop_ownership(unit.job, cx);
         } else {
             self.touch(unit.job, cx);
         }
     }
 
-    fn drop_wardship(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+    fn drop_ownership(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.remove(&id) else { return };
         self.active.remove(&id);
         self.changed.remove(&id);
-        for ticket in job.ward.iter().flat_map(|ward| ward.tickets.iter().chain(&ward.asked)) {
+        for ticket in
+            job.delegated.iter().flat_map(|delegated| delegated.tickets.iter().chain(&delegated.asked))
+        {
             self.pending.remove(ticket);
             cx.emit(Event::ReleasePassing { ticket: *ticket });
         }
-        let copies = self.wards.replicas.of_job(id).next().is_some();
-        if copies || self.wards.ended.keys().any(|unit| unit.job == id) {
+        let copies = self.delegation.replicas.of_job(id).next().is_some();
+        if copies || self.delegation.ended.keys().any(|unit| unit.job == id) {
             let me = Source { node: cx.me, contact: None };
-            self.wards.parts.insert(id, job.part(me));
+            self.delegation.parts.insert(id, job.part(me));
         }
     }
 
     /// Fetches the units' content, so that runners find it here.
     fn get_content(&mut self, id: JobId, blobs: BTreeSet<BlobRef>, cx: &mut Cx<'_, Self>) {
         let ticket = self.ticket(Pending::Content(id, blobs.clone()));
-        let Some(wardship) = self.jobs.get_mut(&id).and_then(|job| job.ward.as_mut()) else { return };
-        wardship.asked.insert(ticket);
-        let runners = wardship.wards.values().filter_map(|ward| ward.runner);
+        let Some(ownership) = self.jobs.get_mut(&id).and_then(|job| job.delegated.as_mut()) else { return };
+        ownership.asked.insert(ticket);
+        let runners = ownership.delegation.values().filter_map(|delegated| delegated.runner);
         let mut from: Vec<NodeId> = Vec::new();
-        for source in std::iter::once(wardship.home).chain(runners.take(4)) {
+        for source in std::iter::once(ownership.home).chain(runners.take(4)) {
             if let Some(contact) =
                 source.contact.filter(|contact| contact.id == source.node && source.node != cx.me)
             {
@@ -270,7 +281,7 @@ impl Owner {
             }
             from.push(source.node);
         }
-        from.extend(self.heirs());
+        from.extend(self.successors());
         cx.emit(Event::FetchPassing { ticket, blobs: blobs.into_iter().collect(), from });
     }
 
@@ -282,14 +293,14 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let Some(wardship) = &mut job.ward else { return };
-        if !wardship.asked.remove(&ticket) {
+        let Some(ownership) = &mut job.delegated else { return };
+        if !ownership.asked.remove(&ticket) {
             return;
         }
         match result {
-            Ok(()) => drop(wardship.tickets.insert(ticket)),
+            Ok(()) => drop(ownership.tickets.insert(ticket)),
             Err(error) => {
-                let missing = &mut wardship.missing.get_or_insert((BTreeSet::new(), cx.now)).0;
+                let missing = &mut ownership.missing.get_or_insert((BTreeSet::new(), cx.now)).0;
                 missing.extend(blobs);
                 job.shortage = Some(format!("its owner could not get its content: {error}"));
             }
@@ -301,8 +312,8 @@ impl Owner {
     pub(super) fn want_content(&mut self, cx: &mut Cx<'_, Self>) {
         let mut again = Vec::new();
         for (id, job) in &mut self.jobs {
-            let Some(wardship) = &mut job.ward else { continue };
-            if let Some((blobs, _)) = wardship.missing.take_if(|(_, since)| cx.now.since(*since) >= AGAIN) {
+            let Some(ownership) = &mut job.delegated else { continue };
+            if let Some((blobs, _)) = ownership.missing.take_if(|(_, since)| cx.now.since(*since) >= AGAIN) {
                 again.push((*id, blobs));
             }
         }
@@ -311,7 +322,7 @@ impl Owner {
     }
 
     /// The result of a unit is durable here: it goes home.
-    pub(in crate::work::owner) fn ward_ended(&mut self, report: &Report, cx: &mut Cx<'_, Self>) {
+    pub(in crate::work::owner) fn delegated_ended(&mut self, report: &Report, cx: &mut Cx<'_, Self>) {
         let Some(part) = self.part_of(report.unit.job, cx.me) else { return };
         self.keep_end(report.clone(), part.home, cx);
         self.tell_results(cx);
@@ -320,7 +331,7 @@ impl Owner {
 
     /// Whether a result of a unit of another gateway's job is durable here.
     pub(in crate::work::owner) fn has_ended_here(&self, unit: UnitId) -> bool {
-        self.wards.ended.contains_key(&unit)
+        self.delegation.ended.contains_key(&unit)
     }
 
     fn keep_end(&mut self, report: Report, home: Source, cx: &mut Cx<'_, Self>) {
@@ -336,12 +347,12 @@ impl Owner {
         }
         let unit = report.unit;
         let ended = Ended { report, home, since: cx.now, told: None, ticket };
-        self.wards.ended.insert(unit, ended);
+        self.delegation.ended.insert(unit, ended);
     }
 
     /// An earlier life has this to bring home.
     pub(super) fn restore_end(&mut self, report: Report, cx: &mut Cx<'_, Self>) {
-        if let Some(part) = self.wards.parts.get(&report.unit.job) {
+        if let Some(part) = self.delegation.parts.get(&report.unit.job) {
             let home = part.home;
             self.keep_end(report, home, cx);
         }
@@ -350,7 +361,7 @@ impl Owner {
     pub(super) fn tell_results(&mut self, cx: &mut Cx<'_, Self>) {
         let now = cx.now;
         let old: Vec<UnitId> = self
-            .wards
+            .delegation
             .ended
             .iter()
             .filter(|(_, end)| now.since(end.since) >= WAIT)
@@ -358,7 +369,7 @@ impl Owner {
             .collect();
         old.into_iter().for_each(|unit| self.release(unit, cx));
         let mut by_home: BTreeMap<NodeId, Bundle> = BTreeMap::new();
-        for ended in self.wards.ended.values_mut() {
+        for ended in self.delegation.ended.values_mut() {
             if ended.told.is_some_and(|told| now.since(told) < AGAIN) {
                 continue;
             }
@@ -376,11 +387,11 @@ impl Owner {
     }
 
     /// Nobody needs these any more: says their home, or an owner of what has a copy here.
-    pub(super) fn wards_over(&mut self, from: NodeId, units: &[UnitId], cx: &mut Cx<'_, Self>) {
+    pub(super) fn delegated_over(&mut self, from: NodeId, units: &[UnitId], cx: &mut Cx<'_, Self>) {
         for unit in units {
             let home = self.part_of(unit.job, cx.me).map(|part| part.home.node);
-            let is_own = self.jobs.get(&unit.job).is_some_and(|job| job.ward.is_none());
-            let owner = self.wards.replicas.get(unit).map(|replica| replica.owner());
+            let is_own = self.jobs.get(&unit.job).is_some_and(|job| job.delegated.is_none());
+            let owner = self.delegation.replicas.get(unit).map(|replica| replica.owner());
             let owned = self.own_mut(*unit).is_some();
             if !is_own && (home == Some(from) || (owner == Some(from) && !owned)) {
                 self.release(*unit, cx);
@@ -390,13 +401,13 @@ impl Owner {
 
     /// The unit is over: nothing of it stays.
     fn release(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        let end = self.wards.ended.remove(&unit);
+        let end = self.delegation.ended.remove(&unit);
         let ended = end.is_some();
         if let Some(ticket) = end.and_then(|end| end.ticket) {
             self.pending.remove(&ticket);
             cx.emit(Event::ReleasePassing { ticket });
         }
-        let copy = self.wards.replicas.remove(&unit);
+        let copy = self.delegation.replicas.remove(&unit);
         let owned = self.own_mut(unit).is_some();
         if owned {
             let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
@@ -405,12 +416,12 @@ impl Owner {
                 Self::to_runner(runner, ToRunner::Forget { units: vec![unit] }, cx);
             }
             self.drop_record(unit, cx);
-            for heir in self.wards.heirs.clone() {
-                Self::say(&heir, Message::Over(vec![unit]), cx);
+            for successor in self.delegation.successors.clone() {
+                Self::say(&successor, Message::Over(vec![unit]), cx);
             }
             self.leave(unit, cx);
         }
-        let last = self.forget_part(unit.job) && self.wards.written.contains(&unit.job);
+        let last = self.forget_part(unit.job) && self.delegation.written.contains(&unit.job);
         if owned || ended || last || copy.is_some_and(|copy| copy.written) {
             self.write_record(unit, cx);
         }
@@ -419,9 +430,9 @@ impl Owner {
     /// Forgets the shared description of a job's units with the last of them here.
     pub(super) fn forget_part(&mut self, job: JobId) -> bool {
         let range = UnitId { job, index: 0 }..=UnitId { job, index: u32::MAX };
-        let copies = self.wards.replicas.of_job(job).next().is_some();
-        let ends = self.wards.ended.range(range).next().is_some();
-        !copies && !ends && self.wards.parts.remove(&job).is_some()
+        let copies = self.delegation.replicas.of_job(job).next().is_some();
+        let ends = self.delegation.ended.range(range).next().is_some();
+        !copies && !ends && self.delegation.parts.remove(&job).is_some()
     }
 }
 
@@ -443,10 +454,10 @@ fn guarded(part: &Part) -> Job {
     let spec = spec_of(part, Units::List(Vec::new()));
     let mut job = Job::new(spec, part.home.node, 0, [0; 32]);
     job.phase = Phase::Active;
-    job.ward = Some(Box::new(Wardship {
+    job.delegated = Some(Box::new(Ownership {
         home: part.home,
         sweep_first: part.sweep_first,
-        wards: BTreeMap::new(),
+        delegation: BTreeMap::new(),
         by: BTreeMap::new(),
         program: Checked::Not,
         asked: BTreeSet::new(),
@@ -457,13 +468,13 @@ fn guarded(part: &Part) -> Job {
 }
 
 /// Blobs without which a unit cannot be run.
-pub(super) fn content_of(part: &Part, ward: &Ward) -> BTreeSet<BlobRef> {
+pub(super) fn content_of(part: &Part, delegated: &Delegated) -> BTreeSet<BlobRef> {
     let template = &part.template;
     let of_unit = |spec: &UnitSpec| -> Vec<BlobRef> {
         let files = spec.files.iter().filter_map(|file| file.data.blob());
         spec.stdin.iter().filter_map(Data::blob).chain(files).collect()
     };
     let shared = template.files.iter().filter_map(|file| file.data.blob());
-    let own = ward.spec.iter().flat_map(of_unit);
+    let own = delegated.spec.iter().flat_map(of_unit);
     std::iter::once(template.program).chain(template.stdin.blob()).chain(shared).chain(own).collect()
 }

@@ -1,26 +1,26 @@
 //! Units whose owner the ring names (paper `match`: the successor of the task's id), and this node's part
-//! in that: a job's home, an owner, an heir.
+//! in that: a job's home, an owner, a successor.
 //!
 //! | file | what it knows |
 //! |---|---|
 //! | `home` | the gateway that took the job: who owns which unit, and what they tell |
 //! | `owned` | the owner: units taken over, their content, their results on the way home |
-//! | `heirs` | copies of what others own, and when they become what is owned here |
+//! | `replicas` | copies of what others own, and when they become what is owned here |
 //! | `copies` | the table of these copies |
 //! | `room` | how many units of whom are owned and copied here, and who may bring them |
 //! | `program` | whether a program that others' units run is one |
 //! | `rows` | what is written down, and what a unit is for others |
 
 mod copies;
-mod heirs;
 mod home;
 mod owned;
 mod program;
+mod replicas;
 mod room;
 mod rows;
 
 pub(super) use home::{OnRing, Out};
-pub(super) use owned::Wardship;
+pub(super) use owned::Ownership;
 
 use super::{Event, Owner, Timer};
 use crate::address::Contact;
@@ -29,9 +29,9 @@ use crate::ids::{NodeId, UnitId};
 use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
+use crate::work::delegated::{self, Delegated, Part, REPLICAS, point_of};
 use crate::work::message::{Lease, Message, ToRunner};
 use crate::work::owner::job::Back;
-use crate::work::ward::{self, HEIRS, Part, Ward, point_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -41,14 +41,14 @@ const TICK: Duration = Duration::from_secs(1);
 /// Between two words of an owner to a home that it lives.
 const LIVES: Duration = Duration::from_secs(10);
 
-/// Between two full copies to heirs, which mend what was lost. Our choice: six words to the home.
+/// Between two full copies to successors, which mend what was lost. Our choice: six words to the home.
 const REFRESH: Duration = Duration::from_secs(60);
 
 /// Lookups under way at a time. Our choice: as many as rings of some hundred members answer within a
 /// tick; each answer names the whole arc, and all units on it.
 const LOOKUPS: usize = 16;
 
-/// Wards in one message, and bytes of them. Our choice: half a frame.
+/// Delegated units in one message, and bytes of them. Our choice: half a frame.
 const AT_ONCE: usize = 256;
 const BYTES: usize = 400 << 10;
 
@@ -74,12 +74,12 @@ pub enum OfRing {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Wards {
+pub(super) struct Delegation {
     me: Option<Contact>,
     /// Arc of the ring that this node owns.
     arc: Option<Range>,
     /// Nodes with replicas of the units owned here, in order.
-    heirs: Vec<Contact>,
+    successors: Vec<Contact>,
     /// Copies here become what is owned here at this time: whoever gave the arc has had its say.
     settled_at: Option<Time>,
     /// This node has been a ring by itself since then.
@@ -103,18 +103,18 @@ pub(super) struct Wards {
 
 impl Owner {
     /// Whether this node takes part at all.
-    pub(super) fn has_wards(&self) -> bool {
-        self.config.limits.wards > 0
+    pub(super) fn has_delegated(&self) -> bool {
+        self.config.limits.delegated_units > 0
     }
 
     pub(super) fn of_ring(&mut self, told: OfRing, cx: &mut Cx<'_, Self>) {
         match told {
-            OfRing::Me(contact) => self.wards.me = Some(contact),
+            OfRing::Me(contact) => self.delegation.me = Some(contact),
             OfRing::Gained { range, from } => self.gained(range, from, cx),
             OfRing::Lost { range, to } => self.lost(range, to, cx),
-            OfRing::Successors(list) => self.successors(list, cx),
+            OfRing::Successors(list) => self.on_successors(list, cx),
             OfRing::Located { number, found } => {
-                if let Some(unit) = self.wards.lookups.remove(&number) {
+                if let Some(unit) = self.delegation.lookups.remove(&number) {
                     self.owner_found(unit, found, cx);
                 }
             }
@@ -122,9 +122,9 @@ impl Owner {
         self.wake(cx);
     }
 
-    pub(super) fn of_ward(&mut self, from: NodeId, message: ward::Message, cx: &mut Cx<'_, Self>) {
-        use ward::Message;
-        if !self.is_ready() || !self.has_wards() {
+    pub(super) fn of_delegated(&mut self, from: NodeId, message: delegated::Message, cx: &mut Cx<'_, Self>) {
+        use delegated::Message;
+        if !self.is_ready() || !self.has_delegated() {
             // All of it is said again.
             return;
         }
@@ -134,31 +134,32 @@ impl Owner {
             Message::Owned { job, part, units } => self.owned(from, job, *part, units, cx),
             Message::Lives { job, units } => self.lives(from, job, units, cx),
             Message::Handed { job, part, units } => self.handed(from, job, *part, units, cx),
-            Message::Results(results) => self.ward_results(from, results, cx),
-            Message::Over(units) => self.wards_over(from, &units, cx),
+            Message::Results(results) => self.delegated_results(from, results, cx),
+            Message::Over(units) => self.delegated_over(from, &units, cx),
         }
         self.wake(cx);
     }
 
     fn wake(&self, cx: &mut Cx<'_, Self>) {
-        cx.set_timer_by(Timer::Wards, TICK);
+        cx.set_timer_by(Timer::Delegated, TICK);
     }
 
     /// Something concerns the ring here.
     fn concerns_ring(&self) -> bool {
-        let wards = &self.wards;
-        let jobs =
-            || self.jobs.values().any(|job| job.ward.is_some() || (job.ring.is_some() && job.is_active()));
-        !wards.replicas.is_empty()
-            || !wards.written.is_empty()
-            || !wards.ended.is_empty()
-            || wards.settled_at.is_some()
+        let delegation = &self.delegation;
+        let jobs = || {
+            self.jobs.values().any(|job| job.delegated.is_some() || (job.ring.is_some() && job.is_active()))
+        };
+        !delegation.replicas.is_empty()
+            || !delegation.written.is_empty()
+            || !delegation.ended.is_empty()
+            || delegation.settled_at.is_some()
             || jobs()
     }
 
     /// Time to see what is due.
-    pub(super) fn look_after_wards(&mut self, cx: &mut Cx<'_, Self>) {
-        if !self.is_ready() || !self.has_wards() || !self.concerns_ring() {
+    pub(super) fn look_after_delegated(&mut self, cx: &mut Cx<'_, Self>) {
+        if !self.is_ready() || !self.has_delegated() || !self.concerns_ring() {
             return;
         }
         self.wake(cx);
@@ -167,28 +168,28 @@ impl Owner {
         self.claim_again(cx);
         self.tell_results(cx);
         self.want_content(cx);
-        if cx.now.since(self.wards.lived) >= LIVES {
-            self.wards.lived = cx.now;
+        if cx.now.since(self.delegation.lived) >= LIVES {
+            self.delegation.lived = cx.now;
             self.tell_homes(cx);
-            self.hand_on_strays(cx);
+            self.hand_on_misplaced(cx);
         }
-        if cx.now.since(self.wards.refreshed) >= REFRESH {
-            self.wards.refreshed = cx.now;
-            let all = self.all_wards();
-            self.tell_heirs(&all, cx);
+        if cx.now.since(self.delegation.refreshed) >= REFRESH {
+            self.delegation.refreshed = cx.now;
+            let all = self.all_delegated();
+            self.tell_successors(&all, cx);
             self.forget_old_replicas(cx);
         }
     }
 
     /// Looks up who owns the unit, unless too much is under way.
     fn locate(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) -> bool {
-        let busy = self.wards.lookups.len() >= LOOKUPS;
-        if busy || self.wards.lookups.values().any(|of| *of == unit) {
+        let busy = self.delegation.lookups.len() >= LOOKUPS;
+        if busy || self.delegation.lookups.values().any(|of| *of == unit) {
             return false;
         }
         let number = self.next_ticket;
         self.next_ticket += 1;
-        self.wards.lookups.insert(number, unit);
+        self.delegation.lookups.insert(number, unit);
         cx.emit(Event::Locate { number, key: point_of(unit) });
         true
     }
@@ -198,46 +199,46 @@ impl Owner {
             return self.home_located(unit, found, cx);
         }
         if let Some(found) = found {
-            self.stray_located(unit, found.owner.contact, cx);
+            self.misplaced_located(unit, found.owner.contact, cx);
         }
     }
 
     /// Whether the ring has the unit here.
     fn is_mine(&self, unit: UnitId) -> bool {
-        self.wards.arc.is_some_and(|arc| arc.contains(point_of(unit)))
+        self.delegation.arc.is_some_and(|arc| arc.contains(point_of(unit)))
     }
 
-    fn say(to: &Contact, message: ward::Message, cx: &mut Cx<'_, Self>) {
+    fn say(to: &Contact, message: delegated::Message, cx: &mut Cx<'_, Self>) {
         if to.id != cx.me {
             cx.reach(*to);
         }
-        cx.send(to.id, Message::Ward(message));
+        cx.send(to.id, Message::Delegated(message));
     }
 
-    fn say_to(to: &Source, message: ward::Message, cx: &mut Cx<'_, Self>) {
+    fn say_to(to: &Source, message: delegated::Message, cx: &mut Cx<'_, Self>) {
         if let Some(contact) = to.contact.filter(|contact| contact.id == to.node && to.node != cx.me) {
             cx.reach(contact);
         }
-        cx.send(to.node, Message::Ward(message));
+        cx.send(to.node, Message::Delegated(message));
     }
 
     /// Nodes that may own a unit next: those with replicas, as its runner is to know them.
-    fn heirs(&self) -> Vec<NodeId> {
-        self.wards.heirs.iter().map(|heir| heir.id).collect()
+    fn successors(&self) -> Vec<NodeId> {
+        self.delegation.successors.iter().map(|successor| successor.id).collect()
     }
 
     /// The unit's home, if it is on the ring.
     pub(super) fn home_of(&self, unit: UnitId, me: NodeId) -> Option<NodeId> {
         let job = self.jobs.get(&unit.job)?;
-        let away = job.ward.as_ref().map(|ward| ward.home.node);
+        let away = job.delegated.as_ref().map(|delegated| delegated.home.node);
         away.or_else(|| job.ring.as_ref().map(|_| me))
     }
 
     /// A runner is told of its units' owner until it comes or is not waited for any more.
     fn claim(&mut self, unit: UnitId, runner: Source, cx: &mut Cx<'_, Self>) {
-        let bound = self.config.limits.wards;
-        if self.wards.claims.len() < bound {
-            self.wards.claims.insert(unit, runner);
+        let bound = self.config.limits.delegated_units;
+        if self.delegation.claims.len() < bound {
+            self.delegation.claims.insert(unit, runner);
             self.wait_for(unit, self.config.timing.lease, cx);
             self.claim_from(unit, runner, cx);
         }
@@ -249,8 +250,8 @@ impl Owner {
             cx.reach(contact);
         }
         // A unit that its origin owns has no replicas.
-        let heirs = if home == cx.me { Vec::new() } else { self.heirs() };
-        let claim = ToRunner::Claim { units: vec![(unit, term)], home, heirs };
+        let successors = if home == cx.me { Vec::new() } else { self.successors() };
+        let claim = ToRunner::Claim { units: vec![(unit, term)], home, successors };
         Self::to_runner(runner.node, claim, cx);
     }
 
@@ -290,33 +291,33 @@ impl Owner {
 
     fn claim_again(&mut self, cx: &mut Cx<'_, Self>) {
         let waits = |owner: &Self, unit: &UnitId| owner.state_of(*unit) == Some(super::SlotState::Away);
-        let mut claims = std::mem::take(&mut self.wards.claims);
+        let mut claims = std::mem::take(&mut self.delegation.claims);
         claims.retain(|unit, _| waits(self, unit));
         for (unit, runner) in &claims {
             self.claim_from(*unit, *runner, cx);
         }
-        self.wards.claims = claims;
+        self.delegation.claims = claims;
     }
 
     /// A runner was just granted these: who may come in this node's place.
-    pub(super) fn name_heirs(&mut self, runner: NodeId, units: &[UnitId], cx: &mut Cx<'_, Self>) {
+    pub(super) fn name_successors(&mut self, runner: NodeId, units: &[UnitId], cx: &mut Cx<'_, Self>) {
         let Some(first) = units.first() else { return };
-        if self.jobs.get(&first.job).is_none_or(|job| job.ward.is_none()) {
+        if self.jobs.get(&first.job).is_none_or(|job| job.delegated.is_none()) {
             return;
         }
         let Some(home) = self.home_of(*first, cx.me) else { return };
         let units: Vec<_> = units.iter().filter_map(|unit| Some((*unit, self.term_of(*unit)?))).collect();
         let told = units.iter().map(|(unit, _)| *unit).collect::<Vec<_>>();
-        Self::to_runner(runner, ToRunner::Heirs { units, home, heirs: self.heirs() }, cx);
+        Self::to_runner(runner, ToRunner::Successors { units, home, successors: self.successors() }, cx);
         told.into_iter().for_each(|unit| self.write_record(unit, cx));
     }
 
-    /// Says something about many wards of one job, in as many messages as needed.
-    fn in_parts(units: Vec<Ward>, mut send: impl FnMut(Vec<Ward>)) {
+    /// Says something about many delegation of one job, in as many messages as needed.
+    fn in_parts(units: Vec<Delegated>, mut send: impl FnMut(Vec<Delegated>)) {
         let (mut some, mut size) = (Vec::new(), 0);
-        for ward in units {
-            size += rows::size_of(&ward);
-            some.push(ward);
+        for delegated in units {
+            size += rows::size_of(&delegated);
+            some.push(delegated);
             if some.len() >= AT_ONCE || size >= BYTES {
                 send(std::mem::take(&mut some));
                 size = 0;
@@ -327,17 +328,18 @@ impl Owner {
         }
     }
 
-    /// Keeps the heirs: whoever follows on the ring.
-    fn successors(&mut self, list: Vec<Contact>, cx: &mut Cx<'_, Self>) {
-        let mut heirs: Vec<Contact> = list.into_iter().filter(|heir| heir.id != cx.me).collect();
-        self.wards.following = heirs.iter().map(|heir| heir.id).collect();
-        heirs.truncate(HEIRS);
-        if self.wards.heirs == heirs {
+    /// Keeps the successors: whoever follows on the ring.
+    fn on_successors(&mut self, list: Vec<Contact>, cx: &mut Cx<'_, Self>) {
+        let mut successors: Vec<Contact> =
+            list.into_iter().filter(|successor| successor.id != cx.me).collect();
+        self.delegation.following = successors.iter().map(|successor| successor.id).collect();
+        successors.truncate(REPLICAS);
+        if self.delegation.successors == successors {
             return;
         }
-        self.wards.heirs = heirs;
-        let all = self.all_wards();
-        self.tell_heirs(&all, cx);
+        self.delegation.successors = successors;
+        let all = self.all_delegated();
+        self.tell_successors(&all, cx);
         let mut by_runner: BTreeMap<(NodeId, crate::ids::JobId), Vec<UnitId>> = BTreeMap::new();
         for unit in all {
             let placed = self.state_of(unit) == Some(super::SlotState::Placed);
@@ -347,7 +349,7 @@ impl Owner {
             }
         }
         for ((runner, _), units) in by_runner {
-            self.name_heirs(runner, &units, cx);
+            self.name_successors(runner, &units, cx);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The home believes whom the ring names. Whoever else says that it owns a unit makes it look again.
 
-use super::{AT_ONCE, Owner, Ward};
+use super::{AT_ONCE, Delegated, Owner};
 use crate::address::Contact;
 use crate::circle::{Located, Point};
 use crate::ids::{JobId, NodeId, UnitId};
@@ -10,11 +10,11 @@ use crate::money::Micro;
 use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
+use crate::work::delegated::{Message, point_of};
 use crate::work::message::{Report, ToRunner};
 use crate::work::owner::moving::ATTEMPTS_MAX;
 use crate::work::owner::results::Unfit;
 use crate::work::owner::{Job, SlotState};
-use crate::work::ward::{Message, point_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 const TRIES: u8 = 3;
 
 /// An owner of which nothing was heard for so long is looked up again. Our choice: three of its words,
-/// and longer than heirs need to take over.
+/// and longer tha successors need to take over.
 const SILENT: Duration = Duration::from_secs(30);
 
 /// After a lookup in vain, or a refusal.
@@ -158,7 +158,7 @@ impl Owner {
         self.entrust(again, cx);
         unknown
             .into_iter()
-            .take_while(|unit| self.locate(*unit, cx) || self.wards.lookups.len() < super::LOOKUPS)
+            .take_while(|unit| self.locate(*unit, cx) || self.delegation.lookups.len() < super::LOOKUPS)
             .count();
     }
 
@@ -189,31 +189,32 @@ impl Owner {
     }
 
     fn entrust(&mut self, units: Vec<(UnitId, Contact)>, cx: &mut Cx<'_, Self>) {
-        let mut by_owner: BTreeMap<(JobId, NodeId), (Contact, Vec<Ward>)> = BTreeMap::new();
+        let mut by_owner: BTreeMap<(JobId, NodeId), (Contact, Vec<Delegated>)> = BTreeMap::new();
         for (unit, owner) in units {
-            let Some(mut ward) = self.ward_of(unit) else { continue };
-            ward.runner = self.out(unit).and_then(|out| out.runner);
-            if let Some(runner) = ward.runner {
+            let Some(mut delegated) = self.delegated_of(unit) else { continue };
+            delegated.runner = self.out(unit).and_then(|out| out.runner);
+            if let Some(runner) = delegated.runner {
                 self.vouch(unit, runner, owner.id, cx);
             }
-            by_owner.entry((unit.job, owner.id)).or_insert((owner, Vec::new())).1.push(ward);
+            by_owner.entry((unit.job, owner.id)).or_insert((owner, Vec::new())).1.push(delegated);
         }
-        for ((job, _), (owner, wards)) in by_owner {
+        for ((job, _), (owner, delegation)) in by_owner {
             let Some(part) = self.part_of(job, cx.me) else { continue };
-            Self::in_parts(wards, |units| {
+            Self::in_parts(delegation, |units| {
                 Self::say(&owner, Message::Entrust { job, part: Box::new(part.clone()), units }, cx);
             });
         }
     }
 
-    /// Owner and heirs may all be lost: the runner is told by the home whom to believe.
+    /// Owner and successors may all be lost: the runner is told by the home whom to believe.
     fn vouch(&self, unit: UnitId, runner: Source, owner: NodeId, cx: &mut Cx<'_, Self>) {
         if let Some(contact) = runner.contact.filter(|contact| contact.id == runner.node) {
             cx.reach(contact);
         }
         let term = self.term_of(unit).unwrap_or_default();
-        let heirs = ToRunner::Heirs { units: vec![(unit, term)], home: cx.me, heirs: vec![owner] };
-        Self::to_runner(runner.node, heirs, cx);
+        let successors =
+            ToRunner::Successors { units: vec![(unit, term)], home: cx.me, successors: vec![owner] };
+        Self::to_runner(runner.node, successors, cx);
     }
 
     fn out(&self, unit: UnitId) -> Option<&Out> {
@@ -225,7 +226,7 @@ impl Owner {
     }
 
     /// The ring has the unit here: the home owns it as any gateway does its units.
-    pub(super) fn come_home(&mut self, unit: UnitId, ward: Option<&Ward>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn come_home(&mut self, unit: UnitId, delegated: Option<&Delegated>, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| job.is_active()) else { return };
         if job.slot(unit.index).is_none_or(|slot| slot.state != SlotState::Elsewhere) {
             return;
@@ -233,11 +234,12 @@ impl Owner {
         let Some(ring) = &mut job.ring else { return };
         let out = ring.out.remove(&unit.index);
         let known = out.as_ref().map_or(0, |out| out.term);
-        ring.mine.insert(unit.index, known.max(ward.map_or(0, |ward| ward.term)).saturating_add(1));
-        let runner = ward.and_then(|ward| ward.runner).or(out.and_then(|out| out.runner));
+        ring.mine
+            .insert(unit.index, known.max(delegated.map_or(0, |delegated| delegated.term)).saturating_add(1));
+        let runner = delegated.and_then(|delegated| delegated.runner).or(out.and_then(|out| out.runner));
         job.come_home(unit.index);
-        if let Some(ward) = ward {
-            self.believe(unit, ward, cx);
+        if let Some(delegated) = delegated {
+            self.believe(unit, delegated, cx);
         }
         if let Some(runner) = runner {
             self.claim(unit, runner, cx);
@@ -246,40 +248,46 @@ impl Owner {
     }
 
     /// Keeps the owner's record of the unit here, too.
-    fn believe(&mut self, unit: UnitId, ward: &Ward, cx: &mut Cx<'_, Self>) {
-        let known = self.ward_of(unit).map(|ward| ward.age());
+    fn believe(&mut self, unit: UnitId, delegated: &Delegated, cx: &mut Cx<'_, Self>) {
+        let known = self.delegated_of(unit).map(|delegated| delegated.age());
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
-        let attempts = ward.attempts.min(ATTEMPTS_MAX);
+        let attempts = delegated.attempts.min(ATTEMPTS_MAX);
         job.attempted(unit.index, attempts);
-        let newer = known.is_none_or(|known| known <= ward.age())
-            && job.records.get(&unit.index) != ward.record.as_ref();
-        if let Some(record) = ward.record.clone().filter(|_| newer) {
+        let newer = known.is_none_or(|known| known <= delegated.age())
+            && job.records.get(&unit.index) != delegated.record.as_ref();
+        if let Some(record) = delegated.record.clone().filter(|_| newer) {
             job.records.insert(unit.index, record);
             self.write_record(unit, cx);
         }
     }
 
     /// From who owns units of this node's, or says so.
-    pub(super) fn home_told(&mut self, from: NodeId, job: JobId, units: Vec<Ward>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn home_told(
+        &mut self,
+        from: NodeId,
+        job: JobId,
+        units: Vec<Delegated>,
+        cx: &mut Cx<'_, Self>,
+    ) {
         let mut over = Vec::new();
-        for ward in units.into_iter().take(AT_ONCE) {
-            let unit = UnitId { job, index: ward.index };
-            let shown = self.shows_keys(unit, &ward);
-            match self.word_of(from, unit, (ward.term, shown), cx) {
+        for delegated in units.into_iter().take(AT_ONCE) {
+            let unit = UnitId { job, index: delegated.index };
+            let shown = self.shows_keys(unit, &delegated);
+            match self.word_of(from, unit, (delegated.term, shown), cx) {
                 Word::Owner => {
                     let mut claimed = None;
                     if let Some(out) = self.out_mut(unit) {
-                        claimed = ward.runner.filter(|_| ward.term > out.term);
-                        (out.term, out.runner) = (ward.term, ward.runner);
-                        out.held = ward.held.as_ref().map(|why| why.chars().take(REASON).collect());
+                        claimed = delegated.runner.filter(|_| delegated.term > out.term);
+                        (out.term, out.runner) = (delegated.term, delegated.runner);
+                        out.held = delegated.held.as_ref().map(|why| why.chars().take(REASON).collect());
                     }
                     if let Some(runner) = claimed {
                         self.vouch(unit, runner, from, cx);
                     }
-                    self.believe(unit, &ward, cx);
+                    self.believe(unit, &delegated, cx);
                 }
                 Word::Over => over.push(unit),
-                Word::Mine if shown => self.tell_ceded(from, unit, cx),
+                Word::Mine if shown => self.tell_handed_off(from, unit, cx),
                 Word::Mine | Word::Doubt => {}
             }
         }
@@ -317,7 +325,7 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) -> Word {
         let Some(job) = self.jobs.get_mut(&unit.job) else { return Word::Over };
-        if job.ward.is_some() {
+        if job.delegated.is_some() {
             return Word::Doubt;
         }
         let state = job.slot(unit.index).map(|slot| slot.state).filter(|_| job.is_active());
@@ -371,7 +379,7 @@ impl Owner {
     }
 
     /// How units ended.
-    pub(super) fn ward_results(&mut self, from: NodeId, results: Vec<Report>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn delegated_results(&mut self, from: NodeId, results: Vec<Report>, cx: &mut Cx<'_, Self>) {
         let (mut over, mut good) = (Vec::new(), Vec::new());
         for mut report in results {
             let unit = report.unit;
@@ -384,7 +392,7 @@ impl Owner {
                 }
             }
             // A job that is not on the ring has no other owner, and who ran a unit reports it itself.
-            let ours = |job: &&mut Job| job.is_active() && job.ward.is_none() && job.ring.is_some();
+            let ours = |job: &&mut Job| job.is_active() && job.delegated.is_none() && job.ring.is_some();
             let job = self.jobs.get_mut(&unit.job).filter(ours);
             let Some((job, slot)) = job.and_then(|job| job.slot(unit.index).map(|slot| (job, slot))) else {
                 over.push(unit);
@@ -439,7 +447,7 @@ impl Owner {
 
     /// The ring gave this node an arc on which units of its own jobs are.
     pub(super) fn own_on_arc(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(arc) = self.wards.arc else { return };
+        let Some(arc) = self.delegation.arc else { return };
         let mut mine = Vec::new();
         for (id, job) in self.jobs.iter().filter(|(_, job)| job.is_active()) {
             let out = job.ring.iter().flat_map(|ring| &ring.out);

@@ -6,11 +6,11 @@ use crate::circle::{Point, RingId};
 use crate::overlay::ring;
 use crate::ticket::ServiceId;
 use crate::work::owner;
-use crate::work::owner::wards::OfRing;
+use crate::work::owner::delegation::OfRing;
 
 impl Node {
-    pub(super) fn wards_told(&mut self, told: OfRing) {
-        if self.config.limits.wards > 0 {
+    pub(super) fn delegated_told(&mut self, told: OfRing) {
+        if self.config.limits.delegated_units > 0 {
             self.push(route::Step::Owner, owner::Command::Ring(told));
         }
     }
@@ -18,15 +18,15 @@ impl Node {
     /// Looks up the owner of a unit.
     pub(super) fn locate_owner(&mut self, number: u64, key: Point) {
         if self.overlays.circle.is_none() {
-            return self.wards_told(OfRing::Located { number, found: None });
+            return self.delegated_told(OfRing::Located { number, found: None });
         }
         self.look_up(ServiceId::Owner.ticket(number), RingId::NODES, key);
     }
 
     /// Passes changes of this node's place on the ring to the job owner.
-    pub(super) fn ring_told_wards(&mut self, event: &ring::Event) {
+    pub(super) fn ring_told_delegation(&mut self, event: &ring::Event) {
         use ring::Event;
-        self.wards_told(match event {
+        self.delegated_told(match event {
             Event::Gained { member, range, from } if member.ring == RingId::NODES => {
                 OfRing::Gained { range: *range, from: *from }
             }

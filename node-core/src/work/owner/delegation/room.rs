@@ -1,15 +1,15 @@
 //! Room for units of other gateways: how many, of which home, brought by which node, and how much memory
-//! their descriptions take. Their number is bounded ([`crate::bounds::Bounds::wards`]), and one of
+//! their descriptions take. Their number is bounded ([`crate::bounds::Bounds::delegated_units`]), and one of
 //! them may have a description of a MiB.
 
 use super::owned::{content_of, spec_of};
-use super::{Owner, Part, Ward};
+use super::{Delegated, Owner, Part};
 use crate::circle::Point;
 use crate::content::BlobRef;
 use crate::ids::{JobId, NodeId, UnitId};
+use crate::work::delegated::point_of;
 use crate::work::spec::Units;
 use crate::work::submission;
-use crate::work::ward::point_of;
 use crate::work::weight::{of_template, of_unit};
 
 /// Bytes of descriptions. Our choice: 1,000 units of files' names and arguments of 64 KiB each; a gateway
@@ -32,27 +32,27 @@ pub(super) struct Room {
     unfit: Option<String>,
 }
 
-fn of_ward(ward: &Ward) -> u64 {
-    ward.spec.as_ref().map_or(0, of_unit)
+fn of_delegated(delegated: &Delegated) -> u64 {
+    delegated.spec.as_ref().map_or(0, of_unit)
 }
 
 impl Owner {
     /// Units owned for others, those that ended included until their homes know.
     pub(super) fn owned_count(&self) -> usize {
-        let jobs = self.jobs.values().filter_map(|job| job.ward.as_ref());
-        jobs.map(|ward| ward.wards.len()).sum::<usize>() + self.wards.ended.len()
+        let jobs = self.jobs.values().filter_map(|job| job.delegated.as_ref());
+        jobs.map(|delegated| delegated.delegation.len()).sum::<usize>() + self.delegation.ended.len()
     }
 
     /// Units of this home that are owned here and have not ended.
     fn owned_of(&self, home: NodeId) -> usize {
-        let its = self.jobs.values().filter_map(|job| job.ward.as_ref());
-        its.filter(|ward| ward.home.node == home).map(|ward| ward.wards.len()).sum()
+        let its = self.jobs.values().filter_map(|job| job.delegated.as_ref());
+        its.filter(|delegated| delegated.home.node == home).map(|delegated| delegated.delegation.len()).sum()
     }
 
     /// Counts the room for units of this home that `by` brings: whoever names ever new homes has one share.
     pub(super) fn room_of(&self, part: &Part, by: NodeId) -> Room {
-        let most = self.config.limits.wards;
-        let brought = self.wards.brought.get(&by).copied().unwrap_or_default();
+        let most = self.config.limits.delegated_units;
+        let brought = self.delegation.brought.get(&by).copied().unwrap_or_default();
         Room {
             by,
             all: most.saturating_sub(self.owned_count()),
@@ -71,9 +71,9 @@ impl Owner {
         room: &mut Room,
         job: JobId,
         part: &Part,
-        ward: &Ward,
+        delegated: &Delegated,
     ) -> Result<(), String> {
-        if let Some(why) = room.unfit.clone().or_else(|| self.unfit(part, ward)) {
+        if let Some(why) = room.unfit.clone().or_else(|| self.unfit(part, delegated)) {
             return Err(why);
         }
         if room.all == 0 {
@@ -82,19 +82,19 @@ impl Owner {
         if room.its == 0 {
             return Err("it owns as many of this gateway's units as it may".into());
         }
-        if !self.has_room_for(room.by, job, part, ward) {
+        if !self.has_room_for(room.by, job, part, delegated) {
             return Err(NO_ROOM.into());
         }
         (room.all, room.its) = (room.all - 1, room.its - 1);
         Ok(())
     }
 
-    fn unfit(&self, part: &Part, ward: &Ward) -> Option<String> {
+    fn unfit(&self, part: &Part, delegated: &Delegated) -> Option<String> {
         let large = |blob: &BlobRef| blob.len > self.config.limits.blob_bytes;
-        if content_of(part, ward).iter().any(large) {
+        if content_of(part, delegated).iter().any(large) {
             return Some("a blob is larger than it takes".into());
         }
-        ward.spec.as_ref().and_then(|spec| submission::check_unit(&part.template, spec).err())
+        delegated.spec.as_ref().and_then(|spec| submission::check_unit(&part.template, spec).err())
     }
 
     /// Whether the node may say of a unit that nobody here knows that it is this node's now: its home, and
@@ -103,25 +103,25 @@ impl Owner {
     pub(super) fn may_hand_over(&self, node: NodeId, unit: UnitId, part: &Part) -> bool {
         let before = |me| Point::of_node(node).is_between(point_of(unit), me);
         node == part.home.node
-            || self.wards.following.contains(&node)
-            || self.wards.arc.is_some_and(|arc| before(arc.upto))
+            || self.delegation.following.contains(&node)
+            || self.delegation.arc.is_some_and(|arc| before(arc.upto))
     }
 
     /// Whether a copy of one more unit may be kept that this node tells.
-    pub(super) fn may_copy(&self, by: NodeId, job: JobId, part: &Part, ward: &Ward) -> bool {
-        let copies = &self.wards.replicas;
-        let most = self.config.limits.wards;
+    pub(super) fn may_copy(&self, by: NodeId, job: JobId, part: &Part, delegated: &Delegated) -> bool {
+        let copies = &self.delegation.replicas;
+        let most = self.config.limits.delegated_units;
         // Each of as many owners finds room.
-        copies.len() < most.saturating_mul(super::HEIRS)
+        copies.len() < most.saturating_mul(super::REPLICAS)
             && copies.count_of(by) < most
-            && self.has_room_for(by, job, part, ward)
+            && self.has_room_for(by, job, part, delegated)
     }
 
     /// Whether the description of a unit that this node brings has room here.
-    pub(super) fn has_room_for(&self, by: NodeId, job: JobId, part: &Part, ward: &Ward) -> bool {
-        let known = |job: &JobId| self.jobs.contains_key(job) || self.wards.parts.contains_key(job);
+    pub(super) fn has_room_for(&self, by: NodeId, job: JobId, part: &Part, delegated: &Delegated) -> bool {
+        let known = |job: &JobId| self.jobs.contains_key(job) || self.delegation.parts.contains_key(job);
         let of_part = if known(&job) { 0 } else { of_template(&part.template) };
-        let new = of_part + of_ward(ward);
+        let new = of_part + of_delegated(delegated);
         if new < LIGHT {
             return true;
         }
@@ -137,21 +137,21 @@ impl Owner {
             its += if brought { bytes } else { 0 };
         };
         for job in self.jobs.values() {
-            let Some(wardship) = &job.ward else { continue };
-            let first = wardship.by.values().next() == Some(&by);
+            let Some(ownership) = &job.delegated else { continue };
+            let first = ownership.by.values().next() == Some(&by);
             add(of_template(&job.spec.template), first);
-            for (index, ward) in &wardship.wards {
-                add(of_ward(ward), wardship.by.get(index) == Some(&by));
+            for (index, delegated) in &ownership.delegation {
+                add(of_delegated(delegated), ownership.by.get(index) == Some(&by));
             }
         }
-        for (job, part) in &self.wards.parts {
-            let first = self.wards.replicas.of_job(*job).next();
+        for (job, part) in &self.delegation.parts {
+            let first = self.delegation.replicas.of_job(*job).next();
             add(of_template(&part.template), first.is_some_and(|(_, copy)| copy.owner() == by));
         }
-        for (_, copy) in self.wards.replicas.iter() {
-            add(of_ward(&copy.ward), copy.owner() == by);
-            if let Some((next, ward, part)) = copy.next.as_deref() {
-                add(of_ward(ward) + of_template(&part.template), *next == by);
+        for (_, copy) in self.delegation.replicas.iter() {
+            add(of_delegated(&copy.delegated), copy.owner() == by);
+            if let Some((next, delegated, part)) = copy.next.as_deref() {
+                add(of_delegated(delegated) + of_template(&part.template), *next == by);
             }
         }
         (all, its)

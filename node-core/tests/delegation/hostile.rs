@@ -7,9 +7,9 @@ use node_core::engine::SealKey;
 use node_core::ids::NodeId;
 use node_core::progress::Source;
 use node_core::wire;
+use node_core::work::delegated::{Delegated, Message, Part};
 use node_core::work::message::{Message as Work, Report, ToRunner};
 use node_core::work::spec::{UnitResult, UnitSpec};
-use node_core::work::ward::{Message, Part, Ward};
 use sandbox::End;
 use simulator::engine::UNFIT;
 use simulator::liar::{Liar, Lie};
@@ -47,7 +47,7 @@ fn a_forged_takeover_is_refused() {
         priority: 0,
         max_retries: 0,
     };
-    let ward = Ward {
+    let delegated = Delegated {
         index: 0,
         spec: None,
         key: SealKey::default(),
@@ -63,23 +63,23 @@ fn a_forged_takeover_is_refused() {
         &mut world,
         stranger,
         runner,
-        Work::ToRunner(ToRunner::Claim { units: units(), home, heirs: vec![me] }),
+        Work::ToRunner(ToRunner::Claim { units: units(), home, successors: vec![me] }),
     );
     say(
         &mut world,
         stranger,
         runner,
-        Work::ToRunner(ToRunner::Heirs { units: units(), home: me, heirs: vec![me] }),
+        Work::ToRunner(ToRunner::Successors { units: units(), home: me, successors: vec![me] }),
     );
     say(
         &mut world,
         stranger,
         runner,
-        Work::ToRunner(ToRunner::Claim { units: units(), home, heirs: vec![me] }),
+        Work::ToRunner(ToRunner::Claim { units: units(), home, successors: vec![me] }),
     );
     for at in 0..=MEMBERS {
         for node in [home, me] {
-            let (part, units) = (|| Box::new(part(node)), || vec![ward.clone()]);
+            let (part, units) = (|| Box::new(part(node)), || vec![delegated.clone()]);
             for message in [
                 Message::Entrust { job, part: part(), units: units() },
                 Message::Owned { job, part: part(), units: units() },
@@ -89,13 +89,13 @@ fn a_forged_takeover_is_refused() {
                 Message::Results(vec![forged(first(job), me)]),
                 Message::Over(vec![first(job), UnitId { job, index: 9 }]),
             ] {
-                say(&mut world, stranger, at, Work::Ward(message));
+                say(&mut world, stranger, at, Work::Delegated(message));
             }
         }
     }
     world.run_for(Duration::from_secs(20));
     let told = &world.liars[&stranger].told;
-    assert!(told.iter().all(|told| told.key == ward.key), "it hears no keys but those that it made up");
+    assert!(told.iter().all(|told| told.key == delegated.key), "it hears no keys but those that it made up");
     let after = unit(&world, job, 0);
     assert_eq!((after.runner, after.owner, after.state), (before.runner, before.owner, UnitState::Placed));
     // The true replicas still take over.
@@ -123,7 +123,7 @@ fn a_unit_that_is_not_on_the_ring_does_not_end_by_it() {
     };
     let mut failure = result;
     failure.result.end = End::Exited(1);
-    say(&mut world, runner, 0, Work::Ward(Message::Results(vec![failure])));
+    say(&mut world, runner, 0, Work::Delegated(Message::Results(vec![failure])));
     world.run_for(Duration::from_secs(5));
     assert!(!world.is_over(job), "{:#?}", unit(&world, job, 0));
 }
@@ -140,7 +140,7 @@ fn who_only_knows_a_jobs_id_has_no_unit_entrusted_again() {
     assert!(elsewhere.len() > 2, "the home owns the others itself: {elsewhere:?}");
     for _ in 0..20 {
         let units = (0..5).map(|index| (index, u32::MAX)).collect();
-        say(&mut world, stranger, 0, Work::Ward(Message::Lives { job, units }));
+        say(&mut world, stranger, 0, Work::Delegated(Message::Lives { job, units }));
         // The origin looks for an owner that it does not know any more, and tells that one all of the unit
         // again.
         let lost = elsewhere.iter().filter(|index| unit(&world, job, **index).owner.is_none());
@@ -173,7 +173,7 @@ fn who_owns_as_many_units_as_it_may_refuses_more() {
     world.add(member(true, 0));
     for _ in 0..3 {
         let mut config = member(false, 1);
-        config.limits_mut().wards = 2;
+        config.limits_mut().delegated_units = 2;
         let at = world.add(config);
         world.connect(0, at);
     }
@@ -189,7 +189,7 @@ fn one_home_leaves_room_for_others() {
     world.add(member(true, 0));
     for _ in 0..2 {
         let mut config = member(false, 1);
-        config.limits_mut().wards = 10;
+        config.limits_mut().delegated_units = 10;
         let at = world.add(config);
         world.connect(0, at);
     }
@@ -198,7 +198,7 @@ fn one_home_leaves_room_for_others() {
     world.run_for(A_MINUTE * 2);
     for at in 1..3 {
         // A row for each unit: the job's id and its index.
-        let owned = world.nodes[at].disk.keys(Table::Wards).filter(|key| key.len() == 20).count();
+        let owned = world.nodes[at].disk.keys(Table::Delegated).filter(|key| key.len() == 20).count();
         assert_eq!(owned, 5, "half of its table");
     }
 }
@@ -209,7 +209,7 @@ fn descriptions_of_others_units_fill_no_memory() {
     world.add(member(true, 0));
     for _ in 0..2 {
         let mut config = member(false, 0);
-        config.limits_mut().wards = 10_000;
+        config.limits_mut().delegated_units = 10_000;
         let at = world.add(config);
         world.connect(0, at);
     }
@@ -231,7 +231,7 @@ fn descriptions_of_others_units_fill_no_memory() {
     for index in 0..4_000 {
         let arguments = Some(vec!["a".repeat(100_000)]);
         let spec = Some(UnitSpec { arguments, stdin: None, files: vec![] });
-        let ward = Ward {
+        let delegated = Delegated {
             index,
             spec,
             key: SealKey::default(),
@@ -242,8 +242,8 @@ fn descriptions_of_others_units_fill_no_memory() {
             record: None,
             held: None,
         };
-        let message = Message::Entrust { job, part: Box::new(part.clone()), units: vec![ward] };
-        say(&mut world, liar, owner, Work::Ward(message));
+        let message = Message::Entrust { job, part: Box::new(part.clone()), units: vec![delegated] };
+        say(&mut world, liar, owner, Work::Delegated(message));
     }
     world.run_for(Duration::from_secs(1));
     let owned = owned_by(&world, owner);
@@ -252,12 +252,12 @@ fn descriptions_of_others_units_fill_no_memory() {
 
 /// Rows of units: the job's id and the index.
 fn owned_by(world: &World, at: usize) -> usize {
-    world.nodes[at].disk.keys(Table::Wards).filter(|key| key.len() == 20).count()
+    world.nodes[at].disk.keys(Table::Delegated).filter(|key| key.len() == 20).count()
 }
 
 /// Unit `index` of a job that nobody knows, as it is brought to an owner.
-fn unknown(index: u32) -> Ward {
-    Ward {
+fn unknown(index: u32) -> Delegated {
+    Delegated {
         index,
         spec: None,
         key: SealKey([index as u8; 32]),
@@ -300,10 +300,10 @@ fn slow(task: &Task) -> (Duration, Outcome) {
 }
 
 /// A gateway, two members, a worker with a slot, and a liar that has none and is on no ring.
-fn with_liar(seed: u64, wards: usize) -> (World, usize) {
+fn with_liar(seed: u64, delegation: usize) -> (World, usize) {
     let mut world = World::seed(seed).with(slow);
     let mut gateway = member(true, 0);
-    gateway.limits_mut().wards = wards;
+    gateway.limits_mut().delegated_units = delegation;
     world.add(gateway);
     let slot = Config { slots: 1, ..Config::default() };
     let stranger = Config { slots: 0, ..Config::default() };
@@ -326,7 +326,7 @@ fn the_operators_jobs_go_before_units_that_others_bring() {
     let part = urgent(&mut world, liar, id_of(liar));
     for index in units_at(&world, job, 0, liar, 30) {
         let message = Message::Entrust { job, part: Box::new(part.clone()), units: vec![unknown(index)] };
-        say(&mut world, liar, 0, Work::Ward(message));
+        say(&mut world, liar, 0, Work::Delegated(message));
     }
     world.run_for(Duration::from_secs(1));
     assert_eq!(owned_by(&world, 0), 30, "they are taken: the swarm is for all");
@@ -345,10 +345,10 @@ fn units_that_a_stranger_hands_on_are_nobodys() {
     for n in 0..100 {
         let (job, home) = (JobId([n; 16]), NodeId([n; 32]));
         let part = Box::new(urgent(&mut world, liar, home));
-        let units: Vec<Ward> = units_at(&world, job, 0, liar, 2).into_iter().map(unknown).collect();
+        let units: Vec<Delegated> = units_at(&world, job, 0, liar, 2).into_iter().map(unknown).collect();
         let (handed, owned) = (part.clone(), units.clone());
-        say(&mut world, liar, 0, Work::Ward(Message::Handed { job, part: handed, units: owned }));
-        say(&mut world, liar, 0, Work::Ward(Message::Owned { job, part, units }));
+        say(&mut world, liar, 0, Work::Delegated(Message::Handed { job, part: handed, units: owned }));
+        say(&mut world, liar, 0, Work::Delegated(Message::Owned { job, part, units }));
     }
     // A copy of which nobody speaks is looked up after three minutes.
     world.run_for(A_MINUTE * 10);
@@ -364,7 +364,7 @@ fn a_member_that_names_ever_new_homes_has_one_share() {
         let job = JobId([n; 16]);
         let part = Box::new(urgent(world, stranger, home));
         let units = units_at(world, job, 0, stranger, 1).into_iter().map(unknown).collect();
-        say(world, liar, 0, Work::Ward(Message::Handed { job, part, units }));
+        say(world, liar, 0, Work::Delegated(Message::Handed { job, part, units }));
     };
     for n in 0..100 {
         hand(&mut world, n, NodeId([n; 32]));
@@ -377,7 +377,7 @@ fn a_member_that_names_ever_new_homes_has_one_share() {
         let job = JobId([n; 16]);
         let part = Box::new(urgent(&mut world, stranger, home));
         let units = units_at(&world, job, 0, stranger, 1).into_iter().map(unknown).collect();
-        say(&mut world, stranger, 0, Work::Ward(Message::Entrust { job, part, units }));
+        say(&mut world, stranger, 0, Work::Delegated(Message::Entrust { job, part, units }));
     }
     world.run_for(Duration::from_secs(5));
     assert_eq!(owned_by(&world, 0), 40);

@@ -1,4 +1,4 @@
-//! Units whose owner the ring names: they survive owners, heirs and their home's absence, and run on.
+//! Units whose owner the ring names: they survive owners, successors and their home's absence, and run on.
 
 mod hostile;
 mod losses;
@@ -9,9 +9,9 @@ use node_core::bounds::Bounds;
 use node_core::circle::Point;
 use node_core::ids::{JobId, UnitId};
 use node_core::overlay::ring::RingConfig;
+use node_core::work::delegated::point_of;
 use node_core::work::spec::{CheckpointEvery, OwnedBy};
 use node_core::work::view::{UnitState, UnitView};
-use node_core::work::ward::point_of;
 use node_core::{Command, Config, NodeInput, Table};
 use sandbox::{Outcome, Task};
 use simulator::World;
@@ -41,7 +41,7 @@ fn member(gateway: bool, slots: u32) -> Config {
         slots,
         port: Some(4001),
         ring: Some(Arc::new(RingConfig::default())),
-        limits: Bounds { wards: 1000, ..Bounds::default() }.into(),
+        limits: Bounds { delegated_units: 1000, ..Bounds::default() }.into(),
         ..Config::default()
     }
 }
@@ -122,7 +122,7 @@ fn tidy(world: &mut World) {
     world.run_for(A_MINUTE * 11);
     for at in (0..world.nodes.len()).filter(|at| world.lives(*at)) {
         let seed = world.seed;
-        let rows: Vec<usize> = world.nodes[at].disk.keys(Table::Wards).map(<[u8]>::len).collect();
+        let rows: Vec<usize> = world.nodes[at].disk.keys(Table::Delegated).map(<[u8]>::len).collect();
         assert!(rows.is_empty(), "seed {seed}: node {at} has rows, their keys of {rows:?} bytes");
         assert_eq!(world.node(at).work(world.now).busy, 0, "seed {seed}: node {at} works");
         assert_eq!(world.node(at).kept(), (0, 0), "seed {seed}: node {at} keeps checkpoints");
@@ -167,6 +167,6 @@ fn a_cancelled_job_ends_at_owners_and_runners() {
     world.run_for(Duration::from_secs(2));
     for at in 0..world.nodes.len() {
         assert_eq!(world.node(at).work(world.now).busy, 0, "node {at} works");
-        assert_eq!(world.nodes[at].disk.rows(Table::Wards), 0, "node {at} has rows");
+        assert_eq!(world.nodes[at].disk.rows(Table::Delegated), 0, "node {at} has rows");
     }
 }

@@ -1,9 +1,9 @@
-//! Units whose owner is the ring's choice: what is entrusted, and what home, owner and heirs say to
+//! Units whose owner is the ring's choice: what is entrusted, and what home, owner and successors say to
 //! each other about it.
 //!
 //! A job's *home* is the gateway that took it; it has the job's record and its results. The *owner*
 //! of a unit is the successor of its point: it finds places, holds leases, records checkpoints. The
-//! *heirs* are the next members on the ring, who have a copy of what the owner has written down.
+//! *successors* are the next members on the ring, who have a copy of what the owner has written down.
 
 use super::message::Report;
 use super::proof::GrantKey;
@@ -15,9 +15,9 @@ use crate::progress::{Checkpoint, Journey, Source};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// Heirs of an owner. Our choice: as many as records have copies, so that the owner and three of them
+/// Successors of an owner. Our choice: as many as records have copies, so that the owner and three of them
 /// may be lost at once.
-pub const HEIRS: usize = 4;
+pub const REPLICAS: usize = 4;
 
 /// Where on the ring a unit's owner is looked for.
 pub fn point_of(unit: UnitId) -> Point {
@@ -37,7 +37,7 @@ pub struct Part {
 
 /// A unit, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ward {
+pub struct Delegated {
     pub index: u32,
     pub spec: Option<UnitSpec>,
     /// Key with which the unit's snapshots are sealed. The job's secret stays at the origin.
@@ -55,9 +55,9 @@ pub struct Ward {
     pub held: Option<String>,
 }
 
-impl Ward {
+impl Delegated {
     /// Whether both are told by who knows the unit's keys, or by nobody who does.
-    pub fn has_keys_of(&self, other: &Ward) -> bool {
+    pub fn has_keys_of(&self, other: &Delegated) -> bool {
         (self.key, self.grants) == (other.key, other.grants)
     }
 
@@ -102,17 +102,17 @@ pub struct Held {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
     /// From the home to whom the ring names: own these. Answered by `Owned`, `Results` or `Refused`.
-    Entrust { job: JobId, part: Box<Part>, units: Vec<Ward> },
+    Entrust { job: JobId, part: Box<Part>, units: Vec<Delegated> },
     /// To the home: the sender does not own them, and why.
     Refused { job: JobId, units: Vec<u32>, reason: String },
-    /// From the owner to its heirs and to the home: this is written down here.
-    Owned { job: JobId, part: Box<Part>, units: Vec<Ward> },
+    /// From the owner to its successors and to the home: this is written down here.
+    Owned { job: JobId, part: Box<Part>, units: Vec<Delegated> },
     /// From the owner to the home, now and then: it lives, and owns these, with their terms.
     Lives { job: JobId, units: Vec<(u32, u32)> },
     /// To who owns these now, from who did or has a copy.
-    Handed { job: JobId, part: Box<Part>, units: Vec<Ward> },
+    Handed { job: JobId, part: Box<Part>, units: Vec<Delegated> },
     /// To the home: how units ended. Repeated until they are over.
     Results(Vec<Report>),
-    /// From the home to the owner, and from that one to its heirs: nobody needs these any more.
+    /// From the home to the owner, and from that one to its successors: nobody needs these any more.
     Over(Vec<UnitId>),
 }

@@ -10,13 +10,13 @@ use crate::money::Price;
 use crate::protocol::Cx;
 use crate::work::message::Report;
 
-/// Heirs that are remembered: an owner's, and whom its home named.
-const HEIRS_MAX: usize = 8;
+/// Successors that are remembered: an owner's, and whom its home named.
+const REPLICAS_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Succession {
     pub(super) home: NodeId,
-    heirs: Vec<NodeId>,
+    successors: Vec<NodeId>,
     term: u32,
 }
 
@@ -31,30 +31,34 @@ impl Runner {
     /// The unit's owner is the ring's choice; who may be the next is told in a moment.
     pub(super) fn has_home(&mut self, id: UnitId, home: Option<NodeId>) {
         let (Some(unit), Some(home)) = (self.units.get_mut(&id), home) else { return };
-        unit.ward.get_or_insert_with(|| Box::new(Succession { home, heirs: Vec::new(), term: 0 }));
+        unit.delegated.get_or_insert_with(|| Box::new(Succession { home, successors: Vec::new(), term: 0 }));
     }
 
     /// Sets the nodes that may own these units next.
-    pub(super) fn heirs_named(
+    pub(super) fn successors_named(
         &mut self,
         from: NodeId,
         units: &[(UnitId, u32)],
         home: NodeId,
-        heirs: &[NodeId],
+        successors: &[NodeId],
     ) {
         for (id, term) in units {
             let Some(unit) = self.units.get_mut(id) else { continue };
-            let first = HEIRS_MAX.min(heirs.len());
-            match &mut unit.ward {
+            let first = REPLICAS_MAX.min(successors.len());
+            match &mut unit.delegated {
                 // Nodes that the origin names come before those that the owner named.
                 Some(known) if known.home == from && unit.owner != from => {
-                    known.heirs.retain(|heir| !heirs.contains(heir));
-                    known.heirs.splice(0..0, heirs[..first].iter().copied());
-                    known.heirs.truncate(HEIRS_MAX);
+                    known.successors.retain(|successor| !successors.contains(successor));
+                    known.successors.splice(0..0, successors[..first].iter().copied());
+                    known.successors.truncate(REPLICAS_MAX);
                 }
                 known if unit.owner == from => {
                     let home = known.as_ref().map_or(home, |known| known.home);
-                    *known = Some(Box::new(Succession { home, heirs: heirs[..first].to_vec(), term: *term }));
+                    *known = Some(Box::new(Succession {
+                        home,
+                        successors: successors[..first].to_vec(),
+                        term: *term,
+                    }));
                 }
                 _ => {}
             }
@@ -67,13 +71,17 @@ impl Runner {
         from: NodeId,
         units: &[(UnitId, u32)],
         home: NodeId,
-        heirs: &[NodeId],
+        successors: &[NodeId],
         cx: &mut Cx<'_, Self>,
     ) {
         let may = |id: &UnitId, term: u32| {
             let Some(unit) = self.units.get(id) else { return false };
-            let Some(known) = unit.ward.as_ref().filter(|known| known.home == home) else { return false };
-            unit.owner != from && term > known.term && (known.heirs.contains(&from) || known.home == from)
+            let Some(known) = unit.delegated.as_ref().filter(|known| known.home == home) else {
+                return false;
+            };
+            unit.owner != from
+                && term > known.term
+                && (known.successors.contains(&from) || known.home == from)
         };
         let taken: Vec<(UnitId, u32)> = units.iter().copied().filter(|(id, term)| may(id, *term)).collect();
         if taken.is_empty() {
@@ -82,7 +90,7 @@ impl Runner {
         for (id, _) in &taken {
             self.change_owner(*id, from, cx);
         }
-        self.heirs_named(from, &taken, home, heirs);
+        self.successors_named(from, &taken, home, successors);
         self.report_all(from, cx);
         self.ask_after(from, 0, cx);
         if self.owners.get(&from).is_some_and(|ledger| ledger.units > 0) {

@@ -1,6 +1,6 @@
 //! Copies of units that other nodes own, counted by the node that told them.
 
-use super::{Part, Ward};
+use super::{Delegated, Part};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::time::Time;
 use std::collections::BTreeMap;
@@ -8,18 +8,18 @@ use std::collections::BTreeMap;
 /// A unit that another node owns, as that node said last.
 #[derive(Debug)]
 pub(super) struct Replica {
-    pub(super) ward: Ward,
+    pub(super) delegated: Delegated,
     owner: NodeId,
     pub(super) heard: Time,
     /// It has a row here: this node owned it once.
     pub(super) written: bool,
     /// Another owner and its word, until the ring has been asked.
-    pub(super) next: Option<Box<(NodeId, Ward, Part)>>,
+    pub(super) next: Option<Box<(NodeId, Delegated, Part)>>,
 }
 
 impl Replica {
-    pub(super) fn new(owner: NodeId, ward: Ward, written: bool, heard: Time) -> Replica {
-        Replica { ward, owner, heard, written, next: None }
+    pub(super) fn new(owner: NodeId, delegated: Delegated, written: bool, heard: Time) -> Replica {
+        Replica { delegated, owner, heard, written, next: None }
     }
 
     pub(super) fn owner(&self) -> NodeId {
@@ -64,9 +64,9 @@ impl Copies {
     }
 
     /// The newest word of the unit's owner, or of the next one.
-    pub(super) fn told(&mut self, unit: UnitId, owner: NodeId, ward: Ward, now: Time) {
+    pub(super) fn told(&mut self, unit: UnitId, owner: NodeId, delegated: Delegated, now: Time) {
         if let Some(copy) = self.remove(&unit) {
-            self.insert(unit, Replica { owner, ward, heard: now, ..copy });
+            self.insert(unit, Replica { owner, delegated, heard: now, ..copy });
         }
     }
 
