@@ -240,7 +240,7 @@ fn checkpoint_examples() -> Vec<Message> {
         ToOwner::Immobile { unit, reason: reason() },
         ToOwner::Prepared { unit, error: Some(reason()), unreached: true },
         ToOwner::Resumed { unit },
-        ToOwner::GoesOn { unit },
+        ToOwner::Running { unit },
         ToOwner::Unusable { lease: 3, unit, version, reason: reason(), unreached: true },
         ToOwner::Returned { units: vec![Returned { unit, attempt: 4, proof: proof(), made: Some(made) }] },
         ToOwner::NeedKeepers { job, lost: vec![(NodeId([4; 32]), reason())] },

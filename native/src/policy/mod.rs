@@ -6,7 +6,7 @@
 //! - [`view`]: what is shown, and why, in words.
 //!
 //! [`node_core::trust::policy`] makes the decisions, as pure functions. This module carries them out: slots,
-//! and whether any are given ([`Command::Lend`]: running units are handed on); the share of a processor; the
+//! and whether any are given ([`Command::SetDonating`]: running units are handed on); the share of a processor; the
 //! memory of a task and whose work is taken ([`Command::Terms`]); which nodes are refused (the driver). Space
 //! counts when the node starts, since its bounds are part of the node's configuration.
 
@@ -207,7 +207,7 @@ impl Enforcer {
         }
         // A node that starts gives.
         if was.is_none_or(|was| was.lends) != done.lends {
-            node.command(Command::Lend(done.lends));
+            node.command(Command::SetDonating(done.lends));
             let why: Vec<String> = state.decision.reasons.iter().map(ToString::to_string).collect();
             match done.lends {
                 true => tracing::info!("working: the policy allows it again"),

@@ -109,7 +109,7 @@ pub enum Command {
     SetSlots(u32),
     /// `false`: give nothing, and hand on what runs, as its donor's policy has it now. The node stays
     /// what it is to others. `true`: give again.
-    Lend(bool),
+    SetDonating(bool),
     /// Give a unit at most so much memory (never more than the configuration says), and take work by
     /// this policy. It counts for what is granted from now on.
     Terms {

@@ -139,7 +139,7 @@ impl Node {
                     self.push(Step::Owner, owner::Command::Pause { unit, paused });
                 }
                 Command::SetSlots(slots) => self.push(Step::Runner, runner::Command::SetSlots(slots)),
-                Command::Lend(lends) => self.push(Step::Runner, runner::Command::Lend(lends)),
+                Command::SetDonating(lends) => self.push(Step::Runner, runner::Command::SetDonating(lends)),
                 Command::Terms { memory_bytes, policy } => {
                     self.push(Step::Runner, runner::Command::Terms { memory_bytes, policy });
                 }

@@ -255,14 +255,14 @@ impl Protocol for Neighbours {
             }
             Input::Message { from, message: Message::Rejected { mut reason } } => {
                 truncate(&mut reason, 500);
-                self.turned_away_by(from);
+                self.refused_by(from);
                 cx.emit(Event::Rejected { peer: from, reason });
             }
             Input::Message { from, message: Message::Full { mut gateways } } => {
                 gateways.truncate(NAMED_MAX);
                 // Else whoever connects could have this node dial what it likes.
                 let asked = self.peers.get(&from).is_some_and(|peer| peer.joined);
-                self.turned_away_by(from);
+                self.refused_by(from);
                 if asked {
                     cx.emit(Event::Full { peer: from, gateways });
                 }
@@ -292,7 +292,7 @@ impl Neighbours {
     }
 
     /// The peer does not let this node in. Messages that it sends nevertheless are no faults.
-    fn turned_away_by(&mut self, peer: NodeId) {
+    fn refused_by(&mut self, peer: NodeId) {
         if let Some(peer) = self.peers.get_mut(&peer) {
             peer.leaving = true;
         }

@@ -58,7 +58,7 @@ pub enum ToOwner {
     /// The checkpoint that the unit goes on from is at the runner.
     Resumed { unit: UnitId },
     /// It executes again.
-    GoesOn { unit: UnitId },
+    Running { unit: UnitId },
     /// The unit cannot go on from this checkpoint; it is not the unit's fault. `unreached`: no source could be
     /// reached.
     Unusable { lease: Lease, unit: UnitId, version: Version, reason: String, unreached: bool },

@@ -169,9 +169,9 @@ fn a_unit_is_sold_three_hundred_times_and_each_sale_has_its_own_name() {
         world.run_until(A_MINUTE, &format!("sale {sale}: the unit is placed"), placed);
         world.run_for(Duration::from_secs(2));
         assert!(placed(&world), "sale {sale}: {}", reason(&world, 0, job));
-        world.drive(1, NodeInput::Command(Command::Lend(false)));
+        world.drive(1, NodeInput::Command(Command::SetDonating(false)));
         world.run_until(A_MINUTE, "it is handed back", |w| runner(w, 0, job).is_none());
-        world.drive(1, NodeInput::Command(Command::Lend(true)));
+        world.drive(1, NodeInput::Command(Command::SetDonating(true)));
     }
     assert!((0..2).all(|at| world.faults(at).is_empty()));
 }

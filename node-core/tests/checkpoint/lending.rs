@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 fn lend(world: &mut World, at: usize, lends: bool) {
-    world.drive(at, NodeInput::Command(Command::Lend(lends)));
+    world.drive(at, NodeInput::Command(Command::SetDonating(lends)));
 }
 
 fn terms(world: &mut World, at: usize, memory_bytes: u64, policy: Policy) {

@@ -3,7 +3,7 @@
 use crate::net::{Faults, Net, SECOND};
 
 /// So many of a thousand die at the same moment, the node that others join by never.
-fn massacre(net: &mut Net, of_thousand: u64) -> usize {
+fn fail_at_once(net: &mut Net, of_thousand: u64) -> usize {
     let mut dead = 0;
     for i in net.alive().into_iter().skip(1) {
         if net.rng.below(1000) < of_thousand {
@@ -77,7 +77,7 @@ fn a_lone_root_can_die() {
 fn a_tenth_of_all_nodes_dies_and_the_tree_is_whole_within_30_seconds() {
     for seed in 0..6 {
         let mut net = Net::grown(seed, 4, 400);
-        let dead = massacre(&mut net, 100);
+        let dead = fail_at_once(&mut net, 100);
         let took = net.settle(30 * SECOND);
         println!("seed {seed}: {dead} died, healed after {took:?}");
     }
@@ -87,7 +87,7 @@ fn a_tenth_of_all_nodes_dies_and_the_tree_is_whole_within_30_seconds() {
 fn half_of_all_nodes_die_and_the_tree_is_whole_within_120_seconds() {
     for seed in 0..6 {
         let mut net = Net::grown(seed, 4, 400);
-        let dead = massacre(&mut net, 500);
+        let dead = fail_at_once(&mut net, 500);
         let took = net.settle(120 * SECOND);
         println!("seed {seed}: {dead} died, healed after {took:?}");
     }
@@ -148,22 +148,22 @@ fn joins_and_deaths_under_loss_doubling_and_disorder_end_in_a_tree() {
 }
 
 /// Prints how long it takes, seed by seed; minutes: `cargo test --release -p node-core --test tree
-/// massacres -- --ignored --nocapture`.
+/// mass_failures -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes minutes"]
-fn large_trees_survive_massacres_in_time() {
-    let massacres = [(100, 30), (500, 120)];
+fn large_trees_survive_mass_failures_in_time() {
+    let failures = [(100, 30), (500, 120)];
     let mut took = [Vec::new(), Vec::new()];
     for seed in 0..32 {
         let mut net = Net::grown(seed, 10, 5000);
-        for (i, (of_thousand, _)) in massacres.into_iter().enumerate() {
-            let dead = massacre(&mut net, of_thousand);
+        for (i, (of_thousand, _)) in failures.into_iter().enumerate() {
+            let dead = fail_at_once(&mut net, of_thousand);
             let time = net.settle(300 * SECOND).as_secs();
             println!("seed {seed}: {dead} of {} died, healed after {time} s", dead + net.alive().len());
             took[i].push(time);
         }
     }
-    for (mut times, (of_thousand, within)) in took.into_iter().zip(massacres) {
+    for (mut times, (of_thousand, within)) in took.into_iter().zip(failures) {
         times.sort_unstable();
         let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
         println!("{of_thousand} of a thousand: healed after {median} s in the median, {most} s at most");

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// A message, or a part of one, that is of several kinds.
 trait Kinds {
-    /// Path of every kind, as in `Work ToOwner GoesOn`.
+    /// Path of every kind, as in `Work ToOwner Running`.
     fn all() -> Vec<String>;
 
     fn kind(&self) -> String;
@@ -65,7 +65,7 @@ kinds!(Outcome: Reached NotReached Busy Unable);
 kinds!(Content: GetTree Get Tree Chunk Missing Busy);
 kinds!(Work: ; ToOwner.0: ToOwner, ToRunner.0: ToRunner, ToClient.0: ToClient, ToKeeper.0: ToKeeper, Delegated.0: delegated::Message);
 kinds!(ToOwner:
-    Submit Cancel Heartbeat Report Decline NotBegun OfAnother Checkpoints Suspended Immobile Prepared Resumed GoesOn
+    Submit Cancel Heartbeat Report Decline NotBegun OfAnother Checkpoints Suspended Immobile Prepared Resumed Running
     Unusable Returned NeedKeepers Kept Holding IsGranted
 );
 kinds!(ToRunner:

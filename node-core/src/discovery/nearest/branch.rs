@@ -154,7 +154,7 @@ impl Entry {
     }
 
     /// Modification: what it was given just now counts as free again after that time.
-    pub(super) fn presume(&mut self, at: Time, tasks: u32) {
+    pub(super) fn predict(&mut self, at: Time, tasks: u32) {
         let (before, more) = self.returns.unwrap_or((at, 0));
         self.returns = Some((before.max(at), more.saturating_add(tasks)));
     }

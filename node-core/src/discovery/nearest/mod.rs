@@ -16,7 +16,7 @@ mod config;
 mod ledger;
 mod message;
 mod place;
-mod presume;
+mod predict;
 mod query;
 mod request;
 mod single;
@@ -80,11 +80,11 @@ pub struct Nearest {
     former: VecDeque<NodeId>,
     placed_at: Time,
     /// Nodes that did not take what they had offered.
-    shunned: Vec<(NodeId, Time)>,
+    cooling: Vec<(NodeId, Time)>,
     /// The tree had nothing left; until then it is not asked again.
     dry_until: Time,
     dry: Duration,
-    usual: presume::Usual,
+    usual: predict::Usual,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -203,10 +203,10 @@ impl Nearest {
             recent: VecDeque::new(),
             former: VecDeque::new(),
             placed_at: Time::ZERO,
-            shunned: Vec::new(),
+            cooling: Vec::new(),
             dry_until: Time::ZERO,
             dry: Duration::ZERO,
-            usual: presume::Usual::default(),
+            usual: predict::Usual::default(),
         }
     }
 
@@ -243,7 +243,7 @@ impl Nearest {
             }
             Command::Guest { guest, load } => self.guest(guest, load, cx),
             Command::Find(query) => self.find(query, cx),
-            Command::Refused { node } => self.shun(node, cx),
+            Command::Refused { node } => self.cool_down(node, cx),
             Command::Reserve { node, slots } => cx.send(node, Message::Reserve(slots)),
             Command::Welcome { node } => self.welcome(node),
         }

@@ -7,9 +7,9 @@ use crate::ids::NodeId;
 use crate::placement::Placement;
 use crate::protocol::Cx;
 
-/// Nodes that are shunned at a time, and for how long: our choice.
-const SHUNNED_MAX: usize = 32;
-const SHUNNED_FOR: std::time::Duration = std::time::Duration::from_secs(60);
+/// Nodes in a cooldown at a time, and for how long: our choice.
+const COOLING_MAX: usize = 32;
+const COOLDOWN: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Slots that a guest is believed. Our choice: more than a large machine has threads.
 const GUEST_SLOTS: u32 = 1024;
@@ -93,31 +93,31 @@ impl Nearest {
 
     /// A node did not take its units: for a while it is not taken from an answer, and as a
     /// branch it comes last.
-    pub(super) fn shun(&mut self, node: NodeId, cx: &mut Cx<'_, Self>) {
-        self.shunned.retain(|(n, until)| *n != node && *until > cx.now);
-        if self.shunned.len() < SHUNNED_MAX && node != cx.me {
-            self.shunned.push((node, cx.now + SHUNNED_FOR));
+    pub(super) fn cool_down(&mut self, node: NodeId, cx: &mut Cx<'_, Self>) {
+        self.cooling.retain(|(n, until)| *n != node && *until > cx.now);
+        if self.cooling.len() < COOLING_MAX && node != cx.me {
+            self.cooling.push((node, cx.now + COOLDOWN));
         }
         if let Some(entry) = self.branch.entry(node) {
             entry.refusals = entry.refusals.saturating_add(1);
         }
     }
 
-    /// A node that was shunned takes units again.
+    /// A node that was in a cooldown takes units again.
     pub(super) fn welcome(&mut self, node: NodeId) {
-        self.shunned.retain(|(n, _)| *n != node);
+        self.cooling.retain(|(n, _)| *n != node);
         if let Some(entry) = self.branch.entry(node) {
             entry.refusals = 0;
         }
     }
 
-    /// Whether this node is shunned, or was until a moment ago.
+    /// Whether this node is cooling, or was until a moment ago.
     pub fn has_shunned(&self, node: NodeId) -> bool {
-        self.shunned.iter().any(|(n, _)| *n == node)
+        self.cooling.iter().any(|(n, _)| *n == node)
     }
 
     pub(super) fn is_shunned(&self, node: NodeId, cx: &Cx<'_, Self>) -> bool {
-        self.shunned.iter().any(|(n, until)| *n == node && *until > cx.now)
+        self.cooling.iter().any(|(n, until)| *n == node && *until > cx.now)
     }
 
     /// Connected again: what was said meanwhile may be lost.

@@ -230,9 +230,9 @@ impl Nearest {
     fn close(&mut self, id: u64, cx: &mut Cx<'_, Self>) {
         let Some(asked) = self.queries.remove(&id) else { return };
         cx.cancel_timer(Timer::Query(id));
-        let (shunned, places): (Vec<Place>, Vec<Place>) =
+        let (cooling, places): (Vec<Place>, Vec<Place>) =
             asked.places.into_iter().partition(|p| self.is_shunned(p.node, cx));
-        for place in shunned {
+        for place in cooling {
             // A guest hears of its host alone; what is kept for it ends with its lease.
             if let Some(contact) = place.contact.filter(|contact| contact.id == place.node) {
                 self.reach(&contact, cx);

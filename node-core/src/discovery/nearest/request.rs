@@ -154,7 +154,7 @@ impl Nearest {
                 (false, true) if config.quiet() => Toward::Take,
                 (false, _) => Toward::Down,
             };
-            let back = if toward == Toward::Take && plenty { self.presume(to.id, tasks, cx) } else { 0 };
+            let back = if toward == Toward::Take && plenty { self.predict(to.id, tasks, cx) } else { 0 };
             let ask = Ask { hops, back, ..pending.ask(part, tasks, given, toward) };
             if guest && !config.guests_hear {
                 self.keep_for_guest(to.id, tasks, pending.asked, cx);

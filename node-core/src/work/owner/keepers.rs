@@ -13,15 +13,15 @@ use std::time::Duration;
 
 /// A keeper that a runner could not use is not named to it again for so long. Our choice: two of
 /// the usual intervals.
-const SHUN: Duration = Duration::from_secs(60);
+const COOLDOWN: Duration = Duration::from_secs(60);
 
 /// Such pairs of runner and keeper; more are forgotten at once, and named again.
-const SHUNNED_MAX: usize = 4096;
+const COOLING_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(super) struct Keepers {
     /// By runner and keeper, so that no runner speaks ill of keepers to others.
-    shunned: BTreeMap<(NodeId, NodeId), Time>,
+    cooling: BTreeMap<(NodeId, NodeId), Time>,
 }
 
 impl Owner {
@@ -44,8 +44,8 @@ impl Owner {
         let salt = word(&job.0) ^ word(&runner.0).rotate_left(17);
         let mut best: Vec<(u64, Source)> = Vec::with_capacity(KEEPERS + 1);
         for (node, Peer { contact, .. }) in &self.nodes {
-            let is_shunned = || self.is_shunned(runner, *node, cx.now);
-            if contact.is_none() || *node == runner || *node == cx.me || is_shunned() {
+            let is_cooling = || self.is_cooling(runner, *node, cx.now);
+            if contact.is_none() || *node == runner || *node == cx.me || is_cooling() {
                 continue;
             }
             let rank = mix(word(&node.0) ^ salt);
@@ -75,8 +75,8 @@ impl Owner {
     }
 
     /// Whether the runner could not use this keeper lately.
-    pub(super) fn is_shunned(&self, runner: NodeId, keeper: NodeId, now: Time) -> bool {
-        self.keepers.shunned.get(&(runner, keeper)).is_some_and(|until| *until > now)
+    pub(super) fn is_cooling(&self, runner: NodeId, keeper: NodeId, now: Time) -> bool {
+        self.keepers.cooling.get(&(runner, keeper)).is_some_and(|until| *until > now)
     }
 
     /// Keepers of the job's units at `from` are of no use, or too few.
@@ -90,11 +90,11 @@ impl Owner {
         if !self.leases.get(&from).is_some_and(|held| held.has_job(id)) {
             return;
         }
-        let shunned = &mut self.keepers.shunned;
-        shunned.retain(|_, until| *until > cx.now);
+        let cooling = &mut self.keepers.cooling;
+        cooling.retain(|_, until| *until > cx.now);
         for (keeper, _) in lost.iter().take(KEEPERS) {
-            if shunned.len() < SHUNNED_MAX {
-                shunned.insert((from, *keeper), cx.now + SHUN);
+            if cooling.len() < COOLING_MAX {
+                cooling.insert((from, *keeper), cx.now + COOLDOWN);
             }
         }
         let keepers = self.keepers_for(id, from, cx);

@@ -295,7 +295,7 @@ impl Protocol for Owner {
                     self.prepared(from, unit, (error, unreached), cx);
                 }
                 ToOwner::Resumed { unit } => self.resumed(from, unit, cx),
-                ToOwner::GoesOn { unit } => self.goes_on(from, unit, cx),
+                ToOwner::Running { unit } => self.on_running(from, unit, cx),
                 ToOwner::Unusable { lease, unit, version, reason, unreached } => {
                     self.unusable(from, (lease, unit, version), (&reason, unreached), cx);
                 }

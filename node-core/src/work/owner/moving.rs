@@ -172,7 +172,7 @@ impl Owner {
         cx.emit(Event::Placed { node: to });
         if self.record(unit).is_none_or(|record| record.newest.is_none()) {
             // It begins there, and nothing has to be waited for.
-            self.goes_on(to, unit, cx);
+            self.on_running(to, unit, cx);
         }
     }
 
@@ -274,7 +274,7 @@ impl Owner {
     }
 
     /// It executes again: who wanted it there can be told.
-    pub(super) fn goes_on(&mut self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
+    pub(super) fn on_running(&mut self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let Some(wanted) = self.moves.wanted.get(&unit).filter(|wanted| wanted.to == from) else { return };
         if let (true, Stage::Stopping(since)) = (self.is_placed(unit, from), wanted.stage) {
             self.end_move(unit, cx);

@@ -203,7 +203,7 @@ pub enum Command {
     OwnerUp(NodeId),
     SetSlots(u32),
     /// Whether anything is given at all.
-    Lend(bool),
+    SetDonating(bool),
     /// Memory that a unit may have, and whose work is taken.
     Terms {
         memory_bytes: u64,
@@ -411,7 +411,7 @@ impl Protocol for Runner {
                 self.fetch_again(cx);
             }
             Input::Command(Command::SetSlots(slots)) => self.set_slots(slots, cx),
-            Input::Command(Command::Lend(lends)) => self.lend(lends, cx),
+            Input::Command(Command::SetDonating(lends)) => self.set_donating(lends, cx),
             Input::Command(Command::Terms { memory_bytes, policy }) => {
                 self.set_terms(memory_bytes, policy, cx);
             }
@@ -429,7 +429,7 @@ impl Protocol for Runner {
             Input::Command(Command::Ended { run, outcome }) => self.ended(run, outcome, cx),
             Input::Command(Command::Broken { run, error }) => self.broken(run, error, cx),
             Input::Command(Command::Prepared { run }) => self.at_hand(run, None, cx),
-            Input::Command(Command::Resumed { run }) => self.goes_on(run, cx),
+            Input::Command(Command::Resumed { run }) => self.running(run, cx),
             Input::Command(Command::Snapshot { run, taken, stopped }) => {
                 self.snapshot(run, taken, stopped, cx);
             }

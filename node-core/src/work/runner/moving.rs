@@ -105,10 +105,10 @@ impl Runner {
     }
 
     /// The engine has the unit's state.
-    pub(super) fn goes_on(&mut self, run: RunId, cx: &mut Cx<'_, Self>) {
+    pub(super) fn running(&mut self, run: RunId, cx: &mut Cx<'_, Self>) {
         let Some(id) = self.runs.get(&run).copied() else { return };
         if let Some(unit) = self.units.get(&id) {
-            Self::to_owner(unit.owner, ToOwner::GoesOn { unit: id }, cx);
+            Self::to_owner(unit.owner, ToOwner::Running { unit: id }, cx);
         }
     }
 

@@ -99,7 +99,7 @@ impl Runner {
         let (engaged, terms) = (&self.engaged, &self.terms);
         for (owner, ledger) in self.owners.iter_mut().filter(|(_, ledger)| ledger.connected) {
             let works_for = terms.work_for(*owner, cx.me);
-            let welcome = works_for && !ledger.turned_away;
+            let welcome = works_for && !ledger.refused;
             let (slots, free) = (if works_for { slots } else { 0 }, if welcome { free } else { 0 });
             let room = if welcome && engaged.takes(*owner, ledger, (cx.me, cx.now)) {
                 engaged.left_for(*owner, room, cx.now)

@@ -33,7 +33,7 @@ pub(super) struct Ledger {
     /// The last offer sent to it since it was connected.
     pub(super) offered: Option<Offer>,
     /// A unit of its was against this node's terms, or failed here; it is offered nothing for a while.
-    pub(super) turned_away: bool,
+    pub(super) refused: bool,
     /// A node that others find works for this owner until then, though it has no unit of it.
     pub(super) lingers: Time,
     /// Units of the owner that are here, ended ones included.

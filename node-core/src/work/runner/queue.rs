@@ -1,6 +1,6 @@
 //! Units come in, get their blobs, and go to the engine in order.
 
-use super::terms::{FAILED, TURNED_AWAY};
+use super::terms::{FAILED, REFUSED_FOR};
 use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState, left};
 use crate::content::{BlobRef, Data, NamedData, NotFetched};
 use crate::engine::{EngineTask, RunId, SealKey, SnapshotRef};
@@ -56,7 +56,7 @@ impl Runner {
             if let Some(reason) = reason {
                 let units = units().collect();
                 Self::to_owner(owner, ToOwner::Decline { lease, units, reason, tried: false }, cx);
-                self.turn_away(owner, TURNED_AWAY, cx);
+                self.turn_away(owner, REFUSED_FOR, cx);
                 continue;
             }
             let job = self.jobs.entry(id).or_insert_with(|| Job {
@@ -117,7 +117,7 @@ impl Runner {
         }
         if !others.is_empty() {
             Self::to_owner(owner, ToOwner::OfAnother { lease, units: others }, cx);
-            self.turn_away(owner, TURNED_AWAY, cx);
+            self.turn_away(owner, REFUSED_FOR, cx);
         }
         Self::changed(cx);
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// An owner whose unit was rejected is offered nothing for so long. Our choice: an offer has no room
 /// for all terms, so the owner tries again, and this makes it a message in a while.
-pub(super) const TURNED_AWAY: Duration = Duration::from_secs(10);
+pub(super) const REFUSED_FOR: Duration = Duration::from_secs(10);
 
 /// An owner whose unit failed here by no fault of its own is offered nothing for so long. Our choice:
 /// units that fail do not go round at the speed of the wire, and a good slot hardly idles.
@@ -88,7 +88,7 @@ impl Terms {
 
 impl Runner {
     /// Gives nothing more and hands on what is here, or gives again.
-    pub(super) fn lend(&mut self, lends: bool, cx: &mut Cx<'_, Self>) {
+    pub(super) fn set_donating(&mut self, lends: bool, cx: &mut Cx<'_, Self>) {
         if self.terms.withheld != lends {
             return;
         }
@@ -106,7 +106,7 @@ impl Runner {
         self.terms.memory_bytes = memory_bytes.min(self.config.memory_bytes);
         self.terms.policy = Some(policy);
         for (_, ledger) in self.owners.iter_mut() {
-            ledger.turned_away = false;
+            ledger.refused = false;
         }
         Self::changed(cx);
     }
@@ -115,15 +115,15 @@ impl Runner {
     pub(super) fn turn_away(&mut self, owner: NodeId, time: Duration, cx: &mut Cx<'_, Self>) {
         let Some(ledger) = self.owners.get_mut(&owner) else { return };
         // A longer time that runs already stays.
-        if !ledger.turned_away || time >= TURNED_AWAY {
-            ledger.turned_away = true;
+        if !ledger.refused || time >= REFUSED_FOR {
+            ledger.refused = true;
             cx.set_timer(Timer::TurnedAway(owner), time);
         }
     }
 
     pub(super) fn welcome_again(&mut self, owner: NodeId) {
         if let Some(ledger) = self.owners.get_mut(&owner) {
-            ledger.turned_away = false;
+            ledger.refused = false;
         }
     }
 }

@@ -119,7 +119,7 @@ impl Tab {
         acts.share = was.is_none_or(|was| was.share != share).then_some(share);
         // A node that starts lends.
         if was.is_none_or(|was| was.lends) != lends {
-            acts.commands.push(Command::Lend(lends));
+            acts.commands.push(Command::SetDonating(lends));
         }
         let goods = self.goods(if lends { slots } else { 0 }, share);
         if let Some(goods) = goods.filter(|_| was.is_none_or(|was| was.goods != goods)) {

@@ -27,7 +27,7 @@ fn tab(of: &[(&str, Setting)]) -> Tab {
 /// Commands to the node, abbreviated.
 fn told(acts: &Acts) -> Vec<String> {
     let word = |command: &Command| match command {
-        Command::Lend(lends) => format!("lend {lends}"),
+        Command::SetDonating(lends) => format!("lend {lends}"),
         Command::SetSlots(slots) => format!("slots {slots}"),
         Command::Terms { memory_bytes: MEMORY, .. } => "terms".into(),
         Command::Sell(goods) => format!("sell {} of {} at {}", goods.units, goods.capacity, goods.cost.0),

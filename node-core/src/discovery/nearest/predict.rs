@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const EIGHTH: Duration = Duration::from_millis(125);
 
-/// The longest usual time that is presumed, in eighths of a second. Our choice: for what takes
+/// The longest usual time that is predicted, in eighths of a second. Our choice: for what takes
 /// longer, a message is nothing.
 const USUAL_MAX: u8 = 40;
 
@@ -71,11 +71,11 @@ impl Nearest {
     }
 
     /// A leaf is given tasks: after how many eighths of a second it counts as free again.
-    pub(super) fn presume(&mut self, leaf: NodeId, tasks: u32, cx: &mut Cx<'_, Self>) -> u8 {
+    pub(super) fn predict(&mut self, leaf: NodeId, tasks: u32, cx: &mut Cx<'_, Self>) -> u8 {
         let Some(entry) = self.branch.child(leaf).filter(|e| e.state.usual <= USUAL_MAX) else { return 0 };
         let back = entry.state.usual * 2;
         let after = EIGHTH * u32::from(back) + SLACK;
-        entry.presume(cx.now + after, tasks);
+        entry.predict(cx.now + after, tasks);
         cx.set_timer_by(Timer::Returns, after);
         back
     }
@@ -84,7 +84,7 @@ impl Nearest {
     pub(super) fn keep_for_guest(&mut self, guest: NodeId, tasks: u32, asked: u32, cx: &mut Cx<'_, Self>) {
         let after = self.config.lease_for(asked);
         if let Some(entry) = self.branch.child(guest) {
-            entry.presume(cx.now + after, tasks);
+            entry.predict(cx.now + after, tasks);
             cx.set_timer_by(Timer::Returns, after);
         }
     }
