@@ -116,7 +116,7 @@ fn an_invite_is_asked_for_and_a_wrong_one_is_refused_in_words() {
         })
     };
     assert!(told(1).unwrap().contains("--invite"));
-    assert!(told(2).unwrap().contains("not the one of this swarm"));
+    assert!(told(2).unwrap().contains("the invite is wrong"));
     assert_eq!(told(3), None);
     let names: Vec<bool> = world.node(0).nodes(world.now).iter().map(|n| n.id == world.nodes[3].id).collect();
     assert_eq!(names, [false, true], "only the invited one is in");

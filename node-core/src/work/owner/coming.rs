@@ -141,7 +141,9 @@ impl Owner {
             return self.again(&arrived, cx);
         }
         let lacks = |report: &&Report| blobs_of(&report.result).any(|blob| blob.id == error.blob);
-        let lacking: Vec<UnitId> = arrived.results.iter().filter(lacks).map(|report| report.unit).collect();
+        // Two attempts of one unit count once.
+        let lacking: BTreeSet<UnitId> =
+            arrived.results.iter().filter(lacks).map(|report| report.unit).collect();
         // Others may have said that they have it, too, so that one refusal need not be the runner's. Nobody waits for
         // a unit that runs elsewhere by now.
         let held = &mut self.leases.get_mut(&from);
