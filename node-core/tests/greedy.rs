@@ -140,6 +140,45 @@ fn a_node_promises_no_more_content_than_it_has_room_for() {
 }
 
 #[test]
+fn content_with_two_lengths_weighs_as_the_longer() {
+    let mut giver = Giver::new();
+    let named = |len| with_stdin(Data::Blob(blob(100, len)));
+    let other = with_stdin(Data::Blob(blob(101, 600 << 20)));
+    for (n, spec) in [(0, named(600 << 20)), (1, named(1)), (2, other)] {
+        let batches = vec![batch(JOB, blob(1, 10), vec![grant(n, spec)])];
+        giver.hear(OWNER, ToRunner::Grant { lease: 1, batches });
+    }
+    assert_eq!((giver.held(), giver.declined.len()), (2, 1), "{:?}", giver.declined);
+}
+
+#[test]
+fn what_storage_is_writing_down_stays_though_its_source_goes() {
+    let id = BlobId::of(b"whole");
+    let gone = || Input::Message { from: OTHER, message: Content::Missing { id } };
+    for ends in [Input::Down(OTHER), gone()] {
+        let store = Store::new(None, 1 << 30, Duration::from_secs(3));
+        let mut store = Machine::new(store, Rng::from_seed([0; 32]));
+        let ticket = Ticket { of: Asker::Relay, number: 1 };
+        let blobs = vec![BlobRef { id, len: 5 }];
+        store.step(ME, Time(1), Input::Command(store::Command::Fetch { ticket, blobs, from: vec![OTHER] }));
+        let bytes = Bytes::from_static(b"whole");
+        let chunk = Input::Message { from: OTHER, message: Content::Chunk { id, index: 0, bytes } };
+        let appended = store.step(ME, Time(1), chunk).into_iter().find_map(|effect| match effect {
+            Effect::Emit(store::Event::Append { number, .. }) => Some(number),
+            _ => None,
+        });
+        let given_up = store.step(ME, Time(1), ends);
+        assert!(given_up.is_empty());
+        let done = store::Command::Done { number: appended.expect("it is written down") };
+        let told = store.step(ME, Time(1), Input::Command(done));
+        let here = |effect: &Effect<Store>| {
+            matches!(effect, Effect::Emit(store::Event::Answered { result: Ok(()), .. }))
+        };
+        assert!(told.iter().any(here));
+    }
+}
+
+#[test]
 fn a_unit_may_not_write_more_than_its_donor_has_memory_for() {
     let mut giver = Giver::new();
     let memory = Config::default().memory_bytes;

@@ -74,6 +74,11 @@ impl Fetch {
         self.next > 0
     }
 
+    /// Whether storage has been given all of it.
+    fn has_come(&self) -> bool {
+        self.next == chunks(self.len)
+    }
+
     /// Returns the node that is asked for it; `None` if it is put into storage from here.
     pub(super) fn source(&self) -> Option<NodeId> {
         self.sources.first().copied()
@@ -174,8 +179,8 @@ impl Store {
     /// who waits for it with another has its turn.
     pub(super) fn look_who_waits(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
         let Some(fetch) = self.fetches.get(&id).filter(|fetch| fetch.source().is_some()) else { return };
-        let len = fetch.len;
-        if self.waiting_for(id, |said| said == len).is_empty() {
+        // All of one that storage is writing down will be here in a moment.
+        if !fetch.has_come() && !self.is_waited_for(id, fetch.len) {
             let fetch = self.end_fetch(id, cx);
             self.abandon(id, fetch.as_ref(), cx);
             self.fetch_with_next_length(id, cx);
@@ -230,6 +235,11 @@ impl Store {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
         let Some(source) = fetch.source() else { return };
         let len = fetch.len;
+        if fetch.has_come() {
+            // Nothing is asked of anybody any more. What storage has got stays, or it says why not.
+            fetch.sources.clear();
+            return self.leave_source(source, id, len, cx);
+        }
         fetch.sources.remove(0);
         fetch.asked = fetch.next;
         let last = fetch.sources.is_empty();

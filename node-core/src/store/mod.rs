@@ -353,11 +353,11 @@ impl Store {
         if self.here.contains_key(&id) {
             return;
         }
-        self.clock += 1;
-        self.total += len;
         for (ticket, said) in self.waiting_for(id, |said| said != len) {
             self.refuse(ticket, id, FetchError::of_another_length(len, said), cx);
         }
+        self.clock += 1;
+        self.total += len;
         let holders: Vec<Ticket> = self.holders.get(&id).into_iter().flatten().copied().collect();
         let passing = match holders.is_empty() {
             true => unwanted,
@@ -413,9 +413,20 @@ impl Store {
         self.holders.get(&id).into_iter().flatten().filter_map(said).collect()
     }
 
+    fn is_waited_for(&self, id: BlobId, len: u64) -> bool {
+        let waits = |ticket: &Ticket| {
+            let wanted = self.tickets.get(ticket).filter(|wanted| !wanted.answered);
+            wanted.is_some_and(|wanted| wanted.blobs.get(&id) == Some(&len))
+        };
+        self.holders.get(&id).into_iter().flatten().any(waits)
+    }
+
     fn refuse(&mut self, ticket: Ticket, blob: BlobId, why: FetchError, cx: &mut Cx<'_, Self>) {
-        self.release(ticket, cx);
-        cx.emit(Event::Answered { ticket, result: Err(NotFetched { blob, why }) });
+        // One answer: it may have been refused for another of its blobs meanwhile.
+        if self.tickets.contains_key(&ticket) {
+            self.release(ticket, cx);
+            cx.emit(Event::Answered { ticket, result: Err(NotFetched { blob, why }) });
+        }
     }
 
     /// Has storage delete its part of a blob whose fetch is given up.
@@ -484,13 +495,19 @@ impl Store {
 
     fn done(&mut self, number: u64, cx: &mut Cx<'_, Self>) {
         match self.pending.remove(&number) {
-            Some(Pending::Put(id)) => {
+            Some(Pending::Put(id)) if self.is_fetch(id, number) => {
                 if let Some(len) = self.fetches.get(&id).map(|f| f.len()) {
                     self.arrived(id, len, cx);
                 }
             }
             Some(Pending::Append(id, fetch)) => self.chunk_stored(id, fetch, cx),
-            Some(Pending::ReadChunk(_) | Pending::ReadForTree { .. } | Pending::ReadForCheck(_)) | None => {}
+            Some(
+                Pending::Put(_)
+                | Pending::ReadChunk(_)
+                | Pending::ReadForTree { .. }
+                | Pending::ReadForCheck(_),
+            )
+            | None => {}
         }
     }
 
@@ -505,11 +522,13 @@ impl Store {
 
     fn failed(&mut self, number: u64, error: &str, cx: &mut Cx<'_, Self>) {
         match self.pending.remove(&number) {
-            Some(Pending::Put(id)) => self.unavailable(id, &FetchError::NotStored(error.into()), cx),
+            Some(Pending::Put(id)) if self.is_fetch(id, number) => {
+                self.unavailable(id, &FetchError::NotStored(error.into()), cx);
+            }
             Some(Pending::Append(id, fetch)) if self.is_fetch(id, fetch) => {
                 self.unavailable(id, &FetchError::NotStored(error.into()), cx);
             }
-            Some(Pending::Append(..)) | None => {}
+            Some(Pending::Put(_) | Pending::Append(..)) | None => {}
             Some(Pending::ReadChunk(read)) => self.chunk_unreadable(read, cx),
             Some(Pending::ReadForTree { blob, .. }) => self.tree_unreadable(blob, cx),
             Some(Pending::ReadForCheck(blob)) => self.check_failed(blob, cx),

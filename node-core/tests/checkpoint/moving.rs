@@ -62,6 +62,31 @@ fn a_unit_moves_to_a_node_that_reaches_nobody_but_the_gateway() {
 }
 
 #[test]
+fn several_units_move_at_once_to_a_node_that_reaches_nobody_but_the_gateway() {
+    let mut world = world(32, 4);
+    let to = world.add(Config { slots: 2, port: Some(4001), ..Config::default() });
+    (1..=4).for_each(|other| world.cut_one_way(to, other));
+    let job = job(&mut world, 2);
+    world.run_until(A_MINUTE, "they have checkpoints", |w| {
+        (0..2).all(|index| unit(w, job, index).checkpoints >= 2)
+    });
+    world.connect(0, to);
+    world.run_for(Duration::from_secs(1));
+    let id = world.nodes[to].id;
+    for index in 0..2 {
+        let unit = UnitId { job, index };
+        world.drive(0, NodeInput::Command(Command::Migrate { unit, to: Some(id) }));
+    }
+    let there = |w: &World| (0..2).all(|index| unit(w, job, index).runner == Some(id));
+    world.run_until(A_MINUTE, "both have moved", there);
+    done(&mut world, job, 2);
+    for result in world.results(job).values() {
+        let journey = result.journey.clone().unwrap();
+        assert_eq!((journey.spans.len(), journey.lost_fuel), (2, 0), "{journey:?}");
+    }
+}
+
+#[test]
 fn a_unit_that_comes_back_at_once_goes_on_from_where_it_is_now() {
     // It comes back before, and after, the node has been told to forget it.
     for pause in [0, 20, 60, 100, 150, 200, 300, 1000, 3000] {

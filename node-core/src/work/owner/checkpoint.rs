@@ -359,8 +359,10 @@ impl Owner {
         if self.leases.get(&from).is_none_or(|held| held.lease() != lease || !held.has(unit)) {
             return;
         }
+        let others = self.resumes_from_others(unit);
         self.resuming_over(unit, cx);
-        if unreached && self.found_behind(from) {
+        if unreached && others {
+            self.found_behind(from);
             // That says nothing of the checkpoint, which comes through here now.
             self.drop_placement(unit);
             if let Some(grant) = self.begin(unit, from, cx) {

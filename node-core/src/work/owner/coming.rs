@@ -58,7 +58,13 @@ impl Owner {
             return Admission::Repeated;
         }
         let blobs = reports.iter().map(|report| blobs_of(&report.result).count()).sum();
-        if !self.is_ready() || !self.on_the_way(from).has_room_for(blobs) {
+        let held = self.leases.get(&from).map(|held| held.reports.len());
+        let has_room = match held {
+            // All that are on their way are known without a look.
+            Some(reports) if blobs == 0 => reports < REPORTS_MAX,
+            _ => self.on_the_way(from).has_room_for(blobs),
+        };
+        if !self.is_ready() || !has_room {
             return Admission::NoRoom;
         }
         // Late results need no lease.
@@ -146,13 +152,16 @@ impl Owner {
             arrived.results.iter().filter(lacks).map(|report| report.unit).collect();
         // Others may have said that they have it, too, so that one refusal need not be the runner's. Nobody waits for
         // a unit that runs elsewhere by now.
+        let elsewhere =
+            |unit: &UnitId| !matches!(self.state_of(*unit), Some(SlotState::Waiting | SlotState::Away));
+        let elsewhere: BTreeSet<UnitId> = lacking.iter().copied().filter(elsewhere).collect();
         let held = &mut self.leases.get_mut(&from);
         let mut is_given_up = |unit: &UnitId| {
             if matches!(error.why, FetchError::NotStored(_)) {
                 return false;
             }
             let times = held.as_mut().map_or(0, |held| held.content_failed(*unit));
-            times >= UNSENT_MAX || (times == 0 && !error.is_no_answer())
+            times >= UNSENT_MAX || (times == 0 && !error.is_no_answer() && elsewhere.contains(unit))
         };
         let given_up: BTreeSet<UnitId> = lacking.into_iter().filter(|unit| is_given_up(unit)).collect();
         if given_up.is_empty() {

@@ -63,10 +63,11 @@ impl Owner {
         self.is_page(runner) || self.nodes.get(&runner).is_some_and(|peer| peer.behind)
     }
 
-    /// A node could not reach others that have what it needs. Returns whether that is news.
-    pub(super) fn found_behind(&mut self, node: NodeId) -> bool {
-        let peer = self.nodes.get_mut(&node).filter(|peer| peer.platform != Platform::Browser);
-        peer.is_some_and(|peer| !std::mem::replace(&mut peer.behind, true))
+    /// A node could not reach others that have what it needs.
+    pub(super) fn found_behind(&mut self, node: NodeId) {
+        if let Some(peer) = self.nodes.get_mut(&node) {
+            peer.behind = true;
+        }
     }
 
     /// Whether it reaches nobody else by its kind.

@@ -31,11 +31,20 @@ pub(super) struct Moves {
     pub(super) wanted: BTreeMap<UnitId, Move>,
     /// Granted, but the runner has not got yet what they go on from; the ticket of what it gets
     /// through here.
-    resuming: BTreeMap<UnitId, Option<u64>>,
+    resuming: BTreeMap<UnitId, Resuming>,
     /// Placed, but what they go on from is still on its way to here.
     relayed: BTreeMap<UnitId, NodeId>,
     /// Waited for until then.
     away: BTreeMap<UnitId, Time>,
+}
+
+/// A unit whose runner fetches what it goes on from.
+#[derive(Clone, Copy, Debug)]
+struct Resuming {
+    /// The ticket of what it gets through here.
+    ticket: Option<u64>,
+    /// Others than this node have it, and the runner was told of them.
+    others: bool,
 }
 
 impl Moves {
@@ -121,9 +130,14 @@ impl Owner {
 
     /// The runner has what the unit goes on from, or will not need it.
     pub(super) fn resuming_over(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        if let Some(Some(ticket)) = self.moves.resuming.remove(&unit) {
+        if let Some(ticket) = self.moves.resuming.remove(&unit).and_then(|resuming| resuming.ticket) {
             cx.emit(Event::ReleasePassing { ticket });
         }
+    }
+
+    /// Whether the runner was told of others that have what the unit goes on from.
+    pub(super) fn resumes_from_others(&self, unit: UnitId) -> bool {
+        self.moves.resuming.get(&unit).is_some_and(|resuming| resuming.others)
     }
 
     pub(super) fn fail_move(&mut self, unit: UnitId, why: &str, cx: &mut Cx<'_, Self>) {
@@ -429,7 +443,8 @@ impl Owner {
         let resume = match self.start_of(unit, runner, cx) {
             Start::Anew => None,
             Start::From(resume) => {
-                self.moves.resuming.insert(unit, None);
+                let others = resume.sources.iter().any(|source| source.node != cx.me);
+                self.moves.resuming.insert(unit, Resuming { ticket: None, others });
                 Some(resume)
             }
             Start::Later => {
@@ -490,7 +505,7 @@ impl Owner {
             return self.touch(unit.job, cx);
         };
         let sources = vec![Source { node: cx.me, contact: None }];
-        self.moves.resuming.insert(unit, Some(ticket));
+        self.moves.resuming.insert(unit, Resuming { ticket: Some(ticket), others: false });
         let resume = Box::new(Resume { checkpoint, sources });
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         let grant = job.unit_grant(unit.index, Some(resume));

@@ -20,6 +20,8 @@ pub(super) struct Move {
     pub(super) stage: Stage,
     /// The ticket of what the goal gets through here.
     relay: Option<u64>,
+    /// The goal could not reach others that have it, and gets it through here.
+    again: bool,
     /// Its runner did not stop, and the unit was taken from it.
     pub(super) taken: bool,
 }
@@ -34,7 +36,7 @@ pub(super) enum Stage {
 
 impl Move {
     pub(super) fn new(to: NodeId, until: Time) -> Move {
-        Move { to, until, stage: Stage::Preparing, relay: None, taken: false }
+        Move { to, until, stage: Stage::Preparing, relay: None, again: false, taken: false }
     }
 }
 
@@ -48,8 +50,9 @@ impl Owner {
             }
             Some(Start::Relay(checkpoint, from)) => {
                 let ticket = self.ticket(Pending::Ahead(unit));
-                if let Some(wanted) = self.moves.wanted.get_mut(&unit) {
-                    wanted.relay = Some(ticket);
+                let wanted = self.moves.wanted.get_mut(&unit);
+                if let Some(old) = wanted.and_then(|wanted| wanted.relay.replace(ticket)) {
+                    cx.emit(Event::ReleasePassing { ticket: old });
                 }
                 cx.emit(Event::FetchPassing { ticket, blobs: vec![whole_of(&checkpoint)], from });
             }
@@ -102,16 +105,15 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         let of_this = |wanted: &&Move| wanted.to == from && wanted.stage == Stage::Preparing;
-        if self.moves.wanted.get(&unit).filter(of_this).is_none() {
+        let Some(wanted) = self.moves.wanted.get_mut(&unit).filter(|wanted| of_this(&&**wanted)) else {
             return;
-        }
+        };
         match error {
             None => self.stop_to_move(unit, cx),
             // Through here it can get what it could not get from others.
-            Some(_) if unreached && self.found_behind(from) => {
-                if let Some(wanted) = self.moves.wanted.get_mut(&unit) {
-                    wanted.until = cx.now + PATIENCE;
-                }
+            Some(_) if unreached && !wanted.again => {
+                (wanted.until, wanted.again) = (cx.now + PATIENCE, true);
+                self.found_behind(from);
                 self.begin_move(unit, from, cx);
             }
             Some(error) => {

@@ -84,7 +84,13 @@ impl Runner {
         cx.emit(Event::FetchSnapshot { ticket: snapshot, blobs: vec![whole], from: sources });
     }
 
-    pub(super) fn came_ahead(&mut self, unit: UnitId, result: Result<(), NotFetched>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn came_ahead(
+        &mut self,
+        unit: UnitId,
+        ticket: u64,
+        result: Result<(), NotFetched>,
+        cx: &mut Cx<'_, Self>,
+    ) {
         let Some(coming) = self.coming.get_mut(&unit) else { return };
         let waits = [coming.content, coming.snapshot].iter().any(|ticket| self.tickets.contains_key(ticket));
         let owner = coming.owner;
@@ -101,8 +107,10 @@ impl Runner {
             // Its slot has something else to do yet.
             Ok(()) => Self::to_owner(owner, ToOwner::Prepared { unit, error: None, unreached: false }, cx),
             Err(error) => {
+                // Other content comes from the owner alone.
+                let unreached = ticket == coming.snapshot && error.is_no_answer();
                 self.has_come(unit, cx);
-                let (unreached, error) = (error.is_no_answer(), Some(error.to_string()));
+                let error = Some(error.to_string());
                 Self::to_owner(owner, ToOwner::Prepared { unit, error, unreached }, cx);
             }
         }

@@ -207,7 +207,7 @@ impl Runner {
             (Ticket::Unit(id), Err(error)) => {
                 self.give_back(vec![id], &format!("it could not get the unit's input: {error}"), true, cx);
             }
-            (Ticket::Coming(id), result) => self.came_ahead(id, result, cx),
+            (Ticket::Coming(id), result) => self.came_ahead(id, ticket, result, cx),
             (Ticket::Left(id), result) => self.left_came(id, result.map_err(|error| error.to_string()), cx),
             (Ticket::Resume(id), result) => self.resume_came(id, ticket, result, cx),
             (Ticket::Snapshot(id, fresh), stored) => {

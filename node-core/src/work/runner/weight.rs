@@ -25,21 +25,29 @@ pub(super) struct Weight {
 }
 
 impl Weight {
+    /// Adds content. The larger of two lengths of one blob counts.
+    fn add_content(&mut self, blobs: impl IntoIterator<Item = (BlobId, u64)>) {
+        for (id, len) in blobs {
+            let known = self.content.entry(id).or_default();
+            *known = len.max(*known);
+        }
+    }
+
     fn add_job(&mut self, name: &str, it: &Template) {
         self.texts += name.len() as u64 + weight::of_template(it);
-        self.content.extend(blobs_of_template(it).into_iter().map(|blob| (blob.id, blob.len)));
+        self.add_content(blobs_of_template(it).into_iter().map(|blob| (blob.id, blob.len)));
     }
 
     fn add_unit(&mut self, spec: Option<&UnitSpec>, resume: Option<&crate::progress::Resume>) {
         self.texts += spec.map_or(0, weight::of_unit);
         let parts = resume.map(|resume| resume.checkpoint.parts()).unwrap_or_default();
         let blobs = spec.map(blobs_of_unit).unwrap_or_default().into_iter().chain(parts);
-        self.content.extend(blobs.map(|blob| (blob.id, blob.len)));
+        self.add_content(blobs.map(|blob| (blob.id, blob.len)));
     }
 
     fn add(&mut self, other: &Weight) {
         self.texts += other.texts;
-        self.content.extend(&other.content);
+        self.add_content(other.content.iter().map(|(id, len)| (*id, *len)));
     }
 
     fn bytes(&self) -> u64 {
@@ -55,7 +63,7 @@ impl Runner {
         for UnitGrant { spec, resume, .. } in &batch.units {
             new.add_unit(spec.as_ref(), resume.as_deref());
         }
-        new.content.extend(besides.map(|blob| (blob.id, blob.len)));
+        new.add_content(besides.map(|blob| (blob.id, blob.len)));
         let bound = self.config.limits.content_bytes;
         // A light one was weighed with the first of its job.
         let known = self.jobs.contains_key(&batch.job);
