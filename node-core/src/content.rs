@@ -27,6 +27,11 @@ pub enum FetchError {
 }
 
 impl FetchError {
+    /// It is not here, and there is nobody to ask.
+    pub(crate) fn not_here() -> FetchError {
+        FetchError::Failed("it is not in this node's storage; upload it first".into())
+    }
+
     pub(crate) fn of_another_length(len: u64, said: u64) -> FetchError {
         FetchError::Failed(format!("it has {len} bytes and is said to have {said}"))
     }

@@ -225,7 +225,10 @@ impl Node {
             }
             #[cfg(not(feature = "roles"))]
             Event::Answered { .. } => {}
-            Event::Came { from } => self.push(Step::Owner, owner::Command::Heard(from)),
+            Event::Came { from } if self.owner.is_some() => {
+                self.push(Step::Owner, owner::Command::Heard(from))
+            }
+            Event::Came { .. } => {}
             Event::Put { number, id, bytes } => {
                 host.storage(StorageRequest::PutBlob { token: token(number), id, bytes });
             }

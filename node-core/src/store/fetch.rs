@@ -119,7 +119,10 @@ impl Store {
             }
         }
         self.open(ticket, &blobs, &others, cx);
-        for blob in blobs.into_iter().filter(|blob| !self.here.contains_key(&blob.id)).collect::<Vec<_>>() {
+        for blob in blobs {
+            if self.here.contains_key(&blob.id) {
+                continue;
+            }
             match self.fetches.get_mut(&blob.id) {
                 Some(fetch) if fetch.len == blob.len => {
                     fetch.passing &= ticket.of.is_passing();
@@ -145,7 +148,7 @@ impl Store {
             return Some(FetchError::Failed(reason));
         }
         let none_asked = others.is_empty() && !self.fetches.contains_key(&blob.id);
-        none_asked.then(|| FetchError::Failed("it is not in this node's storage; upload it first".into()))
+        none_asked.then(FetchError::not_here)
     }
 
     fn begin(&mut self, blob: BlobRef, sources: Vec<NodeId>, passing: bool, cx: &mut Cx<'_, Self>) {
@@ -158,7 +161,7 @@ impl Store {
     /// The blob could not be had with one length. It is fetched with another, if somebody waits for that.
     pub(super) fn fetch_with_next_length(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
         while !self.fetches.contains_key(&id) && !self.here.contains_key(&id) {
-            let mut waiting = self.waiting_for(id, |_| true);
+            let mut waiting: Vec<(Ticket, u64)> = self.waiting(id).collect();
             let Some((_, len)) = waiting.first().copied() else { return };
             waiting.retain(|(_, said)| *said == len);
             let mut sources = Vec::new();
@@ -166,8 +169,9 @@ impl Store {
                 add_new(&mut sources, &wanted.from);
             }
             if sources.is_empty() {
-                let why = FetchError::Failed("it is not in this node's storage; upload it first".into());
-                waiting.into_iter().for_each(|(ticket, _)| self.refuse(ticket, id, why.clone(), cx));
+                waiting
+                    .into_iter()
+                    .for_each(|(ticket, _)| self.refuse(ticket, id, FetchError::not_here(), cx));
                 continue;
             }
             let passing = waiting.iter().all(|(ticket, _)| ticket.of.is_passing());
@@ -180,7 +184,7 @@ impl Store {
     pub(super) fn look_who_waits(&mut self, id: BlobId, cx: &mut Cx<'_, Self>) {
         let Some(fetch) = self.fetches.get(&id).filter(|fetch| fetch.source().is_some()) else { return };
         // All of one that storage is writing down will be here in a moment.
-        if !fetch.has_come() && !self.is_waited_for(id, fetch.len) {
+        if !fetch.has_come() && !self.waiting(id).any(|(_, said)| said == fetch.len) {
             let fetch = self.end_fetch(id, cx);
             self.abandon(id, fetch.as_ref(), cx);
             self.fetch_with_next_length(id, cx);
@@ -306,7 +310,7 @@ impl Store {
         {
             let index = fetch.next;
             fetch.next += 1;
-            let (last, fetch) = (fetch.next == chunks(fetch.len), fetch.number);
+            let (last, fetch) = (fetch.has_come(), fetch.number);
             let number = self.number(Pending::Append(id, fetch));
             cx.emit(Event::Append { number, id, offset: u64::from(index) * CHUNK, bytes, last });
         }

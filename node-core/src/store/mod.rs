@@ -353,7 +353,8 @@ impl Store {
         if self.here.contains_key(&id) {
             return;
         }
-        for (ticket, said) in self.waiting_for(id, |said| said != len) {
+        let wrong: Vec<(Ticket, u64)> = self.waiting(id).filter(|(_, said)| *said != len).collect();
+        for (ticket, said) in wrong {
             self.refuse(ticket, id, FetchError::of_another_length(len, said), cx);
         }
         self.clock += 1;
@@ -398,27 +399,21 @@ impl Store {
         let fetch = self.end_fetch(id, cx);
         self.abandon(id, fetch.as_ref(), cx);
         let len = fetch.map(|fetch| fetch.len());
-        for (ticket, _) in self.waiting_for(id, |said| len.is_none_or(|len| len == said)) {
+        let is_such = |said: u64| len.is_none_or(|len| len == said);
+        let failed: Vec<(Ticket, u64)> = self.waiting(id).filter(|(_, said)| is_such(*said)).collect();
+        for (ticket, _) in failed {
             self.refuse(ticket, id, why.clone(), cx);
         }
         self.fetch_with_next_length(id, cx);
     }
 
-    /// Tickets that wait for the blob with such a length, each with that length.
-    fn waiting_for(&self, id: BlobId, is_such: impl Fn(u64) -> bool) -> Vec<(Ticket, u64)> {
-        let said = |ticket: &Ticket| {
+    /// Tickets that wait for the blob, each with the length that it is said to have.
+    fn waiting(&self, id: BlobId) -> impl Iterator<Item = (Ticket, u64)> + '_ {
+        let said = move |ticket: &Ticket| {
             let wanted = self.tickets.get(ticket).filter(|wanted| !wanted.answered)?;
-            wanted.blobs.get(&id).copied().filter(|len| is_such(*len)).map(|len| (*ticket, len))
+            wanted.blobs.get(&id).map(|len| (*ticket, *len))
         };
-        self.holders.get(&id).into_iter().flatten().filter_map(said).collect()
-    }
-
-    fn is_waited_for(&self, id: BlobId, len: u64) -> bool {
-        let waits = |ticket: &Ticket| {
-            let wanted = self.tickets.get(ticket).filter(|wanted| !wanted.answered);
-            wanted.is_some_and(|wanted| wanted.blobs.get(&id) == Some(&len))
-        };
-        self.holders.get(&id).into_iter().flatten().any(waits)
+        self.holders.get(&id).into_iter().flatten().filter_map(said)
     }
 
     fn refuse(&mut self, ticket: Ticket, blob: BlobId, why: FetchError, cx: &mut Cx<'_, Self>) {

@@ -374,8 +374,8 @@ impl Keeper {
         Self::answer(placement.sender, relayed, ToRunner::KeepRefused { unit, version, reason }, cx);
     }
 
-    /// Drops all but the two newest versions of the placement, and all placements but those of the latest placements. A
-    /// version on its way is not yet of use, and pushes nothing out.
+    /// Drops all but the two newest versions of the placement, and placements before the latest three. A version on
+    /// its way is not yet of use, and pushes nothing out.
     fn trim(&mut self, key: Key, placement: Placement, cx: &mut Cx<'_, Self>) {
         let Some(kept) = self.units.get(&key) else { return };
         let here = || kept.versions.iter().filter(|(_, stored)| stored.here);

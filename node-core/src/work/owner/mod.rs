@@ -194,7 +194,7 @@ pub enum Command {
     /// Some node has room that it had not before.
     Room,
     WallClock(u64),
-    /// Entries of the table of delegation, before checkpoints; an empty list ends it.
+    /// Entries of the table of delegated units, before checkpoints; an empty list ends it.
     RestoreDelegated(Vec<(Vec<u8>, Bytes)>),
     Ring(delegation::OfRing),
 }
