@@ -55,6 +55,17 @@ fn a_unit_moves_to_a_node_that_reaches_nobody_but_the_gateway() {
         migrate(&mut world, job, Some(to));
         world.run_until(A_MINUTE, "it has moved", |w| moved(w).is_some());
         assert_eq!(moved(&world), Some(Ok(to)), "with {checkpoints}");
+        if checkpoints > 0 {
+            // The gateway keeps what it makes there, and passes it on to another.
+            let before = unit(&world, job, 0).checkpoints;
+            let kept = |w: &World| {
+                let view = unit(w, job, 0);
+                view.checkpoints > before + 1
+                    && view.keepers.contains(&w.nodes[0].id)
+                    && view.keepers.len() >= 2
+            };
+            world.run_until(Duration::from_secs(10), "its checkpoints are kept twice", kept);
+        }
         done(&mut world, job, 1);
         let journey = world.results(job)[&0].journey.clone().unwrap();
         assert_eq!((journey.spans.len(), journey.lost_fuel), (2, 0), "{journey:?}");

@@ -195,7 +195,7 @@ impl Owner {
     fn keep_twice(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let Some(newest) = self.record(unit).and_then(|record| record.newest.as_ref()) else { return };
         let others = newest.holders.iter().any(|holder| *holder != cx.me && *holder != newest.runner);
-        if others || !self.is_page(newest.runner) || !newest.holders.contains(&cx.me) {
+        if others || !self.gets_all_from_here(newest.runner) || !newest.holders.contains(&cx.me) {
             return;
         }
         let (version, parts) = (newest.checkpoint.version, newest.checkpoint.parts());

@@ -28,7 +28,7 @@ impl Owner {
     /// Keepers for what `runner` runs of the job. The owner itself is one where there are too few
     /// others; alone, where nobody else can reach the runner.
     pub(super) fn keepers_for(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Self>) -> Vec<Source> {
-        let mut found = match self.is_page(runner) {
+        let mut found = match self.gets_all_from_here(runner) {
             true => Vec::new(),
             false => self.best_keepers(job, runner, cx),
         };

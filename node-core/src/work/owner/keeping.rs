@@ -48,7 +48,7 @@ impl Deals {
 impl Owner {
     /// Whether the runner can use this keeper.
     pub(super) fn can_keep(&self, runner: NodeId, keeper: NodeId, now: Time) -> bool {
-        !self.is_page(runner) && !self.is_cooling(runner, keeper, now)
+        !self.gets_all_from_here(runner) && !self.is_cooling(runner, keeper, now)
     }
 
     /// Milliseconds since 1970; 0 until the driver has told the time.
