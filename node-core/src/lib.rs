@@ -34,7 +34,6 @@ pub mod contract;
 pub mod discovery;
 pub mod disk;
 pub mod engine;
-#[cfg(feature = "roles")]
 pub mod files;
 pub mod finding;
 pub mod goods;
@@ -50,7 +49,6 @@ pub mod platform;
 pub mod progress;
 pub mod protocol;
 pub mod record;
-#[cfg(feature = "roles")]
 pub mod records;
 pub mod store;
 pub mod ticket;

@@ -1,32 +1,41 @@
 //! Services by name, and who asked: the service that an answer goes back to, and its own number for the
 //! question.
 
-/// A service of a node, and what is around it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum ServiceId {
+use crate::channel::Channel;
+use serde::{Deserialize, Serialize};
+
+macro_rules! services {
+    ($($(#[$about:meta])* $name:ident,)+) => {
+        /// A service of a node, and what is around it. Its number is the byte of a frame that names the
+        /// receiver, and the order in which timers of the same moment fire.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum ServiceId {
+            $($(#[$about])* $name,)+
+        }
+
+        impl ServiceId {
+            pub const ALL: &[ServiceId] = &[$(ServiceId::$name,)+];
+        }
+    };
+}
+
+services! {
     /// The program around the node: command line, API, page.
     Driver,
     Neighbours,
-    DialBack,
-    Tree,
-    Ring,
     /// The finder that knows the nodes at hand.
     Connected,
-    Client,
-    /// The keeper of checkpoints.
-    Keeper,
-    /// The owner of jobs.
-    Owner,
-    Runner,
-    Store,
+    Tree,
     /// The finder that asks the tree.
     Nearest,
-    /// The finder that buys.
-    Cheapest,
+    DialBack,
+    Ring,
+    Seller,
     MarketOwner,
     Buyer,
-    Seller,
+    /// The finder that buys.
+    Cheapest,
     /// A gateway's stall for sellers that nobody can dial.
     Hosting,
     Records,
@@ -37,37 +46,46 @@ pub enum ServiceId {
     /// The bank's client.
     Purse,
     Bank,
+    Client,
+    /// The owner of jobs.
+    Owner,
+    Runner,
+    /// The keeper of checkpoints.
+    Keeper,
+    Store,
 }
 
 impl ServiceId {
-    const ALL: [ServiceId; 22] = [
-        ServiceId::Driver,
-        ServiceId::Neighbours,
-        ServiceId::DialBack,
-        ServiceId::Tree,
-        ServiceId::Ring,
-        ServiceId::Connected,
-        ServiceId::Client,
-        ServiceId::Keeper,
-        ServiceId::Owner,
-        ServiceId::Runner,
-        ServiceId::Store,
-        ServiceId::Nearest,
-        ServiceId::Cheapest,
-        ServiceId::MarketOwner,
-        ServiceId::Buyer,
-        ServiceId::Seller,
-        ServiceId::Hosting,
-        ServiceId::Records,
-        ServiceId::Files,
-        ServiceId::KeptFiles,
-        ServiceId::Purse,
-        ServiceId::Bank,
-    ];
-
     /// The service of this number, if there is one.
     pub fn of(number: u8) -> Option<ServiceId> {
         ServiceId::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The stream that carries its frames: content must never hold up a heartbeat.
+    pub fn channel(self) -> Channel {
+        match self {
+            ServiceId::Store => Channel::Blob,
+            _ => Channel::Control,
+        }
+    }
+}
+
+/// A set of services: bit n stands for the service of that number. A service that comes to speak otherwise,
+/// so that older nodes would not understand it, gets a new number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Services(pub u32);
+
+impl Services {
+    pub const ALL: Services = Services((1 << ServiceId::ALL.len()) - 1);
+
+    pub fn has(self, service: ServiceId) -> bool {
+        self.0 >> service as u32 & 1 == 1
+    }
+}
+
+impl FromIterator<ServiceId> for Services {
+    fn from_iter<I: IntoIterator<Item = ServiceId>>(services: I) -> Self {
+        Services(services.into_iter().fold(0, |all, service| all | 1 << service as u32))
     }
 }
 
@@ -91,10 +109,14 @@ mod tests {
 
     #[test]
     fn each_service_has_its_number() {
-        for (number, service) in ServiceId::ALL.into_iter().enumerate() {
+        for (number, service) in ServiceId::ALL.iter().copied().enumerate() {
             assert_eq!(service as usize, number);
             assert_eq!(ServiceId::of(number as u8), Some(service));
         }
         assert_eq!(ServiceId::of(ServiceId::ALL.len() as u8), None);
+        let two: Services = [ServiceId::Driver, ServiceId::Store].into_iter().collect();
+        let members = ServiceId::ALL.iter().copied().filter(|service| two.has(*service));
+        assert_eq!(members.collect::<Vec<_>>(), [ServiceId::Driver, ServiceId::Store]);
+        assert!(ServiceId::ALL.iter().all(|service| Services::ALL.has(*service)));
     }
 }

@@ -1,9 +1,11 @@
-//! The wire format: one envelope a frame.
+//! The wire format: one message a frame.
 //!
-//! A frame is the version byte and a MessagePack body. Its length is bounded by
-//! [`MAX_FRAME`], its depth by the types. A version that is not ours is named, not guessed at.
+//! A frame is the version byte, the byte of the service that is to receive it ([`ServiceId`]), and a
+//! MessagePack body. Its length is bounded by [`MAX_FRAME`], its depth by the types. A version that is not
+//! ours is named, not guessed at. Who does not speak a service drops its frames, and nothing else.
 
 use crate::channel::Channel;
+use crate::ticket::ServiceId;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,8 +23,8 @@ pub const VERSION: u8 = 13;
 
 /// Content of a frame.
 pub trait Framed: Serialize + DeserializeOwned {
-    /// The stream that it belongs on.
-    fn channel(&self) -> Channel;
+    /// The service that is to receive it.
+    fn service(&self) -> ServiceId;
 }
 
 /// Why a frame was not understood; a fault of the peer that sent it.
@@ -40,43 +42,53 @@ pub enum WireError {
     Garbage(String),
     #[error("sent a message on the wrong channel")]
     WrongChannel,
+    #[error("sent a message to a service that it is not for")]
+    WrongService,
 }
 
 /// The frame of a message, or `None` if it would be longer than [`MAX_FRAME`]: our bug, since
 /// every machine keeps its messages below it.
-pub fn encode(message: &impl Framed) -> Option<Bytes> {
+pub fn encode(to: ServiceId, body: &impl Serialize) -> Option<Bytes> {
     let mut frame = Vec::with_capacity(256);
-    frame.push(VERSION);
-    rmp_serde::encode::write(&mut frame, message).ok()?;
+    frame.extend([VERSION, to as u8]);
+    rmp_serde::encode::write(&mut frame, body).ok()?;
     (frame.len() <= MAX_FRAME).then(|| Bytes::from(frame.into_boxed_slice()))
 }
 
-/// The message in a frame from a peer.
+/// The number of the service that a frame from a peer is for, and its body.
 ///
 /// # Errors
-/// The frame is too long, of another version, no message, or came on another channel than its message
-/// belongs on.
-pub fn decode<M: Framed>(frame: &[u8], channel: Channel) -> Result<M, WireError> {
+/// The frame is too long, of another version, or came on another channel than its service's.
+pub fn open(frame: &[u8], channel: Channel) -> Result<(u8, &[u8]), WireError> {
     if frame.len() > MAX_FRAME {
         return Err(WireError::TooLong(frame.len()));
     }
-    let (version, body) = frame.split_first().ok_or(WireError::Empty)?;
-    if *version != VERSION {
-        return Err(WireError::Version(*version));
+    match frame {
+        [] => Err(WireError::Empty),
+        [VERSION, service, body @ ..] => match ServiceId::of(*service) {
+            Some(known) if known.channel() != channel => Err(WireError::WrongChannel),
+            _ => Ok((*service, body)),
+        },
+        [VERSION] => Err(WireError::Garbage("it names no service".into())),
+        [version, ..] => Err(WireError::Version(*version)),
     }
+}
+
+/// The message of a body.
+///
+/// # Errors
+/// It is no such message, or more follows it.
+pub fn read<M: DeserializeOwned>(body: &[u8]) -> Result<M, WireError> {
     // The decoder that records are read with, so that a page does not load two.
     let mut decoder = rmp_serde::Deserializer::from_read_ref(body);
     // Our deepest message has 12 levels; a peer's must not eat the stack.
     decoder.set_max_depth(32);
     let message = M::deserialize(&mut decoder)
         .map_err(|e| WireError::Garbage(e.to_string().chars().take(SAID).collect()))?;
-    if !at_the_end(&mut decoder) {
-        return Err(WireError::Garbage("something follows the message".into()));
+    match at_the_end(&mut decoder) {
+        true => Ok(message),
+        false => Err(WireError::Garbage("something follows the message".into())),
     }
-    if message.channel() != channel {
-        return Err(WireError::WrongChannel);
-    }
-    Ok(message)
 }
 
 /// Whether nothing is left to decode.

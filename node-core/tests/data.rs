@@ -6,7 +6,6 @@ use node_core::content::{BlobRef, Data, NamedData};
 use node_core::ids::JobId;
 use node_core::node::message::Message;
 use node_core::store::Message as Content;
-use node_core::wire;
 use node_core::work::spec::{JobSpec, UnitSpec, Units};
 use node_core::{Config, NodeEvent, NodeInput};
 use sandbox::{File, Outcome, Task};
@@ -215,7 +214,7 @@ fn with_asker(blobs: u32) -> (World, usize, Vec<BlobRef>) {
 }
 
 fn say(world: &mut World, from: usize, message: &Message) {
-    let (from, bytes) = (world.nodes[from].id, wire::encode(message).unwrap());
+    let (from, bytes) = (world.nodes[from].id, message.encode().unwrap());
     world.drive(0, NodeInput::Received { from, channel: message.channel(), bytes });
 }
 

@@ -9,7 +9,6 @@ use node_core::overlay::dialback::{Message as DialBack, Outcome, Standing, Why};
 use node_core::overlay::elsewhere::Elsewhere;
 use node_core::overlay::neighbours::Message as Greeting;
 use node_core::overlay::tree::check::check;
-use node_core::wire;
 use node_core::{Config, NodeEvent, NodeId, NodeInput};
 use simulator::World;
 use simulator::network::Latency;
@@ -80,14 +79,14 @@ fn comes(world: &mut World, kind: Kind) -> usize {
 fn is_member(world: &World, at: usize) -> bool {
     let node = world.node(at);
     let ring = node.ring().is_some_and(|ring| ring.members().any(|member| member.joined()));
-    matches!(node.standing(), Standing::Member(_)) && node.tree().joined() && ring
+    matches!(node.standing(), Standing::Member(_)) && node.tree().is_some_and(|it| it.joined()) && ring
 }
 
 /// Out of everything, and says why.
 fn is_guest(world: &World, at: usize) -> bool {
     let node = world.node(at);
     let on_ring = node.ring().is_some_and(|ring| ring.members().next().is_some());
-    matches!(node.standing(), Standing::Guest(_)) && !node.tree().joined() && !on_ring
+    matches!(node.standing(), Standing::Guest(_)) && !node.tree().is_some_and(|it| it.joined()) && !on_ring
 }
 
 fn why(world: &World, at: usize) -> Why {
@@ -100,7 +99,7 @@ fn why(world: &World, at: usize) -> Why {
 /// The tree of all members, and what is wrong with it.
 fn faults_of_tree(world: &World) -> Vec<String> {
     let members = (0..world.nodes.len()).filter(|at| is_member(world, *at));
-    let views: Vec<_> = members.map(|at| world.node(at).tree()).collect();
+    let views: Vec<_> = members.filter_map(|at| world.node(at).tree()).collect();
     check(&views, 10, 10, true)
 }
 
@@ -220,7 +219,7 @@ fn say(world: &mut World, from: usize, message: Message) {
 }
 
 fn say_to(world: &mut World, to: usize, from: usize, message: Message) {
-    let (from, bytes) = (world.nodes[from].id, wire::encode(&message).unwrap());
+    let (from, bytes) = (world.nodes[from].id, message.encode().unwrap());
     world.drive(to, NodeInput::Received { from, channel: message.channel(), bytes });
 }
 

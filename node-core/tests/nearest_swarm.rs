@@ -28,7 +28,7 @@ fn tree_of(seed: u64, workers: usize) -> World {
 
 fn faults_of(world: &World) -> Vec<String> {
     let alive = world.nodes.iter().filter_map(|place| place.node.as_ref());
-    let views: Vec<_> = alive.map(|node| node.tree()).collect();
+    let views: Vec<_> = alive.filter_map(|node| node.tree()).collect();
     let mut faults = check(&views, 2, 2, true);
     faults
         .extend(views.iter().filter(|view| !view.joined()).map(|view| format!("{:?} is outside", view.me())));
@@ -38,7 +38,9 @@ fn faults_of(world: &World) -> Vec<String> {
 #[test]
 fn a_job_is_placed_by_the_tree_and_outlives_an_inner_node() {
     let mut world = tree_of(1, 30);
-    let inner = (1..=30).find(|at| world.node(*at).tree().level() > 0).expect("there are levels");
+    let inner = (1..=30)
+        .find(|at| world.node(*at).tree().is_some_and(|it| it.level() > 0))
+        .expect("there are levels");
     let spec = world.sweep(0, 200);
     let job = world.submit(0, spec);
     world.run_until(A_MINUTE, "half of it is done", |w| w.job(job).is_some_and(|job| job.done > 100));
@@ -71,7 +73,7 @@ fn soon_after_the_last_join_the_gateway_knows_how_many_slots_there_are() {
             world.add(Config { slots: 1, port: Some(4001), name, tree: tree.clone(), ..Config::default() });
             world.connect(0, n);
         }
-        let known = |w: &World| w.node(0).branch().network_slots == 12;
+        let known = |w: &World| w.node(0).branch().is_some_and(|it| it.network_slots == 12);
         world.run_until(Duration::from_secs(20), "it knows of all twelve", known);
     }
 }
@@ -128,7 +130,7 @@ fn a_node_that_only_its_own_machine_can_dial_is_a_guest_elsewhere_and_works() {
     world.add(Config { slots: 2, port: Some(4001), loopback_only: true, ..Config::default() });
     world.connect(0, 1);
     world.run_for(A_MINUTE);
-    assert!(!world.node(1).tree().joined(), "nobody could dial it");
+    assert!(!world.node(1).tree().is_some_and(|it| it.joined()), "nobody could dial it");
     assert!(world.node(0).nodes(world.now).iter().any(|node| node.guest && node.slots == 2));
     let spec = world.sweep(0, 20);
     let job = world.submit(0, spec);

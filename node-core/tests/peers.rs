@@ -10,12 +10,15 @@ use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::swarm::Swarm;
 use node_core::platform::Platform;
 use node_core::store::Message as Content;
-use node_core::wire::{self, MAX_FRAME, VERSION};
+use node_core::ticket::{ServiceId, Services};
+use node_core::wire::{MAX_FRAME, VERSION};
 use node_core::work::message::{Message as Work, Report, ToOwner};
 use node_core::work::spec::UnitResult;
 use node_core::{Channel, Config, NodeEvent, NodeInput};
 use simulator::World;
 use std::time::Duration;
+
+const OWNER: u8 = ServiceId::Owner as u8;
 
 /// A gateway with one honest worker, and a stranger that is connected and says what it likes.
 fn with_stranger(seed: u64) -> (World, usize) {
@@ -27,7 +30,7 @@ fn with_stranger(seed: u64) -> (World, usize) {
 }
 
 fn say(world: &mut World, stranger: usize, message: &Message) {
-    let bytes = wire::encode(message).unwrap();
+    let bytes = message.encode().unwrap();
     hear(world, stranger, message.channel(), bytes);
 }
 
@@ -48,6 +51,7 @@ fn introduce(world: &mut World, stranger: usize, invite: Option<&str>) {
         seen: None,
         web: None,
         swarm: Swarm::default(),
+        speaks: Services::ALL,
     };
     say(world, stranger, &Message::Neighbours(Greeting::Hello(hello)));
 }
@@ -59,8 +63,8 @@ fn garbage_and_other_versions_are_named_and_nothing_breaks() {
     let cases: [(&[u8], &str); 5] = [
         (&[], "empty frame"),
         (&[VERSION + 1, 0xc0], "version 13"),
-        (&[VERSION, 0xc1, 0xff, 0xff], "not a message"),
-        (&[VERSION, 0xdd, 0xff, 0xff, 0xff, 0xff], "not a message"),
+        (&[VERSION, OWNER, 0xc1, 0xff, 0xff], "not a message"),
+        (&[VERSION, OWNER, 0xdd, 0xff, 0xff, 0xff, 0xff], "not a message"),
         (&[VERSION], "not a message"),
     ];
     for (bytes, words) in cases {
@@ -70,7 +74,7 @@ fn garbage_and_other_versions_are_named_and_nothing_breaks() {
     }
     hear(&mut world, stranger, Channel::Control, Bytes::from(vec![VERSION; MAX_FRAME + 1]));
     assert!(world.faults(0).pop().unwrap().contains("1048577 bytes"));
-    let deep = [&[VERSION][..], &[0x91; 200_000][..]].concat();
+    let deep = [&[VERSION, OWNER][..], &[0x91; 200_000][..]].concat();
     hear(&mut world, stranger, Channel::Control, Bytes::from(deep));
 
     let spec = world.sweep(0, 20);
@@ -93,7 +97,7 @@ fn nobody_is_heard_before_it_has_introduced_itself() {
 fn a_message_on_the_wrong_channel_is_a_fault() {
     let (mut world, stranger) = with_stranger(3);
     introduce(&mut world, stranger, None);
-    let bytes = wire::encode(&Message::Offer(Offer::default())).unwrap();
+    let bytes = Message::Offer(Offer::default()).encode().unwrap();
     hear(&mut world, stranger, Channel::Blob, bytes);
     assert_eq!(world.faults(0), ["sent a message on the wrong channel"]);
 }
@@ -142,8 +146,9 @@ fn the_invite_of_a_swarm_is_not_guessed_from_one_address() {
             seen: None,
             web: None,
             swarm: Swarm::default(),
+            speaks: Services::ALL,
         }));
-        let bytes = wire::encode(&hello).unwrap();
+        let bytes = hello.encode().unwrap();
         world.drive(0, NodeInput::Received { from: peer, channel: Channel::Control, bytes });
         let is_in = world.node(0).nodes(world.now).iter().any(|node| node.id == peer);
         world.drive(0, NodeInput::Disconnected { peer, reason: "it goes".into() });
@@ -169,7 +174,7 @@ fn of_a_bad_frame_a_line_is_said_and_not_what_the_peer_wrote() {
     let (mut world, stranger) = with_stranger(10);
     introduce(&mut world, stranger, None);
     let name = "x".repeat(MAX_FRAME - 100);
-    let mut frame = vec![VERSION, 0x81, 0xdb];
+    let mut frame = vec![VERSION, OWNER, 0x81, 0xdb];
     frame.extend((name.len() as u32).to_be_bytes());
     frame.extend(name.as_bytes());
     hear(&mut world, stranger, Channel::Control, frame.into());
@@ -273,7 +278,7 @@ fn faults_are_counted_over_reconnections_and_one_is_forgotten_each_minute() {
     for key in 0..3_000u32 {
         let mut peer = node_core::NodeId([99; 32]);
         peer.0[..4].copy_from_slice(&(1_000 + key).to_be_bytes());
-        let hello = wire::encode(&Message::Offer(Offer::default())).unwrap();
+        let hello = Message::Offer(Offer::default()).encode().unwrap();
         world.drive(0, NodeInput::Received { from: peer, channel: Channel::Control, bytes: hello });
     }
     assert!(!come(&mut world, stranger));

@@ -31,7 +31,7 @@ use node_core::overlay::tree::{
 use node_core::platform::Platform;
 use node_core::progress::{Checkpoint, Journey, Made, Resume, Source, Span, Version};
 use node_core::store::Message as Content;
-use node_core::wire::{decode, encode};
+use node_core::ticket::Services;
 use node_core::work::delegated::{self, Delegated, Part, UnitRecord};
 use node_core::work::message::{
     Batch, Keep, KeepTerms, Message as Work, Report, Returned, ToClient, ToKeeper, ToOwner, ToRunner,
@@ -135,6 +135,7 @@ fn examples() -> Vec<Message> {
             seen: Some(Ip([2; 16])),
             web: Some(web()),
             swarm: swarm(),
+            speaks: Services(23),
         })),
         Message::Neighbours(Greeting::Rejected { reason: "r".into() }),
         Message::Neighbours(Greeting::Full {
@@ -493,7 +494,7 @@ fn nearest_examples() -> Vec<Message> {
 fn every_message_has_the_bytes_it_always_had() {
     let golden = include_str!("wire.golden");
     let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
-    let now: Vec<String> = examples().iter().map(|m| hex(&encode(m).expect("it is short"))).collect();
+    let now: Vec<String> = examples().iter().map(|m| hex(&m.encode().expect("it is short"))).collect();
     let golden: Vec<&str> = golden.lines().collect();
     assert_eq!(
         now,
@@ -506,31 +507,28 @@ fn every_message_has_the_bytes_it_always_had() {
 #[test]
 fn what_is_sent_is_what_is_received() {
     for message in examples() {
-        let frame = encode(&message).unwrap();
-        assert_eq!(decode(&frame, message.channel()), Ok(message));
+        let frame = message.encode().unwrap();
+        assert_eq!(Message::decode(&frame, message.channel()), Ok(message));
     }
 }
 
 #[test]
 fn a_cut_or_changed_frame_is_an_error_and_never_a_panic() {
     for message in examples() {
-        let frame = encode(&message).unwrap();
+        let frame = message.encode().unwrap();
         for end in 0..frame.len() {
-            assert!(
-                decode::<Message>(&frame[..end], message.channel()).is_err(),
-                "{end} bytes of {message:?}"
-            );
+            assert!(Message::decode(&frame[..end], message.channel()).is_err(), "{end} bytes of {message:?}");
         }
         for at in 0..frame.len() {
             let mut bytes = frame.to_vec();
             bytes[at] = bytes[at].wrapping_add(0x55);
-            drop(decode::<Message>(&bytes, message.channel()));
+            drop(Message::decode(&bytes, message.channel()));
         }
         // A whole value, the marker that MessagePack reserves, and the head of a text to come.
         for more in [0, 0xc1, 0xdb] {
             let longer = [&frame[..], &[more]].concat();
             assert!(
-                decode::<Message>(&longer, message.channel()).is_err(),
+                Message::decode(&longer, message.channel()).is_err(),
                 "nothing may follow, not even {more:#x}"
             );
         }

@@ -5,6 +5,7 @@ use super::model::{Names, text};
 use super::problem::Problem;
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use node_core::address::Contact;
 use node_core::discovery::nearest::BranchLine;
 use node_core::{Node, NodeId};
@@ -72,12 +73,15 @@ pub(super) struct Branch {
     )
 )]
 pub(super) async fn tree(State(state): State<ApiState>) -> Result<Json<Tree>, Problem> {
-    Ok(Json(state.node.read(|node, _| Tree::of(node)).await?))
+    let tree = state.node.read(|node, _| Tree::of(node)).await?;
+    let none = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this node has no part in the tree");
+    tree.map(Json).ok_or_else(none)
 }
 
 impl Tree {
-    fn of(node: &Node) -> Tree {
-        let (names, view, branch) = (Names::of(node), node.tree(), node.branch());
+    /// None of a node that is always a guest.
+    fn of(node: &Node) -> Option<Tree> {
+        let (names, view, branch) = (Names::of(node), node.tree()?, node.branch()?);
         let named = |id: NodeId| TreeNode { id, short: id.short(), name: names.get(id) };
         let of = |contact: &Contact| named(contact.id);
         let lines = |lines: &[BranchLine]| {
@@ -88,7 +92,7 @@ impl Tree {
             };
             lines.iter().map(|line| Branch { top: named(line.node), free: free(line) }).collect()
         };
-        Tree {
+        Some(Tree {
             joined: view.joined(),
             level: view.level(),
             me: named(node.id()),
@@ -106,6 +110,6 @@ impl Tree {
                 free_at_most: branch.branch_high,
             },
             network_slots: branch.network_slots,
-        }
+        })
     }
 }

@@ -4,8 +4,6 @@
 //! Slots that a finder finds are reserved for the asker until the units arrive. Owners know nothing of how a
 //! finder works, so a job chooses one by a word ([`crate::work::spec::Find`]).
 
-#[cfg(feature = "roles")]
 pub mod cheapest;
 pub mod connected;
-#[cfg(feature = "roles")]
 pub mod nearest;

@@ -9,9 +9,7 @@
 //! which whoever enters often gathers. Here credit comes from an invite, or from verified work for
 //! the swarm, which the commons pays for ([`COMMONS`]).
 
-#[cfg(feature = "roles")]
 pub mod bank;
-#[cfg(feature = "roles")]
 pub mod books;
 pub mod client;
 mod message;

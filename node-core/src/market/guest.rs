@@ -14,9 +14,23 @@ use crate::keys::Signed;
 use crate::money::Micro;
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
     ToHost(ToHost),
+    ToGuest(ToGuest),
+}
+
+/// All that a host is told: by its guests, or, for them, by market owners and buyers.
+#[derive(Deserialize)]
+pub enum AtHost {
+    ToHost(ToHost),
+    ForGuest { guest: NodeId, what: Box<ToSeller> },
+}
+
+/// All that a seller is told: by markets and buyers, or, of a guest, by its host.
+#[derive(Deserialize)]
+pub enum AtSeller {
+    ToSeller(ToSeller),
     ToGuest(ToGuest),
 }
 

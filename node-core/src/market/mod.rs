@@ -11,11 +11,9 @@
 pub mod buyer;
 mod config;
 pub mod guest;
-#[cfg(feature = "roles")]
 pub mod host;
 pub mod listing;
 mod message;
-#[cfg(feature = "roles")]
 pub mod owner;
 pub mod pricing;
 pub mod seller;

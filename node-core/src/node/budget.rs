@@ -8,7 +8,6 @@
 
 use super::Node;
 use super::host::{Host, NodeEvent};
-use super::route::Step;
 use crate::bounds::Bounds;
 use crate::time::Time;
 use std::collections::BTreeMap;
@@ -30,7 +29,6 @@ const SAMPLE: u32 = 1_000;
 const SILENCE: Duration = Duration::from_secs(600);
 
 /// Steps beyond the bound that a panic shows. Our choice: a few rounds of any loop.
-#[cfg(feature = "roles")]
 const SHOWN: usize = 60;
 
 #[derive(Debug, Default)]
@@ -56,13 +54,13 @@ impl Budget {
     }
 
     /// Counts a step. `false` if the budget is spent.
-    pub(super) fn take(&mut self, step: &Step) -> bool {
+    pub(super) fn take(&mut self, service: &'static str) -> bool {
         if self.left == 0 {
             return false;
         }
         self.left -= 1;
         if self.left < SAMPLE {
-            *self.busiest.entry(step.machine()).or_default() += 1;
+            *self.busiest.entry(service).or_default() += 1;
         }
         true
     }
@@ -83,8 +81,7 @@ impl Budget {
 
 impl Node {
     /// The budget is spent, and steps are left: says so, and when they go on.
-    pub(super) fn put_off(&mut self, host: &mut impl Host) -> Time {
-        #[cfg(feature = "roles")]
+    pub(super) fn put_off(&mut self, host: &mut dyn Host) -> Time {
         if self.config.limits.overrun_panics {
             self.panic_with_last_steps(host);
         }
@@ -108,13 +105,13 @@ impl Node {
     }
 
     /// In tests: a bug, shown by what goes round.
-    #[cfg(feature = "roles")]
-    fn panic_with_last_steps(&mut self, host: &mut impl Host) {
+    fn panic_with_last_steps(&mut self, host: &mut dyn Host) {
         let mut shown = String::new();
         for _ in 0..SHOWN {
             let Some(step) = self.steps.pop_front() else { break };
-            let _ = writeln!(shown, "  {step:?}");
-            self.take(step, host);
+            let step_shown = step.row.show.map_or_else(|| step.row.name.into(), |show| show(&*step.input));
+            let _ = writeln!(shown, "  {step_shown}");
+            (step.row.run)(self, step.input, host);
         }
         panic!(
             "{} took more than {} steps at {:?}; busiest of the last: {}; on it goes with\n{shown}",
@@ -123,27 +120,6 @@ impl Node {
             self.now,
             self.budget.busiest()
         );
-    }
-}
-
-impl Step {
-    /// The machine that the step is for.
-    fn machine(&self) -> &'static str {
-        match self {
-            Step::Neighbours(_) => "neighbours",
-            Step::Finder(_) => "finder",
-            Step::Overlay(step) => step.machine(),
-            #[cfg(feature = "roles")]
-            Step::Money(step) => step.machine(),
-            Step::Client(_) => "client",
-            Step::Owner(_) => "job owner",
-            Step::Runner(_) => "runner",
-            #[cfg(feature = "roles")]
-            Step::Keeper(_) => "keeper",
-            Step::Store(_) => "store",
-            #[cfg(test)]
-            Step::Ball(_) => "ball",
-        }
     }
 }
 

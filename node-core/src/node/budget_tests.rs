@@ -6,7 +6,12 @@ use crate::engine::EngineRequest;
 use crate::ids::NodeId;
 use crate::node::config::Config;
 use crate::node::host::NodeInput;
+use crate::node::table::{Service, shown};
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::ticket::ServiceId;
+use crate::wire::Framed;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 /// A host that only remembers.
 #[derive(Default)]
@@ -44,6 +49,46 @@ impl Memory {
     }
 }
 
+/// A service that gives itself the ball, for ever.
+#[derive(Debug)]
+struct Player;
+
+impl Framed for Ball {
+    fn service(&self) -> ServiceId {
+        Player::ID
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Ball(bool);
+
+impl Protocol for Player {
+    type Message = Ball;
+    type Timer = ();
+    type Command = Ball;
+    type Event = Ball;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
+        if let Input::Command(Ball(way)) = input {
+            cx.emit(Ball(!way));
+        }
+    }
+}
+
+impl Service for Player {
+    const ID: ServiceId = ServiceId::Bank;
+    const NAME: &'static str = "ball";
+    type Desk = ();
+
+    fn open(_: &Config) -> Option<Self> {
+        Some(Player)
+    }
+
+    fn told(node: &mut Node, ball: Ball, _: &mut dyn Host) {
+        node.tell::<Self>(ball);
+    }
+}
+
 /// A node in which a ball is played to and fro for ever.
 fn playing(limits: Bounds) -> (Node, Memory) {
     let (mut node, mut host) = (
@@ -52,7 +97,8 @@ fn playing(limits: Bounds) -> (Node, Memory) {
     );
     node.drive(Time(0), NodeInput::Wake, &mut host);
     assert!(host.troubles().is_empty(), "an ordinary start is within the bound");
-    node.steps.push_back(Step::Ball(true));
+    shown::<Player>(&mut node.table, &Config::default(), &[0; 32]);
+    node.tell::<Player>(Ball(true));
     node.drive(Time(0), NodeInput::Wake, &mut host);
     (node, host)
 }

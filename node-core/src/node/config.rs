@@ -8,10 +8,8 @@ use crate::keys::Secret;
 use crate::market::MarketConfig;
 use crate::overlay::elsewhere::Web;
 use crate::platform::Platform;
-#[cfg(feature = "roles")]
 use crate::work::KeeperConfig;
 use crate::work::{OwnerConfig, RunnerConfig};
-#[cfg(feature = "roles")]
 use crate::{
     discovery::nearest::NearestConfig, files::FilesConfig, ledger::books::Rules, overlay::ring::RingConfig,
     overlay::tree::TreeConfig, records::RecordsConfig,
@@ -56,23 +54,17 @@ pub struct Config {
     pub limits: Arc<Bounds>,
     pub timing: Arc<Timing>,
     /// The shape of the tree: the same on all nodes of a swarm.
-    #[cfg(feature = "roles")]
     pub tree: Arc<TreeConfig>,
-    #[cfg(feature = "roles")]
     pub nearest: Arc<NearestConfig>,
     /// The ring beside the tree: the same on all nodes of a swarm. None for swarms without one.
-    #[cfg(feature = "roles")]
     pub ring: Option<Arc<RingConfig>>,
     /// Markets on that ring, or, of a node that nobody can dial, at its gateway; none without.
     pub market: Option<MarketPart>,
     /// Money; none in a swarm without.
-    #[cfg(feature = "roles")]
     pub bank: Option<BankPart>,
     /// Names and other records on that ring; none without.
-    #[cfg(feature = "roles")]
     pub records: Option<RecordsPart>,
     /// Files: this node's, kept by others, and others', kept here. None: neither.
-    #[cfg(feature = "roles")]
     pub files: Option<Arc<FilesConfig>>,
 }
 
@@ -87,7 +79,6 @@ pub struct Open {
 }
 
 /// Key and settings that a node needs to have and spend credit.
-#[cfg(feature = "roles")]
 #[derive(Clone, Debug)]
 pub struct BankPart {
     /// This node's key, with which it signs orders to the bank.
@@ -99,7 +90,6 @@ pub struct BankPart {
 }
 
 /// Key and settings that a node needs to publish records, and to keep those of others.
-#[cfg(feature = "roles")]
 #[derive(Clone, Debug)]
 pub struct RecordsPart {
     pub config: Arc<RecordsConfig>,
@@ -138,19 +128,13 @@ impl Default for Config {
             submitters: BTreeSet::new(),
             limits: Arc::default(),
             timing: Arc::default(),
-            #[cfg(feature = "roles")]
             tree: Arc::default(),
-            #[cfg(feature = "roles")]
             // Nothing relays to guests yet, so their slots serve their host alone.
             nearest: Arc::new(NearestConfig { relays: false, ..NearestConfig::default() }),
-            #[cfg(feature = "roles")]
             ring: None,
             market: None,
-            #[cfg(feature = "roles")]
             bank: None,
-            #[cfg(feature = "roles")]
             records: None,
-            #[cfg(feature = "roles")]
             files: None,
         }
     }
@@ -174,10 +158,7 @@ impl Config {
 
     /// The part of the runner.
     pub fn runner(&self) -> RunnerConfig {
-        #[cfg(feature = "roles")]
         let bank = self.bank.as_ref().and_then(|part| part.bank);
-        #[cfg(not(feature = "roles"))]
-        let bank = None;
         RunnerConfig {
             slots: self.slots,
             memory_bytes: self.memory_bytes,
@@ -188,7 +169,6 @@ impl Config {
     }
 
     /// The part of the keeper of checkpoints.
-    #[cfg(feature = "roles")]
     pub fn keeper(&self) -> KeeperConfig {
         KeeperConfig { limits: self.limits.clone() }
     }

@@ -1,5 +1,6 @@
 //! Peers that are being dialled, and what waits for them.
 
+use super::gateways::Gateways;
 use crate::address::{Contact, Ip, Scope};
 use crate::channel::Channel;
 use crate::ids::NodeId;
@@ -31,6 +32,8 @@ pub(super) struct Dials {
     waiting: LiteMap<NodeId, Dial>,
     /// Dials that failed, by address, and since when.
     failed: BTreeMap<Ip, (u32, Time)>,
+    /// Where there may be room, while the gateway that this node knows is full.
+    pub(super) gateways: Gateways,
 }
 
 #[derive(Debug, Default)]

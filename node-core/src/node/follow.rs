@@ -3,12 +3,12 @@
 
 use super::Node;
 use super::host::{Host, NodeEvent};
-use super::message::Message;
-use super::route::Step;
+use super::notes::Note;
+use super::table::Service;
 use crate::address::Contact;
 use crate::ids::NodeId;
-use crate::overlay::neighbours;
-use crate::protocol::{Effect, Protocol};
+use crate::overlay::neighbours::{self, Neighbours};
+use crate::protocol::Effect;
 use crate::ticket::ServiceId;
 use std::collections::BTreeMap;
 
@@ -35,39 +35,51 @@ impl Holds {
 
 impl Node {
     /// Sees to what came of an input of a machine, in order.
-    pub(super) fn follow<P: Protocol, H: Host>(
-        &mut self,
-        of: ServiceId,
-        effects: Vec<Effect<P>>,
-        wrap: fn(P::Message) -> Message,
-        told: fn(&mut Node, P::Event, &mut H),
-        host: &mut H,
-    ) {
+    pub(super) fn follow<S: Service>(&mut self, effects: Vec<Effect<S>>, host: &mut dyn Host) {
         for effect in effects {
             match effect {
-                Effect::Send { to, message } => self.send(to, wrap(message), host),
-                Effect::Emit(event) => told(self, event, host),
+                Effect::Send { to, message } => self.send(to, message, host),
+                Effect::Emit(event) => S::told(self, event, host),
                 Effect::Fault { peer, fault } => self.fault(peer, fault, host),
                 Effect::Reach(contact) => self.reach(contact, true, host),
-                Effect::Hold(contact) => self.hold(of, contact, host),
-                Effect::Release(peer) => self.release(of, peer),
+                Effect::Hold(contact) => self.hold(S::ID, contact, host),
+                Effect::Release(peer) => self.release(S::ID, peer),
                 Effect::Trouble(what) => host.event(NodeEvent::Trouble { what }),
             }
         }
     }
 
+    /// Connects to a peer unless that is done or under way.
+    pub(super) fn reach(&mut self, contact: Contact, spare: bool, host: &mut dyn Host) {
+        let (peer, now, me) = (contact.id, self.now, self.contact());
+        let under_way = self.dials.as_ref().is_none_or(|dials| dials.is_under_way(peer));
+        if peer == self.me || under_way || self.peers().is_connected(peer) {
+            return;
+        }
+        // At this node's own address it is a guest that has gone.
+        let gone = me.is_some_and(|me| (me.ip, me.port) == (contact.ip, contact.port));
+        let nearest = self.peers().nearest().into_iter().chain(me.map(|me| me.ip.scope())).min();
+        let Some(dials) = &mut self.dials else { return };
+        match !gone && dials.begin(contact, spare, nearest, now) {
+            true => host.dial(contact),
+            false => self.note(Note::Unreachable(peer), host),
+        }
+    }
+
     /// Connects to a peer on which an overlay counts.
-    fn hold(&mut self, of: ServiceId, contact: Contact, host: &mut impl Host) {
+    fn hold(&mut self, of: ServiceId, contact: Contact, host: &mut dyn Host) {
         self.holds.hold(of, contact.id);
-        self.dials.needed(contact.id);
-        self.push(Step::Neighbours, neighbours::Command::Spare(contact.id, false));
+        if let Some(dials) = &mut self.dials {
+            dials.needed(contact.id);
+        }
+        self.tell::<Neighbours>(neighbours::Command::Spare(contact.id, false));
         self.reach(contact, false, host);
     }
 
     /// An overlay does not count on a connection any more.
     fn release(&mut self, of: ServiceId, peer: NodeId) {
         if self.holds.release(of, peer) {
-            self.push(Step::Neighbours, neighbours::Command::Spare(peer, true));
+            self.tell::<Neighbours>(neighbours::Command::Spare(peer, true));
         }
     }
 }

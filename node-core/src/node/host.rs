@@ -2,35 +2,25 @@
 
 use crate::address::{Contact, Ip};
 use crate::channel::Channel;
-#[cfg(feature = "roles")]
 use crate::circle::{Located, Point};
-#[cfg(feature = "roles")]
 use crate::content::BlobRef;
-#[cfg(feature = "roles")]
 use crate::contract::{Order, Outcome as Ordered};
 use crate::disk::StorageReply;
 use crate::disk::StorageRequest;
 use crate::engine::EngineReply;
 use crate::engine::EngineRequest;
-#[cfg(feature = "roles")]
 use crate::files::Manifest;
 use crate::finding::{Needs, Place};
 use crate::goods::Goods;
-#[cfg(feature = "roles")]
 use crate::goods::{NoDeal, Offer as MarketOffer, Wanted};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
-#[cfg(feature = "roles")]
 use crate::ledger::Page;
 use crate::money::{Micro, Price};
-#[cfg(feature = "roles")]
 use crate::overlay::dialback::Standing;
 use crate::overlay::elsewhere::Elsewhere;
-#[cfg(feature = "roles")]
 use crate::overlay::ring::Failure;
 use crate::overlay::swarm::Swarm;
-#[cfg(feature = "roles")]
 use crate::record::{Key, Refused};
-#[cfg(feature = "roles")]
 use crate::records::Found as RecordFound;
 use crate::time::Time;
 use crate::trust::policy::Policy;
@@ -123,7 +113,6 @@ pub enum Command {
         needs: Needs,
     },
     /// Look up who owns a key on the ring. Answered by [`NodeEvent::Located`] with the same number.
-    #[cfg(feature = "roles")]
     Locate {
         number: u64,
         key: Point,
@@ -133,24 +122,20 @@ pub enum Command {
     /// Ask for the balance of a node that sells by way of its gateway. See [`NodeEvent::Balance`].
     Balance,
     /// Ask the markets who sells this. Answered by [`NodeEvent::Quoted`] with the same number.
-    #[cfg(feature = "roles")]
     Quote {
         number: u64,
         wanted: Wanted,
     },
     /// Somebody looks at the markets: see what there is, now and for a few seconds more. What was seen is
     /// [`crate::Node::seen_markets`]; [`NodeEvent::MarketChanged`] says that it is new.
-    #[cfg(feature = "roles")]
     LookAround,
     /// Buy a unit of what was named. Answered by [`NodeEvent::Bought`] with the same number.
-    #[cfg(feature = "roles")]
     Buy {
         number: u64,
         offer: MarketOffer,
     },
     /// Something that the bank is to do with this node's credit. Answered by [`NodeEvent::Ordered`]
     /// with the same number, below 2^62; the bank away, it waits.
-    #[cfg(feature = "roles")]
     Order {
         number: u64,
         order: Order,
@@ -158,7 +143,6 @@ pub enum Command {
     /// Ask the bank for lines of this node's statement, from this number on; the bank itself, for
     /// lines of anybody's. Answered by [`NodeEvent::Statement`] with the same number, if the bank is
     /// there.
-    #[cfg(feature = "roles")]
     Statement {
         number: u64,
         of: NodeId,
@@ -167,28 +151,24 @@ pub enum Command {
     },
     /// The bank's operator makes new credit for whoever shows a code first. Answered by
     /// [`NodeEvent::Invited`] with the same number.
-    #[cfg(feature = "roles")]
     Invite {
         number: u64,
         amount: Micro,
     },
     /// Publish this on the ring from now on, at most [`crate::records::VALUE`] bytes, or, without a
     /// value, give it up. Answered by [`NodeEvent::Published`] with the same number.
-    #[cfg(feature = "roles")]
     Publish {
         number: u64,
         key: Key,
         value: Option<Bytes>,
     },
     /// Read the record under this key. Answered by [`NodeEvent::RecordRead`] with the same number.
-    #[cfg(feature = "roles")]
     ReadRecord {
         number: u64,
         key: Key,
     },
     /// Have `copies` others keep this file, for `max_price` a term or the usual. Its parts are in this node's
     /// storage; `shared` are chunks that were there before. Answered by [`NodeEvent::FilePut`].
-    #[cfg(feature = "roles")]
     PutFile {
         number: u64,
         id: BlobRef,
@@ -198,13 +178,11 @@ pub enum Command {
         shared: Vec<u32>,
     },
     /// Nobody needs this file any more. Answered by [`NodeEvent::FileDropped`].
-    #[cfg(feature = "roles")]
     DropFile {
         number: u64,
         file: BlobId,
     },
     /// Publish a file of this node under a name. Answered by [`NodeEvent::FileNamed`].
-    #[cfg(feature = "roles")]
     NameFile {
         number: u64,
         file: BlobId,
@@ -212,13 +190,11 @@ pub enum Command {
     },
     /// Have these here, from one of those nodes if need be, until [`Command::LetGo`] of this number.
     /// Answered by [`NodeEvent::Brought`].
-    #[cfg(feature = "roles")]
     Bring {
         number: u64,
         blobs: Vec<BlobRef>,
         from: Vec<Contact>,
     },
-    #[cfg(feature = "roles")]
     LetGo {
         number: u64,
     },
@@ -291,7 +267,6 @@ pub enum NodeEvent {
     /// The set of connected nodes or what is known of them changed.
     NodesChanged,
     /// Whether others can dial this node has changed.
-    #[cfg(feature = "roles")]
     Standing(Standing),
     /// The work that this node does for others changed (the donate page).
     WorkChanged,
@@ -326,13 +301,11 @@ pub enum NodeEvent {
         shortage: Option<String>,
     },
     /// The answer to [`Command::Locate`].
-    #[cfg(feature = "roles")]
     Located {
         number: u64,
         found: Result<Located, Failure>,
     },
     /// The answer to [`Command::Quote`]: fewer than asked for is a normal answer.
-    #[cfg(feature = "roles")]
     Quoted {
         number: u64,
         offers: Vec<MarketOffer>,
@@ -340,7 +313,6 @@ pub enum NodeEvent {
         hops: u16,
     },
     /// The answer to [`Command::Buy`]: whether the seller sold it.
-    #[cfg(feature = "roles")]
     Bought {
         number: u64,
         taken: bool,
@@ -356,72 +328,59 @@ pub enum NodeEvent {
     Balance(Micro),
     /// Somebody lists something in a market that this node owns or keeps a copy of, or does no more; or
     /// the markets were looked at.
-    #[cfg(feature = "roles")]
     MarketChanged,
     /// The bank has moved credit: this node's, or, at the bank, anybody's.
-    #[cfg(feature = "roles")]
     CreditChanged,
     /// The answer to [`Command::Order`].
-    #[cfg(feature = "roles")]
     Ordered {
         number: u64,
         outcome: Ordered,
     },
     /// The answer to [`Command::Statement`].
-    #[cfg(feature = "roles")]
     Statement {
         number: u64,
         page: Page,
     },
     /// The answer to [`Command::Invite`]: the code, or why there is none.
-    #[cfg(feature = "roles")]
     Invited {
         number: u64,
         made: Result<[u8; 16], String>,
     },
     /// The answer to [`Command::Publish`]: it stands, or why not.
-    #[cfg(feature = "roles")]
     Published {
         number: u64,
         refused: Option<Refused>,
     },
     /// Something that this node published does not stand any more, and why.
-    #[cfg(feature = "roles")]
     Unpublished {
         key: Key,
         refused: Refused,
     },
     /// The answer to [`Command::ReadRecord`]: of each publisher the newest.
-    #[cfg(feature = "roles")]
     RecordRead {
         number: u64,
         found: Result<Vec<RecordFound>, Refused>,
     },
     /// The answer to [`Command::PutFile`]: it is written down, or why not.
-    #[cfg(feature = "roles")]
     FilePut {
         number: u64,
         refused: Option<String>,
     },
     /// The answer to [`Command::DropFile`]: whether this node owned it.
-    #[cfg(feature = "roles")]
     FileDropped {
         number: u64,
         known: bool,
     },
     /// The answer to [`Command::NameFile`].
-    #[cfg(feature = "roles")]
     FileNamed {
         number: u64,
         refused: Option<String>,
     },
     /// Something about a file of this node changed.
-    #[cfg(feature = "roles")]
     FileChanged {
         file: BlobId,
     },
     /// The answer to [`Command::Bring`]: all are here, or why not.
-    #[cfg(feature = "roles")]
     Brought {
         number: u64,
         result: Result<(), String>,

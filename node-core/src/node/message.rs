@@ -1,55 +1,92 @@
-//! Every message of every protocol.
+//! Every message of every protocol, for tools that look at whole frames. A node decodes no more than the
+//! messages of its own services.
 
 use crate::channel::Channel;
-use crate::finding;
-use crate::wire::Framed;
-#[cfg(feature = "roles")]
-use crate::{discovery, files, ledger, records};
-use crate::{market, overlay, store, work};
+use crate::ticket::ServiceId;
+use crate::wire::{self, Framed, WireError};
+use crate::{discovery, files, finding, ledger, market, overlay, records, store, work};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// Every message of every protocol.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Message {
-    Neighbours(overlay::neighbours::Message),
-    Offer(finding::Offer),
-    Work(work::message::Message),
-    Store(store::Message),
-    #[cfg(feature = "roles")]
-    DialBack(overlay::dialback::Message),
-    #[cfg(feature = "roles")]
-    Tree(overlay::tree::Message),
-    #[cfg(feature = "roles")]
-    Nearest(discovery::nearest::Message),
-    #[cfg(feature = "roles")]
-    Ring(overlay::ring::Message),
-    #[cfg(feature = "roles")]
-    Market(market::Message),
-    #[cfg(feature = "roles")]
-    Ledger(ledger::Message),
-    #[cfg(feature = "roles")]
-    Records(records::Message),
-    #[cfg(feature = "roles")]
-    Files(files::Message),
-    // Each side reads what it is told, and no more: a page loads what it has.
-    #[cfg_attr(not(feature = "roles"), serde(skip_deserializing))]
-    ToHost(market::guest::ToHost),
-    #[cfg_attr(not(feature = "roles"), serde(skip_serializing))]
-    ToGuest(market::guest::ToGuest),
+macro_rules! messages {
+    ($($name:ident($message:ty): $($service:ident)|*,)+) => {
+        /// Every message of every protocol, without the frame around it.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub enum Message {
+            $($name($message),)+
+        }
+
+        impl Message {
+            /// The service that is to receive it.
+            pub fn service(&self) -> ServiceId {
+                match self {
+                    $(Message::$name(message) => message.service(),)+
+                }
+            }
+
+            /// Its frame; `None` if that would be longer than [`wire::MAX_FRAME`].
+            pub fn encode(&self) -> Option<Bytes> {
+                match self {
+                    $(Message::$name(message) => wire::encode(message.service(), message),)+
+                }
+            }
+
+            fn read(service: ServiceId, body: &[u8]) -> Result<Message, WireError> {
+                use market::guest::{AtHost, AtSeller};
+                Ok(match service {
+                    // A message of two types is given back as that of its sender.
+                    ServiceId::Seller => match wire::read(body)? {
+                        AtSeller::ToSeller(what) => Message::Market(market::Message::ToSeller(what)),
+                        AtSeller::ToGuest(what) => Message::Guest(market::guest::Message::ToGuest(what)),
+                    },
+                    ServiceId::Hosting => match wire::read(body)? {
+                        AtHost::ToHost(what) => Message::Guest(market::guest::Message::ToHost(what)),
+                        AtHost::ForGuest { guest, what } => {
+                            Message::Market(market::Message::ForGuest { guest, what })
+                        }
+                    },
+                    $($(ServiceId::$service => Message::$name(wire::read(body)?),)*)+
+                    _ => return Err(WireError::WrongService),
+                })
+            }
+        }
+    };
+}
+
+messages! {
+    Neighbours(overlay::neighbours::Message): Neighbours,
+    Offer(finding::Offer): Connected,
+    Work(work::message::Message): Client | Owner | Runner | Keeper,
+    Store(store::Message): Store,
+    DialBack(overlay::dialback::Message): DialBack,
+    Tree(overlay::tree::Message): Tree,
+    Nearest(discovery::nearest::Message): Nearest,
+    Ring(overlay::ring::Message): Ring,
+    Market(market::Message): MarketOwner | Buyer,
+    Guest(market::guest::Message):,
+    Ledger(ledger::Message): Purse | Bank,
+    Records(records::Message): Records,
+    Files(files::Message): Files | KeptFiles,
 }
 
 impl Message {
-    /// The stream that carries it: content must never hold up a heartbeat.
+    /// The stream that carries it.
     pub fn channel(&self) -> Channel {
-        match self {
-            Message::Store(_) => Channel::Blob,
-            _ => Channel::Control,
-        }
+        self.service().channel()
     }
-}
 
-impl Framed for Message {
-    fn channel(&self) -> Channel {
-        Message::channel(self)
+    /// The message in a frame.
+    ///
+    /// # Errors
+    /// The frame is too long, of another version or service, no message, or came on another channel than its
+    /// service's.
+    pub fn decode(frame: &[u8], channel: Channel) -> Result<Message, WireError> {
+        let (service, body) = wire::open(frame, channel)?;
+        let service = ServiceId::of(service).ok_or(WireError::WrongService)?;
+        let message = Message::read(service, body)?;
+        match message.service() == service {
+            true => Ok(message),
+            false => Err(WireError::WrongService),
+        }
     }
 }

@@ -2,67 +2,42 @@
 
 mod alarms;
 mod budget;
+mod commands;
 pub mod config;
-// A page dials its gateway alone, and its driver does that.
-#[cfg(feature = "roles")]
-mod delegation;
-#[cfg(feature = "roles")]
-mod dialback;
-#[cfg_attr(not(feature = "roles"), allow(dead_code))]
 mod dials;
-#[cfg(feature = "roles")]
-mod elsewhere;
-mod events;
 mod faults;
-#[cfg(feature = "roles")]
-mod files;
 mod follow;
+mod gateways;
 pub mod host;
-#[cfg(feature = "roles")]
-mod hosting;
-#[cfg(feature = "roles")]
-mod market;
 pub mod message;
-#[cfg(feature = "roles")]
-mod money;
-#[cfg(feature = "roles")]
-mod overlays;
-#[cfg(not(feature = "roles"))]
-#[path = "guest.rs"]
-mod overlays;
-#[cfg(feature = "roles")]
-mod records;
-#[cfg(feature = "roles")]
-mod ring;
+mod notes;
+mod place;
 mod route;
+mod services;
 mod settings;
 pub mod snapshot;
-mod stall;
 mod storage;
+mod table;
 mod views;
 
 use crate::address::Dialable;
-use crate::discovery::connected::Connected;
 use crate::ids::NodeId;
-use crate::node::message::Message;
 use crate::overlay::neighbours::{Hello, Neighbours, Room};
-use crate::protocol::{Machine, Rng};
-use crate::store::Store;
+use crate::overlay::swarm::Swarm;
+use crate::ticket::ServiceId;
 use crate::time::Time;
-use crate::work::client::Client;
-#[cfg(feature = "roles")]
-use crate::work::keeper::Keeper;
-use crate::work::owner::Owner;
-use crate::work::runner::Runner;
+use crate::wire::{self, Framed};
 use config::Config;
 use host::{Host, NodeInput};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use table::{HasRow, Row, Seated, Step, Table};
 
 /// A Manyhands node: all protocols, no I/O.
 ///
 /// # Contract
-/// - Create it with [`Node::new`] from its id, its configuration, a seed and the current time.
+/// - Create it with [`Node::new`], or [`Node::guest`] where nobody can dial it, from its id, its
+///   configuration, a seed and the current time.
 /// - Call [`Node::drive`] with each [`NodeInput`] as it happens, and with [`NodeInput::Wake`]
 ///   once before anything else. One call takes one input and drains everything that follows
 ///   into the [`Host`]. Work beyond [`Bounds::steps`](crate::bounds::Bounds::steps) waits for the next call, which the
@@ -85,28 +60,34 @@ pub struct Node {
     wake: Option<Time>,
     alarms: alarms::Alarms,
     faults: faults::Faults,
-    dials: dials::Dials,
+    /// `None`: this node dials nobody; its driver finds the way to a gateway.
+    dials: Option<dials::Dials>,
     holds: follow::Holds,
-    overlays: overlays::Overlays,
-    #[cfg(feature = "roles")]
-    money: Option<Box<money::Money>>,
-    neighbours: Machine<Neighbours>,
-    finder: Machine<Connected>,
-    client: Machine<Client>,
-    /// Gateways own jobs; on the ring, others own units of them.
-    owner: Option<Box<Machine<Owner>>>,
-    runner: Machine<Runner>,
-    /// Pages keep nothing for others.
-    #[cfg(feature = "roles")]
-    keeper: Machine<Keeper>,
-    store: Machine<Store>,
-    steps: VecDeque<route::Step>,
+    neighbours: Seated<Neighbours>,
+    table: Table,
+    steps: VecDeque<Step>,
     budget: budget::Budget,
 }
 
 impl Node {
+    /// A node with all services that its configuration has.
     pub fn new(me: NodeId, config: impl Into<Arc<Config>>, seed: [u8; 32], now: Time) -> Node {
         let config = config.into();
+        let table = Table::of(services::FULL, &config, &seed);
+        let swarm = settings::settings_of(me, &config);
+        Node { dials: Some(dials::Dials::default()), ..Node::with(me, config, seed, now, table, swarm) }
+    }
+
+    /// A node for where nobody can dial it, and it dials nobody but its gateway: a page. It lends, sells, and
+    /// is found through its gateway.
+    pub fn guest(me: NodeId, config: impl Into<Arc<Config>>, seed: [u8; 32], now: Time) -> Node {
+        let config = config.into();
+        let table = Table::of(services::GUEST, &config, &seed);
+        let swarm = settings::settings_of_guest(&config);
+        Node::with(me, config, seed, now, table, swarm)
+    }
+
+    fn with(me: NodeId, config: Arc<Config>, seed: [u8; 32], now: Time, table: Table, swarm: Swarm) -> Node {
         let hello = Hello {
             name: config.name.clone(),
             platform: config.platform,
@@ -115,12 +96,11 @@ impl Node {
             dialable: if config.port.is_some() { Dialable::Unknown } else { Dialable::No },
             seen: None,
             web: config.web.clone(),
-            swarm: settings::settings_of(me, &config),
+            swarm,
+            speaks: table.services(),
         };
-        let (bounds, timing) = (&config.limits, &config.timing);
-        let room = Room { peers: bounds.peers, guests: bounds.guests };
-        let rng = |part| Rng::fork(&seed, part);
-        let cache = (!config.gateway).then_some(bounds.cache_bytes);
+        let room = Room { peers: config.limits.peers, guests: config.limits.guests };
+        let neighbours = Neighbours::new(hello, config.invite.clone(), room);
         Node {
             me,
             now,
@@ -128,20 +108,10 @@ impl Node {
             wake: None,
             alarms: alarms::Alarms::default(),
             faults: faults::Faults::default(),
-            dials: dials::Dials::default(),
+            dials: None,
             holds: follow::Holds::default(),
-            overlays: overlays::Overlays::new(&config, &seed),
-            #[cfg(feature = "roles")]
-            money: config.bank.as_ref().map(|part| money::Money::new(part, timing.retry, &seed)),
-            neighbours: Machine::new(Neighbours::new(hello, config.invite.clone(), room), rng("neighbours")),
-            finder: Machine::new(Connected::default(), rng("finder")),
-            client: Machine::new(Client::new(timing.retry), rng("client")),
-            owner: (config.gateway || bounds.delegated_units > 0)
-                .then(|| Machine::new(Owner::new(config.owner()), rng("owner")).into()),
-            runner: Machine::new(Runner::new(config.runner()), rng("runner")),
-            #[cfg(feature = "roles")]
-            keeper: Machine::new(Keeper::new(config.keeper()), rng("keeper")),
-            store: Machine::new(Store::new(cache, bounds.blob_bytes, timing.retry), rng("store")),
+            neighbours: Seated::new(neighbours, &seed),
+            table,
             steps: VecDeque::new(),
             budget: budget::Budget::default(),
             config,
@@ -176,22 +146,46 @@ impl Node {
         }
     }
 
-    /// Sends a message to a peer, or takes it in at once if it is for this node.
-    fn send(&mut self, to: NodeId, message: Message, host: &mut impl Host) {
-        if to == self.me {
-            return self.deliver(to, message, host);
+    fn row(&self, of: ServiceId) -> Option<&'static Row> {
+        match of {
+            ServiceId::Neighbours => Some(&Neighbours::ROW),
+            of => self.table.row(of),
         }
-        let channel = message.channel();
-        match crate::wire::encode(&message) {
-            Some(bytes) if self.dials.is_under_way(to) => self.dials.keep(to, channel, bytes),
-            Some(bytes) => host.transmit(to, channel, bytes),
+    }
+
+    fn peers(&self) -> &Neighbours {
+        self.neighbours.machine.state()
+    }
+
+    /// Sends a message to a peer, or takes it in at once if it is for this node.
+    fn send<M: Framed + Send + 'static>(&mut self, to: NodeId, message: M, host: &mut dyn Host) {
+        let service = message.service();
+        if to == self.me {
+            if let Some(row) = self.row(service) {
+                (row.own)(self, Box::new(message), host);
+            }
+            return;
+        }
+        if self.peers().get(to).is_some_and(|known| !known.speaks.has(service)) {
+            // It would drop the frame.
+            return;
+        }
+        match wire::encode(service, &message) {
+            Some(bytes) => self.transmit(to, service, bytes, host),
             None => host.event(host::NodeEvent::Trouble {
                 what: format!(
                     "a message to {} was longer than {} bytes and was not sent; please report this",
                     to.short(),
-                    crate::wire::MAX_FRAME
+                    wire::MAX_FRAME
                 ),
             }),
+        }
+    }
+
+    fn transmit(&mut self, to: NodeId, service: ServiceId, frame: bytes::Bytes, host: &mut dyn Host) {
+        match self.dials.as_mut().filter(|dials| dials.is_under_way(to)) {
+            Some(dials) => dials.keep(to, service.channel(), frame),
+            None => host.transmit(to, service.channel(), frame),
         }
     }
 }

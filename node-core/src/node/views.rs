@@ -3,10 +3,11 @@
 use super::Node;
 use super::config::Config;
 use super::snapshot::NodeView;
+use crate::discovery::connected::Connected;
 use crate::ids::{JobId, NodeId};
-use crate::protocol::Machine;
 use crate::time::Time;
 use crate::work::owner::Owner;
+use crate::work::runner::Runner;
 use crate::work::spec::JobSpec;
 use crate::work::view::{JobView, UnitView, WorkView};
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ impl Node {
     }
 
     fn owner(&self) -> Option<&Owner> {
-        self.owner.as_deref().map(Machine::state)
+        self.state()
     }
 
     /// Whether everything kept from an earlier life has been read.
@@ -27,19 +28,13 @@ impl Node {
 
     /// Whether nothing is held for others any more, not even a result.
     pub fn is_drained(&self) -> bool {
-        self.runner.state().is_empty() && self.overlays.is_left()
-    }
-
-    /// Units of others whose checkpoints this node keeps, and bytes of them.
-    #[cfg(feature = "roles")]
-    pub fn kept(&self) -> (usize, u64) {
-        self.keeper.state().load()
+        self.state::<Runner>().is_none_or(Runner::is_empty) && self.is_left()
     }
 
     /// This node, then its neighbours.
     pub fn nodes(&self, now: Time) -> Vec<NodeView> {
         let view = |id, name: &str, platform, gateway, guest, silent_us| {
-            let offer = self.finder.state().offer_of(id).unwrap_or_default();
+            let offer = self.state::<Connected>().and_then(|finder| finder.offer_of(id)).unwrap_or_default();
             let (held, units_done, cpu_us) = self.owner().map(|owner| owner.work_of(id)).unwrap_or_default();
             NodeView {
                 id,
@@ -59,9 +54,9 @@ impl Node {
         let Config { name, platform, gateway, .. } = &*self.config;
         let guest = self.contact().is_none();
         let mut me = view(self.me, name, *platform, *gateway, guest, 0);
-        me.slots = self.runner.state().slots();
+        me.slots = self.state::<Runner>().map_or(0, Runner::slots);
         let mut all = vec![me];
-        all.extend(self.neighbours.state().all().map(|(id, hello, heard)| {
+        all.extend(self.peers().all().map(|(id, hello, heard)| {
             let silent_us = now.since(heard).as_micros() as u64;
             let guest = hello.dialable.contact().is_none();
             view(id, &hello.name, hello.platform, hello.gateway, guest, silent_us)
@@ -72,12 +67,12 @@ impl Node {
     /// Whether a gateway that this node was told to join, and is connected to, is reached under this host: its
     /// name, or its address. Anybody can say that it is a gateway of some name; others are not believed.
     pub fn has_gateway_at(&self, host: &str) -> bool {
-        self.neighbours.state().joined_gateways().any(|hello| hello.is_reached_at(host))
+        self.peers().joined_gateways().any(|hello| hello.is_reached_at(host))
     }
 
     /// Names by which people know nodes: those that are here, and those that left.
     pub fn names(&self) -> BTreeMap<NodeId, String> {
-        let neighbours = self.neighbours.state();
+        let neighbours = self.peers();
         let gone = neighbours.names_of_the_gone();
         let here = neighbours.all().map(|(id, hello, _)| (id, &*hello.name));
         let me = (self.me, self.config.name.as_str());
@@ -104,15 +99,16 @@ impl Node {
 
     /// Work that this node does for others.
     pub fn work(&self, now: Time) -> WorkView {
-        let mut work = self.runner.state().work(now);
+        let Some(runner) = self.state::<Runner>() else { return WorkView::default() };
+        let mut work = runner.work(now);
         // Others own units, too, if the ring has them do so.
-        let gateway = |id| self.neighbours.state().get(id).is_some_and(|known| known.gateway);
+        let gateway = |id| self.peers().get(id).is_some_and(|known| known.gateway);
         work.gateways.retain(|id| gateway(*id) || (*id == self.me && self.config.gateway));
         work.idle_reason = if work.busy > 0 {
             None
         } else if work.slots == 0 {
             Some("no slots are given".into())
-        } else if self.runner.state().is_resting() {
+        } else if runner.is_resting() {
             Some("units failed here one after the other; it rests before it takes more".into())
         } else if work.gateways.is_empty() {
             Some("not connected to a gateway".into())

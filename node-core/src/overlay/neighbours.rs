@@ -11,6 +11,7 @@ use crate::overlay::elsewhere::{Elsewhere, NAMED_MAX, Web};
 use crate::overlay::swarm::{Conflict, Swarm};
 use crate::platform::Platform;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::ticket::Services;
 use crate::time::Time;
 use core::net::IpAddr;
 use litemap::LiteMap;
@@ -70,6 +71,8 @@ pub struct Hello {
     pub web: Option<Web>,
     /// Settings of the swarm, as far as it knows them.
     pub swarm: Swarm,
+    /// Services that it has: it drops frames of others.
+    pub speaks: Services,
 }
 
 /// How many peers a node takes.
@@ -103,6 +106,7 @@ pub struct Known {
     pub platform: Platform,
     pub gateway: bool,
     pub dialable: Dialable,
+    pub speaks: Services,
     web: Option<Box<Web>>,
 }
 
@@ -334,10 +338,10 @@ impl Neighbours {
             }
         }
         truncate(&mut hello.name, TEXT_MAX);
-        let Hello { name, platform, gateway, dialable, seen, web, swarm, .. } = hello;
+        let Hello { name, platform, gateway, dialable, seen, web, swarm, speaks, .. } = hello;
         let dialable = own(from, dialable, cx);
         let web = web.filter(|_| gateway).map(|web| web.checked().into());
-        let known = Known { name: name.into(), platform, gateway, dialable, web };
+        let known = Known { name: name.into(), platform, gateway, dialable, speaks, web };
         let ip = peer.ip;
         let is_full = self.me.gateway && known.is_guest() && self.guests() >= self.room.guests;
         let yields = yields.filter(|guest| is_full && self.has_guest(*guest));

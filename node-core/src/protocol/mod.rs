@@ -3,7 +3,7 @@
 //! A [`Protocol`] is a state machine without surroundings: one [`Input`] in, all its effects
 //! out through [`Cx`], nothing kept waiting in between. A [`Machine`] adds what each of them
 //! needs, keyed timers and randomness of its own. Machines never see each other; what one
-//! needs of another goes up as an event and comes down as a command, in `node/route`.
+//! needs of another goes up as an event and comes down as a command, in `node/services`.
 
 mod machine;
 mod rng;

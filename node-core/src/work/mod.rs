@@ -5,7 +5,6 @@ mod bounds;
 pub mod client;
 mod config;
 pub mod delegated;
-#[cfg(feature = "roles")]
 pub mod keeper;
 pub mod message;
 pub mod owner;

@@ -102,7 +102,7 @@ fn who_joins_by_way_of_any_gateway_knows_the_swarms_settings_and_stays() {
         assert_eq!((config.scheme, config.rule), (Scheme::Single, Rule::MaxMin), "node {at}");
     }
     for at in 0..=4 {
-        assert!(world.node(at).tree().joined(), "node {at} is in the tree");
+        assert!(world.node(at).tree().is_some_and(|it| it.joined()), "node {at} is in the tree");
     }
     for at in [1, 2] {
         assert!(world.connected(at, 0), "gateway {at} found the bank");
@@ -170,9 +170,14 @@ fn who_joined_a_gateway_that_knew_nothing_is_told_once_that_gateway_is() {
     world.connect(2, 1);
     world.run_for(A_MINUTE);
     assert_eq!(world.node(2).swarm().bank, None);
-    assert!(!world.node(2).tree().joined(), "it takes no part in a tree of unknown degree");
+    assert!(
+        !world.node(2).tree().is_some_and(|it| it.joined()),
+        "it takes no part in a tree of unknown degree"
+    );
     world.connect(1, 0);
-    world.run_until(A_MINUTE, "all are in the tree", |w| (0..3).all(|at| w.node(at).tree().joined()));
+    world.run_until(A_MINUTE, "all are in the tree", |w| {
+        (0..3).all(|at| w.node(at).tree().is_some_and(|it| it.joined()))
+    });
     let all: Vec<_> = (0..3).map(|at| *world.node(at).swarm()).collect();
     assert!(all.iter().all(|swarm| *swarm == all[0]), "{all:?}");
     let learnt =

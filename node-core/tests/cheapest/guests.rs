@@ -7,7 +7,6 @@ use node_core::market::guest::Word;
 use node_core::node::message::Message;
 use node_core::platform::Platform;
 use node_core::trust::policy::Policy;
-use node_core::wire::encode;
 use node_core::work::spec::Find;
 use node_core::{Channel, Command, Config, JobId, NodeEvent, NodeInput};
 use simulator::World;
@@ -204,7 +203,7 @@ fn who_is_not_its_host_cannot_speak_for_a_page() {
     world.run_for(Duration::from_secs(1));
     let word = Box::new(Word::Withdraw { market, number: u64::MAX });
     let lie = Message::Market(OfMarket::OfGuest { guest: id(&world, pages[0]), word });
-    let bytes = encode(&lie).expect("it is short");
+    let bytes = lie.encode().expect("it is short");
     let from = id(&world, stranger);
     world.drive(owner, NodeInput::Received { from, channel: Channel::Control, bytes });
     assert!(listed(&world), "a stranger's word does not count");

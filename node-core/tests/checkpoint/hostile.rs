@@ -9,7 +9,6 @@ use node_core::content::BlobRef;
 use node_core::ids::{BlobId, UnitId};
 use node_core::node::message::Message;
 use node_core::progress::{Checkpoint, Made, Version};
-use node_core::wire::encode;
 use node_core::work::view::UnitView;
 
 use node_core::work::message::{Keep, Message as Work, Returned, ToKeeper, ToOwner, ToRunner};
@@ -231,7 +230,7 @@ fn nobody_pushes_out_what_others_have_kept() {
 
 /// `from` says this to `to`, out of turn.
 pub(crate) fn say(world: &mut World, from: usize, to: usize, message: Work) {
-    let bytes: Bytes = encode(&Message::Work(message)).expect("it is short");
+    let bytes: Bytes = Message::Work(message).encode().expect("it is short");
     let from = world.nodes[from].id;
     world.drive(to, NodeInput::Received { from, channel: Channel::Control, bytes });
 }

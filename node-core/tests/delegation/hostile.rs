@@ -6,7 +6,6 @@ use node_core::content::Data;
 use node_core::engine::SealKey;
 use node_core::ids::NodeId;
 use node_core::progress::Source;
-use node_core::wire;
 use node_core::work::delegated::{Delegated, Message, Part};
 use node_core::work::message::{Message as Work, Report, ToRunner};
 use node_core::work::spec::{UnitResult, UnitSpec};
@@ -16,7 +15,7 @@ use simulator::liar::{Liar, Lie};
 use simulator::world::id_of;
 
 fn say(world: &mut World, from: usize, to: usize, message: Work) {
-    let bytes = wire::encode(&node_core::Message::Work(message)).expect("it fits");
+    let bytes = node_core::Message::Work(message).encode().expect("it fits");
     let from = world.nodes[from].id;
     world.drive(to, NodeInput::Received { from, channel: Channel::Control, bytes });
 }

@@ -4,7 +4,7 @@
 //! not compile until a new kind stands in it, and into a list, which the examples have to cover.
 
 use super::*;
-use node_core::market::guest::{ToGuest, ToHost, Word};
+use node_core::market::guest::{self, ToGuest, ToHost, Word};
 use node_core::{files, ledger, market, records};
 use std::collections::BTreeSet;
 
@@ -56,8 +56,7 @@ kinds!(Message:
     Ledger.0: ledger::Message,
     Records.0: records::Message,
     Files.0: files::Message,
-    ToHost.0: ToHost,
-    ToGuest.0: ToGuest
+    Guest.0: guest::Message
 );
 kinds!(Greeting: Hello Rejected Full Swarm Dialable);
 kinds!(dialback::Message: Ask; Answer.outcome: Outcome);
@@ -86,6 +85,7 @@ kinds!(market::ToOwner:
 kinds!(market::ToSeller: Listed Refused Probe Take);
 kinds!(market::ToBuyer: Alive Entry Taken Gone Summary; Answer.0: market::Answer);
 kinds!(market::Outcome: Sale Costs None NotMine Busy);
+kinds!(guest::Message: ; ToHost.0: ToHost, ToGuest.0: ToGuest);
 kinds!(ToHost: Locate Balance; Say.word: Word);
 kinds!(ToGuest: Host Owner Balance; Heard.what: market::ToSeller);
 kinds!(Word: List Withdraw Alive AliveToBuyer Taken Gone);

@@ -119,8 +119,15 @@ pub(crate) fn market_examples() -> Vec<Message> {
         ToGuest::Owner { number: 1, owner: Some(at) },
         ToGuest::Balance(Micro(1)),
     ];
-    let to_guest = to_guest.into_iter().chain(heard).map(Message::ToGuest);
-    let guests = to_host.into_iter().chain(said).map(Message::ToHost).chain(to_guest);
+    let to_guest = to_guest
+        .into_iter()
+        .chain(heard)
+        .map(|it| Message::Guest(node_core::market::guest::Message::ToGuest(it)));
+    let guests = to_host
+        .into_iter()
+        .chain(said)
+        .map(|it| Message::Guest(node_core::market::guest::Message::ToHost(it)))
+        .chain(to_guest);
     let all = to_owner.map(M::ToOwner).into_iter().chain(to_seller.map(M::ToSeller));
     let all = all.chain(to_buyer.map(M::ToBuyer));
     let all = all.chain(of_guest).chain(for_guest).map(Message::Market);

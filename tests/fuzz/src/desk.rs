@@ -20,7 +20,7 @@ use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::ring::RingConfig;
 use node_core::overlay::swarm::Swarm;
 use node_core::records::RecordsConfig;
-use node_core::wire::encode;
+use node_core::ticket::Services;
 use node_core::work::message::{Message as Work, ToOwner};
 use node_core::work::spec::{CheckpointEvery, JobSpec, OwnedBy, Units};
 use node_core::{
@@ -268,6 +268,7 @@ impl Desk {
             seen: Some(contact(0).ip),
             web: None,
             swarm: Swarm::default(),
+            speaks: Services::ALL,
         };
         self.says(who, &Message::Neighbours(Greeting::Hello(hello)));
     }
@@ -280,7 +281,7 @@ impl Desk {
     }
 
     pub(crate) fn says(&mut self, who: usize, message: &Message) {
-        let bytes = encode(message).expect("it is short");
+        let bytes = message.encode().expect("it is short");
         self.hears(who, message.channel(), bytes);
     }
 

@@ -5,7 +5,8 @@ use crate::desk::{Desk, PEERS, State, cast};
 use crate::gauge::held;
 use crate::golden::{Golden, all, cast as cast_in, frame_of};
 use bytes::Bytes;
-use node_core::wire::{MAX_FRAME, VERSION};
+use node_core::ticket::ServiceId;
+use node_core::wire::MAX_FRAME;
 use rmpv::Value;
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ fn nth(golden: &Golden, fresh: Fresh, n: u32) -> Bytes {
     let mut value = golden.value.clone();
     cast_in(&mut value, cast(), 0);
     refresh(&mut value, fresh, n);
-    frame_of(&value).into()
+    frame_of(golden.service, &value).into()
 }
 
 fn refresh(value: &mut Value, fresh: Fresh, n: u32) {
@@ -130,7 +131,7 @@ fn no_kind_of_message_fills_a_node_or_is_answered_beyond_measure() {
     let count = messages();
     let only = std::env::var("MANYHANDS_KIND").ok();
     for (number, golden) in all().iter().enumerate() {
-        let name = name_of(&golden.value);
+        let name = name_of(golden);
         if only.as_ref().is_some_and(|only| !name.contains(only)) {
             continue;
         }
@@ -161,10 +162,10 @@ fn no_kind_of_message_fills_a_node_or_is_answered_beyond_measure() {
     assert!(wrong.is_empty(), "{} floods:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// `Work ToOwner Submit`.
-fn name_of(value: &Value) -> String {
-    let mut name = String::new();
-    let mut at = value;
+/// `Owner ToOwner Submit`.
+fn name_of(golden: &Golden) -> String {
+    let mut name = ServiceId::of(golden.service).map_or_else(String::new, |service| format!("{service:?}"));
+    let mut at = &golden.value;
     for _ in 0..4 {
         match at {
             Value::Map(entries) if entries.len() == 1 => {
@@ -181,6 +182,5 @@ fn name_of(value: &Value) -> String {
             _ => break,
         }
     }
-    assert!(!name.is_empty(), "a message has a name; version {VERSION}");
-    name.trim().into()
+    name
 }

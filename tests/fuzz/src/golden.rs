@@ -2,7 +2,7 @@
 
 use crate::bend::Bend;
 use node_core::node::message::Message;
-use node_core::wire::{VERSION, decode, encode};
+use node_core::wire::VERSION;
 use node_core::{Channel, NodeId};
 use rmpv::Value;
 use std::sync::LazyLock;
@@ -12,6 +12,8 @@ const MOST_BENDS: usize = 8;
 
 pub(crate) struct Golden {
     pub(crate) frame: Vec<u8>,
+    /// The number of the service that it is for.
+    pub(crate) service: u8,
     pub(crate) value: Value,
     pub(crate) message: Message,
 }
@@ -35,15 +37,16 @@ impl Golden {
     fn of(hex: &str) -> Golden {
         let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal");
         let frame: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
-        let value = rmpv::decode::read_value(&mut &frame[1..]).expect("MessagePack");
-        let message = [Channel::Control, Channel::Blob].iter().find_map(|on| decode(&frame, *on).ok());
-        Golden { value, message: message.expect("a message of ours"), frame }
+        let value = rmpv::decode::read_value(&mut &frame[2..]).expect("MessagePack");
+        let message =
+            [Channel::Control, Channel::Blob].iter().find_map(|on| Message::decode(&frame, *on).ok());
+        Golden { value, message: message.expect("a message of ours"), service: frame[1], frame }
     }
 }
 
-/// The frame of a value.
-pub(crate) fn frame_of(value: &Value) -> Vec<u8> {
-    let mut frame = vec![VERSION];
+/// The frame of a value, to a service.
+pub(crate) fn frame_of(service: u8, value: &Value) -> Vec<u8> {
+    let mut frame = vec![VERSION, service];
     rmpv::encode::write_value(&mut frame, value).expect("into memory");
     frame
 }
@@ -68,9 +71,9 @@ pub(crate) fn cast(value: &mut Value, nodes: &[NodeId], first: u8) {
 
 /// A message that decodes is the one that was meant: encoded again it decodes to the same.
 pub(crate) fn comes_back(message: &Message, len: usize) {
-    let Some(again) = encode(message) else {
+    let Some(again) = message.encode() else {
         // A peer may write more tightly than this node does, within a few bytes a number.
         return assert!(len > node_core::wire::MAX_FRAME / 16, "{len} bytes became more than a frame");
     };
-    assert_eq!(decode(&again, message.channel()).as_ref(), Ok(message));
+    assert_eq!(Message::decode(&again, message.channel()).as_ref(), Ok(message));
 }

@@ -6,7 +6,6 @@ use crate::edit::{Edit, apply};
 use crate::gauge::within;
 use crate::golden::{bent, cast as cast_in, frame_of, golden};
 use arbitrary::{Arbitrary, Unstructured};
-use node_core::wire::decode;
 use node_core::{Channel, Message};
 use std::time::Duration;
 
@@ -61,7 +60,7 @@ pub fn node(data: &[u8]) -> u64 {
             Step::Says { which, cast: first, bends, .. } => {
                 let mut value = golden(*which).value.clone();
                 cast_in(&mut value, cast(), *first);
-                frame_of(&bent(value, bends))
+                frame_of(golden(*which).service, &bent(value, bends))
             }
             Step::Changed { which, edits, .. } => {
                 let mut frame = golden(*which).frame.clone();
@@ -82,11 +81,8 @@ pub fn node(data: &[u8]) -> u64 {
     within(ALWAYS + told * EACH, || {
         for (step, frame) in input.steps.iter().zip(frames) {
             let frame = bytes::Bytes::from(frame);
-            let on = if decode::<Message>(&frame, Channel::Blob).is_ok() {
-                Channel::Blob
-            } else {
-                Channel::Control
-            };
+            let on =
+                if Message::decode(&frame, Channel::Blob).is_ok() { Channel::Blob } else { Channel::Control };
             match step {
                 Step::Says { who, times, .. } => {
                     for _ in 0..=*times % MOST_TIMES {

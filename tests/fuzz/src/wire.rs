@@ -5,20 +5,20 @@ use crate::edit::{Edit, apply};
 use crate::gauge::within;
 use crate::golden::{bent, comes_back, frame_of, golden};
 use arbitrary::{Arbitrary, Unstructured};
-use node_core::Channel;
-use node_core::wire::{MAX_FRAME, VERSION, WireError, decode};
+use node_core::wire::{MAX_FRAME, VERSION, WireError};
+use node_core::{Channel, Message};
 
 #[derive(Arbitrary, Debug)]
 enum Kind<'a> {
     Anything(&'a [u8]),
-    /// Behind the version.
-    Body(&'a [u8]),
+    /// Behind the version, for a service.
+    Body(u8, &'a [u8]),
     Changed(u16, Vec<Edit>),
     Bent(u16, Vec<Bend>),
     /// Cut at a place, where a list, a map, a text or bytes of this length are said to follow.
     Claims(u16, u16, Claim, u32),
     /// So many lists, each in the one before.
-    Deep(u16, bool),
+    Deep(u8, u16, bool),
     /// One byte, again and again, behind the beginning of a true frame.
     Endless(u16, u16, u8, u32),
 }
@@ -48,16 +48,18 @@ pub fn wire(data: &[u8]) -> u64 {
     let Ok(kind) = Kind::arbitrary(&mut Unstructured::new(data)) else { return 0 };
     let (kind, frame) = match kind {
         Kind::Anything(bytes) => (1, bytes.to_vec()),
-        Kind::Body(bytes) => (2, [&[VERSION], bytes].concat()),
+        Kind::Body(to, bytes) => (2, [&[VERSION, service(to)], bytes].concat()),
         Kind::Changed(which, edits) => {
             let mut frame = golden(which).frame.clone();
             apply(&edits, &mut frame);
             (3, frame)
         }
-        Kind::Bent(which, bends) => (4, frame_of(&bent(golden(which).value.clone(), &bends))),
+        Kind::Bent(which, bends) => {
+            (4, frame_of(golden(which).service, &bent(golden(which).value.clone(), &bends)))
+        }
         Kind::Claims(which, at, claim, len) => (5, claims(&golden(which).frame, at, claim, len)),
-        Kind::Deep(len, map) => {
-            (6, [vec![VERSION], vec![if map { 0x81 } else { 0x91 }; len.into()]].concat())
+        Kind::Deep(to, len, map) => {
+            (6, [vec![VERSION, service(to)], vec![if map { 0x81 } else { 0x91 }; len.into()]].concat())
         }
         Kind::Endless(which, at, byte, len) => {
             let frame = &golden(which).frame;
@@ -69,7 +71,7 @@ pub fn wire(data: &[u8]) -> u64 {
     let mut came = 0;
     for channel in [Channel::Control, Channel::Blob] {
         let bound = frame.len() * EACH + ALWAYS;
-        match within(bound, || decode(&frame, channel)) {
+        match within(bound, || Message::decode(&frame, channel)) {
             Ok(message) => {
                 comes_back(&message, frame.len());
                 came = 1;
@@ -82,6 +84,11 @@ pub fn wire(data: &[u8]) -> u64 {
         }
     }
     kind * 2 + came
+}
+
+/// Most numbers are none of a service.
+fn service(number: u8) -> u8 {
+    number % 32
 }
 
 fn claims(frame: &[u8], at: u16, claim: Claim, len: u32) -> Vec<u8> {

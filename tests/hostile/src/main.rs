@@ -11,7 +11,7 @@
 use bytes::Bytes;
 use manyhands::lies::{Liar, Said, set};
 use node_core::content::BlobRef;
-use node_core::{Channel, JobId, wire};
+use node_core::{Channel, JobId};
 use simulator::liar;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ impl Liar for Lying {
         if !messages.is_empty() {
             eprintln!("hostile: lied in {} messages", messages.len());
         }
-        messages.iter().filter_map(|message| Some((message.channel(), wire::encode(message)?))).collect()
+        messages.iter().filter_map(|message| Some((message.channel(), message.encode()?))).collect()
     }
 
     fn says(&mut self, channel: Channel, bytes: &Bytes) -> Said {
@@ -33,7 +33,7 @@ impl Liar for Lying {
             liar::Said::Truly => Said::Truly,
             liar::Said::Instead(message) => {
                 eprintln!("hostile: lied in a message");
-                let bytes = wire::encode(&*message);
+                let bytes = message.encode();
                 bytes.map_or(Said::Nothing, |bytes| Said::Instead(message.channel(), bytes))
             }
             liar::Said::Nothing => Said::Nothing,

@@ -11,7 +11,6 @@ use node_core::node::message::Message;
 use node_core::overlay::neighbours::Message as Greeting;
 use node_core::progress;
 use node_core::store::Message as Content;
-use node_core::wire;
 use node_core::work::message::{Message as Work, Report, Returned, ToOwner, ToRunner};
 
 use node_core::work::delegated::{self, Delegated};
@@ -151,7 +150,7 @@ impl Liar {
 
     /// Messages that it sends of its own accord when it hears this.
     pub fn hears(&mut self, channel: Channel, bytes: &Bytes) -> Vec<Message> {
-        match wire::decode(bytes, channel) {
+        match Message::decode(bytes, channel) {
             Ok(Message::Neighbours(Greeting::Hello(hello))) if hello.gateway => self.greeted(),
             Ok(Message::Work(Work::ToRunner(ToRunner::Grant { lease, batches }))) => {
                 let all = batches.iter().flat_map(|batch| batch.units.iter().map(|unit| (batch.job, unit)));
@@ -188,7 +187,7 @@ impl Liar {
             Lie::Big | Lie::Path | Lie::Blob => {}
             _ => return Said::Truly,
         }
-        match wire::decode(bytes, channel) {
+        match Message::decode(bytes, channel) {
             Ok(Message::Work(Work::ToOwner(ToOwner::Report { seq, mut results }))) => {
                 results.iter_mut().for_each(|report| self.spoil(&mut report.result));
                 // One fills a frame.
@@ -203,7 +202,7 @@ impl Liar {
     }
 
     fn withholds(&self, channel: Channel, bytes: &Bytes) -> Said {
-        match wire::decode(bytes, channel) {
+        match Message::decode(bytes, channel) {
             Ok(Message::Store(Content::Missing { .. } | Content::Busy { .. })) => Said::Nothing,
             Ok(Message::Work(Work::ToOwner(
                 ToOwner::Report { .. } | ToOwner::Suspended { .. } | ToOwner::Immobile { .. },

@@ -2,6 +2,7 @@
 
 use crate::rng::Rng;
 use node_core::Time;
+use node_core::ticket::ServiceId;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -125,15 +126,34 @@ impl Network {
 /// Bytes that a frame costs on the line beside itself.
 pub const OVERHEAD: u64 = 70;
 
-/// Protocol and message that a frame carries, by the names in its encoding; empty where there is none.
-pub fn kind_of(frame: &[u8]) -> (&str, &str) {
-    let body = frame.get(1..).unwrap_or_default();
-    let Some((protocol, rest)) = variant(body) else { return ("", "") };
-    (protocol, variant(rest).map_or("", |(message, _)| message))
+/// Protocol and message that a frame carries; empty where there is none.
+pub fn kind_of(frame: &[u8]) -> (&'static str, &str) {
+    let [_, service, body @ ..] = frame else { return ("", "") };
+    let Some(service) = ServiceId::of(*service) else { return ("", "") };
+    (protocol_of(service), variant(body).unwrap_or_default())
 }
 
-/// The name of an enum's variant as MessagePack has it, and what follows.
-fn variant(bytes: &[u8]) -> Option<(&str, &[u8])> {
+/// The protocol that a service speaks, by the name that scenarios use.
+fn protocol_of(service: ServiceId) -> &'static str {
+    match service {
+        ServiceId::Driver | ServiceId::Cheapest => "",
+        ServiceId::Neighbours => "Neighbours",
+        ServiceId::Connected => "Offer",
+        ServiceId::Tree => "Tree",
+        ServiceId::Nearest => "Nearest",
+        ServiceId::DialBack => "DialBack",
+        ServiceId::Ring => "Ring",
+        ServiceId::Seller | ServiceId::MarketOwner | ServiceId::Buyer | ServiceId::Hosting => "Market",
+        ServiceId::Records => "Records",
+        ServiceId::Files | ServiceId::KeptFiles => "Files",
+        ServiceId::Purse | ServiceId::Bank => "Ledger",
+        ServiceId::Client | ServiceId::Owner | ServiceId::Runner | ServiceId::Keeper => "Work",
+        ServiceId::Store => "Store",
+    }
+}
+
+/// The name of an enum's variant as MessagePack has it.
+fn variant(bytes: &[u8]) -> Option<&str> {
     // A variant with content is a map of one.
     let bytes = bytes.strip_prefix(&[0x81]).unwrap_or(bytes);
     let (&first, rest) = bytes.split_first()?;
@@ -141,25 +161,23 @@ fn variant(bytes: &[u8]) -> Option<(&str, &[u8])> {
         0xa0..=0xbf => usize::from(first & 0x1f),
         _ => return None,
     };
-    let (name, rest) = rest.split_at_checked(len)?;
-    Some((std::str::from_utf8(name).ok()?, rest))
+    std::str::from_utf8(rest.get(..len)?).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use node_core::node::message::Message;
-    use node_core::wire::encode;
 
     #[test]
     fn a_frame_says_what_it_carries() {
         use node_core::overlay::neighbours::Message as Greeting;
-        let frame = |message| encode(&message).unwrap();
+        let frame = |message: Message| message.encode().unwrap();
         let rejected = frame(Message::Neighbours(Greeting::Rejected { reason: String::new() }));
         assert_eq!(kind_of(&rejected), ("Neighbours", "Rejected"));
         assert_eq!(kind_of(&frame(Message::Offer(Default::default()))), ("Offer", ""));
         assert_eq!(kind_of(&[]), ("", ""));
-        assert_eq!(kind_of(&[1, 0x81, 0xbf]), ("", ""));
+        assert_eq!(kind_of(&[1, 99, 0x81, 0xbf]), ("", ""));
     }
 
     #[test]

@@ -73,7 +73,7 @@ struct Asked {
 impl Play for Asked {
     fn told(&mut self, stage: &mut Stage, at: usize, event: NodeEvent) {
         if let NodeEvent::Reserved { .. } = event
-            && let Some(view) = stage.world.nodes[at].node.as_ref().map(|node| node.branch())
+            && let Some(view) = stage.world.nodes[at].node.as_ref().and_then(|node| node.branch())
             && view.reserved > view.slots
         {
             self.wrong.push(format!("node {at} keeps {} slots of {}", view.reserved, view.slots));
@@ -277,10 +277,10 @@ impl Life {
         // the network is, a request for everything is repeated three times before it is given up.
         stage.run_for(Duration::from_secs(600), &mut self.asked);
         let free: u32 =
-            stage.world.nodes.iter().filter_map(|p| p.node.as_ref()).map(|n| n.branch().free).sum();
+            stage.world.nodes.iter().filter_map(|p| p.node.as_ref()?.branch()).map(|it| it.free).sum();
         let all: u32 = stage.world.nodes.iter().map(|place| place.config.slots).sum();
         if free != all {
-            let held = |at: usize| stage.world.nodes[at].node.as_ref().map(|node| node.branch());
+            let held = |at: usize| stage.world.nodes[at].node.as_ref().and_then(|node| node.branch());
             let held = (0..stage.world.nodes.len()).filter_map(|at| Some((at, held(at)?)));
             let held = held.filter(|(_, view)| view.free != view.slots || view.reserved > 0);
             let held: Vec<String> = held.map(|(at, v)| format!("{at}: {} of {}", v.free, v.slots)).collect();

@@ -136,7 +136,7 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         ask: None,
         done: 0,
         looked: None,
-        node: Node::new(link.id(), config, browser::random_bytes()?, now),
+        node: Node::guest(link.id(), config, browser::random_bytes()?, now),
         host: WebHost::new(link, storage, save, workers),
         join: Join::new(&options.gateway, now),
         gateway: options.gateway,

@@ -93,7 +93,7 @@ impl Tried {
 fn free(stage: &Stage) -> Vec<(usize, u32)> {
     let places = stage.world.nodes.iter().enumerate();
     let living = places.filter(|(_, place)| !place.is_frozen() && place.is_dialable());
-    living.filter_map(|(at, place)| Some((at, place.node.as_ref()?.branch().free))).collect()
+    living.filter_map(|(at, place)| Some((at, place.node.as_ref()?.branch()?.free))).collect()
 }
 
 /// Lets the fault begin; says when it is over.

@@ -311,7 +311,7 @@ impl Stage {
     /// Views of the tree of all living dialable nodes.
     pub fn views(&self) -> Vec<TreeView<'_>> {
         let living = self.world.nodes.iter().filter(|place| place.is_dialable() && !place.is_frozen());
-        living.filter_map(|place| place.node.as_ref()).map(|node| node.tree()).collect()
+        living.filter_map(|place| place.node.as_ref()?.tree()).collect()
     }
 
     /// Errors of the tree, in words.
@@ -359,7 +359,7 @@ impl Stage {
         for _ in 0..1000 {
             let at = self.rng.below(nodes) as usize;
             let place = &self.world.nodes[at];
-            let leaf = |node: &node_core::Node| node.tree().joined() && node.tree().level() == 0;
+            let leaf = |node: &node_core::Node| node.tree().is_some_and(|it| it.joined() && it.level() == 0);
             if place.is_dialable() && !place.is_frozen() && place.node.as_ref().is_some_and(leaf) {
                 return at;
             }

@@ -167,7 +167,7 @@ fn measure(stage: &mut Stage, work: &mut Work, part: &Traffic, activity: &Activi
 fn sorts(stage: &Stage) -> (Vec<u32>, Vec<u32>, u64) {
     let (mut roots, mut leaves, mut height) = (Vec::new(), Vec::new(), 0);
     for (at, place) in stage.world.nodes.iter().enumerate() {
-        let Some(view) = place.node.as_ref().map(|node| node.tree()).filter(|view| view.joined()) else {
+        let Some(view) = place.node.as_ref().and_then(|node| node.tree()).filter(|view| view.joined()) else {
             continue;
         };
         height = height.max(u64::from(view.level()) + 1);

@@ -1,4 +1,4 @@
-//! Where the machines of a node meet, as `node/route` lets them.
+//! Where the machines of a node meet, as `node/services` lets them.
 
 use super::{End, Markets};
 use node_core::NodeId;

@@ -202,15 +202,23 @@ impl World {
         open && self.answers(from, to) && self.answers(to, from)
     }
 
-    fn dial_time(&mut self, from: usize, to: usize) -> u64 {
+    pub(super) fn dial_time(&mut self, from: usize, to: usize) -> u64 {
         let (a, b) = (self.nodes[from].region, self.nodes[to].region);
         let hop = self.network.latency.draw(a, b, &mut self.net_rng);
         (hop as f64 * self.network.dial_hops) as u64
     }
 
+    /// Whether the node can dial. A page that tries is counted.
+    fn can_dial(&mut self, at: usize) -> bool {
+        let is_page = self.nodes[at].is_page();
+        self.refused_dials += usize::from(is_page);
+        !is_page
+    }
+
     pub(super) fn dial(&mut self, at: usize, contact: Contact) {
         let (from, life) = (at as u32, self.nodes[at].life);
-        match self.find(contact.id).filter(|to| *to != at) {
+        let can = self.can_dial(at);
+        match self.find(contact.id).filter(|to| *to != at && can) {
             Some(to) => {
                 let time = self.dial_time(at, to);
                 self.after(time, Event::Dialled { from, to: to as u32, life, ip: contact.ip });
@@ -223,7 +231,8 @@ impl World {
     pub(super) fn probe(&mut self, at: usize, number: u64, contact: Contact) {
         let (from, life) = (at as u32, self.nodes[at].life);
         self.probed.push((self.now, at, contact));
-        match self.find(contact.id).filter(|to| *to != at) {
+        let can = self.can_dial(at);
+        match self.find(contact.id).filter(|to| *to != at && can) {
             Some(to) => {
                 let time = self.dial_time(at, to);
                 self.after(time, Event::Probed { from, to: to as u32, life, number, ip: contact.ip });

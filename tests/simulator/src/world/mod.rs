@@ -6,6 +6,7 @@
 
 mod fault;
 mod link;
+mod pages;
 mod places;
 mod slab;
 mod story;
@@ -26,7 +27,6 @@ use crate::trace::Trace;
 use bytes::Bytes;
 use node_core::address::{Contact, Ip};
 use node_core::node::message::Message;
-use node_core::wire;
 use node_core::{Channel, Config, EngineReply, Node, NodeEvent, NodeId, NodeInput, StorageReply, Time};
 use places::index_in;
 use slab::Slab;
@@ -68,6 +68,10 @@ pub struct World {
     pub kinds: Option<BTreeMap<(String, String), u64>>,
     /// Nodes that lie to others.
     pub liars: BTreeMap<usize, Liar>,
+    /// Dials of pages: a page's driver has no way to do that.
+    pub refused_dials: usize,
+    /// Gateways that had no room, by page.
+    pages_tried: BTreeMap<u32, Vec<NodeId>>,
     trace: Trace,
     wishes: Wishes,
     /// Events that befell frozen nodes meanwhile, by node.
@@ -162,6 +166,12 @@ enum Event {
         life: u32,
         peer: NodeId,
     },
+    /// A page comes to another gateway.
+    Visits {
+        page: u32,
+        to: u32,
+        life: u32,
+    },
 }
 
 /// Never.
@@ -201,6 +211,8 @@ impl World {
             meter: None,
             kinds: None,
             liars: BTreeMap::new(),
+            refused_dials: 0,
+            pages_tried: BTreeMap::new(),
             trace: Trace::default(),
             wishes: Wishes::default(),
             held: BTreeMap::new(),
@@ -315,6 +327,9 @@ impl World {
         for (peer, reason) in wishes.close.drain(..) {
             self.close(at, peer, reason);
         }
+        if !wishes.events.is_empty() && self.nodes[at].is_page() {
+            wishes.events.iter().for_each(|event| self.page_told(at, event));
+        }
         let keep = self.keep;
         let told = wishes.events.drain(..).filter(keep);
         self.told.extend(told.map(|event| (self.now, at, event)));
@@ -322,7 +337,7 @@ impl World {
 
     /// Sends a message that the node itself did not.
     pub fn tell(&mut self, at: usize, to: NodeId, message: &Message) {
-        let bytes = wire::encode(message).expect("what stories tell fits a frame");
+        let bytes = message.encode().expect("what stories tell fits a frame");
         self.send(at, to, message.channel(), bytes);
     }
 
@@ -455,6 +470,7 @@ impl World {
             Event::Dialled { from, to, life, ip } => self.dialled(from, to, life, ip),
             Event::Probed { from, to, life, number, ip } => self.probed(from, to, life, number, ip),
             Event::Unreachable { from, life, peer } => self.unreachable(from, life, peer),
+            Event::Visits { page, to, life } => self.visits(page, to, life),
         }
     }
 
@@ -494,7 +510,7 @@ impl Event {
             Event::Input { at, .. } | Event::Gone { at, .. } => Some(*at),
             Event::Unreachable { from, .. } => Some(*from),
             // Nobody answers the handshake; see `dialled`.
-            Event::Dialled { .. } | Event::Probed { .. } | Event::Cut { .. } => None,
+            Event::Dialled { .. } | Event::Probed { .. } | Event::Visits { .. } | Event::Cut { .. } => None,
         }
     }
 }

@@ -69,7 +69,9 @@ impl World {
         let snapshot_bytes = std::mem::take(&mut place.engine).snapshot_bytes;
         place.engine.snapshot_bytes = snapshot_bytes;
         (place.wake, place.armed, place.line) = (NEVER, NEVER, Line::default());
-        place.node = Some(Node::new(place.id, place.config.clone(), seed, self.now));
+        // A page runs what pages run.
+        let new = if place.is_page() { Node::guest } else { Node::new };
+        place.node = Some(new(place.id, place.config.clone(), seed, self.now));
         let blobs: Vec<_> = place.disk.blobs().collect();
         self.drive(at, NodeInput::WallClock(1_700_000_000_000 + self.now.0 / 1000));
         if !blobs.is_empty() {

@@ -2,11 +2,10 @@
 
 use super::Node;
 use super::host::Host;
-use super::route::Step;
 use crate::address::Contact;
 use crate::ids::NodeId;
 use crate::overlay::elsewhere::Elsewhere;
-use crate::overlay::neighbours;
+use crate::overlay::neighbours::{self, Neighbours};
 use std::collections::VecDeque;
 
 /// Gateways that are remembered at a time, to be tried and tried. Our choice: a few answers.
@@ -23,8 +22,9 @@ pub(super) struct Gateways {
 
 impl Node {
     /// `from` has no room for this node. Without any other gateway it tries those that are named.
-    pub(super) fn sent_elsewhere(&mut self, from: NodeId, named: &[Elsewhere], host: &mut impl Host) {
-        let gateways = &mut self.overlays.gateways;
+    pub(super) fn sent_elsewhere(&mut self, from: NodeId, named: &[Elsewhere], host: &mut dyn Host) {
+        let Some(dials) = &mut self.dials else { return };
+        let gateways = &mut dials.gateways;
         if gateways.tried.len() < MOST && !gateways.tried.contains(&from) {
             gateways.tried.push(from);
         }
@@ -38,29 +38,26 @@ impl Node {
     }
 
     /// `gone` is no gateway of this node, or not any more.
-    pub(super) fn try_next_gateway(&mut self, gone: NodeId, host: &mut impl Host) {
-        let gateways = &mut self.overlays.gateways;
+    pub(super) fn try_next_gateway(&mut self, gone: NodeId, host: &mut dyn Host) {
+        let Some(gateways) = self.dials.as_ref().map(|dials| &dials.gateways) else { return };
         let searches = !gateways.left.is_empty() || !gateways.tried.is_empty();
         if !searches || gateways.trying.is_some_and(|trying| trying != gone) {
             return;
         }
-        gateways.trying = None;
-        let mut others = self.neighbours.state().all().filter(|(id, hello, _)| hello.gateway && *id != gone);
-        if others.next().is_some() {
-            self.overlays.gateways = Gateways::default();
+        let other = self.peers().all().any(|(id, hello, _)| hello.gateway && id != gone);
+        let Some(dials) = &mut self.dials else { return };
+        let Gateways { mut left, tried, .. } = std::mem::take(&mut dials.gateways);
+        if other {
             return;
         }
-        drop(others);
-        while let Some(next) = self.overlays.gateways.left.pop_front() {
-            let connected = self.neighbours.state().is_connected(next.id);
-            if next.id != self.me && !connected && self.overlays.gateways.tried.len() < MOST {
-                self.overlays.gateways.tried.push(next.id);
-                self.overlays.gateways.trying = Some(next.id);
-                self.push(Step::Neighbours, neighbours::Command::Joins(next.id));
-                return self.reach(next, false, host);
-            }
+        let may = |next: &Contact| next.id != self.me && !self.peers().is_connected(next.id);
+        let next = std::iter::from_fn(|| left.pop_front()).find(may).filter(|_| tried.len() < MOST);
+        // Without one all are full or away. The driver dials again, and the search begins anew.
+        if let (Some(next), Some(dials)) = (next, &mut self.dials) {
+            let tried = tried.into_iter().chain([next.id]).collect();
+            dials.gateways = Gateways { left, tried, trying: Some(next.id) };
+            self.tell::<Neighbours>(neighbours::Command::Joins(next.id));
+            self.reach(next, false, host);
         }
-        // All are full or away. The driver dials again, and the search begins anew.
-        self.overlays.gateways = Gateways::default();
     }
 }

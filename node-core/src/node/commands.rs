@@ -1,0 +1,83 @@
+//! Commands of the driver: each goes to a service, and one that this node does not have is said to be missing.
+
+use super::Node;
+use super::host::{Command, Host, NodeEvent};
+use crate::contract::Refusal;
+use crate::overlay::ring::Failure;
+use crate::record::Refused;
+use crate::ticket::ServiceId;
+
+impl Command {
+    /// The service that it is for; none: the node itself.
+    pub(super) fn service(&self) -> Option<ServiceId> {
+        Some(match self {
+            Command::Submit { .. } | Command::Cancel { .. } => ServiceId::Client,
+            Command::Migrate { .. } | Command::PauseUnit { .. } => ServiceId::Owner,
+            Command::SetSlots(_)
+            | Command::SetDonating(_)
+            | Command::Terms { .. }
+            | Command::Occupy { .. } => ServiceId::Runner,
+            Command::Find { .. } => ServiceId::Nearest,
+            Command::Locate { .. } => ServiceId::Ring,
+            Command::Sell(_) | Command::Balance => ServiceId::Seller,
+            Command::Quote { .. } | Command::LookAround | Command::Buy { .. } => ServiceId::Buyer,
+            Command::Order { .. } | Command::Statement { .. } => ServiceId::Purse,
+            Command::Invite { .. } => ServiceId::Bank,
+            Command::Publish { .. } | Command::ReadRecord { .. } => ServiceId::Records,
+            Command::PutFile { .. } | Command::DropFile { .. } | Command::NameFile { .. } => ServiceId::Files,
+            Command::Bring { .. } | Command::LetGo { .. } | Command::BlobsStored(_) => ServiceId::Store,
+            Command::Drain => return None,
+        })
+    }
+}
+
+impl Node {
+    pub(super) fn command(&mut self, command: Command, host: &mut dyn Host) {
+        let row = command.service().and_then(|service| self.row(service));
+        match row {
+            Some(row) => (row.asked)(self, command, host),
+            None => command.without_service().into_iter().for_each(|event| host.event(event)),
+        }
+    }
+}
+
+impl Command {
+    /// Answer for the driver when the node has no such service; none where no answer is due.
+    fn without_service(self) -> Option<NodeEvent> {
+        let no_files = || Some("this node has no part in files".to_string());
+        Some(match self {
+            Command::Submit { job, .. } => {
+                let reason = "this node is a guest and submits nothing; submit at a gateway".into();
+                NodeEvent::JobRefused { job, reason }
+            }
+            Command::Migrate { unit, .. } | Command::PauseUnit { unit, .. } => {
+                let why = "this node owns no jobs; ask the gateway that does".into();
+                NodeEvent::MigrationFailed { unit, why }
+            }
+            Command::Find { number, .. } => {
+                let shortage = Some("this node is a guest and finds nobody itself; ask its gateway".into());
+                NodeEvent::Found { number, places: Vec::new(), shortage }
+            }
+            Command::Locate { number, .. } => NodeEvent::Located { number, found: Err(Failure::Nobody) },
+            Command::Quote { number, .. } => {
+                NodeEvent::Quoted { number, offers: Vec::new(), shortage: None, hops: 0 }
+            }
+            Command::Buy { number, .. } => NodeEvent::Bought { number, taken: false },
+            Command::Order { number, .. } => NodeEvent::Ordered { number, outcome: Err(Refusal::NoAccount) },
+            Command::Invite { number, .. } => {
+                let made = Err("this node is not the bank of its swarm; its operator makes invites".into());
+                NodeEvent::Invited { number, made }
+            }
+            Command::Publish { number, .. } => {
+                NodeEvent::Published { number, refused: Some(Refused::NoAnswer) }
+            }
+            Command::ReadRecord { number, .. } => {
+                NodeEvent::RecordRead { number, found: Err(Refused::NoAnswer) }
+            }
+            Command::PutFile { number, .. } => NodeEvent::FilePut { number, refused: no_files() },
+            Command::DropFile { number, .. } => NodeEvent::FileDropped { number, known: false },
+            Command::NameFile { number, .. } => NodeEvent::FileNamed { number, refused: no_files() },
+            _ => return None,
+        })
+    }
+}

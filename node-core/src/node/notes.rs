@@ -1,0 +1,137 @@
+//! Notes and replies: plain data by which services hear of each other without knowing each other.
+
+use super::Node;
+use super::host::{Host, NodeEvent};
+use crate::address::{Contact, Dialable, Ip};
+use crate::circle::Located;
+use crate::content::NotFetched;
+use crate::contract::Outcome;
+use crate::finding::Found;
+use crate::goods::{Kind, NoDeal, Offer};
+use crate::ids::NodeId;
+use crate::keys::Signed;
+use crate::overlay::ring;
+use crate::overlay::swarm::Swarm;
+use crate::record::Refused;
+use crate::ticket::{ServiceId, Ticket};
+
+/// News for all services; each says in its file which concern it. They hear it in the order of the list.
+#[derive(Clone, Copy)]
+pub(super) enum Note<'a> {
+    /// A peer is connected and has introduced itself.
+    Up(Up),
+    /// A peer says whether it can be dialled.
+    Dialable { peer: NodeId, dialable: Dialable },
+    /// A connection has ended; the peer may come back.
+    Down(NodeId),
+    /// A peer cannot be reached where it was said to be.
+    Unreachable(NodeId),
+    /// The driver's wall clock, milliseconds since 1970.
+    Clock(u64),
+    /// Others dial this node there.
+    Me(Contact),
+    /// Whether others can dial this node may have changed.
+    Standing,
+    /// This is the swarm's bank.
+    Bank(NodeId),
+    /// A peer has told settings of the swarm: all that are known now.
+    Learnt(&'a Swarm),
+    /// Something changed about a place of this node on a ring.
+    Ring(&'a ring::Event),
+    /// Slots of this node, and how many are busy for whom.
+    Load { slots: u32, busy: &'a [(NodeId, u32)] },
+    /// These peers have changed what they offer.
+    Offers(&'a [NodeId]),
+    /// A peer gives this node more credit.
+    Room(NodeId),
+    /// An owner has found slots of a peer, and wants them reserved.
+    Reserve { node: NodeId, slots: u32 },
+    /// Content came from there.
+    Came(NodeId),
+    /// Result of a probe that dial-back asked for.
+    Probed { number: u64, reached: bool },
+    /// Goods of this node were sold.
+    Sold { kind: Kind, buyer: NodeId, capacity: u64 },
+    /// The process will end.
+    Drain,
+}
+
+/// A peer that has introduced itself.
+#[derive(Clone, Copy)]
+pub(super) struct Up {
+    pub(super) peer: NodeId,
+    pub(super) gateway: bool,
+    /// This node was told to connect to it.
+    pub(super) joined: bool,
+    /// Where the peer is seen by this node, and this node by the peer.
+    pub(super) ip: Option<Ip>,
+    pub(super) seen: Option<Ip>,
+    pub(super) dialable: Dialable,
+}
+
+/// Answers to the questions of services and of the driver.
+pub(super) enum Reply {
+    Located(Result<Located, ring::Failure>),
+    Fetched(Result<(), NotFetched>),
+    Found(Found),
+    Ordered {
+        outcome: Outcome,
+        receipt: Option<Signed>,
+    },
+    Quoted {
+        offers: Vec<Offer>,
+        shortage: Option<NoDeal>,
+        hops: u16,
+    },
+    Taken(bool),
+    Published(Option<Refused>),
+    /// Why no node could run a program, in words.
+    Inspected(Result<(), String>),
+}
+
+impl Node {
+    /// Tells all services.
+    pub(super) fn note(&mut self, note: Note<'_>, host: &mut dyn Host) {
+        let mut place = 0;
+        while let Some(row) = self.table.nth(place) {
+            (row.noted)(self, &note, host);
+            place += 1;
+        }
+    }
+
+    /// Tells one service.
+    pub(super) fn note_to(&mut self, to: ServiceId, note: Note<'_>, host: &mut dyn Host) {
+        if let Some(row) = self.table.row(to) {
+            (row.noted)(self, &note, host);
+        }
+    }
+
+    /// Brings an answer to who asked.
+    pub(super) fn answer(&mut self, ticket: Ticket, reply: Reply, host: &mut dyn Host) {
+        let Ticket { of, number } = ticket;
+        match of {
+            ServiceId::Driver => host.event(for_driver(number, reply)),
+            of => {
+                if let Some(row) = self.table.row(of) {
+                    (row.answered)(self, number, reply, host);
+                }
+            }
+        }
+    }
+}
+
+fn for_driver(number: u64, reply: Reply) -> NodeEvent {
+    match reply {
+        Reply::Located(found) => NodeEvent::Located { number, found },
+        Reply::Fetched(result) => {
+            NodeEvent::Brought { number, result: result.map_err(|error| error.to_string()) }
+        }
+        Reply::Found(Found { places, shortage, .. }) => NodeEvent::Found { number, places, shortage },
+        Reply::Ordered { outcome, .. } => NodeEvent::Ordered { number, outcome },
+        Reply::Quoted { offers, shortage, hops } => NodeEvent::Quoted { number, offers, shortage, hops },
+        Reply::Taken(taken) => NodeEvent::Bought { number, taken },
+        Reply::Published(refused) => NodeEvent::Published { number, refused },
+        // The driver inspects programs itself.
+        Reply::Inspected(_) => NodeEvent::Trouble { what: "an answer came that nobody asked for".into() },
+    }
+}

@@ -1,0 +1,52 @@
+//! Submits jobs to gateways.
+
+use crate::node::Node;
+use crate::node::config::Config;
+use crate::node::host::{self, Host, NodeEvent};
+use crate::node::notes::Note;
+use crate::node::table::Service;
+use crate::protocol::Input;
+use crate::ticket::ServiceId;
+use crate::work::client::{Client, Command, Event};
+
+impl Service for Client {
+    const ID: ServiceId = ServiceId::Client;
+    const NAME: &'static str = "client";
+    type Desk = ();
+
+    fn open(config: &Config) -> Option<Self> {
+        Some(Client::new(config.timing.retry))
+    }
+
+    fn start(node: &mut Node, _: &mut dyn Host) {
+        if node.config.gateway {
+            node.tell::<Self>(Command::OwnerUp(node.me));
+        }
+    }
+
+    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+        match *note {
+            Note::Up(up) if up.gateway => node.tell::<Self>(Command::OwnerUp(up.peer)),
+            Note::Down(peer) => node.give::<Self>(Input::Down(peer)),
+            _ => {}
+        }
+    }
+
+    fn asked(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+        node.tell::<Self>(match command {
+            host::Command::Submit { job, spec } => Command::Submit { job, spec: Box::new(spec) },
+            host::Command::Cancel { job } => Command::Cancel { job },
+            _ => return,
+        });
+    }
+
+    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+        match event {
+            Event::Accepted(job) => host.event(NodeEvent::JobAccepted { job }),
+            Event::Refused(job, reason) => host.event(NodeEvent::JobRefused { job, reason }),
+            // A gateway's own owner has told already.
+            Event::Ended(_) if node.config.gateway => {}
+            Event::Ended(job) => host.event(NodeEvent::JobEnded { job }),
+        }
+    }
+}

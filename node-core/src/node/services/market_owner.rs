@@ -1,0 +1,115 @@
+//! Markets that this node owns. They have members on rings of their own; the ring knows nothing of them.
+
+use crate::circle::RingId;
+use crate::market::owner::{Command, Event, Owner, OwnerView};
+use crate::market::{MarketConfig, Message, ToOwner};
+use crate::node::Node;
+use crate::node::config::Config;
+use crate::node::host::{Host, NodeEvent};
+use crate::node::notes::{Note, Reply};
+use crate::node::table::Service;
+use crate::overlay::ring::{self, Ring};
+use crate::protocol::{Input, InputOf};
+use crate::ticket::ServiceId;
+use crate::wire::Framed;
+
+impl Framed for Message {
+    fn service(&self) -> ServiceId {
+        match self {
+            Message::ToOwner(_) | Message::OfGuest { .. } => ServiceId::MarketOwner,
+            Message::ToSeller(_) => ServiceId::Seller,
+            Message::ToBuyer(_) => ServiceId::Buyer,
+            Message::ForGuest { .. } => ServiceId::Hosting,
+        }
+    }
+}
+
+impl Service for Owner {
+    const ID: ServiceId = ServiceId::MarketOwner;
+    const NAME: &'static str = "market owner";
+    type Desk = ();
+
+    fn open(config: &Config) -> Option<Self> {
+        config.market.as_ref().map(|part| Owner::new(part.config.clone()))
+    }
+
+    fn before(_: &mut Node, input: &InputOf<Self>, host: &mut dyn Host) {
+        let Input::Message { message: Message::ToOwner(said), .. } = input else { return };
+        if matches!(said, ToOwner::List(_) | ToOwner::Withdraw { .. } | ToOwner::Copy(_)) {
+            host.event(NodeEvent::MarketChanged);
+        }
+    }
+
+    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+        match *note {
+            Note::Down(peer) | Note::Unreachable(peer) => node.give::<Self>(Input::Down(peer)),
+            Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
+            Note::Me(me) => node.tell::<Self>(Command::Me(me)),
+            Note::Learnt(_) => node.rules().into_iter().for_each(|it| node.tell::<Self>(Command::Rules(it))),
+            Note::Ring(event) => of_ring(event).into_iter().for_each(|it| node.tell::<Self>(it)),
+            _ => {}
+        }
+    }
+
+    fn answered(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
+        if let Reply::Located(found) = reply {
+            node.tell::<Self>(match found {
+                Ok(found) => Command::Found { number, found },
+                Err(_) => Command::NotFound { number },
+            });
+        }
+    }
+
+    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+        match event {
+            Event::Lookup { number, ring, key } => {
+                node.look_up(ServiceId::MarketOwner.ticket(number), ring, key, host);
+            }
+            Event::Join { member, via } => {
+                let via = via.iter().map(|contact| contact.id).collect();
+                if let Some(me) = node.contact() {
+                    node.tell::<Ring>(ring::Command::Join { member, me, via });
+                }
+            }
+            Event::Leave(member) => node.tell::<Ring>(ring::Command::Leave(member)),
+            Event::Know { ring, via } => node.know_ring(ring, &via),
+        }
+    }
+}
+
+/// Changes of this node's places on the ring, as its markets see them.
+fn of_ring(event: &ring::Event) -> Option<Command> {
+    use ring::Event;
+    Some(match event {
+        Event::Gained { member, range, from } if member.ring == RingId::NODES => {
+            Command::Gained { range: *range, from: *from }
+        }
+        Event::Lost { member, range, to } if member.ring == RingId::NODES => {
+            Command::Lost { range: *range, to: *to }
+        }
+        Event::Successors { member, list } if member.ring == RingId::NODES => {
+            Command::Successors(list.iter().map(|peer| peer.contact).collect())
+        }
+        Event::Joined(member) if member.ring != RingId::NODES => Command::Joined(*member),
+        Event::Refused { member, .. } if member.ring != RingId::NODES => Command::Refused(*member),
+        Event::Left(member) if member.ring != RingId::NODES => Command::Left(*member),
+        _ => return None,
+    })
+}
+
+impl Node {
+    /// Markets that this node owns, or has copies of; none if its swarm has no markets.
+    pub fn markets(&self) -> Option<OwnerView<'_>> {
+        self.state::<Owner>().map(Owner::view)
+    }
+
+    /// The rules of its markets; none if its swarm has none.
+    pub fn market_config(&self) -> Option<&MarketConfig> {
+        self.config.market.as_ref().map(|part| &*part.config)
+    }
+
+    /// The rules of its markets, for a machine.
+    pub(super) fn rules(&self) -> Option<std::sync::Arc<MarketConfig>> {
+        self.config.market.as_ref().map(|part| part.config.clone())
+    }
+}

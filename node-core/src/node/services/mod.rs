@@ -1,0 +1,63 @@
+//! The services of a node, one file each: what its events become, and which notes, replies and commands
+//! concern it. The two lists below are all that decides what a node can do.
+
+mod bank;
+mod buyer;
+mod cheapest;
+mod client;
+mod connected;
+mod dialback;
+mod files;
+mod hosting;
+mod keeper;
+mod kept_files;
+mod market_owner;
+mod nearest;
+mod neighbours;
+mod owner;
+mod purse;
+mod records;
+mod ring;
+mod runner;
+mod seller;
+mod space;
+mod store;
+pub(super) mod tree;
+
+use super::table::{Entry, entry, shown};
+use crate::discovery::{cheapest::Cheapest, connected::Connected, nearest::Nearest};
+use crate::files::{keeper::Keeper as KeptFiles, owner::Owner as Files};
+use crate::ledger::{bank::Bank, client::Client as Purse};
+use crate::market::{buyer::Buyer, host::Host as Hosting, owner::Owner as MarketOwner, seller::Seller};
+use crate::overlay::{dialback::DialBack, ring::Ring, tree::Tree};
+use crate::records::Records;
+use crate::store::Store;
+use crate::work::{client::Client, keeper::Keeper, owner::Owner, runner::Runner};
+
+/// A page's services, in the order in which they hear notes. What is not named here is not linked into a
+/// page.
+pub(super) const GUEST: &[Entry] = &[entry::<Connected>, entry::<Runner>, entry::<Seller>, entry::<Store>];
+
+/// All services. Dial-back is the last to hear: by then the others know what the node's place follows from.
+pub(super) const FULL: &[Entry] = &[
+    shown::<Connected>,
+    shown::<Owner>,
+    shown::<Keeper>,
+    shown::<Runner>,
+    shown::<Client>,
+    shown::<Tree>,
+    shown::<Nearest>,
+    shown::<Ring>,
+    shown::<Purse>,
+    shown::<Bank>,
+    shown::<MarketOwner>,
+    shown::<Seller>,
+    shown::<Buyer>,
+    shown::<Cheapest>,
+    shown::<Hosting>,
+    shown::<Records>,
+    shown::<Files>,
+    shown::<KeptFiles>,
+    shown::<Store>,
+    shown::<DialBack>,
+];

@@ -1,0 +1,283 @@
+//! The table of a node's services: which machines it has, and how the node speaks to each.
+
+use super::Node;
+use super::config::Config;
+use super::host::{Command, Host};
+use super::notes::{Note, Reply};
+use crate::disk::{Answer, Asked};
+use crate::ids::NodeId;
+use crate::protocol::{Effect, Input, InputOf, Machine, Protocol, Rng};
+use crate::ticket::{ServiceId, Services};
+use crate::wire::{self, Framed, WireError};
+use std::any::Any;
+use std::fmt::Debug;
+
+/// A machine that can live in a node: one small file a service in `services/`.
+///
+/// All functions but `open` and `told` have a default, which does nothing or what most services do.
+/// Their code is linked only if the service stands in a list that the driver uses: [`Node::new`] or
+/// [`Node::guest`].
+pub(super) trait Service:
+    Protocol<
+        Message: Framed + Debug + Send + 'static,
+        Timer: Debug + Send + 'static,
+        Command: Debug + Send + 'static,
+    > + Sized
+    + Send
+    + 'static
+{
+    const ID: ServiceId;
+    /// For people, and the name by which its randomness is forked from the node's seed.
+    const NAME: &'static str;
+    /// State that the node keeps beside the machine, of which the machine needs to know nothing.
+    type Desk: Default + Send + 'static;
+
+    /// The machine as the configuration has it. `None`: such a node has no part in it.
+    fn open(config: &Config) -> Option<Self>;
+
+    /// An event of the machine: it becomes commands for others, a note, a reply, or word for the driver.
+    fn told(node: &mut Node, event: Self::Event, host: &mut dyn Host);
+
+    /// The node starts.
+    fn start(_: &mut Node, _: &mut dyn Host) {}
+
+    fn noted(_: &mut Node, _: &Note<'_>, _: &mut dyn Host) {}
+
+    /// The answer to its question of this number.
+    fn answered(_: &mut Node, _number: u64, _: Reply, _: &mut dyn Host) {}
+
+    /// The answer of storage.
+    fn stored(_: &mut Node, _: Asked, _: Result<Answer, String>, _: &mut dyn Host) {}
+
+    /// A command of the driver ([`Command::service`]).
+    fn asked(_: &mut Node, _: Command, _: &mut dyn Host) {}
+
+    /// An input comes next.
+    fn before(_: &mut Node, _: &InputOf<Self>, _: &mut dyn Host) {}
+
+    /// Sees to what came of an input.
+    fn follow(node: &mut Node, effects: Vec<Effect<Self>>, host: &mut dyn Host) {
+        node.follow(effects, host);
+    }
+
+    /// The body of a frame of this service.
+    fn receive(node: &mut Node, from: NodeId, body: &[u8], host: &mut dyn Host) -> Result<(), WireError> {
+        let message: Self::Message = wire::read(body)?;
+        if message.service() != Self::ID {
+            return Err(WireError::WrongService);
+        }
+        Self::deliver(node, from, message, host);
+        Ok(())
+    }
+
+    /// A message of this node itself, of whatever type.
+    fn own(node: &mut Node, message: Box<dyn Any + Send>, host: &mut dyn Host) {
+        if let Ok(message) = message.downcast() {
+            Self::deliver(node, node.me, *message, host);
+        }
+    }
+
+    fn deliver(node: &mut Node, from: NodeId, message: Self::Message, _: &mut dyn Host) {
+        node.give::<Self>(Input::Message { from, message });
+    }
+
+    /// Its place in the table. The node keeps its neighbours elsewhere, since everybody needs them.
+    fn seated(node: &Node) -> Option<&Seated<Self>> {
+        node.table.seat(Self::ID)?.service.downcast_ref()
+    }
+
+    fn seated_mut(node: &mut Node) -> Option<&mut Seated<Self>> {
+        node.table.seat_mut(Self::ID)?.service.downcast_mut()
+    }
+}
+
+pub(super) struct Seated<S: Service> {
+    pub(super) machine: Machine<S>,
+    pub(super) desk: S::Desk,
+}
+
+impl<S: Service> Seated<S> {
+    pub(super) fn new(service: S, seed: &[u8; 32]) -> Seated<S> {
+        Seated { machine: Machine::new(service, Rng::fork(seed, S::NAME)), desk: S::Desk::default() }
+    }
+}
+
+type AnyInput = Box<dyn Any + Send>;
+type Receive = fn(&mut Node, NodeId, &[u8], &mut dyn Host) -> Result<(), WireError>;
+
+/// How the node speaks to a service of which it knows no more than the number.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    /// Gives it an input, and sees to what comes of it.
+    pub(super) run: fn(&mut Node, AnyInput, &mut dyn Host),
+    /// Takes one timer that is due among the steps. `false`: none was.
+    pub(super) fire: fn(&mut Node) -> bool,
+    pub(super) start: fn(&mut Node, &mut dyn Host),
+    pub(super) noted: fn(&mut Node, &Note<'_>, &mut dyn Host),
+    pub(super) answered: fn(&mut Node, u64, Reply, &mut dyn Host),
+    pub(super) stored: fn(&mut Node, Asked, Result<Answer, String>, &mut dyn Host),
+    pub(super) asked: fn(&mut Node, Command, &mut dyn Host),
+    pub(super) receive: Receive,
+    /// A message of this node to itself.
+    pub(super) own: fn(&mut Node, Box<dyn Any + Send>, &mut dyn Host),
+    /// An input in words, in tests. A page does not link it.
+    pub(super) show: Option<fn(&(dyn Any + Send)) -> String>,
+}
+
+pub(super) trait HasRow: Service {
+    const ROW: Row = Row {
+        name: Self::NAME,
+        run: run::<Self>,
+        fire: fire::<Self>,
+        start: Self::start,
+        noted: Self::noted,
+        answered: Self::answered,
+        stored: Self::stored,
+        asked: Self::asked,
+        receive: Self::receive,
+        own: Self::own,
+        show: None,
+    };
+    const SHOWN: Row = Row { show: Some(show::<Self>), ..Self::ROW };
+}
+
+impl<S: Service> HasRow for S {}
+
+fn run<S: Service>(node: &mut Node, input: AnyInput, host: &mut dyn Host) {
+    if let Ok(input) = input.downcast::<InputOf<S>>() {
+        node.run::<S>(*input, host);
+    }
+}
+
+fn fire<S: Service>(node: &mut Node) -> bool {
+    let now = node.now;
+    let Some(seated) = S::seated_mut(node) else { return false };
+    let timer = seated.machine.due(now);
+    let deadline = seated.machine.deadline();
+    node.alarms.set(S::ID, deadline);
+    let fired = timer.is_some();
+    timer.into_iter().for_each(|timer| node.give::<S>(Input::Timer(timer)));
+    fired
+}
+
+fn show<S: Service>(input: &(dyn Any + Send)) -> String {
+    format!("{}: {:?}", S::NAME, input.downcast_ref::<InputOf<S>>())
+}
+
+struct Seat {
+    row: &'static Row,
+    service: Box<dyn Any + Send>,
+}
+
+/// In the order of its list, in which services hear notes.
+#[derive(Default)]
+pub(super) struct Table {
+    seats: Vec<Seat>,
+    /// Where the service of each number sits, from 1; 0: nowhere.
+    places: [u8; ServiceId::ALL.len()],
+}
+
+/// Takes a service into a table, if the configuration has it.
+pub(super) type Entry = fn(&mut Table, &Config, &[u8; 32]);
+
+pub(super) fn entry<S: Service>(table: &mut Table, config: &Config, seed: &[u8; 32]) {
+    table.add::<S>(&S::ROW, config, seed);
+}
+
+/// As [`entry`], and its inputs can be shown.
+pub(super) fn shown<S: Service>(table: &mut Table, config: &Config, seed: &[u8; 32]) {
+    table.add::<S>(&S::SHOWN, config, seed);
+}
+
+impl Table {
+    pub(super) fn of(list: &[Entry], config: &Config, seed: &[u8; 32]) -> Table {
+        let mut table = Table::default();
+        list.iter().for_each(|entry| entry(&mut table, config, seed));
+        table.seats.shrink_to_fit();
+        table
+    }
+
+    fn add<S: Service>(&mut self, row: &'static Row, config: &Config, seed: &[u8; 32]) {
+        let Some(service) = S::open(config) else { return };
+        self.seats.push(Seat { row, service: Box::new(Seated::new(service, seed)) });
+        if let Some(place) = self.places.get_mut(S::ID as usize) {
+            *place = self.seats.len() as u8;
+        }
+    }
+
+    fn seat(&self, of: ServiceId) -> Option<&Seat> {
+        let place = usize::from(*self.places.get(of as usize)?);
+        self.seats.get(place.checked_sub(1)?)
+    }
+
+    fn seat_mut(&mut self, of: ServiceId) -> Option<&mut Seat> {
+        let place = usize::from(*self.places.get(of as usize)?);
+        self.seats.get_mut(place.checked_sub(1)?)
+    }
+
+    pub(super) fn row(&self, of: ServiceId) -> Option<&'static Row> {
+        self.seat(of).map(|seat| seat.row)
+    }
+
+    /// The service at this place, in the order of the list.
+    pub(super) fn nth(&self, place: usize) -> Option<&'static Row> {
+        self.seats.get(place).map(|seat| seat.row)
+    }
+
+    /// All of them, and the neighbours.
+    pub(super) fn services(&self) -> Services {
+        let seated = ServiceId::ALL.iter().copied().filter(|service| self.has(*service));
+        seated.chain([ServiceId::Neighbours]).collect()
+    }
+
+    pub(super) fn has(&self, of: ServiceId) -> bool {
+        self.seat(of).is_some()
+    }
+}
+
+/// An input on its way to a service.
+pub(super) struct Step {
+    pub(super) row: &'static Row,
+    pub(super) input: AnyInput,
+}
+
+impl Node {
+    /// Puts an input in the line of all inputs; nothing happens if the node has no such service.
+    pub(super) fn give<S: Service>(&mut self, input: InputOf<S>) {
+        if let Some(row) = self.row(S::ID) {
+            self.steps.push_back(Step { row, input: Box::new(input) });
+        }
+    }
+
+    /// Gives an input to its machine, and sees to what comes of it.
+    pub(super) fn run<S: Service>(&mut self, input: InputOf<S>, host: &mut dyn Host) {
+        S::before(self, &input, host);
+        let (me, now) = (self.me, self.now);
+        let Some(seated) = S::seated_mut(self) else { return };
+        let effects = seated.machine.step(me, now, input);
+        let deadline = seated.machine.deadline();
+        self.alarms.set(S::ID, deadline);
+        S::follow(self, effects, host);
+    }
+
+    pub(super) fn tell<S: Service>(&mut self, command: S::Command) {
+        self.give::<S>(Input::Command(command));
+    }
+
+    pub(super) fn has<S: Service>(&self) -> bool {
+        self.table.has(S::ID)
+    }
+
+    /// The state of a service, if the node has it.
+    pub(super) fn state<S: Service>(&self) -> Option<&S> {
+        S::seated(self).map(|seated| seated.machine.state())
+    }
+
+    pub(super) fn desk<S: Service>(&self) -> Option<&S::Desk> {
+        S::seated(self).map(|seated| &seated.desk)
+    }
+
+    pub(super) fn desk_mut<S: Service>(&mut self) -> Option<&mut S::Desk> {
+        S::seated_mut(self).map(|seated| &mut seated.desk)
+    }
+}
