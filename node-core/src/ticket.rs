@@ -16,6 +16,13 @@ macro_rules! services {
 
         impl ServiceId {
             pub const ALL: &[ServiceId] = &[$(ServiceId::$name,)+];
+
+            /// Its name in traces and scenarios.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(ServiceId::$name => stringify!($name),)+
+                }
+            }
         }
     };
 }

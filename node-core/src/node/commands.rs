@@ -17,7 +17,6 @@ impl Command {
             | Command::SetDonating(_)
             | Command::Terms { .. }
             | Command::Occupy { .. } => ServiceId::Runner,
-            Command::Find { .. } => ServiceId::Nearest,
             Command::Locate { .. } => ServiceId::Ring,
             Command::Sell(_) | Command::Balance => ServiceId::Seller,
             Command::Quote { .. } | Command::LookAround | Command::Buy { .. } => ServiceId::Buyer,
@@ -26,13 +25,16 @@ impl Command {
             Command::Publish { .. } | Command::ReadRecord { .. } => ServiceId::Records,
             Command::PutFile { .. } | Command::DropFile { .. } | Command::NameFile { .. } => ServiceId::Files,
             Command::Bring { .. } | Command::LetGo { .. } | Command::BlobsStored(_) => ServiceId::Store,
-            Command::Drain => return None,
+            Command::Find { .. } | Command::Drain => return None,
         })
     }
 }
 
 impl Node {
     pub(super) fn command(&mut self, command: Command, host: &mut dyn Host) {
+        if let Command::Find { number, units, needs } = command {
+            return self.find_for_driver(number, units, needs, host);
+        }
         let row = command.service().and_then(|service| self.row(service));
         match row {
             Some(row) => (row.asked)(self, command, host),
@@ -53,10 +55,6 @@ impl Command {
             Command::Migrate { unit, .. } | Command::PauseUnit { unit, .. } => {
                 let why = "this node owns no jobs; ask the gateway that does".into();
                 NodeEvent::MigrationFailed { unit, why }
-            }
-            Command::Find { number, .. } => {
-                let shortage = Some("this node is a guest and finds nobody itself; ask its gateway".into());
-                NodeEvent::Found { number, places: Vec::new(), shortage }
             }
             Command::Locate { number, .. } => NodeEvent::Located { number, found: Err(Failure::Nobody) },
             Command::Quote { number, .. } => {

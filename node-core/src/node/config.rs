@@ -8,6 +8,7 @@ use crate::keys::Secret;
 use crate::market::MarketConfig;
 use crate::overlay::elsewhere::Web;
 use crate::platform::Platform;
+use crate::ticket::ServiceId;
 use crate::work::KeeperConfig;
 use crate::work::{OwnerConfig, RunnerConfig};
 use crate::{
@@ -56,6 +57,9 @@ pub struct Config {
     /// The shape of the tree: the same on all nodes of a swarm.
     pub tree: Arc<TreeConfig>,
     pub nearest: Arc<NearestConfig>,
+    /// The finder that is asked for what the nodes at hand do not have. Its service has to be in the node's
+    /// list.
+    pub finder: ServiceId,
     /// The ring beside the tree: the same on all nodes of a swarm. None for swarms without one.
     pub ring: Option<Arc<RingConfig>>,
     /// Markets on that ring, or, of a node that nobody can dial, at its gateway; none without.
@@ -131,6 +135,8 @@ impl Default for Config {
             tree: Arc::default(),
             // Nothing relays to guests yet, so their slots serve their host alone.
             nearest: Arc::new(NearestConfig { relays: false, ..NearestConfig::default() }),
+            // Paper `tree`: O(log N) messages a request.
+            finder: ServiceId::Nearest,
             ring: None,
             market: None,
             bank: None,

@@ -13,6 +13,7 @@ pub mod message;
 mod notes;
 mod place;
 mod route;
+mod search;
 mod services;
 mod settings;
 pub mod snapshot;
@@ -65,6 +66,7 @@ pub struct Node {
     holds: follow::Holds,
     neighbours: Seated<Neighbours>,
     table: Table,
+    searches: search::Searches,
     steps: VecDeque<Step>,
     budget: budget::Budget,
 }
@@ -112,6 +114,7 @@ impl Node {
             holds: follow::Holds::default(),
             neighbours: Seated::new(neighbours, &seed),
             table,
+            searches: search::Searches::default(),
             steps: VecDeque::new(),
             budget: budget::Budget::default(),
             config,

@@ -5,6 +5,7 @@ use super::config::Config;
 use super::host::{Command, Host};
 use super::notes::{Note, Reply};
 use crate::disk::{Answer, Asked};
+use crate::finding::Query;
 use crate::ids::NodeId;
 use crate::protocol::{Effect, Input, InputOf, Machine, Protocol, Rng};
 use crate::ticket::{ServiceId, Services};
@@ -51,6 +52,9 @@ pub(super) trait Service:
 
     /// A command of the driver ([`Command::service`]).
     fn asked(_: &mut Node, _: Command, _: &mut dyn Host) {}
+
+    /// A finder's: looks for places in the swarm. Answered by [`Node::found`].
+    fn find(_: &mut Node, _: Query) {}
 
     /// An input comes next.
     fn before(_: &mut Node, _: &InputOf<Self>, _: &mut dyn Host) {}
@@ -117,6 +121,7 @@ pub(super) struct Row {
     pub(super) answered: fn(&mut Node, u64, Reply, &mut dyn Host),
     pub(super) stored: fn(&mut Node, Asked, Result<Answer, String>, &mut dyn Host),
     pub(super) asked: fn(&mut Node, Command, &mut dyn Host),
+    pub(super) find: fn(&mut Node, Query),
     pub(super) receive: Receive,
     /// A message of this node to itself.
     pub(super) own: fn(&mut Node, Box<dyn Any + Send>, &mut dyn Host),
@@ -134,6 +139,7 @@ pub(super) trait HasRow: Service {
         answered: Self::answered,
         stored: Self::stored,
         asked: Self::asked,
+        find: Self::find,
         receive: Self::receive,
         own: Self::own,
         show: None,

@@ -136,19 +136,12 @@ pub fn kind_of(frame: &[u8]) -> (&'static str, &str) {
 /// The protocol that a service speaks, by the name that scenarios use.
 fn protocol_of(service: ServiceId) -> &'static str {
     match service {
-        ServiceId::Driver | ServiceId::Cheapest => "",
-        ServiceId::Neighbours => "Neighbours",
         ServiceId::Connected => "Offer",
-        ServiceId::Tree => "Tree",
-        ServiceId::Nearest => "Nearest",
-        ServiceId::DialBack => "DialBack",
-        ServiceId::Ring => "Ring",
         ServiceId::Seller | ServiceId::MarketOwner | ServiceId::Buyer | ServiceId::Hosting => "Market",
-        ServiceId::Records => "Records",
-        ServiceId::Files | ServiceId::KeptFiles => "Files",
+        ServiceId::KeptFiles => "Files",
         ServiceId::Purse | ServiceId::Bank => "Ledger",
         ServiceId::Client | ServiceId::Owner | ServiceId::Runner | ServiceId::Keeper => "Work",
-        ServiceId::Store => "Store",
+        service => service.name(),
     }
 }
 

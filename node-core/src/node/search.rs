@@ -1,0 +1,106 @@
+//! Searches in the swarm, when the nodes at hand are not enough: one question to whichever finder the
+//! configuration names, and what is done with the places that it finds.
+
+use super::Node;
+use super::host::Host;
+use super::notes::Reply;
+use crate::discovery::connected::{self, Connected};
+use crate::finding::{Found, Needs, Query, Queue};
+use crate::ticket::{ServiceId, Ticket};
+use crate::time::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// After a search for more that found nothing, the owner's next looks ask only the nodes at hand for
+/// so long. Our choice: short beside a person's patience; an owner of short units looks 100 times a
+/// second.
+const MORE_AGAIN: Duration = Duration::from_millis(500);
+
+/// Searches in the swarm for services of this node.
+#[derive(Default)]
+pub(super) struct Searches {
+    asked: BTreeMap<Ticket, Search>,
+    /// When the swarm is searched again for more than the nodes at hand give.
+    more_at: Time,
+}
+
+struct Search {
+    query: Query,
+    /// Reason for the submitter if nothing is found: why the nodes at hand take nothing.
+    shortage: Option<String>,
+}
+
+impl Node {
+    /// Gives who asked the places at nodes at hand at once. The swarm is asked for who got nothing, or for
+    /// more.
+    pub(super) fn answer_or_search(&mut self, found: Found, missing: Option<Query>, host: &mut dyn Host) {
+        let finder = self.config.finder;
+        match missing {
+            Some(query) if found.places.is_empty() => self.search(query, found.shortage),
+            Some(query) => {
+                let already = self.searches.asked.keys().any(|ticket| ticket.of == finder);
+                if !already && self.now >= self.searches.more_at {
+                    let ticket = finder.ticket(query.ticket.number);
+                    self.search(Query { ticket, ..query }, None);
+                }
+                self.answer(found.ticket, Reply::Found(found), host);
+            }
+            None => self.answer(found.ticket, Reply::Found(found), host),
+        }
+    }
+
+    fn search(&mut self, query: Query, shortage: Option<String>) {
+        if let Some(finder) = self.row(self.config.finder) {
+            self.searches.asked.insert(query.ticket, Search { query: query.clone(), shortage });
+            (finder.find)(self, query);
+        }
+    }
+
+    /// Looks for places in the swarm without a job behind it.
+    pub(super) fn find_for_driver(&mut self, number: u64, units: u32, needs: Needs, host: &mut dyn Host) {
+        let ticket = ServiceId::Driver.ticket(number);
+        match self.row(self.config.finder) {
+            Some(finder) => {
+                let (queue, without) = (Queue::No, Vec::new());
+                (finder.find)(self, Query { ticket, units, needs, queue, swarm: true, without });
+            }
+            None => {
+                let shortage = Some("this node is a guest and finds nobody itself; ask its gateway".into());
+                let found = Found { ticket, places: Vec::new(), shortage };
+                self.answer(ticket, Reply::Found(found), host);
+            }
+        }
+    }
+
+    /// Dials the nodes that were found, and offers them to who asked as soon as they are connected.
+    pub(super) fn found(&mut self, found: Found, host: &mut dyn Host) {
+        if found.ticket.of == ServiceId::Driver {
+            return self.answer(found.ticket, Reply::Found(found), host);
+        }
+        let Some(Search { query, shortage }) = self.searches.asked.remove(&found.ticket) else { return };
+        // Its owner was answered already.
+        let for_more = found.ticket.of == self.config.finder;
+        if for_more {
+            let pause = if found.places.is_empty() { MORE_AGAIN } else { Duration::ZERO };
+            self.searches.more_at = self.now + pause;
+        } else if found.places.is_empty() && query.queue == Queue::No {
+            // No slot is free anywhere that is known.
+            let query = Query { queue: Queue::One, swarm: false, ..query };
+            return self.tell::<Connected>(connected::Command::Find(query));
+        }
+        let shortage = shortage.filter(|_| found.places.is_empty());
+        for place in &found.places {
+            if let Some(contact) = place.contact.filter(|contact| contact.id == place.node) {
+                self.reach(contact, true, host);
+            }
+            let promise = connected::Promise { slots: place.units, memory_bytes: query.needs.memory_bytes };
+            let here = self.peers().knows(place.node);
+            self.tell::<Connected>(connected::Command::Promised { node: place.node, promise, here });
+        }
+        if !for_more {
+            // The places become offers; who asked is told why there are not more.
+            let found = Found { places: Vec::new(), shortage, ..found };
+            self.answer(found.ticket, Reply::Found(found), host);
+        }
+    }
+}
