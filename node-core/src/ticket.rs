@@ -60,6 +60,8 @@ services! {
     /// The keeper of checkpoints.
     Keeper,
     Store,
+    /// The finder that others are compared with.
+    Random,
 }
 
 impl ServiceId {

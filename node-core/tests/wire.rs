@@ -197,6 +197,7 @@ fn examples() -> Vec<Message> {
     .chain(checkpoint_examples())
     .chain(tree_examples())
     .chain(nearest_examples())
+    .chain(random_examples())
     .chain(ring_examples())
     .chain(trade::market_examples())
     .chain(trade::ledger_examples())
@@ -488,6 +489,14 @@ fn nearest_examples() -> Vec<Message> {
     ]
     .map(Message::Nearest)
     .into()
+}
+
+fn random_examples() -> Vec<Message> {
+    use node_core::discovery::random::{Message as M, Walk};
+    let at = contact();
+    let needs = Needs { memory_bytes: 1, platform: Some(Platform::Native), power: 2 };
+    let walk = Walk { id: 3, origin: at, tasks: 4, needs, hops: 5 };
+    [M::Walk(walk), M::Here { id: 3, at, slots: 2, hops: 5 }, M::Over { id: 3 }].map(Message::Random).into()
 }
 
 #[test]

@@ -7,3 +7,4 @@
 pub mod cheapest;
 pub mod connected;
 pub mod nearest;
+pub mod random;

@@ -61,6 +61,7 @@ messages! {
     DialBack(overlay::dialback::Message): DialBack,
     Tree(overlay::tree::Message): Tree,
     Nearest(discovery::nearest::Message): Nearest,
+    Random(discovery::random::Message): Random,
     Ring(overlay::ring::Message): Ring,
     Market(market::Message): MarketOwner | Buyer,
     Guest(market::guest::Message):,

@@ -4,6 +4,7 @@
 //! not compile until a new kind stands in it, and into a list, which the examples have to cover.
 
 use super::*;
+use node_core::discovery::random;
 use node_core::market::guest::{self, ToGuest, ToHost, Word};
 use node_core::{files, ledger, market, records};
 use std::collections::BTreeSet;
@@ -51,6 +52,7 @@ kinds!(Message:
     DialBack.0: dialback::Message,
     Tree.0: tree::Message,
     Nearest.0: nearest::Message,
+    Random.0: random::Message,
     Ring.0: ring::Message,
     Market.0: market::Message,
     Ledger.0: ledger::Message,
@@ -76,6 +78,7 @@ kinds!(delegated::Message: Entrust Refused Owned Lives Handed Results Over);
 kinds!(tree::Message:
     Join Welcome TooTall Tell Refresh NotMine Leave Resign Move Update RequestLeaf Redistribute Merge Underflow Root Abdicate Probe Found);
 kinds!(nearest::Message: Status Above Ask Answer Refuse Gone Places Taken Ack NotFound Reserve Release);
+kinds!(random::Message: Walk Here Over);
 kinds!(ring::Message: Find Next Mine Beat Come Same Around Leave Bye Ask Told);
 kinds!(market::Message: ;
     ToOwner.0: market::ToOwner, ToSeller.0: market::ToSeller, ToBuyer.0: market::ToBuyer, OfGuest.word: Word,

@@ -18,7 +18,7 @@ pub fn purpose_of(frame: &[u8]) -> Purpose {
         // Its last value says whether it is a refresh; MessagePack's true.
         ("Nearest", "Status") if frame.last() == Some(&0xc3) => Purpose::Upkeep,
         ("Nearest", "Above") => Purpose::Upkeep,
-        ("Nearest", _) => Purpose::Control,
+        ("Nearest" | "Random", _) => Purpose::Control,
         ("Tree" | "Neighbours", _) => Purpose::Upkeep,
         _ => Purpose::Data,
     }

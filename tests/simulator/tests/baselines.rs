@@ -34,6 +34,11 @@ fn discovery_is_as_it_was() {
 }
 
 #[test]
+fn random_walks_are_as_they_were() {
+    compare("random-walks");
+}
+
+#[test]
 fn traffic_is_as_it_was() {
     compare("tree-traffic");
 }
@@ -68,6 +73,14 @@ fn every_scenario_has_a_baseline_that_is_compared() {
     let names: Vec<String> = (scenarios().iter())
         .filter_map(|path| Some(path.file_name()?.to_str()?.trim_end_matches(".baseline.toml").to_string()))
         .collect();
-    let all = ["market-churn", "market", "ring-lookup", "tree-churn", "tree-discovery", "tree-million"];
+    let all = [
+        "market-churn",
+        "market",
+        "random-walks",
+        "ring-lookup",
+        "tree-churn",
+        "tree-discovery",
+        "tree-million",
+    ];
     assert_eq!(names, [&all[..], &["tree-traffic"]].concat());
 }

@@ -16,6 +16,7 @@ mod nearest;
 mod neighbours;
 mod owner;
 mod purse;
+mod random;
 mod records;
 mod ring;
 mod runner;
@@ -25,7 +26,7 @@ mod store;
 pub(super) mod tree;
 
 use super::table::{Entry, entry, shown};
-use crate::discovery::{cheapest::Cheapest, connected::Connected, nearest::Nearest};
+use crate::discovery::{cheapest::Cheapest, connected::Connected, nearest::Nearest, random::Random};
 use crate::files::{keeper::Keeper as KeptFiles, owner::Owner as Files};
 use crate::ledger::{bank::Bank, client::Client as Purse};
 use crate::market::{buyer::Buyer, host::Host as Hosting, owner::Owner as MarketOwner, seller::Seller};
@@ -47,6 +48,7 @@ pub(super) const FULL: &[Entry] = &[
     shown::<Client>,
     shown::<Tree>,
     shown::<Nearest>,
+    shown::<Random>,
     shown::<Ring>,
     shown::<Purse>,
     shown::<Bank>,

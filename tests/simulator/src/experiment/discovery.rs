@@ -6,7 +6,6 @@ use super::stage::{Idle, Stage};
 use crate::meter::Meter;
 use crate::report::{Report, Row};
 use crate::scenario::{Discovery, Scenario};
-use node_core::discovery::nearest::NearestConfig;
 use std::time::Duration;
 
 /// How long a request may take altogether.
@@ -14,9 +13,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(super) fn run(scenario: &Scenario, part: &Discovery, report: &mut Report, watch: &mut dyn Watch) {
     for way in &part.ways {
-        let nearest = NearestConfig::new(way.way());
         let (m, k) = (scenario.tree.m.0 as u8, scenario.k());
-        let mut stage = Stage::grown(scenario, nearest, m, k, report, watch);
+        let mut stage = Stage::grown(scenario, *way, m, k, report, watch);
         let rest = Duration::from_micros(part.rest_s.seconds_as_micros());
         let nodes = stage.world.nodes.len();
         for asked in &part.asked {

@@ -4,12 +4,13 @@ use super::Watch;
 use super::session::Sessions;
 use crate::report::Report;
 use crate::rng::Rng;
-use crate::scenario::{Kind, Order, Scenario, What};
+use crate::scenario::{Kind, Order, Scenario, WayName, What};
 use crate::world::{Step, World};
 use node_core::address::{Ip, Scope};
 use node_core::discovery::nearest::NearestConfig;
 use node_core::overlay::tree::{TreeConfig, TreeView, check};
 use node_core::platform::Platform;
+use node_core::ticket::ServiceId;
 use node_core::{Config, NodeEvent, Time};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -72,9 +73,29 @@ const MINE: u32 = 0x1000_0000;
 /// How often drivers look whether they still have a gateway. Our choice: what natives do.
 const TEND: Duration = Duration::from_secs(10);
 
+/// The finder of all nodes, and how the one in the tree is set.
+#[derive(Clone, Copy, Debug)]
+pub struct Finder {
+    pub nearest: NearestConfig,
+    pub service: ServiceId,
+}
+
+impl From<NearestConfig> for Finder {
+    fn from(nearest: NearestConfig) -> Finder {
+        Finder { nearest, service: ServiceId::Nearest }
+    }
+}
+
+impl From<WayName> for Finder {
+    fn from(way: WayName) -> Finder {
+        Finder { nearest: NearestConfig::new(way.way()), service: way.finder() }
+    }
+}
+
 impl Stage {
     /// A stage with all places and nobody on it yet.
-    pub fn new(scenario: &Scenario, seed: u64, nearest: NearestConfig, m: u8, k: u8) -> Stage {
+    pub fn new(scenario: &Scenario, seed: u64, finder: impl Into<Finder>, m: u8, k: u8) -> Stage {
+        let Finder { nearest, service } = finder.into();
         let nodes = scenario.nodes.0 as usize;
         let mut world = World::seed(seed);
         world.network = scenario.network();
@@ -99,8 +120,13 @@ impl Stage {
             world,
         };
         let tree = TreeConfig { k, ..TreeConfig::of(m) };
-        let mut config =
-            Config { port: Some(4001), tree: tree.into(), nearest: nearest.into(), ..Config::default() };
+        let mut config = Config {
+            port: Some(4001),
+            tree: tree.into(),
+            nearest: nearest.into(),
+            finder: service,
+            ..Config::default()
+        };
         config.limits_mut().overrun_panics = true;
         let mut configs: Vec<(u64, Arc<Config>)> = Vec::new();
         stage.world.nodes.reserve_exact(nodes);
@@ -153,14 +179,14 @@ impl Stage {
     /// A network that has grown and come to rest.
     pub fn grown(
         scenario: &Scenario,
-        nearest: NearestConfig,
+        finder: impl Into<Finder>,
         m: u8,
         k: u8,
         report: &mut Report,
         watch: &mut dyn Watch,
     ) -> Stage {
         let before = watch.resident();
-        let mut stage = Stage::new(scenario, report.seed, nearest, m, k);
+        let mut stage = Stage::new(scenario, report.seed, finder, m, k);
         // Nobody comes to a network by the thousands a minute, all through one home line.
         stage.world.network.wide = true;
         stage.grow(scenario.tree.joins_per_s.0);

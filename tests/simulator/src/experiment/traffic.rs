@@ -5,7 +5,6 @@ use super::stage::{Play, Stage};
 use crate::meter::Meter;
 use crate::report::{Report, Row};
 use crate::scenario::{Activity, Range, Scenario, Traffic, WayName};
-use node_core::discovery::nearest::NearestConfig;
 use node_core::finding::Needs;
 use node_core::{Command, NodeEvent, NodeId, NodeInput, Time};
 use std::collections::BTreeMap;
@@ -33,7 +32,7 @@ pub(super) fn run(scenario: &Scenario, part: &Traffic, report: &mut Report, watc
 fn grown(scenario: &Scenario, way: WayName, m: u8, report: &mut Report, watch: &mut dyn Watch) -> Stage {
     // k stands beside m in the same proportion.
     let k = (u64::from(scenario.k()) * u64::from(m) / scenario.tree.m.0).clamp(1, 64) as u8;
-    Stage::grown(scenario, NearestConfig::new(way.way()), m, k, report, watch)
+    Stage::grown(scenario, way, m, k, report, watch)
 }
 
 /// By bisection on the logarithm: the load grows with the rate.

@@ -10,6 +10,7 @@ pub use values::{Asked, Int, Range, Share, Time};
 use crate::network::{Latency, Mischief, Network};
 use crate::rng::Rng;
 use node_core::discovery::nearest::Way;
+use node_core::ticket::ServiceId;
 use serde::Deserialize;
 use std::ops::Range as Span;
 use toml::Spanned;
@@ -156,6 +157,8 @@ pub struct Session {
 pub enum WayName {
     Paper,
     Ours,
+    /// Random walks, which ask no tree.
+    Random,
 }
 
 impl WayName {
@@ -163,13 +166,22 @@ impl WayName {
         match self {
             WayName::Paper => "paper",
             WayName::Ours => "ours",
+            WayName::Random => "random",
         }
     }
 
+    /// How the finder in the tree is set.
     pub fn way(self) -> Way {
         match self {
             WayName::Paper => Way::Paper,
-            WayName::Ours => Way::Ours,
+            WayName::Ours | WayName::Random => Way::Ours,
+        }
+    }
+
+    pub fn finder(self) -> ServiceId {
+        match self {
+            WayName::Paper | WayName::Ours => ServiceId::Nearest,
+            WayName::Random => ServiceId::Random,
         }
     }
 }
