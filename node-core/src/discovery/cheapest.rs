@@ -135,7 +135,7 @@ impl Protocol for Cheapest {
             Input::Command(Command::Taken { ticket, taken }) => self.taken(ticket, taken, cx),
             Input::Timer(Timer::Market(number)) => self.space_quoted(number, &[], None, cx),
             Input::Timer(Timer::Shelf(ticket)) => self.end(ticket, cx),
-            Input::Message { .. } | Input::Up(_) | Input::Down(_) => {}
+            Input::Message { .. } | Input::Up(_) | Input::Down(_) | Input::Unreachable(_) => {}
         }
     }
 

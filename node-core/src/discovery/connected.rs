@@ -133,7 +133,7 @@ impl Protocol for Connected {
                 }
             }
             // A node is its own neighbour for good.
-            Input::Down(peer) if peer != cx.me => {
+            Input::Down(peer) | Input::Unreachable(peer) if peer != cx.me => {
                 self.nodes.remove(&peer);
                 self.promised.remove(&peer);
             }
@@ -177,7 +177,7 @@ impl Protocol for Connected {
                 *placed = placed.saturating_add(1);
                 cx.emit(Event::Changed(vec![node]));
             }
-            Input::Down(_) | Input::Timer(()) => {}
+            Input::Down(_) | Input::Unreachable(_) | Input::Timer(()) => {}
         }
     }
 }

@@ -180,7 +180,7 @@ impl Protocol for Keeper {
             },
             Input::Timer(Timer::Sweep) => self.sweep(cx),
             // The route gives a keeper nothing else.
-            Input::Message { .. } | Input::Up(_) | Input::Down(_) => {}
+            Input::Message { .. } | Input::Up(_) | Input::Down(_) | Input::Unreachable(_) => {}
         }
         let room = self.room();
         if self.offered != Some(room) {

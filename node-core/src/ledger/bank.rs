@@ -163,7 +163,7 @@ impl Protocol for Bank {
             }
             Input::Timer(Timer::Again) => self.commit_again(cx),
             // The route gives a bank nothing else.
-            Input::Message { .. } | Input::Up(_) | Input::Down(_) => {}
+            Input::Message { .. } | Input::Up(_) | Input::Down(_) | Input::Unreachable(_) => {}
         }
     }
 

@@ -132,7 +132,7 @@ impl Protocol for Client {
                 cx.cancel_timer(Timer::Seek);
                 self.again(cx);
             }
-            Input::Down(peer) => {
+            Input::Down(peer) | Input::Unreachable(peer) => {
                 if self.bank == Some(peer) {
                     self.bank = None;
                     cx.cancel_timer(Timer::Retry);

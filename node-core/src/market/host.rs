@@ -111,7 +111,7 @@ impl Protocol for Host {
                     cx.send(of, Message::ToGuest(ToGuest::Balance(balance)));
                 }
             }
-            Input::Down(peer) => {
+            Input::Down(peer) | Input::Unreachable(peer) => {
                 self.guests.remove(&peer);
                 self.lookups.retain(|_, (guest, _)| *guest != peer);
             }

@@ -188,7 +188,7 @@ impl Protocol for Seller {
                     cx.set_timer(Timer::Relist(kind), AGAIN);
                 }
             }
-            Input::Down(peer) => self.owner_down(peer, cx),
+            Input::Down(peer) | Input::Unreachable(peer) => self.owner_down(peer, cx),
             // Nothing that the route gives a seller, or nothing to be done.
             Input::Message { .. } | Input::Up(_) => {}
         }

@@ -2,6 +2,7 @@
 
 use super::Node;
 use super::host::{Host, NodeEvent};
+use super::table::Service;
 use crate::address::{Contact, Dialable, Ip};
 use crate::circle::Located;
 use crate::content::NotFetched;
@@ -12,6 +13,7 @@ use crate::ids::NodeId;
 use crate::keys::Signed;
 use crate::overlay::ring;
 use crate::overlay::swarm::Swarm;
+use crate::protocol::Input;
 use crate::record::Refused;
 use crate::ticket::{ServiceId, Ticket};
 
@@ -96,6 +98,15 @@ impl Node {
         while let Some(row) = self.table.nth(place) {
             (row.noted)(self, &note, host);
             place += 1;
+        }
+    }
+
+    /// Passes on that a connection has ended, or that there will be none.
+    pub(super) fn ended<S: Service>(&mut self, note: &Note<'_>) {
+        match *note {
+            Note::Down(peer) => self.give::<S>(Input::Down(peer)),
+            Note::Unreachable(peer) => self.give::<S>(Input::Unreachable(peer)),
+            _ => {}
         }
     }
 

@@ -277,7 +277,7 @@ impl Protocol for Neighbours {
                 }
             }
             Input::Timer(Timer::Patience) => self.lose_patience(cx),
-            Input::Up(_) | Input::Down(_) => {}
+            Input::Up(_) | Input::Down(_) | Input::Unreachable(_) => {}
         }
     }
 }

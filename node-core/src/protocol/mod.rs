@@ -45,8 +45,10 @@ pub enum Input<M, T, C> {
     Command(C),
     /// A peer is connected and has introduced itself.
     Up(NodeId),
-    /// It is gone.
+    /// The connection has ended. The peer may come back.
     Down(NodeId),
+    /// A peer that is not connected does not answer where it was said to be: it is dead, or cut off.
+    Unreachable(NodeId),
 }
 
 pub type InputOf<P> = Input<<P as Protocol>::Message, <P as Protocol>::Timer, <P as Protocol>::Command>;

@@ -181,7 +181,7 @@ impl Protocol for Records {
             Input::Timer(Timer::Publish(id)) => self.publish_late(id, cx),
             Input::Timer(Timer::Read(id)) => self.ask_next(id, cx),
             Input::Command(command) => self.command(command, cx),
-            Input::Down(peer) => self.asked_in_vain(peer, cx),
+            Input::Down(peer) | Input::Unreachable(peer) => self.asked_in_vain(peer, cx),
             Input::Up(_) => {}
         }
     }

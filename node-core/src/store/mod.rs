@@ -216,7 +216,7 @@ impl Protocol for Store {
                 Message::Busy { .. } => self.source_busy(from, cx),
             },
             Input::Timer(Timer::Retry(source)) => self.source_silent(source, cx),
-            Input::Down(peer) => {
+            Input::Down(peer) | Input::Unreachable(peer) => {
                 self.serving.forget(peer);
                 self.source_down(peer, cx);
             }

@@ -69,6 +69,8 @@ impl Protocol for Client {
                     pending.owner = None;
                 }
             }
+            // It was not connected.
+            Input::Unreachable(_) => {}
             Input::Command(Command::Submit { job, spec }) => self.submit(job, spec, cx),
             Input::Command(Command::Cancel { job }) => {
                 let owner = self.accepted.get(&job).copied().unwrap_or(cx.me);

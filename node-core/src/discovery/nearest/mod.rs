@@ -168,7 +168,7 @@ impl Protocol for Nearest {
             Input::Command(command) => self.command(command, cx),
             Input::Timer(timer) => self.fire(timer, cx),
             Input::Up(peer) => self.up(peer, cx),
-            Input::Down(peer) => self.down(peer, cx),
+            Input::Down(peer) | Input::Unreachable(peer) => self.down(peer, cx),
         }
         self.watch_work(cx);
         self.tell(false, cx);

@@ -87,7 +87,7 @@ impl Protocol for Random {
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Rcx<'_>) {
         match input {
             Input::Up(peer) => drop(self.peers.insert(peer)),
-            Input::Down(peer) => drop(self.peers.remove(&peer)),
+            Input::Down(peer) | Input::Unreachable(peer) => drop(self.peers.remove(&peer)),
             Input::Command(Command::Me(me)) => self.me = Some(me),
             Input::Command(Command::Slots(slots)) => self.slots = Some(slots),
             Input::Command(Command::Find(query)) => self.find(query, cx),

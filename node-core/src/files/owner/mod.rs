@@ -268,7 +268,7 @@ impl Protocol for Owner {
             Input::Command(command) => self.command(command, cx),
             Input::Timer(Timer::Tick) => self.tick(cx),
             Input::Timer(Timer::Gifts(ask)) => self.gifts_are_in(ask, cx),
-            Input::Down(peer) => {
+            Input::Down(peer) | Input::Unreachable(peer) => {
                 self.peers.remove(&peer);
                 self.gone(peer, cx);
             }

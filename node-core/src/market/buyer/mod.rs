@@ -206,7 +206,7 @@ impl Protocol for Buyer {
                 Some(For::Walk) => self.walk_located(None, cx),
                 None => {}
             },
-            Input::Down(peer) => self.down(peer, cx),
+            Input::Down(peer) | Input::Unreachable(peer) => self.down(peer, cx),
             // Nothing that the route gives a buyer, or nothing to be done.
             Input::Message { .. } | Input::Up(_) => {}
         }

@@ -167,7 +167,7 @@ impl Protocol for Owner {
             Input::Timer(Timer::Compare) => self.compare(cx),
             Input::Timer(Timer::Answer(ticket)) => self.advance(ticket, cx),
             Input::Command(command) => self.command(command, cx),
-            Input::Down(peer) => {
+            Input::Down(peer) | Input::Unreachable(peer) => {
                 self.unnamed(peer);
                 self.entrance_down(peer, cx);
                 self.probed_in_vain(peer, cx);

@@ -7,7 +7,6 @@ use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
-use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::time::Time;
 
@@ -22,7 +21,7 @@ impl Service for Buyer {
 
     fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
-            Note::Down(peer) | Note::Unreachable(peer) => node.give::<Self>(Input::Down(peer)),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
             Note::Learnt(_) => node.rules().into_iter().for_each(|it| node.tell::<Self>(Command::Rules(it))),
             _ => {}

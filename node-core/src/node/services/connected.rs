@@ -33,7 +33,7 @@ impl Service for Connected {
     fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
-            Note::Down(peer) | Note::Unreachable(peer) => node.give::<Self>(Input::Down(peer)),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             _ => {}
         }
     }

@@ -8,7 +8,6 @@ use crate::node::place::Place;
 use crate::node::table::Service;
 use crate::overlay::dialback::{Command, DialBack, Event, Listening, Message, Met, Standing, Why};
 use crate::platform::Platform;
-use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
 
@@ -52,7 +51,7 @@ impl Service for DialBack {
                 let gateway = node.peers().get(peer).is_some_and(|known| known.gateway);
                 node.know_ways(gateway);
             }
-            Note::Down(peer) | Note::Unreachable(peer) => node.give::<Self>(Input::Down(peer)),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Probed { number, reached } => node.tell::<Self>(Command::Probed { number, reached }),
             Note::Learnt(_) => node.enter(host),
             Note::Ring(event) => node.ring_left(event),

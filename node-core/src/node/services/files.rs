@@ -15,7 +15,6 @@ use crate::node::notes::{Note, Reply};
 use crate::node::storage::{commit, read, scan, scanned};
 use crate::node::table::Service;
 use crate::platform::Platform;
-use crate::protocol::Input;
 use crate::record::Refused;
 use crate::records::{self, Records};
 use crate::store::{self, Asker, Store, Ticket};
@@ -52,7 +51,7 @@ impl Service for Owner {
         match *note {
             Note::Up(up) => node.files_met(up.peer, up.dialable.contact()),
             Note::Dialable { peer, dialable } => node.files_met(peer, dialable.contact()),
-            Note::Down(peer) | Note::Unreachable(peer) => node.give::<Self>(Input::Down(peer)),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
             Note::Me(me) => node.tell::<Self>(Command::Me(me)),
             Note::Standing => node.space_of_standing(),

@@ -40,7 +40,7 @@ impl Service for Hosting {
         match *note {
             Note::Up(up) => node.hosting_met(up.peer),
             Note::Dialable { peer, .. } => node.hosting_met(peer),
-            Note::Down(peer) | Note::Unreachable(peer) => node.give::<Self>(Input::Down(peer)),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Me(me) => node.tell::<Self>(Command::Me(me)),
             Note::Learnt(_) => node.rules().into_iter().for_each(|it| node.tell::<Self>(Command::Rules(it))),
             _ => {}

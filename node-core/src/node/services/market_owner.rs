@@ -42,7 +42,7 @@ impl Service for Owner {
 
     fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
-            Note::Down(peer) | Note::Unreachable(peer) => node.give::<Self>(Input::Down(peer)),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
             Note::Me(me) => node.tell::<Self>(Command::Me(me)),
             Note::Learnt(_) => node.rules().into_iter().for_each(|it| node.tell::<Self>(Command::Rules(it))),

@@ -35,7 +35,7 @@ impl Service for Nearest {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
             Note::Down(peer) | Note::Unreachable(peer) => {
                 node.tell::<Self>(Command::Guest { guest: peer, load: None });
-                node.give::<Self>(Input::Down(peer));
+                node.ended::<Self>(note);
             }
             Note::Dialable { peer, dialable: Dialable::No } => node.hosted(peer),
             Note::Dialable { peer, .. } => node.tell::<Self>(Command::Guest { guest: peer, load: None }),

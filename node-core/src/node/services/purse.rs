@@ -15,7 +15,6 @@ use crate::node::host::{self, Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::swarm::Swarm;
-use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
 use crate::work::owner as jobs;
@@ -58,7 +57,7 @@ impl Service for Client {
     fn noted(node: &mut Node, note: &Note<'_>, host: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.bank_met(up.peer, host),
-            Note::Down(peer) | Note::Unreachable(peer) => node.give::<Self>(Input::Down(peer)),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Learnt(swarm) => node.bank_learnt(swarm, host),
             _ => {}
         }

@@ -30,7 +30,7 @@ impl Service for Random {
     fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
-            Note::Down(peer) | Note::Unreachable(peer) => node.give::<Self>(Input::Down(peer)),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Me(me) => node.tell::<Self>(Command::Me(me)),
             Note::Load { slots, busy } => {
                 let busy: u32 = busy.iter().map(|(_, slots)| *slots).sum();

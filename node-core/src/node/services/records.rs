@@ -42,7 +42,7 @@ impl Service for Records {
     fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
-            Note::Down(peer) | Note::Unreachable(peer) => node.give::<Self>(Input::Down(peer)),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
             Note::Ring(event) => of_ring(event).into_iter().for_each(|it| node.tell::<Self>(it)),
             _ => {}

@@ -37,7 +37,7 @@ impl Service for Runner {
         match *note {
             Note::Up(up) if up.gateway => node.tell::<Self>(Command::OwnerUp(up.peer)),
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
-            Note::Down(peer) | Note::Unreachable(peer) => node.give::<Self>(Input::Down(peer)),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Bank(bank) => node.tell::<Self>(Command::Bank(bank)),
             Note::Drain => node.tell::<Self>(Command::Drain),
             _ => {}

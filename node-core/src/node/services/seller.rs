@@ -39,7 +39,7 @@ impl Service for Seller {
     fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Down(peer) | Note::Unreachable(peer) => {
-                node.give::<Self>(Input::Down(peer));
+                node.ended::<Self>(note);
                 node.without_host(|host| host == peer);
             }
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),

@@ -6,7 +6,6 @@ use crate::node::config::Config;
 use crate::node::host::{self, Host};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
-use crate::protocol::Input;
 use crate::store::{Asker, Command, Event, Message, Store, Ticket};
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
@@ -41,9 +40,7 @@ impl Service for Store {
     }
 
     fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
-        if let Note::Down(peer) | Note::Unreachable(peer) = *note {
-            node.give::<Self>(Input::Down(peer));
-        }
+        node.ended::<Self>(note);
     }
 
     fn asked(node: &mut Node, command: host::Command, host: &mut dyn Host) {

@@ -180,7 +180,7 @@ impl Protocol for DialBack {
                 self.answered(from, nonce, outcome, cx);
             }
             Input::Timer(Timer::Look) => self.look(cx),
-            Input::Down(peer) => self.down(peer, cx),
+            Input::Down(peer) | Input::Unreachable(peer) => self.down(peer, cx),
             Input::Up(_) => {}
         }
     }

@@ -214,7 +214,7 @@ impl Protocol for Tree {
                     self.answers(peer, true, cx);
                 }
             }
-            Input::Down(peer) => {
+            Input::Down(peer) | Input::Unreachable(peer) => {
                 if let Ok(at) = self.up.binary_search(&peer) {
                     self.up.remove(at);
                 }

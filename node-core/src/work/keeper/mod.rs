@@ -177,6 +177,8 @@ impl Protocol for Keeper {
                 }
                 self.asking.forget(peer);
             }
+            // It was not connected.
+            Input::Unreachable(_) => {}
             Input::Timer(Timer::Tell) => self.tell_all(cx),
             Input::Timer(Timer::Sold) => self.sold_is_free(cx),
             Input::Timer(Timer::Asked) => self.not_answered(cx),

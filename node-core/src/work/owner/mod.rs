@@ -321,6 +321,8 @@ impl Protocol for Owner {
                 self.goal_down(peer, cx);
                 self.runner_down(peer, cx);
             }
+            // It was not connected.
+            Input::Unreachable(_) => {}
             Input::Timer(Timer::Away) => self.end_away(cx),
             Input::Timer(Timer::Records) => self.flush_records(cx),
             Input::Timer(Timer::Moves) => self.moves_late(cx),

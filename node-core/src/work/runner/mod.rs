@@ -386,7 +386,7 @@ impl Protocol for Runner {
                 self.peer_up(peer, cx);
                 self.fetch_again(cx);
             }
-            Input::Down(peer) => {
+            Input::Down(peer) | Input::Unreachable(peer) => {
                 self.owner_down(peer, cx);
                 self.keeper_down(peer, cx);
             }

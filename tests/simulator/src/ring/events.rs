@@ -69,7 +69,8 @@ impl<X: Above> Stack<X> {
                 }
                 let (a, b) = (self.nodes[from].contact.id, self.nodes[to].contact.id);
                 if !self.is_there(to) {
-                    self.down(from, b);
+                    self.step(from, Input::Unreachable(b));
+                    self.heard(from, Heard::Down(b));
                     return None;
                 }
                 if self.links.insert(pair(from, to)) {
