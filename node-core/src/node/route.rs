@@ -7,7 +7,7 @@ use crate::address::Ip;
 use crate::channel::Channel;
 use crate::engine::{EngineReply, EngineRequest};
 use crate::ids::NodeId;
-use crate::overlay::neighbours::{self, Neighbours};
+use crate::overlay::neighbours::{self, Hearing, Neighbours};
 use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::wire;
@@ -104,17 +104,17 @@ impl Node {
             // Its connection is being closed.
             return;
         }
-        self.tell::<Neighbours>(neighbours::Command::Heard(from));
+        let hearing = self.neighbours.machine.state_mut().hears(from, self.now);
         let (service, body) = match wire::open(bytes, channel) {
             Ok((number, body)) => (ServiceId::of(number), body),
             Err(error) => return self.unreadable(from, error, host),
         };
-        if service != Some(ServiceId::Neighbours) && !self.peers().knows(from) {
+        match hearing {
+            Hearing::Known => {}
+            _ if service == Some(ServiceId::Neighbours) => {}
             // It may have said so before it heard that it cannot stay.
-            if !self.peers().is_leaving(from) {
-                self.fault(from, "spoke before it was let in".into(), host);
-            }
-            return;
+            Hearing::Leaving => return,
+            Hearing::Stranger => return self.fault(from, "spoke before it was let in".into(), host),
         }
         // A service that this node does not have, or does not know yet, concerns others.
         let Some(row) = service.and_then(|service| self.row(service)) else { return };

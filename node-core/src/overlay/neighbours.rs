@@ -83,6 +83,16 @@ pub struct Room {
     pub guests: usize,
 }
 
+/// A peer from which something has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hearing {
+    Known,
+    /// It was told that it cannot stay.
+    Leaving,
+    /// It has not introduced itself.
+    Stranger,
+}
+
 #[derive(Debug)]
 pub struct Neighbours {
     me: Hello,
@@ -159,8 +169,6 @@ pub enum Command {
     /// A gateway that another one has named, and that is dialled in its place: its word on the swarm is believed.
     Joins(NodeId),
     Disconnected(NodeId),
-    /// Anything came from it.
-    Heard(NodeId),
     /// If the gateway is full when `to` introduces itself as a guest, this guest is sent elsewhere in its place.
     Yields {
         guest: NodeId,
@@ -229,12 +237,6 @@ impl Protocol for Neighbours {
                         self.gone(peer, hello.name.into());
                     }
                     cx.emit(Event::Down { peer });
-                }
-            }
-            Input::Command(Command::Heard(peer)) => {
-                // A peer that has not introduced itself still counts as silent.
-                if let Some(known) = self.peers.get_mut(&peer).filter(|peer| peer.hello.is_some()) {
-                    known.heard = cx.now;
                 }
             }
             Input::Command(Command::Spare(peer, spare)) => {
@@ -489,6 +491,20 @@ impl Neighbours {
     fn reject(&mut self, peer: NodeId, reason: String, cx: &mut Cx<'_, Self>) {
         cx.send(peer, Message::Rejected { reason: reason.clone() });
         self.close(peer, reason, cx);
+    }
+
+    /// Notes that something has come from a peer, and says whether it is heard. No input: it is asked for each
+    /// frame, and nothing follows from it.
+    pub fn hears(&mut self, peer: NodeId, now: Time) -> Hearing {
+        match self.peers.get_mut(&peer) {
+            Some(Peer { hello: Some(_), heard, .. }) => {
+                *heard = now;
+                Hearing::Known
+            }
+            Some(Peer { leaving: true, .. }) => Hearing::Leaving,
+            // A peer that has not introduced itself still counts as silent.
+            _ => Hearing::Stranger,
+        }
     }
 
     /// Whether the peer has introduced itself.

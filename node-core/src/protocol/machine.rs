@@ -41,6 +41,11 @@ impl<P: Protocol> Machine<P> {
         &self.state
     }
 
+    /// The state, to note what is no input: it neither answers nor sets a timer.
+    pub fn state_mut(&mut self) -> &mut P {
+        &mut self.state
+    }
+
     /// Handles one input of the node `me`.
     pub fn step(&mut self, me: NodeId, now: Time, input: InputOf<P>) -> Vec<Effect<P>> {
         let mut effects = Vec::new();
