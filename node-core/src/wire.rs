@@ -9,6 +9,7 @@ use crate::ticket::ServiceId;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::io::{self, Write};
 
 /// Longest frame, bytes. Our choice: what a node can hold for each of 10,000 peers
 /// for a moment, and blobs go in chunks anyway.
@@ -46,13 +47,55 @@ pub enum WireError {
     WrongService,
 }
 
+/// Bytes of a frame that are written without memory of their own. Our choice: most frames but content.
+const SHORT: usize = 256;
+
+/// A frame that is being written: short ones are copied once, when their length is known.
+struct Writer {
+    short: [u8; SHORT],
+    len: usize,
+    /// The whole frame, once it is longer than that.
+    long: Vec<u8>,
+}
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let end = self.len + bytes.len();
+        if end > MAX_FRAME {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        match self.short.get_mut(self.len..end).filter(|_| self.long.is_empty()) {
+            Some(room) => room.copy_from_slice(bytes),
+            None => {
+                if self.long.is_empty() {
+                    self.long.extend_from_slice(self.short.get(..self.len).unwrap_or_default());
+                }
+                self.long.extend_from_slice(bytes);
+            }
+        }
+        self.len = end;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The frame of a message, or `None` if it would be longer than [`MAX_FRAME`]: our bug, since
 /// every machine keeps its messages below it.
 pub fn encode(to: ServiceId, body: &impl Serialize) -> Option<Bytes> {
-    let mut frame = Vec::with_capacity(256);
-    frame.extend([VERSION, to as u8]);
+    let mut frame = Writer { short: [0; SHORT], len: 0, long: Vec::new() };
+    frame.write_all(&[VERSION, to as u8]).ok()?;
     rmp_serde::encode::write(&mut frame, body).ok()?;
-    (frame.len() <= MAX_FRAME).then(|| Bytes::from(frame.into_boxed_slice()))
+    Some(match frame.long.is_empty() {
+        true => Bytes::copy_from_slice(frame.short.get(..frame.len)?),
+        false => Bytes::from(frame.long.into_boxed_slice()),
+    })
 }
 
 /// The number of the service that a frame from a peer is for, and its body.

@@ -32,6 +32,7 @@ use node_core::platform::Platform;
 use node_core::progress::{Checkpoint, Journey, Made, Resume, Source, Span, Version};
 use node_core::store::Message as Content;
 use node_core::ticket::Services;
+use node_core::wire::MAX_FRAME;
 use node_core::work::delegated::{self, Delegated, Part, UnitRecord};
 use node_core::work::message::{
     Batch, Keep, KeepTerms, Message as Work, Report, Returned, ToClient, ToKeeper, ToOwner, ToRunner,
@@ -41,7 +42,7 @@ use node_core::work::proof::{GrantKey, GrantProof};
 use node_core::work::spec::{
     CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, Terms, UnitResult, UnitSpec, Units,
 };
-use node_core::{SealKey, SnapshotRef};
+use node_core::{Channel, SealKey, SnapshotRef};
 use sandbox::{End, Limits};
 
 fn template() -> Template {
@@ -519,6 +520,24 @@ fn what_is_sent_is_what_is_received() {
         let frame = message.encode().unwrap();
         assert_eq!(Message::decode(&frame, message.channel()), Ok(message));
     }
+}
+
+#[test]
+fn a_frame_of_any_length_is_written_whole_up_to_the_longest() {
+    let frame = |len| Message::Neighbours(Greeting::Rejected { reason: "x".repeat(len) }).encode();
+    // Version, service, a map of one, the variant's name, a list of one, a text of up to 2^32 bytes.
+    let around = 1 + 1 + 1 + 9 + 1 + 5;
+    for len in 0..600 {
+        let frame = frame(len).expect("it is short");
+        assert!(frame.ends_with(&b"x".repeat(len)) && frame.len() <= len + around);
+        let read = Message::decode(&frame, Channel::Control);
+        assert!(
+            matches!(read, Ok(Message::Neighbours(Greeting::Rejected { reason })) if reason.len() == len)
+        );
+    }
+    let most = MAX_FRAME - around;
+    assert_eq!(frame(most).map(|frame| frame.len()), Some(MAX_FRAME));
+    assert_eq!(frame(most + 1), None);
 }
 
 #[test]
