@@ -20,6 +20,11 @@ pub enum Latency {
 }
 
 impl Latency {
+    /// Whether it depends on where the ends are.
+    pub fn is_regional(&self) -> bool {
+        matches!(self, Latency::Regions { .. })
+    }
+
     pub fn draw(&self, from: u8, to: u8, rng: &mut Rng) -> u64 {
         match self {
             Latency::Constant(time) => *time,

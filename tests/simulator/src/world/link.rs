@@ -113,7 +113,7 @@ impl World {
         }
         for (at, peer) in [(a, b), (b, a)] {
             self.greeting = (first == First::Here).then_some(peer as u32);
-            let (id, ip) = (self.nodes[peer].id, self.seen(at, peer));
+            let (id, ip) = (self.ids[peer], self.seen(at, peer));
             let joined = first == First::OnItsWay || first == First::OfAVisitor && at == a;
             self.drive(at, NodeInput::Connected { peer: id, ip: Some(ip), joined });
             if first == First::Lost {
@@ -158,7 +158,7 @@ impl World {
         let current = place.link(peer).is_some_and(|link| link.epoch == epoch && link.dead);
         if place.life == life && current {
             place.drop_link(peer);
-            let peer = self.nodes[peer as usize].id;
+            let peer = self.ids[peer as usize];
             self.drive(at as usize, NodeInput::Disconnected { peer, reason: "the link broke".into() });
         }
     }
@@ -260,7 +260,7 @@ impl World {
         }
         let (low, high) = self.network.dial_timeout;
         let time = self.net_rng.between(low, high);
-        self.after(time, Event::Unreachable { from, life, peer: self.nodes[to as usize].id });
+        self.after(time, Event::Unreachable { from, life, peer: self.ids[to as usize] });
     }
 
     pub(super) fn unreachable(&mut self, from: u32, life: u32, peer: NodeId) {
@@ -272,7 +272,8 @@ impl World {
     pub(super) fn send(&mut self, from: usize, to: NodeId, channel: Channel, bytes: Bytes) {
         let Some(to) = self.find(to) else { return };
         let (now, a, b) = (self.now, from as u32, to as u32);
-        let (here, there) = (self.nodes[from].region, self.nodes[to].region);
+        let there = if self.network.latency.is_regional() { self.nodes[to].region } else { 0 };
+        let here = self.nodes[from].region;
         let parted = self.network.parted && self.nodes[from].part != self.nodes[to].part;
         let place = &mut self.nodes[from];
         let Some(link) = place.link(b).filter(|link| !link.dead).copied() else { return };

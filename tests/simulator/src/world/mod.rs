@@ -68,6 +68,8 @@ pub struct World {
     pub kinds: Option<BTreeMap<(String, String), u64>>,
     /// Nodes that lie to others.
     pub liars: BTreeMap<usize, Liar>,
+    /// By index. Most frames need no more of the node at their other end, and its memory is far away.
+    ids: Vec<NodeId>,
     /// Dials of pages: a page's driver has no way to do that.
     pub refused_dials: usize,
     /// Gateways that had no room, by page.
@@ -211,6 +213,7 @@ impl World {
             meter: None,
             kinds: None,
             liars: BTreeMap::new(),
+            ids: Vec::new(),
             refused_dials: 0,
             pages_tried: BTreeMap::new(),
             trace: Trace::default(),
@@ -442,7 +445,7 @@ impl World {
                 if let Some(meter) = &mut self.meter {
                     meter.count(to as usize, &bytes);
                 }
-                let from = self.nodes[from as usize].id;
+                let from = self.ids[from as usize];
                 let to = to as usize;
                 let lies = self.liars.get_mut(&to).map(|liar| liar.hears(channel, &bytes));
                 self.drive(to, NodeInput::Received { from, channel, bytes });

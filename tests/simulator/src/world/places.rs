@@ -31,6 +31,7 @@ impl World {
         self.decide_overruns(&mut config);
         let at = self.place(Arc::new(config));
         self.nodes[at].id = secret.node();
+        self.ids[at] = secret.node();
         self.start(at);
         at
     }
@@ -38,6 +39,7 @@ impl World {
     /// Adds a place for a node that is started later.
     pub fn place(&mut self, config: Arc<Config>) -> usize {
         let at = self.nodes.len();
+        self.ids.push(id_of(at));
         self.nodes.push(Place {
             id: id_of(at),
             node: None,
@@ -82,10 +84,10 @@ impl World {
     /// The node of that id, if this world has one.
     pub fn find(&self, id: NodeId) -> Option<usize> {
         let at = u32::from_be_bytes([id.0[0], id.0[1], id.0[2], id.0[3]]) as usize;
-        match self.nodes.get(at) {
-            Some(place) if place.id == id => Some(at),
+        match self.ids.get(at) {
+            Some(there) if *there == id => Some(at),
             // A key says nothing about the place.
-            _ => self.nodes.iter().position(|place| place.id == id),
+            _ => self.ids.iter().position(|there| *there == id),
         }
     }
 
