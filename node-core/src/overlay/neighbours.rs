@@ -106,6 +106,8 @@ pub struct Neighbours {
     /// The guest that gives way to the next peer that introduces itself, and which peer that is.
     yields: Option<(NodeId, NodeId)>,
     peers: LiteMap<NodeId, Peer>,
+    /// How many of them are guests.
+    guests: usize,
     gone: VecDeque<(NodeId, String)>,
 }
 
@@ -232,7 +234,7 @@ impl Protocol for Neighbours {
             Input::Command(Command::Joins(peer)) => self.joins = Some(peer),
             Input::Command(Command::Yields { guest, to }) => self.yields = Some((guest, to)),
             Input::Command(Command::Disconnected(peer)) => {
-                if let Some(known) = self.peers.remove(&peer) {
+                if let Some(known) = self.remove(peer) {
                     if let Some(hello) = known.hello {
                         self.gone(peer, hello.name.into());
                     }
@@ -282,6 +284,10 @@ impl Protocol for Neighbours {
             Input::Up(_) | Input::Down(_) | Input::Unreachable(_) => {}
         }
     }
+
+    fn check_invariants(&self) {
+        self.check_guests();
+    }
 }
 
 impl Neighbours {
@@ -289,7 +295,7 @@ impl Neighbours {
         truncate(&mut me.name, TEXT_MAX);
         let wrong = invites::Wrong::default();
         let (peers, gone) = (LiteMap::new(), VecDeque::new());
-        Neighbours { me, invite, wrong, room, joins: None, yields: None, peers, gone }
+        Neighbours { me, invite, wrong, room, joins: None, yields: None, peers, guests: 0, gone }
     }
 
     /// Settings of the swarm, as far as this node knows them.
@@ -299,9 +305,7 @@ impl Neighbours {
 
     /// The peer does not let this node in. Messages that it sends nevertheless are no faults.
     fn refused_by(&mut self, peer: NodeId) {
-        if let Some(peer) = self.peers.get_mut(&peer) {
-            peer.leaving = true;
-        }
+        self.change(peer, |peer| peer.leaving = true);
     }
 
     fn connected(&mut self, peer: NodeId, ip: Option<Ip>, joined: bool, cx: &mut Cx<'_, Self>) {
@@ -310,11 +314,11 @@ impl Neighbours {
         let new = |leaving| Peer { hello: None, ip, since: now, heard: now, spare: false, leaving, joined };
         if self.peers.len() >= self.room.peers && !self.peers.contains_key(&peer) {
             if self.peers.len() < self.room.peers + LEAVING_MAX {
-                self.peers.insert(peer, new(true));
+                self.insert(peer, new(true));
             }
             return self.send_elsewhere(peer, ip, cx);
         }
-        self.peers.insert(peer, new(false));
+        self.insert(peer, new(false));
         cx.set_timer_by(Timer::Patience, PATIENCE);
         cx.send(peer, Message::Hello(Hello { seen: ip, ..self.me.clone() }));
     }
@@ -345,7 +349,7 @@ impl Neighbours {
         let web = web.filter(|_| gateway).map(|web| web.checked().into());
         let known = Known { name: name.into(), platform, gateway, dialable, speaks, web };
         let ip = peer.ip;
-        let is_full = self.me.gateway && known.is_guest() && self.guests() >= self.room.guests;
+        let is_full = self.me.gateway && known.is_guest() && self.guests >= self.room.guests;
         let yields = yields.filter(|guest| is_full && self.has_guest(*guest));
         if is_full && yields.is_none() {
             return self.send_elsewhere(from, ip, cx);
@@ -357,20 +361,25 @@ impl Neighbours {
             let ip = self.peers.get(&guest).and_then(|peer| peer.ip);
             self.send_elsewhere(guest, ip, cx);
         }
-        let Some(peer) = self.peers.get_mut(&from) else { return };
-        let joined = peer.joined;
-        peer.hello = Some(known);
+        let Some(joined) = self.peers.get(&from).map(|peer| peer.joined) else { return };
+        self.change(from, |peer| peer.hello = Some(known));
         cx.emit(Event::Up { peer: from, gateway, joined, ip, seen, dialable });
     }
 
     fn dialable(&mut self, from: NodeId, dialable: Dialable, cx: &mut Cx<'_, Self>) {
         // A peer that was rejected, or has not introduced itself, is ignored.
-        let Some(hello) = self.peers.get_mut(&from).and_then(|peer| peer.hello.as_mut()) else { return };
+        let Some(before) = self.get(from).map(|hello| hello.dialable) else { return };
         let dialable = own(from, dialable, cx);
-        if hello.dialable != dialable {
-            hello.dialable = dialable;
-            let ends_as_guest = hello.is_guest();
-            if ends_as_guest && self.me.gateway && self.guests() > self.room.guests {
+        if before != dialable {
+            self.change(from, |peer| {
+                if let Some(hello) = &mut peer.hello {
+                    hello.dialable = dialable;
+                }
+            });
+            if self.get(from).is_some_and(Known::is_guest)
+                && self.me.gateway
+                && self.guests > self.room.guests
+            {
                 let ip = self.peers.get(&from).and_then(|peer| peer.ip);
                 return self.send_elsewhere(from, ip, cx);
             }
@@ -434,9 +443,7 @@ impl Neighbours {
 
     /// Closes a connection. Late messages of a peer that was not let in are no faults.
     fn close(&mut self, peer: NodeId, reason: String, cx: &mut Cx<'_, Self>) {
-        if let Some(known) = self.peers.get_mut(&peer) {
-            known.leaving = true;
-        }
+        self.change(peer, |peer| peer.leaving = true);
         cx.emit(Event::Close { peer, reason });
     }
 

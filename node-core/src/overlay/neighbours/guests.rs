@@ -22,9 +22,29 @@ impl Peer {
 }
 
 impl Neighbours {
-    /// Guests that have introduced themselves.
-    pub(super) fn guests(&self) -> usize {
-        self.peers.values().filter(|peer| peer.is_guest()).count()
+    /// Changes what is known of a peer: a gateway has too many to count its guests for each that comes.
+    pub(super) fn change(&mut self, peer: NodeId, change: impl FnOnce(&mut Peer)) {
+        let Some(peer) = self.peers.get_mut(&peer) else { return };
+        let before = usize::from(peer.is_guest());
+        change(peer);
+        self.guests = self.guests + usize::from(peer.is_guest()) - before;
+    }
+
+    pub(super) fn insert(&mut self, id: NodeId, peer: Peer) {
+        self.remove(id);
+        self.guests += usize::from(peer.is_guest());
+        self.peers.insert(id, peer);
+    }
+
+    pub(super) fn remove(&mut self, id: NodeId) -> Option<Peer> {
+        let peer = self.peers.remove(&id)?;
+        self.guests -= usize::from(peer.is_guest());
+        Some(peer)
+    }
+
+    pub(super) fn check_guests(&self) {
+        let guests = self.peers.values().filter(|peer| peer.is_guest()).count();
+        assert_eq!(self.guests, guests, "guests are counted");
     }
 
     pub(super) fn has_guest(&self, peer: NodeId) -> bool {
@@ -38,7 +58,7 @@ impl Neighbours {
         else {
             return Vec::new();
         };
-        if !self.me.gateway || self.guests() < self.room.guests {
+        if !self.me.gateway || self.guests < self.room.guests {
             return Vec::new();
         }
         let mut by_network: BTreeMap<Option<Ip>, usize> = BTreeMap::new();
