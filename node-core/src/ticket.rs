@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 macro_rules! services {
     ($($(#[$about:meta])* $name:ident,)+) => {
         /// A service of a node, and what is around it. Its number is the byte of a frame that names the
-        /// receiver, and the order in which timers of the same moment fire.
+        /// receiver, and the order in which timers fire that are due
+        /// at one wake.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum ServiceId {
@@ -82,19 +83,19 @@ impl ServiceId {
 /// A set of services: bit n stands for the service of that number. A service that comes to speak otherwise,
 /// so that older nodes would not understand it, gets a new number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Services(pub u32);
+pub struct Services(pub u64);
 
 impl Services {
     pub const ALL: Services = Services((1 << ServiceId::ALL.len()) - 1);
 
     pub fn has(self, service: ServiceId) -> bool {
-        self.0 >> service as u32 & 1 == 1
+        self.0 >> service as u8 & 1 == 1
     }
 }
 
 impl FromIterator<ServiceId> for Services {
     fn from_iter<I: IntoIterator<Item = ServiceId>>(services: I) -> Self {
-        Services(services.into_iter().fold(0, |all, service| all | 1 << service as u32))
+        Services(services.into_iter().fold(0, |all, service| all | 1 << service as u8))
     }
 }
 

@@ -80,3 +80,20 @@ fn nodes_that_do_not_suit_are_passed_by() {
     let (places, why) = find(&mut world, 1, 1, needs);
     assert!(places.is_empty() && why.is_some());
 }
+
+#[test]
+fn a_job_whose_finder_is_not_there_goes_on_with_the_nodes_at_hand() {
+    let mut world = World::seed(7);
+    // A finder that buys does not answer such a question.
+    let config = |gateway| Config { gateway, finder: ServiceId::Cheapest, ..Config::default() };
+    world.add(Config { slots: 0, ..config(true) });
+    world.run_until(Duration::from_secs(1), "the gateway has read its disk", |w| w.node(0).is_ready());
+    let spec = world.sweep(0, 4);
+    let job = world.submit(0, spec);
+    world.run_for(Duration::from_secs(5));
+    let (places, why) = find(&mut world, 1, 1, Needs::default());
+    assert!(places.is_empty() && why.is_some(), "the driver is answered");
+    let late = world.add(config(false));
+    world.connect(0, late);
+    world.run_until(Duration::from_secs(60), "the job is done by who comes", |w| w.is_over(job));
+}

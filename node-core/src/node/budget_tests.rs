@@ -78,13 +78,13 @@ impl Protocol for Player {
 impl Service for Player {
     const ID: ServiceId = ServiceId::Bank;
     const NAME: &'static str = "ball";
-    type Desk = ();
+    type Beside = ();
 
     fn open(_: &Config) -> Option<Self> {
         Some(Player)
     }
 
-    fn told(node: &mut Node, ball: Ball, _: &mut dyn Host) {
+    fn on_event(node: &mut Node, ball: Ball, _: &mut dyn Host) {
         node.tell::<Self>(ball);
     }
 }

@@ -37,7 +37,7 @@ impl Node {
         }
         let row = command.service().and_then(|service| self.row(service));
         match row {
-            Some(row) => (row.asked)(self, command, host),
+            Some(row) => (row.on_command)(self, command, host),
             None => command.without_service().into_iter().for_each(|event| host.event(event)),
         }
     }

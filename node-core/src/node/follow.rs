@@ -14,17 +14,17 @@ use std::collections::BTreeMap;
 
 /// Connections that are to last, and for whom: one bit a service.
 #[derive(Debug, Default)]
-pub(super) struct Holds(BTreeMap<NodeId, u32>);
+pub(super) struct Holds(BTreeMap<NodeId, u64>);
 
 impl Holds {
     pub(super) fn hold(&mut self, of: ServiceId, peer: NodeId) {
-        *self.0.entry(peer).or_default() |= 1 << of as u32;
+        *self.0.entry(peer).or_default() |= 1 << of as u8;
     }
 
     /// Whether nobody holds the connection any more.
     fn release(&mut self, of: ServiceId, peer: NodeId) -> bool {
         let Some(by) = self.0.get_mut(&peer) else { return true };
-        *by &= !(1 << of as u32);
+        *by &= !(1 << of as u8);
         let is_free = *by == 0;
         if is_free {
             self.0.remove(&peer);
@@ -39,7 +39,7 @@ impl Node {
         for effect in effects {
             match effect {
                 Effect::Send { to, message } => self.send(to, message, host),
-                Effect::Emit(event) => S::told(self, event, host),
+                Effect::Emit(event) => S::on_event(self, event, host),
                 Effect::Fault { peer, fault } => self.fault(peer, fault, host),
                 Effect::Reach(contact) => self.reach(contact, true, host),
                 Effect::Hold(contact) => self.hold(S::ID, contact, host),

@@ -9,9 +9,9 @@ mod faults;
 mod follow;
 mod gateways;
 pub mod host;
+mod membership;
 pub mod message;
 mod notes;
-mod place;
 mod route;
 mod search;
 mod services;
@@ -156,6 +156,11 @@ impl Node {
         }
     }
 
+    /// Whether a peer that has introduced itself has this service.
+    fn speaks(&self, peer: NodeId, service: ServiceId) -> bool {
+        self.peers().get(peer).is_some_and(|known| known.speaks.has(service))
+    }
+
     fn peers(&self) -> &Neighbours {
         self.neighbours.machine.state()
     }
@@ -165,7 +170,7 @@ impl Node {
         let service = message.service();
         if to == self.me {
             if let Some(row) = self.row(service) {
-                (row.own)(self, Box::new(message), host);
+                (row.from_self)(self, Box::new(message), host);
             }
             return;
         }

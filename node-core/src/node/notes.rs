@@ -17,7 +17,8 @@ use crate::protocol::Input;
 use crate::record::Refused;
 use crate::ticket::{ServiceId, Ticket};
 
-/// News for all services; each says in its file which concern it. They hear it in the order of the list.
+/// News for all services, or for one ([`Node::note_to`]); each says in its file which concern it. They hear it
+/// in the order of the list.
 #[derive(Clone, Copy)]
 pub(super) enum Note<'a> {
     /// A peer is connected and has introduced itself.
@@ -32,6 +33,8 @@ pub(super) enum Note<'a> {
     Clock(u64),
     /// Others dial this node there.
     Me(Contact),
+    /// Nobody dials this node any more.
+    Guest,
     /// Whether others can dial this node may have changed.
     Standing,
     /// This is the swarm's bank.
@@ -96,7 +99,7 @@ impl Node {
     pub(super) fn note(&mut self, note: Note<'_>, host: &mut dyn Host) {
         let mut place = 0;
         while let Some(row) = self.table.nth(place) {
-            (row.noted)(self, &note, host);
+            (row.on_note)(self, &note, host);
             place += 1;
         }
     }
@@ -113,7 +116,7 @@ impl Node {
     /// Tells one service.
     pub(super) fn note_to(&mut self, to: ServiceId, note: Note<'_>, host: &mut dyn Host) {
         if let Some(row) = self.table.row(to) {
-            (row.noted)(self, &note, host);
+            (row.on_note)(self, &note, host);
         }
     }
 
@@ -124,7 +127,7 @@ impl Node {
             ServiceId::Driver => host.event(for_driver(number, reply)),
             of => {
                 if let Some(row) = self.table.row(of) {
-                    (row.answered)(self, number, reply, host);
+                    (row.on_reply)(self, number, reply, host);
                 }
             }
         }

@@ -80,7 +80,7 @@ impl Node {
         }
     }
 
-    /// A peer with too many faults is told so, and is to this node as if nobody had connected.
+    /// A peer with too many faults is told so, and treated as a dial that failed.
     fn refuse(&mut self, peer: NodeId, reason: String, host: &mut dyn Host) {
         self.not_reached(peer, host);
         self.send(peer, neighbours::Message::Rejected { reason: reason.clone() }, host);
@@ -88,7 +88,7 @@ impl Node {
         self.try_next_gateway(peer, host);
     }
 
-    /// Nobody can be dialled twice at once, nor who is connected.
+    /// A dial has failed, if one was under way. A peer that has connected meanwhile is not unreachable.
     fn not_reached(&mut self, peer: NodeId, host: &mut dyn Host) {
         let now = self.now;
         let Some(dials) = &mut self.dials else { return };

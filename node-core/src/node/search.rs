@@ -4,6 +4,7 @@
 use super::Node;
 use super::host::Host;
 use super::notes::Reply;
+use super::table::Find;
 use crate::discovery::connected::{self, Connected};
 use crate::finding::{Found, Needs, Query, Queue};
 use crate::ticket::{ServiceId, Ticket};
@@ -28,41 +29,44 @@ struct Search {
     query: Query,
     /// Reason for the submitter if nothing is found: why the nodes at hand take nothing.
     shortage: Option<String>,
+    /// It is for more than the nodes at hand gave, and who asked was answered already.
+    for_more: bool,
 }
 
 impl Node {
-    /// Gives who asked the places at nodes at hand at once. The swarm is asked for who got nothing, or for
-    /// more.
+    /// Answers with the places at hand. Asks the swarm if there are none, or for the rest.
     pub(super) fn answer_or_search(&mut self, found: Found, missing: Option<Query>, host: &mut dyn Host) {
-        let finder = self.config.finder;
-        match missing {
-            Some(query) if found.places.is_empty() => self.search(query, found.shortage),
-            Some(query) => {
-                let already = self.searches.asked.keys().any(|ticket| ticket.of == finder);
-                if !already && self.now >= self.searches.more_at {
-                    let ticket = finder.ticket(query.ticket.number);
-                    self.search(Query { ticket, ..query }, None);
-                }
-                self.answer(found.ticket, Reply::Found(found), host);
-            }
-            None => self.answer(found.ticket, Reply::Found(found), host),
+        let Some((query, find)) = missing.zip(self.finder()) else {
+            return self.answer(found.ticket, Reply::Found(found), host);
+        };
+        if found.places.is_empty() {
+            return self.search(query, found.shortage, false, find);
         }
+        let already = self.searches.asked.values().any(|search| search.for_more);
+        if !already && self.now >= self.searches.more_at {
+            let ticket = self.config.finder.ticket(query.ticket.number);
+            self.search(Query { ticket, ..query }, None, true, find);
+        }
+        self.answer(found.ticket, Reply::Found(found), host);
     }
 
-    fn search(&mut self, query: Query, shortage: Option<String>) {
-        if let Some(finder) = self.row(self.config.finder) {
-            self.searches.asked.insert(query.ticket, Search { query: query.clone(), shortage });
-            (finder.find)(self, query);
-        }
+    /// The finder that the configuration names, if this node has it.
+    fn finder(&self) -> Option<Find> {
+        self.row(self.config.finder)?.find
+    }
+
+    fn search(&mut self, query: Query, shortage: Option<String>, for_more: bool, find: Find) {
+        self.searches.asked.insert(query.ticket, Search { query: query.clone(), shortage, for_more });
+        find(self, query);
     }
 
     /// Looks for places in the swarm without a job behind it.
     pub(super) fn find_for_driver(&mut self, number: u64, units: u32, needs: Needs, host: &mut dyn Host) {
         let ticket = ServiceId::Driver.ticket(number);
-        match self.row(self.config.finder) {
-            Some(finder) => {
+        match self.finder() {
+            Some(find) => {
                 let (queue, without) = (Queue::No, Vec::new());
-                (finder.find)(self, Query { ticket, units, needs, queue, swarm: true, without });
+                find(self, Query { ticket, units, needs, queue, swarm: true, without });
             }
             None => {
                 let shortage = Some("this node is a guest and finds nobody itself; ask its gateway".into());
@@ -77,9 +81,9 @@ impl Node {
         if found.ticket.of == ServiceId::Driver {
             return self.answer(found.ticket, Reply::Found(found), host);
         }
-        let Some(Search { query, shortage }) = self.searches.asked.remove(&found.ticket) else { return };
-        // Its owner was answered already.
-        let for_more = found.ticket.of == self.config.finder;
+        let Some(Search { query, shortage, for_more }) = self.searches.asked.remove(&found.ticket) else {
+            return;
+        };
         if for_more {
             let pause = if found.places.is_empty() { MORE_AGAIN } else { Duration::ZERO };
             self.searches.more_at = self.now + pause;

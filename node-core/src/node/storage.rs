@@ -42,7 +42,7 @@ impl Node {
         let (token, result) = reply.take();
         let Some(asked) = token.asked() else { return };
         if let Some(row) = self.row(asked.of) {
-            (row.stored)(self, asked, result, host);
+            (row.on_stored)(self, asked, result, host);
         }
     }
 }

@@ -31,33 +31,33 @@ pub(super) trait Service:
     /// For people, and the name by which its randomness is forked from the node's seed.
     const NAME: &'static str;
     /// State that the node keeps beside the machine, of which the machine needs to know nothing.
-    type Desk: Default + Send + 'static;
+    type Beside: Default + Send + 'static;
 
     /// The machine as the configuration has it. `None`: such a node has no part in it.
     fn open(config: &Config) -> Option<Self>;
 
     /// An event of the machine: it becomes commands for others, a note, a reply, or word for the driver.
-    fn told(node: &mut Node, event: Self::Event, host: &mut dyn Host);
+    fn on_event(node: &mut Node, event: Self::Event, host: &mut dyn Host);
 
     /// The node starts.
     fn start(_: &mut Node, _: &mut dyn Host) {}
 
-    fn noted(_: &mut Node, _: &Note<'_>, _: &mut dyn Host) {}
+    fn on_note(_: &mut Node, _: &Note<'_>, _: &mut dyn Host) {}
 
     /// The answer to its question of this number.
-    fn answered(_: &mut Node, _number: u64, _: Reply, _: &mut dyn Host) {}
+    fn on_reply(_: &mut Node, _number: u64, _: Reply, _: &mut dyn Host) {}
 
     /// The answer of storage.
-    fn stored(_: &mut Node, _: Asked, _: Result<Answer, String>, _: &mut dyn Host) {}
+    fn on_stored(_: &mut Node, _: Asked, _: Result<Answer, String>, _: &mut dyn Host) {}
 
     /// A command of the driver ([`Command::service`]).
-    fn asked(_: &mut Node, _: Command, _: &mut dyn Host) {}
+    fn on_command(_: &mut Node, _: Command, _: &mut dyn Host) {}
 
     /// A finder's: looks for places in the swarm. Answered by [`Node::found`].
-    fn find(_: &mut Node, _: Query) {}
+    const FIND: Option<Find> = None;
 
-    /// An input comes next.
-    fn before(_: &mut Node, _: &InputOf<Self>, _: &mut dyn Host) {}
+    /// Called just before the machine handles the input.
+    fn on_input(_: &mut Node, _: &InputOf<Self>, _: &mut dyn Host) {}
 
     /// Sees to what came of an input.
     fn follow(node: &mut Node, effects: Vec<Effect<Self>>, host: &mut dyn Host) {
@@ -75,7 +75,7 @@ pub(super) trait Service:
     }
 
     /// A message of this node itself, of whatever type.
-    fn own(node: &mut Node, message: Box<dyn Any + Send>, host: &mut dyn Host) {
+    fn from_self(node: &mut Node, message: Box<dyn Any + Send>, host: &mut dyn Host) {
         if let Ok(message) = message.downcast() {
             Self::deliver(node, node.me, *message, host);
         }
@@ -97,15 +97,16 @@ pub(super) trait Service:
 
 pub(super) struct Seated<S: Service> {
     pub(super) machine: Machine<S>,
-    pub(super) desk: S::Desk,
+    pub(super) beside: S::Beside,
 }
 
 impl<S: Service> Seated<S> {
     pub(super) fn new(service: S, seed: &[u8; 32]) -> Seated<S> {
-        Seated { machine: Machine::new(service, Rng::fork(seed, S::NAME)), desk: S::Desk::default() }
+        Seated { machine: Machine::new(service, Rng::fork(seed, S::NAME)), beside: S::Beside::default() }
     }
 }
 
+pub(super) type Find = fn(&mut Node, Query);
 type AnyInput = Box<dyn Any + Send>;
 type Receive = fn(&mut Node, NodeId, &[u8], &mut dyn Host) -> Result<(), WireError>;
 
@@ -117,14 +118,14 @@ pub(super) struct Row {
     /// Takes one timer that is due among the steps. `false`: none was.
     pub(super) fire: fn(&mut Node) -> bool,
     pub(super) start: fn(&mut Node, &mut dyn Host),
-    pub(super) noted: fn(&mut Node, &Note<'_>, &mut dyn Host),
-    pub(super) answered: fn(&mut Node, u64, Reply, &mut dyn Host),
-    pub(super) stored: fn(&mut Node, Asked, Result<Answer, String>, &mut dyn Host),
-    pub(super) asked: fn(&mut Node, Command, &mut dyn Host),
-    pub(super) find: fn(&mut Node, Query),
+    pub(super) on_note: fn(&mut Node, &Note<'_>, &mut dyn Host),
+    pub(super) on_reply: fn(&mut Node, u64, Reply, &mut dyn Host),
+    pub(super) on_stored: fn(&mut Node, Asked, Result<Answer, String>, &mut dyn Host),
+    pub(super) on_command: fn(&mut Node, Command, &mut dyn Host),
+    pub(super) find: Option<Find>,
     pub(super) receive: Receive,
     /// A message of this node to itself.
-    pub(super) own: fn(&mut Node, Box<dyn Any + Send>, &mut dyn Host),
+    pub(super) from_self: fn(&mut Node, Box<dyn Any + Send>, &mut dyn Host),
     /// An input in words, in tests. A page does not link it.
     pub(super) show: Option<fn(&(dyn Any + Send)) -> String>,
 }
@@ -135,13 +136,13 @@ pub(super) trait HasRow: Service {
         run: run::<Self>,
         fire: fire::<Self>,
         start: Self::start,
-        noted: Self::noted,
-        answered: Self::answered,
-        stored: Self::stored,
-        asked: Self::asked,
-        find: Self::find,
+        on_note: Self::on_note,
+        on_reply: Self::on_reply,
+        on_stored: Self::on_stored,
+        on_command: Self::on_command,
+        find: Self::FIND,
         receive: Self::receive,
-        own: Self::own,
+        from_self: Self::from_self,
         show: None,
     };
     const SHOWN: Row = Row { show: Some(show::<Self>), ..Self::ROW };
@@ -180,7 +181,7 @@ struct Seat {
 pub(super) struct Table {
     seats: Vec<Seat>,
     /// Where the service of each number sits, from 1; 0: nowhere.
-    places: [u8; ServiceId::ALL.len()],
+    index: [u8; ServiceId::ALL.len()],
 }
 
 /// Takes a service into a table, if the configuration has it.
@@ -206,18 +207,18 @@ impl Table {
     fn add<S: Service>(&mut self, row: &'static Row, config: &Config, seed: &[u8; 32]) {
         let Some(service) = S::open(config) else { return };
         self.seats.push(Seat { row, service: Box::new(Seated::new(service, seed)) });
-        if let Some(place) = self.places.get_mut(S::ID as usize) {
+        if let Some(place) = self.index.get_mut(S::ID as usize) {
             *place = self.seats.len() as u8;
         }
     }
 
     fn seat(&self, of: ServiceId) -> Option<&Seat> {
-        let place = usize::from(*self.places.get(of as usize)?);
+        let place = usize::from(*self.index.get(of as usize)?);
         self.seats.get(place.checked_sub(1)?)
     }
 
     fn seat_mut(&mut self, of: ServiceId) -> Option<&mut Seat> {
-        let place = usize::from(*self.places.get(of as usize)?);
+        let place = usize::from(*self.index.get(of as usize)?);
         self.seats.get_mut(place.checked_sub(1)?)
     }
 
@@ -257,7 +258,7 @@ impl Node {
 
     /// Gives an input to its machine, and sees to what comes of it.
     pub(super) fn run<S: Service>(&mut self, input: InputOf<S>, host: &mut dyn Host) {
-        S::before(self, &input, host);
+        S::on_input(self, &input, host);
         let (me, now) = (self.me, self.now);
         let Some(seated) = S::seated_mut(self) else { return };
         let effects = seated.machine.step(me, now, input);
@@ -279,11 +280,11 @@ impl Node {
         S::seated(self).map(|seated| seated.machine.state())
     }
 
-    pub(super) fn desk<S: Service>(&self) -> Option<&S::Desk> {
-        S::seated(self).map(|seated| &seated.desk)
+    pub(super) fn beside<S: Service>(&self) -> Option<&S::Beside> {
+        S::seated(self).map(|seated| &seated.beside)
     }
 
-    pub(super) fn desk_mut<S: Service>(&mut self) -> Option<&mut S::Desk> {
-        S::seated_mut(self).map(|seated| &mut seated.desk)
+    pub(super) fn beside_mut<S: Service>(&mut self) -> Option<&mut S::Beside> {
+        S::seated_mut(self).map(|seated| &mut seated.beside)
     }
 }

@@ -23,7 +23,7 @@ pub enum Message {
 /// A request on its way from node to node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walk {
-    /// The origin's own number for it.
+    /// Drawn by the origin.
     pub id: u64,
     pub origin: Contact,
     /// Slots that are still looked for.

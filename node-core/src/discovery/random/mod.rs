@@ -44,7 +44,6 @@ pub struct Random {
     slots: Option<Slots>,
     peers: BTreeSet<NodeId>,
     searches: BTreeMap<u64, Search>,
-    next: u64,
     /// Slots that are kept, by origin.
     kept: BTreeMap<NodeId, u32>,
 }
@@ -64,8 +63,8 @@ pub enum Timer {
 
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Others dial this node there; it asks for nothing before.
-    Me(Contact),
+    /// Others dial this node there; `None`: nobody does, and it asks for nothing and offers nothing.
+    Me(Option<Contact>),
     Slots(Slots),
     Find(Query),
 }
@@ -88,7 +87,7 @@ impl Protocol for Random {
         match input {
             Input::Up(peer) => drop(self.peers.insert(peer)),
             Input::Down(peer) | Input::Unreachable(peer) => drop(self.peers.remove(&peer)),
-            Input::Command(Command::Me(me)) => self.me = Some(me),
+            Input::Command(Command::Me(me)) => self.me = me,
             Input::Command(Command::Slots(slots)) => self.slots = Some(slots),
             Input::Command(Command::Find(query)) => self.find(query, cx),
             Input::Message { from, message: Message::Walk(walk) } => self.walk(Some(from), walk, cx),
@@ -125,8 +124,8 @@ impl Random {
             let shortage = Some("this node cannot be dialled, or searches for too much already".into());
             return cx.emit(Event::Found(Found { ticket, places: Vec::new(), shortage }));
         };
-        self.next += 1;
-        let id = self.next;
+        // Drawn, so that nobody who was not asked ends it.
+        let id = cx.rng.below(u64::MAX);
         self.searches.insert(id, Search { ticket, missing: units, places: Vec::new() });
         cx.set_timer(Timer::Search(id), PATIENCE);
         self.walk(None, Walk { id, origin, tasks: units, needs, hops: 0 }, cx);

@@ -15,7 +15,7 @@ use crate::ticket::ServiceId;
 impl Service for Bank {
     const ID: ServiceId = ServiceId::Bank;
     const NAME: &'static str = "bank";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         let part = config.bank.as_ref()?;
@@ -26,19 +26,19 @@ impl Service for Bank {
         scan(ServiceId::Bank, Table::Ledger, None, host);
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         if let Note::Clock(ms) = *note {
             node.tell::<Self>(Command::WallClock(ms));
         }
     }
 
-    fn asked(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
         if let host::Command::Invite { number, amount } = command {
             node.tell::<Self>(Command::Invite { number, amount });
         }
     }
 
-    fn stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
+    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
         let ticket = asked.number;
         match (asked.what, result) {
             (What::Commit, result) => {
@@ -67,7 +67,7 @@ impl Service for Bank {
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Ready => node.tell::<Client>(client::Command::BankUp(node.me)),
             Event::Commit { ticket, writes } => commit(ServiceId::Bank.ticket(ticket), writes, host),

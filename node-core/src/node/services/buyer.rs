@@ -13,13 +13,13 @@ use crate::time::Time;
 impl Service for Buyer {
     const ID: ServiceId = ServiceId::Buyer;
     const NAME: &'static str = "buyer";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         config.market.as_ref().map(|part| Buyer::new(part.config.clone()))
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
@@ -28,7 +28,7 @@ impl Service for Buyer {
         }
     }
 
-    fn asked(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
         let ticket = |number| ServiceId::Driver.ticket(number);
         node.tell::<Self>(match command {
             host::Command::Quote { number, wanted } => Command::Ask { ticket: ticket(number), wanted },
@@ -40,7 +40,7 @@ impl Service for Buyer {
         });
     }
 
-    fn answered(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
+    fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
         if let Reply::Located(found) = reply {
             node.tell::<Self>(match found {
                 Ok(found) => Command::Found { number, found },
@@ -49,7 +49,7 @@ impl Service for Buyer {
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Lookup { number, ring, key } => {
                 node.look_up(ServiceId::Buyer.ticket(number), ring, key, host);

@@ -23,13 +23,13 @@ impl Framed for () {
 impl Service for Cheapest {
     const ID: ServiceId = ServiceId::Cheapest;
     const NAME: &'static str = "cheapest";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         (config.market.is_some() && config.bank.is_some()).then(Cheapest::default)
     }
 
-    fn answered(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
+    fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
         node.tell::<Self>(match reply {
             Reply::Quoted { offers, shortage, .. } => Command::Quoted { number, offers, shortage },
             Reply::Taken(taken) => Command::Taken { ticket: number, taken },
@@ -38,7 +38,7 @@ impl Service for Cheapest {
         });
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         let ticket = |number| ServiceId::Cheapest.ticket(number);
         match event {
             Event::Quote { number, wanted } => {

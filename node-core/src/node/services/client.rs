@@ -12,7 +12,7 @@ use crate::work::client::{Client, Command, Event};
 impl Service for Client {
     const ID: ServiceId = ServiceId::Client;
     const NAME: &'static str = "client";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         Some(Client::new(config.timing.retry))
@@ -24,7 +24,7 @@ impl Service for Client {
         }
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) if up.gateway => node.tell::<Self>(Command::OwnerUp(up.peer)),
             Note::Down(peer) => node.give::<Self>(Input::Down(peer)),
@@ -32,7 +32,7 @@ impl Service for Client {
         }
     }
 
-    fn asked(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
         node.tell::<Self>(match command {
             host::Command::Submit { job, spec } => Command::Submit { job, spec: Box::new(spec) },
             host::Command::Cancel { job } => Command::Cancel { job },
@@ -40,7 +40,7 @@ impl Service for Client {
         });
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Accepted(job) => host.event(NodeEvent::JobAccepted { job }),
             Event::Refused(job, reason) => host.event(NodeEvent::JobRefused { job, reason }),

@@ -20,7 +20,7 @@ impl Framed for Offer {
 impl Service for Connected {
     const ID: ServiceId = ServiceId::Connected;
     const NAME: &'static str = "finder";
-    type Desk = ();
+    type Beside = ();
 
     fn open(_: &Config) -> Option<Self> {
         Some(Connected::default())
@@ -30,7 +30,7 @@ impl Service for Connected {
         node.give::<Self>(Input::Up(node.me));
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
@@ -38,7 +38,7 @@ impl Service for Connected {
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Found(found, missing) => {
                 // Only if the nodes at hand are not enough, the swarm is asked.

@@ -3,8 +3,8 @@
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::Host;
+use crate::node::membership::Membership;
 use crate::node::notes::Note;
-use crate::node::place::Place;
 use crate::node::table::Service;
 use crate::overlay::dialback::{Command, DialBack, Event, Listening, Message, Met, Standing, Why};
 use crate::platform::Platform;
@@ -20,7 +20,7 @@ impl Framed for Message {
 impl Service for DialBack {
     const ID: ServiceId = ServiceId::DialBack;
     const NAME: &'static str = "dial back";
-    type Desk = Place;
+    type Beside = Membership;
 
     fn open(config: &Config) -> Option<Self> {
         let Config { port, loopback_only, first_ip, gateway, .. } = *config;
@@ -31,7 +31,7 @@ impl Service for DialBack {
         node.tell::<Self>(Command::Start);
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, host: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, host: &mut dyn Host) {
         match *note {
             Note::Up(up) => {
                 let platform = node.peers().get(up.peer).map(|known| known.platform);
@@ -60,7 +60,7 @@ impl Service for DialBack {
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Probe { number, contact } => host.probe(number, contact),
             Event::Standing(standing) => node.stands(standing, host),

@@ -36,7 +36,7 @@ impl Framed for Message {
 impl Service for Owner {
     const ID: ServiceId = ServiceId::Files;
     const NAME: &'static str = "files";
-    type Desk = Space;
+    type Beside = Space;
 
     fn open(config: &Config) -> Option<Self> {
         config.files.clone().map(Owner::new)
@@ -47,7 +47,7 @@ impl Service for Owner {
         scan(ServiceId::Files, Table::Files, None, host);
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.files_met(up.peer, up.dialable.contact()),
             Note::Dialable { peer, dialable } => node.files_met(peer, dialable.contact()),
@@ -60,7 +60,7 @@ impl Service for Owner {
         }
     }
 
-    fn asked(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
         node.tell::<Self>(match command {
             host::Command::PutFile { number, id, manifest, copies, max_price, shared } => {
                 Command::Put { number, id, manifest, copies, max_price, shared }
@@ -71,7 +71,7 @@ impl Service for Owner {
         });
     }
 
-    fn answered(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
+    fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
         node.tell::<Self>(match reply {
             Reply::Fetched(result) => {
                 Command::Pinned { ticket: number, result: result.map_err(|error| error.to_string()) }
@@ -87,7 +87,7 @@ impl Service for Owner {
         });
     }
 
-    fn stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
+    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
         let ticket = asked.number;
         match (asked.what, result) {
             (What::Commit, result) => {
@@ -110,7 +110,7 @@ impl Service for Owner {
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         let fetch = |number| Ticket { of: Asker::Files, number };
         let ticket = |number| ServiceId::Files.ticket(number);
         match event {

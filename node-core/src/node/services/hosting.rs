@@ -29,14 +29,14 @@ impl Framed for Message {
 impl Service for Hosting {
     const ID: ServiceId = ServiceId::Hosting;
     const NAME: &'static str = "hosting";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         let part = config.market.as_ref().filter(|_| config.gateway)?;
         Some(Hosting::new(part.config.clone()))
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.hosting_met(up.peer),
             Note::Dialable { peer, .. } => node.hosting_met(peer),
@@ -58,21 +58,21 @@ impl Service for Hosting {
     }
 
     /// Messages of the market owner and the buyer of this node.
-    fn own(node: &mut Node, message: Box<dyn Any + Send>, _: &mut dyn Host) {
+    fn from_self(node: &mut Node, message: Box<dyn Any + Send>, _: &mut dyn Host) {
         let message = message.downcast().map(|message| *message);
         if let Ok(market::Message::ForGuest { guest, what }) = message {
             node.tell::<Self>(Command::ForGuest { from: node.me, guest, what: *what });
         }
     }
 
-    fn answered(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
+    fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
         if let Reply::Located(found) = reply {
             let owner = found.ok().map(|found| found.owner.contact);
             node.tell::<Self>(Command::Found { number, owner });
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Lookup { number, key } => {
                 node.look_up(ServiceId::Hosting.ticket(number), RingId::NODES, key, host);

@@ -14,7 +14,7 @@ use crate::work::owner::Owner;
 impl Service for Keeper {
     const ID: ServiceId = ServiceId::Keeper;
     const NAME: &'static str = "keeper";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         Some(Keeper::new(config.keeper()))
@@ -26,7 +26,7 @@ impl Service for Keeper {
         }
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) if up.gateway => node.tell::<Self>(Command::OwnerUp(up.peer)),
             Note::Down(peer) => node.give::<Self>(Input::Down(peer)),
@@ -34,14 +34,14 @@ impl Service for Keeper {
         }
     }
 
-    fn answered(node: &mut Node, ticket: u64, reply: Reply, _: &mut dyn Host) {
+    fn on_reply(node: &mut Node, ticket: u64, reply: Reply, _: &mut dyn Host) {
         if let Reply::Fetched(result) = reply {
             let result = result.map_err(|error| error.to_string());
             node.tell::<Self>(Command::Answered { ticket, result });
         }
     }
 
-    fn told(node: &mut Node, event: Event, _: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, _: &mut dyn Host) {
         let fetch = |number| Ticket { of: Asker::Keeper, number };
         match event {
             Event::Fetch { ticket, blobs, from } => {

@@ -14,26 +14,26 @@ use crate::ticket::ServiceId;
 impl Service for Keeper {
     const ID: ServiceId = ServiceId::KeptFiles;
     const NAME: &'static str = "kept files";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         config.files.clone().map(Keeper::new)
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         if let Note::Clock(ms) = *note {
             node.tell::<Self>(Command::WallClock(ms));
         }
     }
 
-    fn answered(node: &mut Node, ticket: u64, reply: Reply, _: &mut dyn Host) {
+    fn on_reply(node: &mut Node, ticket: u64, reply: Reply, _: &mut dyn Host) {
         if let Reply::Fetched(result) = reply {
             let result = result.map_err(|error| error.to_string());
             node.tell::<Self>(Command::Answered { ticket, result });
         }
     }
 
-    fn stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
+    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
         match (asked.what, result) {
             (What::Read, result) => {
                 let bytes = result.ok().and_then(Answer::blob);
@@ -56,7 +56,7 @@ impl Service for Keeper {
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         let fetch = |number| Ticket { of: Asker::Kept, number };
         match event {
             Event::Fetch { ticket, blob, from } => {

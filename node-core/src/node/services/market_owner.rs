@@ -27,20 +27,20 @@ impl Framed for Message {
 impl Service for Owner {
     const ID: ServiceId = ServiceId::MarketOwner;
     const NAME: &'static str = "market owner";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         config.market.as_ref().map(|part| Owner::new(part.config.clone()))
     }
 
-    fn before(_: &mut Node, input: &InputOf<Self>, host: &mut dyn Host) {
+    fn on_input(_: &mut Node, input: &InputOf<Self>, host: &mut dyn Host) {
         let Input::Message { message: Message::ToOwner(said), .. } = input else { return };
         if matches!(said, ToOwner::List(_) | ToOwner::Withdraw { .. } | ToOwner::Copy(_)) {
             host.event(NodeEvent::MarketChanged);
         }
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
@@ -51,7 +51,7 @@ impl Service for Owner {
         }
     }
 
-    fn answered(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
+    fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
         if let Reply::Located(found) = reply {
             node.tell::<Self>(match found {
                 Ok(found) => Command::Found { number, found },
@@ -60,7 +60,7 @@ impl Service for Owner {
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Lookup { number, ring, key } => {
                 node.look_up(ServiceId::MarketOwner.ticket(number), ring, key, host);

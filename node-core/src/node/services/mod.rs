@@ -1,5 +1,6 @@
 //! The services of a node, one file each: what its events become, and which notes, replies and commands
-//! concern it. The two lists below are all that decides what a node can do.
+//! concern it (`space` is a part of `files`). The two lists below say which services a node can have, beside
+//! its neighbours; its configuration says which of them it has.
 
 mod bank;
 mod buyer;

@@ -3,13 +3,12 @@
 use crate::address::Dialable;
 use crate::discovery::connected::Connected;
 use crate::discovery::nearest::{BranchView, Command, Event, Load, Message, Nearest};
-use crate::finding::Query;
 use crate::ids::NodeId;
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{Host, NodeEvent};
 use crate::node::notes::Note;
-use crate::node::table::Service;
+use crate::node::table::{Find, Service};
 use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
@@ -24,13 +23,14 @@ impl Framed for Message {
 impl Service for Nearest {
     const ID: ServiceId = ServiceId::Nearest;
     const NAME: &'static str = "nearest";
-    type Desk = ();
+    type Beside = ();
+    const FIND: Option<Find> = Some(|node, query| node.tell::<Self>(Command::Find(query)));
 
     fn open(config: &Config) -> Option<Self> {
         Some(Nearest::new(config.nearest.clone()))
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
             Note::Down(peer) | Note::Unreachable(peer) => {
@@ -54,11 +54,7 @@ impl Service for Nearest {
         }
     }
 
-    fn find(node: &mut Node, query: Query) {
-        node.tell::<Self>(Command::Find(query));
-    }
-
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Reserved { for_owner, slots, until, hops } => {
                 host.event(NodeEvent::Reserved { owner: for_owner.id, slots, hops });

@@ -21,7 +21,7 @@ impl Framed for Message {
 impl Service for Neighbours {
     const ID: ServiceId = ServiceId::Neighbours;
     const NAME: &'static str = "neighbours";
-    type Desk = ();
+    type Beside = ();
 
     /// It is no part of the table.
     fn open(_: &Config) -> Option<Self> {
@@ -43,7 +43,7 @@ impl Service for Neighbours {
         node.give::<Self>(Input::Message { from, message });
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Up { peer, gateway, joined, ip, seen, dialable } => {
                 node.note(Note::Up(Up { peer, gateway, joined, ip, seen, dialable }), host);

@@ -26,7 +26,7 @@ use crate::work::owner::{Command, Event, Owner};
 impl Service for Owner {
     const ID: ServiceId = ServiceId::Owner;
     const NAME: &'static str = "owner";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         let owns = config.gateway || config.limits.delegated_units > 0;
@@ -40,7 +40,7 @@ impl Service for Owner {
         scan(ServiceId::Owner, first, None, host);
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) => {
                 node.owner_met(up.peer, up.dialable.contact());
@@ -57,7 +57,7 @@ impl Service for Owner {
         }
     }
 
-    fn asked(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
         node.tell::<Self>(match command {
             host::Command::Migrate { unit, to } => {
                 let finder = node.state::<Connected>();
@@ -69,7 +69,7 @@ impl Service for Owner {
         });
     }
 
-    fn answered(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
+    fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
         node.tell::<Self>(match reply {
             Reply::Fetched(result) => Command::Fetched { ticket: number, result },
             Reply::Inspected(result) => Command::Answered { ticket: number, result },
@@ -82,7 +82,7 @@ impl Service for Owner {
         });
     }
 
-    fn stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
+    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
         match (asked.what, result) {
             (What::Scan(table), Ok(answer)) => node.jobs_scanned(table, answer, host),
             (What::Scan(_), Err(error)) => host.event(NodeEvent::Trouble {
@@ -94,7 +94,7 @@ impl Service for Owner {
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         let passing = |number| Ticket { of: Asker::Relay, number };
         match event {
             Event::Commit { ticket, writes } => commit(ServiceId::Owner.ticket(ticket), writes, host),

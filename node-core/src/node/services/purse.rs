@@ -32,7 +32,7 @@ impl Service for Client {
     const ID: ServiceId = ServiceId::Purse;
     const NAME: &'static str = "purse";
     /// The bank's node id, once it is known.
-    type Desk = Option<NodeId>;
+    type Beside = Option<NodeId>;
 
     fn open(config: &Config) -> Option<Self> {
         config.bank.as_ref().map(|part| Client::new(part.secret.clone(), config.timing.retry))
@@ -54,7 +54,7 @@ impl Service for Client {
         }
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, host: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, host: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.bank_met(up.peer, host),
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
@@ -63,7 +63,7 @@ impl Service for Client {
         }
     }
 
-    fn asked(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
         match command {
             host::Command::Order { number, order } => {
                 node.tell::<Self>(Command::Order { ticket: ServiceId::Driver.ticket(number), order });
@@ -79,7 +79,7 @@ impl Service for Client {
     }
 
     /// The bank was looked up: it is the owner of its own place on the ring.
-    fn answered(node: &mut Node, _: u64, reply: Reply, host: &mut dyn Host) {
+    fn on_reply(node: &mut Node, _: u64, reply: Reply, host: &mut dyn Host) {
         if let Reply::Located(Ok(found)) = reply
             && node.bank() == Some(found.owner.contact.id)
         {
@@ -87,7 +87,7 @@ impl Service for Client {
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Holding(held) => {
                 let (of_files, of_jobs) = held.into_iter().partition(|it| it.sale.kind == Kind::Files);
@@ -120,7 +120,7 @@ impl Service for Client {
 impl Node {
     /// The swarm's bank, as far as this node knows; none if it has no money.
     pub fn bank(&self) -> Option<NodeId> {
-        *self.desk::<Client>()?
+        *self.beside::<Client>()?
     }
 
     /// Orders of this node that the bank has not answered yet.
@@ -129,7 +129,7 @@ impl Node {
     }
 
     fn bank_is(&mut self, bank: NodeId) {
-        if let Some(at) = self.desk_mut::<Client>() {
+        if let Some(at) = self.beside_mut::<Client>() {
             *at = Some(bank);
         }
     }

@@ -1,12 +1,11 @@
 //! The random finder.
 
 use crate::discovery::random::{Command, Event, Message, Random, Slots};
-use crate::finding::Query;
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{Host, NodeEvent};
 use crate::node::notes::Note;
-use crate::node::table::Service;
+use crate::node::table::{Find, Service};
 use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
@@ -21,17 +20,20 @@ impl Framed for Message {
 impl Service for Random {
     const ID: ServiceId = ServiceId::Random;
     const NAME: &'static str = "random";
-    type Desk = ();
+    type Beside = ();
+    const FIND: Option<Find> = Some(|node, query| node.tell::<Self>(Command::Find(query)));
 
     fn open(config: &Config) -> Option<Self> {
         (config.finder == ServiceId::Random).then(Random::default)
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
-            Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
+            // Pages have none.
+            Note::Up(up) if node.speaks(up.peer, Self::ID) => node.give::<Self>(Input::Up(up.peer)),
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
-            Note::Me(me) => node.tell::<Self>(Command::Me(me)),
+            Note::Me(me) => node.tell::<Self>(Command::Me(Some(me))),
+            Note::Guest => node.tell::<Self>(Command::Me(None)),
             Note::Load { slots, busy } => {
                 let busy: u32 = busy.iter().map(|(_, slots)| *slots).sum();
                 let config = &node.config;
@@ -47,11 +49,7 @@ impl Service for Random {
         }
     }
 
-    fn find(node: &mut Node, query: Query) {
-        node.tell::<Self>(Command::Find(query));
-    }
-
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Found(found) => node.found(found, host),
             Event::Reserved { owner, slots, until, hops } => {

@@ -22,14 +22,14 @@ impl Framed for Message {
 impl Service for Records {
     const ID: ServiceId = ServiceId::Records;
     const NAME: &'static str = "records";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         config.records.as_ref().map(|part| Records::new(part.config.clone(), part.secret.clone()))
     }
 
     /// Copies come from who says that the ring names it: the machine is told who is before this node.
-    fn before(node: &mut Node, input: &InputOf<Self>, _: &mut dyn Host) {
+    fn on_input(node: &mut Node, input: &InputOf<Self>, _: &mut dyn Host) {
         if let Input::Message { message: Message::Copies(_) | Message::Compare { .. }, .. } = input {
             let (now, me, before) = (node.now, node.me, node.before_on_the_ring());
             if let Some(seated) = Self::seated_mut(node) {
@@ -39,7 +39,7 @@ impl Service for Records {
         }
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
@@ -49,7 +49,7 @@ impl Service for Records {
         }
     }
 
-    fn asked(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
         node.tell::<Self>(match command {
             host::Command::Publish { number, key, value } => {
                 Command::Publish { ticket: ServiceId::Driver.ticket(number), key, value }
@@ -59,13 +59,13 @@ impl Service for Records {
         });
     }
 
-    fn answered(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
+    fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
         if let Reply::Located(found) = reply {
             node.tell::<Self>(Command::Located { number, found: found.ok() });
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Lookup { number, key } => {
                 node.look_up(ServiceId::Records.ticket(number), RingId::NODES, key, host);

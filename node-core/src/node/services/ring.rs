@@ -22,13 +22,13 @@ impl Framed for Message {
 impl Service for Ring {
     const ID: ServiceId = ServiceId::Ring;
     const NAME: &'static str = "ring";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         config.ring.clone().map(Ring::new)
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
@@ -36,14 +36,14 @@ impl Service for Ring {
         }
     }
 
-    fn asked(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
         if let host::Command::Locate { number, key } = command {
             let ticket = ServiceId::Driver.ticket(number);
             node.tell::<Self>(Command::Lookup { ticket, ring: RingId::NODES, key, mode: Mode::Iterative });
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         node.note(Note::Ring(&event), host);
         match event {
             Event::Found { ticket, found } => node.answer(ticket, Reply::Located(Ok(found)), host),

@@ -18,7 +18,7 @@ use crate::work::runner::{Command, Event, Runner};
 impl Service for Runner {
     const ID: ServiceId = ServiceId::Runner;
     const NAME: &'static str = "runner";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         Some(Runner::new(config.runner()))
@@ -33,7 +33,7 @@ impl Service for Runner {
         }
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) if up.gateway => node.tell::<Self>(Command::OwnerUp(up.peer)),
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
@@ -44,7 +44,7 @@ impl Service for Runner {
         }
     }
 
-    fn asked(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
         node.tell::<Self>(match command {
             host::Command::SetSlots(slots) => Command::SetSlots(slots),
             host::Command::SetDonating(donating) => Command::SetDonating(donating),
@@ -54,13 +54,13 @@ impl Service for Runner {
         });
     }
 
-    fn answered(node: &mut Node, ticket: u64, reply: Reply, _: &mut dyn Host) {
+    fn on_reply(node: &mut Node, ticket: u64, reply: Reply, _: &mut dyn Host) {
         if let Reply::Fetched(result) = reply {
             node.tell::<Self>(Command::Answered { ticket, result });
         }
     }
 
-    fn stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
+    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
         match (asked.what, result) {
             (What::Scan(table), Ok(answer)) => {
                 let (entries, more) = scanned(answer);
@@ -76,7 +76,7 @@ impl Service for Runner {
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         let ticket = |number| Ticket { of: Asker::Runner, number };
         let passing = |number| Ticket { of: Asker::Snapshots, number };
         match event {

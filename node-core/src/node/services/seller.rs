@@ -30,13 +30,13 @@ pub(in crate::node) struct Stall {
 impl Service for Seller {
     const ID: ServiceId = ServiceId::Seller;
     const NAME: &'static str = "seller";
-    type Desk = Stall;
+    type Beside = Stall;
 
     fn open(config: &Config) -> Option<Self> {
         config.market.as_ref().map(|part| Seller::new(part.config.clone(), part.secret.clone()))
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Down(peer) | Note::Unreachable(peer) => {
                 node.ended::<Self>(note);
@@ -48,13 +48,15 @@ impl Service for Seller {
                 node.without_host(|_| true);
                 node.tell::<Self>(Command::Me(me));
             }
+            // Its host will welcome it.
+            Note::Guest => node.tell::<Self>(Command::Alone),
             Note::Bank(bank) => node.tell::<Self>(Command::Bank(bank)),
             Note::Learnt(_) => node.rules().into_iter().for_each(|it| node.tell::<Self>(Command::Rules(it))),
             _ => {}
         }
     }
 
-    fn asked(node: &mut Node, command: host::Command, host: &mut dyn Host) {
+    fn on_command(node: &mut Node, command: host::Command, host: &mut dyn Host) {
         match command {
             host::Command::Sell(goods) => node.sell(goods),
             host::Command::Balance => node.ask_balance(host),
@@ -62,7 +64,7 @@ impl Service for Seller {
         }
     }
 
-    fn answered(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
+    fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
         if let Reply::Located(found) = reply {
             node.tell::<Self>(match found {
                 Ok(found) => Command::Found { number, owner: found.owner.contact },
@@ -92,7 +94,7 @@ impl Service for Seller {
                 Effect::Emit(Event::Lookup { number, key, .. }) => {
                     node.tell_host(by, ToHost::Locate { number, key }, host);
                 }
-                Effect::Emit(event) => Self::told(node, event, host),
+                Effect::Emit(event) => Self::on_event(node, event, host),
                 Effect::Fault { peer, fault } => node.fault(peer, fault, host),
                 Effect::Trouble(what) => host.event(NodeEvent::Trouble { what }),
                 // The host does.
@@ -101,7 +103,7 @@ impl Service for Seller {
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Sold { buyer, kind, units, capacity, price, .. } => {
                 if kind == Kind::Cycles {
@@ -133,11 +135,11 @@ impl Node {
 
     /// The gateway by way of which this node sells, if nobody can dial it.
     pub fn hosted_by(&self) -> Option<NodeId> {
-        self.desk::<Seller>()?.host
+        self.beside::<Seller>()?.host
     }
 
     fn without_host(&mut self, gone: impl FnOnce(NodeId) -> bool) {
-        let Some(stall) = self.desk_mut::<Seller>() else { return };
+        let Some(stall) = self.beside_mut::<Seller>() else { return };
         if stall.host.take_if(|host| gone(*host)).is_some() {
             self.tell::<Seller>(Command::Alone);
         }
@@ -148,7 +150,7 @@ impl Node {
         if goods.kind != Kind::Cycles {
             return self.tell::<Seller>(Command::Offer(goods));
         }
-        if let Some(stall) = self.desk_mut::<Seller>() {
+        if let Some(stall) = self.beside_mut::<Seller>() {
             stall.goods = Some(goods);
             self.offer_slots(false);
         }
@@ -156,14 +158,14 @@ impl Node {
 
     /// So many slots are free, and promised to nobody.
     pub(super) fn of_spare(&mut self, spare: u32, at_once: bool) {
-        if let Some(stall) = self.desk_mut::<Seller>() {
+        if let Some(stall) = self.beside_mut::<Seller>() {
             stall.spare = spare;
             self.offer_slots(at_once);
         }
     }
 
     fn offer_slots(&mut self, at_once: bool) {
-        let Some(stall) = self.desk::<Seller>() else { return };
+        let Some(stall) = self.beside::<Seller>() else { return };
         let Some(goods) = stall.goods else { return };
         let spare = u16::try_from(stall.spare).unwrap_or(u16::MAX);
         let goods = Goods { units: goods.units.min(spare), ..goods };
@@ -180,7 +182,7 @@ impl Node {
     /// From the gateway by way of which this node sells, or will.
     fn heard_as_guest(&mut self, from: NodeId, message: ToGuest, host: &mut dyn Host) {
         let can_be_dialled = self.contact().is_some();
-        let Some(stall) = self.desk_mut::<Seller>().filter(|_| !can_be_dialled) else { return };
+        let Some(stall) = self.beside_mut::<Seller>().filter(|_| !can_be_dialled) else { return };
         if let (ToGuest::Host { .. }, None) = (&message, stall.host) {
             stall.host = Some(from);
         }

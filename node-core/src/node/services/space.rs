@@ -20,7 +20,7 @@ pub(in crate::node) struct Space {
 impl Node {
     /// Offers the free space for sale, in a swarm that has a market for it.
     pub(super) fn sell_space(&mut self, bytes: u64) {
-        let Some(space) = self.desk_mut::<Files>() else { return };
+        let Some(space) = self.beside_mut::<Files>() else { return };
         if std::mem::replace(&mut space.for_sale, bytes) != bytes {
             self.offer_space(Kind::Files, bytes);
         }
@@ -29,7 +29,7 @@ impl Node {
     /// Offers free space for checkpoints for sale, at the cost of space for files. Only a member sells it: a
     /// runner has to dial its keepers.
     pub(super) fn sell_checkpoints(&mut self, bytes: u64) {
-        if let Some(space) = self.desk_mut::<Files>() {
+        if let Some(space) = self.beside_mut::<Files>() {
             space.for_checkpoints = bytes;
             self.space_of_standing();
         }
@@ -38,7 +38,7 @@ impl Node {
     /// A guest sells no room for checkpoints.
     pub(super) fn space_of_standing(&mut self) {
         let member = self.contact().is_some();
-        let Some(space) = self.desk_mut::<Files>() else { return };
+        let Some(space) = self.beside_mut::<Files>() else { return };
         let bytes = if member { space.for_checkpoints } else { 0 };
         if std::mem::replace(&mut space.checkpoints_listed, bytes) != bytes {
             self.offer_space(Kind::Checkpoints, bytes);
@@ -55,7 +55,7 @@ impl Node {
 
     pub(super) fn space_sold(&mut self, kind: Kind, buyer: NodeId, bytes: u64) {
         let Some(term) = self.config.files.as_ref().map(|config| config.term) else { return };
-        let Some(space) = self.desk_mut::<Files>() else { return };
+        let Some(space) = self.beside_mut::<Files>() else { return };
         // The seller has taken it off already.
         match kind {
             Kind::Cycles => {}

@@ -31,7 +31,7 @@ fn service_of(asker: Asker) -> ServiceId {
 impl Service for Store {
     const ID: ServiceId = ServiceId::Store;
     const NAME: &'static str = "store";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         let limits = &config.limits;
@@ -39,11 +39,11 @@ impl Service for Store {
         Some(Store::new(cache, limits.blob_bytes, config.timing.retry))
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         node.ended::<Self>(note);
     }
 
-    fn asked(node: &mut Node, command: host::Command, host: &mut dyn Host) {
+    fn on_command(node: &mut Node, command: host::Command, host: &mut dyn Host) {
         let ticket = |number| Ticket { of: Asker::Driver, number };
         let command = match command {
             host::Command::Bring { number, blobs, from } => {
@@ -58,7 +58,7 @@ impl Service for Store {
         node.tell::<Self>(command);
     }
 
-    fn stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, _: &mut dyn Host) {
+    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, _: &mut dyn Host) {
         let number = asked.number;
         node.tell::<Self>(match result {
             Ok(Answer::Blob(bytes)) => Command::Read { number, bytes },
@@ -67,7 +67,7 @@ impl Service for Store {
         });
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         let token = |number| Asked { of: ServiceId::Store, what: What::Commit, number }.token();
         match event {
             Event::Answered { ticket: Ticket { of, number }, result } => {

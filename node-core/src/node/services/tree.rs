@@ -22,13 +22,13 @@ impl Framed for Message {
 impl Service for Tree {
     const ID: ServiceId = ServiceId::Tree;
     const NAME: &'static str = "tree";
-    type Desk = ();
+    type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
         Some(Tree::new(config.tree.clone()))
     }
 
-    fn noted(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
@@ -39,7 +39,7 @@ impl Service for Tree {
         }
     }
 
-    fn told(node: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Placed(placement) => {
                 // Some of them were connected for another reason before.

@@ -8,18 +8,17 @@ use super::services::tree::is_in_tree;
 use crate::address::{Contact, Dialable};
 use crate::circle::{MemberId, RingId};
 use crate::ids::NodeId;
-use crate::market::seller::{self, Seller};
 use crate::overlay::dialback::{DialBack, Standing};
 use crate::overlay::neighbours::{self, Neighbours};
 use crate::overlay::ring::{self, Ring};
 use crate::overlay::tree::{self, Tree};
 
-/// Peers to ask for the tree. Our choice: one of them will be in it.
+/// Peers to ask for tree and ring. Our choice: one of them will be in both.
 const VIA: usize = 8;
 
 /// Where this node stands among members.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct Membership {
     /// Where peers reach this node.
     reached: Option<Contact>,
     /// Where peers reach this member, which knows the swarm's settings too; `None` at a guest.
@@ -31,36 +30,36 @@ pub(super) struct Place {
 }
 
 impl Node {
-    fn place(&self) -> Option<&Place> {
-        self.desk::<DialBack>()
+    fn membership(&self) -> Option<&Membership> {
+        self.beside::<DialBack>()
     }
 
     /// Where others dial this node; none of a guest.
     pub(super) fn contact(&self) -> Option<Contact> {
-        self.place()?.contact
+        self.membership()?.contact
     }
 
     /// Whether nobody in the tree or on the ring counts on this node any more.
     pub(super) fn is_left(&self) -> bool {
-        let Some(place) = self.place() else { return true };
-        (place.left || !is_in_tree(self)) && self.has_left_the_ring()
+        let Some(it) = self.membership() else { return true };
+        (it.left || !is_in_tree(self)) && self.has_left_the_ring()
     }
 
     fn has_left_the_ring(&self) -> bool {
         self.state::<Ring>().is_none_or(|ring| ring.view().members().next().is_none())
     }
 
-    /// Since it was told to leave the tree, it may have come back.
+    /// The tree was left. It counts only if this node has not become a member again meanwhile.
     pub(super) fn tree_left(&mut self) {
-        if let Some(place) = self.desk_mut::<DialBack>() {
-            place.left = place.contact.is_none() || place.ended;
+        if let Some(it) = self.beside_mut::<DialBack>() {
+            it.left = it.contact.is_none() || it.ended;
         }
     }
 
     /// Leaves for good.
     pub(super) fn end(&mut self) {
-        if let Some(place) = self.desk_mut::<DialBack>() {
-            place.ended = true;
+        if let Some(it) = self.beside_mut::<DialBack>() {
+            it.ended = true;
         }
         self.leave();
     }
@@ -82,12 +81,12 @@ impl Node {
     pub(super) fn stands(&mut self, standing: Standing, host: &mut dyn Host) {
         self.tell::<Neighbours>(neighbours::Command::Dialable(standing.dialable()));
         let member = if let Standing::Member(me) = standing { Some(me) } else { None };
-        if let Some(place) = self.desk_mut::<DialBack>() {
-            place.reached = member;
+        if let Some(it) = self.beside_mut::<DialBack>() {
+            it.reached = member;
         }
         match member {
             Some(_) => self.enter(host),
-            None => self.become_guest(),
+            None => self.become_guest(host),
         }
         self.note(Note::Standing, host);
         host.event(NodeEvent::Standing(standing));
@@ -96,7 +95,7 @@ impl Node {
 
     /// Takes its place in tree, ring and markets, once peers reach it and it knows how the swarm is set.
     pub(super) fn enter(&mut self, host: &mut dyn Host) {
-        let reached = self.place().and_then(|place| place.reached);
+        let reached = self.membership().and_then(|it| it.reached);
         if let Some(me) = reached.filter(|_| self.knows_settings()) {
             self.become_member(me, host);
         }
@@ -109,15 +108,15 @@ impl Node {
     }
 
     fn become_member(&mut self, me: Contact, host: &mut dyn Host) {
-        let Some(place) = self.desk_mut::<DialBack>() else { return };
-        let before = place.contact.replace(me);
-        if place.ended || before == Some(me) {
+        let Some(it) = self.beside_mut::<DialBack>() else { return };
+        let before = it.contact.replace(me);
+        if it.ended || before == Some(me) {
             return;
         }
-        place.left = false;
+        it.left = false;
         let via = self.ways();
         self.note(Note::Me(me), host);
-        // From another address it is another member, and the ring hears first that the old one leaves.
+        // A member that has moved gives up its old place first; `ring_left` has it join again.
         match self.has_left_the_ring() {
             true => self.join_ring(me, via.clone()),
             false => self.leave_ring(),
@@ -125,23 +124,22 @@ impl Node {
         self.tell::<Tree>(tree::Command::Join { me, via });
     }
 
-    fn become_guest(&mut self) {
-        let Some(place) = self.desk_mut::<DialBack>() else { return };
-        if place.contact.take().is_none() || place.ended {
+    fn become_guest(&mut self, host: &mut dyn Host) {
+        let Some(it) = self.beside_mut::<DialBack>() else { return };
+        if it.contact.take().is_none() || it.ended {
             return;
         }
         self.leave();
-        // Its host will welcome it.
-        self.tell::<Seller>(seller::Command::Alone);
+        self.note(Note::Guest, host);
     }
 
     /// The place on the ring is given up. A node that has moved takes its new one.
     pub(super) fn ring_left(&mut self, event: &ring::Event) {
         let ring::Event::Left(member) = event else { return };
-        if let Some(place) = self.place()
-            && let Some(me) = place.contact
+        if let Some(it) = self.membership()
+            && let Some(me) = it.contact
             && *member == MemberId::of_node(self.me)
-            && !place.ended
+            && !it.ended
         {
             self.join_ring(me, self.ways());
         }
@@ -164,7 +162,7 @@ impl Node {
     pub(super) fn know_ways(&mut self, gateway: bool) {
         let via = self.via();
         if gateway || self.config.gateway || via.len() == 1 {
-            // The ring is where the gateway of the lower id is.
+            // If gateways began several rings, that of the lowest id counts.
             let lower = |id: &NodeId| !self.config.gateway || *id < self.me;
             let anchors = gateway && via.iter().all(lower);
             self.tell::<Ring>(ring::Command::Know { ring: RingId::NODES, via: via.clone(), anchors });
