@@ -84,8 +84,8 @@ fn nodes_that_do_not_suit_are_passed_by() {
 #[test]
 fn a_job_whose_finder_is_not_there_goes_on_with_the_nodes_at_hand() {
     let mut world = World::seed(7);
-    // A finder that buys does not answer such a question.
-    let config = |gateway| Config { gateway, finder: ServiceId::Cheapest, ..Config::default() };
+    // The nodes at hand are asked in any case, and are no finder for the rest.
+    let config = |gateway| Config { gateway, finder: ServiceId::Connected, ..Config::default() };
     world.add(Config { slots: 0, ..config(true) });
     world.run_until(Duration::from_secs(1), "the gateway has read its disk", |w| w.node(0).is_ready());
     let spec = world.sweep(0, 4);
