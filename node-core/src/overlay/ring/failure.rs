@@ -1,5 +1,7 @@
 //! Deaths. A dial in vain is one. A connection that ends is none yet: if it was held it is dialled
 //! again, so that a line that breaks gives nobody's place away; if not it may end for any reason.
+//!
+//! Only the ring's own dials count: anybody may name a false address of a member to another service.
 
 use super::member::{Member, Phase};
 use super::{Rcx, Ring};
@@ -12,17 +14,19 @@ impl Ring {
         if let Ok(at) = self.links.up.binary_search(&peer) {
             self.links.up.remove(at);
         }
+        let dialled = self.links.dialled.contains(&peer);
+        self.links.dialled.retain(|id| *id != peer);
+        if dialled {
+            self.known.forget_node(peer);
+        }
         let ids: Vec<MemberId> = self.members.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.cut_off(id, peer, cx));
+        for id in ids {
+            match dialled {
+                true => self.died(id, peer, cx),
+                false => self.cut_off(id, peer, cx),
+            }
+        }
         self.lost_by_lookups(peer, cx);
-    }
-
-    /// A node cannot be reached.
-    pub(super) fn dead(&mut self, node: NodeId, cx: &mut Rcx<'_>) {
-        self.known.forget_node(node);
-        let ids: Vec<MemberId> = self.members.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.died(id, node, cx));
-        self.lost_by_lookups(node, cx);
     }
 
     /// A connection has ended. Neighbours in the ring die together when a region does, so that

@@ -375,11 +375,13 @@ pub(super) fn is_in_line(of: MemberId, line: &[Peer], r: usize) -> bool {
         })
 }
 
-/// Connected peers, and who was found dead a moment ago.
+/// Connected peers, dials under way, and who was found dead a moment ago.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     /// In order.
     pub up: Vec<NodeId>,
+    /// Somebody is waited for who was not connected.
+    pub dialled: Vec<NodeId>,
     pub gone: Vec<Gone>,
 }
 
@@ -393,12 +395,25 @@ pub(super) struct Gone {
     left: bool,
 }
 
+/// Dials that are remembered; of older ones the end is not a death. Our choice: more than one
+/// member ever has under way.
+const DIALLED_MAX: usize = 128;
+
 /// Deaths that are remembered. Our choice: a few lists of successors.
 const GONE_MAX: usize = 64;
 
 impl Links {
     pub(super) fn is_up(&self, id: NodeId) -> bool {
         self.up.binary_search(&id).is_ok()
+    }
+
+    pub(super) fn dial(&mut self, id: NodeId) {
+        if !self.dialled.contains(&id) {
+            if self.dialled.len() >= DIALLED_MAX {
+                self.dialled.remove(0);
+            }
+            self.dialled.push(id);
+        }
     }
 
     pub(super) fn is_gone(&self, member: MemberId, now: Time) -> bool {
@@ -432,6 +447,7 @@ impl Links {
     /// A connection stands: its node lives.
     pub(super) fn up(&mut self, node: NodeId) {
         self.gone.retain(|gone| gone.node != node);
+        self.dialled.retain(|id| *id != node);
         if let Err(at) = self.up.binary_search(&node) {
             // A gateway has thousands, most nodes a handful.
             if self.up.len() < 64 {

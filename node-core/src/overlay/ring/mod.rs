@@ -131,8 +131,7 @@ impl Protocol for Ring {
             }
             Input::Command(Command::Know { ring, via, anchors }) => self.know(ring, via, anchors, cx),
             Input::Up(peer) => self.links.up(peer),
-            Input::Down(peer) => self.down(peer, cx),
-            Input::Unreachable(peer) => self.dead(peer, cx),
+            Input::Down(peer) | Input::Unreachable(peer) => self.down(peer, cx),
         }
         if self.touched {
             self.touched = false;
@@ -209,6 +208,9 @@ impl Ring {
         let before = std::mem::replace(&mut self.held, held.iter().map(|contact| contact.id).collect());
         for contact in held {
             if before.binary_search(&contact.id).is_err() {
+                if !self.links.is_up(contact.id) {
+                    self.links.dial(contact.id);
+                }
                 cx.hold(contact);
             }
         }
@@ -218,13 +220,14 @@ impl Ring {
 
 impl Links {
     /// Sends to a node that may not be connected yet.
-    fn send(&self, to: &Contact, message: Message, cx: &mut Rcx<'_>) {
+    fn send(&mut self, to: &Contact, message: Message, cx: &mut Rcx<'_>) {
         self.reach(to, cx);
         cx.send(to.id, message);
     }
 
-    fn reach(&self, to: &Contact, cx: &mut Rcx<'_>) {
+    fn reach(&mut self, to: &Contact, cx: &mut Rcx<'_>) {
         if to.id != cx.me && !self.is_up(to.id) {
+            self.dial(to.id);
             cx.reach(*to);
         }
     }
