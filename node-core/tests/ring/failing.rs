@@ -28,6 +28,19 @@ fn a_row_dies(rings: &mut Rings, count: usize) {
 }
 
 #[test]
+fn a_false_address_that_another_service_was_told_is_nobodys_death() {
+    let mut rings = Rings::grown(5, RingConfig::default(), 60);
+    rings.settle(60 * SECOND);
+    let all = rings.alive();
+    for (n, peer) in all.iter().flat_map(|n| all.iter().map(move |peer| (*n, *peer))) {
+        if n != peer {
+            rings.said_to_be_away(n, peer);
+        }
+    }
+    assert_eq!(rings.check(RingId::NODES, true), Vec::<String>::new());
+}
+
+#[test]
 fn all_but_one_of_the_successors_may_die_at_once() {
     for seed in 0..20 {
         let mut rings = Rings::grown(seed, RingConfig::default(), 120);

@@ -481,6 +481,14 @@ impl<X: Above> Stack<X> {
         self.push(after, What::Down(at, id));
     }
 
+    /// A node hears that another one cannot be reached, though its ring has not dialled it.
+    pub fn said_to_be_away(&mut self, n: usize, peer: usize) {
+        if !self.links.contains(&pair(n, peer)) {
+            let id = self.nodes[peer].contact.id;
+            self.step(n, Input::Unreachable(id));
+        }
+    }
+
     pub fn is_frozen(&self, n: usize) -> bool {
         self.nodes[n].frozen
     }
