@@ -4,7 +4,7 @@ use super::Node;
 use super::host::{Host, NodeEvent};
 use super::table::Service;
 use crate::address::{Contact, Dialable, Ip};
-use crate::circle::Located;
+use crate::circle::{Located, Range};
 use crate::content::NotFetched;
 use crate::contract::Outcome;
 use crate::finding::Found;
@@ -43,6 +43,8 @@ pub(super) enum Note<'a> {
     Learnt(&'a Swarm),
     /// Something changed about a place of this node on a ring.
     Ring(&'a ring::Event),
+    /// The keys that this node owns on the ring of nodes have changed, or who is behind it.
+    Keys(&'a Keys),
     /// Slots of this node, and how many are busy for whom.
     Load { slots: u32, busy: &'a [(NodeId, u32)] },
     /// These peers have changed what they offer.
@@ -59,6 +61,13 @@ pub(super) enum Note<'a> {
     Sold { kind: Kind, buyer: NodeId, capacity: u64 },
     /// The process will end.
     Drain,
+}
+
+/// Keys of the ring of nodes that this node owns, and their replicas.
+pub(super) enum Keys {
+    Gained { range: Range, from: Option<Contact> },
+    Lost { range: Range, to: Option<Contact> },
+    Successors(Vec<Contact>),
 }
 
 /// A peer that has introduced itself.
@@ -97,11 +106,7 @@ pub(super) enum Reply {
 impl Node {
     /// Tells all services.
     pub(super) fn note(&mut self, note: Note<'_>, host: &mut dyn Host) {
-        let mut place = 0;
-        while let Some(row) = self.table.nth(place) {
-            (row.on_note)(self, &note, host);
-            place += 1;
-        }
+        self.each_service(|node, row| (row.on_note)(node, &note, host));
     }
 
     /// Passes on that a connection has ended, or that there will be none.

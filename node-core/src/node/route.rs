@@ -17,11 +17,7 @@ use bytes::Bytes;
 impl Node {
     pub(super) fn start(&mut self, host: &mut dyn Host) {
         host.engine(EngineRequest::Slots(self.config.slots));
-        let mut place = 0;
-        while let Some(row) = self.table.nth(place) {
-            (row.start)(self, host);
-            place += 1;
-        }
+        self.each_service(|node, row| (row.start)(node, host));
     }
 
     pub(super) fn input(&mut self, input: NodeInput, host: &mut dyn Host) {

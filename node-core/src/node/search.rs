@@ -69,7 +69,7 @@ impl Node {
                 find(self, Query { ticket, units, needs, queue, swarm: true, without });
             }
             None => {
-                let shortage = Some("this node is a guest and finds nobody itself; ask its gateway".into());
+                let shortage = Some("this node has no finder for the swarm; ask its gateway".into());
                 let found = Found { ticket, places: Vec::new(), shortage };
                 self.answer(ticket, Reply::Found(found), host);
             }

@@ -271,6 +271,15 @@ impl Node {
         self.give::<S>(Input::Command(command));
     }
 
+    /// Turns to each service, in the order of the list.
+    pub(super) fn each_service(&mut self, mut turn: impl FnMut(&mut Node, &'static Row)) {
+        let mut place = 0;
+        while let Some(row) = self.table.nth(place) {
+            turn(self, row);
+            place += 1;
+        }
+    }
+
     pub(super) fn has<S: Service>(&self) -> bool {
         self.table.has(S::ID)
     }

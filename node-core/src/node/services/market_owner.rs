@@ -6,7 +6,7 @@ use crate::market::{MarketConfig, Message, ToOwner};
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{Host, NodeEvent};
-use crate::node::notes::{Note, Reply};
+use crate::node::notes::{Keys, Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::ring::{self, Ring};
 use crate::protocol::{Input, InputOf};
@@ -46,7 +46,16 @@ impl Service for Owner {
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
             Note::Me(me) => node.tell::<Self>(Command::Me(me)),
             Note::Learnt(_) => node.rules().into_iter().for_each(|it| node.tell::<Self>(Command::Rules(it))),
-            Note::Ring(event) => of_ring(event).into_iter().for_each(|it| node.tell::<Self>(it)),
+            Note::Keys(keys) => node.tell::<Self>(of_keys(keys)),
+            Note::Ring(ring::Event::Joined(member)) if member.ring != RingId::NODES => {
+                node.tell::<Self>(Command::Joined(*member));
+            }
+            Note::Ring(ring::Event::Refused { member, .. }) if member.ring != RingId::NODES => {
+                node.tell::<Self>(Command::Refused(*member));
+            }
+            Note::Ring(ring::Event::Left(member)) if member.ring != RingId::NODES => {
+                node.tell::<Self>(Command::Left(*member));
+            }
             _ => {}
         }
     }
@@ -77,24 +86,13 @@ impl Service for Owner {
     }
 }
 
-/// Changes of this node's places on the ring, as its markets see them.
-fn of_ring(event: &ring::Event) -> Option<Command> {
-    use ring::Event;
-    Some(match event {
-        Event::Gained { member, range, from } if member.ring == RingId::NODES => {
-            Command::Gained { range: *range, from: *from }
-        }
-        Event::Lost { member, range, to } if member.ring == RingId::NODES => {
-            Command::Lost { range: *range, to: *to }
-        }
-        Event::Successors { member, list } if member.ring == RingId::NODES => {
-            Command::Successors(list.iter().map(|peer| peer.contact).collect())
-        }
-        Event::Joined(member) if member.ring != RingId::NODES => Command::Joined(*member),
-        Event::Refused { member, .. } if member.ring != RingId::NODES => Command::Refused(*member),
-        Event::Left(member) if member.ring != RingId::NODES => Command::Left(*member),
-        _ => return None,
-    })
+/// Changes of the keys that this node owns.
+fn of_keys(keys: &Keys) -> Command {
+    match keys {
+        Keys::Gained { range, from } => Command::Gained { range: *range, from: *from },
+        Keys::Lost { range, to } => Command::Lost { range: *range, to: *to },
+        Keys::Successors(list) => Command::Successors(list.clone()),
+    }
 }
 
 impl Node {

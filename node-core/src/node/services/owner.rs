@@ -11,10 +11,9 @@ use crate::ledger::client as purse;
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
-use crate::node::notes::{Note, Reply};
+use crate::node::notes::{Keys, Note, Reply};
 use crate::node::storage::{Entries, commit, scan, scanned};
 use crate::node::table::Service;
-use crate::overlay::ring;
 use crate::protocol::Input;
 use crate::store::{self, Asker, Store, Ticket};
 use crate::ticket::ServiceId;
@@ -50,7 +49,7 @@ impl Service for Owner {
             Note::Down(peer) => node.give::<Self>(Input::Down(peer)),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
             Note::Me(me) => node.tell_delegation(OfRing::Me(me)),
-            Note::Ring(event) => of_ring(event).into_iter().for_each(|it| node.tell_delegation(it)),
+            Note::Keys(keys) => node.tell_delegation(of_keys(keys)),
             Note::Room(_) => node.tell::<Self>(Command::Room),
             Note::Came(from) => node.tell::<Self>(Command::Heard(from)),
             _ => {}
@@ -147,21 +146,13 @@ impl Framed for Message {
     }
 }
 
-/// Changes of this node's place on the ring, as the units see them that it owns there.
-fn of_ring(event: &ring::Event) -> Option<OfRing> {
-    use ring::Event;
-    Some(match event {
-        Event::Gained { member, range, from } if member.ring == RingId::NODES => {
-            OfRing::Gained { range: *range, from: *from }
-        }
-        Event::Lost { member, range, to } if member.ring == RingId::NODES => {
-            OfRing::Lost { range: *range, to: *to }
-        }
-        Event::Successors { member, list } if member.ring == RingId::NODES => {
-            OfRing::Successors(list.iter().map(|peer| peer.contact).collect())
-        }
-        _ => return None,
-    })
+/// Changes of the keys that this node owns.
+fn of_keys(keys: &Keys) -> OfRing {
+    match keys {
+        Keys::Gained { range, from } => OfRing::Gained { range: *range, from: *from },
+        Keys::Lost { range, to } => OfRing::Lost { range: *range, to: *to },
+        Keys::Successors(list) => OfRing::Successors(list.clone()),
+    }
 }
 
 impl Node {

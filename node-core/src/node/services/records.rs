@@ -5,9 +5,9 @@ use crate::ids::NodeId;
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
-use crate::node::notes::{Note, Reply};
+use crate::node::notes::{Keys, Note, Reply};
 use crate::node::table::Service;
-use crate::overlay::ring::{self, MemberView};
+use crate::overlay::ring::MemberView;
 use crate::protocol::{Input, InputOf};
 use crate::records::{Command, Event, Message, Records};
 use crate::ticket::ServiceId;
@@ -44,7 +44,7 @@ impl Service for Records {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
-            Note::Ring(event) => of_ring(event).into_iter().for_each(|it| node.tell::<Self>(it)),
+            Note::Keys(keys) => node.tell::<Self>(of_keys(keys)),
             _ => {}
         }
     }
@@ -77,21 +77,13 @@ impl Service for Records {
     }
 }
 
-/// Changes of this node's place on the ring, as its records see them.
-fn of_ring(event: &ring::Event) -> Option<Command> {
-    use ring::Event;
-    Some(match event {
-        Event::Gained { member, range, from } if member.ring == RingId::NODES => {
-            Command::Gained { range: *range, from: *from }
-        }
-        Event::Lost { member, range, to } if member.ring == RingId::NODES => {
-            Command::Lost { range: *range, to: *to }
-        }
-        Event::Successors { member, list } if member.ring == RingId::NODES => {
-            Command::Successors(list.iter().map(|peer| peer.contact).collect())
-        }
-        _ => return None,
-    })
+/// Changes of the keys that this node owns.
+fn of_keys(keys: &Keys) -> Command {
+    match keys {
+        Keys::Gained { range, from } => Command::Gained { range: *range, from: *from },
+        Keys::Lost { range, to } => Command::Lost { range: *range, to: *to },
+        Keys::Successors(list) => Command::Successors(list.clone()),
+    }
 }
 
 impl Node {

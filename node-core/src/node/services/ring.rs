@@ -6,7 +6,7 @@ use crate::circle::{Point, RingId};
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
-use crate::node::notes::{Note, Reply};
+use crate::node::notes::{Keys, Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::ring::{Command, Event, Failure, Message, Mode, Ring, RingView};
 use crate::protocol::Input;
@@ -45,6 +45,9 @@ impl Service for Ring {
 
     fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         node.note(Note::Ring(&event), host);
+        if let Some(keys) = keys_of(&event) {
+            node.note(Note::Keys(&keys), host);
+        }
         match event {
             Event::Found { ticket, found } => node.answer(ticket, Reply::Located(Ok(found)), host),
             Event::Failed { ticket, why } => node.answer(ticket, Reply::Located(Err(why)), host),
@@ -61,6 +64,22 @@ impl Service for Ring {
             }
         }
     }
+}
+
+/// Changes of the keys that this node owns as a node: its markets have rings of their own.
+fn keys_of(event: &Event) -> Option<Keys> {
+    Some(match event {
+        Event::Gained { member, range, from } if member.ring == RingId::NODES => {
+            Keys::Gained { range: *range, from: *from }
+        }
+        Event::Lost { member, range, to } if member.ring == RingId::NODES => {
+            Keys::Lost { range: *range, to: *to }
+        }
+        Event::Successors { member, list } if member.ring == RingId::NODES => {
+            Keys::Successors(list.iter().map(|peer| peer.contact).collect())
+        }
+        _ => return None,
+    })
 }
 
 impl Node {

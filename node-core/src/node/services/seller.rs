@@ -156,7 +156,7 @@ impl Node {
         }
     }
 
-    /// So many slots are free, and promised to nobody.
+    /// The runner has another number of slots that are free and promised to nobody.
     pub(super) fn of_spare(&mut self, spare: u32, at_once: bool) {
         if let Some(stall) = self.beside_mut::<Seller>() {
             stall.spare = spare;
