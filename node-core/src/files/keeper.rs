@@ -321,9 +321,7 @@ impl Keeper {
         kept.tickets.push(ticket);
         let Record { owner, at, .. } = &kept.record;
         for contact in owner.iter().chain(at) {
-            if contact.id != cx.me {
-                cx.reach(*contact);
-            }
+            cx.reach(*contact);
         }
         let from = std::iter::once(id.0).chain(at.iter().map(|contact| contact.id)).collect();
         cx.emit(Event::Fetch { ticket, blob, from });
@@ -485,7 +483,7 @@ impl Keeper {
             list.1.push(*file);
         }
         for (owner, (contact, files)) in lists {
-            if let Some(contact) = contact.filter(|contact| contact.id != cx.me) {
+            if let Some(contact) = contact {
                 cx.reach(contact);
             }
             cx.send(owner, Message::ToOwner(ToOwner::Holding { files }));

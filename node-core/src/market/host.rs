@@ -199,9 +199,7 @@ impl Host {
 /// Carries a guest's word to a node that the guest may speak to; drops it otherwise.
 fn say(id: NodeId, guest: &Guest, to: NodeId, word: Word, cx: &mut Hcx<'_>) {
     if let Some(owner) = guest.owners.iter().find(|owner| owner.id == to) {
-        if to != cx.me {
-            cx.reach(*owner);
-        }
+        cx.reach(*owner);
     } else if !guest.askers.contains(&to) {
         return;
     }

@@ -498,8 +498,5 @@ impl Stock {
 }
 
 fn to_owner(to: &Contact, message: ToOwner, cx: &mut Scx<'_>) {
-    if to.id != cx.me {
-        cx.reach(*to);
-    }
-    cx.send(to.id, Message::ToOwner(message));
+    cx.send_to(*to, Message::ToOwner(message));
 }

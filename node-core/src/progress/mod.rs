@@ -59,6 +59,13 @@ pub struct Source {
     pub contact: Option<Contact>,
 }
 
+impl Source {
+    /// Where to dial it, if what was said is about the node itself.
+    pub(crate) fn dialled(&self) -> Option<Contact> {
+        self.contact.filter(|contact| contact.id == self.node)
+    }
+}
+
 /// Where a unit goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {

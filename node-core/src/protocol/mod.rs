@@ -68,6 +68,12 @@ impl<P: Protocol + ?Sized> Cx<'_, P> {
         self.effects.push(Effect::Send { to, message });
     }
 
+    /// Sends to a node that may not be connected: connects to it first.
+    pub fn send_to(&mut self, to: Contact, message: P::Message) {
+        self.reach(to);
+        self.send(to.id, message);
+    }
+
     pub fn emit(&mut self, event: P::Event) {
         self.effects.push(Effect::Emit(event));
     }
@@ -79,7 +85,9 @@ impl<P: Protocol + ?Sized> Cx<'_, P> {
 
     /// Connects to a node to which something will be sent, unless it is connected.
     pub fn reach(&mut self, contact: Contact) {
-        self.effects.push(Effect::Reach(contact));
+        if contact.id != self.me {
+            self.effects.push(Effect::Reach(contact));
+        }
     }
 
     /// Connects to a node, and keeps the connection until [`Cx::release`].

@@ -7,7 +7,7 @@
 use super::message::{COPIES, Copied, Message};
 use super::record::Record;
 use super::table::From;
-use super::{PULLED, PULLS, PULLS_OF_ONE, Rcx, Records, reach};
+use super::{PULLED, PULLS, PULLS_OF_ONE, Rcx, Records};
 use crate::address::Contact;
 use crate::circle::{Point, Range};
 use crate::ids::NodeId;
@@ -97,8 +97,7 @@ impl Records {
         self.tell_heirs(self.copied_within(range), cx);
         if let Some(from) = from.filter(|from| from.id != cx.me) {
             self.hands_over(from.id, range, cx.now);
-            reach(&from, cx);
-            cx.send(from.id, Message::Pull(range));
+            cx.send_to(from, Message::Pull(range));
         }
         cx.set_timer_by(super::Timer::Sweep, self.config.settle);
     }
@@ -137,8 +136,7 @@ impl Records {
         let Some(range) = self.arc else { return };
         let (count, digest) = self.table.digest(range);
         for heir in &self.heirs {
-            reach(heir, cx);
-            cx.send(heir.id, Message::Compare { range, count, digest });
+            cx.send_to(*heir, Message::Compare { range, count, digest });
         }
     }
 
@@ -170,7 +168,6 @@ impl Records {
 
 fn send_copies(to: &Contact, copies: &[Copied], cx: &mut Rcx<'_>) {
     for part in copies.chunks(COPIES) {
-        reach(to, cx);
-        cx.send(to.id, Message::Copies(part.to_vec()));
+        cx.send_to(*to, Message::Copies(part.to_vec()));
     }
 }

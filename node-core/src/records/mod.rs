@@ -251,9 +251,3 @@ impl Records {
         cx.emit(Event::Lookup { number: self.next, key });
     }
 }
-
-fn reach(to: &Contact, cx: &mut Rcx<'_>) {
-    if to.id != cx.me {
-        cx.reach(*to);
-    }
-}

@@ -2,7 +2,7 @@
 
 use super::message::Message;
 use super::record::Record;
-use super::{Event, For, Rcx, Records, TRIES, Timer, reach};
+use super::{Event, For, Rcx, Records, TRIES, Timer};
 use crate::circle::Located;
 use crate::ids::NodeId;
 use crate::record::{Key, Refused};
@@ -109,9 +109,8 @@ impl Records {
         let Publication { key, number, expires_ms, value, .. } = &*publication;
         let (key, number, expires_ms, value) = (key.clone(), *number, *expires_ms, value.clone());
         let signed = Record { key, number, expires_ms, value }.sign(&self.secret);
-        reach(&owner, cx);
         cx.set_timer(Timer::Publish(id), self.config.answer);
-        cx.send(owner.id, Message::Put { ticket: id, signed: Box::new(signed) });
+        cx.send_to(owner, Message::Put { ticket: id, signed: Box::new(signed) });
     }
 
     pub(super) fn publish_late(&mut self, id: u64, cx: &mut Rcx<'_>) {

@@ -3,7 +3,7 @@
 
 use super::message::Message;
 use super::record::Record;
-use super::{Event, For, Found, Rcx, Records, TRIES, Timer, reach};
+use super::{Event, For, Found, Rcx, Records, TRIES, Timer};
 use crate::address::Contact;
 use crate::circle::Located;
 use crate::ids::NodeId;
@@ -66,9 +66,8 @@ impl Records {
         }
         let next = read.candidates.remove(0);
         read.asked = Some(next.id);
-        reach(&next, cx);
         cx.set_timer(Timer::Read(id), self.config.answer);
-        cx.send(next.id, Message::Get { ticket: id, key: read.key.clone() });
+        cx.send_to(next, Message::Get { ticket: id, key: read.key.clone() });
     }
 
     pub(super) fn have(&mut self, from: NodeId, id: u64, found: Option<Vec<Signed>>, cx: &mut Rcx<'_>) {

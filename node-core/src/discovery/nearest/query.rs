@@ -100,8 +100,7 @@ impl Nearest {
         if !self.config.changes.gather {
             match straight {
                 Some(to) => {
-                    cx.reach(to);
-                    cx.send(to.id, Message::Ask(Ask { part: self.next(), hops: 1, ..ask }));
+                    cx.send_to(to, Message::Ask(Ask { part: self.next(), hops: 1, ..ask }));
                 }
                 None => self.single(cx.me, ask, false, cx),
             }

@@ -143,14 +143,14 @@ impl Random {
             *self.kept.entry(origin.id).or_default() += given;
             cx.set_timer(Timer::Kept(origin.id), KEPT);
             cx.emit(Event::Reserved { owner: origin.id, slots: given, until, hops: walk.hops });
-            self.tell(origin, Message::Here { id: walk.id, at, slots: given, hops: walk.hops }, cx);
+            cx.send_to(origin, Message::Here { id: walk.id, at, slots: given, hops: walk.hops });
             walk.tasks -= given;
         }
         walk.hops = walk.hops.saturating_add(1);
         let next = self.next(from, cx).filter(|_| walk.tasks > 0 && walk.hops < HOPS);
         match next {
             Some(next) => cx.send(next, Message::Walk(walk)),
-            None if walk.tasks > 0 => self.tell(origin, Message::Over { id: walk.id }, cx),
+            None if walk.tasks > 0 => cx.send_to(origin, Message::Over { id: walk.id }),
             // The origin counts.
             None => {}
         }
@@ -164,13 +164,6 @@ impl Random {
             0 => from,
             _ => others.copied().nth(cx.rng.below(count) as usize),
         }
-    }
-
-    fn tell(&self, origin: Contact, message: Message, cx: &mut Rcx<'_>) {
-        if origin.id != cx.me {
-            cx.reach(origin);
-        }
-        cx.send(origin.id, message);
     }
 
     fn here(&mut self, id: u64, at: Contact, slots: u32, cx: &mut Rcx<'_>) {

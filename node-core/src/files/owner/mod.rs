@@ -501,8 +501,5 @@ impl Owner {
 }
 
 fn to_keeper(to: &Contact, message: ToKeeper, cx: &mut Ocx<'_>) {
-    if to.id != cx.me {
-        cx.reach(*to);
-    }
-    cx.send(to.id, Message::ToKeeper(message));
+    cx.send_to(*to, Message::ToKeeper(message));
 }

@@ -303,26 +303,15 @@ impl Buyer {
     }
 }
 
-fn reach(to: &Contact, cx: &mut Bcx<'_>) {
-    if to.id != cx.me {
-        cx.reach(*to);
-    }
-}
-
 /// By way of its host, if it has one.
 fn to_seller(to: &Contact, via: Option<NodeId>, message: ToSeller, cx: &mut Bcx<'_>) {
-    let at = Contact { id: via.unwrap_or(to.id), ..*to };
-    reach(&at, cx);
-    cx.send(
-        at.id,
-        match via {
-            None => Message::ToSeller(message),
-            Some(_) => Message::ForGuest { guest: to.id, what: Box::new(message) },
-        },
-    );
+    let message = match via {
+        None => Message::ToSeller(message),
+        Some(_) => Message::ForGuest { guest: to.id, what: Box::new(message) },
+    };
+    cx.send_to(Contact { id: via.unwrap_or(to.id), ..*to }, message);
 }
 
 fn to_owner(to: &Contact, message: ToOwner, cx: &mut Bcx<'_>) {
-    reach(to, cx);
-    cx.send(to.id, Message::ToOwner(message));
+    cx.send_to(*to, Message::ToOwner(message));
 }

@@ -296,27 +296,16 @@ impl Owner {
 
     /// By way of its host, if it has one.
     fn send_seller(&self, to: &Contact, host: Option<NodeId>, message: ToSeller, cx: &mut Ocx<'_>) {
-        let at = Contact { id: host.unwrap_or(to.id), ..*to };
-        reach(&at, cx);
-        cx.send(
-            at.id,
-            match host {
-                None => Message::ToSeller(message),
-                Some(_) => Message::ForGuest { guest: to.id, what: Box::new(message) },
-            },
-        );
-    }
-}
-
-fn reach(to: &Contact, cx: &mut Ocx<'_>) {
-    if to.id != cx.me {
-        cx.reach(*to);
+        let message = match host {
+            None => Message::ToSeller(message),
+            Some(_) => Message::ForGuest { guest: to.id, what: Box::new(message) },
+        };
+        cx.send_to(Contact { id: host.unwrap_or(to.id), ..*to }, message);
     }
 }
 
 fn to_owner(to: &Contact, message: ToOwner, cx: &mut Ocx<'_>) {
-    reach(to, cx);
-    cx.send(to.id, Message::ToOwner(message));
+    cx.send_to(*to, Message::ToOwner(message));
 }
 
 fn to_buyer(to: NodeId, message: ToBuyer, cx: &mut Ocx<'_>) {

@@ -6,7 +6,7 @@
 
 use super::super::message::{Entrance, ToOwner};
 use super::entrance::NAMES;
-use super::{Book, Event, Ocx, Owner, Timer, reach, to_owner};
+use super::{Book, Event, Ocx, Owner, Timer, to_owner};
 use crate::address::Contact;
 use crate::circle::{Located, MemberId, Point, RingId};
 use crate::goods::{Kind, Market, Scheme};
@@ -167,7 +167,7 @@ impl Owner {
     }
 
     fn enter_overlay(&mut self, kind: Kind, via: &[Contact], first: bool, cx: &mut Ocx<'_>) {
-        via.iter().for_each(|contact| reach(contact, cx));
+        via.iter().for_each(|contact| cx.reach(*contact));
         for (market, book) in self.books.iter_mut().filter(|(market, _)| market.kind == kind) {
             if let Stage::Out(again) = book.stage
                 && cx.now >= again

@@ -208,7 +208,7 @@ impl Owner {
 
     /// Owner and successors may all be lost: the runner is told by the home whom to believe.
     fn vouch(&self, unit: UnitId, runner: Source, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        if let Some(contact) = runner.contact.filter(|contact| contact.id == runner.node) {
+        if let Some(contact) = runner.dialled() {
             cx.reach(contact);
         }
         let term = self.term_of(unit).unwrap_or_default();

@@ -209,14 +209,11 @@ impl Owner {
     }
 
     fn say(to: &Contact, message: delegated::Message, cx: &mut Cx<'_, Self>) {
-        if to.id != cx.me {
-            cx.reach(*to);
-        }
-        cx.send(to.id, Message::Delegated(message));
+        cx.send_to(*to, Message::Delegated(message));
     }
 
     fn say_to(to: &Source, message: delegated::Message, cx: &mut Cx<'_, Self>) {
-        if let Some(contact) = to.contact.filter(|contact| contact.id == to.node && to.node != cx.me) {
+        if let Some(contact) = to.dialled() {
             cx.reach(contact);
         }
         cx.send(to.node, Message::Delegated(message));
@@ -246,7 +243,7 @@ impl Owner {
 
     fn claim_from(&self, unit: UnitId, runner: Source, cx: &mut Cx<'_, Self>) {
         let (Some(home), Some(term)) = (self.home_of(unit, cx.me), self.term_of(unit)) else { return };
-        if let Some(contact) = runner.contact.filter(|contact| contact.id == runner.node) {
+        if let Some(contact) = runner.dialled() {
             cx.reach(contact);
         }
         // A unit that its origin owns has no replicas.

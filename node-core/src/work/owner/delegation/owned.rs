@@ -274,9 +274,7 @@ impl Owner {
         let runners = ownership.delegation.values().filter_map(|delegated| delegated.runner);
         let mut from: Vec<NodeId> = Vec::new();
         for source in std::iter::once(ownership.home).chain(runners.take(4)) {
-            if let Some(contact) =
-                source.contact.filter(|contact| contact.id == source.node && source.node != cx.me)
-            {
+            if let Some(contact) = source.dialled() {
                 cx.reach(contact);
             }
             from.push(source.node);
