@@ -10,7 +10,7 @@
 //! | [`ids`], [`time`], [`keys`], [`address`], [`platform`] | names, times, signatures, where a node is |
 //! | [`channel`], [`disk`], [`engine`], [`content`], [`wire`] | what a driver carries, keeps and runs |
 //! | [`finding`], [`goods`], [`money`], [`budget`], [`contract`] | what is asked for, sold and ordered |
-//! | [`circle`], [`placement`], `record`, [`progress`], [`bounds`], [`trust`] | places in overlays, records, checkpoints, bounds, policy |
+//! | [`circle`], [`replicas`], [`placement`], `record`, [`progress`], [`bounds`], [`trust`] | places in overlays, what is copied there, records, checkpoints, bounds, policy |
 //! | [`overlay`] | who knows whom |
 //! | [`discovery`] | who could run something |
 //! | [`work`] | jobs and units: client, owner, runner, keeper |
@@ -50,6 +50,7 @@ pub mod progress;
 pub mod protocol;
 pub mod record;
 pub mod records;
+pub mod replicas;
 pub mod store;
 pub mod ticket;
 pub mod time;

@@ -7,18 +7,14 @@
 use super::message::{COPIES, Copied, Message};
 use super::record::Record;
 use super::table::From;
-use super::{PULLED, PULLS, PULLS_OF_ONE, Rcx, Records};
+use super::{Rcx, Records};
 use crate::address::Contact;
-use crate::circle::{Point, Range};
+use crate::circle::Range;
 use crate::ids::NodeId;
 use crate::keys::Signed;
 use crate::record::{Key, Refused};
 
 impl Records {
-    pub(super) fn owns(&self, point: Point) -> bool {
-        self.arc.is_some_and(|arc| arc.contains(point))
-    }
-
     pub(super) fn put(&mut self, from: NodeId, ticket: u64, signed: Signed, cx: &mut Rcx<'_>) {
         let refused = self.take(signed, cx).err();
         if refused == Some(Refused::Forged) {
@@ -30,12 +26,12 @@ impl Records {
     fn take(&mut self, signed: Signed, cx: &mut Rcx<'_>) -> Result<(), Refused> {
         let now_ms = self.now_ms(cx.now).ok_or(Refused::NotMine)?;
         let record = Record::open(&signed, &self.config, now_ms)?;
-        if !self.owns(record.key.point()) {
+        if !self.share.owns(record.key.point()) {
             return Err(Refused::NotMine);
         }
         let copied = Copied { signed: signed.clone(), since_ms: now_ms };
-        if self.table.put(signed, record, now_ms, From::Publisher, self.arc, cx.now)? {
-            self.tell_heirs(vec![copied], cx);
+        if self.table.put(signed, record, now_ms, From::Publisher, self.share.range(), cx.now)? {
+            self.tell_replicas(&[copied], cx);
         }
         Ok(())
     }
@@ -44,7 +40,7 @@ impl Records {
         let now_ms = self.now_ms(cx.now).unwrap_or(0);
         let good = self.table.get(key).iter().filter(|it| !it.given_up && it.expires_ms > now_ms);
         let found: Vec<Signed> = good.map(|entry| entry.signed.clone()).collect();
-        let found = (self.owns(key.point()) || !found.is_empty()).then_some(found);
+        let found = (self.share.owns(key.point()) || !found.is_empty()).then_some(found);
         cx.send(from, Message::Have { ticket, found });
     }
 
@@ -72,29 +68,25 @@ impl Records {
             // Nobody took it before it could be signed, nor later than now.
             let since_ms = since_ms.min(now_ms);
             let copied = Copied { signed: signed.clone(), since_ms };
-            let new = self.table.put(signed, record, since_ms, whose, self.arc, cx.now);
+            let new = self.table.put(signed, record, since_ms, whose, self.share.range(), cx.now);
             if mine && new == Ok(true) {
                 news.push(copied);
             }
         }
-        self.tell_heirs(news, cx);
+        self.tell_replicas(&news, cx);
     }
 
-    fn tell_heirs(&self, news: Vec<Copied>, cx: &mut Rcx<'_>) {
-        self.heirs.iter().for_each(|heir| send_copies(heir, &news, cx));
+    fn tell_replicas(&self, news: &[Copied], cx: &mut Rcx<'_>) {
+        self.share.replicas().iter().for_each(|replica| send_copies(replica, news, cx));
     }
 
     fn copied_within(&self, range: Range) -> Vec<Copied> {
         self.table.within(range).map(super::table::Entry::copied).collect()
     }
 
-    /// This node's arc ends where it stands, so that changes are at its beginning.
     pub(super) fn gained(&mut self, range: Range, from: Option<Contact>, cx: &mut Rcx<'_>) {
-        self.arc = Some(match self.arc {
-            Some(arc) if arc.after == range.upto => Range { after: range.after, upto: arc.upto },
-            _ => range,
-        });
-        self.tell_heirs(self.copied_within(range), cx);
+        self.share.gained(range);
+        self.tell_replicas(&self.copied_within(range), cx);
         if let Some(from) = from.filter(|from| from.id != cx.me) {
             self.hands_over(from.id, range, cx.now);
             cx.send_to(from, Message::Pull(range));
@@ -103,8 +95,7 @@ impl Records {
     }
 
     pub(super) fn lost(&mut self, range: Range, to: Option<Contact>, cx: &mut Rcx<'_>) {
-        let upper = |arc: &Range| arc.after == range.after && arc.upto != range.upto;
-        self.arc = self.arc.filter(upper).map(|arc| Range { after: range.upto, upto: arc.upto });
+        self.share.lost(range);
         self.table.hear(range, cx.now);
         if let Some(to) = to.filter(|to| to.id != cx.me) {
             send_copies(&to, &self.copied_within(range), cx);
@@ -112,14 +103,10 @@ impl Records {
     }
 
     pub(super) fn successors(&mut self, list: Vec<Contact>, cx: &mut Rcx<'_>) {
-        let mut heirs: Vec<Contact> = list.into_iter().filter(|heir| heir.id != cx.me).collect();
-        heirs.truncate(self.config.copies);
-        let old = std::mem::replace(&mut self.heirs, heirs);
-        let Some(arc) = self.arc else { return };
-        let all = self.copied_within(arc);
-        for heir in self.heirs.iter().filter(|heir| !old.contains(heir)) {
-            send_copies(heir, &all, cx);
-        }
+        let new = self.share.follow(list, cx.me, self.config.copies).unwrap_or_default();
+        let Some(range) = self.share.range() else { return };
+        let all = self.copied_within(range);
+        new.iter().for_each(|replica| send_copies(replica, &all, cx));
         cx.set_timer_by(super::Timer::Sweep, self.config.settle);
     }
 
@@ -127,16 +114,19 @@ impl Records {
     pub(super) fn sweep(&mut self, cx: &mut Rcx<'_>) {
         cx.set_timer(super::Timer::Sweep, self.config.compare);
         let Some(now_ms) = self.now_ms(cx.now) else { return };
-        let (arc, stale, now) = (self.arc, self.config.stale, cx.now);
+        let (arc, stale, now) = (self.share.range(), self.config.stale, cx.now);
         self.table.retain(|key, entry| {
             let mine = arc.is_some_and(|arc| arc.contains(key.point()));
             entry.expires_ms > now_ms && (mine || now.since(entry.heard) <= stale)
         });
-        self.pulled.retain(|(_, _, at)| now.since(*at) < PULLED);
-        let Some(range) = self.arc else { return };
+        for (to, range) in self.pulls.due(now) {
+            self.give(to, range, cx);
+        }
+        self.wake_for_pulls(cx);
+        let Some(range) = self.share.range() else { return };
         let (count, digest) = self.table.digest(range);
-        for heir in &self.heirs {
-            cx.send_to(*heir, Message::Compare { range, count, digest });
+        for replica in self.share.replicas() {
+            cx.send_to(*replica, Message::Compare { range, count, digest });
         }
     }
 
@@ -154,14 +144,21 @@ impl Records {
     }
 
     pub(super) fn pull(&mut self, from: NodeId, range: Range, cx: &mut Rcx<'_>) {
-        let its = self.pulled.iter().filter(|(who, ..)| *who == from).count();
-        let again = self.pulled.iter().any(|(who, what, _)| (*who, *what) == (from, range));
-        if again || its >= PULLS_OF_ONE || self.pulled.len() >= PULLS {
-            return;
+        if self.pulls.asks(from, range, cx.now) {
+            self.give(from, range, cx);
         }
-        self.pulled.push((from, range, cx.now));
+        self.wake_for_pulls(cx);
+    }
+
+    fn wake_for_pulls(&self, cx: &mut Rcx<'_>) {
+        if let Some(at) = self.pulls.next_due() {
+            cx.set_timer_by(super::Timer::Sweep, at.since(cx.now));
+        }
+    }
+
+    fn give(&self, to: NodeId, range: Range, cx: &mut Rcx<'_>) {
         for part in self.copied_within(range).chunks(COPIES) {
-            cx.send(from, Message::Copies(part.to_vec()));
+            cx.send(to, Message::Copies(part.to_vec()));
         }
     }
 }

@@ -24,6 +24,7 @@ mod table;
 
 use crate::record::Key;
 use crate::record::Refused;
+use crate::replicas::{Pulls, Share};
 use crate::ticket::Ticket;
 pub use config::RecordsConfig;
 pub use message::{COPIES, Copied, Message};
@@ -40,33 +41,24 @@ use publish::Publication;
 use read::Read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use table::Table;
 
 /// Lookups for one wish before it rests, or fails. Our choice: the ring moves now and then, not three
 /// times in a row.
 const TRIES: u32 = 3;
 
-/// How long what was sent on demand is not sent again, and how many such are remembered, in all and
-/// of one node. As with markets: a stranger cannot draw more than the network carries.
-const PULLED: Duration = Duration::from_secs(10);
-const PULLS: usize = 256;
-const PULLS_OF_ONE: usize = 16;
-
 #[derive(Debug)]
 pub struct Records {
     config: Arc<RecordsConfig>,
     secret: Secret,
     wall: Option<Wall>,
-    /// Range of the ring of nodes that this node owns.
-    arc: Option<Range>,
-    /// Nodes that keep replicas, in order.
-    heirs: Vec<Contact>,
+    /// The keys on the ring of nodes that this node owns.
+    share: Share,
     /// The members before this node, the nearest first.
     predecessors: Vec<NodeId>,
     handovers: Vec<sender::Handover>,
     table: Table,
-    pulled: Vec<(NodeId, Range, Time)>,
+    pulls: Pulls,
     published: BTreeMap<u64, Publication>,
     /// The last number that was signed.
     number: u64,
@@ -203,11 +195,10 @@ impl Records {
             config,
             secret,
             wall: None,
-            arc: None,
-            heirs: Vec::new(),
+            share: Share::default(),
             predecessors: Vec::new(),
             handovers: Vec::new(),
-            pulled: Vec::new(),
+            pulls: Pulls::default(),
             published: BTreeMap::new(),
             number: 0,
             reads: BTreeMap::new(),

@@ -27,20 +27,20 @@ pub(super) struct Handover {
 impl Records {
     /// The role of a sender for a key; `None`: the ring does not name it, and its copies do not count.
     pub(super) fn role(&self, from: NodeId, key: Point, cx: &Rcx<'_>) -> Option<From> {
-        if !self.owns(key) {
+        if !self.share.owns(key) {
             return self.arc_of(from, cx.me).filter(|arc| arc.contains(key)).map(|_| From::Owner);
         }
         let gave = |it: &Handover| it.from == from && it.range.contains(key) && is_recent(it, cx.now);
         if self.handovers.iter().any(gave) {
             return Some(From::PreviousOwner);
         }
-        self.heirs.iter().any(|heir| heir.id == from).then_some(From::Replica)
+        self.share.has_replica_at(from).then_some(From::Replica)
     }
 
     /// Whether copies of this sender count for any key.
     pub(super) fn has_a_role(&self, from: NodeId, cx: &Rcx<'_>) -> bool {
         self.handovers.iter().any(|it| it.from == from && is_recent(it, cx.now))
-            || self.heirs.iter().any(|heir| heir.id == from)
+            || self.share.has_replica_at(from)
             || self.arc_of(from, cx.me).is_some()
     }
 

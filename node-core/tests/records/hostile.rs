@@ -249,6 +249,32 @@ fn what_is_taken_is_copied_at_once() {
 }
 
 #[test]
+fn who_pulls_twice_gets_the_records_at_once_and_once_more_a_little_later() {
+    let mut home = home();
+    home.put(prize(1, 5, "x"));
+    let sent = |effects: Vec<Effect<Records>>| {
+        let copies = |effect: &&Effect<Records>| {
+            matches!(effect, Effect::Send { to: STRANGER, message: Message::Copies(_) })
+        };
+        effects.iter().filter(copies).count()
+    };
+    let pull = || Message::Pull(Range { after: Point(0), upto: Point(0) });
+    assert_eq!(sent(home.hear(STRANGER, pull())), 1);
+    // It restarted, or wants to draw more than the network carries.
+    for _ in 0..100 {
+        assert_eq!(sent(home.hear(STRANGER, pull())), 0);
+    }
+    let mut later = Vec::new();
+    for second in 1..=60 {
+        home.now = Time::ZERO + Duration::from_secs(second);
+        while let Some(timer) = home.machine.due(home.now) {
+            later.extend(std::iter::repeat_n(second, sent(home.step(Input::Timer(timer)))));
+        }
+    }
+    assert_eq!(later, [10]);
+}
+
+#[test]
 fn a_copy_from_a_node_that_the_ring_does_not_name_does_not_count() {
     for owns in [true, false] {
         let mut home = Home::new(RecordsConfig::default(), owns);

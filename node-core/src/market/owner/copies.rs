@@ -11,34 +11,15 @@ use crate::address::Contact;
 use crate::circle::{Point, Range};
 use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
-use crate::time::Time;
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// Copies on demand that are remembered, and those of one node. Our choice: a node pulls a range when
-/// it becomes its owner, and single markets when a copy differs.
-const PULLS: usize = 256;
-const PULLS_OF_ONE: usize = 16;
-
-/// How long a copy that was sent on demand is not sent again. Our choice: a stranger cannot draw more
-/// than the network carries.
-const PULLED: Duration = Duration::from_secs(10);
 
 /// Sellers of a market that are told that it is another's. Our choice: who is alone has few, and all list
 /// again within a minute.
 const SENT_AWAY: usize = 64;
 
-/// A copy that was sent on demand, and whether it was asked for again since.
-#[derive(Debug)]
-pub(super) struct Pulled {
-    by: NodeId,
-    range: Range,
-    at: Time,
-    again: bool,
-}
-
 impl Owner {
     pub(super) fn gained(&mut self, range: Range, from: Option<Contact>, cx: &mut Ocx<'_>) {
+        self.share.gained(range);
         let until = seconds_after(cx.now, self.config.purge);
         for market in self.markets_in(range) {
             self.mine.insert(market);
@@ -59,6 +40,7 @@ impl Owner {
     }
 
     pub(super) fn lost(&mut self, range: Range, to: Option<Contact>, cx: &mut Ocx<'_>) {
+        self.share.lost(range);
         let alone = range.after == range.upto;
         for market in self.markets_in(range) {
             self.mine.remove(&market);
@@ -93,13 +75,10 @@ impl Owner {
     }
 
     pub(super) fn successors(&mut self, list: Vec<Contact>, cx: &mut Ocx<'_>) {
-        let mut heirs: Vec<Contact> = list.into_iter().filter(|heir| heir.id != cx.me).collect();
-        heirs.truncate(self.config.copies);
-        let old = std::mem::replace(&mut self.heirs, heirs);
-        for heir in self.heirs.iter().filter(|heir| !old.contains(heir)) {
+        for replica in self.share.follow(list, cx.me, self.config.copies).unwrap_or_default() {
             for (market, book) in &self.books {
                 if self.mine.contains(market) && !book.table.is_empty() {
-                    send_whole(*market, book, heir, cx);
+                    send_whole(*market, book, &replica, cx);
                 }
             }
         }
@@ -120,8 +99,8 @@ impl Owner {
                 let gone = part.iter().filter(|id| book.table.get(**id).is_none()).copied().collect();
                 let hosts = hosts(book, &entries);
                 let copy = Copy { market: *market, whole: false, entries, gone, hosts };
-                for heir in &self.heirs {
-                    to_owner(heir, ToOwner::Copy(Box::new(copy.clone())), cx);
+                for replica in self.share.replicas() {
+                    to_owner(replica, ToOwner::Copy(Box::new(copy.clone())), cx);
                 }
             }
         }
@@ -131,8 +110,8 @@ impl Owner {
         cx.set_timer(Timer::Compare, self.config.compare);
         for (market, book) in self.books.iter().filter(|(market, _)| self.mine.contains(market)) {
             let (count, digest) = (book.table.len() as u32, book.table.digest());
-            for heir in &self.heirs {
-                to_owner(heir, ToOwner::Compare { market: *market, count, digest }, cx);
+            for replica in self.share.replicas() {
+                to_owner(replica, ToOwner::Compare { market: *market, count, digest }, cx);
             }
         }
     }
@@ -162,24 +141,16 @@ impl Owner {
 
     pub(super) fn pull(&mut self, from: NodeId, range: Range, cx: &mut Ocx<'_>) {
         self.pull_again(cx);
-        let same = |pulled: &&mut Pulled| (pulled.by, pulled.range) == (from, range);
-        if let Some(pulled) = self.pulled.iter_mut().find(same) {
-            pulled.again = true;
-            return;
+        if self.pulls.asks(from, range, cx.now) {
+            self.give(from, range, cx);
         }
-        let its = self.pulled.iter().filter(|pulled| pulled.by == from).count();
-        if its >= PULLS_OF_ONE || self.pulled.len() >= PULLS {
-            return;
-        }
-        self.pulled.push(Pulled { by: from, range, at: cx.now, again: false });
-        self.give(from, range, cx);
     }
 
     /// Sends the markets now to a node that pulled again too soon, as after a restart.
     pub(super) fn pull_again(&mut self, cx: &mut Ocx<'_>) {
-        let over = self.pulled.extract_if(.., |pulled| cx.now.since(pulled.at) >= PULLED);
-        let again: Vec<Pulled> = over.filter(|pulled| pulled.again).collect();
-        again.into_iter().for_each(|pulled| self.pull(pulled.by, pulled.range, cx));
+        for (to, range) in self.pulls.due(cx.now) {
+            self.give(to, range, cx);
+        }
     }
 
     fn give(&self, from: NodeId, range: Range, cx: &mut Ocx<'_>) {

@@ -35,9 +35,9 @@ use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
 use crate::money::Price;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::replicas::{Pulls, Share};
 use crate::time::{Time, Wall};
 use answer::{Held, Session};
-use copies::Pulled;
 use entrance::Door;
 use overlay::{For, Registered, Stage};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,12 +60,11 @@ pub struct Owner {
     /// ago.
     left_doors: BTreeMap<Kind, Door>,
     books: BTreeMap<Market, Book>,
-    /// Nodes that keep replicas, in order.
-    heirs: Vec<Contact>,
+    /// The keys on the ring of nodes that this node owns.
+    share: Share,
     sessions: BTreeMap<u64, Session>,
     held: BTreeMap<(Kind, NodeId), Vec<Held>>,
-    /// When copies were sent to whom on demand; bounded.
-    pulled: Vec<Pulled>,
+    pulls: Pulls,
     /// Lookups under way, and entrances that were asked.
     lookups: BTreeMap<u64, For>,
     entrances: BTreeMap<Kind, NodeId>,
@@ -197,10 +196,10 @@ impl Owner {
             doors: BTreeMap::new(),
             left_doors: BTreeMap::new(),
             books: BTreeMap::new(),
-            heirs: Vec::new(),
+            share: Share::default(),
             sessions: BTreeMap::new(),
             held: BTreeMap::new(),
-            pulled: Vec::new(),
+            pulls: Pulls::default(),
             lookups: BTreeMap::new(),
             entrances: BTreeMap::new(),
             apart: BTreeMap::new(),

@@ -1,7 +1,6 @@
 //! A market operator's knowledge: for people and for checkers.
 
 use super::super::message::Entry;
-use super::copies::Pulled;
 use super::overlay::Stage;
 use super::{Book, Owner};
 use crate::goods::Market;
@@ -60,6 +59,6 @@ impl Owner {
             + self.mine.len() * 4
             + self.sessions.len() * 512
             + self.held.len() * 128
-            + self.pulled.capacity() * size_of::<Pulled>()
+            + self.pulls.weight()
     }
 }

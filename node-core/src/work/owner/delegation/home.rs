@@ -447,7 +447,7 @@ impl Owner {
 
     /// The ring gave this node an arc on which units of its own jobs are.
     pub(super) fn own_on_arc(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(arc) = self.delegation.arc else { return };
+        let Some(arc) = self.delegation.share.range() else { return };
         let mut mine = Vec::new();
         for (id, job) in self.jobs.iter().filter(|(_, job)| job.is_active()) {
             let out = job.ring.iter().flat_map(|ring| &ring.out);

@@ -28,6 +28,7 @@ use crate::circle::{Located, Range};
 use crate::ids::{NodeId, UnitId};
 use crate::progress::Source;
 use crate::protocol::Cx;
+use crate::replicas::Share;
 use crate::time::Time;
 use crate::work::delegated::{self, Delegated, Part, REPLICAS, point_of};
 use crate::work::message::{Lease, Message, ToRunner};
@@ -76,10 +77,8 @@ pub enum OfRing {
 #[derive(Debug, Default)]
 pub(super) struct Delegation {
     me: Option<Contact>,
-    /// Arc of the ring that this node owns.
-    arc: Option<Range>,
-    /// Nodes with replicas of the units owned here, in order.
-    successors: Vec<Contact>,
+    /// The keys on the ring that this node owns, and the nodes with replicas of the units there.
+    share: Share,
     /// Copies here become what is owned here at this time: whoever gave the arc has had its say.
     settled_at: Option<Time>,
     /// This node has been a ring by itself since then.
@@ -205,7 +204,7 @@ impl Owner {
 
     /// Whether the ring has the unit here.
     fn is_mine(&self, unit: UnitId) -> bool {
-        self.delegation.arc.is_some_and(|arc| arc.contains(point_of(unit)))
+        self.delegation.share.owns(point_of(unit))
     }
 
     fn say(to: &Contact, message: delegated::Message, cx: &mut Cx<'_, Self>) {
@@ -221,7 +220,7 @@ impl Owner {
 
     /// Nodes that may own a unit next: those with replicas, as its runner is to know them.
     fn successors(&self) -> Vec<NodeId> {
-        self.delegation.successors.iter().map(|successor| successor.id).collect()
+        self.delegation.share.replicas().iter().map(|successor| successor.id).collect()
     }
 
     /// The unit's home, if it is on the ring.
@@ -327,14 +326,10 @@ impl Owner {
 
     /// Keeps the successors: whoever follows on the ring.
     fn on_successors(&mut self, list: Vec<Contact>, cx: &mut Cx<'_, Self>) {
-        let mut successors: Vec<Contact> =
-            list.into_iter().filter(|successor| successor.id != cx.me).collect();
-        self.delegation.following = successors.iter().map(|successor| successor.id).collect();
-        successors.truncate(REPLICAS);
-        if self.delegation.successors == successors {
+        self.delegation.following = list.iter().map(|member| member.id).filter(|id| *id != cx.me).collect();
+        if self.delegation.share.follow(list, cx.me, REPLICAS).is_none() {
             return;
         }
-        self.delegation.successors = successors;
         let all = self.all_delegated();
         self.tell_successors(&all, cx);
         let mut by_runner: BTreeMap<(NodeId, crate::ids::JobId), Vec<UnitId>> = BTreeMap::new();

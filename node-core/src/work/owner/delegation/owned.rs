@@ -414,7 +414,7 @@ impl Owner {
                 Self::to_runner(runner, ToRunner::Forget { units: vec![unit] }, cx);
             }
             self.drop_record(unit, cx);
-            for successor in self.delegation.successors.clone() {
+            for successor in self.delegation.share.replicas().to_vec() {
                 Self::say(&successor, Message::Over(vec![unit]), cx);
             }
             self.leave(unit, cx);

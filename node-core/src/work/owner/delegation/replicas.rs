@@ -66,11 +66,8 @@ impl Owner {
     }
 
     pub(super) fn gained(&mut self, range: Range, from: Option<Contact>, cx: &mut Cx<'_, Self>) {
-        self.delegation.arc = Some(match self.delegation.arc {
-            Some(arc) if arc.after == range.upto => Range { after: range.after, upto: arc.upto },
-            _ => range,
-        });
-        let whole = self.delegation.arc.is_some_and(|arc| arc.after == arc.upto);
+        self.delegation.share.gained(range);
+        let whole = self.delegation.share.is_whole();
         self.delegation.alone = whole.then(|| self.delegation.alone.unwrap_or(cx.now));
         let wait = match from {
             _ if whole => ALONE,
@@ -140,9 +137,7 @@ impl Owner {
 
     pub(super) fn lost(&mut self, range: Range, to: Option<Contact>, cx: &mut Cx<'_, Self>) {
         self.delegation.alone = None;
-        let upper = |arc: &Range| arc.after == range.after && arc.upto != range.upto;
-        self.delegation.arc =
-            self.delegation.arc.filter(upper).map(|arc| Range { after: range.upto, upto: arc.upto });
+        self.delegation.share.lost(range);
         if let Some(to) = to.filter(|to| to.id != cx.me) {
             let misplaced: Vec<UnitId> =
                 self.all_delegated().into_iter().filter(|unit| range.contains(point_of(*unit))).collect();
@@ -152,7 +147,7 @@ impl Owner {
 
     /// Units that belong elsewhere by now, and copies of which nobody speaks, are looked up.
     pub(super) fn hand_on_misplaced(&mut self, cx: &mut Cx<'_, Self>) {
-        if self.delegation.arc.is_none() {
+        if self.delegation.share.range().is_none() {
             return;
         }
         let owned = self.all_delegated().into_iter().filter(|unit| !self.is_mine(*unit));
@@ -237,7 +232,7 @@ impl Owner {
             .copied()
             .filter(|unit| self.jobs.get(&unit.job).is_some_and(|job| job.delegated.is_some()))
             .collect();
-        let successors = self.delegation.successors.clone();
+        let successors = self.delegation.share.replicas().to_vec();
         for (job, delegation) in self.by_job(&delegation) {
             let Some(part) = self.part_of(job, cx.me) else { continue };
             Self::in_parts(delegation, |units| {

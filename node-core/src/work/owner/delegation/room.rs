@@ -104,7 +104,7 @@ impl Owner {
         let before = |me| Point::of_node(node).is_between(point_of(unit), me);
         node == part.home.node
             || self.delegation.following.contains(&node)
-            || self.delegation.arc.is_some_and(|arc| before(arc.upto))
+            || self.delegation.share.range().is_some_and(|arc| before(arc.upto))
     }
 
     /// Whether a copy of one more unit may be kept that this node tells.
