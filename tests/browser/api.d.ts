@@ -6,6 +6,10 @@ declare namespace Api {
     len: number;
   }
 
+  interface BlobList {
+    blobs: Array<Blob>;
+  }
+
   type Branch = TreeNode & Free;
 
   interface Commodity {

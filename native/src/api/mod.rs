@@ -54,7 +54,6 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
 use bodies::Lasting;
 use doors::Doors;
 use metrics::Metrics;
@@ -67,6 +66,8 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::watch;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 /// Settings of the API that an operator decides about.
 pub(crate) struct ApiOptions {
@@ -173,48 +174,59 @@ impl ApiState {
     }
 }
 
+/// Routes that read or change jobs, files, credit or the policy: they need the token. Path and method of each
+/// stand at its handler, and the API's description is gathered from these two lists too.
+fn guarded() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::default()
+        .routes(routes!(blobs::upload))
+        .routes(routes!(batch::upload))
+        .routes(routes!(blobs::download))
+        .routes(routes!(jobs::submit, jobs::list))
+        .routes(routes!(jobs::get, jobs::cancel))
+        .routes(routes!(jobs::units))
+        .routes(routes!(moving::unit))
+        .routes(routes!(moving::migrate))
+        .routes(routes!(moving::pause))
+        .routes(routes!(results::list))
+        .routes(routes!(results::stdout))
+        .routes(routes!(results::stderr))
+        .routes(routes!(results::file))
+        .routes(routes!(events::job))
+        .routes(routes!(events::all))
+        .routes(routes!(ring::owner))
+        .routes(routes!(wallet::get))
+        .routes(routes!(wallet::invite))
+        .routes(routes!(wallet::redeem))
+        .routes(routes!(wallet::transfer))
+        .routes(routes!(files::put, files::list))
+        .routes(routes!(files::get, files::remove))
+        .routes(routes!(files::content))
+        .routes(routes!(files::blob))
+        .routes(routes!(files::publish))
+        .routes(routes!(policy::get, policy::put))
+}
+
+/// Routes that everybody may read.
+fn open() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::default()
+        .routes(routes!(network::network))
+        .routes(routes!(network::nodes))
+        .routes(routes!(tree::tree))
+        .routes(routes!(ring::ring))
+        .routes(routes!(market::market))
+        .routes(routes!(openapi::document))
+        .routes(routes!(metrics::scrape))
+        .routes(routes!(network::health))
+        .routes(routes!(network::readiness))
+}
+
 /// The whole of what a gateway serves.
 pub(crate) fn router(state: ApiState) -> Router {
-    let guarded = Router::new()
-        .route("/api/v1/blobs", post(blobs::upload))
-        .route("/api/v1/blobs/batch", post(batch::upload))
-        .route("/api/v1/blobs/{id}", get(blobs::download))
-        .route("/api/v1/jobs", post(jobs::submit).get(jobs::list))
-        .route("/api/v1/jobs/{id}", get(jobs::get).delete(jobs::cancel))
-        .route("/api/v1/jobs/{id}/units", get(jobs::units))
-        .route("/api/v1/jobs/{id}/units/{index}", get(moving::unit))
-        .route("/api/v1/jobs/{id}/units/{index}/migrate", post(moving::migrate))
-        .route("/api/v1/jobs/{id}/units/{index}/pause", post(moving::pause))
-        .route("/api/v1/jobs/{id}/results", get(results::list))
-        .route("/api/v1/jobs/{id}/results/{index}/stdout", get(results::stdout))
-        .route("/api/v1/jobs/{id}/results/{index}/stderr", get(results::stderr))
-        .route("/api/v1/jobs/{id}/results/{index}/files/{*path}", get(results::file))
-        .route("/api/v1/jobs/{id}/events", get(events::job))
-        .route("/api/v1/events", get(events::all))
-        .route("/api/v1/ring/owner", get(ring::owner))
-        .route("/api/v1/wallet", get(wallet::get))
-        .route("/api/v1/wallet/invites", post(wallet::invite))
-        .route("/api/v1/wallet/redeem", post(wallet::redeem))
-        .route("/api/v1/wallet/transfers", post(wallet::transfer))
-        .route("/api/v1/files", post(files::put).get(files::list))
-        .route("/api/v1/files/{id}", get(files::get).delete(files::remove))
-        .route("/api/v1/files/{id}/content", get(files::content))
-        .route("/api/v1/files/{id}/blob", post(files::blob))
-        .route("/api/v1/files/{id}/names", post(files::publish))
-        .route("/api/v1/policy", get(policy::get).put(policy::put))
+    let guarded = Router::from(guarded())
         .route_layer(from_fn_with_state(state.clone(), bodies::bound))
         .route_layer(from_fn_with_state(state.clone(), guard::check_token));
     let pages = Pages::embedded();
-    Router::new()
-        .route("/api/v1/network", get(network::network))
-        .route("/api/v1/nodes", get(network::nodes))
-        .route("/api/v1/tree", get(tree::tree))
-        .route("/api/v1/ring", get(ring::ring))
-        .route("/api/v1/market", get(market::market))
-        .route("/api/v1/openapi.json", get(openapi::document))
-        .route("/metrics", get(metrics::scrape))
-        .route("/healthz", get(network::health))
-        .route("/readyz", get(network::readiness))
+    Router::from(open())
         .merge(guarded)
         .fallback(move |request: Request| pages.clone().respond(request))
         .layer(from_fn_with_state(state.clone(), guard::check_host))

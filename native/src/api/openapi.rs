@@ -1,8 +1,5 @@
-//! The API's own description, gathered from its handlers.
+//! The API's own description, gathered from the routes and their handlers.
 
-use super::{
-    blobs, events, files, jobs, market, metrics, moving, network, policy, results, ring, tree, wallet,
-};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use std::sync::LazyLock;
@@ -27,17 +24,6 @@ use utoipa::{Modify, OpenApi};
         (name = "swarm", description = "Who takes part, and how to join"),
         (name = "operation", description = "For whoever runs the gateway"),
     ),
-    paths(
-        jobs::submit, jobs::list, jobs::get, jobs::cancel, jobs::units,
-        moving::unit, moving::migrate, moving::pause,
-        results::list, results::stdout, results::stderr, results::file,
-        blobs::upload, blobs::download,
-        files::put, files::list, files::get, files::content, files::blob, files::remove, files::publish,
-        events::job, events::all,
-        network::network, network::nodes, tree::tree, ring::ring, ring::owner, network::health, network::readiness,
-        market::market, wallet::get, wallet::invite, wallet::redeem, wallet::transfer,
-        policy::get, policy::put, metrics::scrape, document,
-    ),
     modifiers(&Token),
 )]
 struct Api;
@@ -55,7 +41,15 @@ impl Modify for Token {
 }
 
 /// The document, made once. It holds nothing that could fail to be written.
-static DOCUMENT: LazyLock<String> = LazyLock::new(|| Api::openapi().to_json().unwrap_or_default());
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
+    let mut api = Api::openapi();
+    api.merge(super::guarded().into_openapi());
+    api.merge(super::open().into_openapi());
+    // The router's sign for "the rest of the path", which OpenAPI does not have.
+    let paths = std::mem::take(&mut api.paths.paths);
+    api.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    api.to_json().unwrap_or_default()
+});
 
 /// This description.
 #[utoipa::path(

@@ -67,3 +67,21 @@ fn operations_say_what_they_do_and_answer_with_problems() {
         assert_eq!(in_path, parameters, "{at}: parameters of the path");
     }
 }
+
+/// A route is described because it is served: a batch of blobs once was not.
+#[test]
+fn what_is_served_is_described() {
+    let document = document();
+    let all: BTreeSet<_> =
+        operations(&document).into_iter().map(|(path, method, _)| (method, path)).collect();
+    for (method, path) in [
+        ("post", "/api/v1/blobs/batch"),
+        ("get", "/api/v1/jobs"),
+        ("delete", "/api/v1/jobs/{id}"),
+        ("get", "/api/v1/jobs/{id}/results/{index}/files/{path}"),
+        ("get", "/healthz"),
+    ] {
+        assert!(all.contains(&(method.to_string(), path.to_string())), "{method} {path}");
+    }
+    assert!(all.iter().all(|(_, path)| !path.contains('*')), "paths are as OpenAPI writes them");
+}

@@ -143,7 +143,7 @@ pub(super) async fn stderr(
 
 /// Read a file that a unit made or changed.
 #[utoipa::path(
-    get, operation_id = "readFile", path = "/api/v1/jobs/{id}/results/{index}/files/{path}", tag = "results", security(("token" = [])),
+    get, operation_id = "readFile", path = "/api/v1/jobs/{id}/results/{index}/files/{*path}", tag = "results", security(("token" = [])),
     params(
         ("id" = String, Path, description = "The job"),
         ("index" = u32, Path, description = "The unit"),
