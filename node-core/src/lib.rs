@@ -10,6 +10,7 @@
 //! | [`ids`], [`time`], [`keys`], [`address`], [`platform`] | names, times, signatures, where a node is |
 //! | [`channel`], [`disk`], [`engine`], [`content`], [`wire`] | what a driver carries, keeps and runs |
 //! | [`finding`], [`goods`], [`money`], [`budget`], [`contract`] | what is asked for, sold and ordered |
+//! | [`under_way`] | questions that a machine asked, and what their answers are for |
 //! | [`circle`], [`replicas`], [`placement`], `record`, [`progress`], [`bounds`], [`trust`] | places in overlays, what is copied there, records, checkpoints, bounds, policy |
 //! | [`overlay`] | who knows whom |
 //! | [`discovery`] | who could run something |
@@ -55,6 +56,7 @@ pub mod store;
 pub mod ticket;
 pub mod time;
 pub mod trust;
+pub mod under_way;
 pub mod wire;
 pub mod work;
 

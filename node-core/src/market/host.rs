@@ -15,6 +15,7 @@ use crate::keys::Signed;
 use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
+use crate::under_way::UnderWay;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,14 +38,15 @@ pub struct Host {
     config: Arc<MarketConfig>,
     me: Option<Contact>,
     guests: BTreeMap<NodeId, Guest>,
-    lookups: BTreeMap<u64, (NodeId, u64)>,
-    next_lookup: u64,
+    /// By guest and the guest's own number.
+    lookups: UnderWay<(NodeId, u64)>,
 }
 
 #[derive(Debug, Default)]
 struct Guest {
     owners: VecDeque<Contact>,
     askers: VecDeque<NodeId>,
+    /// Its numbers of lookups under way.
     lookups: VecDeque<u64>,
     asked_balance: Option<Time>,
 }
@@ -113,7 +115,7 @@ impl Protocol for Host {
             }
             Input::Down(peer) | Input::Unreachable(peer) => {
                 self.guests.remove(&peer);
-                self.lookups.retain(|_, (guest, _)| *guest != peer);
+                self.lookups.retain(|(guest, _)| *guest != peer);
             }
             // Nothing that the route gives a host, or nothing to be done.
             Input::Message { .. } | Input::Up(_) | Input::Timer(()) => {}
@@ -132,8 +134,7 @@ impl Host {
             config: config.into(),
             me: None,
             guests: BTreeMap::new(),
-            lookups: BTreeMap::new(),
-            next_lookup: 0,
+            lookups: UnderWay::new(GUESTS * LOOKUPS),
         }
     }
 
@@ -147,13 +148,11 @@ impl Host {
         let Some(guest) = self.guests.get_mut(&from) else { return };
         match message {
             ToHost::Locate { number, key } => {
-                self.next_lookup += 1;
-                if guest.lookups.len() >= LOOKUPS {
-                    guest.lookups.pop_front().map(|oldest| self.lookups.remove(&oldest));
+                guest.lookups.retain(|other| *other != number);
+                if let Some(oldest) = keep(&mut guest.lookups, number, LOOKUPS) {
+                    self.lookups.forget((from, oldest));
                 }
-                guest.lookups.push_back(self.next_lookup);
-                self.lookups.insert(self.next_lookup, (from, number));
-                cx.emit(Event::Lookup { number: self.next_lookup, key });
+                cx.emit(Event::Lookup { number: self.lookups.ask((from, number)), key });
             }
             ToHost::Say { to, word } => say(from, guest, to, word, cx),
             ToHost::Balance(leave) => {
@@ -167,9 +166,9 @@ impl Host {
     }
 
     fn found(&mut self, number: u64, owner: Option<Contact>, cx: &mut Hcx<'_>) {
-        let Some((id, its)) = self.lookups.remove(&number) else { return };
+        let Some((id, its)) = self.lookups.answered(number) else { return };
         let Some(guest) = self.guests.get_mut(&id) else { return };
-        guest.lookups.retain(|of| *of != number);
+        guest.lookups.retain(|of| *of != its);
         if let Some(owner) = owner {
             guest.owners.retain(|known| known.id != owner.id);
             keep(&mut guest.owners, owner, OWNERS);
@@ -217,9 +216,9 @@ fn carry(guest: NodeId, to: NodeId, word: Word, cx: &mut Hcx<'_>) {
 }
 
 /// The newest `most`.
-fn keep<T>(list: &mut VecDeque<T>, one: T, most: usize) {
-    if list.len() >= most {
-        list.pop_front();
-    }
+/// Gives what had to make room for it.
+fn keep<T>(list: &mut VecDeque<T>, one: T, most: usize) -> Option<T> {
+    let oldest = if list.len() >= most { list.pop_front() } else { None };
     list.push_back(one);
+    oldest
 }

@@ -17,6 +17,7 @@ use crate::keys::{Secret, Signed};
 use crate::money::Price;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
+use crate::under_way::UnderWay;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,8 +48,7 @@ pub struct Seller {
     /// The last number that was used.
     number: u64,
     /// Lookups under way.
-    lookups: BTreeMap<u64, Kind>,
-    next_lookup: u64,
+    lookups: UnderWay<Kind>,
     sales: VecDeque<(NodeId, u64)>,
     /// The swarm's bank, whose receipts count.
     bank: Option<NodeId>,
@@ -184,7 +184,7 @@ impl Protocol for Seller {
             }
             Input::Command(Command::Found { number, owner }) => self.found(number, owner, cx),
             Input::Command(Command::NotFound { number }) => {
-                if let Some(kind) = self.lookups.remove(&number) {
+                if let Some(kind) = self.lookups.answered(number) {
                     cx.set_timer(Timer::Relist(kind), AGAIN);
                 }
             }
@@ -213,8 +213,7 @@ impl Seller {
             via: None,
             stock: BTreeMap::new(),
             number: 0,
-            lookups: BTreeMap::new(),
-            next_lookup: 0,
+            lookups: UnderWay::new(Kind::ALL.len()),
             sales: VecDeque::new(),
             bank: None,
             used: VecDeque::new(),
@@ -276,7 +275,7 @@ impl Seller {
 
     fn alone(&mut self, cx: &mut Scx<'_>) {
         (self.via, self.me) = (None, None);
-        self.lookups.clear();
+        self.lookups.retain(|_| false);
         for (kind, stock) in &mut self.stock {
             (stock.at, stock.listed) = (None, None);
             cx.cancel_timer(Timer::Relist(*kind));
@@ -349,11 +348,9 @@ impl Seller {
             stock.listed = None;
             to_owner(&owner, ToOwner::Withdraw { market: old, number: stock.number }, cx);
         }
-        self.lookups.retain(|_, of| *of != kind);
-        self.next_lookup += 1;
-        self.lookups.insert(self.next_lookup, kind);
+        let number = self.lookups.ask(kind);
         let key = market.key(self.config.scheme);
-        cx.emit(Event::Lookup { number: self.next_lookup, ring: RingId::NODES, key });
+        cx.emit(Event::Lookup { number, ring: RingId::NODES, key });
         // Not all at once.
         let relist = self.config.relist;
         let early = cx.rng.below(relist.as_micros() as u64 / 10);
@@ -372,7 +369,7 @@ impl Seller {
     }
 
     fn found(&mut self, number: u64, owner: Contact, cx: &mut Scx<'_>) {
-        let Some(kind) = self.lookups.remove(&number) else { return };
+        let Some(kind) = self.lookups.answered(number) else { return };
         let Some(stock) = self.stock.get_mut(&kind) else { return };
         let Some(market) = stock.goods.market() else { return };
         if !stock.is_at(owner.id) {

@@ -36,6 +36,7 @@ use crate::ids::NodeId;
 use crate::keys::Secret;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
+use crate::under_way::UnderWay;
 use bytes::Bytes;
 use publish::Publication;
 use read::Read;
@@ -63,12 +64,13 @@ pub struct Records {
     /// The last number that was signed.
     number: u64,
     reads: BTreeMap<u64, Read>,
-    lookups: BTreeMap<u64, For>,
+    lookups: UnderWay<For>,
+    /// The last number of a publication or a read.
     next: u64,
 }
 
 /// Use of a lookup's answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum For {
     Publish(u64),
     Read(u64),
@@ -192,6 +194,8 @@ impl Records {
         let config = config.into();
         Records {
             table: Table::new(config.clone()),
+            // A publication and a read look up one key at a time.
+            lookups: UnderWay::new(config.published + config.reads),
             config,
             secret,
             wall: None,
@@ -202,7 +206,6 @@ impl Records {
             published: BTreeMap::new(),
             number: 0,
             reads: BTreeMap::new(),
-            lookups: BTreeMap::new(),
             next: 0,
         }
     }
@@ -224,7 +227,7 @@ impl Records {
             Command::Lost { range, to } => self.lost(range, to, cx),
             Command::Successors(list) => self.successors(list, cx),
             Command::Predecessors(list) => self.predecessors = list,
-            Command::Located { number, found } => match self.lookups.remove(&number) {
+            Command::Located { number, found } => match self.lookups.answered(number) {
                 Some(For::Publish(id)) => self.home_found(id, found.as_ref(), cx),
                 Some(For::Read(id)) => self.readable_found(id, found.as_ref(), cx),
                 None => {}
@@ -237,8 +240,7 @@ impl Records {
     }
 
     fn look_up(&mut self, key: Point, of: For, cx: &mut Rcx<'_>) {
-        self.next += 1;
-        self.lookups.insert(self.next, of);
-        cx.emit(Event::Lookup { number: self.next, key });
+        let number = self.lookups.ask(of);
+        cx.emit(Event::Lookup { number, key });
     }
 }

@@ -31,6 +31,7 @@ use crate::keys::Signed;
 use crate::money::Price;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
+use crate::under_way::UnderWay;
 use sample::Sample;
 use search::Search;
 use std::collections::BTreeMap;
@@ -53,8 +54,7 @@ pub struct Buyer {
     samples: BTreeMap<u64, Sample>,
     purchases: BTreeMap<u64, Purchase>,
     /// Lookups under way, and for what.
-    lookups: BTreeMap<u64, For>,
-    next: u64,
+    lookups: UnderWay<For>,
     /// Owners of markets, for the way into the processor overlay.
     entries: BTreeMap<Kind, Vec<Contact>>,
     around: Around,
@@ -69,7 +69,7 @@ struct Place {
     range: Option<Range>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum For {
     Search(Ticket),
     Sample(u64),
@@ -194,13 +194,13 @@ impl Protocol for Buyer {
             Input::Command(Command::WallClock(ms)) => self.wall.told(ms, cx.now),
             Input::Command(Command::Ask { ticket, wanted }) => self.ask(ticket, wanted, cx),
             Input::Command(Command::Take { ticket, offer, receipt }) => self.buy(ticket, &offer, receipt, cx),
-            Input::Command(Command::Found { number, found }) => match self.lookups.remove(&number) {
+            Input::Command(Command::Found { number, found }) => match self.lookups.answered(number) {
                 Some(For::Search(search)) => self.located(search, Some(found), cx),
                 Some(For::Sample(sample)) => self.sample_located(sample, &found, cx),
                 Some(For::Walk) => self.walk_located(Some(&found), cx),
                 None => {}
             },
-            Input::Command(Command::NotFound { number }) => match self.lookups.remove(&number) {
+            Input::Command(Command::NotFound { number }) => match self.lookups.answered(number) {
                 Some(For::Search(search)) => self.located(search, None, cx),
                 Some(For::Sample(sample)) => drop(self.samples.remove(&sample)),
                 Some(For::Walk) => self.walk_located(None, cx),
@@ -227,8 +227,7 @@ impl Buyer {
             searches: BTreeMap::new(),
             samples: BTreeMap::new(),
             purchases: BTreeMap::new(),
-            lookups: BTreeMap::new(),
-            next: 0,
+            lookups: UnderWay::default(),
             entries: BTreeMap::new(),
             around: Around::default(),
         }
@@ -254,9 +253,8 @@ impl Buyer {
     }
 
     fn look_up(&mut self, ring: RingId, key: Point, of: For, cx: &mut Bcx<'_>) {
-        self.next += 1;
-        self.lookups.insert(self.next, of);
-        cx.emit(Event::Lookup { number: self.next, ring, key });
+        let number = self.lookups.ask(of);
+        cx.emit(Event::Lookup { number, ring, key });
     }
 
     fn buy(&mut self, asker: Ticket, offer: &Offer, receipt: Option<Signed>, cx: &mut Bcx<'_>) {

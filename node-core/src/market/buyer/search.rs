@@ -370,7 +370,7 @@ impl Buyer {
     /// No further market is looked for. The sellers that are named from now on are held for this buyer, and
     /// half of that time is left for the bank and the purchase.
     fn begin_choice(&mut self, asker: Ticket, cx: &mut Bcx<'_>) {
-        self.lookups.retain(|_, of| *of != For::Search(asker));
+        self.lookups.forget(For::Search(asker));
         let Some(search) = self.searches.get_mut(&asker) else { return };
         search.choosing = true;
         search.step = Step::Idle;
@@ -412,7 +412,7 @@ impl Buyer {
             // A node that was a member may be none any more, and does not know who is.
             self.entries.remove(&search.wanted.kind);
         }
-        self.lookups.retain(|_, of| *of != For::Search(asker));
+        self.lookups.forget(For::Search(asker));
         self.go(asker, cx);
     }
 
@@ -437,7 +437,7 @@ impl Buyer {
     fn end(&mut self, asker: Ticket, cx: &mut Bcx<'_>) {
         let Some(mut search) = self.searches.remove(&asker) else { return };
         cx.cancel_timer(Timer::Search(asker));
-        self.lookups.retain(|_, of| *of != For::Search(asker));
+        self.lookups.forget(For::Search(asker));
         let offers = search.offers(self.config.rule, self.config.delta);
         let short = offers.len() < usize::from(search.wanted.units);
         let shortage = short.then(|| search.why(self.config.rule, self.config.delta));

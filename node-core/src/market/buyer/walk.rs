@@ -311,7 +311,7 @@ impl Buyer {
 
     /// In vain: the same again after a while, or without it.
     fn walk_failed(&mut self, cx: &mut Bcx<'_>) {
-        self.lookups.retain(|_, of| *of != For::Walk);
+        self.lookups.forget(For::Walk);
         let Some(walk) = &mut self.around.walk else { return };
         if matches!(walk.step, Step::Market) {
             // The ways in that are known lead nowhere: who was a member may be none any more.
@@ -359,7 +359,7 @@ impl Buyer {
     /// The walk over one kind has ended: on to the next.
     fn arrive(&mut self, reached: bool, cx: &mut Bcx<'_>) {
         cx.cancel_timer(Timer::Walk);
-        self.lookups.retain(|_, of| *of != For::Walk);
+        self.lookups.forget(For::Walk);
         let Some(walk) = self.around.walk.take() else { return };
         let kind = walk.next.kind;
         let walked = Walked { ended: cx.now, whole: reached && walk.whole, hops: walk.hops };

@@ -37,6 +37,7 @@ use crate::money::Price;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::replicas::{Pulls, Share};
 use crate::time::{Time, Wall};
+use crate::under_way::UnderWay;
 use answer::{Held, Session};
 use entrance::Door;
 use overlay::{For, Registered, Stage};
@@ -66,11 +67,10 @@ pub struct Owner {
     held: BTreeMap<(Kind, NodeId), Vec<Held>>,
     pulls: Pulls,
     /// Lookups under way, and entrances that were asked.
-    lookups: BTreeMap<u64, For>,
+    lookups: UnderWay<For>,
     entrances: BTreeMap<Kind, NodeId>,
     /// How often in a row a member that the entrance named was not in this node's overlay.
     apart: BTreeMap<Kind, u8>,
-    next_lookup: u64,
     registered: BTreeMap<Kind, Registered>,
 }
 
@@ -200,10 +200,10 @@ impl Owner {
             sessions: BTreeMap::new(),
             held: BTreeMap::new(),
             pulls: Pulls::default(),
-            lookups: BTreeMap::new(),
+            // Each kind's entrance, and a few markets that may be apart; what is older is said again.
+            lookups: UnderWay::new(4 * Kind::ALL.len()),
             entrances: BTreeMap::new(),
             apart: BTreeMap::new(),
-            next_lookup: 0,
             registered: BTreeMap::new(),
         }
     }

@@ -78,7 +78,7 @@ pub(super) struct Registered {
 }
 
 /// Use of a lookup's answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum For {
     Entrance(Kind),
     /// Whether this node holds this market, in our overlay as well.
@@ -158,12 +158,8 @@ impl Owner {
     }
 
     fn look_up(&mut self, ring: RingId, key: Point, of: For, cx: &mut Ocx<'_>) {
-        self.next_lookup += 1;
-        if self.lookups.len() > 4 * Kind::ALL.len() {
-            self.lookups.pop_first();
-        }
-        self.lookups.insert(self.next_lookup, of);
-        cx.emit(Event::Lookup { number: self.next_lookup, ring, key });
+        let number = self.lookups.ask(of);
+        cx.emit(Event::Lookup { number, ring, key });
     }
 
     fn enter_overlay(&mut self, kind: Kind, via: &[Contact], first: bool, cx: &mut Ocx<'_>) {
@@ -218,7 +214,7 @@ impl Owner {
     }
 
     pub(super) fn located(&mut self, number: u64, found: &Located, cx: &mut Ocx<'_>) {
-        match self.lookups.remove(&number) {
+        match self.lookups.answered(number) {
             Some(For::Entrance(kind)) => self.register_at(kind, found.owner.contact, cx),
             Some(For::Same(market, holder)) => {
                 let here = self.books.get(&market).is_some_and(|book| book.stage == Stage::In);
@@ -238,7 +234,7 @@ impl Owner {
     }
 
     pub(super) fn not_located(&mut self, number: u64, cx: &mut Ocx<'_>) {
-        if let Some(For::Entrance(kind)) = self.lookups.remove(&number) {
+        if let Some(For::Entrance(kind)) = self.lookups.answered(number) {
             self.register_again(kind, OUTSIDE, cx);
         }
     }

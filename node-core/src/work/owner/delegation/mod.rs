@@ -30,6 +30,7 @@ use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::replicas::Share;
 use crate::time::Time;
+use crate::under_way::UnderWay;
 use crate::work::delegated::{self, Delegated, Part, REPLICAS, point_of};
 use crate::work::message::{Lease, Message, ToRunner};
 use crate::work::owner::job::Back;
@@ -95,7 +96,7 @@ pub(super) struct Delegation {
     ended: BTreeMap<UnitId, owned::Ended>,
     /// Runners that are told of their units' new owner, until they come.
     claims: BTreeMap<UnitId, Source>,
-    lookups: BTreeMap<u64, UnitId>,
+    lookups: UnderWay<UnitId>,
     lived: Time,
     refreshed: Time,
 }
@@ -113,7 +114,7 @@ impl Owner {
             OfRing::Lost { range, to } => self.lost(range, to, cx),
             OfRing::Successors(list) => self.on_successors(list, cx),
             OfRing::Located { number, found } => {
-                if let Some(unit) = self.delegation.lookups.remove(&number) {
+                if let Some(unit) = self.delegation.lookups.answered(number) {
                     self.owner_found(unit, found, cx);
                 }
             }
@@ -182,13 +183,11 @@ impl Owner {
 
     /// Looks up who owns the unit, unless too much is under way.
     fn locate(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) -> bool {
-        let busy = self.delegation.lookups.len() >= LOOKUPS;
-        if busy || self.delegation.lookups.values().any(|of| *of == unit) {
+        let lookups = &mut self.delegation.lookups;
+        if lookups.len() >= LOOKUPS || lookups.has(unit) {
             return false;
         }
-        let number = self.next_ticket;
-        self.next_ticket += 1;
-        self.delegation.lookups.insert(number, unit);
+        let number = lookups.ask(unit);
         cx.emit(Event::Locate { number, key: point_of(unit) });
         true
     }
