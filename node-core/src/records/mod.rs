@@ -184,6 +184,8 @@ impl Protocol for Records {
         assert!(self.table.len() <= self.config.records, "records are bounded");
         assert_eq!(self.table.all().count(), self.table.len(), "and counted");
         assert!(self.published.len() <= self.config.published, "so is what this node publishes");
+        let wanted = self.published.len() + self.reads.len();
+        assert!(self.lookups.len() <= wanted, "no lookup outlives its wish, so none gives way");
         assert!(self.reads.len() <= self.config.reads, "and what it asks for");
     }
 }

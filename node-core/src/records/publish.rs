@@ -176,6 +176,7 @@ impl Records {
 
     fn forget(&mut self, id: u64, cx: &mut Rcx<'_>) {
         self.published.remove(&id);
+        self.lookups.forget(For::Publish(id));
         cx.cancel_timer(Timer::Publish(id));
     }
 }

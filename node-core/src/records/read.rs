@@ -106,6 +106,7 @@ impl Records {
 
     fn end(&mut self, id: u64, found: Result<Vec<Found>, Refused>, cx: &mut Rcx<'_>) {
         cx.cancel_timer(Timer::Read(id));
+        self.lookups.forget(For::Read(id));
         if let Some(read) = self.reads.remove(&id) {
             cx.emit(Event::Read { number: read.number, found });
         }

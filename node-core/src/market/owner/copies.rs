@@ -19,7 +19,6 @@ const SENT_AWAY: usize = 64;
 
 impl Owner {
     pub(super) fn gained(&mut self, range: Range, from: Option<Contact>, cx: &mut Ocx<'_>) {
-        self.share.gained(range);
         let until = seconds_after(cx.now, self.config.purge);
         for market in self.markets_in(range) {
             self.mine.insert(market);
@@ -40,7 +39,6 @@ impl Owner {
     }
 
     pub(super) fn lost(&mut self, range: Range, to: Option<Contact>, cx: &mut Ocx<'_>) {
-        self.share.lost(range);
         let alone = range.after == range.upto;
         for market in self.markets_in(range) {
             self.mine.remove(&market);

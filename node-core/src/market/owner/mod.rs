@@ -61,7 +61,7 @@ pub struct Owner {
     /// ago.
     left_doors: BTreeMap<Kind, Door>,
     books: BTreeMap<Market, Book>,
-    /// The keys on the ring of nodes that this node owns.
+    /// Nodes that keep replicas; which markets are this node's own, `mine` says.
     share: Share,
     sessions: BTreeMap<u64, Session>,
     held: BTreeMap<(Kind, NodeId), Vec<Held>>,
