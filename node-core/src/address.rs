@@ -1,4 +1,5 @@
-//! Where a node is: in the order of addresses, and for whoever wants to dial it.
+//! Where a node is: in the order of IP addresses, for whoever wants to dial it ([`Contact`]), and for whoever
+//! wants to reach it in whatever way ([`Address`]).
 
 use crate::ids::NodeId;
 use core::net::{IpAddr, Ipv6Addr};
@@ -122,7 +123,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A node's id, IP address and port: enough to dial it.
+/// A node's id, IP address and port: enough to dial it. The members of the tree and of the rings are known by it,
+/// since only nodes that can be dialled are members.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Contact {
     pub ip: Ip,
@@ -133,6 +135,97 @@ pub struct Contact {
 impl Contact {
     pub fn key(&self) -> Key {
         Key { ip: self.ip, id: self.id }
+    }
+}
+
+/// A node and the ways to reach it, the best first: dial it, or ask its relay, which forwards messages to its
+/// guests. A node without a way is reached by whoever is connected to it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    pub id: NodeId,
+    /// Where it can be dialled.
+    dial: Option<(Ip, u16)>,
+    /// The node whose guest it is.
+    relay: Option<Contact>,
+}
+
+impl Address {
+    /// Address of a node that the addressee is connected to.
+    pub fn here(id: NodeId) -> Address {
+        Address { id, dial: None, relay: None }
+    }
+
+    /// Address of a node that can be dialled at `contact`, if that is known.
+    pub fn of(id: NodeId, contact: Option<Contact>) -> Address {
+        contact.filter(|contact| contact.id == id).map_or(Address::here(id), Address::from)
+    }
+
+    /// Address of a guest of `relay`.
+    pub fn guest(id: NodeId, relay: Contact) -> Address {
+        Address { id, dial: None, relay: Some(relay) }
+    }
+
+    /// Where to dial it, if it can be dialled.
+    pub fn contact(&self) -> Option<Contact> {
+        self.dial.map(|(ip, port)| Contact { ip, id: self.id, port })
+    }
+
+    /// The node to ask if it cannot be dialled.
+    pub fn relay(&self) -> Option<Contact> {
+        self.relay.filter(|_| self.dial.is_none())
+    }
+
+    /// Whether a message of this sender is its: said by itself, or forwarded by its relay.
+    pub fn is_of(&self, sender: Sender) -> bool {
+        self.id == sender.id && sender.by.is_none_or(|by| self.relay().is_some_and(|relay| relay.id == by))
+    }
+}
+
+impl From<Contact> for Address {
+    fn from(contact: Contact) -> Address {
+        Address { id: contact.id, dial: Some((contact.ip, contact.port)), relay: None }
+    }
+}
+
+impl From<&Contact> for Address {
+    fn from(contact: &Contact) -> Address {
+        Address::from(*contact)
+    }
+}
+
+impl From<&Address> for Address {
+    fn from(address: &Address) -> Address {
+        *address
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.contact(), self.relay) {
+            (Some(contact), _) => write!(f, "{contact:?}"),
+            (None, Some(relay)) => write!(f, "{} by {relay:?}", self.id.short()),
+            (None, None) => write!(f, "{}", self.id.short()),
+        }
+    }
+}
+
+/// The node that said something, and the one by way of which it came. A node that forwards a message can say what
+/// it likes: the receiver checks that it is the sender's relay ([`Address::is_of`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sender {
+    pub id: NodeId,
+    pub by: Option<NodeId>,
+}
+
+impl Sender {
+    /// A node that is connected, and said it itself.
+    pub fn direct(id: NodeId) -> Sender {
+        Sender { id, by: None }
+    }
+
+    /// The connected node that answers for the message.
+    pub fn speaker(self) -> NodeId {
+        self.by.unwrap_or(self.id)
     }
 }
 
@@ -192,11 +285,69 @@ as_bytes!(Key, 48, |key| joined([&key.ip.0, &key.id.0, &[]]), |bytes| Key {
 });
 
 // Address, id, port (big-endian).
-as_bytes!(Contact, 50, |at| joined([&at.ip.0, &at.id.0, &at.port.to_be_bytes()]), |bytes| Contact {
-    ip: Ip(part(&bytes, 0)),
-    id: NodeId(part(&bytes, 16)),
-    port: u16::from_be_bytes(part(&bytes, 48))
-});
+as_bytes!(Contact, 50, |at| joined([&at.ip.0, &at.id.0, &at.port.to_be_bytes()]), |bytes| contact(&bytes));
+
+/// Ways on the wire, by number. A number that a node does not know is a way that it cannot go, and no error.
+const DIAL: u8 = 1;
+const RELAY: u8 = 2;
+
+/// Longest address, bytes: room for ways that are to come. Our choice: an id, and four ways like ours.
+const LONGEST: usize = 256;
+
+/// On the wire: an id, then each way as number, length and content.
+impl serde::Serialize for Address {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut bytes = Vec::with_capacity(32 + 2 + 50);
+        bytes.extend_from_slice(&self.id.0);
+        if let Some((ip, port)) = self.dial {
+            bytes.extend_from_slice(&[DIAL, 18]);
+            bytes.extend_from_slice(&joined::<18>([&ip.0, &port.to_be_bytes(), &[]]));
+        }
+        if let Some(relay) = self.relay {
+            bytes.extend_from_slice(&[RELAY, 50]);
+            bytes.extend_from_slice(&joined::<50>([&relay.ip.0, &relay.id.0, &relay.port.to_be_bytes()]));
+        }
+        s.serialize_bytes(&bytes)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Address {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_bytes(Ways)
+    }
+}
+
+struct Ways;
+
+impl Visitor<'_> for Ways {
+    type Value = Address;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an id, and the ways to reach that node, in at most {LONGEST} bytes")
+    }
+    fn visit_bytes<E: de::Error>(self, v: &[u8]) -> Result<Address, E> {
+        let wrong = || E::invalid_length(v.len(), &self);
+        let (id, mut rest) = v.split_first_chunk().filter(|_| v.len() <= LONGEST).ok_or_else(wrong)?;
+        let mut address = Address::here(NodeId(*id));
+        while let [number, length, more @ ..] = rest {
+            let (way, after) = more.split_at_checked(usize::from(*length)).ok_or_else(wrong)?;
+            match (*number, way.len()) {
+                (DIAL, 18) => address.dial = Some((Ip(part(way, 0)), u16::from_be_bytes(part(way, 16)))),
+                (RELAY, 50) => address.relay = Some(contact(way)),
+                (DIAL | RELAY, _) => return Err(wrong()),
+                _ => {}
+            }
+            rest = after;
+        }
+        match rest {
+            [] => Ok(address),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+fn contact(bytes: &[u8]) -> Contact {
+    Contact { ip: Ip(part(bytes, 0)), id: NodeId(part(bytes, 16)), port: u16::from_be_bytes(part(bytes, 48)) }
+}
 
 fn joined<const N: usize>(parts: [&[u8]; 3]) -> [u8; N] {
     let mut all = [0; N];
@@ -273,5 +424,41 @@ mod tests {
             here.key()
         );
         assert!(rmp_serde::from_slice::<Key>(&bytes).is_err());
+    }
+
+    #[test]
+    fn addresses_travel_whole_and_ways_that_are_not_known_yet_are_passed_over() {
+        let (relay, id) = (contact("192.0.2.7", 3), NodeId([9; 32]));
+        let both = Address { relay: Some(relay), ..contact("192.0.2.8", 4).into() };
+        for address in [Address::here(id), Address::guest(id, relay), relay.into(), both] {
+            let bytes = rmp_serde::to_vec(&address).unwrap();
+            assert_eq!(rmp_serde::from_slice::<Address>(&bytes).unwrap(), address);
+        }
+        let read = |parts: &[&[u8]]| {
+            let bytes = serde_bytes(parts.concat());
+            rmp_serde::from_slice::<Address>(&bytes).ok()
+        };
+        assert_eq!(read(&[&id.0, &[77, 3, 1, 2, 3]]), Some(Address::here(id)));
+        let wrong: [&[u8]; 4] = [&[DIAL], &[DIAL, 18, 0], &[DIAL, 1, 0], &[RELAY, 0]];
+        assert_eq!(wrong.map(|way| read(&[&id.0, way])), [None; 4]);
+        assert_eq!((read(&[&id.0[1..]]), read(&[&id.0, &[7, 250], &[0; 250]])), (None, None));
+    }
+
+    /// MessagePack `bin 8`.
+    fn serde_bytes(content: Vec<u8>) -> Vec<u8> {
+        let length = u8::try_from(content.len()).unwrap_or(u8::MAX);
+        [vec![0xc4, length], content].concat()
+    }
+
+    #[test]
+    fn a_message_is_a_nodes_if_it_says_it_or_its_relay_does() {
+        let (me, relay, other) = (NodeId([1; 32]), contact("192.0.2.7", 2), NodeId([3; 32]));
+        let by = |by| Sender { id: me, by: Some(by) };
+        let guest = Address::guest(me, relay);
+        assert!(guest.is_of(Sender::direct(me)) && guest.is_of(by(relay.id)));
+        assert!(!guest.is_of(by(other)) && !guest.is_of(Sender::direct(other)));
+        // A node that can be dialled needs nobody who speaks for it.
+        let dialled = Address { relay: Some(relay), ..Contact { id: me, ..relay }.into() };
+        assert!(dialled.is_of(Sender::direct(me)) && !dialled.is_of(by(relay.id)));
     }
 }

@@ -1,6 +1,6 @@
 //! The question that every finder answers, what it finds, and what a node has to offer.
 
-use crate::address::Contact;
+use crate::address::{Address, Contact};
 use crate::contract::{Sale, Space, Term};
 use crate::ids::NodeId;
 use crate::keys::Signed;
@@ -58,10 +58,7 @@ pub struct Found {
 /// A node that will take this many units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    pub node: NodeId,
-    /// Where to dial it. None: it is connected already. Another node's: reach it through that
-    /// one, its host.
-    pub contact: Option<Contact>,
+    pub node: Address,
     pub units: u32,
 }
 
@@ -99,7 +96,7 @@ pub struct Missed {
 /// A place that was bought, for which the bank holds what it may cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bargain {
-    pub seller: Contact,
+    pub seller: Address,
     pub term: Term,
     pub fuel: u64,
     pub held: Micro,

@@ -1,6 +1,6 @@
 //! Commodities: ranges of idle capacity, and where their markets are (paper `market`, section IV-A).
 
-use crate::address::Contact;
+use crate::address::Address;
 use crate::circle::{MemberId, Point, RingId};
 use crate::ids::NodeId;
 use crate::money::{Micro, Price};
@@ -220,7 +220,7 @@ pub const UNITS: u16 = 128;
 /// A unit that somebody sells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    pub seller: Contact,
+    pub seller: Address,
     pub goods: Goods,
     /// Number of the listing.
     pub number: u64,
@@ -231,8 +231,6 @@ pub struct Offer {
     /// Market operator that named the seller; it gets `payoff` once the seller did something.
     pub owner: NodeId,
     pub payoff: Micro,
-    /// It is a guest of this node.
-    pub via: Option<NodeId>,
 }
 
 #[cfg(test)]

@@ -44,8 +44,8 @@ services! {
     Buyer,
     /// The finder that buys.
     Cheapest,
-    /// A gateway's stall for sellers that nobody can dial.
-    Hosting,
+    /// A gateway among nodes that nobody can dial: forwards what they say.
+    Relay,
     Records,
     /// The owner of files.
     Files,
@@ -63,6 +63,8 @@ services! {
     Store,
     /// The finder that others are compared with.
     Random,
+    /// Hears what relays forward; of a node that nobody can dial, also who its relay is.
+    Guest,
 }
 
 impl ServiceId {

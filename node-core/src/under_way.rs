@@ -2,6 +2,7 @@
 //! answer is for.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// Questions at once where a machine says no other number. Our choice: a large job's first wave of purchases.
 const MOST: usize = 4096;
@@ -64,6 +65,14 @@ impl<W: Copy + Ord> UnderWay<W> {
         self.numbers.retain(|purpose, _| wanted(purpose));
     }
 
+    /// Waits on only for the newest `most` of these purposes.
+    pub fn keep_newest(&mut self, of: RangeInclusive<W>, most: usize) {
+        let mut numbers: Vec<(u64, W)> = self.numbers.range(of).map(|(of, number)| (*number, *of)).collect();
+        numbers.sort_unstable();
+        let over = numbers.len().saturating_sub(most);
+        numbers.into_iter().take(over).for_each(|(_, purpose)| self.forget(purpose));
+    }
+
     pub fn has(&self, purpose: W) -> bool {
         self.numbers.contains_key(&purpose)
     }
@@ -93,7 +102,7 @@ mod tests {
             let mut last = 0;
             for _ in 0..300 {
                 let purpose = rng.below(8);
-                match rng.below(5) {
+                match rng.below(6) {
                     0 | 1 => {
                         let number = under_way.ask(purpose);
                         assert!(number > last, "a number is given once");
@@ -112,6 +121,17 @@ mod tests {
                     3 => {
                         under_way.forget(purpose);
                         list.retain(|(_, other)| *other != purpose);
+                    }
+                    4 => {
+                        let (range, newest) = (0..=rng.below(8), rng.below(3) as usize);
+                        under_way.keep_newest(range.clone(), newest);
+                        let inside = list.iter().filter(|(_, other)| range.contains(other)).count();
+                        let mut over = inside.saturating_sub(newest);
+                        list.retain(|(_, other)| {
+                            let goes = over > 0 && range.contains(other);
+                            over -= usize::from(goes);
+                            !goes
+                        });
                     }
                     _ => {
                         let odd = rng.below(20) == 0;

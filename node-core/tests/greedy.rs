@@ -1,6 +1,7 @@
 //! Owners that want more of a node than it gives: each machine alone, told what it is told.
 
 use bytes::Bytes;
+use node_core::address::Address;
 use node_core::address::{Contact, Ip};
 use node_core::bounds::Bounds;
 use node_core::content::{BlobRef, Data};
@@ -8,7 +9,7 @@ use node_core::files::keeper as files;
 use node_core::files::{FilesConfig, Message as Files, ToKeeper as ToFiles};
 use node_core::ids::{BlobId, JobId, NodeId, UnitId};
 use node_core::money::Price;
-use node_core::progress::{Source, Version};
+use node_core::progress::Version;
 use node_core::protocol::{Effect, Input, Machine, Rng};
 use node_core::store::Message as Content;
 use node_core::store::tree::{CHUNK, chaining_value};
@@ -211,9 +212,9 @@ fn to_get_ready_a_node_asks_a_few_and_another_owner_changes_nothing() {
     let source = |n: u16| {
         let (mut id, ip) = ([5; 32], Ip([8; 16]));
         id[..2].copy_from_slice(&n.to_le_bytes());
-        Source { node: NodeId(id), contact: Some(Contact { ip, id: NodeId(id), port: n.max(1) }) }
+        Address::from(Contact { ip, id: NodeId(id), port: n.max(1) })
     };
-    let sources: Vec<Source> = (0..10_000).map(source).collect();
+    let sources: Vec<Address> = (0..10_000).map(source).collect();
     for from in [OWNER, OTHER] {
         let batch = Box::new(batch(JOB, blob(1, 10), vec![grant(0, None)]));
         giver.hear(from, ToRunner::Prepare { batch, whole: blob(3, 99), sources: sources.clone() });

@@ -43,7 +43,7 @@ fn find(world: &mut World, number: u64, units: u32, needs: Needs) -> (Vec<Place>
 
 fn slots_of(places: &[Place]) -> BTreeMap<NodeId, u32> {
     let mut slots = BTreeMap::new();
-    places.iter().for_each(|place| *slots.entry(place.node).or_default() += place.units);
+    places.iter().for_each(|place| *slots.entry(place.node.id).or_default() += place.units);
     slots
 }
 

@@ -6,6 +6,7 @@ mod kinds;
 mod trade;
 
 use bytes::Bytes;
+use node_core::address::Address;
 use node_core::address::{Contact, Dialable, Ip, Key};
 use node_core::circle::{Located, MemberId, Point, RingId};
 use node_core::content::{BlobRef, Data, NamedData};
@@ -29,7 +30,7 @@ use node_core::overlay::tree::{
     self, Join, NeighbourUpdate, Range, Record, RequestLeaf, Tell, Upper, Welcome,
 };
 use node_core::platform::Platform;
-use node_core::progress::{Checkpoint, Journey, Made, Resume, Source, Span, Version};
+use node_core::progress::{Checkpoint, Journey, Made, Resume, Span, Version};
 use node_core::store::Message as Content;
 use node_core::ticket::Services;
 use node_core::wire::MAX_FRAME;
@@ -222,8 +223,8 @@ fn checkpoint() -> Checkpoint {
     Checkpoint { version: Version { attempt: 11, number: 12 }, snapshot }
 }
 
-fn source() -> Source {
-    Source { node: NodeId([4; 32]), contact: Some(contact()) }
+fn source() -> Address {
+    contact().into()
 }
 
 fn journey() -> Journey {
@@ -457,7 +458,7 @@ fn file_examples() -> Vec<Message> {
 fn nearest_examples() -> Vec<Message> {
     let at = contact();
     let mut places = Packed::default();
-    places.push(at.id, &at, 7);
+    places.push(&at.into(), 7);
     let sizes = [1, 2, 0, 0, 0, 0, 0, 0];
     let state = State { low: 1, high: 2, slots: 3, power: 4, hops: 5, memory: 6, sizes, kinds: 7, usual: 8 };
     let needs = Needs { memory_bytes: 1, platform: Some(Platform::Native), power: 2 };

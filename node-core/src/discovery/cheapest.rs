@@ -258,7 +258,7 @@ impl Cheapest {
             return;
         };
         // Guests of this node reach nobody else.
-        let can_keep = |offer: &Offer| offer.seller.id != cx.me && offer.via.is_none();
+        let can_keep = |offer: &Offer| offer.seller.id != cx.me && offer.seller.contact().is_some();
         let mut free: Vec<Offer> = offers.iter().copied().filter(can_keep).collect();
         for (sale, offer) in places {
             // A runner does not keep the checkpoints of its own unit.
@@ -347,7 +347,7 @@ impl Cheapest {
         let Some(under) = self.sales.get_mut(&ticket) else { return };
         let offer = under.space.take();
         if let Some(shelf) = &mut under.bargain.shelf {
-            shelf.at = offer.map(|offer| offer.seller).filter(|_| taken);
+            shelf.at = offer.and_then(|offer| offer.seller.contact()).filter(|_| taken);
         }
         if under.placed {
             self.end(ticket, cx);

@@ -3,6 +3,7 @@
 //! Every node tells the owners that it works for how many units they may place there in all
 //! ([`Offer::credit`]); this machine subtracts what has been placed.
 
+use crate::address::Address;
 use crate::finding::{Found, Offer, Place, Query, Queue};
 use crate::ids::NodeId;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
@@ -254,7 +255,7 @@ impl Connected {
         for (node, offer, credit) in &able {
             let units = offer.free.min(*credit).min(left);
             left -= units;
-            places.push(Place { node: *node, contact: None, units });
+            places.push(Place { node: Address::here(*node), units });
         }
         if left > 0 && !able.is_empty() && query.queue != Queue::No {
             let share = left.div_ceil(2 * able.len() as u32);
@@ -268,10 +269,10 @@ impl Connected {
         }
         let taken =
             able.iter().zip(&places).filter(|((_, offer, _), place)| offer.free > 0 && place.units > 0);
-        let changed = taken.map(|(_, place)| place.node).collect();
+        let changed = taken.map(|(_, place)| place.node.id).collect();
         places.retain(|p| p.units > 0);
         for place in &places {
-            if let Some(entry) = self.nodes.get_mut(&place.node) {
+            if let Some(entry) = self.nodes.get_mut(&place.node.id) {
                 entry.placed += u64::from(place.units);
             }
         }
@@ -338,7 +339,7 @@ mod tests {
             swarm: true,
             without: vec![],
         });
-        found.places.iter().map(|p| (p.node.0[0], p.units)).collect()
+        found.places.iter().map(|p| (p.node.id.0[0], p.units)).collect()
     }
 
     #[test]

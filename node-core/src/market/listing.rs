@@ -1,7 +1,7 @@
 //! Listings: what a seller says that it sells, signed by its key.
 
 use super::pricing::BadCost;
-use crate::address::Contact;
+use crate::address::Address;
 use crate::goods::Goods;
 use crate::goods::Market;
 use crate::goods::Rule;
@@ -38,14 +38,12 @@ impl Goods {
 /// Content of a listing, which the seller signs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listing {
-    pub seller: Contact,
+    pub seller: Address,
     pub goods: Goods,
     /// Grows with each listing of a seller, whatever its kind.
     pub number: u64,
     /// Milliseconds since 1970.
     pub expires_ms: u64,
-    /// Nobody can dial the seller: it is a guest of this node, which is where `seller` says.
-    pub via: Option<NodeId>,
 }
 
 /// Why something cannot be listed.
@@ -61,6 +59,8 @@ pub enum BadListing {
     Capacity,
     #[error("nothing is for sale: no units or no time, or several of what can be divided")]
     Nothing,
+    #[error("it does not say how to reach its seller")]
+    Nowhere,
     #[error("it has expired")]
     Expired,
     #[error("it reaches too far into the future; perhaps a clock is wrong")]
@@ -85,6 +85,9 @@ impl Listing {
         if listing.seller.id != signed.by {
             return Err(BadListing::Forged);
         }
+        if listing.seller.contact().or(listing.seller.relay()).is_none() {
+            return Err(BadListing::Nowhere);
+        }
         let market = listing.goods.check(rule)?;
         if listing.expires_ms <= now_ms {
             return Err(BadListing::Expired);
@@ -99,16 +102,16 @@ impl Listing {
         self.seller.id
     }
 
-    /// Whether units of this node can run there: a guest has no connections but to its host.
+    /// Whether units of this node can run there: a guest has no connections but to its relay.
     pub fn is_reached_by(&self, buyer: NodeId) -> bool {
-        self.via.is_none_or(|host| host == buyer)
+        self.seller.relay().is_none_or(|relay| relay.id == buyer)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Ip;
+    use crate::address::{Contact, Ip};
     use crate::goods::Kind;
     use crate::money::Price;
     use crate::platform::Platform;
@@ -129,8 +132,8 @@ mod tests {
             engine: Platform::Native,
             memory_mib: 2048,
         };
-        let seller = Contact { ip: Ip([1; 16]), id: secret().node(), port: 4001 };
-        Listing { seller, goods, number: 3, expires_ms: NOW + 60_000, via: None }
+        let seller = Contact { ip: Ip([1; 16]), id: secret().node(), port: 4001 }.into();
+        Listing { seller, goods, number: 3, expires_ms: NOW + 60_000 }
     }
 
     fn opened(change: impl FnOnce(&mut Listing)) -> Result<Market, BadListing> {
@@ -159,6 +162,7 @@ mod tests {
         assert_eq!(opened(|it| it.expires_ms = NOW), Err(Expired));
         assert_eq!(opened(|it| it.expires_ms = u64::MAX), Err(TooFar));
         assert_eq!(opened(|it| it.seller.id = NodeId([9; 32])), Err(Forged));
+        assert_eq!(opened(|it| it.seller = Address::here(it.seller.id)), Err(Nowhere));
         let free = Listing { goods: Goods { cost: Price(0), ..listing().goods }, ..listing() };
         let free = free.sign(&secret());
         assert!(Listing::open(&free, Rule::ReverseVickrey, NOW).is_ok());

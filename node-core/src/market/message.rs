@@ -1,7 +1,6 @@
 //! Messages between market operators, sellers and buyers. One enum with a part for each addressee; the route
 //! gives each part to its machine.
 
-use super::guest::Word;
 use super::listing::BadListing;
 use super::pricing::{Ask, Deal};
 use crate::address::Contact;
@@ -21,16 +20,6 @@ pub enum Message {
     ToOwner(ToOwner),
     ToSeller(ToSeller),
     ToBuyer(ToBuyer),
-    /// Word of a guest of the sender, to the operator of a market.
-    OfGuest {
-        guest: NodeId,
-        word: Box<Word>,
-    },
-    /// To a guest of the addressee.
-    ForGuest {
-        guest: NodeId,
-        what: Box<ToSeller>,
-    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -249,8 +238,8 @@ pub struct Copy {
     /// At most [`COPY`].
     pub entries: Vec<Entry>,
     pub gone: Vec<NodeId>,
-    /// Hosts of those entries that are guests: seller, host.
-    pub hosts: Vec<(NodeId, NodeId)>,
+    /// Relays of those entries that are guests: seller, relay.
+    pub relays: Vec<(NodeId, NodeId)>,
 }
 
 /// Sellers in one message of copies. Our choice: half of what a message may be.
@@ -262,6 +251,7 @@ pub const COPY: usize = 4000;
 /// the seller has signed when it was probed, a moment before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
+    /// A packed form of [`crate::address::Address`]: a guest's has the IP address and port of its relay.
     pub seller: Contact,
     pub units: u16,
     pub minutes: u16,

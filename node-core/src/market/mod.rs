@@ -6,12 +6,9 @@
 //! | [`pricing`] | who sells at which price: reverse Vickrey, max-min payoff |
 //! | [`listing`] | what a seller says and signs |
 //! | [`seller`], [`buyer`], [`owner`] | three machines, of which pages have the first |
-//! | [`guest`], [`host`] | selling by way of a gateway, for who cannot be dialled |
 
 pub mod buyer;
 mod config;
-pub mod guest;
-pub mod host;
 pub mod listing;
 mod message;
 pub mod owner;

@@ -7,11 +7,11 @@
 use super::config::MarketConfig;
 use super::listing::Listing;
 use super::message::{Alive, Message, Prober, Take, ToBuyer, ToOwner, ToSeller, Unlisted};
-use crate::address::Contact;
+use crate::address::{Address, Contact, Sender};
 use crate::circle::{Point, RingId};
 use crate::contract::{Receipt, Sale};
 use crate::goods::Goods;
-use crate::goods::{Kind, Market, Scheme};
+use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
 use crate::money::Price;
@@ -41,9 +41,7 @@ pub struct Seller {
     config: Arc<MarketConfig>,
     secret: Secret,
     wall: Option<Wall>,
-    me: Option<Contact>,
-    /// By way of whom it sells, if it cannot be dialled itself.
-    via: Option<NodeId>,
+    me: Option<Address>,
     stock: BTreeMap<Kind, Stock>,
     /// The last number that was used.
     number: u64,
@@ -88,15 +86,13 @@ pub enum Command {
     Rules(Arc<MarketConfig>),
     /// The bank of the swarm: from now on nothing is sold but to whom it holds credit for.
     Bank(NodeId),
-    /// Where others dial this node; nothing is listed before.
-    Me(Contact),
-    /// Nobody can dial this node; it sells by way of its host, which is there.
-    Hosted {
-        at: Contact,
-        scheme: Scheme,
+    /// How others reach this node; `None`: not at all, and nothing is listed.
+    Me(Option<Address>),
+    /// A message that a relay has forwarded.
+    Forwarded {
+        sender: Sender,
+        said: ToSeller,
     },
-    /// The host is gone: nothing is listed until there is another.
-    Alone,
     /// This is for sale from now on, in place of all of its kind that was. No units: nothing.
     Offer(Goods),
     /// As `Offer`, for goods that come and go, such as free slots: less is for sale at once, more after a
@@ -153,7 +149,10 @@ impl Protocol for Seller {
 
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Scx<'_>) {
         match input {
-            Input::Message { from, message: Message::ToSeller(message) } => self.message(from, message, cx),
+            Input::Message { from, message: Message::ToSeller(said) } => {
+                self.message(Sender::direct(from), said, cx);
+            }
+            Input::Command(Command::Forwarded { sender, said }) => self.message(sender, said, cx),
             Input::Timer(Timer::Relist(kind)) => self.list(kind, cx),
             Input::Command(Command::WallClock(ms)) => {
                 let first = self.wall.is_none();
@@ -165,12 +164,13 @@ impl Protocol for Seller {
             Input::Command(Command::Rules(config)) => self.config = config,
             Input::Command(Command::Bank(bank)) => self.bank = Some(bank),
             Input::Command(Command::Me(me)) => {
-                if self.me.replace(me) != Some(me) {
-                    self.list_all(cx);
+                let before = std::mem::replace(&mut self.me, me);
+                match me {
+                    Some(_) if before == me => {}
+                    Some(_) => self.list_all(cx),
+                    None => self.unlist(cx),
                 }
             }
-            Input::Command(Command::Hosted { at, scheme }) => self.hosted(at, scheme, cx),
-            Input::Command(Command::Alone) => self.alone(cx),
             Input::Command(Command::Offer(goods)) => {
                 self.there.remove(&goods.kind);
                 cx.cancel_timer(Timer::Have(goods.kind));
@@ -210,7 +210,6 @@ impl Seller {
             secret,
             wall: None,
             me: None,
-            via: None,
             stock: BTreeMap::new(),
             number: 0,
             lookups: UnderWay::new(Kind::ALL.len()),
@@ -231,7 +230,8 @@ impl Seller {
         self.stock.get(&kind)?.listed.map(|(owner, _)| owner)
     }
 
-    fn message(&mut self, from: NodeId, message: ToSeller, cx: &mut Scx<'_>) {
+    fn message(&mut self, sender: Sender, message: ToSeller, cx: &mut Scx<'_>) {
+        let from = sender.id;
         match message {
             ToSeller::Listed { kind, number } => {
                 let stock = self.stock.get_mut(&kind);
@@ -256,8 +256,8 @@ impl Seller {
                 }
                 cx.emit(Event::Unlisted { kind, number, why });
             }
-            ToSeller::Probe { kind, ticket, by } => self.probe(from, kind, ticket, by, cx),
-            ToSeller::Take(take) => self.take(from, *take, cx),
+            ToSeller::Probe { kind, ticket, by } => self.probe(sender, kind, ticket, by, cx),
+            ToSeller::Take(take) => self.take(sender, *take, cx),
         }
     }
 
@@ -266,15 +266,8 @@ impl Seller {
         kinds.into_iter().for_each(|kind| self.list(kind, cx));
     }
 
-    fn hosted(&mut self, at: Contact, scheme: Scheme, cx: &mut Scx<'_>) {
-        Arc::make_mut(&mut self.config).scheme = scheme;
-        self.via = Some(at.id);
-        self.me = Some(Contact { id: cx.me, ..at });
-        self.list_all(cx);
-    }
-
-    fn alone(&mut self, cx: &mut Scx<'_>) {
-        (self.via, self.me) = (None, None);
+    /// Nobody reaches this node any more.
+    fn unlist(&mut self, cx: &mut Scx<'_>) {
         self.lookups.retain(|_| false);
         for (kind, stock) in &mut self.stock {
             (stock.at, stock.listed) = (None, None);
@@ -363,7 +356,7 @@ impl Seller {
         let stock = self.stock.get_mut(&kind)?;
         let expires_ms = wall.now(cx.now) + self.config.purge.as_millis() as u64;
         stock.number = number;
-        let listing = Listing { seller, goods: stock.goods, number, expires_ms, via: self.via };
+        let listing = Listing { seller, goods: stock.goods, number, expires_ms };
         stock.signed = Some(listing.sign(&self.secret));
         stock.goods.market()
     }
@@ -380,7 +373,8 @@ impl Seller {
     }
 
     /// Whether it is for sale, and what else is known of it.
-    fn probe(&mut self, from: NodeId, kind: Kind, ticket: u64, by: Prober, cx: &mut Scx<'_>) {
+    fn probe(&mut self, sender: Sender, kind: Kind, ticket: u64, by: Prober, cx: &mut Scx<'_>) {
+        let from = sender.id;
         // A buyer that was told of another seller meanwhile asks a little later: after that answer, and
         // its sample.
         let hold = self.config.hold + 5 * self.config.answer;
@@ -403,18 +397,21 @@ impl Seller {
             Prober::Owner => Message::ToOwner(ToOwner::Alive(alive)),
             Prober::Buyer => Message::ToBuyer(ToBuyer::Alive(alive)),
         };
-        cx.send(from, answer);
+        cx.answer(sender, answer);
     }
 
     /// Sells, if it has not done so: no unit is sold twice, under whatever number.
-    fn take(&mut self, from: NodeId, take: Take, cx: &mut Scx<'_>) {
+    fn take(&mut self, sender: Sender, take: Take, cx: &mut Scx<'_>) {
         let Take { ticket, kind, number, units, capacity, price, .. } = take;
+        let from = sender.id;
         if self.sales.contains(&(from, ticket)) {
-            return cx.send(from, Message::ToBuyer(ToBuyer::Taken { ticket }));
+            return cx.answer(sender, Message::ToBuyer(ToBuyer::Taken { ticket }));
         }
-        let reached = self.via.is_none_or(|host| host == from);
+        // A guest runs units of who is connected to it: of its relay.
+        let relay = self.me.and_then(|me| me.relay());
+        let reached = relay.is_none_or(|relay| relay.id == from) && sender.by.is_none();
         let Ok(sale) = self.paid_by(from, &take, cx.me) else {
-            return cx.send(from, Message::ToBuyer(ToBuyer::Gone { ticket }));
+            return cx.answer(sender, Message::ToBuyer(ToBuyer::Gone { ticket }));
         };
         let stock = self.stock.get_mut(&kind).filter(|stock| {
             reached
@@ -424,7 +421,7 @@ impl Seller {
                 && price >= stock.goods.cost
         });
         let Some(stock) = stock else {
-            return cx.send(from, Message::ToBuyer(ToBuyer::Gone { ticket }));
+            return cx.answer(sender, Message::ToBuyer(ToBuyer::Gone { ticket }));
         };
         let left = match kind.divides() {
             true => Goods { capacity: stock.goods.capacity - capacity, ..stock.goods },
@@ -441,7 +438,7 @@ impl Seller {
             }
             self.used.push_back((from, sale, kind));
         }
-        cx.send(from, Message::ToBuyer(ToBuyer::Taken { ticket }));
+        cx.answer(sender, Message::ToBuyer(ToBuyer::Taken { ticket }));
         cx.emit(Event::Sold { buyer: from, kind, number, units, capacity, price });
         if left.units == 0 || left.market().is_none() {
             return self.close(kind, cx);

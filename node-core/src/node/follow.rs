@@ -5,11 +5,14 @@ use super::Node;
 use super::host::{Host, NodeEvent};
 use super::notes::Note;
 use super::table::Service;
-use crate::address::Contact;
+use crate::address::{Address, Contact, Sender};
+use crate::channel::Channel;
 use crate::ids::NodeId;
+use crate::overlay::guests::{self, ToRelay};
 use crate::overlay::neighbours::{self, Neighbours};
 use crate::protocol::Effect;
 use crate::ticket::ServiceId;
+use crate::wire::{self, Framed};
 use std::collections::BTreeMap;
 
 /// Connections that are to last, and for whom: one bit a service.
@@ -38,7 +41,11 @@ impl Node {
     pub(super) fn follow<S: Service>(&mut self, effects: Vec<Effect<S>>, host: &mut dyn Host) {
         for effect in effects {
             match effect {
-                Effect::Send { to, message } => self.send(to, message, host),
+                Effect::Send { to, message } => match self.way(S::ID, to) {
+                    Some(by) => self.forward(by, to, message, host),
+                    None => self.send(to, message, host),
+                },
+                Effect::Forward { by, to, message } => self.forward(by, to, message, host),
                 Effect::Emit(event) => S::on_event(self, event, host),
                 Effect::Fault { peer, fault } => self.fault(peer, fault, host),
                 Effect::Reach(contact) => self.reach(contact, true, host),
@@ -46,6 +53,48 @@ impl Node {
                 Effect::Release(peer) => self.release(S::ID, peer),
                 Effect::Trouble(what) => host.event(NodeEvent::Trouble { what }),
             }
+        }
+    }
+
+    /// The relay by way of which a service speaks to a node, if relays forward its messages: this node is not
+    /// connected to that one, and cannot dial.
+    fn way(&self, of: ServiceId, to: NodeId) -> Option<NodeId> {
+        let cannot_dial = self.dials.is_none() && of == ServiceId::Seller;
+        self.relay().filter(|_| cannot_dial && to != self.me && !self.peers().is_connected(to))
+    }
+
+    /// Has the relay `by` give a message to a node; directly if this node is connected to that one.
+    fn forward<M: Framed + Send + 'static>(
+        &mut self,
+        by: NodeId,
+        to: NodeId,
+        message: M,
+        host: &mut dyn Host,
+    ) {
+        if to == self.me || self.peers().is_connected(to) {
+            return self.send(to, message, host);
+        }
+        if by == self.me {
+            return self.gone(to, by);
+        }
+        if let Some(frame) = wire::encode(message.service(), &message) {
+            self.send(by, guests::Message::ToRelay(ToRelay::Forward { to, frame }), host);
+        }
+    }
+
+    /// A message for a guest of `by` cannot be delivered.
+    pub(super) fn gone(&mut self, guest: NodeId, by: NodeId) {
+        self.each_service(|node, row| (row.on_gone)(node, guest, by));
+    }
+
+    /// A frame has come that another node forwarded.
+    pub(super) fn forwarded(&mut self, sender: Sender, frame: &[u8], host: &mut dyn Host) {
+        let said = wire::open(frame, Channel::Control).and_then(|(service, body)| {
+            let row = ServiceId::of(service).and_then(|service| self.row(service));
+            row.map_or(Ok(()), |row| (row.forwarded)(self, sender, body))
+        });
+        if let Err(error) = said {
+            self.fault(sender.speaker(), format!("forwarded a frame that {error}"), host);
         }
     }
 
@@ -63,6 +112,13 @@ impl Node {
         match !gone && dials.begin(contact, spare, nearest, now) {
             true => host.dial(contact),
             false => self.note(Note::Unreachable(peer), host),
+        }
+    }
+
+    /// Connects to a node, or to its relay; nobody counts on the connection.
+    pub(super) fn reach_for_now(&mut self, address: &Address, host: &mut dyn Host) {
+        if let Some(contact) = address.contact().or(address.relay()) {
+            self.reach(contact, true, host);
         }
     }
 

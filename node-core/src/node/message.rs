@@ -32,19 +32,7 @@ macro_rules! messages {
             }
 
             fn read(service: ServiceId, body: &[u8]) -> Result<Message, WireError> {
-                use market::guest::{AtHost, AtSeller};
                 Ok(match service {
-                    // A message of two types is given back as that of its sender.
-                    ServiceId::Seller => match wire::read(body)? {
-                        AtSeller::ToSeller(what) => Message::Market(market::Message::ToSeller(what)),
-                        AtSeller::ToGuest(what) => Message::Guest(market::guest::Message::ToGuest(what)),
-                    },
-                    ServiceId::Hosting => match wire::read(body)? {
-                        AtHost::ToHost(what) => Message::Guest(market::guest::Message::ToHost(what)),
-                        AtHost::ForGuest { guest, what } => {
-                            Message::Market(market::Message::ForGuest { guest, what })
-                        }
-                    },
                     $($(ServiceId::$service => Message::$name(wire::read(body)?),)*)+
                     _ => return Err(WireError::WrongService),
                 })
@@ -63,8 +51,8 @@ messages! {
     Nearest(discovery::nearest::Message): Nearest,
     Random(discovery::random::Message): Random,
     Ring(overlay::ring::Message): Ring,
-    Market(market::Message): MarketOwner | Buyer,
-    Guest(market::guest::Message):,
+    Market(market::Message): MarketOwner | Seller | Buyer,
+    Guests(overlay::guests::Message): Relay | Guest,
     Ledger(ledger::Message): Purse | Bank,
     Records(records::Message): Records,
     Files(files::Message): Files | KeptFiles,

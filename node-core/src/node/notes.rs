@@ -35,6 +35,8 @@ pub(super) enum Note<'a> {
     Me(Contact),
     /// Nobody dials this node any more.
     Guest,
+    /// The relay of this node, which nobody dials; `None`: there is none, or none any more.
+    Relay(Option<Contact>),
     /// Whether others can dial this node may have changed.
     Standing,
     /// This is the swarm's bank.
@@ -86,6 +88,8 @@ pub(super) struct Up {
 /// Answers to the questions of services and of the driver.
 pub(super) enum Reply {
     Located(Result<Located, ring::Failure>),
+    /// The owner of a point on the ring of nodes, as this node's relay has looked it up.
+    Owner(Option<Contact>),
     Fetched(Result<(), NotFetched>),
     Found(Found),
     Ordered {
@@ -150,7 +154,9 @@ fn for_driver(number: u64, reply: Reply) -> NodeEvent {
         Reply::Quoted { offers, shortage, hops } => NodeEvent::Quoted { number, offers, shortage, hops },
         Reply::Taken(taken) => NodeEvent::Bought { number, taken },
         Reply::Published(refused) => NodeEvent::Published { number, refused },
-        // The driver inspects programs itself.
-        Reply::Inspected(_) => NodeEvent::Trouble { what: "an answer came that nobody asked for".into() },
+        // The driver inspects programs itself, and asks no relay.
+        Reply::Inspected(_) | Reply::Owner(_) => {
+            NodeEvent::Trouble { what: "an answer came that nobody asked for".into() }
+        }
     }
 }

@@ -94,12 +94,13 @@ impl Node {
         }
         let shortage = shortage.filter(|_| found.places.is_empty());
         for place in &found.places {
-            if let Some(contact) = place.contact.filter(|contact| contact.id == place.node) {
+            // Relays forward no units: a guest is of use to who is connected to it.
+            if let Some(contact) = place.node.contact() {
                 self.reach(contact, true, host);
             }
             let promise = connected::Promise { slots: place.units, memory_bytes: query.needs.memory_bytes };
-            let here = self.peers().knows(place.node);
-            self.tell::<Connected>(connected::Command::Promised { node: place.node, promise, here });
+            let here = self.peers().knows(place.node.id);
+            self.tell::<Connected>(connected::Command::Promised { node: place.node.id, promise, here });
         }
         if !for_more {
             // The places become offers; who asked is told why there are not more.

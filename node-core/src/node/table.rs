@@ -4,6 +4,7 @@ use super::Node;
 use super::config::Config;
 use super::host::{Command, Host};
 use super::notes::{Note, Reply};
+use crate::address::Sender;
 use crate::disk::{Answer, Asked};
 use crate::finding::Query;
 use crate::ids::NodeId;
@@ -52,6 +53,15 @@ pub(super) trait Service:
 
     /// A command of the driver ([`Command::service`]).
     fn on_command(_: &mut Node, _: Command, _: &mut dyn Host) {}
+
+    /// A message that another node has forwarded. Returns whether such a message may come so: else it is a fault
+    /// of who forwarded it.
+    fn on_forwarded(_: &mut Node, _: Sender, _: Self::Message) -> bool {
+        false
+    }
+
+    /// A node says that a message for a guest of its cannot be delivered.
+    fn on_gone(_: &mut Node, _guest: NodeId, _by: NodeId) {}
 
     /// A finder's: looks for places in the swarm. Answered by [`Node::found`].
     const FIND: Option<Find> = None;
@@ -124,6 +134,9 @@ pub(super) struct Row {
     pub(super) on_command: fn(&mut Node, Command, &mut dyn Host),
     pub(super) find: Option<Find>,
     pub(super) receive: Receive,
+    /// The body of a frame that another node has forwarded.
+    pub(super) forwarded: fn(&mut Node, Sender, &[u8]) -> Result<(), WireError>,
+    pub(super) on_gone: fn(&mut Node, NodeId, NodeId),
     /// A message of this node to itself.
     pub(super) from_self: fn(&mut Node, Box<dyn Any + Send>, &mut dyn Host),
     /// An input in words, in tests. A page does not link it.
@@ -142,6 +155,8 @@ pub(super) trait HasRow: Service {
         on_command: Self::on_command,
         find: Self::FIND,
         receive: Self::receive,
+        forwarded: forwarded::<Self>,
+        on_gone: Self::on_gone,
         from_self: Self::from_self,
         show: None,
     };
@@ -153,6 +168,14 @@ impl<S: Service> HasRow for S {}
 fn run<S: Service>(node: &mut Node, input: AnyInput, host: &mut dyn Host) {
     if let Ok(input) = input.downcast::<InputOf<S>>() {
         node.run::<S>(*input, host);
+    }
+}
+
+fn forwarded<S: Service>(node: &mut Node, sender: Sender, body: &[u8]) -> Result<(), WireError> {
+    let message: S::Message = wire::read(body)?;
+    match message.service() == S::ID && S::on_forwarded(node, sender, message) {
+        true => Ok(()),
+        false => Err(WireError::WrongService),
     }
 }
 

@@ -1,7 +1,8 @@
-//! Protocols by which nodes know each other: introductions, dial-back, ring, tree.
+//! Protocols by which nodes know and reach each other: introductions, dial-back, hosts and guests, ring, tree.
 
 pub mod dialback;
 pub mod elsewhere;
+pub mod guests;
 pub mod neighbours;
 pub mod ring;
 pub mod swarm;

@@ -10,7 +10,7 @@ mod journey;
 pub(crate) use journey::SPANS_MAX;
 pub use journey::{Journey, Span};
 
-use crate::address::Contact;
+use crate::address::Address;
 use crate::content::BlobRef;
 use crate::engine::SnapshotRef;
 use crate::ids::{NodeId, UnitId};
@@ -51,27 +51,12 @@ pub struct Made {
     pub kept: Vec<NodeId>,
 }
 
-/// A node that keeps or gives something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
-    pub node: NodeId,
-    /// Where to dial it; none: the addressee is connected to it, as to the owner itself.
-    pub contact: Option<Contact>,
-}
-
-impl Source {
-    /// Where to dial it, if what was said is about the node itself.
-    pub(crate) fn dialled(&self) -> Option<Contact> {
-        self.contact.filter(|contact| contact.id == self.node)
-    }
-}
-
 /// Where a unit goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
     pub checkpoint: Checkpoint,
     /// Nodes that have its parts, the best first.
-    pub sources: Vec<Source>,
+    pub sources: Vec<Address>,
 }
 
 /// Keepers that a unit has. Our choice, after paper `market`'s replicas: one may be lost at the same

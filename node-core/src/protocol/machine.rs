@@ -9,6 +9,12 @@ pub enum Effect<P: Protocol + ?Sized> {
         to: NodeId,
         message: P::Message,
     },
+    /// The same, by way of the relay `by`.
+    Forward {
+        by: NodeId,
+        to: NodeId,
+        message: P::Message,
+    },
     Emit(P::Event),
     /// The peer did something that a correct peer does not do.
     Fault {

@@ -13,7 +13,7 @@ pub use machine::{Effect, Machine};
 pub use rng::Rng;
 pub use timers::Timers;
 
-use crate::address::Contact;
+use crate::address::{Address, Contact, Sender};
 use crate::ids::NodeId;
 use crate::time::Time;
 
@@ -68,10 +68,22 @@ impl<P: Protocol + ?Sized> Cx<'_, P> {
         self.effects.push(Effect::Send { to, message });
     }
 
-    /// Sends to a node that may not be connected: connects to it first.
-    pub fn send_to(&mut self, to: Contact, message: P::Message) {
+    /// Sends to a node that may not be connected, by the best way there is: connects to it or to its relay first.
+    pub fn send_to(&mut self, to: impl Into<Address>, message: P::Message) {
+        let to = to.into();
         self.reach(to);
-        self.send(to.id, message);
+        match to.relay() {
+            Some(relay) => self.effects.push(Effect::Forward { by: relay.id, to: to.id, message }),
+            None => self.send(to.id, message),
+        }
+    }
+
+    /// Answers on the way by which a message came.
+    pub fn answer(&mut self, to: Sender, message: P::Message) {
+        match to.by {
+            Some(by) => self.effects.push(Effect::Forward { by, to: to.id, message }),
+            None => self.send(to.id, message),
+        }
     }
 
     pub fn emit(&mut self, event: P::Event) {
@@ -83,9 +95,10 @@ impl<P: Protocol + ?Sized> Cx<'_, P> {
         self.effects.push(Effect::Fault { peer, fault });
     }
 
-    /// Connects to a node to which something will be sent, unless it is connected.
-    pub fn reach(&mut self, contact: Contact) {
-        if contact.id != self.me {
+    /// Connects to a node to which something will be sent, or to its relay, unless it is connected.
+    pub fn reach(&mut self, to: impl Into<Address>) {
+        let to = to.into();
+        if let Some(contact) = to.contact().or(to.relay()).filter(|_| to.id != self.me) {
             self.effects.push(Effect::Reach(contact));
         }
     }

@@ -8,10 +8,11 @@
 use super::message::Report;
 use super::proof::GrantKey;
 use super::spec::{Template, UnitSpec};
+use crate::address::Address;
 use crate::circle::Point;
 use crate::engine::SealKey;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::progress::{Checkpoint, Journey, Source};
+use crate::progress::{Checkpoint, Journey};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +28,7 @@ pub fn point_of(unit: UnitId) -> Point {
 /// Description that the units of a job share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    pub home: Source,
+    pub home: Address,
     pub name: String,
     pub template: Template,
     pub sweep_first: Option<u64>,
@@ -49,7 +50,7 @@ pub struct Delegated {
     pub term: u32,
     pub attempts: u32,
     /// Where it runs, as far as is known.
-    pub runner: Option<Source>,
+    pub runner: Option<Address>,
     pub record: Option<Box<UnitRecord>>,
     /// Why it is not placed any more.
     pub held: Option<String>,

@@ -1,12 +1,13 @@
 //! Messages between client, job owner, runner and keeper.
 
 use super::spec::{JobSpec, Template, UnitResult, UnitSpec};
+use crate::address::Address;
 use crate::content::BlobRef;
 use crate::engine::SealKey;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::keys::Signed;
 use crate::money::Price;
-use crate::progress::{Made, Resume, Source, Version};
+use crate::progress::{Made, Resume, Version};
 use crate::work::delegated;
 use crate::work::proof::GrantProof;
 use serde::{Deserialize, Serialize};
@@ -128,7 +129,7 @@ pub enum ToRunner {
     Prepare {
         batch: Box<Batch>,
         whole: BlobRef,
-        sources: Vec<Source>,
+        sources: Vec<Address>,
     },
     /// A unit that was prepared for will not come.
     NotComing {
@@ -155,7 +156,7 @@ pub enum ToRunner {
     /// Nodes that keep the checkpoints of the job's units from now on.
     Keepers {
         job: JobId,
-        keepers: Vec<Source>,
+        keepers: Vec<Address>,
     },
     /// From a keeper: it has the checkpoint.
     Kept {
@@ -232,7 +233,7 @@ pub struct Batch {
     /// `{}` is this plus the unit's index, if the job is a sweep.
     pub sweep_first: Option<u64>,
     /// Nodes that keep the checkpoints of these units.
-    pub keepers: Vec<Source>,
+    pub keepers: Vec<Address>,
     pub units: Vec<UnitGrant>,
     /// Origin of the job; `None` if it is the sender.
     pub home: Option<NodeId>,
@@ -255,7 +256,7 @@ pub struct UnitGrant {
     /// The bank's word that it holds that, if it is no gift.
     pub receipt: Option<Signed>,
     /// Keeper that is paid for the unit's checkpoints; it comes before the keepers of all units.
-    pub keeper: Option<Source>,
+    pub keeper: Option<Address>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

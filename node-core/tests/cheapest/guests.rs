@@ -3,8 +3,9 @@
 use crate::support::*;
 use node_core::goods::{Kind, Market};
 use node_core::market::Message as OfMarket;
-use node_core::market::guest::Word;
+use node_core::market::ToOwner;
 use node_core::node::message::Message;
+use node_core::overlay::guests::{self, ToGuest};
 use node_core::platform::Platform;
 use node_core::trust::policy::Policy;
 use node_core::work::spec::Find;
@@ -82,6 +83,34 @@ fn pages_sell_beside_servers_and_the_cheapest_of_both_are_paid_by_the_rule() {
         world.run_for(Duration::from_secs(5));
         assert_eq!(shown(&world, pages[0]), Some(price(4000)), "and the page can show it");
         assert!((0..4).all(|at| world.faults(at).is_empty()), "{:?}", world.faults(0));
+    }
+}
+
+/// It can dial the operators of markets itself, and they reach it through its relay.
+#[test]
+fn a_server_that_nobody_can_dial_sells_to_its_gateway_and_moves_when_it_can_be_dialled() {
+    for seed in 60..63 {
+        let (mut world, _) = swarm_with(seed, 3, &[]);
+        let walled = world.nodes.len();
+        world.add_keyed(config(walled, false, false), &secret(walled));
+        world.nodes[walled].unreachable = true;
+        world.connect(walled, 0);
+        sell(&mut world, walled, 1000);
+        let by_relay = |world: &World| world.node(walled).relay() == Some(id(world, 0));
+        world.run_until(A_MINUTE * 3, "it has a relay", by_relay);
+        world.run_until(A_MINUTE, "it is listed", |w| w.node(walled).is_listed());
+        endow(&mut world, 0, 10 * CREDIT);
+        let first = job(&mut world, 0, 1, CREDIT);
+        world.run_until(A_MINUTE * 5, "the job is done", |w| w.is_over(first));
+        assert_settled(&mut world, 0);
+        assert_eq!((runners(&world, first), wages(&mut world, walled)), (vec![walled], price(2000)));
+        world.nodes[walled].unreachable = false;
+        world.run_until(A_MINUTE * 10, "it is a member", |w| w.node(walled).relay().is_none());
+        world.run_until(A_MINUTE, "it is listed again", |w| w.node(walled).is_listed());
+        let second = job(&mut world, 0, 1, CREDIT);
+        world.run_until(A_MINUTE * 5, "the second is done", |w| w.is_over(second));
+        assert_settled(&mut world, 0);
+        assert_eq!(runners(&world, second), [walled], "seed {seed}");
     }
 }
 
@@ -185,7 +214,7 @@ fn a_page_with_a_least_price_takes_no_gifts_and_sells() {
 }
 
 #[test]
-fn who_is_not_its_host_cannot_speak_for_a_page() {
+fn who_is_not_its_relay_cannot_speak_for_a_page() {
     let (mut world, pages) = swarm_with(32, 3, &[1000]);
     let kind = Kind::Cycles;
     let goods = world.node(pages[0]).selling().next().expect("it sells");
@@ -201,12 +230,21 @@ fn who_is_not_its_host_cannot_speak_for_a_page() {
     let stranger = (1..4).find(|at| *at != owner).expect("another");
     world.connect(stranger, owner);
     world.run_for(Duration::from_secs(1));
-    let word = Box::new(Word::Withdraw { market, number: u64::MAX });
-    let lie = Message::Market(OfMarket::OfGuest { guest: id(&world, pages[0]), word });
-    let bytes = lie.encode().expect("it is short");
-    let from = id(&world, stranger);
-    world.drive(owner, NodeInput::Received { from, channel: Channel::Control, bytes });
+    let frame = Message::Market(OfMarket::ToOwner(ToOwner::Withdraw { market, number: u64::MAX }));
+    let frame = frame.encode().expect("it is short");
+    let lie = ToGuest::Forwarded { from: id(&world, pages[0]), frame };
+    let bytes = Message::Guests(guests::Message::ToGuest(lie)).encode().expect("it is short");
+    let says = |from: usize| {
+        let (from, bytes) = (id(&world, from), bytes.clone());
+        NodeInput::Received { from, channel: Channel::Control, bytes }
+    };
+    let (by_stranger, by_relay) = (says(stranger), says(0));
+    world.drive(owner, by_stranger);
     assert!(listed(&world), "a stranger's word does not count");
+    if owner != 0 {
+        world.drive(owner, by_relay);
+        assert!(!listed(&world), "and its relay's does");
+    }
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Claims about delegated units by nodes that have no part in them.
 
 use super::*;
+use node_core::address::Address;
 use node_core::channel::Channel;
 use node_core::content::Data;
 use node_core::engine::SealKey;
 use node_core::ids::NodeId;
-use node_core::progress::Source;
 use node_core::work::delegated::{Delegated, Message, Part};
 use node_core::work::message::{Message as Work, Report, ToRunner};
 use node_core::work::spec::{UnitResult, UnitSpec};
@@ -37,7 +37,7 @@ fn a_forged_takeover_is_refused() {
     world.liars.insert(stranger, Liar::new(Lie::Listen, job, 0));
     let template = world.node(0).job_spec(job).expect("known").template.clone();
     let (home, me) = (world.nodes[0].id, world.nodes[stranger].id);
-    let source = |node| Source { node, contact: None };
+    let source = Address::here;
     let part = |node| Part {
         home: source(node),
         name: String::new(),
@@ -219,7 +219,7 @@ fn descriptions_of_others_units_fill_no_memory() {
     let (home, owner) = (world.nodes[liar].id, 1);
     let spec = world.sweep(0, 1);
     let part = Part {
-        home: Source { node: home, contact: None },
+        home: Address::here(home),
         name: "long".into(),
         template: spec.template,
         sweep_first: None,
@@ -274,7 +274,7 @@ fn urgent(world: &mut World, at: usize, home: NodeId) -> Part {
     let template = world.sweep(at, 1).template;
     let program = world.upload(at, b"another program");
     Part {
-        home: Source { node: home, contact: None },
+        home: Address::here(home),
         name: "urgent".into(),
         template: node_core::work::spec::Template { program, ..template },
         sweep_first: Some(0),

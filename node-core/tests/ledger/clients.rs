@@ -88,6 +88,7 @@ impl World {
                     Event::Full { .. } | Event::Statement { .. } | Event::Balance { .. } | Event::Seek(_),
                 ) => {}
                 Effect::Fault { .. }
+                | Effect::Forward { .. }
                 | Effect::Reach(_)
                 | Effect::Hold(_)
                 | Effect::Release(_)

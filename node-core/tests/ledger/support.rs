@@ -152,7 +152,7 @@ impl Desk {
                     Effect::Emit(Event::Invited { made, .. }) => self.invited.push(made),
                     Effect::Fault { fault, .. } => self.faults.push(fault),
                     Effect::Trouble(trouble) => self.troubles.push(trouble),
-                    Effect::Reach(_) | Effect::Hold(_) | Effect::Release(_) => {}
+                    Effect::Reach(_) | Effect::Hold(_) | Effect::Release(_) | Effect::Forward { .. } => {}
                 }
             }
             assert!(self.commits.len() <= 1, "one commit at a time");

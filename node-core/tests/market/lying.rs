@@ -5,7 +5,6 @@ use node_core::NodeId;
 use node_core::goods::{Kind, Market, Scheme};
 use node_core::keys::Signed;
 use node_core::market::buyer::Doubt;
-use node_core::market::guest::Word;
 use node_core::market::listing::{BadListing, Listing};
 use node_core::market::pricing::{BadCost, Deal};
 use node_core::market::{
@@ -30,7 +29,7 @@ fn five(seed: u64, config: MarketConfig) -> (Markets, usize, usize) {
 
 fn listing(markets: &Markets, n: usize, cost: u64, number: u64) -> Listing {
     let expires_ms = markets.wall_ms() + 60_000;
-    Listing { seller: markets.nodes[n].contact, goods: slots(SPEED, 1, cost), number, expires_ms, via: None }
+    Listing { seller: markets.nodes[n].contact.into(), goods: slots(SPEED, 1, cost), number, expires_ms }
 }
 
 /// Sends the listing from `from`: `None` if the market operator lists it, else why it refuses.
@@ -355,9 +354,8 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
         listed: None,
         probed: vec![],
     };
-    let guest = markets.nodes[(at + 1) % 24].contact.id;
     let entrance = [Entrance::Elsewhere, Entrance::Listening, Entrance::Open][number as usize % 3];
-    match markets.rng.below(16) {
+    match markets.rng.below(13) {
         0 => Message::ToOwner(ToOwner::List(Box::new(signed))),
         1 => Message::ToOwner(ToOwner::Withdraw { market, number }),
         2 => Message::ToOwner(ToOwner::Alive(Box::new(alive))),
@@ -372,7 +370,7 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
             whole: index < 9,
             entries: (0..index).map(entry).collect(),
             gone: vec![me.id],
-            hosts: vec![(NodeId([1; 32]), me.id)],
+            relays: vec![(NodeId([1; 32]), me.id)],
         }))),
         5 => Message::ToOwner(ToOwner::Compare { market, count: index.into(), digest: number }),
         6 => Message::ToOwner(ToOwner::Here { kind: market.kind, me, markets: 0, wants: true }),
@@ -387,9 +385,6 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
         9 => Message::ToBuyer(ToBuyer::Entry { ticket: number, at: names, entrance }),
         10 => Message::ToBuyer(ToBuyer::Taken { ticket: number }),
         11 => Message::ToBuyer(ToBuyer::Alive(Box::new(alive))),
-        12 => Message::OfGuest { guest, word: Box::new(Word::Withdraw { market, number }) },
-        13 => Message::OfGuest { guest, word: Box::new(Word::List(Box::new(signed))) },
-        14 => Message::OfGuest { guest, word: Box::new(Word::Alive(Box::new(alive))) },
         _ => Message::ToOwner(ToOwner::Enter { kind: market.kind, ticket: number }),
     }
 }

@@ -28,7 +28,7 @@ fn a_market_of_ten_thousand_sellers_is_small_and_asks_winners_and_second() {
             let contact = Contact { ip: Ip([1; 16]), id: secret.node(), port: 4001 };
             let goods = slots(SPEED, 1, 100 + rng.below(10_000));
             let listing =
-                Listing { seller: contact, goods, number: n + 1, expires_ms: wall + 100_000, via: None };
+                Listing { seller: contact.into(), goods, number: n + 1, expires_ms: wall + 100_000 };
             (contact.id, listing.sign(&secret))
         })
         .collect();

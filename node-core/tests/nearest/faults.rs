@@ -224,7 +224,7 @@ fn answers_that_nobody_asked_for_are_not_believed() {
     let (mut net, parent, child) = quiet_net();
     let query = net.find(child, 40);
     let mut packed = Packed::default();
-    packed.push(contact(9).id, &contact(9), 1);
+    packed.push(&contact(9).into(), 1);
     // The part's name is guessed, as a neighbour could.
     let mut faults = 0;
     for part in 0..2000 {

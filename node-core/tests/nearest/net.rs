@@ -311,7 +311,11 @@ impl Net {
                 Effect::Emit(event) => self.told(at, event),
                 Effect::Fault { peer, fault } => self.faulty.push((at, peer, fault)),
                 // All nodes of the net are connected.
-                Effect::Reach(_) | Effect::Hold(_) | Effect::Release(_) | Effect::Trouble(_) => {}
+                Effect::Reach(_)
+                | Effect::Hold(_)
+                | Effect::Release(_)
+                | Effect::Forward { .. }
+                | Effect::Trouble(_) => {}
             }
         }
         self.wake(at);

@@ -2,6 +2,7 @@
 
 use crate::net::{Net, load};
 use node_core::NodeId;
+use node_core::address::Address;
 use node_core::discovery::nearest::{Changes, Command, NearestConfig, Policy, Way};
 use node_core::finding::Needs;
 use node_core::platform::Platform;
@@ -236,8 +237,8 @@ fn guests_count_in_their_hosts_branch_and_are_found_through_it() {
     net.run_for(Duration::from_secs(10));
     let found = net.answer(query).unwrap();
     assert_eq!(found.places.iter().map(|p| p.units).sum::<u32>(), 4);
-    let contact = found.places[0].contact.unwrap();
-    assert_eq!((found.places[0].node, contact.ip), (id, net.nodes[host].contact.ip), "by way of its host");
+    let address = Address::guest(id, net.nodes[host].contact);
+    assert_eq!(found.places[0].node, address, "by way of its relay");
     assert_eq!(net.reserved.last().map(|r| r.node), Some(guest), "the guest knows of it");
 
     net.forget();

@@ -345,7 +345,10 @@ impl Net {
                     self.faulty.push(format!("{}: {fault}", peer.short()));
                 }
                 Effect::Emit(Event::Left) => self.left.push(i),
-                Effect::Emit(Event::Placed(_)) | Effect::Release(_) | Effect::Trouble(_) => {}
+                Effect::Emit(Event::Placed(_))
+                | Effect::Forward { .. }
+                | Effect::Release(_)
+                | Effect::Trouble(_) => {}
             }
         }
         self.arm(i);

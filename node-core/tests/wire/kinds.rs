@@ -5,7 +5,7 @@
 
 use super::*;
 use node_core::discovery::random;
-use node_core::market::guest::{self, ToGuest, ToHost, Word};
+use node_core::overlay::guests::{self, ToGuest, ToRelay};
 use node_core::{files, ledger, market, records};
 use std::collections::BTreeSet;
 
@@ -58,7 +58,7 @@ kinds!(Message:
     Ledger.0: ledger::Message,
     Records.0: records::Message,
     Files.0: files::Message,
-    Guest.0: guest::Message
+    Guests.0: guests::Message
 );
 kinds!(Greeting: Hello Rejected Full Swarm Dialable);
 kinds!(dialback::Message: Ask; Answer.outcome: Outcome);
@@ -81,17 +81,15 @@ kinds!(nearest::Message: Status Above Ask Answer Refuse Gone Places Taken Ack No
 kinds!(random::Message: Walk Here Over);
 kinds!(ring::Message: Find Next Mine Beat Come Same Around Leave Bye Ask Told);
 kinds!(market::Message: ;
-    ToOwner.0: market::ToOwner, ToSeller.0: market::ToSeller, ToBuyer.0: market::ToBuyer, OfGuest.word: Word,
-    ForGuest.what: market::ToSeller);
+    ToOwner.0: market::ToOwner, ToSeller.0: market::ToSeller, ToBuyer.0: market::ToBuyer);
 kinds!(market::ToOwner:
     List Withdraw Alive Query Enter Copy Compare Pull Here Others Door Look);
 kinds!(market::ToSeller: Listed Refused Probe Take);
 kinds!(market::ToBuyer: Alive Entry Taken Gone Summary; Answer.0: market::Answer);
 kinds!(market::Outcome: Sale Costs None NotMine Busy);
-kinds!(guest::Message: ; ToHost.0: ToHost, ToGuest.0: ToGuest);
-kinds!(ToHost: Locate Balance; Say.word: Word);
-kinds!(ToGuest: Host Owner Balance; Heard.what: market::ToSeller);
-kinds!(Word: List Withdraw Alive AliveToBuyer Taken Gone);
+kinds!(guests::Message: ; ToRelay.0: ToRelay, ToGuest.0: ToGuest);
+kinds!(ToRelay: Forward Locate Balance);
+kinds!(ToGuest: Relay Forwarded Gone Owner Balance);
 kinds!(ledger::Message: ; ToBank.0: ledger::ToBank, ToClient.0: ledger::ToClient);
 kinds!(ledger::ToBank: Stand Orders Holdings Statement Balance);
 kinds!(ledger::ToClient: Stands Outcomes Holdings Statement Balance Receipts);

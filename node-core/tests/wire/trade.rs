@@ -6,14 +6,14 @@ pub(crate) fn market_examples() -> Vec<Message> {
     use node_core::goods::Goods;
     use node_core::goods::NoDeal;
     use node_core::goods::Wanted;
-    use node_core::goods::{Kind, Market, Scheme};
+    use node_core::goods::{Kind, Market};
     use node_core::market::Message as M;
-    use node_core::market::guest::{ToGuest, ToHost, Word};
     use node_core::market::pricing::Deal;
     use node_core::market::{
         Alive, Answer as Named, Copy, Entrance, Entry, Outcome, Prober, Purpose, Query, Sale, Stock, Summary,
         Take, ToBuyer, ToOwner, ToSeller, Unlisted,
     };
+    use node_core::overlay::guests::{self, ToGuest, ToRelay};
     let (kind, at, body) = (Kind::Cycles, contact(), Bytes::from_static(b"body"));
     let market = Market { kind, index: 3 };
     let signed = Signed { by: at.id, body, signature: Bytes::from_static(b"signature") };
@@ -74,7 +74,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
             whole: true,
             entries: vec![entry],
             gone: vec![at.id],
-            hosts: vec![(at.id, at.id)],
+            relays: vec![(at.id, at.id)],
         })),
         ToOwner::Compare { market, count: 1, digest: 2 },
         ToOwner::Pull(range),
@@ -101,36 +101,24 @@ pub(crate) fn market_examples() -> Vec<Message> {
         ToBuyer::Gone { ticket: 1 },
         ToBuyer::Summary { ticket: 1, summary: Some(Box::new(summary)), next: Some(market) },
     ];
-    let words = [
-        Word::List(Box::new(signed.clone())),
-        Word::Withdraw { market, number: 1 },
-        Word::Alive(Box::new(alive.clone())),
-        Word::AliveToBuyer(Box::new(alive)),
-        Word::Taken { ticket: 1 },
-        Word::Gone { ticket: 1 },
+    let frame = Bytes::from_static(b"frame");
+    let to_host = [
+        ToRelay::Forward { to: at.id, frame: frame.clone() },
+        ToRelay::Locate { number: 1, key: Point(2) },
+        ToRelay::Balance(signed),
     ];
-    let of_guest = words.clone().map(|word| M::OfGuest { guest: at.id, word: Box::new(word) });
-    let for_guest = to_seller.clone().map(|what| M::ForGuest { guest: at.id, what: Box::new(what) });
-    let heard = to_seller.clone().map(|what| ToGuest::Heard { from: at.id, what });
-    let said = words.map(|word| ToHost::Say { to: at.id, word });
-    let to_host = [ToHost::Locate { number: 1, key: Point(2) }, ToHost::Balance(signed)];
     let to_guest = [
-        ToGuest::Host { at, scheme: Scheme::Processor },
+        ToGuest::Relay(at),
+        ToGuest::Forwarded { from: at.id, frame },
+        ToGuest::Gone(at.id),
         ToGuest::Owner { number: 1, owner: Some(at) },
         ToGuest::Balance(Micro(1)),
     ];
-    let to_guest = to_guest
-        .into_iter()
-        .chain(heard)
-        .map(|it| Message::Guest(node_core::market::guest::Message::ToGuest(it)));
-    let guests = to_host
-        .into_iter()
-        .chain(said)
-        .map(|it| Message::Guest(node_core::market::guest::Message::ToHost(it)))
-        .chain(to_guest);
+    let guests = to_host.map(guests::Message::ToRelay).into_iter();
+    let guests = guests.chain(to_guest.map(guests::Message::ToGuest)).map(Message::Guests);
     let all = to_owner.map(M::ToOwner).into_iter().chain(to_seller.map(M::ToSeller));
     let all = all.chain(to_buyer.map(M::ToBuyer));
-    let all = all.chain(of_guest).chain(for_guest).map(Message::Market);
+    let all = all.map(Message::Market);
     all.chain(guests).collect()
 }
 

@@ -100,7 +100,7 @@ fn listing(change: &Change) -> bool {
             engine: Platform::Native,
             memory_mib: 2048,
         };
-        let listing = Listing { seller: contact(1), goods, number: 3, expires_ms: CLOCK + 60_000, via: None };
+        let listing = Listing { seller: contact(1).into(), goods, number: 3, expires_ms: CLOCK + 60_000 };
         let signed = listing.sign(secret(1));
         assert!(signed.open(PURPOSE).is_some(), "this is what listings are signed for");
         signed

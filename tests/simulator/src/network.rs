@@ -142,7 +142,8 @@ pub fn kind_of(frame: &[u8]) -> (&'static str, &str) {
 fn protocol_of(service: ServiceId) -> &'static str {
     match service {
         ServiceId::Connected => "Offer",
-        ServiceId::Seller | ServiceId::MarketOwner | ServiceId::Buyer | ServiceId::Hosting => "Market",
+        ServiceId::Seller | ServiceId::MarketOwner | ServiceId::Buyer => "Market",
+        ServiceId::Relay | ServiceId::Guest => "Guests",
         ServiceId::KeptFiles => "Files",
         ServiceId::Purse | ServiceId::Bank => "Ledger",
         ServiceId::Client | ServiceId::Owner | ServiceId::Runner | ServiceId::Keeper => "Work",

@@ -87,7 +87,7 @@ impl Play for Asked {
             self.wrong.push(format!("node {at} asked for {asked} and found {units}"));
         }
         for place in &places {
-            let slots = stage.world.find(place.node).map_or(0, |at| stage.world.nodes[at].config.slots);
+            let slots = stage.world.find(place.node.id).map_or(0, |at| stage.world.nodes[at].config.slots);
             if place.units > slots {
                 self.wrong.push(format!("{} places on a node of {slots} slots", place.units));
             }

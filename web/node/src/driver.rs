@@ -250,7 +250,7 @@ impl Driver {
             progress,
             self.leaves,
             Some(look),
-            self.node.hosted_by().and(self.ask),
+            self.node.relay().and(self.ask),
         ];
         all.into_iter().flatten().min()
     }
@@ -289,7 +289,7 @@ impl Driver {
         while let Some(reply) = self.host.measured.pop_front() {
             self.measured(now, &reply);
         }
-        if self.node.hosted_by().is_none() {
+        if self.node.relay().is_none() {
             // The next gateway is asked for the balance at once.
             self.ask = None;
             return;
@@ -332,7 +332,7 @@ impl Driver {
     }
 
     fn sales(&self) -> Option<Sales> {
-        let cost = self.tab.sells_at().filter(|_| self.node.hosted_by().is_some())?;
+        let cost = self.tab.sells_at().filter(|_| self.node.relay().is_some())?;
         let balance = self.balance.map(|balance| balance.0);
         Some(Sales { cost, listed: self.node.is_listed(), balance })
     }

@@ -250,7 +250,8 @@ impl Desk {
                 Effect::Emit(bank::Event::Ready | bank::Event::Read { .. })
                 | Effect::Reach(_)
                 | Effect::Hold(_)
-                | Effect::Release(_) => {}
+                | Effect::Release(_)
+                | Effect::Forward { .. } => {}
             }
         }
     }
@@ -275,6 +276,7 @@ impl Desk {
                     | client::Event::Balance { .. },
                 )
                 | Effect::Fault { .. }
+                | Effect::Forward { .. }
                 | Effect::Reach(_)
                 | Effect::Hold(_)
                 | Effect::Release(_)

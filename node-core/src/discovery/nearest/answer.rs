@@ -124,7 +124,7 @@ impl Nearest {
         let listed = answer
             .places
             .unpack()
-            .map(|places| places.iter().fold(0u64, |sum, (_, _, slots)| sum + u64::from(*slots)));
+            .map(|places| places.iter().fold(0u64, |sum, (_, slots)| sum + u64::from(*slots)));
         let all = u64::from(answer.placed) + u64::from(answer.missing);
         if all != u64::from(out.tasks) || listed.is_none_or(|sum| sum > u64::from(answer.placed)) {
             let fault = format!("answers {} tasks with places for others", out.tasks);

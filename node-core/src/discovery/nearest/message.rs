@@ -1,7 +1,7 @@
 //! Messages between nodes of the tree about free slots.
 
 use super::state::State;
-use crate::address::{Contact, Ip};
+use crate::address::{Address, Contact, Ip};
 use crate::finding::Needs;
 use crate::ids::NodeId;
 use serde::{Deserialize, Serialize};
@@ -200,10 +200,12 @@ impl Packed {
         self.0.is_empty()
     }
 
-    pub fn push(&mut self, node: NodeId, contact: &Contact, slots: u32) {
+    /// Adds slots of a node that can be dialled, or of a guest.
+    pub fn push(&mut self, node: &Address, slots: u32) {
+        let Some(contact) = node.contact().or(node.relay()) else { return };
         let v4 = contact.ip.0.starts_with(&V4_IN_V6);
         let small = u8::try_from(slots).ok().filter(|n| *n < SLOTS);
-        let guest = node != contact.id;
+        let guest = node.id != contact.id;
         self.0.push(small.unwrap_or(SLOTS) | if v4 { 0 } else { V6 } | if guest { GUEST } else { 0 });
         if small.is_none() {
             self.0.extend_from_slice(&slots.to_be_bytes());
@@ -212,7 +214,7 @@ impl Packed {
         self.0.extend_from_slice(&contact.port.to_be_bytes());
         self.0.extend_from_slice(&contact.id.0);
         if guest {
-            self.0.extend_from_slice(&node.0);
+            self.0.extend_from_slice(&node.id.0);
         }
     }
 
@@ -221,7 +223,7 @@ impl Packed {
     }
 
     /// The places, or None if these are not the bytes of such a list.
-    pub fn unpack(&self) -> Option<Vec<(NodeId, Contact, u32)>> {
+    pub fn unpack(&self) -> Option<Vec<(Address, u32)>> {
         let mut rest = self.0.as_slice();
         let mut places = Vec::new();
         while let Some((head, tail)) = rest.split_first() {
@@ -238,11 +240,14 @@ impl Packed {
             };
             let port = u16::from_be_bytes(take(&mut rest)?);
             let contact = Contact { ip: Ip(ip), port, id: NodeId(take(&mut rest)?) };
-            let node = if head & GUEST == 0 { contact.id } else { NodeId(take(&mut rest)?) };
+            let node = match head & GUEST {
+                0 => contact.into(),
+                _ => Address::guest(NodeId(take(&mut rest)?), contact),
+            };
             if slots == 0 {
                 return None;
             }
-            places.push((node, contact, slots));
+            places.push((node, slots));
         }
         Some(places)
     }
@@ -280,19 +285,20 @@ mod tests {
     fn places_travel_in_39_bytes_and_come_out_as_they_went_in() {
         let (a, b) = (contact("192.0.2.1", 1), contact("2001:db8::1", 2));
         let mut packed = Packed::default();
-        packed.push(a.id, &a, 1);
+        packed.push(&a.into(), 1);
         assert_eq!(packed.0.len(), 39);
-        packed.push(b.id, &b, u32::MAX);
-        packed.push(NodeId([9; 32]), &a, 63);
+        packed.push(&b.into(), u32::MAX);
+        let guest = Address::guest(NodeId([9; 32]), a);
+        packed.push(&guest, 63);
         let bytes = rmp_serde::to_vec(&packed).unwrap();
         let back: Packed = rmp_serde::from_slice(&bytes).unwrap();
-        assert_eq!(back.unpack().unwrap(), [(a.id, a, 1), (b.id, b, u32::MAX), (NodeId([9; 32]), a, 63)]);
+        assert_eq!(back.unpack().unwrap(), [(a.into(), 1), (b.into(), u32::MAX), (guest, 63)]);
     }
 
     #[test]
     fn bytes_that_are_no_list_are_refused() {
         let mut packed = Packed::default();
-        packed.push(NodeId([1; 32]), &contact("192.0.2.1", 1), 1);
+        packed.push(&contact("192.0.2.1", 1).into(), 1);
         for len in 1..packed.0.len() {
             assert_eq!(Packed(packed.0[..len].to_vec()).unpack(), None, "cut at {len}");
         }

@@ -2,7 +2,7 @@
 
 use super::answer::{Out, Pending};
 use super::{Ask, Event, Gone, Message, Nearest, Packed, Places, Timer, Toward};
-use crate::address::{Contact, Ip};
+use crate::address::{Address, Contact, Ip};
 use crate::finding::{Found, Needs, Place, Query};
 use crate::ids::NodeId;
 use crate::protocol::Cx;
@@ -36,12 +36,12 @@ impl Asked {
     }
 
     /// Adds a place; false if nobody asked for so many.
-    pub(super) fn add(&mut self, node: NodeId, contact: Option<Contact>, mut slots: u32) -> bool {
+    pub(super) fn add(&mut self, node: Address, mut slots: u32) -> bool {
         if slots > self.tasks.saturating_sub(self.placed) {
             return false;
         }
         self.placed += slots;
-        if let Some(at) = self.gone.iter().position(|(n, _)| *n == node) {
+        if let Some(at) = self.gone.iter().position(|(n, _)| *n == node.id) {
             let (_, lost) = self.gone.swap_remove(at);
             let lost = lost.min(slots);
             slots -= lost;
@@ -49,7 +49,7 @@ impl Asked {
             self.missing += lost;
         }
         if slots > 0 {
-            self.places.push(Place { node, contact, units: slots });
+            self.places.push(Place { node, units: slots });
         }
         true
     }
@@ -162,15 +162,14 @@ impl Nearest {
         let Some(places) = places.unpack() else {
             return cx.fault(from, "sent places that are no list of places".into());
         };
-        let sum = places.iter().fold(0u64, |sum, (_, _, slots)| sum + u64::from(*slots));
+        let sum = places.iter().fold(0u64, |sum, (_, slots)| sum + u64::from(*slots));
         if sum > u64::from(asked.tasks) {
             let fault = format!("found places for {sum} tasks of {}", asked.tasks);
             return cx.fault(from, fault);
         }
-        for (node, contact, slots) in places {
-            let contact = (node != cx.me).then_some(contact);
+        for (node, slots) in places {
             // Places beyond the tasks, found after a late answer, end with their lease.
-            asked.add(node, contact, slots);
+            asked.add(node, slots);
         }
     }
 
@@ -195,7 +194,7 @@ impl Nearest {
         if gone.node != from {
             return cx.fault(from, "withdraws the place of another".into());
         }
-        match asked.places.iter().position(|p| p.node == from) {
+        match asked.places.iter().position(|p| p.node.id == from) {
             Some(at) => {
                 let lost = gone.slots.min(asked.places[at].units);
                 asked.places[at].units -= lost;
@@ -230,12 +229,12 @@ impl Nearest {
         let Some(asked) = self.queries.remove(&id) else { return };
         cx.cancel_timer(Timer::Query(id));
         let (cooling, places): (Vec<Place>, Vec<Place>) =
-            asked.places.into_iter().partition(|p| self.is_shunned(p.node, cx));
+            asked.places.into_iter().partition(|p| self.is_shunned(p.node.id, cx));
         for place in cooling {
-            // A guest hears of its host alone; what is kept for it ends with its lease.
-            if let Some(contact) = place.contact.filter(|contact| contact.id == place.node) {
+            // A guest hears of its relay alone; what is kept for it ends with its lease.
+            if let Some(contact) = place.node.contact() {
                 self.reach(&contact, cx);
-                cx.send(place.node, Message::Release(place.units));
+                cx.send(contact.id, Message::Release(place.units));
             }
         }
         let found = places.iter().fold(0u32, |n, p| n.saturating_add(p.units));

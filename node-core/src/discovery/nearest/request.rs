@@ -3,7 +3,7 @@
 use super::answer::{Out, Pending};
 use super::branch::Entry;
 use super::{Answer, Ask, Event, Gone, Message, Nearest, Packed, Refuse, Toward};
-use crate::address::Contact;
+use crate::address::{Address, Contact};
 use crate::finding::Needs;
 use crate::ids::NodeId;
 use crate::protocol::Cx;
@@ -139,7 +139,7 @@ impl Nearest {
         if own > 0 {
             pending.placed += own;
             let contact = self.contact(cx.me);
-            pending.places.push(cx.me, &contact, own);
+            pending.places.push(&contact.into(), own);
         }
         let hops = pending.farthest.saturating_add(1);
         let across = pending.toward == Toward::Up;
@@ -164,8 +164,9 @@ impl Nearest {
             if toward == Toward::Take || (guest && !config.guests_hear) {
                 // It is this node's word that counts unless it refuses.
                 pending.placed += tasks;
-                let by = if guest { self.contact(cx.me) } else { to };
-                pending.places.push(to.id, &by, tasks);
+                let me = self.contact(cx.me);
+                let place = if guest { Address::guest(to.id, me) } else { to.into() };
+                pending.places.push(&place, tasks);
             } else {
                 pending.out.push(Out { to: to.id, part, tasks, up: false });
             }

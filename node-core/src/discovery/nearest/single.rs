@@ -4,7 +4,7 @@
 
 use super::request::Part;
 use super::{Ack, Ask, Message, Nearest, NotFound, Taken, Timer, Toward};
-use crate::address::Contact;
+use crate::address::{Address, Contact};
 use crate::ids::NodeId;
 use crate::protocol::Cx;
 
@@ -76,7 +76,7 @@ impl Nearest {
     fn answer_origin(&mut self, ask: &Ask, slots: u32, cx: &mut Cx<'_, Self>) {
         if ask.origin.id == cx.me {
             if let Some(asked) = self.queries.get_mut(&ask.id) {
-                asked.add(cx.me, None, slots);
+                asked.add(Address::here(cx.me), slots);
                 self.query_done(ask.id, cx);
             }
             return;
@@ -142,7 +142,8 @@ impl Nearest {
                 false
             }
             Some(asked) => {
-                !asked.seen.insert((from, taken.number)) || asked.add(from, Some(taken.taker), taken.slots)
+                !asked.seen.insert((from, taken.number))
+                    || asked.add(Address::of(from, Some(taken.taker)), taken.slots)
             }
         };
         cx.send(from, Message::Ack(Ack { number: taken.number, keep }));

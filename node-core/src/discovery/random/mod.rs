@@ -170,7 +170,7 @@ impl Random {
         let Some(search) = self.searches.get_mut(&id) else { return };
         let units = slots.min(search.missing);
         if units > 0 {
-            search.places.push(Place { node: at.id, contact: Some(at), units });
+            search.places.push(Place { node: at.into(), units });
             search.missing -= units;
         }
         if search.missing == 0 {

@@ -326,7 +326,10 @@ impl Owner {
         }
         let Stage::Buying(ask, offer, _) = std::mem::replace(&mut deal.stage, Stage::Open) else { return };
         let until_ms = period_ms.saturating_add(self.config.term.as_millis() as u64);
-        self.engage(file, offer.seller, Some((sale, offer.price)), until_ms, cx);
+        // Only those that can be dialled were chosen.
+        if let Some(keeper) = offer.seller.contact() {
+            self.engage(file, keeper, Some((sale, offer.price)), until_ms, cx);
+        }
         self.one_less(ask, None, cx);
     }
 

@@ -93,7 +93,10 @@ impl Owner {
         let Some(file) = self.files.get(&id) else { return };
         let (lacks, bytes) = (file.lacks(now_ms, term), file.space());
         let most = Micro(left.0.checked_div(lacks as u64).unwrap_or_default());
-        let able = |offer: &Offer| offer.seller.id != cx.me && !file.has(offer.seller.id, now_ms, term);
+        let able = |offer: &Offer| {
+            let seller = &offer.seller;
+            seller.id != cx.me && seller.contact().is_some() && !file.has(seller.id, now_ms, term)
+        };
         let mut sellers: Vec<NodeId> = Vec::new();
         let mut chosen: Vec<(Offer, Space)> = Vec::new();
         for offer in offers.into_iter().filter(able) {

@@ -21,7 +21,7 @@ pub use walk::{Seen, Walked};
 
 use super::config::MarketConfig;
 use super::message::{Message, Take, ToBuyer, ToOwner, ToSeller};
-use crate::address::Contact;
+use crate::address::{Address, Contact, Sender};
 use crate::circle::{Located, Point, Range, RingId};
 use crate::goods::NoDeal;
 use crate::goods::Wanted;
@@ -79,8 +79,7 @@ enum For {
 #[derive(Debug)]
 struct Purchase {
     asker: Ticket,
-    seller: Contact,
-    via: Option<NodeId>,
+    seller: Address,
     take: Take,
     said: u8,
 }
@@ -115,6 +114,16 @@ pub enum Command {
     },
     /// Somebody looks at the markets now; see [`Buyer::seen`].
     Look,
+    /// A message of a seller that its relay has forwarded.
+    Forwarded {
+        sender: Sender,
+        said: ToBuyer,
+    },
+    /// A relay says that a guest is not there.
+    Gone {
+        guest: NodeId,
+        by: NodeId,
+    },
     /// Results of [`Event::Lookup`]: `Found` or `NotFound`.
     Found {
         number: u64,
@@ -184,7 +193,11 @@ impl Protocol for Buyer {
 
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Bcx<'_>) {
         match input {
-            Input::Message { from, message: Message::ToBuyer(message) } => self.message(from, message, cx),
+            Input::Message { from, message: Message::ToBuyer(said) } => {
+                self.message(Sender::direct(from), said, cx);
+            }
+            Input::Command(Command::Forwarded { sender, said }) => self.message(sender, said, cx),
+            Input::Command(Command::Gone { guest, by }) => self.gone(guest, by, cx),
             Input::Timer(Timer::Search(asker)) => self.late(asker, cx),
             Input::Timer(Timer::Sample(number)) => self.sample_due(number, cx),
             Input::Timer(Timer::Take(ticket)) => self.say_take(ticket, cx),
@@ -233,21 +246,22 @@ impl Buyer {
         }
     }
 
-    fn message(&mut self, from: NodeId, message: ToBuyer, cx: &mut Bcx<'_>) {
+    fn message(&mut self, sender: Sender, message: ToBuyer, cx: &mut Bcx<'_>) {
+        let from = sender.id;
         match message {
             ToBuyer::Answer(answer) => match self.samples.contains_key(&answer.ticket) {
                 true => self.sample_answered(from, *answer, cx),
                 false => self.answered(from, *answer, cx),
             },
-            ToBuyer::Alive(alive) => self.sample_alive(from, *alive, cx),
+            ToBuyer::Alive(alive) => self.sample_alive(sender, *alive, cx),
             ToBuyer::Entry { ticket, at, entrance } => {
                 match self.walk_entered(from, ticket, &at, entrance, cx) {
                     true => {}
                     false => self.entry(from, ticket, &at, entrance, cx),
                 }
             }
-            ToBuyer::Taken { ticket } => self.taken(from, ticket, true, cx),
-            ToBuyer::Gone { ticket } => self.taken(from, ticket, false, cx),
+            ToBuyer::Taken { ticket } => self.taken(sender, ticket, true, cx),
+            ToBuyer::Gone { ticket } => self.taken(sender, ticket, false, cx),
             ToBuyer::Summary { ticket, summary, next } => self.summed_up(from, ticket, summary, next, cx),
         }
     }
@@ -262,10 +276,10 @@ impl Buyer {
             return cx.emit(Event::Gone { ticket: asker });
         }
         let ticket = cx.rng.u64();
-        let Offer { seller, goods, capacity, price, via, .. } = *offer;
+        let Offer { seller, goods, capacity, price, .. } = *offer;
         let take =
             Take { ticket, kind: goods.kind, number: offer.number, units: 1, capacity, price, receipt };
-        self.purchases.insert(ticket, Purchase { asker, seller, via, take, said: 0 });
+        self.purchases.insert(ticket, Purchase { asker, seller, take, said: 0 });
         self.say_take(ticket, cx);
     }
 
@@ -279,17 +293,24 @@ impl Buyer {
         }
         purchase.said += 1;
         cx.set_timer(Timer::Take(ticket), TAKE);
-        let (seller, via, take) = (purchase.seller, purchase.via, purchase.take.clone());
-        to_seller(&seller, via, ToSeller::Take(Box::new(take)), cx);
+        let (seller, take) = (purchase.seller, purchase.take.clone());
+        to_seller(seller, ToSeller::Take(Box::new(take)), cx);
     }
 
-    fn taken(&mut self, from: NodeId, ticket: u64, sold: bool, cx: &mut Bcx<'_>) {
-        let at = |purchase: &Purchase| purchase.via.unwrap_or(purchase.seller.id);
-        let Some(purchase) = self.purchases.get(&ticket).filter(|it| at(it) == from) else { return };
+    fn taken(&mut self, sender: Sender, ticket: u64, sold: bool, cx: &mut Bcx<'_>) {
+        let Some(purchase) = self.purchases.get(&ticket).filter(|it| it.seller.is_of(sender)) else { return };
         let asker = purchase.asker;
         self.purchases.remove(&ticket);
         cx.cancel_timer(Timer::Take(ticket));
         cx.emit(if sold { Event::Taken { ticket: asker } } else { Event::Gone { ticket: asker } });
+    }
+
+    /// Nothing is bought of a guest that its relay does not have.
+    fn gone(&mut self, guest: NodeId, by: NodeId, cx: &mut Bcx<'_>) {
+        let its = |seller: &Address| seller.id == guest && seller.relay().is_some_and(|relay| relay.id == by);
+        let all = self.purchases.iter().filter(|(_, purchase)| its(&purchase.seller));
+        let over: Vec<u64> = all.map(|(ticket, _)| *ticket).collect();
+        over.into_iter().for_each(|ticket| self.taken(Sender::direct(guest), ticket, false, cx));
     }
 
     fn down(&mut self, peer: NodeId, cx: &mut Bcx<'_>) {
@@ -301,13 +322,8 @@ impl Buyer {
     }
 }
 
-/// By way of its host, if it has one.
-fn to_seller(to: &Contact, via: Option<NodeId>, message: ToSeller, cx: &mut Bcx<'_>) {
-    let message = match via {
-        None => Message::ToSeller(message),
-        Some(_) => Message::ForGuest { guest: to.id, what: Box::new(message) },
-    };
-    cx.send_to(Contact { id: via.unwrap_or(to.id), ..*to }, message);
+fn to_seller(to: Address, message: ToSeller, cx: &mut Bcx<'_>) {
+    cx.send_to(to, Message::ToSeller(message));
 }
 
 fn to_owner(to: &Contact, message: ToOwner, cx: &mut Bcx<'_>) {

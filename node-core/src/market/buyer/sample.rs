@@ -4,7 +4,7 @@
 use super::super::listing::Listing;
 use super::super::message::{Alive, Answer, Outcome, Prober, Purpose, Query, ToOwner, ToSeller};
 use super::{Bcx, Buyer, Doubt, Event, For, Place, Timer, to_owner, to_seller};
-use crate::address::Contact;
+use crate::address::{Address, Sender};
 use crate::circle::{Located, RingId};
 use crate::goods::Wanted;
 use crate::ids::NodeId;
@@ -31,9 +31,10 @@ pub(super) struct Sample {
     /// Sellers that were named, and the cost of the dearest of them.
     named: Vec<NodeId>,
     dearest: Option<Price>,
-    /// The copy that is asked, then the seller, or its host.
+    /// The copy that is asked.
     at: Option<NodeId>,
-    seller: Option<NodeId>,
+    /// Then the seller.
+    seller: Option<Address>,
     /// The seller that was left out, as it looks.
     suspect: Suspect,
 }
@@ -42,8 +43,7 @@ pub(super) struct Sample {
 #[derive(Debug)]
 enum Suspect {
     Nobody,
-    /// With its host.
-    Once(Contact, Option<NodeId>),
+    Once,
     Twice,
 }
 
@@ -119,34 +119,34 @@ impl Buyer {
             self.samples.remove(&answer.ticket);
             return cx.cancel_timer(Timer::Sample(answer.ticket));
         };
-        sample.at = listing.via.or(Some(listing.id()));
-        sample.seller = Some(listing.id());
+        sample.at = None;
+        sample.seller = Some(listing.seller);
         let probe = sample.probe(answer.ticket);
-        to_seller(&listing.seller, listing.via, probe, cx);
+        to_seller(listing.seller, probe, cx);
     }
 
     /// A suspect is asked again, or nobody answers.
     pub(super) fn sample_due(&mut self, ticket: u64, cx: &mut Bcx<'_>) {
         let Some(sample) = self.samples.get_mut(&ticket) else { return };
-        let Suspect::Once(seller, via) = std::mem::replace(&mut sample.suspect, Suspect::Twice) else {
+        let suspect = std::mem::replace(&mut sample.suspect, Suspect::Twice);
+        let (Suspect::Once, Some(seller)) = (suspect, sample.seller) else {
             self.samples.remove(&ticket);
             return;
         };
         let probe = sample.probe(ticket);
         cx.set_timer(Timer::Sample(ticket), self.config.answer);
-        to_seller(&seller, via, probe, cx);
+        to_seller(seller, probe, cx);
     }
 
     /// The seller itself answers: it was there, and nobody asked it.
-    pub(super) fn sample_alive(&mut self, from: NodeId, alive: Alive, cx: &mut Bcx<'_>) {
+    pub(super) fn sample_alive(&mut self, sender: Sender, alive: Alive, cx: &mut Bcx<'_>) {
         let now_ms = self.wall.now(cx.now);
-        let Some(sample) = self.samples.get_mut(&alive.ticket).filter(|it| it.at == Some(from)) else {
-            return;
-        };
+        let its = |sample: &&mut Sample| sample.seller.is_some_and(|seller| seller.is_of(sender));
+        let Some(sample) = self.samples.get_mut(&alive.ticket).filter(its) else { return };
         let owner = sample.place.owner.id;
         let listing = alive
             .listing
-            .filter(|signed| Some(signed.by) == sample.seller)
+            .filter(|signed| signed.by == sender.id)
             .and_then(|signed| Some(Listing::open(&signed, self.config.rule, now_ms).ok()?.1));
         let needed = cx.now.since(sample.asked) + SETTLED;
         let listed =
@@ -155,10 +155,11 @@ impl Buyer {
         let passed_over = !alive.probed.contains(&owner);
         let left_out = listing.filter(|it| listed && passed_over && sample.is_better(it));
         if let (Some(listing), Suspect::Nobody) = (&left_out, &sample.suspect) {
-            sample.suspect = Suspect::Once(listing.seller, listing.via);
+            sample.suspect = Suspect::Once;
+            sample.seller = Some(listing.seller);
             return cx.set_timer(Timer::Sample(alive.ticket), NOTICED);
         }
-        if matches!(sample.suspect, Suspect::Once(..)) {
+        if matches!(sample.suspect, Suspect::Once) {
             return;
         }
         self.samples.remove(&alive.ticket);

@@ -84,7 +84,6 @@ pub(super) fn verify(
             market,
             owner,
             payoff: deal.payoff,
-            via: listing.via,
         })
     };
     Ok((sale.deals.iter().filter_map(offer).collect(), second))

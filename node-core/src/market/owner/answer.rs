@@ -8,8 +8,8 @@ use super::super::message::{
     Alive, Answer, Entry, Outcome, Prober, Purpose, Query, Sale, Stock, ToBuyer, ToSeller,
 };
 use super::super::pricing::{Bid, Deal};
-use super::list::via;
-use super::{Ocx, Owner, Timer, fault, to_buyer};
+use super::{Ocx, Owner, Timer, fault, to_buyer, to_seller};
+use crate::address::Sender;
 use crate::goods::Goods;
 use crate::goods::NoDeal;
 use crate::goods::UNITS;
@@ -112,14 +112,13 @@ impl Owner {
             Step::Ask(sellers) => {
                 let until = cx.now + self.config.probe;
                 for seller in sellers {
-                    let Some(table) = self.books.get(&market).map(|book| &book.table) else { continue };
-                    let Some(contact) = table.get(seller).map(|entry| entry.seller) else { continue };
-                    let host = table.host(seller);
+                    let table = self.books.get(&market).map(|book| &book.table);
+                    let Some(address) = table.and_then(|table| table.address(seller)) else { continue };
                     if let Some(session) = self.sessions.get_mut(&ticket) {
                         session.asked.insert(seller, until);
                     }
                     let probe = ToSeller::Probe { kind: market.kind, ticket, by: Prober::Owner };
-                    self.send_seller(&contact, host, probe, cx);
+                    to_seller(address, probe, cx);
                 }
                 self.wait(ticket, cx);
             }
@@ -207,7 +206,7 @@ impl Owner {
                 return 0;
             }
             // Units of other nodes do not come to a guest.
-            if book.table.host(id).is_some_and(|host| host != buyer) {
+            if book.table.relay(id).is_some_and(|relay| relay != buyer) {
                 return 0;
             }
             entry.units.saturating_sub(held.get(&id).copied().unwrap_or(0))
@@ -269,23 +268,23 @@ impl Owner {
         sells.next().map(|(other, _)| *other)
     }
 
-    /// A seller answers a probe, by way of its host if it has one.
-    pub(super) fn alive(&mut self, from: NodeId, seller: NodeId, alive: Alive, cx: &mut Ocx<'_>) {
-        let ticket = alive.ticket;
+    /// A seller answers a probe.
+    pub(super) fn alive(&mut self, sender: Sender, alive: Alive, cx: &mut Ocx<'_>) {
+        let (ticket, seller) = (alive.ticket, sender.id);
         let session = self.sessions.get_mut(&ticket);
         let Some(session) = session.filter(|session| session.asked.contains_key(&seller)) else {
-            return self.alive_late(from, seller, alive, cx);
+            return self.alive_late(sender, alive, cx);
         };
         let (market, copy) = (session.query.market, session.is_copy());
-        let host = self.books.get(&market).and_then(|book| book.table.host(seller));
-        if host != via(from, seller) {
+        let address = self.books.get(&market).and_then(|book| book.table.address(seller));
+        if !address.is_some_and(|address| address.is_of(sender)) {
             return;
         }
         session.asked.remove(&seller);
         let now_ms = self.wall.now(cx.now);
         let good = alive.listing.filter(|signed| signed.by == seller).and_then(|signed| {
             let (at, listing) = Listing::open(&signed, self.config.rule, now_ms).ok()?;
-            (at == market && listing.via == host).then_some((signed, listing))
+            (at == market && Some(listing.seller) == address).then_some((signed, listing))
         });
         match good {
             Some((signed, listing)) => {
@@ -314,23 +313,33 @@ impl Owner {
     }
 
     /// A seller that was purged for its silence, and answers after all, need not wait until it lists again.
-    fn alive_late(&mut self, from: NodeId, seller: NodeId, alive: Alive, cx: &mut Ocx<'_>) {
+    fn alive_late(&mut self, sender: Sender, alive: Alive, cx: &mut Ocx<'_>) {
         let now_ms = self.wall.now(cx.now);
-        let signed = alive.listing.filter(|signed| signed.by == seller);
+        let signed = alive.listing.filter(|signed| signed.by == sender.id);
         let opened = signed.and_then(|signed| Listing::open(&signed, self.config.rule, now_ms).ok());
-        let Some((market, listing)) = opened.filter(|(_, it)| it.via == via(from, seller)) else { return };
+        let Some((market, listing)) = opened.filter(|(_, it)| it.seller.is_of(sender)) else { return };
         if self.take_up(market, &listing, cx).is_ok() {
             let listed = ToSeller::Listed { kind: market.kind, number: listing.number };
-            super::list::answer(from, seller, listed, cx);
+            super::list::answer(sender, listed, cx);
         }
     }
 
-    /// A peer is gone, or cannot be reached.
+    /// A peer is gone, or cannot be reached, and so are its guests.
     pub(super) fn probed_in_vain(&mut self, peer: NodeId, cx: &mut Ocx<'_>) {
+        self.not_probed(|seller, relay| seller == peer || relay == Some(peer), cx);
+    }
+
+    /// A relay says that a guest is not there: of its own it may say so.
+    pub(super) fn gone(&mut self, guest: NodeId, by: NodeId, cx: &mut Ocx<'_>) {
+        self.not_probed(|seller, relay| seller == guest && relay == Some(by), cx);
+    }
+
+    /// Those do not answer, of whose id and relay this is so.
+    fn not_probed(&mut self, is_gone: impl Fn(NodeId, Option<NodeId>) -> bool, cx: &mut Ocx<'_>) {
         let books = &self.books;
         let waits = self.sessions.iter_mut().filter_map(|(ticket, session)| {
             let table = books.get(&session.query.market).map(|book| &book.table);
-            let its = |seller| seller == peer || table.and_then(|table| table.host(seller)) == Some(peer);
+            let its = |seller| is_gone(seller, table.and_then(|table| table.relay(seller)));
             let asked = session.asked.iter_mut().filter(|(seller, _)| its(**seller));
             let untils = asked.map(|(_, until)| *until = cx.now);
             (untils.count() > 0).then_some(*ticket)

@@ -6,7 +6,7 @@
 //! sellers the time of one purge to list again.
 
 use super::super::message::{COPY, Copy, Entry, Message, ToOwner, ToSeller, Unlisted};
-use super::{Book, Ocx, Owner, Timer, fault, seconds_after, to_owner};
+use super::{Book, Ocx, Owner, Timer, fault, seconds_after, to_owner, to_seller};
 use crate::address::Contact;
 use crate::circle::{Point, Range};
 use crate::goods::{Kind, Market};
@@ -68,7 +68,9 @@ impl Owner {
         for entry in table.all().iter().filter(|entry| entry.proven).take(SENT_AWAY) {
             let refused =
                 ToSeller::Refused { kind: market.kind, number: entry.number, why: Unlisted::NotMine };
-            self.send_seller(&entry.seller, table.host(entry.seller.id), refused, cx);
+            if let Some(address) = table.address(entry.seller.id) {
+                to_seller(address, refused, cx);
+            }
         }
     }
 
@@ -95,8 +97,8 @@ impl Owner {
             for part in changed.chunks(COPY) {
                 let entries: Vec<Entry> = part.iter().filter_map(|id| book.table.get(*id)).copied().collect();
                 let gone = part.iter().filter(|id| book.table.get(**id).is_none()).copied().collect();
-                let hosts = hosts(book, &entries);
-                let copy = Copy { market: *market, whole: false, entries, gone, hosts };
+                let relays = relays(book, &entries);
+                let copy = Copy { market: *market, whole: false, entries, gone, relays };
                 for replica in self.share.replicas() {
                     to_owner(replica, ToOwner::Copy(Box::new(copy.clone())), cx);
                 }
@@ -163,16 +165,16 @@ impl Owner {
 
     /// A part of a market, from its owner or from who was.
     pub(super) fn copy(&mut self, from: NodeId, copy: Copy, cx: &mut Ocx<'_>) {
-        let Copy { market, whole, entries, gone, hosts } = copy;
+        let Copy { market, whole, entries, gone, relays } = copy;
         let fits = |entry: &Entry| entry.goods(market.kind).market() == Some(market);
-        let sane = market.is_valid() && entries.len() <= COPY && gone.len() <= COPY && hosts.len() <= COPY;
+        let sane = market.is_valid() && entries.len() <= COPY && gone.len() <= COPY && relays.len() <= COPY;
         if !sane || !entries.iter().all(|entry| fits(entry) && entry.units > 0) {
             return fault(from, "sent a copy of no market", cx);
         }
         let mine = self.mine.contains(&market);
         let until = seconds_after(cx.now, self.config.purge);
         let (most, gather) = (self.config.sellers, self.config.gather);
-        let hosts: BTreeMap<NodeId, NodeId> = hosts.into_iter().collect();
+        let relays: BTreeMap<NodeId, NodeId> = relays.into_iter().collect();
         let book = self.books.entry(market).or_default();
         if !mine {
             book.holder = Some((from, cx.now));
@@ -189,7 +191,7 @@ impl Owner {
             // A listing that the operator has received itself is newer than another node's copy.
             let newer = old.is_none_or(|old| !mine || !old.proven && old.number < entry.number);
             if newer && (old.is_some() || book.table.len() < most) {
-                book.table.put(entry, hosts.get(&entry.seller.id).copied());
+                book.table.put(entry, relays.get(&entry.seller.id).copied());
                 if mine {
                     book.changed.insert(entry.seller.id);
                     cx.set_timer_by(Timer::Gather, gather);
@@ -209,13 +211,13 @@ fn whole(market: Market, book: &Book) -> impl Iterator<Item = Copy> + '_ {
         whole: at == 0,
         entries: part.to_vec(),
         gone: Vec::new(),
-        hosts: hosts(book, part),
+        relays: relays(book, part),
     })
 }
 
-fn hosts(book: &Book, of: &[Entry]) -> Vec<(NodeId, NodeId)> {
-    let host = |entry: &Entry| Some((entry.seller.id, book.table.host(entry.seller.id)?));
-    of.iter().filter_map(host).collect()
+fn relays(book: &Book, of: &[Entry]) -> Vec<(NodeId, NodeId)> {
+    let relay = |entry: &Entry| Some((entry.seller.id, book.table.relay(entry.seller.id)?));
+    of.iter().filter_map(relay).collect()
 }
 
 fn send_whole(market: Market, book: &Book, to: &Contact, cx: &mut Ocx<'_>) {

@@ -4,13 +4,13 @@ use super::super::listing::Listing;
 use super::super::message::{Entry, Message, ToSeller, Unlisted};
 use super::summary::is_less;
 use super::{Ocx, Owner, Timer, fault, seconds_after};
+use crate::address::{Address, Contact, Ip, Sender};
 use crate::goods::Market;
 use crate::ids::NodeId;
 use crate::keys::Signed;
 
 impl Owner {
-    /// `from` is the seller itself, or its host.
-    pub(super) fn list(&mut self, from: NodeId, seller: NodeId, signed: &Signed, cx: &mut Ocx<'_>) {
+    pub(super) fn list(&mut self, sender: Sender, signed: &Signed, cx: &mut Ocx<'_>) {
         let opened = Listing::open(signed, self.config.rule, self.wall.now(cx.now));
         let (market, listing) = match opened {
             Ok(opened) => opened,
@@ -18,19 +18,22 @@ impl Owner {
                 // A bad listing may not even be signed: its kind and number serve only the answer to its
                 // sender.
                 let (kind, number) = named(signed);
-                fault(from, "listed what cannot be listed", cx);
+                fault(sender.speaker(), "listed what cannot be listed", cx);
                 let refused = ToSeller::Refused { kind, number, why: Unlisted::Bad(why) };
-                return answer(from, seller, refused, cx);
+                return answer(sender, refused, cx);
             }
         };
         let (kind, number) = (market.kind, listing.number);
-        let its = listing.id() == seller && listing.via == via(from, seller);
-        let taken = if its { self.take_up(market, &listing, cx) } else { Err(Unlisted::NotYours) };
+        let taken = if listing.seller.is_of(sender) {
+            self.take_up(market, &listing, cx)
+        } else {
+            Err(Unlisted::NotYours)
+        };
         let said = match taken {
             Ok(()) => ToSeller::Listed { kind, number },
             Err(why) => ToSeller::Refused { kind, number, why },
         };
-        answer(from, seller, said, cx);
+        answer(sender, said, cx);
     }
 
     pub(super) fn take_up(
@@ -51,7 +54,7 @@ impl Owner {
             return Err(Unlisted::Old);
         }
         let same = old.is_some_and(|old| old.goods(market.kind) == listing.goods)
-            && book.table.host(listing.id()) == listing.via;
+            && book.table.address(listing.id()) == Some(listing.seller);
         let less = old.is_some_and(|old| is_less(market.kind, &entry, old));
         if old.is_none() && book.table.len() >= self.config.sellers {
             let dearest = book.table.dearest().filter(|last| last.cost > listing.goods.cost);
@@ -59,7 +62,7 @@ impl Owner {
             book.table.remove(last);
             book.changed.insert(last);
         }
-        book.table.put(entry, listing.via);
+        book.table.put(entry, relay(listing));
         let out = book.stage.is_out();
         if !same {
             book.changed.insert(listing.id());
@@ -80,16 +83,10 @@ impl Owner {
         Ok(())
     }
 
-    pub(super) fn withdraw(
-        &mut self,
-        from: NodeId,
-        seller: NodeId,
-        market: Market,
-        number: u64,
-        cx: &mut Ocx<'_>,
-    ) {
+    pub(super) fn withdraw(&mut self, sender: Sender, market: Market, number: u64, cx: &mut Ocx<'_>) {
+        let seller = sender.id;
         let Some(book) = self.books.get_mut(&market).filter(|_| self.mine.contains(&market)) else { return };
-        let its = book.table.host(seller) == via(from, seller);
+        let its = book.table.address(seller).is_some_and(|address| address.is_of(sender));
         if its && book.table.get(seller).is_some_and(|entry| entry.number <= number) {
             book.table.remove(seller);
             book.changed.insert(seller);
@@ -116,7 +113,7 @@ impl Owner {
             return;
         }
         let same = old.goods(market.kind) == listing.goods;
-        book.table.put(entry(listing, until), listing.via);
+        book.table.put(entry(listing, until), relay(listing));
         if !same {
             book.changed.insert(listing.id());
             cx.set_timer_by(Timer::Gather, self.config.gather);
@@ -124,26 +121,19 @@ impl Owner {
     }
 }
 
-/// The host of a seller for which another node speaks.
-pub(super) fn via(from: NodeId, seller: NodeId) -> Option<NodeId> {
-    (from != seller).then_some(from)
+/// Answers a seller on the way by which its listing came.
+pub(super) fn answer(to: Sender, said: ToSeller, cx: &mut Ocx<'_>) {
+    cx.answer(to, Message::ToSeller(said));
 }
 
-/// Answers a seller on the way by which its listing came: directly, or through its host.
-pub(super) fn answer(from: NodeId, seller: NodeId, said: ToSeller, cx: &mut Ocx<'_>) {
-    cx.send(
-        from,
-        match via(from, seller) {
-            None => Message::ToSeller(said),
-            Some(_) => Message::ForGuest { guest: seller, what: Box::new(said) },
-        },
-    );
+fn relay(listing: &Listing) -> Option<NodeId> {
+    listing.seller.relay().map(|relay| relay.id)
 }
 
 fn entry(listing: &Listing, until: u32) -> Entry {
     let goods = &listing.goods;
     Entry {
-        seller: listing.seller,
+        seller: dialled(&listing.seller),
         units: goods.units,
         minutes: goods.minutes,
         engine: goods.engine,
@@ -154,6 +144,12 @@ fn entry(listing: &Listing, until: u32) -> Entry {
         cost: goods.cost,
         number: listing.number,
     }
+}
+
+/// Where to dial the seller or its relay, under the seller's id. A listing that is open has one of the two.
+fn dialled(seller: &Address) -> Contact {
+    let at = seller.contact().or(seller.relay());
+    at.map_or(Contact { ip: Ip([0; 16]), id: seller.id, port: 0 }, |at| Contact { id: seller.id, ..at })
 }
 
 /// Kind and number that a refused listing states, for its sender alone; cycles and 0 if it cannot be read.

@@ -27,9 +27,8 @@ mod view;
 pub use view::{BookView, OwnerView};
 
 use super::config::MarketConfig;
-use super::guest::Word;
 use super::message::{Message, Summary, ToBuyer, ToOwner, ToSeller};
-use crate::address::Contact;
+use crate::address::{Address, Contact, Sender};
 use crate::circle::{Located, MemberId, Point, Range, RingId};
 use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
@@ -109,6 +108,16 @@ pub enum Command {
     Rules(Arc<MarketConfig>),
     /// Where others dial this node; markets join the processor overlay as this.
     Me(Contact),
+    /// A message of a seller that its relay has forwarded.
+    Forwarded {
+        sender: Sender,
+        said: ToOwner,
+    },
+    /// A relay says that a guest is not there.
+    Gone {
+        guest: NodeId,
+        by: NodeId,
+    },
     /// From the ring of nodes, as it says it.
     Gained {
         range: Range,
@@ -157,9 +166,8 @@ impl Protocol for Owner {
 
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Ocx<'_>) {
         match input {
-            Input::Message { from, message: Message::ToOwner(message) } => self.message(from, message, cx),
-            Input::Message { from, message: Message::OfGuest { guest, word } } => {
-                self.of_guest(from, guest, *word, cx);
+            Input::Message { from, message: Message::ToOwner(message) } => {
+                self.message(Sender::direct(from), message, cx);
             }
             Input::Timer(Timer::Sweep) => self.sweep(cx),
             Input::Timer(Timer::Gather) => self.tell_copies(cx),
@@ -208,11 +216,12 @@ impl Owner {
         }
     }
 
-    fn message(&mut self, from: NodeId, message: ToOwner, cx: &mut Ocx<'_>) {
+    fn message(&mut self, sender: Sender, message: ToOwner, cx: &mut Ocx<'_>) {
+        let from = sender.id;
         match message {
-            ToOwner::List(signed) => self.list(from, from, &signed, cx),
-            ToOwner::Withdraw { market, number } => self.withdraw(from, from, market, number, cx),
-            ToOwner::Alive(alive) => self.alive(from, from, *alive, cx),
+            ToOwner::List(signed) => self.list(sender, &signed, cx),
+            ToOwner::Withdraw { market, number } => self.withdraw(sender, market, number, cx),
+            ToOwner::Alive(alive) => self.alive(sender, *alive, cx),
             ToOwner::Query(query) => self.query(from, *query, cx),
             ToOwner::Enter { kind, ticket } => self.enter(from, kind, ticket, cx),
             ToOwner::Copy(copy) => self.copy(from, *copy, cx),
@@ -224,18 +233,6 @@ impl Owner {
                 self.others(from, kind, at, lowest, (entrance, first), cx);
             }
             ToOwner::Look { ticket, market } => self.look(from, ticket, market, cx),
-        }
-    }
-
-    /// A host speaks for a guest of its own.
-    fn of_guest(&mut self, host: NodeId, guest: NodeId, word: Word, cx: &mut Ocx<'_>) {
-        match word {
-            Word::List(signed) => self.list(host, guest, &signed, cx),
-            Word::Withdraw { market, number } => self.withdraw(host, guest, market, number, cx),
-            Word::Alive(alive) => self.alive(host, guest, *alive, cx),
-            Word::AliveToBuyer(_) | Word::Taken { .. } | Word::Gone { .. } => {
-                fault(host, "said to a market owner what a buyer is told", cx);
-            }
         }
     }
 
@@ -253,6 +250,8 @@ impl Owner {
                     Kind::ALL.into_iter().for_each(|kind| self.register_again(kind, Duration::ZERO, cx));
                 }
             }
+            Command::Forwarded { sender, said } => self.message(sender, said, cx),
+            Command::Gone { guest, by } => self.gone(guest, by, cx),
             Command::Gained { range, from } => self.gained(range, from, cx),
             Command::Lost { range, to } => self.lost(range, to, cx),
             Command::Successors(list) => self.successors(list, cx),
@@ -292,15 +291,10 @@ impl Owner {
                 || mine.contains(market) && !book.changed.is_empty()
         });
     }
+}
 
-    /// By way of its host, if it has one.
-    fn send_seller(&self, to: &Contact, host: Option<NodeId>, message: ToSeller, cx: &mut Ocx<'_>) {
-        let message = match host {
-            None => Message::ToSeller(message),
-            Some(_) => Message::ForGuest { guest: to.id, what: Box::new(message) },
-        };
-        cx.send_to(Contact { id: host.unwrap_or(to.id), ..*to }, message);
-    }
+fn to_seller(to: Address, message: ToSeller, cx: &mut Ocx<'_>) {
+    cx.send_to(to, Message::ToSeller(message));
 }
 
 fn to_owner(to: &Contact, message: ToOwner, cx: &mut Ocx<'_>) {

@@ -2,6 +2,7 @@
 
 use super::super::message::Entry;
 use super::super::pricing::Bid;
+use crate::address::{Address, Contact};
 use crate::goods::Kind;
 use crate::goods::Rule;
 use crate::goods::Wanted;
@@ -9,7 +10,7 @@ use crate::ids::NodeId;
 use crate::money::Price;
 use std::collections::BTreeMap;
 
-/// Memory for a guest's host, with the tree that it is in, bytes.
+/// Memory for a guest's relay, with the tree that it is in, bytes.
 const GUEST: usize = 96;
 
 #[derive(Debug, Default)]
@@ -17,7 +18,7 @@ pub(super) struct Table {
     /// In the order of their ids: 88 bytes each.
     all: Vec<Entry>,
     /// By way of whom those sell that are guests; the others cost nothing here.
-    hosts: BTreeMap<NodeId, NodeId>,
+    relays: BTreeMap<NodeId, NodeId>,
 }
 
 impl Table {
@@ -42,14 +43,24 @@ impl Table {
     }
 
     /// By way of whom a seller is reached that is a guest.
-    pub(super) fn host(&self, seller: NodeId) -> Option<NodeId> {
-        self.hosts.get(&seller).copied()
+    pub(super) fn relay(&self, seller: NodeId) -> Option<NodeId> {
+        self.relays.get(&seller).copied()
     }
 
-    pub(super) fn put(&mut self, entry: Entry, host: Option<NodeId>) {
-        match host {
-            Some(host) => self.hosts.insert(entry.seller.id, host),
-            None => self.hosts.remove(&entry.seller.id),
+    /// How a seller is reached.
+    pub(super) fn address(&self, seller: NodeId) -> Option<Address> {
+        let at = self.get(seller)?.seller;
+        Some(match self.relay(seller) {
+            None => at.into(),
+            Some(relay) => Address::guest(seller, Contact { id: relay, ..at }),
+        })
+    }
+
+    /// `relay`: `entry.seller` is where that one is dialled, whose guest the seller is.
+    pub(super) fn put(&mut self, entry: Entry, relay: Option<NodeId>) {
+        match relay {
+            Some(relay) => self.relays.insert(entry.seller.id, relay),
+            None => self.relays.remove(&entry.seller.id),
         };
         match self.place(entry.seller.id) {
             Ok(at) => self.all[at] = entry,
@@ -64,7 +75,7 @@ impl Table {
 
     pub(super) fn remove(&mut self, seller: NodeId) -> Option<Entry> {
         let at = self.place(seller).ok()?;
-        self.hosts.remove(&seller);
+        self.relays.remove(&seller);
         let gone = self.all.remove(at);
         if self.all.len() < self.all.capacity() / 2 {
             self.all.shrink_to(self.all.len() + 8);
@@ -82,7 +93,7 @@ impl Table {
             self.all.iter().filter(|entry| entry.until <= now).map(|entry| entry.seller.id).collect();
         if !over.is_empty() {
             self.all.retain(|entry| entry.until > now);
-            self.hosts.retain(|seller, _| over.binary_search(seller).is_err());
+            self.relays.retain(|seller, _| over.binary_search(seller).is_err());
         }
         over
     }
@@ -147,22 +158,22 @@ impl Table {
             })
         };
         let word = |id: &NodeId| id.0.first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
-        let guest = |(guest, host): (&NodeId, &NodeId)| {
-            (word(guest).rotate_left(13) ^ word(host)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        let guest = |(guest, relay): (&NodeId, &NodeId)| {
+            (word(guest).rotate_left(13) ^ word(relay)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
         };
-        let guests = self.hosts.iter().fold(0, |all, one| all ^ guest(one));
+        let guests = self.relays.iter().fold(0, |all, one| all ^ guest(one));
         self.all.iter().fold(guests, |all, entry| all ^ of(entry))
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.all.capacity() * size_of::<Entry>() + self.hosts.len() * GUEST
+        self.all.capacity() * size_of::<Entry>() + self.relays.len() * GUEST
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::{Contact, Ip};
+    use crate::address::Ip;
     use crate::money::Micro;
     use crate::platform::Platform;
     use crate::protocol::Rng;

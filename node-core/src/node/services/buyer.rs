@@ -1,7 +1,10 @@
 //! Buys in the markets, for other services and for the driver.
 
+use crate::address::Sender;
 use crate::goods::Kind;
+use crate::ids::NodeId;
 use crate::market::buyer::{Buyer, Command, Doubt, Event, Seen, Walked};
+use crate::market::{Message, ToBuyer};
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
@@ -26,6 +29,19 @@ impl Service for Buyer {
             Note::Learnt(_) => node.rules().into_iter().for_each(|it| node.tell::<Self>(Command::Rules(it))),
             _ => {}
         }
+    }
+
+    fn on_forwarded(node: &mut Node, sender: Sender, message: Message) -> bool {
+        let Message::ToBuyer(said) = message else { return false };
+        let by_sellers = matches!(said, ToBuyer::Alive(_) | ToBuyer::Taken { .. } | ToBuyer::Gone { .. });
+        if by_sellers {
+            node.tell::<Self>(Command::Forwarded { sender, said });
+        }
+        by_sellers
+    }
+
+    fn on_gone(node: &mut Node, guest: NodeId, by: NodeId) {
+        node.tell::<Self>(Command::Gone { guest, by });
     }
 
     fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {

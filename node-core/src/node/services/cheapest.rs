@@ -52,7 +52,7 @@ impl Service for Cheapest {
             }
             Event::Bought(bought) => {
                 if let Ok(bargain) = &bought.place {
-                    node.reach(bargain.seller, true, host);
+                    node.reach_for_now(&bargain.seller, host);
                 }
                 node.tell::<Owner>(owner::Command::Bought(bought));
             }

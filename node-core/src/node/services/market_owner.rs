@@ -1,6 +1,8 @@
 //! Markets that this node owns. They have members on rings of their own; the ring knows nothing of them.
 
+use crate::address::Sender;
 use crate::circle::RingId;
+use crate::ids::NodeId;
 use crate::market::owner::{Command, Event, Owner, OwnerView};
 use crate::market::{MarketConfig, Message, ToOwner};
 use crate::node::Node;
@@ -16,10 +18,9 @@ use crate::wire::Framed;
 impl Framed for Message {
     fn service(&self) -> ServiceId {
         match self {
-            Message::ToOwner(_) | Message::OfGuest { .. } => ServiceId::MarketOwner,
+            Message::ToOwner(_) => ServiceId::MarketOwner,
             Message::ToSeller(_) => ServiceId::Seller,
             Message::ToBuyer(_) => ServiceId::Buyer,
-            Message::ForGuest { .. } => ServiceId::Hosting,
         }
     }
 }
@@ -34,7 +35,11 @@ impl Service for Owner {
     }
 
     fn on_input(_: &mut Node, input: &InputOf<Self>, host: &mut dyn Host) {
-        let Input::Message { message: Message::ToOwner(said), .. } = input else { return };
+        let said = match input {
+            Input::Message { message: Message::ToOwner(said), .. } => said,
+            Input::Command(Command::Forwarded { said, .. }) => said,
+            _ => return,
+        };
         if matches!(said, ToOwner::List(_) | ToOwner::Withdraw { .. } | ToOwner::Copy(_)) {
             host.event(NodeEvent::MarketChanged);
         }
@@ -58,6 +63,19 @@ impl Service for Owner {
             }
             _ => {}
         }
+    }
+
+    fn on_forwarded(node: &mut Node, sender: Sender, message: Message) -> bool {
+        let Message::ToOwner(said) = message else { return false };
+        let by_sellers = matches!(said, ToOwner::List(_) | ToOwner::Withdraw { .. } | ToOwner::Alive(_));
+        if by_sellers {
+            node.tell::<Self>(Command::Forwarded { sender, said });
+        }
+        by_sellers
+    }
+
+    fn on_gone(node: &mut Node, guest: NodeId, by: NodeId) {
+        node.tell::<Self>(Command::Gone { guest, by });
     }
 
     fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {

@@ -9,7 +9,7 @@ mod client;
 mod connected;
 mod dialback;
 mod files;
-mod hosting;
+mod guest;
 mod keeper;
 mod kept_files;
 mod market_owner;
@@ -19,6 +19,7 @@ mod owner;
 mod purse;
 mod random;
 mod records;
+mod relay;
 mod ring;
 mod runner;
 mod seller;
@@ -30,7 +31,8 @@ use super::table::{Entry, entry, shown};
 use crate::discovery::{cheapest::Cheapest, connected::Connected, nearest::Nearest, random::Random};
 use crate::files::{keeper::Keeper as KeptFiles, owner::Owner as Files};
 use crate::ledger::{bank::Bank, client::Client as Purse};
-use crate::market::{buyer::Buyer, host::Host as Hosting, owner::Owner as MarketOwner, seller::Seller};
+use crate::market::{buyer::Buyer, owner::Owner as MarketOwner, seller::Seller};
+use crate::overlay::guests::{guest::Guest, relay::Relay};
 use crate::overlay::{dialback::DialBack, ring::Ring, tree::Tree};
 use crate::records::Records;
 use crate::store::Store;
@@ -38,7 +40,8 @@ use crate::work::{client::Client, keeper::Keeper, owner::Owner, runner::Runner};
 
 /// A page's services, in the order in which they hear notes. What is not named here is not linked into a
 /// page.
-pub(super) const GUEST: &[Entry] = &[entry::<Connected>, entry::<Runner>, entry::<Seller>, entry::<Store>];
+pub(super) const GUEST: &[Entry] =
+    &[entry::<Connected>, entry::<Runner>, entry::<Seller>, entry::<Guest>, entry::<Store>];
 
 /// All services. Dial-back is the last to hear: by then the others know what the node's place follows from.
 pub(super) const FULL: &[Entry] = &[
@@ -57,7 +60,8 @@ pub(super) const FULL: &[Entry] = &[
     shown::<Seller>,
     shown::<Buyer>,
     shown::<Cheapest>,
-    shown::<Hosting>,
+    shown::<Guest>,
+    shown::<Relay>,
     shown::<Records>,
     shown::<Files>,
     shown::<KeptFiles>,

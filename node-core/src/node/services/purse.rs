@@ -8,12 +8,12 @@ use crate::ids::NodeId;
 use crate::ledger::Message;
 use crate::ledger::bank::{self, Bank};
 use crate::ledger::client::{Client, Command, Event};
-use crate::market::host as hosting;
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
+use crate::overlay::guests::relay;
 use crate::overlay::swarm::Swarm;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
@@ -111,7 +111,7 @@ impl Service for Client {
             }
             Event::Statement { number, page } => host.event(NodeEvent::Statement { number, page }),
             Event::Balance { of, balance } => {
-                node.tell::<hosting::Host>(hosting::Command::Balance { of, balance });
+                node.tell::<relay::Relay>(relay::Command::Balance { of, balance });
             }
         }
     }

@@ -85,10 +85,8 @@ impl Service for Runner {
                 node.tell::<Store>(store::Command::Fetch { ticket: ticket(number), blobs, from });
             }
             Event::FetchSnapshot { ticket: number, blobs, from } => {
-                for contact in from.iter().filter_map(|source| source.contact) {
-                    node.reach(contact, true, host);
-                }
-                let from = from.into_iter().map(|source| source.node).collect();
+                from.iter().for_each(|source| node.reach_for_now(source, host));
+                let from = from.into_iter().map(|source| source.id).collect();
                 node.tell::<Store>(store::Command::Fetch { ticket: passing(number), blobs, from });
             }
             Event::KeepSnapshot { ticket: number, bytes } => {

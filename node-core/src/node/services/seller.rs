@@ -1,27 +1,22 @@
-//! The seller of a node. A node that cannot be dialled sells by way of the gateway that it has dialled, its
-//! host: all messages of its seller go there.
+//! The seller of a node.
 
-use crate::address::Contact;
+use crate::address::{Address, Sender};
 use crate::goods::{Goods, Kind};
-use crate::ids::NodeId;
 use crate::ledger;
 use crate::market::Message;
-use crate::market::guest::{self, AtSeller, ToGuest, ToHost, Word};
 use crate::market::seller::{Command, Event, Seller};
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
-use crate::protocol::{Effect, Input};
+use crate::overlay::guests::guest::{self, Guest};
+use crate::overlay::ring::Ring;
 use crate::ticket::ServiceId;
-use crate::wire::{self, WireError};
 use crate::work::runner::{self, Runner};
 
 #[derive(Default)]
 pub(in crate::node) struct Stall {
-    /// Node by way of which the seller sells; `None` if it sells by itself.
-    host: Option<NodeId>,
     /// Slots that the donor sells; `spare`: how many are free for sale.
     goods: Option<Goods>,
     spare: u32,
@@ -38,69 +33,50 @@ impl Service for Seller {
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
-            Note::Down(peer) | Note::Unreachable(peer) => {
-                node.ended::<Self>(note);
-                node.without_host(|host| host == peer);
-            }
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
-            // Others can dial this node: it needs nobody to sell by way of.
-            Note::Me(me) => {
-                node.without_host(|_| true);
-                node.tell::<Self>(Command::Me(me));
+            Note::Me(me) => node.tell::<Self>(Command::Me(Some(me.into()))),
+            Note::Guest => node.tell::<Self>(Command::Me(None)),
+            Note::Relay(by) => {
+                let me = by.map(|by| Address::guest(node.me, by));
+                // A member has no relay, and has said where it is dialled.
+                if node.contact().is_none() {
+                    node.tell::<Self>(Command::Me(me));
+                }
             }
-            // Its host will welcome it.
-            Note::Guest => node.tell::<Self>(Command::Alone),
             Note::Bank(bank) => node.tell::<Self>(Command::Bank(bank)),
             Note::Learnt(_) => node.rules().into_iter().for_each(|it| node.tell::<Self>(Command::Rules(it))),
             _ => {}
         }
     }
 
-    fn on_command(node: &mut Node, command: host::Command, host: &mut dyn Host) {
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
         match command {
             host::Command::Sell(goods) => node.sell(goods),
-            host::Command::Balance => node.ask_balance(host),
+            host::Command::Balance => node.ask_balance(),
             _ => {}
         }
     }
 
     fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
-        if let Reply::Located(found) = reply {
-            node.tell::<Self>(match found {
-                Ok(found) => Command::Found { number, owner: found.owner.contact },
-                Err(_) => Command::NotFound { number },
-            });
-        }
+        let owner = match reply {
+            Reply::Located(found) => found.ok().map(|found| found.owner.contact),
+            Reply::Owner(owner) => owner,
+            _ => return,
+        };
+        node.tell::<Self>(match owner {
+            Some(owner) => Command::Found { number, owner },
+            None => Command::NotFound { number },
+        });
     }
 
-    fn receive(node: &mut Node, from: NodeId, body: &[u8], host: &mut dyn Host) -> Result<(), WireError> {
-        match wire::read(body)? {
-            AtSeller::ToSeller(what) => Self::deliver(node, from, Message::ToSeller(what), host),
-            AtSeller::ToGuest(what) => node.heard_as_guest(from, what, host),
+    fn on_forwarded(node: &mut Node, sender: Sender, message: Message) -> bool {
+        let Message::ToSeller(said) = message else { return false };
+        // Others speak to a guest by way of its relay alone, which may have been another a moment ago.
+        if sender.by == node.relay() {
+            node.tell::<Self>(Command::Forwarded { sender, said });
         }
-        Ok(())
-    }
-
-    /// Without a host the seller speaks for itself.
-    fn follow(node: &mut Node, effects: Vec<Effect<Self>>, host: &mut dyn Host) {
-        let Some(by) = node.hosted_by() else { return node.follow(effects, host) };
-        for effect in effects {
-            match effect {
-                Effect::Send { to, message } => {
-                    if let Some(word) = Word::of(message) {
-                        node.tell_host(by, ToHost::Say { to, word }, host);
-                    }
-                }
-                Effect::Emit(Event::Lookup { number, key, .. }) => {
-                    node.tell_host(by, ToHost::Locate { number, key }, host);
-                }
-                Effect::Emit(event) => Self::on_event(node, event, host),
-                Effect::Fault { peer, fault } => node.fault(peer, fault, host),
-                Effect::Trouble(what) => host.event(NodeEvent::Trouble { what }),
-                // The host does.
-                Effect::Reach(_) | Effect::Hold(_) | Effect::Release(_) => {}
-            }
-        }
+        true
     }
 
     fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
@@ -113,7 +89,11 @@ impl Service for Seller {
                 host.event(NodeEvent::Sold { buyer, units, capacity, price });
             }
             Event::Lookup { number, ring, key } => {
-                node.look_up(ServiceId::Seller.ticket(number), ring, key, host);
+                let ticket = ServiceId::Seller.ticket(number);
+                match node.has::<Ring>() {
+                    true => node.look_up(ticket, ring, key, host),
+                    false => node.tell::<Guest>(guest::Command::Locate { ticket, key }),
+                }
             }
             // Its own records tell; it is tried again either way.
             Event::Listed { .. } | Event::Unlisted { .. } => host.event(NodeEvent::WorkChanged),
@@ -131,18 +111,6 @@ impl Node {
     /// Whether a market has confirmed that slots of this node are listed there.
     pub fn is_listed(&self) -> bool {
         self.state::<Seller>().is_some_and(|seller| seller.listed_at(Kind::Cycles).is_some())
-    }
-
-    /// The gateway by way of which this node sells, if nobody can dial it.
-    pub fn hosted_by(&self) -> Option<NodeId> {
-        self.beside::<Seller>()?.host
-    }
-
-    fn without_host(&mut self, gone: impl FnOnce(NodeId) -> bool) {
-        let Some(stall) = self.beside_mut::<Seller>() else { return };
-        if stall.host.take_if(|host| gone(*host)).is_some() {
-            self.tell::<Seller>(Command::Alone);
-        }
     }
 
     /// Sets the goods that the donor sells from now on. Slots are offered as far as they are free.
@@ -175,42 +143,11 @@ impl Node {
         });
     }
 
-    fn tell_host(&mut self, to: NodeId, message: ToHost, host: &mut dyn Host) {
-        self.send(to, guest::Message::ToHost(message), host);
-    }
-
-    /// From the gateway by way of which this node sells, or will.
-    fn heard_as_guest(&mut self, from: NodeId, message: ToGuest, host: &mut dyn Host) {
-        let can_be_dialled = self.contact().is_some();
-        let Some(stall) = self.beside_mut::<Seller>().filter(|_| !can_be_dialled) else { return };
-        if let (ToGuest::Host { .. }, None) = (&message, stall.host) {
-            stall.host = Some(from);
+    /// Asks what is on this node's account, by way of its relay.
+    fn ask_balance(&mut self) {
+        if let Some(part) = &self.config.market {
+            let leave = ledger::may_read(&part.secret);
+            self.tell::<Guest>(guest::Command::Balance(leave));
         }
-        if stall.host != Some(from) {
-            return;
-        }
-        match message {
-            // It speaks for the address that it has itself.
-            ToGuest::Host { at, scheme } => {
-                let at = Contact { id: from, ..at };
-                self.tell::<Seller>(Command::Hosted { at, scheme });
-                host.event(NodeEvent::WorkChanged);
-            }
-            ToGuest::Owner { number, owner: Some(owner) } => {
-                self.tell::<Seller>(Command::Found { number, owner });
-            }
-            ToGuest::Owner { number, owner: None } => self.tell::<Seller>(Command::NotFound { number }),
-            ToGuest::Heard { from, what } => {
-                self.give::<Seller>(Input::Message { from, message: Message::ToSeller(what) });
-            }
-            ToGuest::Balance(balance) => host.event(NodeEvent::Balance(balance)),
-        }
-    }
-
-    /// Asks what is on this node's account, by way of its host.
-    fn ask_balance(&mut self, host: &mut dyn Host) {
-        let (Some(part), Some(by)) = (&self.config.market, self.hosted_by()) else { return };
-        let leave = ledger::may_read(&part.secret);
-        self.tell_host(by, ToHost::Balance(leave), host);
     }
 }

@@ -7,10 +7,11 @@
 use super::job::Back;
 use super::record::{Held, UnitRecord};
 use super::{Event, Owner, Pending, SlotState, Timer};
+use crate::address::Address;
 use crate::disk::Write;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::platform::Platform;
-use crate::progress::{Checkpoint, Made, Resume, Source, Version};
+use crate::progress::{Checkpoint, Made, Resume, Version};
 use crate::protocol::Cx;
 use crate::work::message::{Keep, KeepTerms, ToKeeper, ToRunner};
 use bytes::Bytes;
@@ -148,9 +149,9 @@ impl Owner {
         if let Some(deals) = job.deals.as_deref_mut() {
             deals.kept(unit.index, from, &checkpoint, &proofs, now_ms);
             // Only connected keepers are named to a runner that needs the checkpoint: connect to the paid one.
-            let keeper = deals.keeper(unit.index, from).filter(|keeper| proofs.contains(&keeper.node));
-            let away = keeper.filter(|keeper| !self.nodes.contains_key(&keeper.node));
-            away.and_then(|keeper| keeper.contact).into_iter().for_each(|at| cx.reach(at));
+            let keeper = deals.keeper(unit.index, from).filter(|keeper| proofs.contains(&keeper.id));
+            let away = keeper.filter(|keeper| !self.nodes.contains_key(&keeper.id));
+            away.into_iter().for_each(|keeper| cx.reach(keeper));
         }
         let record = job.records.entry(unit.index).or_default();
         record.attempts = slot.attempts;
@@ -309,16 +310,16 @@ impl Owner {
                 continue;
             }
             // The runner that made it has it at hand; this node is asked last, everybody asks it.
-            let mut sources: Vec<Source> = here
+            let mut sources: Vec<Address> = here
                 .iter()
                 .filter(|node| **node != cx.me && !guest)
                 .filter_map(|node| Some((*node, self.nodes.get(node)?.contact)))
                 .filter(|(_, contact)| contact.is_some())
-                .map(|(node, contact)| Source { node, contact })
+                .map(|(node, contact)| Address::of(node, contact))
                 .collect();
-            sources.sort_by_key(|source| source.node != held.runner);
+            sources.sort_by_key(|source| source.id != held.runner);
             if here.contains(&cx.me) {
-                sources.push(Source { node: cx.me, contact: None });
+                sources.push(Address::here(cx.me));
             }
             if sources.is_empty() && !here.contains(&runner) {
                 return Some(Start::Relay(Box::new(checkpoint), here));

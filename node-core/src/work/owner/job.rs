@@ -5,9 +5,10 @@ use super::deals::Deals;
 use super::delegation::{OnRing, Ownership};
 use super::record::UnitRecord;
 use super::refusing::Refusals;
+use crate::address::Address;
 use crate::engine::SealKey;
 use crate::ids::{JobId, NodeId};
-use crate::progress::{Journey, Resume, Source};
+use crate::progress::{Journey, Resume};
 use crate::work::message::{Batch, UnitGrant};
 use crate::work::proof::GrantKey;
 use crate::work::spec::{JobSpec, OwnedBy, UnitResult, UnitSpec, Units};
@@ -451,7 +452,7 @@ impl Job {
     }
 
     /// Units of the job, which is called `id`, as they are given to a runner.
-    pub(super) fn batch(&self, id: JobId, keepers: Vec<Source>, units: Vec<UnitGrant>) -> Batch {
+    pub(super) fn batch(&self, id: JobId, keepers: Vec<Address>, units: Vec<UnitGrant>) -> Batch {
         let sweep_first = self.sweep_first();
         let (name, template) = (self.spec.name.clone(), self.spec.template.clone());
         let home = self.delegated.as_ref().map(|ownership| ownership.home());

@@ -2,9 +2,10 @@
 //! table. A node that has sold space for one of the job's units comes before them (`keeping`).
 
 use super::{Owner, Peer};
+use crate::address::Address;
 use crate::ids::{JobId, NodeId};
 use crate::platform::Platform;
-use crate::progress::{KEEPERS, Source};
+use crate::progress::KEEPERS;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::ToRunner;
@@ -27,22 +28,22 @@ pub(super) struct Keepers {
 impl Owner {
     /// Keepers for what `runner` runs of the job. The owner itself is one where there are too few
     /// others; alone, where nobody else can reach the runner.
-    pub(super) fn keepers_for(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Self>) -> Vec<Source> {
+    pub(super) fn keepers_for(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Self>) -> Vec<Address> {
         let mut found = match self.gets_all_from_here(runner) {
             true => Vec::new(),
             false => self.best_keepers(job, runner, cx),
         };
         if found.len() < KEEPERS && runner != cx.me {
-            found.push(Source { node: cx.me, contact: None });
+            found.push(Address::here(cx.me));
         }
         found
     }
 
     /// Dialable nodes that are neither the runner nor the owner; each pair of job and runner has
     /// an order of its own (rendezvous hashing, paper `hrw`).
-    pub(super) fn best_keepers(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Self>) -> Vec<Source> {
+    pub(super) fn best_keepers(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Self>) -> Vec<Address> {
         let salt = word(&job.0) ^ word(&runner.0).rotate_left(17);
-        let mut best: Vec<(u64, Source)> = Vec::with_capacity(KEEPERS + 1);
+        let mut best: Vec<(u64, Address)> = Vec::with_capacity(KEEPERS + 1);
         for (node, Peer { contact, .. }) in &self.nodes {
             let is_cooling = || self.is_cooling(runner, *node, cx.now);
             if contact.is_none() || *node == runner || *node == cx.me || is_cooling() {
@@ -51,7 +52,7 @@ impl Owner {
             let rank = mix(word(&node.0) ^ salt);
             let at = best.partition_point(|(other, _)| *other < rank);
             if at < KEEPERS {
-                best.insert(at, (rank, Source { node: *node, contact: *contact }));
+                best.insert(at, (rank, Address::of(*node, *contact)));
                 best.truncate(KEEPERS);
             }
         }

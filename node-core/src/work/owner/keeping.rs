@@ -5,11 +5,12 @@
 
 use super::Owner;
 use super::deals::Deals;
+use crate::address::Address;
 use crate::disk::Write;
 use crate::finding::Shelf;
 use crate::goods::Market;
 use crate::ids::{NodeId, UnitId};
-use crate::progress::{Checkpoint, Source};
+use crate::progress::Checkpoint;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::spec::Template;
@@ -23,9 +24,9 @@ pub(super) fn needs(template: &Template) -> Option<(u64, std::time::Duration)> {
 
 impl Deals {
     /// Keeper that has sold space for the unit's checkpoints, together with the unit's place at `runner`.
-    pub(super) fn keeper(&self, index: u32, runner: NodeId) -> Option<Source> {
+    pub(super) fn keeper(&self, index: u32, runner: NodeId) -> Option<Address> {
         let at = self.sold(index, runner)?.shelf.as_ref()?.at?;
-        Some(Source { node: at.id, contact: Some(at) })
+        Some(at.into())
     }
 
     /// These have a checkpoint that was taken there.
@@ -59,9 +60,9 @@ impl Owner {
     /// To whom this node passes on what a page's unit has come to.
     pub(super) fn second_keeper(&self, unit: UnitId, page: NodeId, cx: &Cx<'_, Self>) -> Option<NodeId> {
         let deals = self.jobs.get(&unit.job).and_then(|job| job.deals.as_deref());
-        let bought = deals.and_then(|deals| deals.keeper(unit.index, page)).map(|source| source.node);
+        let bought = deals.and_then(|deals| deals.keeper(unit.index, page)).map(|source| source.id);
         let bought = bought.filter(|keeper| self.nodes.contains_key(keeper));
-        bought.or_else(|| self.best_keepers(unit.job, page, cx).first().map(|best| best.node))
+        bought.or_else(|| self.best_keepers(unit.job, page, cx).first().map(|best| best.id))
     }
 
     /// Row of the pay of the unit's keeper, for the commit of the checkpoint's record that proves it: a later

@@ -5,9 +5,10 @@ use super::checkpoint::Start;
 use super::job::Back;
 use super::precopy::{Move, Stage};
 use super::{Event, Owner, Pending, SlotState, Timer};
+use crate::address::Address;
 use crate::finding::Offer;
 use crate::ids::{NodeId, UnitId};
-use crate::progress::{Made, Resume, Source};
+use crate::progress::{Made, Resume};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Lease, Returned, ToRunner};
@@ -443,7 +444,7 @@ impl Owner {
         let resume = match self.start_of(unit, runner, cx) {
             Start::Anew => None,
             Start::From(resume) => {
-                let others = resume.sources.iter().any(|source| source.node != cx.me);
+                let others = resume.sources.iter().any(|source| source.id != cx.me);
                 self.moves.resuming.insert(unit, Resuming { ticket: None, others });
                 Some(resume)
             }
@@ -504,7 +505,7 @@ impl Owner {
             }
             return self.touch(unit.job, cx);
         };
-        let sources = vec![Source { node: cx.me, contact: None }];
+        let sources = vec![Address::here(cx.me)];
         self.moves.resuming.insert(unit, Resuming { ticket: Some(ticket), others: false });
         let resume = Box::new(Resume { checkpoint, sources });
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };

@@ -72,7 +72,7 @@ impl Owner {
     pub(super) fn found(&mut self, found: Found, cx: &mut Cx<'_, Self>) {
         let Some(id) = self.queries.remove(&found.ticket.number) else { return };
         let Some(job) = self.jobs.get_mut(&id) else {
-            found.places.iter().for_each(|place| Self::unused(place.node, place.units, cx));
+            found.places.iter().for_each(|place| Self::unused(place.node.id, place.units, cx));
             return;
         };
         if job.asking == Some(found.ticket.number) {
@@ -80,7 +80,7 @@ impl Owner {
             job.nowhere = found.places.is_empty() && found.shortage.is_some();
         }
         if !job.is_active() {
-            found.places.iter().for_each(|place| Self::unused(place.node, place.units, cx));
+            found.places.iter().for_each(|place| Self::unused(place.node.id, place.units, cx));
             return;
         }
         if let Some(shortage) = found.shortage {
@@ -90,8 +90,8 @@ impl Owner {
             self.last_served = Some(id);
         }
         for place in found.places {
-            let unused = self.grant(place.node, id, place.units, cx);
-            Self::unused(place.node, unused, cx);
+            let unused = self.grant(place.node.id, id, place.units, cx);
+            Self::unused(place.node.id, unused, cx);
         }
         self.touch(id, cx);
     }
@@ -142,7 +142,7 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         for grant in &mut units {
-            grant.keeper = grant.keeper.filter(|keeper| self.can_keep(runner, keeper.node, cx.now));
+            grant.keeper = grant.keeper.filter(|keeper| self.can_keep(runner, keeper.id, cx.now));
         }
         let keepers = match self.jobs.get(&id).and_then(|job| job.spec.template.checkpoint.duration()) {
             Some(_) => self.keepers_for(id, runner, cx),

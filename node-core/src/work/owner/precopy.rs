@@ -4,9 +4,10 @@
 use super::checkpoint::Start;
 use super::moving::PATIENCE;
 use super::{Event, Owner, Pending};
+use crate::address::Address;
 use crate::content::BlobRef;
 use crate::ids::{NodeId, UnitId};
-use crate::progress::{Checkpoint, Source};
+use crate::progress::Checkpoint;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::ToRunner;
@@ -65,7 +66,7 @@ impl Owner {
         unit: UnitId,
         to: NodeId,
         whole: BlobRef,
-        sources: Vec<Source>,
+        sources: Vec<Address>,
         cx: &mut Cx<'_, Self>,
     ) {
         let Some(job) = self.jobs.get(&unit.job) else { return };
@@ -89,7 +90,7 @@ impl Owner {
         let newest = self.record(unit).and_then(|record| record.newest.as_ref());
         match newest.map(|newest| whole_of(&newest.checkpoint)) {
             Some(whole) if result.is_ok() => {
-                let here = Source { node: cx.me, contact: None };
+                let here = Address::here(cx.me);
                 self.prepare(unit, to, whole, vec![here], cx);
             }
             _ => self.stop_to_move(unit, cx),

@@ -144,7 +144,7 @@ fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
     let slot = job.slot(index)?;
     let out =
         job.ring.as_ref().and_then(|ring| ring.of(index)).filter(|_| slot.state == SlotState::Elsewhere);
-    let runner = out.and_then(|out| Some(out.runner?.node)).or_else(|| job.runner_of(index));
+    let runner = out.and_then(|out| Some(out.runner?.id)).or_else(|| job.runner_of(index));
     let owner = out.and_then(|out| out.owner());
     let over = matches!(job.phase, Phase::Over { .. });
     let who = || runner.map_or_else(|| "a node".into(), |r| r.short());
@@ -223,7 +223,7 @@ fn elsewhere(out: Option<&Out>, owner: Option<NodeId>) -> (UnitState, String) {
     match (&out.held, out.runner) {
         (Some(why), _) => (UnitState::Held, why.clone()),
         (None, Some(runner)) => {
-            (UnitState::Placed, format!("on {}, says {owner}, which owns it", runner.node.short()))
+            (UnitState::Placed, format!("on {}, says {owner}, which owns it", runner.id.short()))
         }
         (None, None) => (UnitState::Waiting, format!("{owner} owns it and looks for a place")),
     }

@@ -2,10 +2,11 @@
 //! the keepers, who pull them.
 
 use super::{Event, Runner, Ticket, Timer, Unit, UnitState};
+use crate::address::Address;
 use crate::content::BlobRef;
 use crate::engine::{NoSnapshot, RunId, SnapshotRef, Taken};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
-use crate::progress::{Checkpoint, KEEPERS, Made, Source, Version};
+use crate::progress::{Checkpoint, KEEPERS, Made, Version};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Keep, ToKeeper, ToOwner};
@@ -276,9 +277,9 @@ impl Runner {
             return;
         };
         for keeper in &keepers {
-            let known = newest.waiting.iter().any(|(waiting, _)| *waiting == keeper.node);
-            if !known && !newest.kept.contains(&keeper.node) && keeper.node != cx.me {
-                newest.waiting.push((keeper.node, 0));
+            let known = newest.waiting.iter().any(|(waiting, _)| *waiting == keeper.id);
+            if !known && !newest.kept.contains(&keeper.id) && keeper.id != cx.me {
+                newest.waiting.push((keeper.id, 0));
                 Self::ask_keeper(id, (owner, home), newest, keeper, cx);
             }
         }
@@ -296,15 +297,13 @@ impl Runner {
         unit: UnitId,
         (owner, home): (NodeId, NodeId),
         newest: &Newest,
-        keeper: &Source,
+        keeper: &Address,
         cx: &mut Cx<'_, Self>,
     ) {
-        if let Some(contact) = keeper.contact {
-            cx.reach(contact);
-        }
+        cx.reach(*keeper);
         let Checkpoint { version, .. } = newest.checkpoint;
         let keep = Keep { unit, owner, home, version, parts: newest.checkpoint.parts(), relayed: false };
-        Self::to_keeper(keeper.node, ToKeeper::Keep(keep), cx);
+        Self::to_keeper(keeper.id, ToKeeper::Keep(keep), cx);
         cx.set_timer_by(Timer::Keepers, RETRY);
     }
 
@@ -364,7 +363,7 @@ impl Runner {
         for id in units {
             let Some(unit) = self.units.get_mut(&id) else { continue };
             owner = Some(unit.owner);
-            if unit.keeper.take_if(|own| own.node == keeper).is_some() {
+            if unit.keeper.take_if(|own| own.id == keeper).is_some() {
                 without.push(id);
             }
             if let Some(newest) = unit.progress.as_mut().and_then(|progress| progress.newest.as_mut()) {
@@ -372,7 +371,7 @@ impl Runner {
             }
         }
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.keepers.retain(|source| source.node != keeper);
+            job.keepers.retain(|source| source.id != keeper);
         }
         // The others' turn.
         without.into_iter().for_each(|unit| self.offer_to_keepers(unit, cx));
@@ -416,7 +415,7 @@ impl Runner {
             }
             let Some(job) = self.jobs.get(&id.job) else { continue };
             let keepers = keepers_of(own, &job.keepers);
-            for keeper in keepers.iter().filter(|keeper| again.contains(&keeper.node)) {
+            for keeper in keepers.iter().filter(|keeper| again.contains(&keeper.id)) {
                 Self::ask_keeper(*id, whose, newest, keeper, cx);
             }
         }
@@ -426,7 +425,7 @@ impl Runner {
     }
 
     /// The owner has named keepers anew.
-    pub(super) fn keepers(&mut self, from: NodeId, id: JobId, keepers: Vec<Source>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn keepers(&mut self, from: NodeId, id: JobId, keepers: Vec<Address>, cx: &mut Cx<'_, Self>) {
         let units: Vec<UnitId> =
             self.units_of(id).filter(|unit| self.units.get(unit).is_some_and(|u| u.owner == from)).collect();
         let Some(job) = self.jobs.get_mut(&id).filter(|job| !units.is_empty() && job.keepers != keepers)
@@ -487,8 +486,8 @@ impl Runner {
 }
 
 /// A unit's own, and of the job's as many as there should be beside it.
-fn keepers_of(own: Option<Source>, all: &[Source]) -> Vec<Source> {
-    let others = all.iter().copied().filter(|other| own.is_none_or(|own| own.node != other.node));
+fn keepers_of(own: Option<Address>, all: &[Address]) -> Vec<Address> {
+    let others = all.iter().copied().filter(|other| own.is_none_or(|own| own.id != other.id));
     own.into_iter().chain(others).take(KEEPERS).collect()
 }
 

@@ -7,10 +7,11 @@
 //! goes on.
 
 use super::{Event, Runner, Ticket, Timer};
+use crate::address::Address;
 use crate::content::BlobRef;
 use crate::disk::{Table, Write};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::progress::{Checkpoint, Made, Source};
+use crate::progress::{Checkpoint, Made};
 use crate::protocol::Cx;
 use crate::work::message::{Returned, UnitGrant};
 use crate::work::proof::GrantProof;
@@ -182,7 +183,7 @@ impl Runner {
         self.left.found.insert(id, Box::new(Found { owner, attempt, proof, made, ticket, here: false }));
         cx.set_timer(Timer::LeftOver, PATIENCE);
         // It is here; should the disk have lost a part, the owner often keeps it.
-        let from = vec![Source { node: owner, contact: None }];
+        let from = vec![Address::here(owner)];
         cx.emit(Event::FetchSnapshot { ticket, blobs, from });
         record
     }

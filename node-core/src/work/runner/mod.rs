@@ -23,13 +23,14 @@ mod terms;
 mod view;
 mod weight;
 
+use crate::address::Address;
 use crate::content::{BlobRef, NotFetched};
 use crate::disk::Write;
 use crate::engine::{EngineTask, NoSnapshot, RunId, SealKey, Taken};
 use crate::finding::Offer;
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::money::Price;
-use crate::progress::{Resume, Source};
+use crate::progress::Resume;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use crate::trust::policy::Policy;
@@ -79,7 +80,7 @@ struct Job {
     template: Arc<Template>,
     sweep_first: Option<u64>,
     /// Nodes that keep its units' checkpoints.
-    keepers: Vec<Source>,
+    keepers: Vec<Address>,
     /// Its blobs: asked for under this ticket, and whether they are here.
     ticket: u64,
     here: bool,
@@ -105,7 +106,7 @@ struct Unit {
     /// Checkpoints of it that were taken here; most units end before the first.
     progress: Option<Box<checkpoint::Progress>>,
     /// Keeper that is paid for its checkpoints.
-    keeper: Option<Source>,
+    keeper: Option<Address>,
     /// Nodes that may own it next, if its owner was the ring's choice.
     delegated: Option<Box<successors::Succession>>,
     state: UnitState,
@@ -308,10 +309,11 @@ pub enum Event {
     FetchSnapshot {
         ticket: u64,
         blobs: Vec<BlobRef>,
-        from: Vec<Source>,
+        from: Vec<Address>,
     },
     KeepSnapshot {
         ticket: u64,
+        blob: BlobRef,
         bytes: Bytes,
     },
     ReleaseSnapshot {

@@ -5,10 +5,10 @@ use super::moving::SOURCES_MAX;
 use super::queue::{blobs_of_template, blobs_of_unit, task_of};
 use super::weight::Weight;
 use super::{Event, Runner, Ticket, Timer};
+use crate::address::Address;
 use crate::content::{BlobRef, NotFetched};
 use crate::engine::{EngineTask, RunId, SnapshotRef};
 use crate::ids::{NodeId, UnitId};
-use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Batch, ToOwner};
@@ -44,7 +44,7 @@ impl Runner {
         owner: NodeId,
         batch: Batch,
         whole: BlobRef,
-        mut sources: Vec<Source>,
+        mut sources: Vec<Address>,
         cx: &mut Cx<'_, Self>,
     ) {
         // Each of them is dialled.

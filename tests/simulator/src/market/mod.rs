@@ -100,7 +100,7 @@ impl Above for Trader {
         stack.tell_time(n);
         let me = stack.nodes[n].contact;
         stack.step_owner(n, Input::Command(owner::Command::Me(me)));
-        stack.step_seller(n, Input::Command(seller::Command::Me(me)));
+        stack.step_seller(n, Input::Command(seller::Command::Me(Some(me.into()))));
     }
 
     fn handle(stack: &mut Markets, n: usize, heard: Heard<Message>) {
@@ -119,8 +119,6 @@ impl Above for Trader {
                     }
                     Message::ToSeller(_) => stack.step_seller(n, Input::Message { from, message }),
                     Message::ToBuyer(_) => stack.step_buyer(n, Input::Message { from, message }),
-                    // Nobody is a guest here: that takes whole nodes.
-                    Message::OfGuest { .. } | Message::ForGuest { .. } => {}
                 }
             }
             Heard::Up(peer) => {

@@ -46,7 +46,8 @@ impl Markets {
                 Effect::Emit(event) => says(self, n, event),
                 Effect::Reach(contact) | Effect::Hold(contact) => self.reach(n, &contact),
                 Effect::Fault { peer, fault } => self.faults.push((peer, fault)),
-                Effect::Release(_) | Effect::Trouble(_) => {}
+                // Nobody is a guest here: that takes whole nodes.
+                Effect::Forward { .. } | Effect::Release(_) | Effect::Trouble(_) => {}
             }
         }
     }

@@ -143,7 +143,7 @@ impl<X: Above> Stack<X> {
                     }
                 }
                 Effect::Fault { peer, fault } => self.faults.push((peer, fault)),
-                Effect::Release(_) | Effect::Trouble(_) => {}
+                Effect::Forward { .. } | Effect::Release(_) | Effect::Trouble(_) => {}
             }
         }
         self.arm(n);

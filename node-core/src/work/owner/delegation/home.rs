@@ -3,11 +3,11 @@
 //! The home believes whom the ring names. Whoever else says that it owns a unit makes it look again.
 
 use super::{AT_ONCE, Delegated, Owner};
+use crate::address::Address;
 use crate::address::Contact;
 use crate::circle::{Located, Point};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::Micro;
-use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::delegated::{Message, point_of};
@@ -55,7 +55,7 @@ pub(in crate::work::owner) struct Out {
     point: Point,
     owner: Option<Contact>,
     term: u32,
-    pub(in crate::work::owner) runner: Option<Source>,
+    pub(in crate::work::owner) runner: Option<Address>,
     pub(in crate::work::owner) held: Option<String>,
 }
 
@@ -207,14 +207,12 @@ impl Owner {
     }
 
     /// Owner and successors may all be lost: the runner is told by the home whom to believe.
-    fn vouch(&self, unit: UnitId, runner: Source, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        if let Some(contact) = runner.dialled() {
-            cx.reach(contact);
-        }
+    fn vouch(&self, unit: UnitId, runner: Address, owner: NodeId, cx: &mut Cx<'_, Self>) {
+        cx.reach(runner);
         let term = self.term_of(unit).unwrap_or_default();
         let successors =
             ToRunner::Successors { units: vec![(unit, term)], home: cx.me, successors: vec![owner] };
-        Self::to_runner(runner.node, successors, cx);
+        Self::to_runner(runner.id, successors, cx);
     }
 
     fn out(&self, unit: UnitId) -> Option<&Out> {
@@ -274,7 +272,7 @@ impl Owner {
             let unit = UnitId { job, index: delegated.index };
             let shown = self.shows_keys(unit, &delegated);
             match self.word_of(from, unit, (delegated.term, shown), cx) {
-                Word::Owner => {
+                ClaimVerdict::Owner => {
                     let mut claimed = None;
                     if let Some(out) = self.out_mut(unit) {
                         claimed = delegated.runner.filter(|_| delegated.term > out.term);
@@ -286,9 +284,9 @@ impl Owner {
                     }
                     self.believe(unit, &delegated, cx);
                 }
-                Word::Over => over.push(unit),
-                Word::Mine if shown => self.tell_handed_off(from, unit, cx),
-                Word::Mine | Word::Doubt => {}
+                ClaimVerdict::Over => over.push(unit),
+                ClaimVerdict::Mine if shown => self.tell_handed_off(from, unit, cx),
+                ClaimVerdict::Mine | ClaimVerdict::Doubt => {}
             }
         }
         self.tell_over(from, over, cx);
@@ -301,9 +299,9 @@ impl Owner {
         for (index, term) in units {
             let unit = UnitId { job, index };
             match self.word_of(from, unit, (term, false), cx) {
-                Word::Over => over.push(unit),
+                ClaimVerdict::Over => over.push(unit),
                 // It will show whether it knows the unit's keys when it tells more of it.
-                Word::Mine | Word::Owner | Word::Doubt => {}
+                ClaimVerdict::Mine | ClaimVerdict::Owner | ClaimVerdict::Doubt => {}
             }
         }
         self.tell_over(from, over, cx);
@@ -311,7 +309,7 @@ impl Owner {
 
     pub(in crate::work::owner) fn tell_over(&self, to: NodeId, units: Vec<UnitId>, cx: &mut Cx<'_, Self>) {
         if !units.is_empty() {
-            Self::say_to(&Source { node: to, contact: None }, Message::Over(units), cx);
+            Self::say(Address::here(to), Message::Over(units), cx);
         }
     }
 
@@ -323,37 +321,37 @@ impl Owner {
         unit: UnitId,
         (term, shown): (u32, bool),
         cx: &mut Cx<'_, Self>,
-    ) -> Word {
-        let Some(job) = self.jobs.get_mut(&unit.job) else { return Word::Over };
+    ) -> ClaimVerdict {
+        let Some(job) = self.jobs.get_mut(&unit.job) else { return ClaimVerdict::Over };
         if job.delegated.is_some() {
-            return Word::Doubt;
+            return ClaimVerdict::Doubt;
         }
         let state = job.slot(unit.index).map(|slot| slot.state).filter(|_| job.is_active());
         match state {
-            None | Some(SlotState::Done | SlotState::Failed) => return Word::Over,
-            Some(SlotState::Storing) => return Word::Doubt,
+            None | Some(SlotState::Done | SlotState::Failed) => return ClaimVerdict::Over,
+            Some(SlotState::Storing) => return ClaimVerdict::Doubt,
             Some(SlotState::Elsewhere) => {}
-            Some(_) => return Word::Mine,
+            Some(_) => return ClaimVerdict::Mine,
         }
-        let Some(ring) = &mut job.ring else { return Word::Over };
+        let Some(ring) = &mut job.ring else { return ClaimVerdict::Over };
         if ring.out.len() >= OUT_MAX && !ring.is_out(unit.index) {
             // Its turn comes; until then nobody fills the table by naming units.
-            return Word::Doubt;
+            return ClaimVerdict::Doubt;
         }
         let out = ring.out.entry(unit.index).or_insert_with(|| Out::new(unit, cx.now));
         if out.is_of(from) && term >= out.term {
             (out.stage, out.at) = (Stage::Owned, cx.now);
-            return Word::Owner;
+            return ClaimVerdict::Owner;
         }
         if out.stage == Stage::Owned && term <= out.term {
-            return Word::Over;
+            return ClaimVerdict::Over;
         }
         // The ring may have moved: whom it names now is asked, if a new owner says so, and not whoever knows the
         // job's id.
         if out.stage != Stage::Unknown && shown {
             (out.stage, out.at) = (Stage::Unknown, cx.now);
         }
-        Word::Doubt
+        ClaimVerdict::Doubt
     }
 
     /// The node that was asked does not own these units.
@@ -459,7 +457,7 @@ impl Owner {
 }
 
 /// Verdict of the origin on a node's statement that it owns a unit.
-enum Word {
+enum ClaimVerdict {
     Owner,
     /// Nobody needs it any more, or another owns it.
     Over,

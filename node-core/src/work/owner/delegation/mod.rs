@@ -23,10 +23,10 @@ pub(super) use home::{OnRing, Out};
 pub(super) use owned::Ownership;
 
 use super::{Event, Owner, Timer};
+use crate::address::Address;
 use crate::address::Contact;
 use crate::circle::{Located, Range};
 use crate::ids::{NodeId, UnitId};
-use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::replicas::Share;
 use crate::time::Time;
@@ -95,7 +95,7 @@ pub(super) struct Delegation {
     /// How units ended, until their homes have written it down.
     ended: BTreeMap<UnitId, owned::Ended>,
     /// Runners that are told of their units' new owner, until they come.
-    claims: BTreeMap<UnitId, Source>,
+    claims: BTreeMap<UnitId, Address>,
     lookups: UnderWay<UnitId>,
     lived: Time,
     refreshed: Time,
@@ -206,15 +206,8 @@ impl Owner {
         self.delegation.share.owns(point_of(unit))
     }
 
-    fn say(to: &Contact, message: delegated::Message, cx: &mut Cx<'_, Self>) {
-        cx.send_to(*to, Message::Delegated(message));
-    }
-
-    fn say_to(to: &Source, message: delegated::Message, cx: &mut Cx<'_, Self>) {
-        if let Some(contact) = to.dialled() {
-            cx.reach(contact);
-        }
-        cx.send(to.node, Message::Delegated(message));
+    fn say(to: impl Into<Address>, message: delegated::Message, cx: &mut Cx<'_, Self>) {
+        cx.send_to(to, Message::Delegated(message));
     }
 
     /// Nodes that may own a unit next: those with replicas, as its runner is to know them.
@@ -225,12 +218,12 @@ impl Owner {
     /// The unit's home, if it is on the ring.
     pub(super) fn home_of(&self, unit: UnitId, me: NodeId) -> Option<NodeId> {
         let job = self.jobs.get(&unit.job)?;
-        let away = job.delegated.as_ref().map(|delegated| delegated.home.node);
+        let away = job.delegated.as_ref().map(|delegated| delegated.home.id);
         away.or_else(|| job.ring.as_ref().map(|_| me))
     }
 
     /// A runner is told of its units' owner until it comes or is not waited for any more.
-    fn claim(&mut self, unit: UnitId, runner: Source, cx: &mut Cx<'_, Self>) {
+    fn claim(&mut self, unit: UnitId, runner: Address, cx: &mut Cx<'_, Self>) {
         let bound = self.config.limits.delegated_units;
         if self.delegation.claims.len() < bound {
             self.delegation.claims.insert(unit, runner);
@@ -239,15 +232,13 @@ impl Owner {
         }
     }
 
-    fn claim_from(&self, unit: UnitId, runner: Source, cx: &mut Cx<'_, Self>) {
+    fn claim_from(&self, unit: UnitId, runner: Address, cx: &mut Cx<'_, Self>) {
         let (Some(home), Some(term)) = (self.home_of(unit, cx.me), self.term_of(unit)) else { return };
-        if let Some(contact) = runner.dialled() {
-            cx.reach(contact);
-        }
+        cx.reach(runner);
         // A unit that its origin owns has no replicas.
         let successors = if home == cx.me { Vec::new() } else { self.successors() };
         let claim = ToRunner::Claim { units: vec![(unit, term)], home, successors };
-        Self::to_runner(runner.node, claim, cx);
+        Self::to_runner(runner.id, claim, cx);
     }
 
     /// The runner has these units from another owner: this node came to own them before it was told where
@@ -266,7 +257,7 @@ impl Owner {
             self.declined(from, lease, others, ("it runs this for another owner", false), cx);
         }
         self.units_back(from, &ring, Back::Unharmed, cx);
-        let runner = Source { node: from, contact: self.nodes.get(&from).and_then(|peer| peer.contact) };
+        let runner = Address::of(from, self.nodes.get(&from).and_then(|peer| peer.contact));
         for unit in ring {
             self.next_term(unit, runner);
             self.claim(unit, runner, cx);
@@ -276,7 +267,7 @@ impl Owner {
     }
 
     /// The unit runs there, and is owned under a new term.
-    fn next_term(&mut self, unit: UnitId, runner: Source) {
+    fn next_term(&mut self, unit: UnitId, runner: Address) {
         if let Some(own) = self.own_mut(unit) {
             (own.term, own.runner) = (own.term.saturating_add(1), Some(runner));
         } else if let Some(ring) = self.jobs.get_mut(&unit.job).and_then(|job| job.ring.as_mut()) {

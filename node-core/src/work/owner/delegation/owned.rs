@@ -3,9 +3,9 @@
 
 use super::program::Checked;
 use super::{BYTES, Delegated, Owner, Part};
+use crate::address::Address;
 use crate::content::{BlobRef, Data};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Report, ToRunner};
@@ -41,7 +41,7 @@ pub(super) fn later(known: u32, told: u32) -> u32 {
 /// Units of another gateway's job.
 #[derive(Debug)]
 pub(in crate::work::owner) struct Ownership {
-    pub(super) home: Source,
+    pub(super) home: Address,
     pub(in crate::work::owner) sweep_first: Option<u64>,
     pub(super) delegation: BTreeMap<u32, Delegated>,
     /// The nodes that brought them.
@@ -65,7 +65,7 @@ impl Ownership {
     }
 
     pub(in crate::work::owner) fn home(&self) -> NodeId {
-        self.home.node
+        self.home.id
     }
 
     /// Whether what its units need is here.
@@ -88,7 +88,7 @@ impl Ownership {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) report: Report,
-    home: Source,
+    home: Address,
     since: Time,
     told: Option<Time>,
     /// Its outputs are kept here under this ticket.
@@ -97,7 +97,7 @@ pub(super) struct Ended {
 
 /// Results on their way to one home.
 struct Bundle {
-    home: Source,
+    home: Address,
     size: usize,
     results: Vec<Report>,
 }
@@ -112,7 +112,7 @@ impl Owner {
         units: Vec<Delegated>,
         cx: &mut Cx<'_, Self>,
     ) {
-        if part.home.node != from || from == cx.me {
+        if part.home.id != from || from == cx.me {
             return cx.fault(from, "entrusted units that are not its own".into());
         }
         let (mut refused, mut known) = (Vec::new(), Vec::new());
@@ -120,7 +120,7 @@ impl Owner {
         let mut room = self.room_of(&part, from);
         for delegated in units {
             let unit = UnitId { job, index: delegated.index };
-            let home = self.part_of(job, cx.me).map_or(from, |part| part.home.node);
+            let home = self.part_of(job, cx.me).map_or(from, |part| part.home.id);
             if home != from {
                 reason = "another gateway has a job of this name".into();
                 refused.push(unit.index);
@@ -142,7 +142,7 @@ impl Owner {
         self.tell_results(cx);
         if !refused.is_empty() {
             let refused = Message::Refused { job, units: refused, reason };
-            Self::say_to(&part.home, refused, cx);
+            Self::say(&part.home, refused, cx);
         }
     }
 
@@ -213,7 +213,7 @@ impl Owner {
             return;
         };
         let owned = Message::Owned { job: unit.job, part: Box::new(part), units: vec![delegated] };
-        Self::say_to(&Source { node: to, contact: None }, owned, cx);
+        Self::say(Address::here(to), owned, cx);
     }
 
     /// Another owns it now. What of it ends here all the same goes home from here.
@@ -261,7 +261,7 @@ impl Owner {
         }
         let copies = self.delegation.replicas.of_job(id).next().is_some();
         if copies || self.delegation.ended.keys().any(|unit| unit.job == id) {
-            let me = Source { node: cx.me, contact: None };
+            let me = Address::here(cx.me);
             self.delegation.parts.insert(id, job.part(me));
         }
     }
@@ -274,10 +274,8 @@ impl Owner {
         let runners = ownership.delegation.values().filter_map(|delegated| delegated.runner);
         let mut from: Vec<NodeId> = Vec::new();
         for source in std::iter::once(ownership.home).chain(runners.take(4)) {
-            if let Some(contact) = source.dialled() {
-                cx.reach(contact);
-            }
-            from.push(source.node);
+            cx.reach(source);
+            from.push(source.id);
         }
         from.extend(self.successors());
         cx.emit(Event::FetchPassing { ticket, blobs: blobs.into_iter().collect(), from });
@@ -332,7 +330,7 @@ impl Owner {
         self.delegation.ended.contains_key(&unit)
     }
 
-    fn keep_end(&mut self, report: Report, home: Source, cx: &mut Cx<'_, Self>) {
+    fn keep_end(&mut self, report: Report, home: Address, cx: &mut Cx<'_, Self>) {
         if self.has_ended_here(report.unit) {
             // The first counts; its content is what is kept.
             return;
@@ -371,7 +369,7 @@ impl Owner {
             if ended.told.is_some_and(|told| now.since(told) < AGAIN) {
                 continue;
             }
-            let bundle = by_home.entry(ended.home.node);
+            let bundle = by_home.entry(ended.home.id);
             let bundle = bundle.or_insert_with(|| Bundle { home: ended.home, size: 0, results: Vec::new() });
             if bundle.size < BYTES {
                 ended.told = Some(now);
@@ -380,14 +378,14 @@ impl Owner {
             }
         }
         for Bundle { home, results, .. } in by_home.into_values() {
-            Self::say_to(&home, Message::Results(results), cx);
+            Self::say(&home, Message::Results(results), cx);
         }
     }
 
     /// Nobody needs these any more: says their home, or an owner of what has a copy here.
     pub(super) fn delegated_over(&mut self, from: NodeId, units: &[UnitId], cx: &mut Cx<'_, Self>) {
         for unit in units {
-            let home = self.part_of(unit.job, cx.me).map(|part| part.home.node);
+            let home = self.part_of(unit.job, cx.me).map(|part| part.home.id);
             let is_own = self.jobs.get(&unit.job).is_some_and(|job| job.delegated.is_none());
             let owner = self.delegation.replicas.get(unit).map(|replica| replica.owner());
             let owned = self.own_mut(*unit).is_some();
@@ -450,7 +448,7 @@ pub(super) fn spec_of(part: &Part, units: Units) -> JobSpec {
 /// A job of another gateway, without units yet.
 fn guarded(part: &Part) -> Job {
     let spec = spec_of(part, Units::List(Vec::new()));
-    let mut job = Job::new(spec, part.home.node, 0, [0; 32]);
+    let mut job = Job::new(spec, part.home.id, 0, [0; 32]);
     job.phase = Phase::Active;
     job.delegated = Some(Box::new(Ownership {
         home: part.home,

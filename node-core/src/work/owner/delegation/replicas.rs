@@ -7,10 +7,10 @@
 use super::copies::Replica;
 use super::owned::later;
 use super::{AT_ONCE, Delegated, Owner, Part};
+use crate::address::Address;
 use crate::address::Contact;
 use crate::circle::Range;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::delegated::{Message, UnitRecord, point_of};
@@ -106,7 +106,7 @@ impl Owner {
         }
         let Some(part) = self.delegation.parts.get(&unit.job).cloned() else { return };
         let Some(replica) = self.delegation.replicas.get(&unit) else { return };
-        if replica.owner() == part.home.node {
+        if replica.owner() == part.home.id {
             return;
         }
         // A node that claimed the unit meanwhile may have the later record.
@@ -157,7 +157,7 @@ impl Owner {
         for (unit, copy) in self.delegation.replicas.iter().filter(|(_, copy)| silent(copy, ORPHAN)) {
             if let Some(part) = self.delegation.parts.get(&unit.job) {
                 let lives = Message::Lives { job: unit.job, units: vec![(unit.index, copy.delegated.term)] };
-                Self::say_to(&part.home, lives, cx);
+                Self::say(&part.home, lives, cx);
             }
         }
         let silent = self.delegation.replicas.iter().filter(|(_, copy)| silent(copy, ORPHAN + ASKED));
@@ -239,9 +239,9 @@ impl Owner {
                 let owned = Message::Owned { job, part: Box::new(part.clone()), units };
                 successors
                     .iter()
-                    .filter(|successor| successor.id != part.home.node)
+                    .filter(|successor| successor.id != part.home.id)
                     .for_each(|successor| Self::say(successor, owned.clone(), cx));
-                Self::say_to(&part.home, owned, cx);
+                Self::say(&part.home, owned, cx);
             });
         }
     }
@@ -251,7 +251,7 @@ impl Owner {
         let Some(part) = self.part_of(job, cx.me) else { return };
         for (job, delegation) in self.by_job(units) {
             Self::in_parts(delegation, |units| {
-                Self::say_to(&part.home, Message::Owned { job, part: Box::new(part.clone()), units }, cx);
+                Self::say(&part.home, Message::Owned { job, part: Box::new(part.clone()), units }, cx);
             });
         }
     }
@@ -263,7 +263,7 @@ impl Owner {
             let units: Vec<(u32, u32)> =
                 ownership.delegation.iter().map(|(index, delegated)| (*index, delegated.term)).collect();
             for units in units.chunks(AT_ONCE * 16) {
-                Self::say_to(&ownership.home, Message::Lives { job: *id, units: units.to_vec() }, cx);
+                Self::say(&ownership.home, Message::Lives { job: *id, units: units.to_vec() }, cx);
             }
         }
     }
@@ -286,13 +286,13 @@ impl Owner {
         units: Vec<Delegated>,
         cx: &mut Cx<'_, Self>,
     ) {
-        if self.jobs.get(&job).is_some_and(|job| job.delegated.is_none()) || part.home.node == cx.me {
+        if self.jobs.get(&job).is_some_and(|job| job.delegated.is_none()) || part.home.id == cx.me {
             return self.home_told(from, job, units, cx);
         }
         for delegated in units.into_iter().take(AT_ONCE) {
             let unit = UnitId { job, index: delegated.index };
             let mine = self.is_mine(unit);
-            let home = self.part_of(job, cx.me).map(|part| part.home.node);
+            let home = self.part_of(job, cx.me).map(|part| part.home.id);
             let shown = self.shows_keys(unit, &delegated);
             if let Some(own) = self.own_mut(unit) {
                 let higher = (delegated.term, from) > (own.term, cx.me);
@@ -325,7 +325,7 @@ impl Owner {
             return;
         }
         if let Some(known) = self.delegation.replicas.get_mut(&unit) {
-            let home = self.delegation.parts.get(&unit.job).map(|part| part.home.node);
+            let home = self.delegation.parts.get(&unit.job).map(|part| part.home.id);
             if known.owner() == from || home == Some(from) {
                 self.delegation.replicas.told(unit, from, delegated, cx.now);
             } else if (delegated.term, from) > (known.delegated.term, known.owner()) || known.owner() == cx.me
@@ -349,8 +349,7 @@ impl Owner {
         let Some(known) = self.delegation.replicas.get_mut(&unit) else { return };
         let Some((from, delegated, part)) = known.next.take().map(|next| *next) else { return };
         if from == owner
-            || from == part.home.node
-                && self.delegation.parts.get(&unit.job).is_some_and(|p| p.home.node == from)
+            || from == part.home.id && self.delegation.parts.get(&unit.job).is_some_and(|p| p.home.id == from)
         {
             self.delegation.replicas.told(unit, from, delegated, now);
             self.delegation.parts.insert(unit.job, part);
@@ -387,9 +386,7 @@ impl Owner {
                 self.come_home(unit, Some(&delegated), cx);
                 let over = self.state_of(unit).is_none_or(SlotState::has_ended);
                 match over {
-                    true => {
-                        Self::say_to(&Source { node: from, contact: None }, Message::Over(vec![unit]), cx)
-                    }
+                    true => Self::say(Address::here(from), Message::Over(vec![unit]), cx),
                     false => self.tell_handed_off(from, unit, cx),
                 }
             } else if self.delegation.ended.contains_key(&unit) {
@@ -398,7 +395,7 @@ impl Owner {
                 own.term = later(own.term, delegated.term.saturating_add(1));
                 self.write_record(unit, cx);
                 self.tell_handed_off(from, unit, cx);
-            } else if part.home.node != cx.me
+            } else if part.home.id != cx.me
                 && self.may_hand_over(from, unit, &part)
                 && self.may_adopt(&mut room, job, &part, &delegated).is_ok()
             {

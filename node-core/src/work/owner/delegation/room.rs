@@ -46,7 +46,7 @@ impl Owner {
     /// Units of this home that are owned here and have not ended.
     fn owned_of(&self, home: NodeId) -> usize {
         let its = self.jobs.values().filter_map(|job| job.delegated.as_ref());
-        its.filter(|delegated| delegated.home.node == home).map(|delegated| delegated.delegation.len()).sum()
+        its.filter(|delegated| delegated.home.id == home).map(|delegated| delegated.delegation.len()).sum()
     }
 
     /// Counts the room for units of this home that `by` brings: whoever names ever new homes has one share.
@@ -57,7 +57,7 @@ impl Owner {
             by,
             all: most.saturating_sub(self.owned_count()),
             // Another home finds room.
-            its: most.div_ceil(2).saturating_sub(self.owned_of(part.home.node).max(brought)),
+            its: most.div_ceil(2).saturating_sub(self.owned_of(part.home.id).max(brought)),
             unfit: submission::check(&spec_of(part, Units::ONE), &self.config.limits).err(),
         }
     }
@@ -102,7 +102,7 @@ impl Owner {
     /// this node, which came after them, or follow this node.
     pub(super) fn may_hand_over(&self, node: NodeId, unit: UnitId, part: &Part) -> bool {
         let before = |me| Point::of_node(node).is_between(point_of(unit), me);
-        node == part.home.node
+        node == part.home.id
             || self.delegation.following.contains(&node)
             || self.delegation.share.range().is_some_and(|arc| before(arc.upto))
     }

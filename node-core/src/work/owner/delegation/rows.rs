@@ -4,9 +4,9 @@
 
 use super::owned::Ownership;
 use super::{Delegated, Owner, Part};
+use crate::address::Address;
 use crate::disk::{Table, Write};
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::progress::Source;
 use crate::protocol::Cx;
 use crate::work::message::Report;
 use crate::work::owner::SlotState;
@@ -57,7 +57,7 @@ pub(super) fn size_of(delegated: &Delegated) -> usize {
 
 impl Job {
     /// Description that the job's units share, for others; `me`: the origin, if it is this node.
-    pub(super) fn part(&self, me: Source) -> Part {
+    pub(super) fn part(&self, me: Address) -> Part {
         Part {
             home: self.delegated.as_ref().map_or(me, |delegated| delegated.home),
             name: self.spec.name.clone(),
@@ -70,8 +70,8 @@ impl Job {
 }
 
 impl Owner {
-    fn myself(&self, me: NodeId) -> Source {
-        Source { node: me, contact: self.delegation.me }
+    fn myself(&self, me: NodeId) -> Address {
+        Address::of(me, self.delegation.me)
     }
 
     pub(super) fn part_of(&self, job: JobId, me: NodeId) -> Option<Part> {
@@ -99,7 +99,7 @@ impl Owner {
                 } else {
                     contact(node)
                 };
-                Source { node, contact }
+                Address::of(node, contact)
             }),
             SlotState::Away => known,
             _ => None,

@@ -1,0 +1,50 @@
+//! Messages that relays forward to this node, and this node's own relay, if nobody can dial it.
+
+use crate::ids::NodeId;
+use crate::node::Node;
+use crate::node::config::Config;
+use crate::node::host::{Host, NodeEvent};
+use crate::node::notes::{Note, Reply};
+use crate::node::table::Service;
+use crate::overlay::guests::guest::{Command, Event, Guest};
+use crate::ticket::ServiceId;
+
+impl Service for Guest {
+    const ID: ServiceId = ServiceId::Guest;
+    const NAME: &'static str = "guest";
+    type Beside = ();
+
+    /// Markets are what is spoken of by way of relays.
+    fn open(config: &Config) -> Option<Self> {
+        config.market.is_some().then(Guest::default)
+    }
+
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+        match *note {
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
+            Note::Me(_) => node.tell::<Self>(Command::Dialled),
+            Note::Guest => node.tell::<Self>(Command::NotDialled),
+            _ => {}
+        }
+    }
+
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
+        match event {
+            Event::Relay(by) => {
+                node.note(Note::Relay(by), host);
+                host.event(NodeEvent::WorkChanged);
+            }
+            Event::Located { ticket, owner } => node.answer(ticket, Reply::Owner(owner), host),
+            Event::Forwarded { sender, frame } => node.forwarded(sender, &frame, host),
+            Event::Gone { guest, by } => node.gone(guest, by),
+            Event::Balance(balance) => host.event(NodeEvent::Balance(balance)),
+        }
+    }
+}
+
+impl Node {
+    /// The gateway that forwards what others say to this node, if nobody can dial it.
+    pub fn relay(&self) -> Option<NodeId> {
+        self.state::<Guest>()?.relay().map(|relay| relay.id)
+    }
+}

@@ -1,0 +1,78 @@
+//! A gateway that is the relay of its guests.
+
+use crate::address::Dialable;
+use crate::circle::RingId;
+use crate::ids::NodeId;
+use crate::ledger::{self, ToBank};
+use crate::node::Node;
+use crate::node::config::Config;
+use crate::node::host::Host;
+use crate::node::notes::{Note, Reply};
+use crate::node::table::Service;
+use crate::overlay::guests::Message;
+use crate::overlay::guests::relay::{Command, Event, Relay};
+use crate::protocol::Input;
+use crate::ticket::ServiceId;
+use crate::wire::Framed;
+
+impl Framed for Message {
+    fn service(&self) -> ServiceId {
+        match self {
+            Message::ToRelay(_) => ServiceId::Relay,
+            Message::ToGuest(_) => ServiceId::Guest,
+        }
+    }
+}
+
+impl Service for Relay {
+    const ID: ServiceId = ServiceId::Relay;
+    const NAME: &'static str = "relay";
+    type Beside = ();
+
+    /// Guests have something to say where there are markets.
+    fn open(config: &Config) -> Option<Self> {
+        (config.gateway && config.market.is_some()).then(Relay::default)
+    }
+
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+        match *note {
+            Note::Up(up) => node.relay_met(up.peer),
+            Note::Dialable { peer, .. } => node.relay_met(peer),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
+            Note::Me(me) => node.tell::<Self>(Command::Me(me)),
+            _ => {}
+        }
+    }
+
+    fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
+        if let Reply::Located(found) = reply {
+            let owner = found.ok().map(|found| found.owner.contact);
+            node.tell::<Self>(Command::Found { number, owner });
+        }
+    }
+
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
+        match event {
+            Event::Lookup { number, key } => {
+                node.look_up(ServiceId::Relay.ticket(number), RingId::NODES, key, host);
+            }
+            Event::Balance(leave) => {
+                if let Some(bank) = node.bank() {
+                    node.send(bank, ledger::Message::ToBank(ToBank::Balance(leave)), host);
+                }
+            }
+        }
+    }
+}
+
+impl Node {
+    /// A peer has introduced itself, or says whether it can be dialled.
+    fn relay_met(&mut self, peer: NodeId) {
+        match self.peers().get(peer) {
+            Some(known) if known.dialable == Dialable::No && !known.gateway => {
+                self.tell::<Relay>(Command::Guest(peer));
+            }
+            _ => self.give::<Relay>(Input::Down(peer)),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Messages between guests, relays and those who speak to guests.
+
+use crate::address::Contact;
+use crate::circle::Point;
+use crate::ids::NodeId;
+use crate::keys::Signed;
+use crate::money::Micro;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Longest frame that is forwarded, bytes. Our choice: four times the longest that a seller says or is told.
+pub const LONGEST: usize = 8 << 10;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    ToRelay(ToRelay),
+    ToGuest(ToGuest),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToRelay {
+    /// Give this frame, of at most [`LONGEST`] bytes, to a guest of yours; or, from a guest, to a node that
+    /// was looked up for it or has spoken to it. Arrives as `Forwarded`.
+    Forward { to: NodeId, frame: Bytes },
+    /// From a guest: look up the owner of this point on the ring of nodes. Answered by `Owner`.
+    Locate { number: u64, key: Point },
+    /// From a guest: read the balance of my account. The bank is shown this leave
+    /// ([`crate::ledger::may_read`]). Answered by `Balance` if the bank answers.
+    Balance(Signed),
+}
+
+/// To a guest, or to whoever has to do with guests of the sender.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToGuest {
+    /// The sender is your relay: others reach you through it, and it is there.
+    Relay(Contact),
+    /// This node, which is a guest of one of us two, said this.
+    Forwarded {
+        from: NodeId,
+        frame: Bytes,
+    },
+    /// There is no such guest here.
+    Gone(NodeId),
+    Owner {
+        number: u64,
+        owner: Option<Contact>,
+    },
+    Balance(Micro),
+}

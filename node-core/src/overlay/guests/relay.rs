@@ -1,0 +1,298 @@
+//! The relay: forwards what its guests say, and what is said to them.
+//!
+//! A guest speaks only to nodes that the relay has looked up for it, and to those that have spoken to it.
+
+use super::message::{LONGEST, Message, ToGuest, ToRelay};
+use crate::address::Contact;
+use crate::bounds::GUESTS;
+use crate::circle::Point;
+use crate::ids::NodeId;
+use crate::keys::Signed;
+use crate::money::Micro;
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::Time;
+use crate::under_way::UnderWay;
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Lookups of one guest at once; of more, the oldest is forgotten. Our choice: one a kind of goods.
+const LOOKUPS: usize = 3;
+
+/// Nodes that were looked up for a guest, and to which it may speak; of more, the oldest is forgotten. Our
+/// choice: the markets where it is listed, and where it was.
+const OWNERS: usize = 4;
+
+/// Nodes that have spoken to a guest, and may be answered; of more, the oldest is forgotten. Our choice: a market
+/// operator with its replicas, and buyers.
+const ASKERS: usize = 16;
+
+/// Between two questions of a guest for its balance. Our choice: what an eye follows.
+const BALANCE: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub struct Relay {
+    me: Option<Contact>,
+    guests: BTreeMap<NodeId, Guest>,
+    /// By guest and the guest's own number.
+    lookups: UnderWay<(NodeId, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct Guest {
+    owners: VecDeque<Contact>,
+    askers: VecDeque<NodeId>,
+    asked_balance: Option<Time>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Where others dial this node; nobody is its guest before.
+    Me(Contact),
+    /// A node is connected that nobody can dial.
+    Guest(NodeId),
+    /// Answers [`Event::Lookup`].
+    Found { number: u64, owner: Option<Contact> },
+    /// Balance of a guest, as the bank states it.
+    Balance { of: NodeId, balance: Micro },
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Look this up on the ring of nodes; answered by [`Command::Found`].
+    Lookup { number: u64, key: Point },
+    /// Show this to the bank; answered by [`Command::Balance`].
+    Balance(Signed),
+}
+
+type Hcx<'a> = Cx<'a, Relay>;
+
+impl Protocol for Relay {
+    type Message = Message;
+    type Timer = ();
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Hcx<'_>) {
+        match input {
+            Input::Message { from, message: Message::ToRelay(message) } => self.message(from, message, cx),
+            Input::Command(Command::Me(me)) => {
+                if self.me.replace(me) != Some(me) {
+                    self.guests.keys().for_each(|guest| self.welcome(*guest, cx));
+                }
+            }
+            Input::Command(Command::Guest(guest)) => {
+                // One more gives, and nobody reaches it.
+                if self.guests.len() < GUESTS {
+                    self.guests.insert(guest, Guest::default());
+                    self.welcome(guest, cx);
+                }
+            }
+            Input::Command(Command::Found { number, owner }) => self.found(number, owner, cx),
+            Input::Command(Command::Balance { of, balance }) => {
+                if self.guests.contains_key(&of) {
+                    cx.send(of, Message::ToGuest(ToGuest::Balance(balance)));
+                }
+            }
+            Input::Down(peer) | Input::Unreachable(peer) => {
+                self.guests.remove(&peer);
+                self.lookups.retain(|(guest, _)| *guest != peer);
+            }
+            // Nothing that the route gives a relay, or nothing to be done.
+            Input::Message { .. } | Input::Up(_) | Input::Timer(()) => {}
+        }
+    }
+
+    fn check_invariants(&self) {
+        assert!(self.guests.len() <= GUESTS, "guests are bounded");
+        assert!(self.lookups.len() <= GUESTS * LOOKUPS, "lookups under way are bounded");
+    }
+}
+
+impl Default for Relay {
+    fn default() -> Relay {
+        Relay { me: None, guests: BTreeMap::new(), lookups: UnderWay::new(GUESTS * LOOKUPS) }
+    }
+}
+
+impl Relay {
+    fn welcome(&self, guest: NodeId, cx: &mut Hcx<'_>) {
+        if let Some(me) = self.me {
+            cx.send(guest, Message::ToGuest(ToGuest::Relay(me)));
+        }
+    }
+
+    fn message(&mut self, from: NodeId, message: ToRelay, cx: &mut Hcx<'_>) {
+        if let ToRelay::Forward { to, frame } = message {
+            return self.forward(from, to, frame, cx);
+        }
+        let Some(guest) = self.guests.get_mut(&from) else { return };
+        match message {
+            ToRelay::Locate { number, key } => {
+                cx.emit(Event::Lookup { number: self.lookups.ask((from, number)), key });
+                self.lookups.keep_newest((from, 0)..=(from, u64::MAX), LOOKUPS);
+            }
+            ToRelay::Balance(leave) => {
+                let soon = guest.asked_balance.is_some_and(|at| cx.now.since(at) < BALANCE);
+                if leave.by == from && !soon {
+                    guest.asked_balance = Some(cx.now);
+                    cx.emit(Event::Balance(leave));
+                }
+            }
+            ToRelay::Forward { .. } => {}
+        }
+    }
+
+    fn found(&mut self, number: u64, owner: Option<Contact>, cx: &mut Hcx<'_>) {
+        let Some((id, its)) = self.lookups.answered(number) else { return };
+        let Some(guest) = self.guests.get_mut(&id) else { return };
+        if let Some(owner) = owner {
+            guest.owners.retain(|known| known.id != owner.id);
+            keep(&mut guest.owners, owner, OWNERS);
+        }
+        cx.send(id, Message::ToGuest(ToGuest::Owner { number: its, owner }));
+    }
+
+    fn forward(&mut self, from: NodeId, to: NodeId, frame: Bytes, cx: &mut Hcx<'_>) {
+        if frame.len() > LONGEST {
+            return cx.fault(from, format!("had {} bytes forwarded; {LONGEST} are allowed", frame.len()));
+        }
+        if let Some(guest) = self.guests.get_mut(&to) {
+            guest.askers.retain(|asker| *asker != from);
+            keep(&mut guest.askers, from, ASKERS);
+        } else {
+            // So that who spoke to a guest that has gone need not wait.
+            let Some(guest) = self.guests.get(&from) else {
+                return cx.send(from, Message::ToGuest(ToGuest::Gone(to)));
+            };
+            match guest.owners.iter().find(|owner| owner.id == to) {
+                Some(owner) => cx.reach(*owner),
+                None if guest.askers.contains(&to) => {}
+                None => return,
+            }
+        }
+        cx.send(to, Message::ToGuest(ToGuest::Forwarded { from, frame }));
+    }
+}
+
+/// Keeps the newest `most`.
+fn keep<T>(list: &mut VecDeque<T>, one: T, most: usize) {
+    if list.len() >= most {
+        list.pop_front();
+    }
+    list.push_back(one);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Ip;
+    use crate::protocol::{Effect, Machine, Rng};
+
+    const ME: NodeId = NodeId([1; 32]);
+    const GUEST: NodeId = NodeId([2; 32]);
+    const OPERATOR: NodeId = NodeId([3; 32]);
+    const STRANGER: NodeId = NodeId([4; 32]);
+
+    struct Story {
+        relay: Machine<Relay>,
+        /// Messages since they were last looked at.
+        sent: Vec<(NodeId, ToGuest)>,
+        lookups: Vec<u64>,
+        faults: Vec<NodeId>,
+    }
+
+    impl Story {
+        /// A relay with one guest.
+        fn new() -> Story {
+            let relay = Machine::new(Relay::default(), Rng::from_seed([0; 32]));
+            let mut story = Story { relay, sent: vec![], lookups: vec![], faults: vec![] };
+            story.step(Input::Command(Command::Me(contact(ME))));
+            story.step(Input::Command(Command::Guest(GUEST)));
+            assert_eq!(story.sent(), [(GUEST, ToGuest::Relay(contact(ME)))]);
+            story
+        }
+
+        fn step(&mut self, input: InputOf<Relay>) {
+            for effect in self.relay.step(ME, Time::ZERO, input) {
+                match effect {
+                    Effect::Send { to, message: Message::ToGuest(message) } => self.sent.push((to, message)),
+                    Effect::Emit(Event::Lookup { number, .. }) => self.lookups.push(number),
+                    Effect::Fault { peer, .. } => self.faults.push(peer),
+                    _ => {}
+                }
+            }
+        }
+
+        fn hear(&mut self, from: NodeId, message: ToRelay) {
+            self.step(Input::Message { from, message: Message::ToRelay(message) });
+        }
+
+        fn forward(&mut self, from: NodeId, to: NodeId) -> Vec<(NodeId, ToGuest)> {
+            self.hear(from, ToRelay::Forward { to, frame: Bytes::from_static(b"frame") });
+            self.sent()
+        }
+
+        fn sent(&mut self) -> Vec<(NodeId, ToGuest)> {
+            std::mem::take(&mut self.sent)
+        }
+    }
+
+    fn contact(id: NodeId) -> Contact {
+        Contact { ip: Ip([9; 16]), id, port: 4001 }
+    }
+
+    fn forwarded(from: NodeId) -> ToGuest {
+        ToGuest::Forwarded { from, frame: Bytes::from_static(b"frame") }
+    }
+
+    #[test]
+    fn a_guest_speaks_to_who_was_looked_up_for_it_and_to_who_has_spoken_to_it() {
+        let mut story = Story::new();
+        assert_eq!(story.forward(GUEST, OPERATOR), [], "nobody knows each other yet");
+        story.hear(GUEST, ToRelay::Locate { number: 7, key: Point(1) });
+        let number = story.lookups[0];
+        story.step(Input::Command(Command::Found { number, owner: Some(contact(OPERATOR)) }));
+        let owner = ToGuest::Owner { number: 7, owner: Some(contact(OPERATOR)) };
+        assert_eq!(story.sent(), [(GUEST, owner)]);
+        assert_eq!(story.forward(GUEST, OPERATOR), [(OPERATOR, forwarded(GUEST))]);
+        assert_eq!(story.forward(GUEST, STRANGER), []);
+        assert_eq!(story.forward(STRANGER, GUEST), [(GUEST, forwarded(STRANGER))]);
+        assert_eq!(story.forward(GUEST, STRANGER), [(STRANGER, forwarded(GUEST))]);
+        // The first of many that speak to it is forgotten.
+        for n in 0..ASKERS as u8 {
+            story.forward(NodeId([100 + n; 32]), GUEST);
+        }
+        assert_eq!(story.forward(GUEST, STRANGER), []);
+    }
+
+    #[test]
+    fn who_speaks_to_a_guest_that_has_gone_is_told_and_nobody_else_is_served() {
+        let mut story = Story::new();
+        story.step(Input::Down(GUEST));
+        assert_eq!(story.forward(OPERATOR, GUEST), [(OPERATOR, ToGuest::Gone(GUEST))]);
+        story.hear(STRANGER, ToRelay::Locate { number: 1, key: Point(1) });
+        assert_eq!((story.sent(), story.lookups.len()), (vec![], 0));
+        story.step(Input::Command(Command::Guest(GUEST)));
+        story.sent();
+        story.hear(OPERATOR, ToRelay::Forward { to: GUEST, frame: Bytes::from(vec![0; LONGEST + 1]) });
+        assert_eq!((story.sent(), story.faults.clone()), (vec![], vec![OPERATOR]), "that is too long");
+    }
+
+    #[test]
+    fn lookups_of_a_guest_are_few_and_end_with_it() {
+        let mut story = Story::new();
+        (0..10).for_each(|number| story.hear(GUEST, ToRelay::Locate { number, key: Point(1) }));
+        let lookups = std::mem::take(&mut story.lookups);
+        for number in &lookups[..lookups.len() - LOOKUPS] {
+            story.step(Input::Command(Command::Found { number: *number, owner: None }));
+            assert_eq!(story.sent(), [], "of more than {LOOKUPS} the oldest are forgotten");
+        }
+        let last = *lookups.last().unwrap();
+        story.step(Input::Command(Command::Found { number: last, owner: None }));
+        assert_eq!(story.sent(), [(GUEST, ToGuest::Owner { number: 9, owner: None })]);
+        story.step(Input::Down(GUEST));
+        story.step(Input::Command(Command::Found { number: last - 1, owner: None }));
+        assert_eq!(story.sent(), []);
+    }
+}
