@@ -78,6 +78,8 @@ pub struct SnapshotRef {
 /// A snapshot fresh from the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
+    /// Name of `bytes`, on which whoever made this has spent the time: the node's task never hashes a snapshot.
+    pub blob: BlobRef,
     /// Sealed.
     pub bytes: Bytes,
     /// The whole snapshot that these are relative to: the last one that this run gave, or the

@@ -3,7 +3,9 @@
 //! A slot is given several orders at once, so that it need not wait for its node between tiny
 //! tasks. That holds nobody up: a slot hands back what waits behind a long task.
 
-use node_core::BlobId;
+use super::wire::Shot;
+use node_core::content::BlobRef;
+use node_core::{BlobId, NoSnapshot, Taken};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,8 @@ pub(super) struct Job {
     pub(super) time_limit: Duration,
     /// The whole snapshot that it goes on from, or from what is relative to it.
     pub(super) whole: Option<BlobId>,
+    /// The last whole snapshot that it gave.
+    pub(super) last: Option<BlobId>,
     /// Nobody waits for it any more.
     pub(super) killed: bool,
     /// A snapshot was asked for while it was on its way: whether it then stops.
@@ -35,7 +39,25 @@ pub(super) struct Job {
 
 impl Job {
     pub(super) fn new(run: u64, frame: Vec<u8>, time_limit: Duration) -> Job {
-        Job { run, frame, time_limit, whole: None, killed: false, asked: None, paused: None, ending: None }
+        let (whole, last, asked, paused, ending) = Default::default();
+        Job { run, frame, time_limit, whole, last, killed: false, asked, paused, ending }
+    }
+
+    /// A snapshot of it, under its name; `None` if it is relative to one that there is not.
+    pub(super) fn named(&mut self, shot: Result<Shot, NoSnapshot>) -> Option<Result<Taken, NoSnapshot>> {
+        let Shot { bytes, relative, root, fuel, pause_us } = match shot {
+            Ok(shot) => shot,
+            Err(none) => return Some(Err(none)),
+        };
+        let blob = BlobRef::of(&bytes);
+        let base = match relative {
+            true => Some(self.last.or(self.whole)?),
+            false => {
+                self.last = Some(blob.id);
+                None
+            }
+        };
+        Some(Ok(Taken { blob, bytes, base, root, fuel, pause_us }))
     }
 }
 

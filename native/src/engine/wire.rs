@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use node_core::ids::BlobId;
-use node_core::{EngineTask, NoSnapshot, Taken};
+use node_core::{EngineTask, NoSnapshot};
 use rustix::io::Errno;
 use sandbox::Outcome;
 use serde::de::DeserializeOwned;
@@ -90,6 +90,19 @@ pub(super) struct Order {
     pub(super) ahead: bool,
 }
 
+/// A snapshot as the slot that took it gives it. The manager names it, since its node must not believe a slot about
+/// that: it would store content under a name that is another's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Shot {
+    /// Sealed.
+    pub(super) bytes: Bytes,
+    /// It is relative to the last whole snapshot of this run, or to the one that the run began from.
+    pub(super) relative: bool,
+    pub(super) root: [u8; 32],
+    pub(super) fuel: u64,
+    pub(super) pause_us: u64,
+}
+
 /// From a slot to its node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromSlot {
@@ -112,7 +125,7 @@ pub(super) enum FromSlot {
     Resumed(u64),
     Snapshot {
         run: u64,
-        taken: Result<Taken, NoSnapshot>,
+        taken: Result<Shot, NoSnapshot>,
         stopped: bool,
     },
     /// Orders handed back unbegun, because the one before them takes its time.

@@ -127,10 +127,10 @@ pub enum Command {
         blobs: Vec<BlobRef>,
         from: Vec<NodeId>,
     },
-    /// Keep these, likewise.
+    /// Keep these, likewise. They are what their names say: whoever made them has hashed them.
     Keep {
         ticket: Ticket,
-        blobs: Vec<Bytes>,
+        blobs: Vec<(BlobRef, Bytes)>,
     },
     Release {
         ticket: Ticket,
@@ -291,11 +291,10 @@ impl Store {
         number
     }
 
-    fn keep(&mut self, ticket: Ticket, blobs: Vec<Bytes>, cx: &mut Cx<'_, Self>) {
-        let refs: Vec<BlobRef> =
-            blobs.iter().map(|b| BlobRef { id: BlobId::of(b), len: b.len() as u64 }).collect();
+    fn keep(&mut self, ticket: Ticket, blobs: Vec<(BlobRef, Bytes)>, cx: &mut Cx<'_, Self>) {
+        let refs: Vec<BlobRef> = blobs.iter().map(|(blob, _)| *blob).collect();
         self.open(ticket, &refs, &[], cx);
-        for (blob, bytes) in refs.iter().zip(blobs) {
+        for (blob, bytes) in blobs {
             let under_way = self.fetches.get(&blob.id).is_some_and(|fetch| fetch.source().is_none());
             if !self.here.contains_key(&blob.id) && !under_way {
                 let others = self.end_fetch(blob.id, cx);

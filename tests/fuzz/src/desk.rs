@@ -4,6 +4,7 @@ use crate::golden;
 use bytes::Bytes;
 use node_core::address::{Contact, Dialable, Ip};
 use node_core::bounds::Bounds;
+use node_core::content::BlobRef;
 use node_core::disk::StorageRequest;
 use node_core::engine::{NoSnapshot, Taken};
 use node_core::files::FilesConfig;
@@ -191,7 +192,14 @@ impl Host for Around {
                     1 => Err(NoSnapshot::Immobile("not now".into())),
                     _ => {
                         let bytes = Bytes::from(run.0.to_le_bytes().to_vec());
-                        Ok(Taken { bytes, base: None, root: [3; 32], fuel: 7, pause_us: 9 })
+                        Ok(Taken {
+                            blob: BlobRef::of(&bytes),
+                            bytes,
+                            base: None,
+                            root: [3; 32],
+                            fuel: 7,
+                            pause_us: 9,
+                        })
                     }
                 };
                 let stopped = stop && !matches!(taken, Err(NoSnapshot::Immobile(_)));

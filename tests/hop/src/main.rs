@@ -203,10 +203,11 @@ fn compare<'b>(known: &Known, back: impl Iterator<Item = &'b Back>, tally: &mut 
         }
         let part = |part: &Option<Text>| part.as_ref().expect("an answer, or a snapshot").bytes();
         let shot: Shot = decode("a shot", &part(&back.shot)).expect("readable");
-        let Shot::Taken { base, root, fuel, .. } = shot else { panic!("seed {seed}: {shot:?}") };
+        let Shot::Taken { id, base, root, fuel, .. } = shot else { panic!("seed {seed}: {shot:?}") };
         let mut whole = bases[back.hop].clone();
         assert!(base.is_none_or(|base| base == BlobId::of(&whole)), "seed {seed}: of another base");
         let mut newest = part(&back.sealed);
+        assert_eq!(id, BlobId::of(&newest), "seed {seed}: under another name");
         let origin = ready.form.origin();
         let state = match base {
             None => State::open(&KEY.0, &mut newest, None, &origin),

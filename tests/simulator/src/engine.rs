@@ -2,6 +2,7 @@
 
 use crate::disk::Disk;
 use bytes::Bytes;
+use node_core::content::BlobRef;
 use node_core::content::{Data, NamedData};
 use node_core::{
     BlobId, EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId, SealKey, SnapshotRef, Taken, Time,
@@ -219,7 +220,8 @@ impl Engine {
         }
         let pause_us = PAUSE.as_micros() as u64;
         let bytes = if self.rubbish { bytes.slice(..bytes.len() - 1) } else { bytes };
-        let taken = Taken { base, root: root(run.unit, run.fuel), fuel: run.fuel, bytes, pause_us };
+        let blob = BlobRef::of(&bytes);
+        let taken = Taken { blob, base, root: root(run.unit, run.fuel), fuel: run.fuel, bytes, pause_us };
         let mut replies = vec![(EngineReply::Snapshot { run: id, taken: Ok(taken), stopped: stop }, run.at)];
         if !stop {
             replies.extend(self.ends(id));

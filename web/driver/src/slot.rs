@@ -5,6 +5,7 @@
 //! got them, so answers carry no names; a message about a run before its answer names the run.
 
 use bytes::Bytes;
+use node_core::content::BlobRef;
 use node_core::{BlobId, NoSnapshot, RunId, SealKey, Taken};
 use sandbox::instrument::Layout;
 use sandbox::snapshot::{Origin, Root};
@@ -77,7 +78,14 @@ pub enum Answer {
 /// The answer to a request for a snapshot, but for its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shot {
-    Taken { base: Option<BlobId>, root: Root, fuel: u64, pause_us: u64 },
+    /// `id`: of the sealed bytes, which the slot has hashed, so that the node's Worker need not.
+    Taken {
+        id: BlobId,
+        base: Option<BlobId>,
+        root: Root,
+        fuel: u64,
+        pause_us: u64,
+    },
     NotBegun,
     Immobile(String),
 }
@@ -86,7 +94,10 @@ impl Shot {
     /// With the sealed bytes that came along.
     pub fn with(self, bytes: Bytes) -> Result<Taken, NoSnapshot> {
         match self {
-            Shot::Taken { base, root, fuel, pause_us } => Ok(Taken { bytes, base, root, fuel, pause_us }),
+            Shot::Taken { id, base, root, fuel, pause_us } => {
+                let blob = BlobRef { id, len: bytes.len() as u64 };
+                Ok(Taken { blob, bytes, base, root, fuel, pause_us })
+            }
             Shot::NotBegun => Err(NoSnapshot::NotBegun),
             Shot::Immobile(why) => Err(NoSnapshot::Immobile(why)),
         }

@@ -150,14 +150,15 @@ impl Current {
         };
         let encoded = recorder.encode(captured);
         let sealed = seal(&self.key.0, encoded.bytes);
+        let id = BlobId::of(&sealed);
         let base = match encoded.base {
             Some(_) => self.whole,
             None => {
-                self.whole = Some(BlobId::of(&sealed));
+                self.whole = Some(id);
                 None
             }
         };
-        Some((Shot::Taken { base, root: encoded.root, fuel: encoded.fuel, pause_us }, sealed))
+        Some((Shot::Taken { id, base, root: encoded.root, fuel: encoded.fuel, pause_us }, sealed))
     }
 }
 

@@ -315,6 +315,10 @@ impl Manager {
                     // The scribe may be slower than the end of its task.
                     if let Some(job) = given.jobs.iter_mut().find(|job| job.run == run) {
                         job.asked = None;
+                        let Some(taken) = job.named(taken) else {
+                            fault = Some("gave a snapshot that is relative to none".into());
+                            break;
+                        };
                         if !job.killed {
                             (self.replies)(EngineReply::Snapshot { run: RunId(run), taken, stopped: false });
                         }
@@ -322,6 +326,12 @@ impl Manager {
                     continue;
                 }
                 FromSlot::Snapshot { run, taken, stopped } => {
+                    let job = given.jobs.iter_mut().find(|job| job.run == run);
+                    let Some(taken) = job.and_then(|job| job.named(taken)) else {
+                        fault =
+                            Some("gave a snapshot that nobody asked for, or that is relative to none".into());
+                        break;
+                    };
                     EngineReply::Snapshot { run: RunId(run), taken, stopped }
                 }
                 FromSlot::Resumed(run) => {

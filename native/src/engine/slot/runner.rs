@@ -190,16 +190,16 @@ impl Runner {
             None => {
                 let layout = module.layout.clone().ok();
                 let running = Running::start(engine, module, layout, &task).map_err(Nothing::from)?;
-                (running, Scribe::new(run, key, origin.clone(), Recorder::new(origin), None))
+                (running, Scribe::new(run, key, origin.clone(), Recorder::new(origin)))
             }
             Some(from) => {
                 let is_of_this = |ready: &Ready| ready.key == key && from.base == Some(ready.whole);
-                let (running, recorder, base) = match ready.filter(is_of_this) {
+                let (running, recorder) = match ready.filter(is_of_this) {
                     Some(ready) => ready.go_on(&from, blobs, &task)?,
                     None => resume(read(&from, &key, &origin, blobs)?, engine, module, checks, &task)?,
                 };
                 desk.note(&FromSlot::Resumed(run));
-                (running, Scribe::new(run, key, origin, recorder, Some(base)))
+                (running, Scribe::new(run, key, origin, recorder))
             }
         };
         let began_at = running.fuel();
@@ -297,11 +297,11 @@ impl Ready {
         from: &SnapshotRef,
         blobs: &Blobs,
         task: &Task,
-    ) -> Result<(Running<WasmerInstance>, Recorder, BlobRef), Nothing> {
+    ) -> Result<(Running<WasmerInstance>, Recorder), Nothing> {
         let mut bytes = blobs.read_unchecked(from.blob.id).map_err(bad_snapshot)?;
         let relative = open(&self.key.0, &mut bytes).map_err(bad_snapshot)?;
         let (running, recorder) = self.ahead.go_on(Some(relative), &from.root, task)?;
-        Ok((running, recorder, self.whole))
+        Ok((running, recorder))
     }
 }
 
@@ -327,39 +327,33 @@ fn bad_snapshot(why: impl std::fmt::Display) -> Nothing {
     Nothing::Broken(format!("its snapshot cannot be used: {why}"))
 }
 
-/// A snapshot and what it is relative to.
-struct Whole {
-    base: BlobRef,
-    base_bytes: usize,
-}
-
-/// Reads the state that the task goes on from, unchecked.
+/// Reads the state that the task goes on from, unchecked, and the length of the whole snapshot that its next ones are
+/// relative to.
 fn read(
     from: &SnapshotRef,
     key: &SealKey,
     origin: &Origin,
     blobs: &Blobs,
-) -> Result<(State, Whole), Nothing> {
+) -> Result<(State, usize), Nothing> {
     // The seal proves more than the name: that it was this unit's own runner who wrote it.
     let read = |blob: BlobRef| blobs.read_unchecked(blob.id).map_err(bad_snapshot);
-    let base = from.base.unwrap_or(from.blob);
-    let mut whole = read(base)?;
+    let mut whole = read(from.base.unwrap_or(from.blob))?;
     let mut relative = from.base.map(|_| read(from.blob)).transpose()?;
     let state = State::open(&key.0, &mut whole, relative.as_deref_mut(), origin).map_err(bad_snapshot)?;
     if state.root() != from.root {
         return Err(bad_snapshot("it is another state than the one that was named"));
     }
-    Ok((state, Whole { base, base_bytes: whole.len() }))
+    Ok((state, whole.len()))
 }
 
-/// The task as it was suspended, and the recorder and the blob of the base of its next snapshot.
+/// The task as it was suspended, and the recorder of its next snapshot.
 fn resume(
-    (state, Whole { base, base_bytes }): (State, Whole),
+    (state, base_bytes): (State, usize),
     engine: &mut WasmerEngine,
     module: &Compiled,
     checks: &Beside,
     task: &Task,
-) -> Result<(Running<WasmerInstance>, Recorder, BlobRef), Nothing> {
+) -> Result<(Running<WasmerInstance>, Recorder), Nothing> {
     let layout = module.layout.as_ref().map_err(bad_snapshot)?;
     // Both read all of its memory; nothing runs before both are done.
     let state = Arc::new(state);
@@ -373,5 +367,5 @@ fn resume(
     let checked = checked.map_err(bad_snapshot)?;
     // The check is over, and its share with it.
     let state = Arc::into_inner(state).ok_or_else(|| bad_snapshot("it is still in use, which is a bug"))?;
-    Ok((running?, Recorder::resumed(state, checked, base_bytes), base))
+    Ok((running?, Recorder::resumed(state, checked, base_bytes)))
 }

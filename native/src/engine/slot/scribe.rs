@@ -1,11 +1,9 @@
 //! Writes snapshots down while their task goes on.
 
-use super::super::wire::FromSlot;
+use super::super::wire::{FromSlot, Shot};
 use super::beside::{Awaited, Beside};
 use super::desk::Desk;
-use node_core::content::BlobRef;
-use node_core::ids::BlobId;
-use node_core::{SealKey, Taken};
+use node_core::SealKey;
 use sandbox::snapshot::{Captured, Origin, Recorder, seal};
 use std::sync::Arc;
 
@@ -14,21 +12,13 @@ pub(super) struct Scribe {
     run: u64,
     key: SealKey,
     origin: Origin,
-    /// The blob that the next snapshot is relative to.
-    base: Option<BlobId>,
     recorder: Option<Recorder>,
-    writing: Option<Awaited<(Recorder, Option<BlobId>)>>,
+    writing: Option<Awaited<Recorder>>,
 }
 
 impl Scribe {
-    pub(super) fn new(
-        run: u64,
-        key: SealKey,
-        origin: Origin,
-        recorder: Recorder,
-        base: Option<BlobRef>,
-    ) -> Self {
-        Scribe { run, key, origin, base: base.map(|base| base.id), recorder: Some(recorder), writing: None }
+    pub(super) fn new(run: u64, key: SealKey, origin: Origin, recorder: Recorder) -> Self {
+        Scribe { run, key, origin, recorder: Some(recorder), writing: None }
     }
 
     /// The recorder, if it is not in use.
@@ -48,19 +38,10 @@ impl Scribe {
         self.recorder.take()
     }
 
-    fn written(&mut self, written: Option<(Recorder, Option<BlobId>)>) {
+    fn written(&mut self, written: Option<Recorder>) {
         self.writing = None;
-        match written {
-            Some((recorder, base)) => {
-                self.recorder = Some(recorder);
-                self.base = base;
-            }
-            // It failed: the next snapshot begins anew.
-            None => {
-                self.recorder = Some(Recorder::new(self.origin.clone()));
-                self.base = None;
-            }
-        }
+        // If that failed, the next snapshot begins anew.
+        self.recorder = Some(written.unwrap_or_else(|| Recorder::new(self.origin.clone())));
     }
 
     pub(super) fn put_back(&mut self, recorder: Recorder) {
@@ -68,11 +49,11 @@ impl Scribe {
     }
 
     /// Writes a snapshot down here and now.
-    pub(super) fn write(&self, recorder: &mut Recorder, captured: Captured, pause_us: u64) -> Taken {
+    pub(super) fn write(&self, recorder: &mut Recorder, captured: Captured, pause_us: u64) -> Shot {
         let encoded = recorder.encode(captured);
-        let bytes = seal(&self.key.0, encoded.bytes);
-        let base = self.base.filter(|_| encoded.base.is_some());
-        Taken { bytes: bytes.into(), base, root: encoded.root, fuel: encoded.fuel, pause_us }
+        let bytes = seal(&self.key.0, encoded.bytes).into();
+        let relative = encoded.base.is_some();
+        Shot { bytes, relative, root: encoded.root, fuel: encoded.fuel, pause_us }
     }
 
     /// Writes it down in that thread, and sends it to the node.
@@ -85,13 +66,12 @@ impl Scribe {
     ) {
         let (desk, run) = (desk.clone(), self.run);
         let origin = self.origin.clone();
-        let here = Scribe { run, key: self.key, origin, base: self.base, recorder: None, writing: None };
+        let here = Scribe { run, key: self.key, origin, recorder: None, writing: None };
         self.writing = Some(beside.give(move || {
             let mut recorder = recorder;
             let taken = here.write(&mut recorder, captured, pause_us);
-            let base = taken.base.unwrap_or_else(|| BlobId::of(&taken.bytes));
             desk.note(&FromSlot::Snapshot { run, taken: Ok(taken), stopped: false });
-            (recorder, Some(base))
+            recorder
         }));
     }
 }

@@ -89,8 +89,8 @@ impl Service for Runner {
                 let from = from.into_iter().map(|source| source.id).collect();
                 node.tell::<Store>(store::Command::Fetch { ticket: passing(number), blobs, from });
             }
-            Event::KeepSnapshot { ticket: number, bytes } => {
-                let blobs = vec![bytes];
+            Event::KeepSnapshot { ticket: number, blob, bytes } => {
+                let blobs = vec![(blob, bytes)];
                 node.tell::<Store>(store::Command::Keep { ticket: passing(number), blobs });
             }
             Event::ReleaseSnapshot { ticket: number } => {

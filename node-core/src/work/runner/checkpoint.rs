@@ -215,20 +215,15 @@ impl Runner {
         }
         let attempt = unit.attempt;
         let Some(progress) = unit.progress.as_mut() else { return };
-        let len = taken.bytes.len() as u64;
         progress.number += 1;
         progress.storing = true;
-        progress.pace.taken(Duration::from_micros(taken.pause_us), len);
-        let snapshot = SnapshotRef {
-            blob: BlobRef { id: BlobId::of(&taken.bytes), len },
-            base: base.flatten(),
-            root: taken.root,
-            fuel: taken.fuel,
-        };
+        progress.pace.taken(Duration::from_micros(taken.pause_us), taken.blob.len);
+        let snapshot =
+            SnapshotRef { blob: taken.blob, base: base.flatten(), root: taken.root, fuel: taken.fuel };
         let version = Version { attempt, number: progress.number };
         let fresh = Fresh { checkpoint: Checkpoint { version, snapshot }, at: cx.now, stopped };
         let ticket = self.ticket(Ticket::Snapshot(id, Box::new(fresh)));
-        cx.emit(Event::KeepSnapshot { ticket, bytes: taken.bytes });
+        cx.emit(Event::KeepSnapshot { ticket, blob: taken.blob, bytes: taken.bytes });
     }
 
     /// The snapshot is on this node's disk, or not.

@@ -279,7 +279,7 @@ pub enum Event {
     /// Keep these bytes as blobs until the ticket is released.
     Keep {
         ticket: u64,
-        blobs: Vec<Bytes>,
+        blobs: Vec<(BlobRef, Bytes)>,
     },
     /// The blobs of the ticket are not needed any more.
     Release {

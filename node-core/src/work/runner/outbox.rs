@@ -6,7 +6,6 @@
 use super::{Event, Runner, Ticket, Timer, UnitState};
 use crate::content::{BlobRef, Data, NamedData};
 use crate::engine::RunId;
-use crate::ids::BlobId;
 use crate::ids::{NodeId, UnitId};
 use crate::money::Micro;
 use crate::money::Price;
@@ -195,7 +194,11 @@ impl Runner {
 
 /// The result as it is reported, and the content that is too large to go with it.
 /// `inline` bytes of it go along, all together.
-fn pack(outcome: Outcome, (runner, attempts): (NodeId, u32), inline: usize) -> (UnitResult, Vec<Bytes>) {
+fn pack(
+    outcome: Outcome,
+    (runner, attempts): (NodeId, u32),
+    inline: usize,
+) -> (UnitResult, Vec<(BlobRef, Bytes)>) {
     let mut room = inline;
     let mut blobs = Vec::new();
     let mut data = |bytes: Bytes| {
@@ -204,8 +207,8 @@ fn pack(outcome: Outcome, (runner, attempts): (NodeId, u32), inline: usize) -> (
             // A small slice must not keep a large buffer alive.
             return Data::Inline(Bytes::copy_from_slice(&bytes));
         }
-        let blob = BlobRef { id: BlobId::of(&bytes), len: bytes.len() as u64 };
-        blobs.push(bytes);
+        let blob = BlobRef::of(&bytes);
+        blobs.push((blob, bytes));
         Data::Blob(blob)
     };
     let names: usize = outcome.files.iter().map(|f| f.path.len()).sum();

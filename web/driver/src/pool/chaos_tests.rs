@@ -3,6 +3,7 @@
 
 use super::*;
 use node_core::SealKey;
+use node_core::content::BlobRef;
 use node_core::content::Data;
 use sandbox::Limits;
 
@@ -102,7 +103,14 @@ impl Worker {
                 if stop {
                     self.leave(at);
                 }
-                let some = Taken { bytes: Bytes::new(), base: None, root: [0; 32], fuel: 1, pause_us: 1 };
+                let some = Taken {
+                    blob: BlobRef::of(&[]),
+                    bytes: Bytes::new(),
+                    base: None,
+                    root: [0; 32],
+                    fuel: 1,
+                    pause_us: 1,
+                };
                 let taken = if begun { Ok(some) } else { Err(NoSnapshot::NotBegun) };
                 Some(Said::Snapshot { run: RunId(run), taken, stopped: stop })
             }

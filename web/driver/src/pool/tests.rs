@@ -150,7 +150,14 @@ impl Story {
         if stopped {
             self.world.drop_run(slot, run);
         }
-        let taken = Ok(Taken { bytes: Bytes::new(), base: None, root: [0; 32], fuel, pause_us: 1 });
+        let taken = Ok(Taken {
+            blob: BlobRef::of(&[]),
+            bytes: Bytes::new(),
+            base: None,
+            root: [0; 32],
+            fuel,
+            pause_us: 1,
+        });
         self.say(slot, Said::Snapshot { run: RunId(run), taken, stopped });
     }
 
