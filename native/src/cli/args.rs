@@ -3,9 +3,10 @@
 
 use super::failure::EXIT_CODES;
 use super::files_args::FilesArgs;
+use super::job_settings::JobSettings;
 use super::market::MarketArgs;
 use super::policy_args::PolicyArgs;
-use super::quantity::{Credits, Every, OnLoss, Size, Span};
+use super::quantity::Span;
 use super::token::TokenArgs;
 use super::wallet::WalletArgs;
 use super::words::sorted;
@@ -194,71 +195,6 @@ pub(crate) struct UpArgs {
     pub(crate) until_stdin_closes: bool,
 }
 
-/// What a unit may use, and how hard to try.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Limits")]
-pub(crate) struct LimitArgs {
-    /// Memory of the program [default: 256MiB]
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) memory_limit: Option<Size>,
-    /// Time from start to end [default: 1h]
-    #[arg(long, value_name = "TIME")]
-    pub(crate) time_limit: Option<Span>,
-    /// All that it writes: stdout, stderr and files [default: 64MiB]
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) output_limit: Option<Size>,
-    /// Fuel that it may use, about an instruction a unit [default: no limit]
-    #[arg(long, value_name = "FUEL", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) fuel_limit: Option<u64>,
-    /// How much of its work may be lost with its node; `none` takes no checkpoints [default: 30s]
-    #[arg(long, value_name = "TIME")]
-    pub(crate) checkpoint: Option<Every>,
-    /// When its node goes silent: `recover` it elsewhere, or `wait 10m` for the node first
-    /// [default: recover]
-    #[arg(long, value_name = "WHAT")]
-    pub(crate) on_loss: Option<OnLoss>,
-    /// The same floats, NaNs included, on every node, at a price in speed
-    #[arg(long)]
-    pub(crate) bit_exact: bool,
-    /// Run it again this often after it failed [default: 0]
-    #[arg(long, value_name = "N")]
-    pub(crate) max_retries: Option<u32>,
-    /// Before jobs with a lower one [default: 0]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub(crate) priority: Option<i32>,
-    /// Buy its place of who sells for least; one unit may cost at most so many credits. Needs
-    /// --fuel-limit
-    #[arg(long, value_name = "CREDITS")]
-    pub(crate) max_price: Option<Credits>,
-    /// The whole job may cost at most so many [default: as much as its units]
-    #[arg(long, value_name = "CREDITS", requires = "max_price")]
-    pub(crate) max_price_job: Option<Credits>,
-    /// Least speed of a place, fuel a second [default: any]
-    #[arg(long, value_name = "FUEL", requires = "max_price")]
-    pub(crate) min_speed: Option<u64>,
-    /// Who answers for the units: the gateway, or for each the successor of its id on the ring, so
-    /// that they go on without the gateway [default: gateway]
-    #[arg(long, value_enum, value_name = "WHO", conflicts_with = "max_price")]
-    pub(crate) owner: Option<OwnerWord>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum OwnerWord {
-    Gateway,
-    Ring,
-}
-
-impl OwnerWord {
-    /// As the API has it.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            OwnerWord::Gateway => "gateway",
-            OwnerWord::Ring => "ring",
-        }
-    }
-}
-
 /// What the program finds when it runs.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SceneArgs {
@@ -306,7 +242,7 @@ pub(crate) struct RunArgs {
     #[arg(long, requires = "suspend_every", help_heading = "Moving")]
     pub(crate) hop: bool,
     #[command(flatten)]
-    pub(crate) limits: LimitArgs,
+    pub(crate) settings: JobSettings,
     #[command(flatten)]
     pub(crate) swarm: SwarmArgs,
 }
@@ -377,7 +313,7 @@ pub(crate) struct MapArgs {
     #[command(flatten)]
     pub(crate) scene: SceneArgs,
     #[command(flatten)]
-    pub(crate) limits: LimitArgs,
+    pub(crate) settings: JobSettings,
     #[command(flatten)]
     pub(crate) swarm: SwarmArgs,
 }

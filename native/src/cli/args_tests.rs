@@ -32,7 +32,7 @@ fn our_options_stand_anywhere_and_others_go_to_the_program() {
 
     let args = run("manyhands run --time-limit 10m a.wasm x -- --file --help -- y");
     assert_eq!(args.arguments, ["x", "--file", "--help", "--", "y"]);
-    assert!(args.limits.time_limit.is_some());
+    assert!(args.settings.time_limit.is_some());
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! `manyhands demo`: a gateway and two workers as processes of their own, a real job, and what
 //! came of it.
 
-use super::args::{DemoArgs, LimitArgs, SceneArgs};
+use super::args::{DemoArgs, SceneArgs};
 use super::client::types::{Job, Sweep};
 use super::client::{Client, Content};
 use super::failure::{DONE, Failure};
 use super::interrupt::on_interrupt;
+use super::job_settings::JobSettings;
 use super::plan::{JobPlan, UnitsPlan};
 use super::processes::{END, LocalSwarm};
 use super::progress::{Progress, say};
@@ -95,7 +96,7 @@ fn plan(units: u32) -> Result<JobPlan, Failure> {
     })?;
     let arguments = ["--seed", "{}", "berlin52.tsp"].map(str::to_owned).to_vec();
     let mut plan =
-        JobPlan::new(Path::new("berlin52"), arguments, &SceneArgs::default(), &LimitArgs::default())?;
+        JobPlan::new(Path::new("berlin52"), arguments, &SceneArgs::default(), &JobSettings::default())?;
     plan.program = Content::Bytes(program);
     plan.files.insert("berlin52.tsp".into(), Content::Bytes(BERLIN52));
     plan.units = UnitsPlan::Sweep(Sweep { first: 1, count: units });

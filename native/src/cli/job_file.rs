@@ -12,13 +12,13 @@
 //! Paths are relative to the file; `swarm:` before a content id or a published name means a file that
 //! other nodes keep. `{}` in the arguments is the sweep's number, or the input.
 
-use super::args::{LimitArgs, OwnerWord, SceneArgs};
+use super::args::SceneArgs;
 use super::client::types::Sweep;
 use super::client::{Content, of_swarm};
 use super::failure::Failure;
+use super::job_settings::{self, JobSettings, OwnerWord};
 use super::map::units_of_inputs;
-use super::plan::{JobPlan, LimitsPlan, UnitsPlan};
-use super::quantity::{Credits, Every, OnLoss, Size, Span};
+use super::plan::{JobPlan, UnitsPlan};
 use super::strict_toml::{Document, Key, Mistake, key};
 use super::task_file;
 use super::task_path::task_path;
@@ -27,8 +27,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// A job file but for its settings ([`JobSettings`]). Both are read from the same text, and keys that are of neither
+/// are refused before.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct JobFile {
     program: PathBuf,
     #[serde(default)]
@@ -41,22 +42,9 @@ struct JobFile {
     inputs: Option<Vec<String>>,
     inputs_as: Option<InputsAs>,
     sweep: Option<Sweep>,
-    memory_limit: Option<Size>,
-    time_limit: Option<Span>,
-    output_limit: Option<Size>,
-    max_retries: Option<u32>,
-    priority: Option<i32>,
-    fuel_limit: Option<u64>,
-    checkpoint: Option<Every>,
-    on_loss: Option<OnLoss>,
-    bit_exact: Option<bool>,
     name: Option<String>,
     batch_name: Option<String>,
     find: Option<Find>,
-    max_price: Option<Credits>,
-    max_price_job: Option<Credits>,
-    min_speed: Option<u64>,
-    owner: Option<OwnerWord>,
 }
 
 /// A path, or a path here and another one there.
@@ -102,22 +90,9 @@ const KEYS: &[Key] = &[
     key("inputs"),
     key("inputs_as"),
     Key { name: "sweep", below: &[key("first"), key("count")] },
-    key("memory_limit"),
-    key("time_limit"),
-    key("output_limit"),
-    key("max_retries"),
-    key("priority"),
-    key("fuel_limit"),
-    key("checkpoint"),
-    key("on_loss"),
-    key("bit_exact"),
     key("name"),
     key("batch_name"),
     key("find"),
-    key("max_price"),
-    key("max_price_job"),
-    key("min_speed"),
-    key("owner"),
 ];
 
 /// Reads a job's description.
@@ -141,27 +116,14 @@ pub(crate) fn read(path: &Path) -> Result<JobPlan, Failure> {
 }
 
 pub(super) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mistake> {
-    let (file, document) = Document::parse::<JobFile>(shown, text, KEYS)?;
-    contradictions(&file, &document)?;
+    let settings = job_settings::names().iter().map(|name| key(name));
+    let keys: Vec<Key> = KEYS.iter().copied().chain(settings).collect();
+    let (file, document) = Document::parse::<JobFile>(shown, text, &keys)?;
+    let settings: JobSettings = document.read()?;
+    contradictions(&file, &settings, &document)?;
     let program = place(folder, &file.program);
-    let limits = LimitsPlan {
-        memory: file.memory_limit,
-        output: file.output_limit,
-        time: file.time_limit,
-        max_retries: file.max_retries,
-        priority: file.priority,
-        fuel: file.fuel_limit,
-        checkpoint: file.checkpoint,
-        on_loss: file.on_loss,
-        bit_exact: file.bit_exact.unwrap_or_default(),
-        max_price: file.max_price,
-        max_price_job: file.max_price_job,
-        min_speed: file.min_speed,
-        owner: file.owner,
-    };
-    let usual = JobPlan::new(&program, file.arguments, &SceneArgs::default(), &LimitArgs::default());
+    let usual = JobPlan::new(&program, file.arguments, &SceneArgs::default(), &settings);
     let mut plan = usual.map_err(|e| document.at_key("program", &e.message))?;
-    plan.limits = limits;
     plan.by_options = false;
     plan.find = file.find.map(|find| match find {
         Find::Nearest => "nearest",
@@ -203,7 +165,7 @@ fn place(folder: &Path, path: &Path) -> PathBuf {
 }
 
 /// `Err` for keys that are allowed alone but make no sense together.
-fn contradictions(file: &JobFile, document: &Document<'_>) -> Result<(), Mistake> {
+fn contradictions(file: &JobFile, settings: &JobSettings, document: &Document<'_>) -> Result<(), Mistake> {
     if file.sweep.is_some() && file.inputs.is_some() {
         return Err(document.exclude("sweep", "inputs", "units are either numbers or inputs"));
     }
@@ -221,7 +183,7 @@ fn contradictions(file: &JobFile, document: &Document<'_>) -> Result<(), Mistake
         return Err(document.at_key("sweep", "a sweep of 0 units is nothing to do; give count = 1 or more"));
     }
     let buys = file.find == Some(Find::Cheapest);
-    if file.owner == Some(OwnerWord::Ring) && buys {
+    if settings.owner == Some(OwnerWord::Ring) && buys {
         let why = "a job that buys its places is owned by its gateway, which has the budget";
         return Err(document.exclude("owner", "find", why));
     }

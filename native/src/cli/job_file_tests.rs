@@ -1,5 +1,6 @@
 use super::*;
 use crate::cli::plan::UnitPlan;
+use crate::cli::quantity::{Credits, Size, Span};
 use std::time::Duration;
 
 fn mistake(text: &str) -> String {
@@ -36,9 +37,9 @@ fn a_whole_description_is_understood() {
     assert!(plan.files.contains_key("berlin52.tsp"));
     assert_eq!(plan.environment["any_thing"], "goes");
     assert_eq!((plan.units(), plan.find), (500, Some("nearest")));
-    assert_eq!(plan.limits.memory, Some(Size(512 << 20)));
-    assert_eq!(plan.limits.time, Some(Span(Duration::from_secs(600))));
-    assert_eq!((plan.limits.output, plan.limits.priority), (Some(Size(1000)), Some(-5)));
+    assert_eq!(plan.settings.memory_limit, Some(Size(512 << 20)));
+    assert_eq!(plan.settings.time_limit, Some(Span(Duration::from_secs(600))));
+    assert_eq!((plan.settings.output_limit, plan.settings.priority), (Some(Size(1000)), Some(-5)));
 }
 
 #[test]
@@ -46,16 +47,16 @@ fn what_a_job_may_cost_is_given_in_credits() {
     let text = "program = 'a'\nfind = 'cheapest'\nfuel_limit = 1000\nmax_price = 0.25\nmax_price_job = 20";
     let plan = plan("job.toml", text, Path::new("")).unwrap();
     assert_eq!(plan.find, Some("cheapest"));
-    assert_eq!(plan.limits.max_price, Some(Credits(250_000)));
-    assert_eq!(plan.limits.max_price_job, Some(Credits(20_000_000)));
+    assert_eq!(plan.settings.max_price, Some(Credits(250_000)));
+    assert_eq!(plan.settings.max_price_job, Some(Credits(20_000_000)));
 }
 
 #[test]
 fn the_ring_may_own_the_units_of_a_job_that_buys_nothing() {
     let of = |text: &str| plan("job.toml", text, Path::new(""));
     let ring = of("program = 'a'\nowner = 'ring'").unwrap();
-    assert_eq!(ring.limits.owner.map(|owner| owner.word()), Some("ring"));
-    assert_eq!(of("program = 'a'").unwrap().limits.owner, None);
+    assert_eq!(ring.settings.owner, Some(OwnerWord::Ring));
+    assert_eq!(of("program = 'a'").unwrap().settings.owner, None);
     assert!(mistake("program = 'a'\nowner = 'me'").contains("`gateway` or `ring`"));
     assert!(mistake("program = 'a'\nowner = 'ring'\nfind = 'cheapest'").contains("its gateway"));
 }

@@ -4,8 +4,9 @@ use super::args::{Format, MapArgs};
 use super::client::Client;
 use super::client::types::{Job, UnitResult};
 use super::failure::Failure;
+use super::job_settings::with_options;
 use super::outputs::OutputFolder;
-use super::plan::{JobPlan, UnitPlan, UnitsPlan, with_options};
+use super::plan::{JobPlan, UnitPlan, UnitsPlan};
 use super::progress::{Progress, around, say};
 use super::run::records;
 use super::swarm::find_or_embed;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: MapArgs, folder: &DataFolder) -> Result<u8, Failure> {
     let inputs = inputs(&args)?;
-    let mut plan = JobPlan::new(&args.program, args.arguments, &args.scene, &args.limits)?;
+    let mut plan = JobPlan::new(&args.program, args.arguments, &args.scene, &args.settings)?;
     let paths: Vec<_> = inputs.iter().map(|path| (path.clone(), path.clone())).collect();
     plan.units =
         UnitsPlan::List(units_of_inputs(&plan.arguments, &paths, args.stdin).map_err(Failure::usage)?);

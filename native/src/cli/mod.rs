@@ -20,6 +20,7 @@ mod files_args;
 mod instrument;
 mod interrupt;
 mod job_file;
+mod job_settings;
 pub(crate) mod join;
 mod lists;
 mod map;

@@ -1,11 +1,11 @@
 //! A job as a person meant it, with content that still lies here; and how it is sent.
 
-use super::args::{LimitArgs, OwnerWord, SceneArgs};
-use super::client::types::{Job, NewContent, NewFile, NewJob, NewOnLoss, NewUnit, Sweep};
+use super::args::SceneArgs;
+use super::client::types::{Job, NewContent, NewFile, NewJob, NewUnit, Sweep};
 use super::client::{ApiError, Client, Content, of_swarm};
 use super::failure::Failure;
+use super::job_settings::{JobSettings, with_options};
 use super::progress::Progress;
-use super::quantity::{Credits, Every, OnLoss, Size, Span};
 use super::task_path::task_path;
 use crate::text::io_error;
 use base64::Engine as _;
@@ -28,7 +28,7 @@ pub(crate) struct JobPlan {
     /// By the path that the program sees.
     pub(crate) files: BTreeMap<String, Content>,
     pub(crate) units: UnitsPlan,
-    pub(crate) limits: LimitsPlan,
+    pub(crate) settings: JobSettings,
     /// The finder's word; the gateway's usual one if none.
     pub(crate) find: Option<&'static str>,
     /// `true` if options of a command describe it, `false` if a file does.
@@ -51,52 +51,13 @@ pub(crate) struct UnitPlan {
     pub(crate) files: Vec<(String, PathBuf)>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LimitsPlan {
-    pub(crate) memory: Option<Size>,
-    pub(crate) output: Option<Size>,
-    pub(crate) time: Option<Span>,
-    pub(crate) max_retries: Option<u32>,
-    pub(crate) priority: Option<i32>,
-    pub(crate) fuel: Option<u64>,
-    pub(crate) checkpoint: Option<Every>,
-    pub(crate) on_loss: Option<OnLoss>,
-    /// Whether floats are the same in every engine.
-    pub(crate) bit_exact: bool,
-    /// Most that a unit may cost; if it is set, the unit's place is bought.
-    pub(crate) max_price: Option<Credits>,
-    pub(crate) max_price_job: Option<Credits>,
-    pub(crate) min_speed: Option<u64>,
-    pub(crate) owner: Option<OwnerWord>,
-}
-
-impl From<&LimitArgs> for LimitsPlan {
-    fn from(args: &LimitArgs) -> Self {
-        LimitsPlan {
-            memory: args.memory_limit,
-            output: args.output_limit,
-            time: args.time_limit,
-            max_retries: args.max_retries,
-            priority: args.priority,
-            fuel: args.fuel_limit,
-            checkpoint: args.checkpoint,
-            on_loss: args.on_loss,
-            bit_exact: args.bit_exact,
-            max_price: args.max_price,
-            max_price_job: args.max_price_job,
-            min_speed: args.min_speed,
-            owner: args.owner,
-        }
-    }
-}
-
 impl JobPlan {
     /// A plan of one unit, from what `run` and `map` take alike.
     pub(crate) fn new(
         program: &Path,
         arguments: Vec<String>,
         scene: &SceneArgs,
-        limits: &LimitArgs,
+        settings: &JobSettings,
     ) -> Result<JobPlan, Failure> {
         let mut files = BTreeMap::new();
         for text in &scene.files {
@@ -123,7 +84,7 @@ impl JobPlan {
             stdin: None,
             files,
             units: UnitsPlan::List(vec![UnitPlan::default()]),
-            limits: limits.into(),
+            settings: settings.clone(),
             find: None,
             by_options: true,
         })
@@ -221,23 +182,8 @@ impl JobPlan {
             files: self.files.iter().map(file).collect(),
             sweep,
             units,
-            memory_limit: self.limits.memory.map(|s| s.0),
-            output_limit: self.limits.output.map(|s| s.0),
-            time_limit: self.limits.time.map(|s| s.0.as_secs_f64()),
-            max_retries: self.limits.max_retries,
-            priority: self.limits.priority,
-            find: self.limits.max_price.map(|_| "cheapest").or(self.find).map(str::to_owned),
-            max_price: self.limits.max_price.map(|price| price.0),
-            max_price_job: self.limits.max_price_job.map(|price| price.0),
-            min_speed: self.limits.min_speed,
-            fuel_limit: self.limits.fuel,
-            checkpoint: self.limits.checkpoint.map(|every| every.0.map_or(0.0, |every| every.as_secs_f64())),
-            on_loss: self.limits.on_loss.map(|on_loss| match on_loss {
-                OnLoss::Recover => NewOnLoss::Recover,
-                OnLoss::Wait(time) => NewOnLoss::Wait(time.as_secs_f64()),
-            }),
-            bit_exact: self.limits.bit_exact,
-            owner: self.limits.owner.map(|owner| owner.word().to_owned()),
+            find: self.settings.max_price.map(|_| "cheapest").or(self.find).map(str::to_owned),
+            settings: self.settings.clone(),
         };
         client.submit(&new).map_err(|e| match e {
             // The gateway knows the program by its hash only.
@@ -427,28 +373,6 @@ fn file_argument(text: &str) -> Result<(String, PathBuf), Failure> {
     };
     let name = task_path(Path::new(name)).map_err(|e| Failure::usage(format!("--file {text}: {e}")))?;
     Ok((name, path.into()))
-}
-
-/// Settings that are keys of job files and of the API, and options of commands.
-const SETTINGS: &[&str] = &[
-    "memory_limit",
-    "time_limit",
-    "output_limit",
-    "fuel_limit",
-    "max_retries",
-    "max_price",
-    "max_price_job",
-    "min_speed",
-];
-
-/// A message about a job that options describe, with its settings called as the options are.
-pub(crate) fn with_options(message: &str) -> String {
-    let call = |message: String, key: &&str| {
-        let option = format!("--{}", key.replace('_', "-"));
-        let named = message.replace(&format!("`{key}`"), &option);
-        named.replace(&format!("raise {key}"), &format!("raise {option}"))
-    };
-    SETTINGS.iter().fold(message.to_owned(), call)
 }
 
 /// How a program is called on screens: its file name without extension.

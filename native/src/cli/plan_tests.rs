@@ -1,7 +1,7 @@
 use super::*;
 
 fn plan(scene: SceneArgs) -> Result<JobPlan, Failure> {
-    JobPlan::new(Path::new("dir/tool.wasm"), vec![], &scene, &LimitArgs::default())
+    JobPlan::new(Path::new("dir/tool.wasm"), vec![], &scene, &JobSettings::default())
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn an_input_cannot_hide_a_file_that_all_units_have() {
     std::fs::write(&path, "x").unwrap();
     let here = path.display().to_string();
     let scene = SceneArgs { files: vec![format!("{here}=data")], ..SceneArgs::default() };
-    let mut plan = JobPlan::new(&path, vec![], &scene, &LimitArgs::default()).unwrap();
+    let mut plan = JobPlan::new(&path, vec![], &scene, &JobSettings::default()).unwrap();
     plan.check().unwrap();
     let files = vec![("data".to_owned(), path)];
     plan.units = UnitsPlan::List(vec![UnitPlan { files, ..UnitPlan::default() }]);

@@ -2,6 +2,7 @@
 
 use node_core::money::Micro;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::ser::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -211,6 +212,44 @@ impl<'de> Deserialize<'de> for OnLoss {
 impl<'de> Deserialize<'de> for Credits {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         d.deserialize_any(Written("credits as 0.25 or \"0.25\"", std::marker::PhantomData))
+    }
+}
+
+/// As the API takes it: bytes.
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(s)
+    }
+}
+
+/// As the API takes it: seconds.
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.0.as_secs_f64().serialize(s)
+    }
+}
+
+/// As the API takes it: seconds, 0 for none.
+impl Serialize for Every {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.0.unwrap_or_default().as_secs_f64().serialize(s)
+    }
+}
+
+/// As the API takes it, with seconds.
+impl Serialize for OnLoss {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match self {
+            OnLoss::Recover => s.serialize_unit_variant("OnLoss", 0, "recover"),
+            OnLoss::Wait(time) => s.serialize_newtype_variant("OnLoss", 1, "wait", &time.as_secs_f64()),
+        }
+    }
+}
+
+/// As the API takes it: micro-credits.
+impl Serialize for Credits {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(s)
     }
 }
 

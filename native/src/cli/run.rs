@@ -4,8 +4,9 @@ use super::args::{Format, RunArgs};
 use super::client::types::{Job, JobState, UnitResult};
 use super::client::{Client, Content};
 use super::failure::{DONE, FAILED, Failure};
+use super::job_settings::with_options;
 use super::outputs;
-use super::plan::{JobPlan, with_options};
+use super::plan::JobPlan;
 use super::progress::say;
 use super::suspended;
 use super::swarm::find_or_embed;
@@ -18,7 +19,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 pub(crate) fn run(args: RunArgs, folder: &DataFolder) -> Result<u8, Failure> {
-    let mut plan = JobPlan::new(&args.program, args.arguments.clone(), &args.scene, &args.limits)?;
+    let mut plan = JobPlan::new(&args.program, args.arguments.clone(), &args.scene, &args.settings)?;
     plan.check()?;
     if !args.no_stdin && !std::io::stdin().is_terminal() {
         plan.stdin = standard_input()?;

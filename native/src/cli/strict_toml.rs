@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
 /// A key that a file may hold, and the keys below it if it is a table (or a list of tables).
+#[derive(Clone, Copy)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) below: &'static [Key],
@@ -45,8 +46,13 @@ impl<'a> Document<'a> {
         let table = DeTable::parse(text).map_err(|e| document.syntax(&e))?;
         document.check(table.get_ref(), "", known)?;
         document.keys = table.get_ref().keys().map(|k| (k.get_ref().to_string(), k.span().start)).collect();
-        let value = toml::from_str(text).map_err(|e| document.syntax(&e))?;
+        let value = document.read()?;
         Ok((value, document))
+    }
+
+    /// Reads another part of what the text says.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Mistake> {
+        toml::from_str(self.text).map_err(|e| self.syntax(&e))
     }
 
     fn syntax(&self, e: &toml::de::Error) -> Mistake {

@@ -65,16 +65,16 @@ impl Stage {
     fn new(plan: &JobPlan, hop: bool) -> Result<Stage, Failure> {
         let program = plan.program.read()?;
         let mut limits = Limits::default();
-        if let Some(memory) = plan.limits.memory {
+        if let Some(memory) = plan.settings.memory_limit {
             limits.memory_bytes = memory.0;
         }
-        if let Some(output) = plan.limits.output {
+        if let Some(output) = plan.settings.output_limit {
             limits.output_bytes = output.0;
         }
-        if let Some(fuel) = plan.limits.fuel {
+        if let Some(fuel) = plan.settings.fuel_limit {
             limits.fuel = fuel;
         }
-        let prepared = prepare(&program, &limits, Tuning::Wasmer, plan.limits.bit_exact)
+        let prepared = prepare(&program, &limits, Tuning::Wasmer, plan.settings.bit_exact)
             .map_err(|refusal| Failure::usage(refusal.to_string()))?;
         if let Err(why) = &prepared.layout {
             return Err(Failure::usage(format!("this program cannot be suspended: {why}")));
@@ -110,7 +110,7 @@ impl Stage {
         let origin = Origin {
             program: blake3::hash(&program).into(),
             memory_limit: limits.memory_bytes,
-            bit_exact: plan.limits.bit_exact,
+            bit_exact: plan.settings.bit_exact,
         };
         Ok(Stage { compilers, task, origin })
     }

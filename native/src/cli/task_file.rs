@@ -18,7 +18,8 @@
 //! figure has no element for them; `MinSpeed` is ours, the `min_speed` of a job in TOML; and all sub-tasks of
 //! a file run one program, as a job does.
 
-use super::args::{LimitArgs, SceneArgs};
+use super::args::SceneArgs;
+use super::job_settings::JobSettings;
 use super::plan::{JobPlan, UnitPlan, UnitsPlan};
 use super::quantity::{Credits, Every};
 use super::strict_toml::{Mistake, nearest};
@@ -61,11 +62,11 @@ pub(crate) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mi
         return Err(file.at(root, "there is no SubTask, so nothing to do; name at least one"));
     };
     let program = folder.join(&first.program);
-    let usual = JobPlan::new(&program, Vec::new(), &SceneArgs::default(), &LimitArgs::default());
+    let usual = JobPlan::new(&program, Vec::new(), &SceneArgs::default(), &JobSettings::default());
     let mut plan = usual.map_err(|e| file.at(first.program_at, &e.message))?;
     plan.by_options = false;
     // Otherwise as often as usual: the size is measured, and the pace follows it.
-    plan.limits.checkpoint = (!first.checkpoints).then_some(Every(None));
+    plan.settings.checkpoint = (!first.checkpoints).then_some(Every(None));
     let (place, checkpoints, price) = (first.program_at, first.checkpoints, first.price);
     let min_speed = first.min_speed;
     let mut cycles = first.cycles;
@@ -108,9 +109,9 @@ pub(crate) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mi
     }
     plan.units = UnitsPlan::List(units);
     if price > 0 {
-        plan.limits.max_price = Some(Credits(price));
-        plan.limits.fuel = Some(fuel_of(cycles));
-        plan.limits.min_speed = min_speed;
+        plan.settings.max_price = Some(Credits(price));
+        plan.settings.fuel_limit = Some(fuel_of(cycles));
+        plan.settings.min_speed = min_speed;
     }
     Ok(plan)
 }

@@ -9,8 +9,8 @@ fn read(text: &str) -> Result<JobPlan, Mistake> {
 fn min_speed_is_that_of_toml_and_says_which_places_are_bought() {
     let plan =
         read(&changed("<Price>234</Price>", "<Price>234</Price><MinSpeed>500000000</MinSpeed>")).unwrap();
-    assert_eq!(plan.limits.min_speed, Some(500_000_000));
-    assert_eq!(read(FIGURE).unwrap().limits.min_speed, None);
+    assert_eq!(plan.settings.min_speed, Some(500_000_000));
+    assert_eq!(read(FIGURE).unwrap().settings.min_speed, None);
     let e = mistake(&changed("<Price>234</Price>", "<MinSpeed>5</MinSpeed>"));
     assert!(
         e.starts_with("task.xml:6:5: MinSpeed says which places are bought, and this sub-task pays"),
@@ -76,16 +76,16 @@ fn the_figure_of_the_paper_is_a_job_of_one_unit() {
     let UnitsPlan::List(units) = &plan.units else { panic!("{:?}", plan.units) };
     let arguments = Some(vec!["3".to_owned(), "4".into()]);
     assert_eq!(*units, [UnitPlan { arguments, ..UnitPlan::default() }]);
-    assert_eq!(plan.limits.checkpoint, Some(Every(None)), "size 0 takes none");
-    assert_eq!(plan.limits.max_price, Some(Credits(234)), "its place is bought, for 234 µcr at most");
-    assert_eq!(plan.limits.fuel, Some(1_000_000_000), "a thousand cycles would not do to begin");
+    assert_eq!(plan.settings.checkpoint, Some(Every(None)), "size 0 takes none");
+    assert_eq!(plan.settings.max_price, Some(Credits(234)), "its place is bought, for 234 µcr at most");
+    assert_eq!(plan.settings.fuel_limit, Some(1_000_000_000), "a thousand cycles would not do to begin");
 }
 
 #[test]
 fn a_job_without_a_price_buys_nothing_and_its_cycles_are_no_limit() {
     for text in [changed("<Price>234</Price>", "<Price>0</Price>"), changed("<Price>234</Price>", "")] {
-        let limits = read(&text).unwrap().limits;
-        assert_eq!((limits.max_price, limits.fuel), (None, None));
+        let limits = read(&text).unwrap().settings;
+        assert_eq!((limits.max_price, limits.fuel_limit), (None, None));
     }
 }
 
@@ -99,7 +99,7 @@ fn the_largest_estimate_bounds_every_unit_that_is_bought() {
     };
     let of = |cycles: [u64; 2]| {
         let text = format!("<TaskFile>{}{}</TaskFile>", task(cycles[0]), task(cycles[1]));
-        read(&text).unwrap().limits.fuel
+        read(&text).unwrap().settings.fuel_limit
     };
     assert_eq!(of([3_000_000_000, 7_000_000_000]), Some(14_000_000_000));
     assert_eq!(of([7_000_000_000, 1]), Some(14_000_000_000));
@@ -134,7 +134,7 @@ fn sub_tasks_are_units_with_parameters_and_files_of_their_own() {
 
 #[test]
 fn checkpoints_are_for_the_whole_job() {
-    assert_eq!(read(&tasks(&[("a.wasm", 4096), ("a.wasm", 1)])).unwrap().limits.checkpoint, None);
+    assert_eq!(read(&tasks(&[("a.wasm", 4096), ("a.wasm", 1)])).unwrap().settings.checkpoint, None);
     let e = mistake(&tasks(&[("a.wasm", 4096), ("a.wasm", 0)]));
     assert!(e.starts_with("task.xml:7:20: some sub-tasks want checkpoints"), "{e}");
     let e = mistake(&tasks(&[("a.wasm", 0), ("b.wasm", 0)]));

@@ -52,7 +52,7 @@ fn once(
     every: Option<Duration>,
 ) -> Result<(f64, Vec<f64>), Failure> {
     let mut plan = sweep("ballast", &[MIB, rounds], 0, 1)?;
-    plan.limits.checkpoint = Some(Every(every));
+    plan.settings.checkpoint = Some(Every(every));
     let began = Instant::now();
     let (job, _) = plan.submit(client)?;
     let mut weights = Vec::new();

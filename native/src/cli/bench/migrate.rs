@@ -71,8 +71,8 @@ fn tell(figures: &mut Vec<(&'static str, serde_json::Value)>, names: [&'static s
 
 fn begin(client: &Client) -> Result<String, Failure> {
     let mut plan = sweep("ballast", &[MIB, FOR_EVER], 0, 1)?;
-    plan.limits.checkpoint = Some(Every(Some(Duration::from_secs(2))));
-    plan.limits.time = Some(crate::cli::quantity::Span(Duration::from_secs(86_400)));
+    plan.settings.checkpoint = Some(Every(Some(Duration::from_secs(2))));
+    plan.settings.time_limit = Some(crate::cli::quantity::Span(Duration::from_secs(86_400)));
     Ok(plan.submit(client)?.0.id)
 }
 

@@ -21,7 +21,7 @@ use super::client::Content;
 use super::failure::{DONE, Failure};
 use super::plan::{JobPlan, UnitsPlan};
 use super::run::print;
-use super::{args::LimitArgs, args::SceneArgs, client::types::Sweep};
+use super::{args::SceneArgs, client::types::Sweep, job_settings::JobSettings};
 use crate::guests::guest;
 use serde_json::Value;
 use std::path::Path;
@@ -91,7 +91,8 @@ fn sweep(example: &str, arguments: &[&str], first: u64, count: u32) -> Result<Jo
         ))
     })?;
     let arguments = arguments.iter().map(|a| (*a).to_owned()).collect();
-    let mut plan = JobPlan::new(Path::new(example), arguments, &SceneArgs::default(), &LimitArgs::default())?;
+    let mut plan =
+        JobPlan::new(Path::new(example), arguments, &SceneArgs::default(), &JobSettings::default())?;
     plan.program = Content::Bytes(program);
     plan.units = UnitsPlan::Sweep(Sweep { first, count });
     Ok(plan)

@@ -1,6 +1,7 @@
 //! The API's objects, as far as commands use them. Fields that a newer gateway adds are
 //! ignored; what an older one leaves out takes its default.
 
+use crate::cli::job_settings::JobSettings;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -178,44 +179,9 @@ pub(crate) struct NewJob {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) units: Option<Vec<NewUnit>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) memory_limit: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) output_limit: Option<u64>,
-    /// Seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) time_limit: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) max_retries: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) priority: Option<i32>,
-    /// Micro-credits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) max_price: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) max_price_job: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) min_speed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) find: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) fuel_limit: Option<u64>,
-    /// Seconds; 0 for none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) checkpoint: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) on_loss: Option<NewOnLoss>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) bit_exact: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) owner: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum NewOnLoss {
-    Recover,
-    /// Seconds.
-    Wait(f64),
+    #[serde(flatten)]
+    pub(crate) settings: JobSettings,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
