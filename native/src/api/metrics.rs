@@ -63,7 +63,9 @@ pub(super) async fn count(State(state): State<ApiState>, request: Request, next:
 pub(super) async fn scrape(State(state): State<ApiState>) -> Result<Response, Problem> {
     let now = state.node.read(|node, now| Sample::of(&node.jobs(), &node.nodes(now), node.is_ready()));
     let mut sampled = Registry::default();
-    sampled.register_collector(Box::new(now.await?));
+    let longest_us = state.node.longest_input().as_micros();
+    let sample = Sample { longest_us: u64::try_from(longest_us).unwrap_or(u64::MAX), ..now.await? };
+    sampled.register_collector(Box::new(sample));
     let mut page = String::new();
     let written = text::encode_registry(&mut page, &sampled)
         .and_then(|()| text::encode_registry(&mut page, &state.metrics.registry))
@@ -97,6 +99,8 @@ struct Sample {
     browsers: u64,
     slots: u64,
     free: u64,
+    /// Longest time at one input.
+    longest_us: u64,
 }
 
 const JOB_STATES: [(JobState, &str); 5] = [
@@ -166,6 +170,14 @@ impl Collector for Sample {
             ConstCounter::new(cpu),
         )?;
         gauge(&mut to, "manyhands_ready", "1 when everything kept has been read", u64::from(self.ready))?;
+        let longest = ConstGauge::new(self.longest_us as f64 / 1e6);
+        let help = "Longest time since the start for which one input has held the node's thread";
+        longest.encode(to.encode_descriptor(
+            "manyhands_input_longest_seconds",
+            help,
+            None,
+            MetricType::Gauge,
+        )?)?;
         if let Some(process) = Process::now() {
             gauge(&mut to, "process_resident_memory_bytes", "Memory of this process", process.rss)?;
             let cpu = ConstCounter::new(process.cpu_s);

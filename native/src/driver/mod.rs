@@ -209,6 +209,11 @@ impl NodeHandle {
         self.sender.closed().await;
     }
 
+    /// Longest time since the start for which one input has held the node's thread.
+    pub(crate) fn longest_input(&self) -> Duration {
+        self.pulse.longest()
+    }
+
     /// How long the node's thread has been at one input, if that is [`STALL`] or longer.
     pub(crate) fn stalled(&self) -> Option<Duration> {
         self.pulse.stalled()

@@ -19,16 +19,29 @@ pub(super) struct Pulse {
     epoch: Instant,
     /// Milliseconds from `epoch` to the last beat.
     last: Arc<AtomicU64>,
+    /// Longest time at one input, microseconds.
+    longest: Arc<AtomicU64>,
 }
 
 impl Pulse {
     pub(super) fn new() -> Pulse {
-        Pulse { epoch: Instant::now(), last: Arc::default() }
+        Pulse { epoch: Instant::now(), last: Arc::default(), longest: Arc::default() }
     }
 
     /// The driver takes its next input.
     pub(super) fn beat(&self) {
         self.last.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// The driver is done with an input that it took then.
+    pub(super) fn done(&self, taken: Instant) {
+        let micros = u64::try_from(taken.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.longest.fetch_max(micros, Ordering::Relaxed);
+    }
+
+    /// Longest time that one input has taken since the start.
+    pub(super) fn longest(&self) -> Duration {
+        Duration::from_micros(self.longest.load(Ordering::Relaxed))
     }
 
     /// Time since the last beat if that is [`STALL`] or more.

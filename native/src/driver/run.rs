@@ -109,7 +109,7 @@ impl Driver {
 
     fn drive(&mut self, input: NodeInput) {
         self.pulse.beat();
-        let now = self.now();
+        let (taken, now) = (Instant::now(), self.now());
         self.node.drive(now, input, &mut self.host);
         while let Some(peer) = self.host.not_dialled.pop() {
             self.node.drive(now, NodeInput::DialFailed { peer }, &mut self.host);
@@ -117,6 +117,7 @@ impl Driver {
         while let Some(number) = self.host.not_probed.pop() {
             self.node.drive(now, NodeInput::Probed { number, reached: false }, &mut self.host);
         }
+        self.pulse.done(taken);
     }
 
     fn item(&mut self, item: Item) -> std::ops::ControlFlow<()> {
