@@ -319,7 +319,7 @@ impl<'de> serde::Deserialize<'de> for Address {
 
 struct Ways;
 
-impl Visitor<'_> for Ways {
+impl<'de> Visitor<'de> for Ways {
     type Value = Address;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "an id, and the ways to reach that node, in at most {LONGEST} bytes")
@@ -342,6 +342,12 @@ impl Visitor<'_> for Ways {
             [] => Ok(address),
             _ => Err(wrong()),
         }
+    }
+    /// A node and perhaps its contact: rows of units that the ring owns were written so until November 2026.
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut parts: A) -> Result<Address, A::Error> {
+        let id = parts.next_element()?.ok_or_else(|| de::Error::invalid_length(0, &self))?;
+        let contact = parts.next_element()?.ok_or_else(|| de::Error::invalid_length(1, &self))?;
+        Ok(Address::of(id, contact))
     }
 }
 
@@ -442,6 +448,18 @@ mod tests {
         let wrong: [&[u8]; 4] = [&[DIAL], &[DIAL, 18, 0], &[DIAL, 1, 0], &[RELAY, 0]];
         assert_eq!(wrong.map(|way| read(&[&id.0, way])), [None; 4]);
         assert_eq!((read(&[&id.0[1..]]), read(&[&id.0, &[7, 250], &[0; 250]])), (None, None));
+    }
+
+    #[test]
+    fn addresses_that_earlier_versions_wrote_are_read() {
+        let contact = contact("192.0.2.7", 3);
+        for earlier in [(contact.id, Some(contact)), (NodeId([9; 32]), None)] {
+            let bytes = rmp_serde::to_vec(&earlier).unwrap();
+            let read: Address = rmp_serde::from_slice(&bytes).unwrap();
+            assert_eq!(read, Address::of(earlier.0, earlier.1));
+            assert_eq!(read.contact(), earlier.1);
+        }
+        assert!(rmp_serde::from_slice::<Address>(&rmp_serde::to_vec(&[contact.id]).unwrap()).is_err());
     }
 
     /// MessagePack `bin 8`.

@@ -3,6 +3,7 @@
 mod bad_input;
 mod crowds;
 mod doors;
+mod earlier;
 mod files;
 mod gateways;
 mod guests;
