@@ -1,8 +1,6 @@
 //! The bytes on the wire: golden, so that nobody changes them without meaning to.
 
-#[path = "wire/kinds.rs"]
 mod kinds;
-#[path = "wire/trade.rs"]
 mod trade;
 
 use bytes::Bytes;

@@ -1,8 +1,8 @@
 //! A gateway that nobody else can dial, or that is alone: it is its ring, owns all markets, and buys of itself and
 //! of its pages.
 
-use crate::guests::guest;
-use crate::support::*;
+use crate::cheapest::guests::guest;
+use crate::cheapest::support::*;
 use node_core::goods::Kind;
 use node_core::{Config, JobId};
 use simulator::World;

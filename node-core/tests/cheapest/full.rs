@@ -1,6 +1,6 @@
 //! Gateways with many guests, and with one too many.
 
-use crate::support::*;
+use crate::cheapest::support::*;
 use node_core::bounds::Bounds;
 use node_core::keys::Secret;
 use node_core::node::config::MarketPart;
@@ -74,7 +74,7 @@ fn two_hundred_guests_are_as_welcome_as_two() {
 
 /// The size that a gateway is to bear: minutes without optimisation.
 #[test]
-#[ignore = "long: cargo test -p node-core --release --test cheapest -- --ignored"]
+#[ignore = "long: cargo test -p node-core --release --test stories cheapest:: -- --ignored"]
 fn two_thousand_guests_use_all_their_slots() {
     crowd(2_000);
 }

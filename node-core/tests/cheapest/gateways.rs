@@ -1,6 +1,6 @@
 //! Several gateways, of which one is the bank: nodes learn their swarm's settings from whomever they join.
 
-use crate::support::*;
+use crate::cheapest::support::*;
 use node_core::NodeEvent;
 use node_core::goods::Rule;
 use node_core::goods::Scheme;

@@ -1,6 +1,6 @@
 //! Guests: nodes that nobody can dial sell by way of the gateway that they have dialled.
 
-use crate::support::*;
+use crate::cheapest::support::*;
 use node_core::goods::{Kind, Market};
 use node_core::market::Message as OfMarket;
 use node_core::market::ToOwner;

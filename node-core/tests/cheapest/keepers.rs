@@ -1,7 +1,7 @@
 //! Keepers of checkpoints that are bought with the place: paid for what they kept, within what a unit may
 //! cost.
 
-use crate::support::*;
+use crate::cheapest::support::*;
 use node_core::goods::Goods;
 use node_core::goods::Kind;
 use node_core::money::Price;

@@ -1,6 +1,6 @@
 //! Sellers that lie about units that others have sold.
 
-use crate::support::*;
+use crate::cheapest::support::*;
 use node_core::NodeEvent;
 use simulator::liar::{Liar, Lie};
 

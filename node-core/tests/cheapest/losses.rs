@@ -1,6 +1,6 @@
 //! Sellers, owners and banks that stop in between: everybody is paid once, and for what was accepted.
 
-use crate::support::*;
+use crate::cheapest::support::*;
 use node_core::work::spec::CheckpointEvery;
 use node_core::{Command, NodeInput};
 use sandbox::{Outcome, Task};
@@ -73,7 +73,7 @@ fn while_the_bank_is_down_work_goes_on_and_is_settled_later() {
     world.crash(0);
     world.run_until(A_MINUTE * 5, "the job is done without the bank", |w| is_over(w, 1, job));
     assert!(world.node(1).orders_pending() > 0, "the settlements wait");
-    let late = crate::support::job(&mut world, 1, 1, CREDIT);
+    let late = crate::cheapest::support::job(&mut world, 1, 1, CREDIT);
     world.run_for(A_MINUTE);
     assert!(!is_over(&world, 1, late), "without the bank nothing new can be put aside");
     world.start(0);

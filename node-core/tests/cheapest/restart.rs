@@ -1,7 +1,7 @@
 //! A gateway that goes and comes back, while its workers sell in several markets of a kind: the markets
 //! that it owned, and the rendezvous nodes of their kinds, pass to others and come back.
 
-use crate::support::*;
+use crate::cheapest::support::*;
 use node_core::keys::Secret;
 use node_core::market::MarketConfig;
 use node_core::node::config::MarketPart;

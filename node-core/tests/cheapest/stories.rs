@@ -1,6 +1,6 @@
 //! Payments to the cheapest sellers, and jobs whose owner does not have enough credit.
 
-use crate::support::*;
+use crate::cheapest::support::*;
 use node_core::{Command, NodeInput};
 use simulator::World;
 use std::sync::Arc;

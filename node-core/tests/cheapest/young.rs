@@ -1,6 +1,6 @@
 //! A swarm that has just begun: each node that comes takes markets over, while their overlays are made.
 
-use crate::support::*;
+use crate::cheapest::support::*;
 use node_core::goods::Kind;
 use node_core::goods::Wanted;
 use node_core::ids::NodeId;

@@ -1,7 +1,7 @@
 //! Keepers that lose, change or refuse what they were given, runners that give rubbish, strangers
 //! that meddle.
 
-use crate::support::{
+use crate::checkpoint::support::{
     A_MINUTE, A_SECOND, beginnings, done, job, long, losses, runner, under_way, unit, world,
 };
 use bytes::Bytes;

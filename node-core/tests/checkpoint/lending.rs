@@ -1,6 +1,6 @@
 //! A donor that gives by its policy: for a while nothing, never to some, and no more than it says.
 
-use crate::support::{A_MINUTE, beginnings, done, job, long, runner, under_way, unit, world};
+use crate::checkpoint::support::{A_MINUTE, beginnings, done, job, long, runner, under_way, unit, world};
 use node_core::bounds::Bounds;
 use node_core::trust::policy::Policy;
 use node_core::{Command, Config, NodeInput};

@@ -1,6 +1,8 @@
 //! Runners, keepers and owners are lost, one at a time and two at once.
 
-use crate::support::{A_MINUTE, A_SECOND, beginnings, done, job, losses, runner, under_way, unit, world};
+use crate::checkpoint::support::{
+    A_MINUTE, A_SECOND, beginnings, done, job, losses, runner, under_way, unit, world,
+};
 use node_core::work::spec::{CheckpointEvery, OnLoss};
 use std::time::Duration;
 
@@ -212,7 +214,7 @@ fn and_does_not_wait_for_ever() {
 
 #[test]
 fn a_swarm_without_other_nodes_that_can_be_dialled_keeps_at_the_gateway() {
-    let mut world = simulator::World::seed(12).with(crate::support::long).swarm(3, 1);
+    let mut world = simulator::World::seed(12).with(crate::checkpoint::support::long).swarm(3, 1);
     let job = job(&mut world, 1);
     world.run_until(A_MINUTE, "it has checkpoints", |w| unit(w, job, 0).checkpoints > 3);
     assert_eq!(unit(&world, job, 0).keepers, [world.nodes[0].id]);

@@ -1,6 +1,6 @@
 //! Units are moved by hand, and by nodes that go away.
 
-use crate::support::{
+use crate::checkpoint::support::{
     A_MINUTE, A_SECOND, beginnings, done, job, migrate, moved, runner, under_way, unit, world,
 };
 use node_core::bounds::Bounds;
@@ -101,7 +101,7 @@ fn several_units_move_at_once_to_a_node_that_reaches_nobody_but_the_gateway() {
 fn a_unit_that_comes_back_at_once_goes_on_from_where_it_is_now() {
     // It comes back before, and after, the node has been told to forget it.
     for pause in [0, 20, 60, 100, 150, 200, 300, 1000, 3000] {
-        let mut world = World::seed(29).with(crate::support::long);
+        let mut world = World::seed(29).with(crate::checkpoint::support::long);
         let bounds = Bounds { kept_units: 0, ..Bounds::default() };
         let config = |slots| Config { slots, port: Some(4001), ..Config::default() };
         world.add(Config { gateway: true, ..config(0) });
@@ -133,7 +133,7 @@ fn a_unit_that_comes_back_at_once_goes_on_from_where_it_is_now() {
 #[test]
 fn a_unit_that_moves_to_and_fro_is_never_thought_lost() {
     for pause in (0..24).map(|n| Duration::from_millis(400 * n)) {
-        let mut world = World::seed(31).with(crate::support::long);
+        let mut world = World::seed(31).with(crate::checkpoint::support::long);
         world.add(Config { gateway: true, slots: 0, port: Some(4001), ..Config::default() });
         for n in 1..=2 {
             world.add(Config { slots: 1, port: Some(4001), ..Config::default() });
@@ -198,7 +198,7 @@ fn a_unit_of_a_page_outlives_the_page_and_the_gateway() {
     world.crash(page);
     world.run_for(Duration::from_secs(2));
     done(&mut world, job, 1);
-    assert!(crate::support::losses(&world)[0] <= 2 * A_SECOND + A_SECOND / 20);
+    assert!(crate::checkpoint::support::losses(&world)[0] <= 2 * A_SECOND + A_SECOND / 20);
 }
 
 #[test]

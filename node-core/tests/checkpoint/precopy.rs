@@ -1,6 +1,6 @@
 //! Data of a moving unit goes ahead to its destination, and the unit runs meanwhile.
 
-use crate::support::{A_MINUTE, beginnings, done, job, migrate, moved, runner, under_way, world};
+use crate::checkpoint::support::{A_MINUTE, beginnings, done, job, migrate, moved, runner, under_way, world};
 use node_core::ids::JobId;
 use node_core::{Command, NodeEvent, NodeInput, Platform};
 use simulator::World;
@@ -122,7 +122,8 @@ fn a_runner_that_dies_meanwhile_costs_an_interval_and_no_more() {
     world.nodes[to].disk.slow = 0;
     done(&mut world, job, 1);
     assert!(
-        crate::support::losses(&world)[0] <= 2 * crate::support::A_SECOND + crate::support::A_SECOND / 20
+        crate::checkpoint::support::losses(&world)[0]
+            <= 2 * crate::checkpoint::support::A_SECOND + crate::checkpoint::support::A_SECOND / 20
     );
 }
 
@@ -184,7 +185,7 @@ fn nobody_fills_a_node_with_what_will_never_come() {
     };
     for n in 0..100 {
         for from in [0, 2] {
-            crate::hostile::say(&mut world, from, 1, prepare(n));
+            crate::checkpoint::hostile::say(&mut world, from, 1, prepare(n));
         }
     }
     // The checker counts what is got ready for.

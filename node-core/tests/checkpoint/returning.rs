@@ -1,7 +1,7 @@
 //! A node that was gone for a moment is the same node: it goes on with what it had, if that is
 //! still wanted. Pages do so when they are loaded again.
 
-use crate::support::{A_MINUTE, A_SECOND, beginnings, done, job, losses, runner, unit, world};
+use crate::checkpoint::support::{A_MINUTE, A_SECOND, beginnings, done, job, losses, runner, unit, world};
 use node_core::bounds::Bounds;
 use node_core::ids::JobId;
 use node_core::work::spec::{CheckpointEvery, OnLoss};

@@ -1,7 +1,7 @@
 //! Strangers that know the names of units want keepers to keep what is not those units'.
 
-use crate::hostile::say;
-use crate::support::{A_MINUTE, A_SECOND, done, job, losses, under_way, unit, world};
+use crate::checkpoint::hostile::say;
+use crate::checkpoint::support::{A_MINUTE, A_SECOND, done, job, losses, under_way, unit, world};
 use node_core::Config;
 use node_core::content::BlobRef;
 use node_core::ids::{JobId, NodeId, UnitId};

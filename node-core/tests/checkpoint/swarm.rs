@@ -1,7 +1,7 @@
 //! Many seeds: units under way while runners, keepers and owners come and go. Half of the seeds
 //! let one fault be over before the next comes, and hold each crash to its bound; the others do not.
 
-use crate::support::{A_MINUTE, losses_by_node};
+use crate::checkpoint::support::{A_MINUTE, losses_by_node};
 use node_core::bounds::Bounds;
 use node_core::ids::{JobId, UnitId};
 use node_core::work::spec::{CheckpointEvery, OnLoss};

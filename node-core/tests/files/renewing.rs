@@ -1,7 +1,7 @@
 //! Terms that end: who keeps a file is bought anew, at the price that the rule gives then.
 
 use super::*;
-use crate::paying::{
+use crate::files::paying::{
     COST, CREDIT, DELTA, assert_settled, balance, bank, books, cost, earned, endow, remove, seconds, space,
     statement,
 };

@@ -1,7 +1,7 @@
 //! Orders drawn at random, while messages are repeated and reordered, and the bank's machine stops
 //! between any two commits. First safety; then the faults stop, and everything must be answered.
 
-use crate::support::*;
+use crate::ledger::support::*;
 use node_core::contract::{Fee, Goods, Holding, Order, Outcome, Refusal, Term};
 use node_core::goods::Kind;
 use node_core::keys::Signed;

@@ -1,6 +1,6 @@
 //! Clients and the bank over a wire that loses, doubles and reorders, while both sides crash.
 
-use crate::support::*;
+use crate::ledger::support::*;
 use node_core::contract::{Order, Outcome, Refusal, Sale};
 use node_core::ledger::bank;
 use node_core::ledger::books::Rules;

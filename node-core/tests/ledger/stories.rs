@@ -1,4 +1,4 @@
-use crate::support::*;
+use crate::ledger::support::*;
 use node_core::contract::{Fee, Goods, Order, Refusal, Term, most};
 use node_core::keys::Signed;
 use node_core::ledger::bank::Command;

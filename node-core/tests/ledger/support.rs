@@ -1,6 +1,6 @@
 //! A bank on a disk, asked directly.
 
-use crate::disk::Disk;
+use crate::ledger::disk::Disk;
 use bytes::Bytes;
 use node_core::contract::{Goods, Order, Outcome, Sale, Term};
 use node_core::goods::Kind;

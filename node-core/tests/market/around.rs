@@ -1,6 +1,6 @@
 //! A node that looks around sees all markets, and no node is asked while nobody looks.
 
-use crate::{SCHEMES, SECOND, SPEED, config, grown, slots, space, unit};
+use crate::market::{SCHEMES, SECOND, SPEED, config, grown, slots, space, unit};
 use node_core::circle::{MemberId, RingId};
 use node_core::goods::{Kind, Market, Scheme};
 use node_core::market::{Message, SHOWN, Summary, ToBuyer, ToOwner};
@@ -262,7 +262,7 @@ fn an_entrance_that_has_just_begun_does_not_say_that_there_is_nothing() {
 fn in_a_swarm_that_begins_all_look_and_all_see_all() {
     for seed in 0..12 {
         let scheme = SCHEMES[usize::from(seed % 6 != 0)];
-        let mut markets = Markets::with(seed, crate::small(), config(scheme));
+        let mut markets = Markets::with(seed, crate::market::small(), config(scheme));
         let all = 3 + seed as usize % 3;
         for n in 0..all {
             markets.grow(1, 1);

@@ -1,6 +1,6 @@
 //! Nodes that die, leave and come.
 
-use crate::{SCHEMES, SECOND, SPEED, config, grown, slots, unit};
+use crate::market::{SCHEMES, SECOND, SPEED, config, grown, slots, unit};
 use node_core::circle::RingId;
 use node_core::goods::{Kind, Market};
 use node_core::overlay::ring::Command;

@@ -1,6 +1,6 @@
 //! Nodes that say what is not so, each with its outcome.
 
-use crate::{SCHEMES, SECOND, SPEED, config, grown, slots, unit};
+use crate::market::{SCHEMES, SECOND, SPEED, config, grown, slots, unit};
 use node_core::NodeId;
 use node_core::goods::{Kind, Market, Scheme};
 use node_core::keys::Signed;

@@ -1,6 +1,6 @@
 //! Cost of a market, and worth of ten nodes together.
 
-use crate::{SECOND, SPEED, config, grown, slots, unit};
+use crate::market::{SECOND, SPEED, config, grown, slots, unit};
 use node_core::address::{Contact, Ip};
 use node_core::circle::{Point, Range};
 use node_core::goods::Wanted;

@@ -1,6 +1,6 @@
 //! Markets in which nobody fails or lies.
 
-use crate::{SCHEMES, SECOND, SPEED, config, grown, slots, space, unit};
+use crate::market::{SCHEMES, SECOND, SPEED, config, grown, slots, space, unit};
 use node_core::goods::Wanted;
 use node_core::goods::{Kind, Market, Scheme};
 use node_core::goods::{NoDeal, Rule};

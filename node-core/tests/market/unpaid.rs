@@ -1,6 +1,6 @@
 //! A buyer that has put nothing aside at the bank buys nothing, where there is a bank.
 
-use crate::{SPEED, config, slots};
+use crate::market::{SPEED, config, slots};
 use node_core::contract::{Receipt, Sale};
 use node_core::goods::{Goods, Kind, Scheme};
 use node_core::ids::{JobId, NodeId, UnitId};

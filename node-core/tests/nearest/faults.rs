@@ -1,7 +1,7 @@
 //! Networks that lose and repeat, nodes that die, and peers that lie.
 
-use crate::net::{Faults, Net, contact, load};
-use crate::stories::ways;
+use crate::nearest::net::{Faults, Net, contact, load};
+use crate::nearest::stories::ways;
 use node_core::discovery::nearest::{
     Above, Answer, Ask, Command, Gone, Message, NearestConfig, Packed, Places, State, Status, Toward, Way,
 };
@@ -62,7 +62,7 @@ fn dead_nodes_are_found_around() {
 fn a_dead_ancestor_is_gone_around() {
     let mut net = Net::settled(2, 400, 4, 3, NearestConfig::new(Way::Ours));
     let leaf = net.leaf();
-    let root = crate::net::index(net.nodes[leaf].placement.ancestors.last().unwrap().id);
+    let root = crate::nearest::net::index(net.nodes[leaf].placement.ancestors.last().unwrap().id);
     net.kill(root);
     let query = net.find(leaf, 390);
     net.run_for(Duration::from_secs(40));
@@ -100,7 +100,7 @@ fn children_that_come_and_go_are_counted_right() {
             }
             let child = net.nodes[from].placement.children.pop().unwrap();
             net.nodes[to].placement.children.push(child);
-            let moved = crate::net::index(child.id);
+            let moved = crate::nearest::net::index(child.id);
             net.nodes[moved].placement.parent = Some(net.nodes[to].contact);
             let (node, parent) = (&net.nodes[moved], &net.nodes[to]);
             let mut ancestors = vec![parent.placement.parent.unwrap()];
@@ -133,7 +133,7 @@ fn quiet_net() -> (Net, usize, usize) {
     let mut net = Net::settled(5, 300, 4, 3, NearestConfig::new(Way::Ours));
     net.run_for(Duration::from_secs(60));
     let child = net.leaf();
-    let parent = crate::net::index(net.nodes[child].placement.parent.unwrap().id);
+    let parent = crate::nearest::net::index(net.nodes[child].placement.parent.unwrap().id);
     (net, parent, child)
 }
 

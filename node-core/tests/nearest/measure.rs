@@ -1,7 +1,7 @@
-//! Figures: `cargo test --release -p node-core --test nearest -- --ignored --nocapture`.
+//! Figures: `cargo test --release -p node-core --test stories nearest:: -- --ignored --nocapture`.
 
-use crate::net::Net;
-use crate::stories::ways;
+use crate::nearest::net::Net;
+use crate::nearest::stories::ways;
 use node_core::discovery::nearest::{NearestConfig, Way};
 use std::time::Duration;
 
@@ -72,12 +72,13 @@ fn background_load() {
         net.run_for(Duration::from_secs(seconds));
         let found: u64 = net.found.iter().flat_map(|(_, _, f)| &f.places).map(|p| u64::from(p.units)).sum();
         let asked = net.found.len() as u64 * tasks;
-        let mean = |of: &dyn Fn(&crate::net::At) -> bool, what: &dyn Fn(&crate::net::At) -> u64| {
+        let mean = |of: &dyn Fn(&crate::nearest::net::At) -> bool,
+                    what: &dyn Fn(&crate::nearest::net::At) -> u64| {
             let nodes: Vec<u64> = net.nodes.iter().filter(|n| of(n)).map(what).collect();
             nodes.iter().sum::<u64>() as f64 / nodes.len() as f64 / seconds as f64
         };
-        let leaf = |n: &crate::net::At| n.level == 0;
-        let root = |n: &crate::net::At| n.placement.parent.is_none();
+        let leaf = |n: &crate::nearest::net::At| n.level == 0;
+        let root = |n: &crate::nearest::net::At| n.placement.parent.is_none();
         println!(
             "{name:6} found {:.4} of {asked}; leaf {:.3} msg/s {:.0} B/s sent, upkeep {:.3}; root {:.2} msg/s, upkeep {:.2}; {:?}",
             found as f64 / asked as f64,

@@ -1,6 +1,6 @@
 //! The finder finds what is asked for, in the paper's way, in ours, and with each change alone.
 
-use crate::net::{Net, load};
+use crate::nearest::net::{Net, load};
 use node_core::NodeId;
 use node_core::address::Address;
 use node_core::discovery::nearest::{Changes, Command, NearestConfig, Policy, Way};
@@ -221,8 +221,8 @@ fn guests_count_in_their_hosts_branch_and_are_found_through_it() {
     let guest = (0..100).rfind(|i| net.nodes[*i].level == 0).unwrap();
     let placement =
         node_core::placement::Placement { parent: Some(net.nodes[host].contact), ..Default::default() };
-    let parent = crate::net::index(net.nodes[guest].placement.parent.unwrap().id);
-    net.nodes[parent].placement.children.retain(|c| crate::net::index(c.id) != guest);
+    let parent = crate::nearest::net::index(net.nodes[guest].placement.parent.unwrap().id);
+    net.nodes[parent].placement.children.retain(|c| crate::nearest::net::index(c.id) != guest);
     let without = net.nodes[parent].placement.clone();
     net.step(parent, Input::Command(Command::Placed(without)));
     net.step(guest, Input::Command(Command::Placed(placement)));
@@ -271,9 +271,9 @@ fn a_child_that_goes_and_comes_back_knows_the_whole_network_again() {
     let mut net = ours(12, 100);
     let parent = (0..100).find(|i| net.nodes[*i].placement.parent.is_none()).expect("there is a root");
     let with = net.nodes[parent].placement.clone();
-    let child = crate::net::index(with.children[0].id);
+    let child = crate::nearest::net::index(with.children[0].id);
     let mut without = with.clone();
-    without.children.retain(|c| crate::net::index(c.id) != child);
+    without.children.retain(|c| crate::nearest::net::index(c.id) != child);
     net.step(parent, Input::Command(Command::Placed(without)));
     net.step(parent, Input::Command(Command::Placed(with)));
     net.run_for(Duration::from_secs(20));

@@ -1,7 +1,7 @@
 //! Whatever happens, in any order, from random seeds: first safety while it happens, then, when
 //! it stops, the ideal ring.
 
-use crate::{SECOND, small};
+use crate::ring::{SECOND, small};
 use node_core::circle::RingId;
 use simulator::ring::life::{WELL, live};
 use simulator::ring::{Conditions, Rings};

@@ -1,6 +1,6 @@
 //! Members that die without a word.
 
-use crate::{SECOND, everybody_looks_up, small, some_key};
+use crate::ring::{SECOND, everybody_looks_up, small, some_key};
 use node_core::circle::RingId;
 use node_core::overlay::ring::{Mode, RingConfig};
 use simulator::ring::Rings;

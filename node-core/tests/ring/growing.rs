@@ -1,6 +1,6 @@
 //! Rings that only grow.
 
-use crate::{SECOND, everybody_looks_up, small};
+use crate::ring::{SECOND, everybody_looks_up, small};
 use node_core::circle::RingId;
 use node_core::overlay::ring::{Mode, RingConfig};
 use simulator::ring::Rings;

@@ -1,6 +1,6 @@
 //! Members that go of their own accord, and what moves with ranges.
 
-use crate::{SECOND, everybody_looks_up, small};
+use crate::ring::{SECOND, everybody_looks_up, small};
 use node_core::circle::RingId;
 use node_core::overlay::ring::{Command, Event, Mode, RingConfig};
 use simulator::ring::Rings;

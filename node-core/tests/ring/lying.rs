@@ -1,6 +1,6 @@
 //! Nodes that say what is not so.
 
-use crate::{SECOND, small, some_key};
+use crate::ring::{SECOND, small, some_key};
 use node_core::NodeId;
 use node_core::address::Contact;
 use node_core::circle::{Located, MemberId, Peer, Point, RingId};

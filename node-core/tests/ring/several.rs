@@ -1,7 +1,7 @@
 //! Rings beside the ring of nodes: members with points of their own, several a node, and nodes
 //! that are none.
 
-use crate::SECOND;
+use crate::ring::SECOND;
 use node_core::circle::{MemberId, Point, RingId};
 use node_core::overlay::ring::{Command, Event, Failure, Mode, Refusal, RingConfig};
 use simulator::ring::Rings;

@@ -1,6 +1,6 @@
 //! Nodes that die without a word.
 
-use crate::net::{Faults, Net, SECOND};
+use crate::tree::net::{Faults, Net, SECOND};
 
 /// So many of a thousand die at the same moment, the node that others join by never.
 fn fail_at_once(net: &mut Net, of_thousand: u64) -> usize {
@@ -147,7 +147,7 @@ fn joins_and_deaths_under_loss_doubling_and_disorder_end_in_a_tree() {
     }
 }
 
-/// Prints how long it takes, seed by seed; minutes: `cargo test --release -p node-core --test tree
+/// Prints how long it takes, seed by seed; minutes: `cargo test --release -p node-core --test stories
 /// mass_failures -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes minutes"]

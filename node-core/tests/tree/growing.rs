@@ -1,6 +1,6 @@
 //! Trees that only grow.
 
-use crate::net::{Net, SECOND};
+use crate::tree::net::{Net, SECOND};
 use node_core::overlay::tree::TreeConfig;
 
 fn height(net: &Net) -> usize {
@@ -88,7 +88,7 @@ fn height_of_fifty_thousand(m: u8, sorted: bool, paper: usize) {
     assert!(height <= paper, "m = {m}");
 }
 
-/// Takes minutes, as the next one: `cargo test --release -p node-core --test tree fifty -- --ignored
+/// Takes minutes, as the next one: `cargo test --release -p node-core --test stories tree::growing::fifty -- --ignored
 /// --nocapture`.
 #[test]
 #[ignore = "takes minutes"]

@@ -1,6 +1,6 @@
 //! Nodes that go of their own accord, trees that shrink, and trees that were one once.
 
-use crate::net::{Faults, Net, SECOND};
+use crate::tree::net::{Faults, Net, SECOND};
 use node_core::overlay::tree::{Command, TreeConfig};
 
 fn depart(net: &mut Net, i: usize) {

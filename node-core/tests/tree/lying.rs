@@ -1,6 +1,6 @@
 //! Nodes that say what is not so.
 
-use crate::net::{Net, SECOND};
+use crate::tree::net::{Net, SECOND};
 use node_core::address::Key;
 use node_core::overlay::tree::{
     Join, Message, NeighbourUpdate, Range, Record, RequestLeaf, Tell, Upper, Welcome,

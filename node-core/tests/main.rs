@@ -1,0 +1,33 @@
+//! Stories of the core, on machines alone and in the simulator's world.
+//!
+//! They are one program, since to link each file for itself took longer than to run it. `cargo test -p node-core
+//! --test stories ring::` runs those of the ring.
+
+mod cheapest;
+mod checkpoint;
+mod data;
+mod delegation;
+mod dialable;
+mod files;
+mod greedy;
+mod hostile;
+mod idle_slots;
+mod jobs;
+mod ledger;
+mod market;
+mod market_swarm;
+mod nearest;
+mod nearest_swarm;
+mod paid;
+mod peers;
+mod policy;
+mod prices;
+mod random;
+mod records;
+mod rest;
+mod ring;
+mod ring_swarm;
+mod services;
+mod swarm;
+mod tree;
+mod wire;
