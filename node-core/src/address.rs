@@ -175,9 +175,21 @@ impl Address {
         self.relay.filter(|_| self.dial.is_none())
     }
 
-    /// Whether a message of this sender is its: said by itself, or forwarded by its relay.
-    pub fn is_of(&self, sender: Sender) -> bool {
-        self.id == sender.id && sender.by.is_none_or(|by| self.relay().is_some_and(|relay| relay.id == by))
+    /// Where to dial first: the node itself, or its relay.
+    pub fn first_hop(&self) -> Option<Contact> {
+        self.contact().or(self.relay)
+    }
+
+    /// The address with its best way alone, in which others that know more ways are the same.
+    pub fn best(&self) -> Address {
+        Address { relay: self.relay(), ..*self }
+    }
+
+    /// Whether `me` takes a message of this sender for the node's own. A guest's comes by way of its relay, or
+    /// straight to it: else any connected node could say that it is the guest of another.
+    pub fn is_of(&self, sender: Sender, me: NodeId) -> bool {
+        let by = self.relay().map(|relay| relay.id).filter(|relay| *relay != me);
+        self.id == sender.id && sender.by == by
     }
 }
 
@@ -221,11 +233,6 @@ impl Sender {
     /// A node that is connected, and said it itself.
     pub fn direct(id: NodeId) -> Sender {
         Sender { id, by: None }
-    }
-
-    /// The connected node that answers for the message.
-    pub fn speaker(self) -> NodeId {
-        self.by.unwrap_or(self.id)
     }
 }
 
@@ -470,13 +477,15 @@ mod tests {
 
     #[test]
     fn a_message_is_a_nodes_if_it_says_it_or_its_relay_does() {
-        let (me, relay, other) = (NodeId([1; 32]), contact("192.0.2.7", 2), NodeId([3; 32]));
-        let by = |by| Sender { id: me, by: Some(by) };
-        let guest = Address::guest(me, relay);
-        assert!(guest.is_of(Sender::direct(me)) && guest.is_of(by(relay.id)));
-        assert!(!guest.is_of(by(other)) && !guest.is_of(Sender::direct(other)));
+        let (node, relay, other) = (NodeId([1; 32]), contact("192.0.2.7", 2), NodeId([3; 32]));
+        let (said, by) = (Sender::direct(node), |by| Sender { id: node, by: Some(by) });
+        let guest = Address::guest(node, relay);
+        assert!(guest.is_of(by(relay.id), other) && guest.is_of(said, relay.id));
+        assert!(!guest.is_of(said, other), "nobody else is connected to a guest");
+        assert!(!guest.is_of(by(other), relay.id) && !guest.is_of(Sender::direct(other), relay.id));
         // A node that can be dialled needs nobody who speaks for it.
-        let dialled = Address { relay: Some(relay), ..Contact { id: me, ..relay }.into() };
-        assert!(dialled.is_of(Sender::direct(me)) && !dialled.is_of(by(relay.id)));
+        let dialled = Address { relay: Some(relay), ..Contact { id: node, ..relay }.into() };
+        assert!(dialled.is_of(said, other) && !dialled.is_of(by(relay.id), other));
+        assert_eq!(dialled.best(), Contact { id: node, ..relay }.into());
     }
 }

@@ -78,11 +78,11 @@ pub struct SnapshotRef {
 /// A snapshot fresh from the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
-    /// Name of `bytes`, on which whoever made this has spent the time: the node's task never hashes a snapshot.
+    /// Hash and length of `bytes`. The engine computes them, so that the node's thread does not.
     pub blob: BlobRef,
     /// Sealed.
     pub bytes: Bytes,
-    /// The whole snapshot that these are relative to: the last one that this run gave, or the
+    /// The whole snapshot that these are relative to: the last whole one that this run gave, or the
     /// one that it began from.
     pub base: Option<BlobId>,
     pub root: [u8; 32],

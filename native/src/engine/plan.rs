@@ -3,7 +3,7 @@
 //! A slot is given several orders at once, so that it need not wait for its node between tiny
 //! tasks. That holds nobody up: a slot hands back what waits behind a long task.
 
-use super::wire::Shot;
+use super::wire::SlotSnapshot;
 use node_core::content::BlobRef;
 use node_core::{BlobId, NoSnapshot, Taken};
 use std::collections::VecDeque;
@@ -24,9 +24,9 @@ pub(super) struct Job {
     pub(super) frame: Vec<u8>,
     pub(super) time_limit: Duration,
     /// The whole snapshot that it goes on from, or from what is relative to it.
-    pub(super) whole: Option<BlobId>,
+    pub(super) start_base: Option<BlobId>,
     /// The last whole snapshot that it gave.
-    pub(super) last: Option<BlobId>,
+    pub(super) newest_base: Option<BlobId>,
     /// Nobody waits for it any more.
     pub(super) killed: bool,
     /// A snapshot was asked for while it was on its way: whether it then stops.
@@ -39,21 +39,24 @@ pub(super) struct Job {
 
 impl Job {
     pub(super) fn new(run: u64, frame: Vec<u8>, time_limit: Duration) -> Job {
-        let (whole, last, asked, paused, ending) = Default::default();
-        Job { run, frame, time_limit, whole, last, killed: false, asked, paused, ending }
+        let (start_base, newest_base, asked, paused, ending) = Default::default();
+        Job { run, frame, time_limit, start_base, newest_base, killed: false, asked, paused, ending }
     }
 
     /// A snapshot of it, under its name; `None` if it is relative to one that there is not.
-    pub(super) fn named(&mut self, shot: Result<Shot, NoSnapshot>) -> Option<Result<Taken, NoSnapshot>> {
-        let Shot { bytes, relative, root, fuel, pause_us } = match shot {
-            Ok(shot) => shot,
+    pub(super) fn named(
+        &mut self,
+        taken: Result<SlotSnapshot, NoSnapshot>,
+    ) -> Option<Result<Taken, NoSnapshot>> {
+        let SlotSnapshot { bytes, relative, root, fuel, pause_us } = match taken {
+            Ok(taken) => taken,
             Err(none) => return Some(Err(none)),
         };
         let blob = BlobRef::of(&bytes);
         let base = match relative {
-            true => Some(self.last.or(self.whole)?),
+            true => Some(self.newest_base.or(self.start_base)?),
             false => {
-                self.last = Some(blob.id);
+                self.newest_base = Some(blob.id);
                 None
             }
         };
@@ -132,14 +135,14 @@ impl Given {
 
     /// Marks the snapshot that `job` goes on from as ready in the slot, unless other jobs came after it.
     pub(super) fn prepared(&mut self, job: &Job) {
-        self.holds = job.whole.filter(|_| self.jobs.is_empty());
+        self.holds = job.start_base.filter(|_| self.jobs.is_empty());
     }
 
     /// How little is lost if `job` goes there.
     fn fits(&self, job: &Job) -> u8 {
         match self.holds {
             None => 1,
-            holds if holds == job.whole => 0,
+            holds if holds == job.start_base => 0,
             _ => 2,
         }
     }
@@ -199,6 +202,24 @@ mod tests {
     }
 
     #[test]
+    fn a_snapshot_is_named_by_its_bytes_and_its_base_by_what_was_whole_before() {
+        let taken = |bytes: &'static [u8], relative| {
+            let bytes = bytes::Bytes::from_static(bytes);
+            Ok(SlotSnapshot { bytes, relative, root: [1; 32], fuel: 2, pause_us: 3 })
+        };
+        let mut fresh = job(1);
+        assert!(fresh.named(taken(b"a difference", true)).is_none(), "there is nothing that it differs from");
+        let whole = fresh.named(taken(b"whole", false)).unwrap().unwrap();
+        assert_eq!((whole.blob, whole.base), (BlobRef::of(b"whole"), None));
+        let next = fresh.named(taken(b"a difference", true)).unwrap().unwrap();
+        assert_eq!((next.blob, next.base), (BlobRef::of(b"a difference"), Some(whole.blob.id)));
+        let start = BlobId([7; 32]);
+        let mut moved = Job { start_base: Some(start), ..job(2) };
+        assert_eq!(moved.named(taken(b"a difference", true)).unwrap().unwrap().base, Some(start));
+        assert_eq!(moved.named(Err(NoSnapshot::NotBegun)), Some(Err(NoSnapshot::NotBegun)));
+    }
+
+    #[test]
     fn work_spreads_before_it_piles_up() {
         let now = Instant::now();
         assert_eq!(choice(&[Some(working(now, 0..1)), None]), Some(1), "a new process before a second order");
@@ -209,7 +230,7 @@ mod tests {
     #[test]
     fn a_task_goes_where_what_it_goes_on_from_lies() {
         let now = Instant::now();
-        let of = |run, n: u8| Job { whole: Some(BlobId([n; 32])), ..job(run) };
+        let of = |run, n: u8| Job { start_base: Some(BlobId([n; 32])), ..job(run) };
         let holding = |n| {
             let mut given = working(now, 0..0);
             given.give(of(1, n), now);

@@ -93,7 +93,7 @@ pub(super) struct Order {
 /// A snapshot as the slot that took it gives it. The manager names it, since its node must not believe a slot about
 /// that: it would store content under a name that is another's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Shot {
+pub(super) struct SlotSnapshot {
     /// Sealed.
     pub(super) bytes: Bytes,
     /// It is relative to the last whole snapshot of this run, or to the one that the run began from.
@@ -125,7 +125,7 @@ pub(super) enum FromSlot {
     Resumed(u64),
     Snapshot {
         run: u64,
-        taken: Result<Shot, NoSnapshot>,
+        taken: Result<SlotSnapshot, NoSnapshot>,
         stopped: bool,
     },
     /// Orders handed back unbegun, because the one before them takes its time.

@@ -410,12 +410,12 @@ impl Seller {
         // A guest runs units of who is connected to it: of its relay.
         let relay = self.me.and_then(|me| me.relay());
         let reached = relay.is_none_or(|relay| relay.id == from) && sender.by.is_none();
-        let Ok(sale) = self.paid_by(from, &take, cx.me) else {
+        let paid = reached.then(|| self.paid_by(from, &take, cx.me).ok()).flatten();
+        let Some(sale) = paid else {
             return cx.answer(sender, Message::ToBuyer(ToBuyer::Gone { ticket }));
         };
         let stock = self.stock.get_mut(&kind).filter(|stock| {
-            reached
-                && (stock.since..=stock.number).contains(&number)
+            (stock.since..=stock.number).contains(&number)
                 && (1..=stock.goods.units).contains(&units)
                 && (1..=stock.goods.capacity).contains(&capacity)
                 && price >= stock.goods.cost

@@ -133,7 +133,7 @@ impl Default for Config {
             limits: Arc::default(),
             timing: Arc::default(),
             tree: Arc::default(),
-            // Nothing relays to guests yet, so their slots serve their host alone.
+            // No relay forwards units, so a guest's slots serve its relay alone.
             nearest: Arc::new(NearestConfig { relays: false, ..NearestConfig::default() }),
             // Paper `tree`: O(log N) messages a request.
             finder: ServiceId::Nearest,

@@ -54,11 +54,8 @@ pub(super) trait Service:
     /// A command of the driver ([`Command::service`]).
     fn on_command(_: &mut Node, _: Command, _: &mut dyn Host) {}
 
-    /// A message that another node has forwarded. Returns whether such a message may come so: else it is a fault
-    /// of who forwarded it.
-    fn on_forwarded(_: &mut Node, _: Sender, _: Self::Message) -> bool {
-        false
-    }
+    /// A message that another node has forwarded ([`ServiceId::is_forwarded`]).
+    fn on_forwarded(_: &mut Node, _: Sender, _: Self::Message) {}
 
     /// A node says that a message for a guest of its cannot be delivered.
     fn on_gone(_: &mut Node, _guest: NodeId, _by: NodeId) {}
@@ -135,7 +132,7 @@ pub(super) struct Row {
     pub(super) find: Option<Find>,
     pub(super) receive: Receive,
     /// The body of a frame that another node has forwarded.
-    pub(super) forwarded: fn(&mut Node, Sender, &[u8]) -> Result<(), WireError>,
+    pub(super) forwarded: fn(&mut Node, Sender, &[u8]),
     pub(super) on_gone: fn(&mut Node, NodeId, NodeId),
     /// A message of this node to itself.
     pub(super) from_self: fn(&mut Node, Box<dyn Any + Send>, &mut dyn Host),
@@ -171,11 +168,11 @@ fn run<S: Service>(node: &mut Node, input: AnyInput, host: &mut dyn Host) {
     }
 }
 
-fn forwarded<S: Service>(node: &mut Node, sender: Sender, body: &[u8]) -> Result<(), WireError> {
-    let message: S::Message = wire::read(body)?;
-    match message.service() == S::ID && S::on_forwarded(node, sender, message) {
-        true => Ok(()),
-        false => Err(WireError::WrongService),
+fn forwarded<S: Service>(node: &mut Node, sender: Sender, body: &[u8]) {
+    if let Ok(message) = wire::read::<S::Message>(body)
+        && message.service() == S::ID
+    {
+        S::on_forwarded(node, sender, message);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Protocols by which nodes know and reach each other: introductions, dial-back, hosts and guests, ring, tree.
+//! Protocols by which nodes know and reach each other: introductions, dial-back, guests and their relays, ring, tree.
 
 pub mod dialback;
 pub mod elsewhere;

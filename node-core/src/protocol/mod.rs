@@ -71,10 +71,15 @@ impl<P: Protocol + ?Sized> Cx<'_, P> {
     /// Sends to a node that may not be connected, by the best way there is: connects to it or to its relay first.
     pub fn send_to(&mut self, to: impl Into<Address>, message: P::Message) {
         let to = to.into();
-        self.reach(to);
         match to.relay() {
-            Some(relay) => self.effects.push(Effect::Forward { by: relay.id, to: to.id, message }),
-            None => self.send(to.id, message),
+            Some(relay) => {
+                self.reach(relay);
+                self.effects.push(Effect::Forward { by: relay.id, to: to.id, message });
+            }
+            None => {
+                self.reach(to);
+                self.send(to.id, message);
+            }
         }
     }
 
@@ -95,10 +100,9 @@ impl<P: Protocol + ?Sized> Cx<'_, P> {
         self.effects.push(Effect::Fault { peer, fault });
     }
 
-    /// Connects to a node to which something will be sent, or to its relay, unless it is connected.
+    /// Connects to a node to which something will be sent, unless it is connected or cannot be dialled.
     pub fn reach(&mut self, to: impl Into<Address>) {
-        let to = to.into();
-        if let Some(contact) = to.contact().or(to.relay()).filter(|_| to.id != self.me) {
+        if let Some(contact) = to.into().contact().filter(|contact| contact.id != self.me) {
             self.effects.push(Effect::Reach(contact));
         }
     }

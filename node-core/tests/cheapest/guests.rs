@@ -5,7 +5,7 @@ use node_core::goods::{Kind, Market};
 use node_core::market::Message as OfMarket;
 use node_core::market::ToOwner;
 use node_core::node::message::Message;
-use node_core::overlay::guests::{self, ToGuest};
+use node_core::overlay::guests::{self, ToGuest, ToRelay};
 use node_core::platform::Platform;
 use node_core::trust::policy::Policy;
 use node_core::work::spec::Find;
@@ -244,6 +244,34 @@ fn who_is_not_its_relay_cannot_speak_for_a_page() {
     if owner != 0 {
         world.drive(owner, by_relay);
         assert!(!listed(&world), "and its relay's does");
+    }
+}
+
+#[test]
+fn rubbish_that_is_forwarded_costs_nobody_its_relay() {
+    let (mut world, pages) = swarm_with(33, 2, &[1000]);
+    let page = pages[0];
+    let says = |world: &mut World, from: usize, to: usize, frame: Vec<u8>| {
+        let forward = ToRelay::Forward { to: id(world, to), frame: frame.into() };
+        let bytes = Message::Guests(guests::Message::ToRelay(forward)).encode().expect("it is short");
+        let from = id(world, from);
+        world.drive(0, NodeInput::Received { from, channel: Channel::Control, bytes });
+    };
+    for n in 0..30 {
+        // Garbage, and a frame within a frame; from a stranger to the page, and from the page to who answered it.
+        let within = ToGuest::Forwarded { from: id(&world, 1), frame: vec![n].into() };
+        let nested = Message::Guests(guests::Message::ToGuest(within)).encode().expect("it is short");
+        for frame in [vec![n; usize::from(n)], nested.to_vec()] {
+            says(&mut world, 1, page, frame.clone());
+            says(&mut world, page, 1, frame);
+        }
+        world.run_for(Duration::from_millis(10));
+    }
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(world.node(page).relay(), Some(id(&world, 0)));
+    assert!(world.node(page).is_listed());
+    for at in [0, 1, page] {
+        assert!(world.faults(at).is_empty(), "{at}: {:?}", world.faults(at));
     }
 }
 

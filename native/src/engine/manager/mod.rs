@@ -227,11 +227,11 @@ impl Manager {
     fn enqueue(&mut self, run: RunId, task: EngineTask, ahead: bool) {
         // Getting ready is the node's time, not the task's.
         let time_limit = if ahead { PREPARE } else { Duration::from_micros(task.limits.time_us) };
-        let whole = task.from.map(|from| from.base.unwrap_or(from.blob).id);
+        let start_base = task.from.map(|from| from.base.unwrap_or(from.blob).id);
         let mut frame = Vec::with_capacity(256);
         match wire::put(&mut frame, &ToSlot::Run(Order { run: run.0, task, ahead })) {
             Ok(()) => {
-                self.queue.push_back(Job { whole, ..Job::new(run.0, frame, time_limit) });
+                self.queue.push_back(Job { start_base, ..Job::new(run.0, frame, time_limit) });
             }
             Err(error) => self.broken(run.0, error),
         }
@@ -315,11 +315,11 @@ impl Manager {
                     // The scribe may be slower than the end of its task.
                     if let Some(job) = given.jobs.iter_mut().find(|job| job.run == run) {
                         job.asked = None;
-                        let Some(taken) = job.named(taken) else {
-                            fault = Some("gave a snapshot that is relative to none".into());
-                            break;
-                        };
                         if !job.killed {
+                            let Some(taken) = job.named(taken) else {
+                                fault = Some("gave a snapshot that is relative to none".into());
+                                break;
+                            };
                             (self.replies)(EngineReply::Snapshot { run: RunId(run), taken, stopped: false });
                         }
                     }

@@ -1,6 +1,6 @@
 //! Writes snapshots down while their task goes on.
 
-use super::super::wire::{FromSlot, Shot};
+use super::super::wire::{FromSlot, SlotSnapshot};
 use super::beside::{Awaited, Beside};
 use super::desk::Desk;
 use node_core::SealKey;
@@ -49,11 +49,11 @@ impl Scribe {
     }
 
     /// Writes a snapshot down here and now.
-    pub(super) fn write(&self, recorder: &mut Recorder, captured: Captured, pause_us: u64) -> Shot {
+    pub(super) fn write(&self, recorder: &mut Recorder, captured: Captured, pause_us: u64) -> SlotSnapshot {
         let encoded = recorder.encode(captured);
         let bytes = seal(&self.key.0, encoded.bytes).into();
         let relative = encoded.base.is_some();
-        Shot { bytes, relative, root: encoded.root, fuel: encoded.fuel, pause_us }
+        SlotSnapshot { bytes, relative, root: encoded.root, fuel: encoded.fuel, pause_us }
     }
 
     /// Writes it down in that thread, and sends it to the node.

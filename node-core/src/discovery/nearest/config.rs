@@ -90,14 +90,14 @@ pub struct NearestConfig {
     /// Queries of this node's own at a time; more are answered with nothing.
     pub queries: usize,
     /// Slots that a node may declare, its guests' included; more is a fault. Our choice: twice as many
-    /// as all guests of a host can have with 64 slots each.
+    /// as all guests of a gateway can have with 64 slots each.
     pub slots_a_node: u32,
-    /// Guests of a host that are counted in its branch; the slots of one more are not.
+    /// Guests of a gateway that are counted in its branch; the slots of one more are not.
     pub guests: usize,
     /// Whether guests run this machine themselves, and hear of what they are given. Pages do not;
     /// what nobody comes for then counts as free again after its lease.
     pub guests_hear: bool,
-    /// Whether slots of guests serve others than the host: it must relay what these say.
+    /// Whether slots of guests serve others than their gateway: it must relay what these say.
     pub relays: bool,
 }
 

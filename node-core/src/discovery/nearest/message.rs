@@ -202,7 +202,7 @@ impl Packed {
 
     /// Adds slots of a node that can be dialled, or of a guest.
     pub fn push(&mut self, node: &Address, slots: u32) {
-        let Some(contact) = node.contact().or(node.relay()) else { return };
+        let Some(contact) = node.first_hop() else { return };
         let v4 = contact.ip.0.starts_with(&V4_IN_V6);
         let small = u8::try_from(slots).ok().filter(|n| *n < SLOTS);
         let guest = node.id != contact.id;

@@ -111,12 +111,12 @@ pub enum Timer {
 pub enum Command {
     /// This node as others see it.
     Me(Contact),
-    /// The tree has put it there. A guest of a host is not in the tree, and has its host for a
+    /// The tree has put it there. A guest is not in the tree, and has its gateway for a
     /// parent.
     Placed(Placement),
     /// The runner's slots and its work.
     Load(Load),
-    /// A guest of this host; none: it is gone. Afterwards it may tell its state itself.
+    /// A guest of this gateway; none: it is gone. Afterwards it may tell its state itself.
     Guest {
         guest: NodeId,
         load: Option<Load>,

@@ -66,7 +66,7 @@ impl Nearest {
         let config = self.config.clone();
         let others = || self.branch.children.iter().filter(|e| e.guest && e.contact.id != guest);
         let taken = others().fold(0u32, |n, e| n.saturating_add(e.state.slots));
-        // Its host answers for what it tells of its guests: all of them together have half of what a node may
+        // A gateway answers for what it tells of its guests: all of them together have half of what a node may
         // declare.
         let room = (config.slots_a_node / 2).saturating_sub(taken);
         let slots = load.slots.min(GUEST_SLOTS).min(room);

@@ -298,7 +298,9 @@ impl Buyer {
     }
 
     fn taken(&mut self, sender: Sender, ticket: u64, sold: bool, cx: &mut Bcx<'_>) {
-        let Some(purchase) = self.purchases.get(&ticket).filter(|it| it.seller.is_of(sender)) else { return };
+        let Some(purchase) = self.purchases.get(&ticket).filter(|it| it.seller.is_of(sender, cx.me)) else {
+            return;
+        };
         let asker = purchase.asker;
         self.purchases.remove(&ticket);
         cx.cancel_timer(Timer::Take(ticket));
@@ -310,7 +312,8 @@ impl Buyer {
         let its = |seller: &Address| seller.id == guest && seller.relay().is_some_and(|relay| relay.id == by);
         let all = self.purchases.iter().filter(|(_, purchase)| its(&purchase.seller));
         let over: Vec<u64> = all.map(|(ticket, _)| *ticket).collect();
-        over.into_iter().for_each(|ticket| self.taken(Sender::direct(guest), ticket, false, cx));
+        let sender = Sender { id: guest, by: (by != cx.me).then_some(by) };
+        over.into_iter().for_each(|ticket| self.taken(sender, ticket, false, cx));
     }
 
     fn down(&mut self, peer: NodeId, cx: &mut Bcx<'_>) {

@@ -141,7 +141,8 @@ impl Buyer {
     /// The seller itself answers: it was there, and nobody asked it.
     pub(super) fn sample_alive(&mut self, sender: Sender, alive: Alive, cx: &mut Bcx<'_>) {
         let now_ms = self.wall.now(cx.now);
-        let its = |sample: &&mut Sample| sample.seller.is_some_and(|seller| seller.is_of(sender));
+        let me = cx.me;
+        let its = |sample: &&mut Sample| sample.seller.is_some_and(|seller| seller.is_of(sender, me));
         let Some(sample) = self.samples.get_mut(&alive.ticket).filter(its) else { return };
         let owner = sample.place.owner.id;
         let listing = alive

@@ -277,15 +277,19 @@ impl Owner {
         };
         let (market, copy) = (session.query.market, session.is_copy());
         let address = self.books.get(&market).and_then(|book| book.table.address(seller));
-        if !address.is_some_and(|address| address.is_of(sender)) {
+        if !address.is_some_and(|address| address.is_of(sender, cx.me)) {
             return;
         }
         session.asked.remove(&seller);
         let now_ms = self.wall.now(cx.now);
-        let good = alive.listing.filter(|signed| signed.by == seller).and_then(|signed| {
+        let opened = alive.listing.filter(|signed| signed.by == seller).and_then(|signed| {
             let (at, listing) = Listing::open(&signed, self.config.rule, now_ms).ok()?;
-            (at == market && Some(listing.seller) == address).then_some((signed, listing))
+            (at == market).then_some((signed, listing))
         });
+        let is_there = |listing: &Listing| Some(listing.seller.best()) == address;
+        // A seller that is reached in another way now lists itself again.
+        let moved = opened.as_ref().is_some_and(|(_, listing)| !is_there(listing));
+        let good = opened.filter(|(_, listing)| is_there(listing));
         match good {
             Some((signed, listing)) => {
                 session.alive.insert(seller, (listing.goods, signed));
@@ -304,7 +308,7 @@ impl Owner {
             }
             None => {
                 session.dead.insert(seller);
-                if !copy {
+                if !copy && !moved {
                     self.strike(market, seller, cx);
                 }
             }
@@ -317,7 +321,7 @@ impl Owner {
         let now_ms = self.wall.now(cx.now);
         let signed = alive.listing.filter(|signed| signed.by == sender.id);
         let opened = signed.and_then(|signed| Listing::open(&signed, self.config.rule, now_ms).ok());
-        let Some((market, listing)) = opened.filter(|(_, it)| it.seller.is_of(sender)) else { return };
+        let Some((market, listing)) = opened.filter(|(_, it)| it.seller.is_of(sender, cx.me)) else { return };
         if self.take_up(market, &listing, cx).is_ok() {
             let listed = ToSeller::Listed { kind: market.kind, number: listing.number };
             super::list::answer(sender, listed, cx);

@@ -18,13 +18,16 @@ impl Owner {
                 // A bad listing may not even be signed: its kind and number serve only the answer to its
                 // sender.
                 let (kind, number) = named(signed);
-                fault(sender.speaker(), "listed what cannot be listed", cx);
+                // A relay does not read what it forwards.
+                if sender.by.is_none() {
+                    fault(sender.id, "listed what cannot be listed", cx);
+                }
                 let refused = ToSeller::Refused { kind, number, why: Unlisted::Bad(why) };
                 return answer(sender, refused, cx);
             }
         };
         let (kind, number) = (market.kind, listing.number);
-        let taken = if listing.seller.is_of(sender) {
+        let taken = if listing.seller.is_of(sender, cx.me) {
             self.take_up(market, &listing, cx)
         } else {
             Err(Unlisted::NotYours)
@@ -54,7 +57,7 @@ impl Owner {
             return Err(Unlisted::Old);
         }
         let same = old.is_some_and(|old| old.goods(market.kind) == listing.goods)
-            && book.table.address(listing.id()) == Some(listing.seller);
+            && book.table.address(listing.id()) == Some(listing.seller.best());
         let less = old.is_some_and(|old| is_less(market.kind, &entry, old));
         if old.is_none() && book.table.len() >= self.config.sellers {
             let dearest = book.table.dearest().filter(|last| last.cost > listing.goods.cost);
@@ -86,7 +89,7 @@ impl Owner {
     pub(super) fn withdraw(&mut self, sender: Sender, market: Market, number: u64, cx: &mut Ocx<'_>) {
         let seller = sender.id;
         let Some(book) = self.books.get_mut(&market).filter(|_| self.mine.contains(&market)) else { return };
-        let its = book.table.address(seller).is_some_and(|address| address.is_of(sender));
+        let its = book.table.address(seller).is_some_and(|address| address.is_of(sender, cx.me));
         if its && book.table.get(seller).is_some_and(|entry| entry.number <= number) {
             book.table.remove(seller);
             book.changed.insert(seller);
@@ -148,8 +151,9 @@ fn entry(listing: &Listing, until: u32) -> Entry {
 
 /// Where to dial the seller or its relay, under the seller's id. A listing that is open has one of the two.
 fn dialled(seller: &Address) -> Contact {
-    let at = seller.contact().or(seller.relay());
-    at.map_or(Contact { ip: Ip([0; 16]), id: seller.id, port: 0 }, |at| Contact { id: seller.id, ..at })
+    seller
+        .first_hop()
+        .map_or(Contact { ip: Ip([0; 16]), id: seller.id, port: 0 }, |at| Contact { id: seller.id, ..at })
 }
 
 /// Kind and number that a refused listing states, for its sender alone; cycles and 0 if it cannot be read.

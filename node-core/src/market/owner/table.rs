@@ -56,7 +56,7 @@ impl Table {
         })
     }
 
-    /// `relay`: `entry.seller` is where that one is dialled, whose guest the seller is.
+    /// With a relay, `entry.seller` has the relay's IP address and port under the seller's id.
     pub(super) fn put(&mut self, entry: Entry, relay: Option<NodeId>) {
         match relay {
             Some(relay) => self.relays.insert(entry.seller.id, relay),

@@ -31,13 +31,12 @@ impl Service for Buyer {
         }
     }
 
-    fn on_forwarded(node: &mut Node, sender: Sender, message: Message) -> bool {
-        let Message::ToBuyer(said) = message else { return false };
-        let by_sellers = matches!(said, ToBuyer::Alive(_) | ToBuyer::Taken { .. } | ToBuyer::Gone { .. });
-        if by_sellers {
+    fn on_forwarded(node: &mut Node, sender: Sender, message: Message) {
+        if let Message::ToBuyer(said @ (ToBuyer::Alive(_) | ToBuyer::Taken { .. } | ToBuyer::Gone { .. })) =
+            message
+        {
             node.tell::<Self>(Command::Forwarded { sender, said });
         }
-        by_sellers
     }
 
     fn on_gone(node: &mut Node, guest: NodeId, by: NodeId) {

@@ -7,6 +7,8 @@ use crate::node::host::{Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::guests::guest::{Command, Event, Guest};
+use crate::overlay::guests::{Message, ToGuest};
+use crate::protocol::Input;
 use crate::ticket::ServiceId;
 
 impl Service for Guest {
@@ -28,6 +30,14 @@ impl Service for Guest {
         }
     }
 
+    /// Gateways alone are relays.
+    fn deliver(node: &mut Node, from: NodeId, message: Message, _: &mut dyn Host) {
+        let offers = matches!(message, Message::ToGuest(ToGuest::Relay(_)));
+        if !offers || node.peers().get(from).is_some_and(|known| known.gateway) {
+            node.give::<Self>(Input::Message { from, message });
+        }
+    }
+
     fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Relay(by) => {
@@ -35,7 +45,7 @@ impl Service for Guest {
                 host.event(NodeEvent::WorkChanged);
             }
             Event::Located { ticket, owner } => node.answer(ticket, Reply::Owner(owner), host),
-            Event::Forwarded { sender, frame } => node.forwarded(sender, &frame, host),
+            Event::Forwarded { sender, frame } => node.forwarded(sender, &frame),
             Event::Gone { guest, by } => node.gone(guest, by),
             Event::Balance(balance) => host.event(NodeEvent::Balance(balance)),
         }

@@ -65,13 +65,12 @@ impl Service for Owner {
         }
     }
 
-    fn on_forwarded(node: &mut Node, sender: Sender, message: Message) -> bool {
-        let Message::ToOwner(said) = message else { return false };
-        let by_sellers = matches!(said, ToOwner::List(_) | ToOwner::Withdraw { .. } | ToOwner::Alive(_));
-        if by_sellers {
+    fn on_forwarded(node: &mut Node, sender: Sender, message: Message) {
+        if let Message::ToOwner(said @ (ToOwner::List(_) | ToOwner::Withdraw { .. } | ToOwner::Alive(_))) =
+            message
+        {
             node.tell::<Self>(Command::Forwarded { sender, said });
         }
-        by_sellers
     }
 
     fn on_gone(node: &mut Node, guest: NodeId, by: NodeId) {

@@ -37,9 +37,9 @@ impl Service for Nearest {
                 node.tell::<Self>(Command::Guest { guest: peer, load: None });
                 node.ended::<Self>(note);
             }
-            Note::Dialable { peer, dialable: Dialable::No } => node.hosted(peer),
+            Note::Dialable { peer, dialable: Dialable::No } => node.count_guest(peer),
             Note::Dialable { peer, .. } => node.tell::<Self>(Command::Guest { guest: peer, load: None }),
-            Note::Offers(nodes) => nodes.iter().for_each(|peer| node.hosted(*peer)),
+            Note::Offers(nodes) => nodes.iter().for_each(|peer| node.count_guest(*peer)),
             Note::Me(me) => node.tell::<Self>(Command::Me(me)),
             Note::Load { slots, busy } => {
                 let load = node.load(slots, busy.to_vec());
@@ -86,8 +86,8 @@ impl Node {
         }
     }
 
-    /// Counts the slots of a guest in this host's branch.
-    fn hosted(&mut self, node: NodeId) {
+    /// Counts the slots of a guest in this gateway's branch.
+    fn count_guest(&mut self, node: NodeId) {
         let Some(hello) = self.peers().get(node) else { return };
         if hello.dialable != Dialable::No || node == self.me {
             return;

@@ -39,7 +39,8 @@ impl Service for Relay {
             Note::Up(up) => node.relay_met(up.peer),
             Note::Dialable { peer, .. } => node.relay_met(peer),
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
-            Note::Me(me) => node.tell::<Self>(Command::Me(me)),
+            Note::Me(me) => node.tell::<Self>(Command::Me(Some(me))),
+            Note::Guest => node.tell::<Self>(Command::Me(None)),
             _ => {}
         }
     }

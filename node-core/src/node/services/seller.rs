@@ -11,7 +11,6 @@ use crate::node::host::{self, Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::guests::guest::{self, Guest};
-use crate::overlay::ring::Ring;
 use crate::ticket::ServiceId;
 use crate::work::runner::{self, Runner};
 
@@ -70,13 +69,11 @@ impl Service for Seller {
         });
     }
 
-    fn on_forwarded(node: &mut Node, sender: Sender, message: Message) -> bool {
-        let Message::ToSeller(said) = message else { return false };
+    fn on_forwarded(node: &mut Node, sender: Sender, message: Message) {
         // Others speak to a guest by way of its relay alone, which may have been another a moment ago.
-        if sender.by == node.relay() {
+        if let (Message::ToSeller(said), true) = (message, sender.by == node.relay()) {
             node.tell::<Self>(Command::Forwarded { sender, said });
         }
-        true
     }
 
     fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
@@ -90,7 +87,8 @@ impl Service for Seller {
             }
             Event::Lookup { number, ring, key } => {
                 let ticket = ServiceId::Seller.ticket(number);
-                match node.has::<Ring>() {
+                // A guest's relay forwards only to nodes that it has looked up itself.
+                match node.contact().is_some() {
                     true => node.look_up(ticket, ring, key, host),
                     false => node.tell::<Guest>(guest::Command::Locate { ticket, key }),
                 }

@@ -12,6 +12,9 @@ use crate::ticket::Ticket;
 use crate::under_way::UnderWay;
 use bytes::Bytes;
 
+/// Gateways that are remembered to have offered. Our choice: a page dials one or two.
+const OFFERS: usize = 4;
+
 /// Lookups at once; of more, the oldest is not answered. Our choice: as many as a relay sees to.
 const LOOKUPS: usize = 3;
 
@@ -19,7 +22,8 @@ const LOOKUPS: usize = 3;
 pub struct Guest {
     /// Others can dial this node: it needs no relay.
     dialled: bool,
-    relay: Option<Contact>,
+    /// Gateways that offered to be the relay, in that order; the first one is.
+    offers: Vec<Contact>,
     lookups: UnderWay<Ticket>,
 }
 
@@ -67,12 +71,9 @@ impl Protocol for Guest {
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Gcx<'_>) {
         match input {
             Input::Message { from, message: Message::ToGuest(message) } => self.message(from, message, cx),
-            Input::Command(Command::Dialled) => {
-                self.dialled = true;
-                self.leave(|_| true, cx);
-            }
-            Input::Command(Command::NotDialled) => self.dialled = false,
-            Input::Command(Command::Locate { ticket, key }) => match self.relay {
+            Input::Command(Command::Dialled) => self.now(|guest| guest.dialled = true, cx),
+            Input::Command(Command::NotDialled) => self.now(|guest| guest.dialled = false, cx),
+            Input::Command(Command::Locate { ticket, key }) => match self.relay() {
                 Some(relay) => {
                     let number = self.lookups.ask(ticket);
                     cx.send(relay.id, Message::ToRelay(ToRelay::Locate { number, key }));
@@ -80,11 +81,13 @@ impl Protocol for Guest {
                 None => cx.emit(Event::Located { ticket, owner: None }),
             },
             Input::Command(Command::Balance(leave)) => {
-                if let Some(relay) = self.relay {
+                if let Some(relay) = self.relay() {
                     cx.send(relay.id, Message::ToRelay(ToRelay::Balance(leave)));
                 }
             }
-            Input::Down(peer) | Input::Unreachable(peer) => self.leave(|relay| relay == peer, cx),
+            Input::Down(peer) | Input::Unreachable(peer) => {
+                self.now(|guest| guest.offers.retain(|offer| offer.id != peer), cx);
+            }
             // Nothing that the route gives a guest, or nothing to be done.
             Input::Message { .. } | Input::Up(_) | Input::Timer(()) => {}
         }
@@ -93,25 +96,35 @@ impl Protocol for Guest {
 
 impl Default for Guest {
     fn default() -> Guest {
-        Guest { dialled: false, relay: None, lookups: UnderWay::new(LOOKUPS) }
+        Guest { dialled: false, offers: Vec::new(), lookups: UnderWay::new(LOOKUPS) }
     }
 }
 
 impl Guest {
     /// The gateway that speaks for this node; `None` if others can dial it, or none has offered to.
     pub fn relay(&self) -> Option<Contact> {
-        self.relay
+        self.offers.first().copied().filter(|_| !self.dialled)
+    }
+
+    /// Changes what is known of relays, and says so if this node's is another one then.
+    fn now(&mut self, change: impl FnOnce(&mut Guest), cx: &mut Gcx<'_>) {
+        let before = self.relay();
+        change(self);
+        let relay = self.relay();
+        if relay.map(|relay| relay.id) != before.map(|before| before.id) {
+            self.lookups.retain(|_| false);
+        }
+        if relay != before {
+            cx.emit(Event::Relay(relay));
+        }
     }
 
     fn message(&mut self, from: NodeId, message: ToGuest, cx: &mut Gcx<'_>) {
         match message {
             ToGuest::Relay(at) => {
                 // It speaks for the address that it has itself.
-                let relay = Contact { id: from, ..at };
-                let its = self.relay.is_none_or(|relay| relay.id == from);
-                if its && !self.dialled && self.relay.replace(relay) != Some(relay) {
-                    cx.emit(Event::Relay(Some(relay)));
-                }
+                let offer = Contact { id: from, ..at };
+                self.now(|guest| guest.offered(offer), cx);
             }
             ToGuest::Forwarded { from: id, frame } => {
                 cx.emit(Event::Forwarded { sender: Sender { id, by: Some(from) }, frame });
@@ -127,14 +140,77 @@ impl Guest {
         }
     }
 
-    fn is_relay(&self, peer: NodeId) -> bool {
-        self.relay.is_some_and(|relay| relay.id == peer)
+    fn offered(&mut self, offer: Contact) {
+        let full = self.offers.len() >= OFFERS;
+        match self.offers.iter_mut().find(|known| known.id == offer.id) {
+            Some(known) => *known = offer,
+            None if full => {}
+            None => self.offers.push(offer),
+        }
     }
 
-    fn leave(&mut self, gone: impl FnOnce(NodeId) -> bool, cx: &mut Gcx<'_>) {
-        if self.relay.take_if(|relay| gone(relay.id)).is_some() {
-            self.lookups.retain(|_| false);
-            cx.emit(Event::Relay(None));
+    fn is_relay(&self, peer: NodeId) -> bool {
+        self.relay().is_some_and(|relay| relay.id == peer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Ip;
+    use crate::protocol::{Effect, Machine, Rng};
+    use crate::ticket::ServiceId;
+    use crate::time::Time;
+
+    const ADA: NodeId = NodeId([1; 32]);
+    const BOB: NodeId = NodeId([2; 32]);
+
+    fn contact(id: NodeId) -> Contact {
+        Contact { ip: Ip([9; 16]), id, port: 4001 }
+    }
+
+    /// The guest, and the relays that it had one after the other.
+    struct Story(Machine<Guest>, Vec<Option<NodeId>>, Vec<Ticket>);
+
+    impl Story {
+        fn step(&mut self, input: InputOf<Guest>) {
+            for effect in self.0.step(NodeId([7; 32]), Time::ZERO, input) {
+                match effect {
+                    Effect::Emit(Event::Relay(relay)) => self.1.push(relay.map(|relay| relay.id)),
+                    Effect::Emit(Event::Located { ticket, .. }) => self.2.push(ticket),
+                    _ => {}
+                }
+            }
         }
+
+        fn hear(&mut self, from: NodeId, message: ToGuest) {
+            self.step(Input::Message { from, message: Message::ToGuest(message) });
+        }
+    }
+
+    #[test]
+    fn the_first_gateway_that_offers_is_the_relay_and_the_next_when_it_goes() {
+        let machine = Machine::new(Guest::default(), Rng::from_seed([0; 32]));
+        let mut story = Story(machine, Vec::new(), Vec::new());
+        // Each says where it is; of another's address nothing is believed.
+        story.hear(ADA, ToGuest::Relay(contact(BOB)));
+        story.hear(BOB, ToGuest::Relay(contact(BOB)));
+        assert_eq!(story.1, [Some(ADA)]);
+        let ticket = |number| ServiceId::Seller.ticket(number);
+        story.step(Input::Command(Command::Locate { ticket: ticket(1), key: Point(1) }));
+        story.hear(BOB, ToGuest::Owner { number: 1, owner: None });
+        assert_eq!(story.2, [], "it was not asked");
+        story.step(Input::Down(ADA));
+        assert_eq!(story.1, [Some(ADA), Some(BOB)]);
+        story.hear(BOB, ToGuest::Owner { number: 1, owner: None });
+        assert_eq!(story.2, [], "the question went with the relay");
+        story.step(Input::Command(Command::Locate { ticket: ticket(2), key: Point(1) }));
+        story.hear(BOB, ToGuest::Owner { number: 2, owner: None });
+        assert_eq!(story.2, [ticket(2)]);
+        story.step(Input::Command(Command::Dialled));
+        story.step(Input::Command(Command::NotDialled));
+        assert_eq!(story.1[2..], [None, Some(BOB)]);
+        story.step(Input::Down(BOB));
+        assert_eq!(story.1[4..], [None]);
     }
 }

@@ -47,8 +47,8 @@ struct Guest {
 
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Where others dial this node; nobody is its guest before.
-    Me(Contact),
+    /// Where others dial this node; `None`: nowhere, and guests that come are not welcomed.
+    Me(Option<Contact>),
     /// A node is connected that nobody can dial.
     Guest(NodeId),
     /// Answers [`Event::Lookup`].
@@ -65,7 +65,7 @@ pub enum Event {
     Balance(Signed),
 }
 
-type Hcx<'a> = Cx<'a, Relay>;
+type Rcx<'a> = Cx<'a, Relay>;
 
 impl Protocol for Relay {
     type Message = Message;
@@ -73,16 +73,16 @@ impl Protocol for Relay {
     type Command = Command;
     type Event = Event;
 
-    fn handle(&mut self, input: InputOf<Self>, cx: &mut Hcx<'_>) {
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Rcx<'_>) {
         match input {
             Input::Message { from, message: Message::ToRelay(message) } => self.message(from, message, cx),
             Input::Command(Command::Me(me)) => {
-                if self.me.replace(me) != Some(me) {
+                if std::mem::replace(&mut self.me, me) != me {
                     self.guests.keys().for_each(|guest| self.welcome(*guest, cx));
                 }
             }
             Input::Command(Command::Guest(guest)) => {
-                // One more gives, and nobody reaches it.
+                // One guest too many may work, and has no relay.
                 if self.guests.len() < GUESTS {
                     self.guests.insert(guest, Guest::default());
                     self.welcome(guest, cx);
@@ -116,34 +116,32 @@ impl Default for Relay {
 }
 
 impl Relay {
-    fn welcome(&self, guest: NodeId, cx: &mut Hcx<'_>) {
+    fn welcome(&self, guest: NodeId, cx: &mut Rcx<'_>) {
         if let Some(me) = self.me {
             cx.send(guest, Message::ToGuest(ToGuest::Relay(me)));
         }
     }
 
-    fn message(&mut self, from: NodeId, message: ToRelay, cx: &mut Hcx<'_>) {
-        if let ToRelay::Forward { to, frame } = message {
-            return self.forward(from, to, frame, cx);
-        }
-        let Some(guest) = self.guests.get_mut(&from) else { return };
+    fn message(&mut self, from: NodeId, message: ToRelay, cx: &mut Rcx<'_>) {
         match message {
-            ToRelay::Locate { number, key } => {
+            ToRelay::Forward { to, frame } => self.forward(from, to, frame, cx),
+            ToRelay::Locate { number, key } if self.guests.contains_key(&from) => {
                 cx.emit(Event::Lookup { number: self.lookups.ask((from, number)), key });
                 self.lookups.keep_newest((from, 0)..=(from, u64::MAX), LOOKUPS);
             }
+            ToRelay::Locate { .. } => {}
             ToRelay::Balance(leave) => {
+                let Some(guest) = self.guests.get_mut(&from) else { return };
                 let soon = guest.asked_balance.is_some_and(|at| cx.now.since(at) < BALANCE);
                 if leave.by == from && !soon {
                     guest.asked_balance = Some(cx.now);
                     cx.emit(Event::Balance(leave));
                 }
             }
-            ToRelay::Forward { .. } => {}
         }
     }
 
-    fn found(&mut self, number: u64, owner: Option<Contact>, cx: &mut Hcx<'_>) {
+    fn found(&mut self, number: u64, owner: Option<Contact>, cx: &mut Rcx<'_>) {
         let Some((id, its)) = self.lookups.answered(number) else { return };
         let Some(guest) = self.guests.get_mut(&id) else { return };
         if let Some(owner) = owner {
@@ -153,7 +151,7 @@ impl Relay {
         cx.send(id, Message::ToGuest(ToGuest::Owner { number: its, owner }));
     }
 
-    fn forward(&mut self, from: NodeId, to: NodeId, frame: Bytes, cx: &mut Hcx<'_>) {
+    fn forward(&mut self, from: NodeId, to: NodeId, frame: Bytes, cx: &mut Rcx<'_>) {
         if frame.len() > LONGEST {
             return cx.fault(from, format!("had {} bytes forwarded; {LONGEST} are allowed", frame.len()));
         }
@@ -207,7 +205,7 @@ mod tests {
         fn new() -> Story {
             let relay = Machine::new(Relay::default(), Rng::from_seed([0; 32]));
             let mut story = Story { relay, sent: vec![], lookups: vec![], faults: vec![] };
-            story.step(Input::Command(Command::Me(contact(ME))));
+            story.step(Input::Command(Command::Me(Some(contact(ME)))));
             story.step(Input::Command(Command::Guest(GUEST)));
             assert_eq!(story.sent(), [(GUEST, ToGuest::Relay(contact(ME)))]);
             story

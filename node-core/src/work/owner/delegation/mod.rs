@@ -207,7 +207,10 @@ impl Owner {
     }
 
     fn say(to: impl Into<Address>, message: delegated::Message, cx: &mut Cx<'_, Self>) {
-        cx.send_to(to, Message::Delegated(message));
+        // Relays forward none of it, whatever a peer says of where another is.
+        let to = to.into();
+        cx.reach(to);
+        cx.send(to.id, Message::Delegated(message));
     }
 
     /// Nodes that may own a unit next: those with replicas, as its runner is to know them.
