@@ -296,7 +296,7 @@ impl Owner {
                 let offer = **offer;
                 let number = self.number();
                 self.takes.insert(number, sale);
-                cx.emit(Event::Take { number, offer, receipt });
+                cx.emit(Event::Take { number, offer: Box::new(offer), receipt });
             }
             (Err(refusal), Stage::Buying(..)) => {
                 let why = format!("the bank puts nothing aside for it: {refusal}");

@@ -237,7 +237,7 @@ pub enum Event {
     },
     Take {
         number: u64,
-        offer: Offer,
+        offer: Box<Offer>,
         receipt: Option<Signed>,
     },
     Publish {

@@ -147,7 +147,7 @@ impl Service for Owner {
                 node.tell::<Buyer>(buyer::Command::Ask { ticket: ticket(number), wanted });
             }
             Event::Take { number, offer, receipt } => {
-                node.tell::<Buyer>(buyer::Command::Take { ticket: ticket(number), offer, receipt });
+                node.tell::<Buyer>(buyer::Command::Take { ticket: ticket(number), offer: *offer, receipt });
             }
             Event::Order { ticket: number, order } => {
                 node.tell::<purse::Client>(purse::Command::Order { ticket: ticket(number), order });

@@ -201,7 +201,7 @@ impl Owner {
         for ((job, _), (owner, delegation)) in by_owner {
             let Some(part) = self.part_of(job, cx.me) else { continue };
             Self::in_parts(delegation, |units| {
-                Self::say(&owner, Message::Entrust { job, part: Box::new(part.clone()), units }, cx);
+                Self::say(owner, Message::Entrust { job, part: Box::new(part.clone()), units }, cx);
             });
         }
     }
@@ -425,7 +425,7 @@ impl Owner {
         ring.mine.remove(&unit.index);
         let out = ring.out.remove(&unit.index);
         if let Some(owner) = out.and_then(|out| out.owner).filter(|owner| owner.id != from) {
-            Self::say(&owner, Message::Over(vec![unit]), cx);
+            Self::say(owner, Message::Over(vec![unit]), cx);
         }
     }
 
@@ -439,7 +439,7 @@ impl Owner {
             }
         }
         for (owner, units) in by_owner.into_values() {
-            Self::say(&owner, Message::Over(units), cx);
+            Self::say(owner, Message::Over(units), cx);
         }
     }
 

@@ -142,7 +142,7 @@ impl Owner {
         self.tell_results(cx);
         if !refused.is_empty() {
             let refused = Message::Refused { job, units: refused, reason };
-            Self::say(&part.home, refused, cx);
+            Self::say(part.home, refused, cx);
         }
     }
 
@@ -378,7 +378,7 @@ impl Owner {
             }
         }
         for Bundle { home, results, .. } in by_home.into_values() {
-            Self::say(&home, Message::Results(results), cx);
+            Self::say(home, Message::Results(results), cx);
         }
     }
 
@@ -413,7 +413,7 @@ impl Owner {
             }
             self.drop_record(unit, cx);
             for successor in self.delegation.share.replicas().to_vec() {
-                Self::say(&successor, Message::Over(vec![unit]), cx);
+                Self::say(successor, Message::Over(vec![unit]), cx);
             }
             self.leave(unit, cx);
         }

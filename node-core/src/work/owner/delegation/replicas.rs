@@ -157,7 +157,7 @@ impl Owner {
         for (unit, copy) in self.delegation.replicas.iter().filter(|(_, copy)| silent(copy, ORPHAN)) {
             if let Some(part) = self.delegation.parts.get(&unit.job) {
                 let lives = Message::Lives { job: unit.job, units: vec![(unit.index, copy.delegated.term)] };
-                Self::say(&part.home, lives, cx);
+                Self::say(part.home, lives, cx);
             }
         }
         let silent = self.delegation.replicas.iter().filter(|(_, copy)| silent(copy, ORPHAN + ASKED));
@@ -241,7 +241,7 @@ impl Owner {
                     .iter()
                     .filter(|successor| successor.id != part.home.id)
                     .for_each(|successor| Self::say(successor, owned.clone(), cx));
-                Self::say(&part.home, owned, cx);
+                Self::say(part.home, owned, cx);
             });
         }
     }
@@ -251,7 +251,7 @@ impl Owner {
         let Some(part) = self.part_of(job, cx.me) else { return };
         for (job, delegation) in self.by_job(units) {
             Self::in_parts(delegation, |units| {
-                Self::say(&part.home, Message::Owned { job, part: Box::new(part.clone()), units }, cx);
+                Self::say(part.home, Message::Owned { job, part: Box::new(part.clone()), units }, cx);
             });
         }
     }
@@ -263,7 +263,7 @@ impl Owner {
             let units: Vec<(u32, u32)> =
                 ownership.delegation.iter().map(|(index, delegated)| (*index, delegated.term)).collect();
             for units in units.chunks(AT_ONCE * 16) {
-                Self::say(&ownership.home, Message::Lives { job: *id, units: units.to_vec() }, cx);
+                Self::say(ownership.home, Message::Lives { job: *id, units: units.to_vec() }, cx);
             }
         }
     }
