@@ -58,9 +58,9 @@ impl Node {
         }
     }
 
-    /// The relay by way of which a service of a guest speaks to a node, if relays forward its messages.
+    /// The relay by way of which a guest's seller speaks to a node, so that all take its word by the same way.
     fn way(&self, of: ServiceId, to: NodeId) -> Option<NodeId> {
-        self.relay().filter(|relay| of.is_forwarded() && to != *relay && to != self.me)
+        self.relay().filter(|relay| of == ServiceId::Seller && to != *relay && to != self.me)
     }
 
     /// Has the relay `by` give a message to a node. This node's own guest gets it straight.
@@ -99,7 +99,8 @@ impl Node {
     /// what it forwards, and who it says has written it may not have.
     pub(super) fn forwarded(&mut self, sender: Sender, frame: &[u8]) {
         let Ok((service, body)) = wire::open(frame, Channel::Control) else { return };
-        if let Some(row) = ServiceId::of(service).and_then(|service| self.row(service)) {
+        let service = ServiceId::of(service).filter(|service| service.is_forwarded());
+        if let Some(row) = service.and_then(|service| self.row(service)) {
             (row.forwarded)(self, sender, body);
         }
     }

@@ -1,9 +1,10 @@
 //! Guests: nodes that nobody can dial sell by way of the gateway that they have dialled.
 
 use crate::cheapest::support::*;
-use node_core::goods::{Kind, Market};
+use node_core::goods::{Kind, Market, Wanted};
 use node_core::market::Message as OfMarket;
 use node_core::market::ToOwner;
+use node_core::money::Micro;
 use node_core::node::message::Message;
 use node_core::overlay::guests::{self, ToGuest, ToRelay};
 use node_core::platform::Platform;
@@ -88,7 +89,7 @@ fn pages_sell_beside_servers_and_the_cheapest_of_both_are_paid_by_the_rule() {
 
 /// It can dial the operators of markets itself, and they reach it through its relay.
 #[test]
-fn a_server_that_nobody_can_dial_sells_to_its_gateway_and_moves_when_it_can_be_dialled() {
+fn a_server_that_nobody_can_dial_sells_by_its_relay_and_asks_markets_itself() {
     for seed in 60..63 {
         let (mut world, _) = swarm_with(seed, 3, &[]);
         let walled = world.nodes.len();
@@ -104,6 +105,24 @@ fn a_server_that_nobody_can_dial_sells_to_its_gateway_and_moves_when_it_can_be_d
         world.run_until(A_MINUTE * 5, "the job is done", |w| w.is_over(first));
         assert_settled(&mut world, 0);
         assert_eq!((runners(&world, first), wages(&mut world, walled)), (vec![walled], price(2000)));
+        // It asks markets itself: it can dial whom it likes.
+        let wanted = Wanted {
+            kind: Kind::Cycles,
+            capacity: 1 << 20,
+            minutes: 1,
+            memory_mib: 1,
+            engine: None,
+            units: 1,
+            quantity: 1_000_000_000,
+            most: Micro(CREDIT),
+            tie: 1,
+        };
+        world.drive(walled, NodeInput::Command(Command::Quote { number: 7, wanted }));
+        let offered = |world: &World| {
+            let mut told = world.told.iter().filter(|(_, by, _)| *by == walled);
+            told.any(|(_, _, event)| matches!(event, NodeEvent::Quoted { offers, .. } if !offers.is_empty()))
+        };
+        world.run_until(A_MINUTE, "it is named a seller", offered);
         world.nodes[walled].unreachable = false;
         world.run_until(A_MINUTE * 10, "it is a member", |w| w.node(walled).relay().is_none());
         world.run_until(A_MINUTE, "it is listed again", |w| w.node(walled).is_listed());
