@@ -239,7 +239,9 @@ fn headers_that_trickle_end_in_time_and_keep_out_nobody() {
     let patience = Duration::from_secs(29);
     until_so("each of those that nobody displaced is given up", || few.ended_after(patience) >= 20);
     until_so("and of the many those that were first", || many.ended_after(patience) >= 240);
-    let bound = Duration::from_secs(31);
+    // Half as long again as they have: on a busy machine 320 connections do not all end, and are not all seen to, in
+    // the same second. Without the limit none ends at all.
+    let bound = Duration::from_secs(45);
     assert!(few.longest() <= bound && many.longest() <= bound, "{:?} {:?}", few.longest(), many.longest());
     asks("and it is so while they come again");
 }
