@@ -292,7 +292,7 @@ as_bytes!(Key, 48, |key| joined([&key.ip.0, &key.id.0, &[]]), |bytes| Key {
 });
 
 // Address, id, port (big-endian).
-as_bytes!(Contact, 50, |at| joined([&at.ip.0, &at.id.0, &at.port.to_be_bytes()]), |bytes| contact(&bytes));
+as_bytes!(Contact, 50, bytes_of, |bytes| contact(&bytes));
 
 /// Ways on the wire, by number. A number that a node does not know is a way that it cannot go, and no error.
 const DIAL: u8 = 1;
@@ -312,7 +312,7 @@ impl serde::Serialize for Address {
         }
         if let Some(relay) = self.relay {
             bytes.extend_from_slice(&[RELAY, 50]);
-            bytes.extend_from_slice(&joined::<50>([&relay.ip.0, &relay.id.0, &relay.port.to_be_bytes()]));
+            bytes.extend_from_slice(&bytes_of(&relay));
         }
         s.serialize_bytes(&bytes)
     }
@@ -356,6 +356,10 @@ impl<'de> Visitor<'de> for Ways {
         let contact = parts.next_element()?.ok_or_else(|| de::Error::invalid_length(1, &self))?;
         Ok(Address::of(id, contact))
     }
+}
+
+fn bytes_of(at: &Contact) -> [u8; 50] {
+    joined([&at.ip.0, &at.id.0, &at.port.to_be_bytes()])
 }
 
 fn contact(bytes: &[u8]) -> Contact {

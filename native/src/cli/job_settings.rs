@@ -38,7 +38,7 @@ pub(crate) struct JobSettings {
     #[arg(long, value_name = "WHAT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) on_loss: Option<OnLoss>,
-    /// The same floats, NaNs included, on every node, at a price in speed
+    /// Floats are the same on every node, NaNs included, at a price in speed
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) bit_exact: bool,
@@ -63,8 +63,8 @@ pub(crate) struct JobSettings {
     #[arg(long, value_name = "FUEL", requires = "max_price")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) min_speed: Option<u64>,
-    /// Who answers for the units: the gateway, or for each the successor of its id on the ring, so
-    /// that they go on without the gateway [default: gateway]
+    /// Owner of the units: the gateway, or for each the successor of its id on the ring, so that they
+    /// go on without the gateway [default: gateway]
     #[arg(long, value_enum, value_name = "WHO", conflicts_with = "max_price")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<OwnerWord>,

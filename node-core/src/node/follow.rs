@@ -60,7 +60,11 @@ impl Node {
 
     /// The relay by way of which a guest's seller speaks to a node, so that all take its word by the same way.
     fn way(&self, of: ServiceId, to: NodeId) -> Option<NodeId> {
-        self.relay().filter(|relay| of == ServiceId::Seller && to != *relay && to != self.me)
+        // First, since each message of each service comes by here.
+        if of != ServiceId::Seller {
+            return None;
+        }
+        self.relay().filter(|relay| to != *relay && to != self.me)
     }
 
     /// Has the relay `by` give a message to a node. This node's own guest gets it straight.

@@ -9,7 +9,7 @@ pub enum Effect<P: Protocol + ?Sized> {
         to: NodeId,
         message: P::Message,
     },
-    /// The same, by way of the relay `by`.
+    /// A message that the relay `by` is to forward.
     Forward {
         by: NodeId,
         to: NodeId,

@@ -74,7 +74,7 @@ fn two_hundred_guests_are_as_welcome_as_two() {
 
 /// The size that a gateway is to bear: minutes without optimisation.
 #[test]
-#[ignore = "long: cargo test -p node-core --release --test stories cheapest:: -- --ignored"]
+#[ignore = "takes minutes"]
 fn two_thousand_guests_use_all_their_slots() {
     crowd(2_000);
 }

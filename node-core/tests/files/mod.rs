@@ -144,16 +144,7 @@ fn until_kept(world: &mut World, id: BlobId, copies: u8) {
 }
 
 fn whereabouts(world: &mut World, at: usize, key: &Key) -> Option<Whereabouts> {
-    let number = world.told.len() as u64;
-    world.drive(at, NodeInput::Command(Command::ReadRecord { number, key: key.clone() }));
-    let answer = |world: &World| {
-        world.told.iter().rev().find_map(|(_, by, event)| match event {
-            NodeEvent::RecordRead { number: n, found } if *n == number && *by == at => Some(found.clone()),
-            _ => None,
-        })
-    };
-    world.run_until(A_MINUTE * 2, "there is an answer", |w| answer(w).is_some());
-    let found = answer(world)?.ok()?;
+    let found = crate::records::read(world, at, key).ok()?;
     found.first().and_then(|found| Whereabouts::decode(&found.value))
 }
 

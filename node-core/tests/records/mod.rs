@@ -67,7 +67,7 @@ fn publish(world: &mut World, at: usize, key: &Key, value: Option<&str>) -> Opti
     answer(world).expect("it was there")
 }
 
-fn read(world: &mut World, at: usize, key: &Key) -> Result<Vec<Found>, Refused> {
+pub(crate) fn read(world: &mut World, at: usize, key: &Key) -> Result<Vec<Found>, Refused> {
     let number = world.told.len() as u64;
     world.drive(at, NodeInput::Command(Command::ReadRecord { number, key: key.clone() }));
     let answer = |world: &World| {
