@@ -1,6 +1,7 @@
 //! Jobs and units: who asks ([`client`]), who answers for them ([`owner`]), who runs them
 //! ([`runner`]), who keeps their checkpoints (`keeper`).
 
+pub mod book;
 mod bounds;
 pub mod client;
 mod config;

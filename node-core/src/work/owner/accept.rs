@@ -4,16 +4,21 @@ use super::job::{Job, Phase, weight_of};
 use super::record::{self, EndRecord, JobRecord};
 use super::{Event, Owner, Pending};
 use crate::content::BlobRef;
-use crate::ids::{JobId, NodeId};
+use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
+use crate::work::book::Units;
 use crate::work::message::{ToClient, ToRunner};
 use crate::work::spec::{JobSpec, OwnedBy, UnitResult};
 use crate::work::submission;
 use bytes::Bytes;
+use sandbox::End;
 
 /// Jobs of another node that are looked into at once. Our choice: a check takes seconds at worst, and the
 /// operator's own jobs find room.
 const ACCEPTING: usize = 16;
+
+/// Placements of a unit at a time.
+const ONE: u8 = 1;
 
 impl Owner {
     pub(super) fn submit(&mut self, client: NodeId, id: JobId, spec: JobSpec, cx: &mut Cx<'_, Self>) {
@@ -54,7 +59,8 @@ impl Owner {
         for word in secret.chunks_exact_mut(8) {
             word.copy_from_slice(&cx.rng.u64().to_le_bytes());
         }
-        self.jobs.insert(id, Job::new(spec, client, self.wall_now(cx.now), secret));
+        let submitted_ms = self.wall_now(cx.now);
+        self.keep_job(id, Job::new(spec, client, submitted_ms, secret));
         let ticket = self.ticket(Pending::JobBlobs(id));
         cx.emit(Event::Fetch { ticket, blobs, from: client });
     }
@@ -145,6 +151,13 @@ impl Owner {
     fn refuse_accepting(&mut self, id: JobId, reason: String, cx: &mut Cx<'_, Self>) {
         self.tell_client(id, ToClient::Refused { job: id, reason }, cx);
         self.jobs.remove(&id);
+        self.book.forget(id);
+    }
+
+    /// One more job; its units stand in the book.
+    pub(super) fn keep_job(&mut self, id: JobId, job: Job) {
+        self.book.begin(id, job.spec.units.count(), ONE, job.first_state());
+        self.jobs.insert(id, job);
     }
 
     /// Makes room for a job by forgetting those that ended first; none is forgotten if that does not suffice.
@@ -196,13 +209,14 @@ impl Owner {
             drop_key(record::job_write(id, &record)),
             drop_key(record::end_write(id, &EndRecord { cancelled: false, ended_ms: 0 })),
         ];
-        writes.extend((0..job.units()).filter(|&i| job.slot(i).is_some_and(|s| s.state.has_ended())).map(
-            |index| super::Write {
-                table: crate::disk::Table::Results,
-                key: record::result_id(id, index),
-                value: None,
-            },
-        ));
+        let units = self.book.units(id).into_iter().flat_map(|units| units.iter());
+        let ended = units.filter(|(_, unit)| unit.state.has_ended());
+        writes.extend(ended.map(|(index, _)| super::Write {
+            table: crate::disk::Table::Results,
+            key: record::result_id(id, index),
+            value: None,
+        }));
+        self.book.forget(id);
         let ticket = self.ticket(Pending::End);
         cx.emit(Event::Commit { ticket, writes });
         Some(job.weight)
@@ -233,10 +247,8 @@ impl Owner {
         self.settle_all(id, cx);
         self.recall(id, cx);
         self.drop_records(id, cx);
-        for (runner, held) in &mut self.leases {
-            if held.remove_job(id) {
-                Self::to_runner(*runner, ToRunner::Revoke { job: id }, cx);
-            }
+        for runner in self.book.recall(id) {
+            Self::to_runner(runner, ToRunner::Revoke { job: id }, cx);
         }
         self.tell_client(id, ToClient::Ended { job: id }, cx);
         cx.emit(Event::JobEnded(id));
@@ -248,7 +260,7 @@ impl Owner {
                 Some((id, false)) => rmp_serde::from_slice(&value).is_ok_and(|record: JobRecord| {
                     let mut job = Job::new(record.spec, record.client, record.submitted_ms, record.secret);
                     (job.phase, job.restored) = (Phase::Active, true);
-                    self.jobs.insert(id, job);
+                    self.keep_job(id, job);
                     true
                 }),
                 Some((id, true)) => rmp_serde::from_slice(&value).is_ok_and(|end: EndRecord| {
@@ -271,11 +283,33 @@ impl Owner {
     pub(super) fn restore_results(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
         for (key, value) in &entries {
             let Some(unit) = record::result_key(key) else { continue };
-            let Some(job) = self.jobs.get_mut(&unit.job) else { continue };
+            if !self.jobs.contains_key(&unit.job) {
+                continue;
+            }
             match rmp_serde::from_slice::<UnitResult>(value) {
-                Ok(result) => job.restore(unit.index, &result),
+                Ok(result) => self.restore_result(unit, &result),
                 Err(_) => cx.trouble(format!("the result of {unit} cannot be read; the unit runs again")),
             }
+        }
+    }
+
+    /// From the disk, at start: the unit had ended before.
+    fn restore_result(&mut self, unit: UnitId, result: &UnitResult) {
+        if self.book.state(unit).is_some_and(|state| !state.has_ended()) {
+            self.book.attempted(unit, result.attempts);
+            if let Some(job) = self.jobs.get_mut(&unit.job) {
+                job.refusals.runs |= !matches!(result.end, End::Refused(_));
+            }
+            self.end_unit(unit, result);
+        }
+    }
+
+    /// The result is durable.
+    pub(super) fn end_unit(&mut self, unit: UnitId, result: &UnitResult) {
+        let failure = (!result.end.is_success()).then(|| result.end.to_string());
+        self.book.end(unit, failure);
+        if let Some(job) = self.jobs.get_mut(&unit.job) {
+            job.count(unit.index, result);
         }
     }
 
@@ -293,7 +327,7 @@ impl Owner {
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in ids {
             let job = &self.jobs[&id];
-            if job.is_active() && job.all_ended() {
+            if job.is_active() && self.book.units(id).is_some_and(Units::all_ended) {
                 // The crash came between the last result and the end record.
                 self.finish(id, false, cx);
             } else {

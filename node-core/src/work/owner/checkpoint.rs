@@ -4,15 +4,15 @@
 //! Only units that have a checkpoint have a record. That of the first instruction is the job's own
 //! record: program, arguments and inputs.
 
-use super::job::Back;
 use super::record::{Held, UnitRecord};
-use super::{Event, Owner, Pending, SlotState, Timer};
+use super::{Event, Owner, Pending, Timer};
 use crate::address::Address;
 use crate::disk::Write;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::platform::Platform;
 use crate::progress::{Checkpoint, Made, Resume, Version};
 use crate::protocol::Cx;
+use crate::work::book::{Back, State};
 use crate::work::message::{Keep, KeepTerms, ToKeeper, ToRunner};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,8 +99,9 @@ impl Owner {
 
     /// Whether the sender never had a unit of the job, which is a fault then.
     pub(super) fn is_of_stranger(&self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) -> bool {
-        let is_stranger =
-            self.jobs.get(&unit.job).is_some_and(|job| job.is_active() && job.is_stranger(from));
+        // Runners are not all known of a job that another node or an earlier life of this one has placed.
+        let knows_all = self.jobs.get(&unit.job).is_some_and(|job| job.is_active() && job.is_only_here());
+        let is_stranger = knows_all && self.book.units(unit.job).is_some_and(|units| !units.has_had(from));
         if is_stranger {
             let fault = format!("says how {unit} stands, and was never granted a unit of the job");
             cx.fault(from, fault);
@@ -110,17 +111,17 @@ impl Owner {
 
     /// Whether the unit runs there, as far as the owner knows.
     pub(super) fn is_placed(&self, unit: UnitId, runner: NodeId) -> bool {
-        self.leases.get(&runner).is_some_and(|held| held.has(unit))
+        self.book.is_granted(unit, runner)
     }
 
     /// Whether it would be welcome from anybody.
     pub(super) fn awaits(&self, unit: UnitId) -> bool {
-        self.state_of(unit).is_some_and(|state| matches!(state, SlotState::Waiting | SlotState::Away))
+        self.state_of(unit).is_some_and(|state| matches!(state, State::Waiting | State::Away))
     }
 
-    pub(super) fn state_of(&self, unit: UnitId) -> Option<SlotState> {
-        let job = self.jobs.get(&unit.job).filter(|job| job.is_active())?;
-        job.slot(unit.index).map(|slot| slot.state)
+    pub(super) fn state_of(&self, unit: UnitId) -> Option<State> {
+        self.jobs.get(&unit.job).filter(|job| job.is_active())?;
+        self.book.state(unit)
     }
 
     pub(super) fn record(&self, unit: UnitId) -> Option<&UnitRecord> {
@@ -138,10 +139,10 @@ impl Owner {
         let platform = self.nodes.get(&from).map_or(Platform::Native, |peer| peer.platform);
         let (unit, now_ms) = (made.unit, self.wall_now(cx.now));
         let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| job.is_active()) else { return };
-        let Some(slot) = job.slot(unit.index) else { return };
+        let Some(stands) = self.book.unit(unit) else { return };
         let Made { checkpoint, began, kept, .. } = made;
         let Checkpoint { version, snapshot } = checkpoint;
-        if version.attempt > slot.attempts {
+        if version.attempt > stands.attempts {
             // Nobody was given the unit so often: it would hide all that comes.
             return;
         }
@@ -154,7 +155,7 @@ impl Owner {
             away.into_iter().for_each(|keeper| cx.reach(keeper));
         }
         let record = job.records.entry(unit.index).or_default();
-        record.attempts = slot.attempts;
+        record.attempts = stands.attempts;
         let known = record.newest.as_mut().filter(|newest| newest.checkpoint == checkpoint);
         let mut changed = false;
         if let Some(newest) = known {
@@ -178,7 +179,7 @@ impl Owner {
             record.journey.ran(from, platform, began, snapshot.fuel);
             record.journey.checkpoints = record.journey.checkpoints.saturating_add(1);
             record.at = cx.now;
-            job.progressed(unit.index);
+            self.book.progressed(unit);
             changed = true;
         }
         if !changed && !self.records.dirty.contains(&unit) && !self.records.writing {
@@ -242,7 +243,7 @@ impl Owner {
             return;
         }
         let job = self.jobs.get(&unit.job);
-        let attempts = job.and_then(|job| job.slot(unit.index)).map_or(0, |slot| slot.attempts);
+        let attempts = self.book.unit(unit).map_or(0, |unit| unit.attempts);
         let newest = self.record(unit).and_then(|record| record.newest.as_ref());
         let left =
             newest.is_some_and(|held| held.runner == runner && held.checkpoint.version.attempt == attempt);
@@ -260,7 +261,7 @@ impl Owner {
         if !self.is_ready() {
             return;
         }
-        let ended = |unit: &UnitId| self.state_of(*unit).is_none_or(SlotState::has_ended);
+        let ended = |unit: &UnitId| self.state_of(*unit).is_none_or(State::has_ended);
         let units: Vec<UnitId> = units.into_iter().filter(ended).collect();
         if !units.is_empty() {
             Self::to_keeper(from, ToKeeper::Drop { units }, cx);
@@ -357,15 +358,17 @@ impl Owner {
         (reason, unreached): (&str, bool),
         cx: &mut Cx<'_, Self>,
     ) {
-        if self.leases.get(&from).is_none_or(|held| held.lease() != lease || !held.has(unit)) {
+        let its = self.leases.get(&from).is_some_and(|held| held.lease() == lease);
+        if !its || !self.book.is_granted(unit, from) {
             return;
         }
-        let others = self.resumes_from_others(unit);
-        self.resuming_over(unit, cx);
+        let fetch = self.book.placement(unit, from).and_then(|placement| placement.fetch);
+        let others = fetch.is_some_and(|fetch| fetch.others);
+        self.book.fetched(unit, from);
         if unreached && others {
             self.found_behind(from);
             // That says nothing of the checkpoint, which comes through here now.
-            self.drop_placement(unit);
+            self.book.ungrant(unit, from);
             if let Some(grant) = self.begin(unit, from, cx) {
                 self.send_grant(from, unit.job, vec![grant], cx);
             }
@@ -463,12 +466,12 @@ impl Owner {
             Ok(mut record) if active => {
                 record.at = cx.now;
                 let wait = self.config.timing.lease;
+                self.book.attempted(unit, record.attempts);
                 if let Some(job) = self.jobs.get_mut(&unit.job) {
-                    job.attempted(unit.index, record.attempts);
                     job.records.insert(unit.index, Box::new(record));
                 }
                 self.adopt_kept(unit, cx);
-                if self.state_of(unit) != Some(SlotState::Elsewhere) {
+                if self.state_of(unit) != Some(State::Elsewhere) {
                     // Its runner has likely gone on, and will say so.
                     self.wait_for(unit, wait, cx);
                 }
@@ -509,7 +512,6 @@ impl Owner {
         let mut by_keeper: BTreeMap<NodeId, Vec<UnitId>> = BTreeMap::new();
         let mut by_runner: BTreeMap<NodeId, Vec<UnitId>> = BTreeMap::new();
         for unit in units {
-            self.resuming_over(*unit, cx);
             let Some(job) = self.jobs.get_mut(&unit.job) else { continue };
             let Some(record) = job.records.remove(&unit.index) else { continue };
             self.records.dirty.insert(*unit);

@@ -1,13 +1,13 @@
 //! Content of results on its way: how much of one node, how long a unit waits for it, and what happens when it does
 //! not come.
 
-use super::job::{Back, SlotState};
 use super::results::Arrived;
 use super::{Event, Owner, Pending};
 use crate::content::{BlobRef, FetchError, NotFetched};
 use crate::ids::{NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::time::on_a_slow_line;
+use crate::work::book::{Back, State};
 use crate::work::message::Report;
 use crate::work::spec::UnitResult;
 use std::collections::BTreeSet;
@@ -111,8 +111,8 @@ impl Owner {
         let UnitId { job: id, index } = report.unit;
         let Some(job) = self.jobs.get_mut(&id).filter(|_| bytes.peek().is_some()) else { return };
         job.coming.insert(index, from);
-        let idle = job.slot(index).is_some_and(|s| matches!(s.state, SlotState::Waiting | SlotState::Away));
-        if idle && job.awaited(index, report.attempt) {
+        let idle = matches!(self.book.state(report.unit), Some(State::Waiting | State::Away));
+        if idle && self.book.awaited(report.unit, report.attempt) {
             let bytes = bytes.fold(0, u64::saturating_add);
             let time = self.config.timing.lease + on_a_slow_line(bytes);
             self.wait_for_content(report.unit, time.min(CONTENT), cx);
@@ -152,15 +152,14 @@ impl Owner {
             arrived.results.iter().filter(lacks).map(|report| report.unit).collect();
         // Others may have said that they have it, too, so that one refusal need not be the runner's. Nobody waits for
         // a unit that runs elsewhere by now.
-        let elsewhere =
-            |unit: &UnitId| !matches!(self.state_of(*unit), Some(SlotState::Waiting | SlotState::Away));
+        let elsewhere = |unit: &UnitId| !matches!(self.state_of(*unit), Some(State::Waiting | State::Away));
         let elsewhere: BTreeSet<UnitId> = lacking.iter().copied().filter(elsewhere).collect();
-        let held = &mut self.leases.get_mut(&from);
+        let book = &mut self.book;
         let mut is_given_up = |unit: &UnitId| {
             if matches!(error.why, FetchError::NotStored(_)) {
                 return false;
             }
-            let times = held.as_mut().map_or(0, |held| held.content_failed(*unit));
+            let times = book.content_failed(*unit, from);
             times >= UNSENT_MAX || (times == 0 && !error.is_no_answer() && elsewhere.contains(unit))
         };
         let given_up: BTreeSet<UnitId> = lacking.into_iter().filter(|unit| is_given_up(unit)).collect();

@@ -9,7 +9,7 @@
 //! without a row (the owner stopped before it was written) is given back.
 
 use super::job::Job;
-use super::{Event, Owner, Pending, SlotState, Timer, keeping};
+use super::{Event, Owner, Pending, Timer, keeping};
 use crate::contract::{Holding, Outcome, Refusal, Sale, Term};
 use crate::disk::{Table, Write};
 use crate::finding::{Bargain, Bought, Purchase, Shelf};
@@ -20,6 +20,7 @@ use crate::money::{Micro, Price};
 use crate::progress::Span;
 use crate::protocol::Cx;
 use crate::time::Time;
+use crate::work::book::State;
 use crate::work::message::Report;
 use crate::work::spec::{JobSpec, UnitResult};
 use bytes::Bytes;
@@ -203,7 +204,7 @@ impl Owner {
         let mut sales = Vec::new();
         let (mut fuel, mut most) = (job.spec.template.limits.fuel, Micro::ZERO);
         let mut to_settle = None;
-        while let Some(index) = job.next_waiting() {
+        while let Some(index) = self.book.next_waiting(id) {
             let Some(deals) = &mut job.deals else { break };
             let known = deals.by_unit.get(&index);
             let has_place = known.is_some_and(|deal| deal.place.is_some());
@@ -226,7 +227,7 @@ impl Owner {
             let unit = UnitId { job: id, index };
             sales.push(deal.sale(unit));
             deals.buying.insert(index);
-            job.set_away(index);
+            self.book.wait(unit);
             if alone {
                 break;
             }
@@ -253,14 +254,14 @@ impl Owner {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| job.is_active()) else {
             return self.give_back(sale, place.is_ok(), cx);
         };
-        let Some(slot) = job.slot(index) else { return };
+        let Some(stands) = self.book.unit(sale.unit) else { return };
         let began = job.records.get(&index).and_then(|record| record.newest.as_ref());
         let from = began.map_or(0, |held| held.checkpoint.snapshot.fuel);
         let Some(deals) = &mut job.deals else { return };
         if !deals.buying.remove(&index) {
             return self.give_back(sale, place.is_ok(), cx);
         }
-        if slot.state != SlotState::Away {
+        if stands.state != State::Away {
             // An earlier runner of it was faster to come back.
             return self.give_back(sale, place.is_ok(), cx);
         }
@@ -271,12 +272,12 @@ impl Owner {
             seller
         });
         if let (Ok(_), Some(deal)) = (&place, deals.by_unit.get_mut(&index)) {
-            deal.attempts = slot.attempts + 1;
+            deal.attempts = stands.attempts + 1;
         }
-        job.end_away(index);
+        self.book.end_wait(sale.unit);
         match place {
             Ok(seller) => {
-                job.place_at(index, seller.id);
+                self.book.place(sale.unit, seller.id);
                 self.write_deal(sale.unit, cx);
                 cx.emit(Event::Placed { node: seller.id });
                 if let Some(grant) = self.begin(sale.unit, seller.id, cx) {
@@ -456,10 +457,10 @@ impl Owner {
                 continue;
             };
             let active = job.is_active();
-            let Some(slot) = job.slot(unit.index) else { continue };
-            job.attempted(unit.index, deal.attempts);
+            let Some(stands) = self.book.unit(unit) else { continue };
+            self.book.attempted(unit, deal.attempts);
             let Some(deals) = &mut job.deals else { continue };
-            if !slot.state.has_ended() {
+            if !stands.state.has_ended() {
                 deals.pay(deal.before);
             }
             let place = deal.place.take();
@@ -468,7 +469,7 @@ impl Owner {
             if let Some(place) = place {
                 deals.put(unit.index, place);
             }
-            if runs && slot.state == SlotState::Waiting {
+            if runs && stands.state == State::Waiting {
                 // Its runner has likely gone on, and will say so.
                 self.wait_for(unit, self.config.timing.lease, cx);
             }
@@ -481,14 +482,10 @@ impl Owner {
         for (id, job) in &self.jobs {
             for (index, deal) in job.deals.iter().flat_map(|deals| &deals.by_unit) {
                 let used = deal.place.as_ref().and_then(|place| Some(place.legs(place.used?)));
-                let over = !job.is_active() || job.slot(*index).is_some_and(|slot| slot.state.has_ended());
+                let unit = UnitId { job: *id, index: *index };
+                let over = !job.is_active() || self.book.state(unit).is_some_and(State::has_ended);
                 if over || used.is_some() {
-                    ended.push((
-                        UnitId { job: *id, index: *index },
-                        deal.sale(UnitId { job: *id, index: *index }),
-                        used,
-                        over,
-                    ));
+                    ended.push((unit, deal.sale(unit), used, over));
                 }
             }
         }

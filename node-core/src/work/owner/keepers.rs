@@ -89,7 +89,7 @@ impl Owner {
         lost: &[(NodeId, String)],
         cx: &mut Cx<'_, Self>,
     ) {
-        if !self.leases.get(&from).is_some_and(|held| held.has_job(id)) {
+        if !self.book.has_job(from, id) {
             return;
         }
         let cooling = &mut self.keepers.cooling;

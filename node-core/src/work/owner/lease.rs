@@ -1,83 +1,31 @@
-//! Leases: one a runner. Silence ends it, and its units are placed elsewhere.
+//! Leases: one a runner. Silence ends it, and its units, which the book knows, are placed elsewhere.
 
-use super::job::Back;
-use super::{Event, Owner, SlotState, Timer};
+use super::{Event, Owner, Timer};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
+use crate::work::book::Back;
 use crate::work::message::{Lease, ToRunner};
 use crate::work::spec::OnLoss;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Characters of a runner's reason that are kept.
 pub(super) const REASON_MAX: usize = 300;
 
-/// Units that one runner holds.
+/// The lease of one runner.
 #[derive(Debug)]
 pub(super) struct Held {
     lease: Lease,
-    units: BTreeMap<JobId, BTreeSet<u32>>,
-    count: u32,
     /// Grants sent under the lease.
     grants: u64,
     /// Reports from it on their way to the disk, by sequence number.
     pub(super) reports: BTreeSet<u64>,
-    /// Units with a result whose content has not come, and how often.
-    unsent: BTreeMap<UnitId, u8>,
     /// It has listed its units before it saw the last grant: the number it had seen.
     behind: Option<u64>,
 }
 
 impl Held {
-    pub(super) fn units(&self) -> impl Iterator<Item = UnitId> + '_ {
-        self.units.iter().flat_map(|(job, units)| units.iter().map(|&index| UnitId { job: *job, index }))
-    }
-
-    pub(super) fn count(&self) -> u32 {
-        self.count
-    }
-
     pub(super) fn lease(&self) -> Lease {
         self.lease
-    }
-
-    pub(super) fn has(&self, unit: UnitId) -> bool {
-        self.units.get(&unit.job).is_some_and(|units| units.contains(&unit.index))
-    }
-
-    pub(super) fn has_job(&self, job: JobId) -> bool {
-        self.units.contains_key(&job)
-    }
-
-    pub(super) fn add(&mut self, unit: UnitId) {
-        self.count += u32::from(self.units.entry(unit.job).or_default().insert(unit.index));
-    }
-
-    pub(super) fn remove(&mut self, unit: UnitId) -> bool {
-        let Some(units) = self.units.get_mut(&unit.job) else { return false };
-        self.unsent.remove(&unit);
-        let removed = units.remove(&unit.index);
-        self.count -= u32::from(removed);
-        if units.is_empty() {
-            self.units.remove(&unit.job);
-        }
-        removed
-    }
-
-    pub(super) fn remove_job(&mut self, job: JobId) -> bool {
-        let removed = self.units.remove(&job);
-        self.unsent.retain(|unit, _| unit.job != job);
-        self.count -= removed.as_ref().map_or(0, |units| units.len() as u32);
-        removed.is_some()
-    }
-
-    /// The content of a result has not come. Returns how often by now; 0 if the unit is not under the lease.
-    pub(super) fn content_failed(&mut self, unit: UnitId) -> u8 {
-        if !self.has(unit) {
-            return 0;
-        }
-        let times = self.unsent.entry(unit).or_default();
-        *times = times.saturating_add(1);
-        *times
     }
 
     /// The number of the next grant under the lease.
@@ -94,20 +42,12 @@ impl Owner {
         // Numbers grow across restarts of the owner as long as its wall clock does.
         let next = self.next_lease.max(self.wall_now(cx.now));
         // A runner without units sends no heartbeat: its time begins with its first unit.
-        if self.leases.get(&runner).is_none_or(|held| held.count == 0) {
+        if self.book.granted_count(runner) == 0 {
             cx.set_timer(Timer::Lease(runner), self.config.timing.lease);
         }
         self.leases.entry(runner).or_insert_with(|| {
             self.next_lease = next + 1;
-            Held {
-                lease: next,
-                units: BTreeMap::new(),
-                count: 0,
-                grants: 0,
-                reports: BTreeSet::new(),
-                unsent: BTreeMap::new(),
-                behind: None,
-            }
+            Held { lease: next, grants: 0, reports: BTreeSet::new(), behind: None }
         })
     }
 
@@ -159,7 +99,7 @@ impl Owner {
             .into_iter()
             .flat_map(|(job, indices)| indices.into_iter().map(move |index| UnitId { job, index }))
             .collect();
-        let missing: Vec<UnitId> = held.units().filter(|unit| !listed.contains(unit)).collect();
+        let missing: Vec<UnitId> = self.book.granted(from).filter(|unit| !listed.contains(unit)).collect();
         self.units_back(from, &missing, Back::Unharmed, cx);
     }
 
@@ -196,8 +136,8 @@ impl Owner {
 
     /// Those of the units that the runner holds under this lease. `None` if it is another lease by now.
     fn held_of(&self, from: NodeId, lease: Lease, units: Vec<UnitId>) -> Option<Vec<UnitId>> {
-        let held = self.leases.get(&from).filter(|held| held.lease == lease)?;
-        Some(units.into_iter().filter(|unit| held.has(*unit)).collect())
+        self.leases.get(&from).filter(|held| held.lease == lease)?;
+        Some(units.into_iter().filter(|unit| self.book.is_granted(*unit, from)).collect())
     }
 
     /// Units that found no free slot at their runner. Nobody is to blame.
@@ -218,7 +158,7 @@ impl Owner {
     pub(super) fn lease_lost(&mut self, runner: NodeId, why: &str, cx: &mut Cx<'_, Self>) {
         let Some(held) = self.leases.remove(&runner) else { return };
         cx.cancel_timer(Timer::Lease(runner));
-        let units: Vec<UnitId> = held.units().collect();
+        let units: Vec<UnitId> = self.book.granted(runner).collect();
         if units.is_empty() {
             return;
         }
@@ -226,19 +166,14 @@ impl Owner {
         let why = format!("{} {why}", runner.short());
         for unit in &units {
             self.count_lost(*unit, cx);
-            self.resuming_over(*unit, cx);
             self.fail_move(*unit, &format!("{why}; it goes on from its newest checkpoint"), cx);
         }
         let jobs: BTreeSet<JobId> = units.iter().map(|unit| unit.job).collect();
         for unit in units {
-            if let Some(job) = self.jobs.get_mut(&unit.job) {
-                job.put_back(unit.index, Back::Lost(&why), super::MAX_LOSSES);
-                if let OnLoss::Wait(us) = job.spec.template.on_loss {
-                    let waits = job.slot(unit.index).is_some_and(|slot| slot.state == SlotState::Waiting);
-                    if waits {
-                        self.wait_for(unit, std::time::Duration::from_micros(us), cx);
-                    }
-                }
+            self.book.put_back(unit, runner, Back::Lost(&why), super::MAX_LOSSES);
+            let on_loss = self.jobs.get(&unit.job).map(|job| job.spec.template.on_loss);
+            if let Some(OnLoss::Wait(us)) = on_loss {
+                self.wait_for(unit, std::time::Duration::from_micros(us), cx);
             }
         }
         for id in jobs {
@@ -258,14 +193,10 @@ impl Owner {
         back: Back<'_>,
         cx: &mut Cx<'_, Self>,
     ) {
-        units.iter().for_each(|unit| self.resuming_over(*unit, cx));
-        let Some(held) = self.leases.get_mut(&runner) else { return };
         let mut jobs = BTreeSet::new();
         for unit in units {
-            if held.remove(*unit)
-                && let Some(job) = self.jobs.get_mut(&unit.job)
-            {
-                job.put_back(unit.index, back, super::MAX_LOSSES);
+            if self.book.is_granted(*unit, runner) {
+                self.book.put_back(*unit, runner, back, super::MAX_LOSSES);
                 jobs.insert(unit.job);
             }
         }

@@ -34,9 +34,10 @@ use crate::progress::Version;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Wall;
 use crate::work::OwnerConfig;
+use crate::work::book::Book;
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
 use bytes::Bytes;
-use job::{Job, SlotState};
+use job::Job;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -58,6 +59,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 pub struct Owner {
     config: OwnerConfig,
     jobs: BTreeMap<JobId, Job>,
+    /// Where the units of these jobs stand.
+    book: Book,
     /// Jobs with waiting units; the next search begins behind `last_served`.
     active: BTreeSet<JobId>,
     last_served: Option<JobId>,
@@ -275,6 +278,23 @@ impl Protocol for Owner {
     type Event = Event;
 
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
+        self.take_in(input, cx);
+        for ticket in self.book.released() {
+            cx.emit(Event::ReleasePassing { ticket });
+        }
+    }
+
+    fn check_invariants(&self) {
+        self.book.check();
+        for (id, _) in self.jobs.iter().filter(|(_, job)| job.is_active() && self.ready) {
+            let is_open = self.book.open(*id) > 0;
+            assert_eq!(self.active.contains(id), is_open, "{id:?}: looked for exactly while units wait");
+        }
+    }
+}
+
+impl Owner {
+    fn take_in(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
         match input {
             Input::Message { from, message: Message::ToOwner(message) } => match message {
                 ToOwner::Submit { job, spec } => self.submit(from, job, *spec, cx),
@@ -356,39 +376,11 @@ impl Protocol for Owner {
         }
     }
 
-    fn check_invariants(&self) {
-        let mut placed: BTreeMap<JobId, u32> = BTreeMap::new();
-        for held in self.leases.values() {
-            for unit in held.units() {
-                *placed.entry(unit.job).or_default() += 1;
-            }
-        }
-        for unit in self.moves.relayed() {
-            *placed.entry(unit.job).or_default() += 1;
-        }
-        for (id, job) in &self.jobs {
-            // Thorough checks on small jobs, cheap ones always: tests stay linear.
-            if job.units() <= 256 {
-                job.check();
-            }
-            if job.is_active() && self.ready {
-                let leased = placed.get(id).copied().unwrap_or(0);
-                assert!(leased >= job.placed, "{id:?}: every placed unit is under a lease");
-                assert_eq!(
-                    self.active.contains(id),
-                    job.waiting() > 0,
-                    "{id:?}: looked for exactly while units wait"
-                );
-            }
-        }
-    }
-}
-
-impl Owner {
     pub fn new(config: OwnerConfig) -> Owner {
         Owner {
             config,
             jobs: BTreeMap::new(),
+            book: Book::default(),
             active: BTreeSet::new(),
             last_served: None,
             leases: BTreeMap::new(),
@@ -467,7 +459,7 @@ impl Owner {
     fn touch(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
         self.hold_refused(id, cx);
         let Some(job) = self.jobs.get(&id) else { return };
-        if job.is_active() && job.waiting() > 0 {
+        if job.is_active() && self.book.open(id) > 0 {
             self.active.insert(id);
             cx.set_timer_by(Timer::Look, LOOK_AGAIN);
         } else {

@@ -2,15 +2,16 @@
 //! that were cut off, and waited for.
 
 use super::checkpoint::Start;
-use super::job::Back;
+use super::job::Job;
 use super::precopy::{Move, Stage};
-use super::{Event, Owner, Pending, SlotState, Timer};
+use super::{Event, Owner, Pending, Timer};
 use crate::address::Address;
 use crate::finding::Offer;
 use crate::ids::{NodeId, UnitId};
 use crate::progress::{Made, Resume};
 use crate::protocol::Cx;
 use crate::time::Time;
+use crate::work::book::{Back, Fetch, State};
 use crate::work::message::{Lease, Returned, ToRunner};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,33 +31,14 @@ const MOVES_MAX: usize = 1000;
 pub(super) struct Moves {
     /// Moves that somebody asked for.
     pub(super) wanted: BTreeMap<UnitId, Move>,
-    /// Granted, but the runner has not got yet what they go on from; the ticket of what it gets
-    /// through here.
-    resuming: BTreeMap<UnitId, Resuming>,
-    /// Placed, but what they go on from is still on its way to here.
-    relayed: BTreeMap<UnitId, NodeId>,
     /// Waited for until then.
     away: BTreeMap<UnitId, Time>,
 }
 
-/// A unit whose runner fetches what it goes on from.
-#[derive(Clone, Copy, Debug)]
-struct Resuming {
-    /// The ticket of what it gets through here.
-    ticket: Option<u64>,
-    /// Others than this node have it, and the runner was told of them.
-    others: bool,
-}
-
 impl Moves {
-    pub(super) fn relayed(&self) -> impl Iterator<Item = UnitId> + '_ {
-        self.relayed.keys().copied()
-    }
-
     /// The unit is not this owner's any more.
     pub(super) fn forget(&mut self, unit: UnitId) {
         self.wanted.remove(&unit);
-        self.relayed.remove(&unit);
         self.away.remove(&unit);
     }
 
@@ -91,11 +73,11 @@ impl Owner {
         others: &[(NodeId, Offer)],
     ) -> Result<NodeId, String> {
         let job = self.jobs.get(&unit.job).ok_or("this gateway owns no such job")?;
-        let slot = job.slot(unit.index).ok_or("the job has no such unit")?;
-        if job.delegated.is_some() || slot.state == SlotState::Elsewhere {
+        let state = self.book.state(unit).ok_or("the job has no such unit")?;
+        if job.delegated.is_some() || state == State::Elsewhere {
             return Err("its owner is on the ring, and moves it by itself alone".into());
         }
-        let from = job.runner_of(unit.index).filter(|_| job.is_active() && slot.state == SlotState::Placed);
+        let from = self.book.runner(unit).filter(|_| job.is_active());
         let from = from.ok_or("it is not running: only what runs can be moved")?;
         if self.moves.wanted.contains_key(&unit) {
             return Err("it is being moved already".into());
@@ -129,18 +111,6 @@ impl Owner {
         }
     }
 
-    /// The runner has what the unit goes on from, or will not need it.
-    pub(super) fn resuming_over(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        if let Some(ticket) = self.moves.resuming.remove(&unit).and_then(|resuming| resuming.ticket) {
-            cx.emit(Event::ReleasePassing { ticket });
-        }
-    }
-
-    /// Whether the runner was told of others that have what the unit goes on from.
-    pub(super) fn resumes_from_others(&self, unit: UnitId) -> bool {
-        self.moves.resuming.get(&unit).is_some_and(|resuming| resuming.others)
-    }
-
     pub(super) fn fail_move(&mut self, unit: UnitId, why: &str, cx: &mut Cx<'_, Self>) {
         if self.end_move(unit, cx).is_some() {
             cx.emit(Event::MigrationFailed { unit, why: why.into() });
@@ -163,7 +133,7 @@ impl Owner {
     /// A runner that was told to stop the unit has neither done so nor said why not. Whoever moves a unit may mean
     /// just that runner, which does nothing: the unit goes on without it, from its newest checkpoint.
     fn take_from_silent(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) -> bool {
-        let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
+        let runner = self.book.runner(unit);
         let Some(from) = runner.filter(|runner| self.is_placed(unit, *runner)) else { return false };
         let Some(wanted) = self.moves.wanted.get_mut(&unit) else { return false };
         let stopping = matches!(wanted.stage, Stage::Stopping(_)) && !wanted.taken;
@@ -205,8 +175,7 @@ impl Owner {
         }
         let placed = self.is_placed(unit, from);
         let held = placed && self.leases.get(&from).is_some_and(|held| held.lease() == lease);
-        let slot = self.jobs.get(&unit.job).and_then(|job| job.slot(unit.index));
-        if placed && slot.is_some_and(|slot| slot.attempts != attempt) {
+        if self.book.placement(unit, from).is_some_and(|at| at.granted && at.attempt != attempt) {
             // It has been given back to that node meanwhile, which will hear of it.
             return;
         }
@@ -249,23 +218,16 @@ impl Owner {
 
     /// Out of the runner's lease, to the waiting.
     fn take_back(&mut self, from: NodeId, unit: UnitId) {
-        if let Some(held) = self.leases.get_mut(&from) {
-            held.remove(unit);
-        }
-        if let Some(job) = self.jobs.get_mut(&unit.job) {
-            job.put_back(unit.index, Back::Unharmed, super::MAX_LOSSES);
-        }
+        self.book.put_back(unit, from, Back::Unharmed, super::MAX_LOSSES);
     }
 
     /// Gives this unit, which waits, to that node.
     fn give(&mut self, unit: UnitId, to: NodeId, cx: &mut Cx<'_, Self>) {
-        let Some(job) = self.jobs.get_mut(&unit.job) else { return };
-        job.end_away(unit.index);
-        if job.slot(unit.index).is_none_or(|slot| slot.state != SlotState::Waiting) {
+        self.book.end_wait(unit);
+        if self.book.place(unit, to).is_none() {
             return;
         }
         self.moves.away.remove(&unit);
-        job.place_at(unit.index, to);
         if let Some(grant) = self.begin(unit, to, cx) {
             self.send_grant(to, unit.job, vec![grant], cx);
         }
@@ -284,7 +246,7 @@ impl Owner {
         if !self.is_placed(unit, from) {
             return;
         }
-        self.resuming_over(unit, cx);
+        self.book.fetched(unit, from);
         self.hand_over(unit, cx);
     }
 
@@ -300,18 +262,15 @@ impl Owner {
     /// A node that suspended the unit can forget it once a keeper has what it went on from, and
     /// nobody is fetching it from there.
     pub(super) fn hand_over(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        let runner = self.jobs.get(&unit.job).and_then(|job| {
-            job.slot(unit.index).filter(|slot| slot.state == SlotState::Placed)?;
-            job.runner_of(unit.index)
-        });
-        let fetching = self.moves.resuming.contains_key(&unit);
+        let fetching = self.book.is_fetched(unit);
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         let Some(newest) = job.records.get_mut(&unit.index).and_then(|record| record.newest.as_mut()) else {
             return;
         };
         let from = newest.runner;
         let kept = newest.holders.iter().any(|holder| *holder != from);
-        if !newest.holders.contains(&from) || runner == Some(from) || fetching || !kept {
+        let is_there = self.book.placement(unit, from).is_some();
+        if !newest.holders.contains(&from) || is_there || fetching || !kept {
             return;
         }
         newest.holders.retain(|holder| *holder != from);
@@ -335,9 +294,9 @@ impl Owner {
         }
         let units = proven;
         // A runner does not ask for a unit that it runs: the grant went to an earlier life of the node.
-        let of_now = |unit: UnitId| self.jobs.get(&unit.job)?.slot(unit.index).map(|slot| slot.attempts);
+        let of_now = |unit| self.book.placement(unit, from).filter(|placement| placement.granted);
         let anew = |returned: &&Returned| {
-            self.is_placed(returned.unit, from) && of_now(returned.unit) == Some(returned.attempt)
+            of_now(returned.unit).is_some_and(|placement| placement.attempt == returned.attempt)
         };
         let anew: Vec<Option<Made>> = units.iter().filter(anew).map(|of| of.made.clone()).collect();
         if !anew.is_empty() {
@@ -348,19 +307,17 @@ impl Owner {
         let mut over = Vec::new();
         for Returned { unit, attempt, made, .. } in units {
             match self.state_of(unit) {
-                Some(SlotState::Waiting | SlotState::Away) => {
+                Some(State::Waiting | State::Away) => {
                     if let Some(made) = made.filter(|made| made.unit == unit) {
                         // An owner that lost its records learns again how often it was placed.
                         let attempt = attempt.max(made.checkpoint.version.attempt).min(ATTEMPTS_MAX);
-                        if let Some(job) = self.jobs.get_mut(&unit.job) {
-                            job.attempted(unit.index, attempt);
-                        }
+                        self.book.attempted(unit, attempt);
                         self.note(from, made, &[from], cx);
                     }
                     self.give(unit, from, cx);
                 }
-                Some(SlotState::Placed) if self.is_placed(unit, from) => {}
-                Some(SlotState::Held) => {}
+                Some(State::Placed) if self.is_placed(unit, from) => {}
+                Some(State::Held) => {}
                 // Another owns it now, or soon will, and comes for it.
                 _ if self.has_copy(unit) => {}
                 // It runs elsewhere, or has ended.
@@ -376,15 +333,15 @@ impl Owner {
     fn was_granted(&self, from: NodeId, returned: &Returned) -> Option<String> {
         let Returned { unit, attempt, proof, .. } = returned;
         let job = self.jobs.get(&unit.job).filter(|job| job.is_active())?;
-        job.slot(unit.index)?;
+        self.book.unit(*unit)?;
         let granted = job.grants(unit.index).accepts(from, *attempt, *proof);
         (!granted).then(|| format!("returned with {unit}, which it was not granted"))
     }
 
     /// The unit is not placed for so long, unless somebody turns up with it.
     pub(super) fn wait_for(&mut self, unit: UnitId, time: Duration, cx: &mut Cx<'_, Self>) {
-        if let Some(job) = self.jobs.get_mut(&unit.job) {
-            job.set_away(unit.index);
+        self.book.wait(unit);
+        if self.book.state(unit) == Some(State::Away) {
             self.moves.away.insert(unit, cx.now + time);
             cx.set_timer_by(Timer::Away, time);
         }
@@ -393,8 +350,8 @@ impl Owner {
     /// A result of the unit is on its way. Nobody is looked for meanwhile, if nobody runs it.
     pub(super) fn wait_for_content(&mut self, unit: UnitId, time: Duration, cx: &mut Cx<'_, Self>) {
         match self.state_of(unit) {
-            Some(SlotState::Waiting) => self.wait_for(unit, time, cx),
-            Some(SlotState::Away) => {
+            Some(State::Waiting) => self.wait_for(unit, time, cx),
+            Some(State::Away) => {
                 if let Some(until) = self.moves.away.get_mut(&unit) {
                     *until = (*until).max(cx.now + time);
                 }
@@ -405,9 +362,7 @@ impl Owner {
 
     pub(super) fn wait_no_longer(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         self.moves.away.remove(&unit);
-        if let Some(job) = self.jobs.get_mut(&unit.job) {
-            job.end_away(unit.index);
-        }
+        self.book.end_wait(unit);
         self.touch(unit.job, cx);
         cx.set_timer_by(Timer::Look, Duration::ZERO);
     }
@@ -422,15 +377,15 @@ impl Owner {
     }
 
     pub(super) fn pause(&mut self, unit: UnitId, paused: bool, cx: &mut Cx<'_, Self>) {
-        let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| unit.index < job.units()) else { return };
+        let Some(job) = self.jobs.get_mut(&unit.job).filter(|_| self.book.unit(unit).is_some()) else {
+            return;
+        };
         match paused {
             true => job.paused.insert(unit.index),
             false => job.paused.remove(&unit.index),
         };
-        let placed = job.slot(unit.index).is_some_and(|slot| slot.state == SlotState::Placed);
-        if let Some(runner) = job.runner_of(unit.index).filter(|_| placed) {
-            Self::to_runner(runner, ToRunner::Pause { unit, paused }, cx);
-        }
+        let at = self.book.units(unit.job).into_iter().flat_map(|units| units.placements(unit.index));
+        at.for_each(|at| Self::to_runner(at.runner, ToRunner::Pause { unit, paused }, cx));
         self.touch(unit.job, cx);
     }
 
@@ -445,15 +400,15 @@ impl Owner {
             Start::Anew => None,
             Start::From(resume) => {
                 let others = resume.sources.iter().any(|source| source.id != cx.me);
-                self.moves.resuming.insert(unit, Resuming { ticket: None, others });
+                self.book.fetches(unit, runner, Fetch { ticket: None, others });
                 Some(resume)
             }
             Start::Later => {
+                self.book.take(unit, runner);
                 self.wait_for_holders(unit, cx);
                 return None;
             }
             Start::Relay(checkpoint, from) => {
-                self.moves.relayed.insert(unit, runner);
                 let ticket = self.ticket(Pending::Relay(unit, runner));
                 cx.emit(Event::FetchPassing { ticket, blobs: checkpoint.parts(), from });
                 return None;
@@ -463,7 +418,8 @@ impl Owner {
         if let Some(record) = job.records.get_mut(&unit.index) {
             record.missing = None;
         }
-        Some(job.unit_grant(unit.index, resume))
+        let attempt = self.book.placement(unit, runner)?.attempt;
+        Some(job.unit_grant(unit.index, (runner, attempt), resume))
     }
 
     /// Whether all nodes that are known to keep a unit's newest checkpoint are connected.
@@ -481,20 +437,15 @@ impl Owner {
         result: Result<(), String>,
         cx: &mut Cx<'_, Self>,
     ) {
-        self.moves.relayed.remove(&unit);
-        let placed = self.jobs.get(&unit.job).filter(|job| job.is_active()).is_some_and(|job| {
-            job.runner_of(unit.index) == Some(runner)
-                && job.slot(unit.index).is_some_and(|slot| slot.state == SlotState::Placed)
-        });
-        if !placed {
+        let active = self.jobs.get(&unit.job).is_some_and(Job::is_active);
+        let placement = self.book.placement(unit, runner).filter(|_| active);
+        let Some(attempt) = placement.map(|placement| placement.attempt) else {
             return cx.emit(Event::ReleasePassing { ticket });
-        }
+        };
         let newest = self.record(unit).and_then(|record| record.newest.as_ref());
         let checkpoint = newest.map(|held| held.checkpoint);
         let (true, Ok(()), Some(checkpoint)) = (self.nodes.contains_key(&runner), &result, checkpoint) else {
-            if let Some(job) = self.jobs.get_mut(&unit.job) {
-                job.put_back(unit.index, Back::Unharmed, super::MAX_LOSSES);
-            }
+            self.book.put_back(unit, runner, Back::Unharmed, super::MAX_LOSSES);
             self.fail_move(unit, "its checkpoint could not be brought here, or the other node has gone", cx);
             if result.is_err() {
                 // A holder that is here and does not have it will not have it later either.
@@ -506,10 +457,10 @@ impl Owner {
             return self.touch(unit.job, cx);
         };
         let sources = vec![Address::here(cx.me)];
-        self.moves.resuming.insert(unit, Resuming { ticket: Some(ticket), others: false });
+        self.book.fetches(unit, runner, Fetch { ticket: Some(ticket), others: false });
         let resume = Box::new(Resume { checkpoint, sources });
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
-        let grant = job.unit_grant(unit.index, Some(resume));
+        let grant = job.unit_grant(unit.index, (runner, attempt), Some(resume));
         self.send_grant(runner, unit.job, vec![grant], cx);
     }
 }

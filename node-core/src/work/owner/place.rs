@@ -6,6 +6,7 @@ use crate::finding::{Found, Needs, Query, Queue};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::ticket::ServiceId;
+use crate::work::book::Units;
 use crate::work::message::{ToRunner, UnitGrant};
 use crate::work::spec::Template;
 
@@ -41,7 +42,8 @@ impl Owner {
                 continue;
             }
             let Some(job) = self.jobs.get_mut(&id) else { continue };
-            let (units, memory_bytes) = (job.waiting(), job.spec.template.limits.memory_bytes);
+            let (units, memory_bytes) = (self.book.open(id), job.spec.template.limits.memory_bytes);
+            let ended = self.book.units(id).map_or(0, Units::ended);
             let query = self.next_ticket;
             // While the swarm is searched for it, what nodes at hand have is used all the same.
             let swarm = job.asking.is_none();
@@ -52,7 +54,7 @@ impl Owner {
             self.queries.insert(query, id);
             let without = job.avoided.nodes(cx.now);
             let needs = Needs { memory_bytes, ..Needs::default() };
-            let queue = match (job.is_short(), job.nowhere) {
+            let queue = match (job.is_short(ended), job.nowhere) {
                 (true, _) => Queue::Yes,
                 // In its turn it goes before larger jobs that would use all credit.
                 (false, true) => Queue::One,
@@ -115,9 +117,7 @@ impl Owner {
             let mut size = size_of(&job.spec.template);
             let mut granted = Vec::new();
             while units > 0 && size < GRANT_BYTES {
-                let Some(index) = self.jobs.get_mut(&id).and_then(|job| job.place_next(runner)) else {
-                    break;
-                };
+                let Some((index, _)) = self.book.place_next(id, runner) else { break };
                 // One that has to wait for its checkpoint leaves its place to the next.
                 if let Some(grant) = self.begin(UnitId { job: id, index }, runner, cx) {
                     units -= 1;
@@ -154,11 +154,8 @@ impl Owner {
         let batch = job.batch(id, keepers, units);
         let placed: Vec<UnitId> =
             batch.units.iter().map(|unit| UnitId { job: id, index: unit.index }).collect();
-        let held = self.lease_of(runner, cx);
-        for unit in &batch.units {
-            held.add(UnitId { job: id, index: unit.index });
-        }
-        let lease = held.granted();
+        let lease = self.lease_of(runner, cx).granted();
+        placed.iter().for_each(|unit| self.book.grant(*unit, runner));
         Self::to_runner(runner, ToRunner::Grant { lease, batches: vec![batch] }, cx);
         for index in paused {
             let unit = UnitId { job: id, index };

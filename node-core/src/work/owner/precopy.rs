@@ -44,7 +44,7 @@ impl Move {
 impl Owner {
     /// Has the goal get ready, or the unit stop if there is nothing to get.
     pub(super) fn begin_move(&mut self, unit: UnitId, to: NodeId, cx: &mut Cx<'_, Self>) {
-        let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
+        let runner = self.book.runner(unit);
         match self.whence(unit, to, runner, cx) {
             Some(Start::From(resume)) => {
                 self.prepare(unit, to, whole_of(&resume.checkpoint), resume.sources, cx)
@@ -70,7 +70,9 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         let Some(job) = self.jobs.get(&unit.job) else { return };
-        let batch = Box::new(job.batch(unit.job, Vec::new(), vec![job.unit_grant(unit.index, None)]));
+        let runs_at = self.book.runner(unit).and_then(|runner| self.book.placement(unit, runner));
+        let Some(now) = runs_at.map(|placement| (placement.runner, placement.attempt)) else { return };
+        let batch = Box::new(job.batch(unit.job, Vec::new(), vec![job.unit_grant(unit.index, now, None)]));
         Self::to_runner(to, ToRunner::Prepare { batch, whole, sources }, cx);
     }
 
@@ -125,8 +127,7 @@ impl Owner {
     }
 
     fn stop_to_move(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        let from = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
-        let from = from.filter(|from| self.is_placed(unit, *from));
+        let from = self.book.runner(unit).filter(|from| self.is_placed(unit, *from));
         let Some(from) = from else {
             return self.fail_move(unit, "it stopped running meanwhile; it goes on where there is room", cx);
         };

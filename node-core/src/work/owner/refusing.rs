@@ -3,7 +3,6 @@
 //! waiting units are held, until a unit of the job shows that the program runs somewhere.
 
 use super::Owner;
-use super::job::Job;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::platform::Platform;
 use crate::protocol::Cx;
@@ -43,23 +42,6 @@ impl Refusals {
     }
 }
 
-impl Job {
-    /// Holds all waiting units if the job's program is refused. Returns their indices.
-    fn hold_refused(&mut self) -> Vec<u32> {
-        let mut held = Vec::new();
-        if !self.refusals.bars() || self.waiting() == 0 {
-            return held;
-        }
-        let why = self.refusals.reason();
-        while let Some(index) = self.next_waiting() {
-            self.hold(index, why.clone());
-            self.bar(index, true);
-            held.push(index);
-        }
-        held
-    }
-}
-
 impl Owner {
     /// Whether the job's program may run at others although this node refuses it: a unit has run already, or
     /// the node is a page. Pages differ from servers in what they compile, and refuse within a moment.
@@ -84,8 +66,14 @@ impl Owner {
 
     /// Waiting units of a job whose program is refused are held.
     pub(super) fn hold_refused(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
-        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.is_active()) else { return };
-        let held = job.hold_refused();
+        let Some(job) = self.jobs.get(&id).filter(|job| job.is_active() && job.refusals.bars()) else {
+            return;
+        };
+        let mut held = Vec::new();
+        while let Some(index) = self.book.next_waiting(id) {
+            self.book.hold(UnitId { job: id, index }, job.refusals.reason(), true);
+            held.push(index);
+        }
         self.tell_held(id, &held, cx);
     }
 
@@ -102,8 +90,10 @@ impl Owner {
 
     /// Units that were held because of the program wait again, if they may. Whether there are any.
     pub(super) fn release_refused(&mut self, id: JobId, cx: &mut Cx<'_, Self>) -> bool {
-        let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.refusals.bars()) else { return false };
-        let released = job.release_barred();
+        if self.jobs.get(&id).is_none_or(|job| job.refusals.bars()) {
+            return false;
+        }
+        let released = self.book.release_barred(id);
         self.tell_held(id, &released, cx);
         !released.is_empty()
     }

@@ -4,7 +4,7 @@
 //! must not take the unit from others. Of several results on their way the first counts whose content has come.
 
 use super::coming::{Admission, blobs_of};
-use super::job::{Back, Job, SlotState};
+use super::job::Job;
 use super::{Event, Owner, Pending, Timer};
 use crate::content::BlobRef;
 use crate::ids::{JobId, NodeId, UnitId};
@@ -12,6 +12,7 @@ use crate::money::Micro;
 use crate::platform::Platform;
 use crate::progress::Journey;
 use crate::protocol::Cx;
+use crate::work::book::{Back, Placement, State, Units};
 use crate::work::bounds::check_result;
 use crate::work::message::{Report, ToRunner};
 use crate::work::spec::UnitResult;
@@ -32,8 +33,8 @@ pub(super) struct Arrived {
     pub(super) ticket: Option<u64>,
     /// Another result of one of its units is being written down: the report has to come again.
     pub(super) again: bool,
-    /// Units that are being written down, and under whose leases they were.
-    pub(super) taken: Vec<(UnitId, NodeId)>,
+    /// Units that are being written down, and who had them under a lease.
+    pub(super) taken: Vec<(UnitId, Placement)>,
 }
 
 /// How the unit of a proven result stands.
@@ -90,7 +91,7 @@ impl Owner {
                     }
                 }
                 Standing::Over => {}
-                Standing::Ended => self.repeated(from, unit),
+                Standing::Ended => self.repeated(unit),
                 // Should that one be lost, this one counts.
                 Standing::Storing => again = true,
                 Standing::Tried => self.failed(from, &report, cx),
@@ -112,30 +113,23 @@ impl Owner {
             return Standing::Late;
         }
         let job = self.jobs.get(&report.unit.job).filter(|job| job.is_active());
-        let Some((job, slot)) = job.and_then(|job| Some((job, job.slot(report.unit.index)?))) else {
+        let Some((job, stands)) = job.zip(self.book.unit(report.unit)) else {
             return Standing::Over;
         };
         // Nobody else is made to look into a program that may run nowhere.
         let is_final = report.result.end.is_success()
             || refusal_of(report).is_some() && !self.may_run_elsewhere(report.result.runner, report.unit.job);
-        let tried = !is_final && u32::from(slot.failures) < job.spec.max_retries;
-        match slot.state {
-            SlotState::Done | SlotState::Failed => Standing::Ended,
-            SlotState::Storing => Standing::Storing,
+        let tried = !is_final && u32::from(stands.failures) < job.spec.max_retries;
+        match stands.state {
+            State::Done | State::Failed => Standing::Ended,
+            State::Storing => Standing::Storing,
             _ if tried => Standing::Tried,
-            SlotState::Waiting
-            | SlotState::Held
-            | SlotState::Placed
-            | SlotState::Away
-            | SlotState::Elsewhere => Standing::Open,
+            State::Waiting | State::Held | State::Placed | State::Away | State::Elsewhere => Standing::Open,
         }
     }
 
     /// The unit has ended before.
-    fn repeated(&mut self, from: NodeId, unit: UnitId) {
-        if let Some(held) = self.leases.get_mut(&from) {
-            held.remove(unit);
-        }
+    fn repeated(&mut self, unit: UnitId) {
         if let Some(job) = self.jobs.get_mut(&unit.job) {
             job.duplicates += 1;
         }
@@ -143,20 +137,12 @@ impl Owner {
 
     /// The unit ended badly, and is tried again. Nothing of what it left is needed.
     fn failed(&mut self, from: NodeId, report: &Report, cx: &mut Cx<'_, Self>) {
-        let UnitId { job: id, index } = report.unit;
-        if let Some(held) = self.leases.get_mut(&from) {
-            held.remove(report.unit);
-        }
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        if job.slot(index).is_some_and(|slot| slot.failed_attempt >= report.attempt) {
+        let id = report.unit.job;
+        if self.book.unit(report.unit).is_some_and(|unit| unit.failed_attempt >= report.attempt) {
             // Each placement fails once.
-            job.duplicates += 1;
-            return;
+            return self.repeated(report.unit);
         }
-        self.drop_placement(report.unit);
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.retry(index, report.attempt);
-        }
+        self.book.retry(report.unit, from, report.attempt);
         if refusal_of(report).is_none() {
             // From where it was, it would only fail again.
             self.drop_record(report.unit, cx);
@@ -181,9 +167,9 @@ impl Owner {
             self.copy_of(report.unit).ok_or(Unfit::Over)?
         } else {
             let job = self.jobs.get(&id).filter(|job| job.is_active()).ok_or(Unfit::Over)?;
-            let slot = job.slot(index);
-            let slot = slot.ok_or_else(|| Unfit::Fault(format!("the job has {} units", job.units())))?;
-            (job.grants(index), &job.spec.template, slot.attempts)
+            let no_unit = || Unfit::Fault(format!("the job has {} units", self.book.len(id)));
+            let stands = self.book.unit(report.unit).ok_or_else(no_unit)?;
+            (job.grants(index), &job.spec.template, stands.attempts)
         };
         if !grants.accepts(report.result.runner, report.attempt, report.proof) {
             return Err(Unfit::Fault("it was not granted the unit".into()));
@@ -232,7 +218,7 @@ impl Owner {
 
     /// Whether it is the result of a unit that this node owned once and another owns now.
     fn is_late(&self, unit: UnitId) -> bool {
-        self.has_copy(unit) && self.jobs.get(&unit.job).is_none_or(|job| job.slot(unit.index).is_none())
+        self.has_copy(unit) && self.book.unit(unit).is_none()
     }
 
     /// The way to this result, unless its runner did it all and no checkpoint is known.
@@ -248,18 +234,12 @@ impl Owner {
         Some(Box::new(journey))
     }
 
-    /// Takes the unit out of whichever lease it is under; whose that was.
-    pub(super) fn drop_placement(&mut self, unit: UnitId) -> Option<NodeId> {
-        let runner = self.jobs.get(&unit.job)?.runner_of(unit.index)?;
-        self.leases.get_mut(&runner)?.remove(unit).then_some(runner)
-    }
-
     /// The content of these results is here. Those count whose units are still open; they are written down,
     /// and whoever has such a unit now is too late.
     fn claim_results(&mut self, arrived: &mut Arrived, cx: &mut Cx<'_, Self>) {
         let mut over = Vec::new();
         for mut report in std::mem::take(&mut arrived.results) {
-            let UnitId { job: id, index } = report.unit;
+            let unit = report.unit;
             match self.standing(&report) {
                 Standing::Late if arrived.entrusted => continue,
                 Standing::Late if self.has_ended_here(report.unit) => continue,
@@ -269,7 +249,7 @@ impl Owner {
                     continue;
                 }
                 Standing::Ended => {
-                    self.repeated(arrived.from, report.unit);
+                    self.repeated(report.unit);
                     over.push(report.unit);
                     continue;
                 }
@@ -278,14 +258,13 @@ impl Owner {
                     continue;
                 }
                 Standing::Tried | Standing::Open => {
-                    arrived.taken.extend(self.drop_placement(report.unit).map(|of| (report.unit, of)));
-                    let Some(job) = self.jobs.get_mut(&id) else { continue };
-                    job.storing(index);
-                    if let Some(slot) = job.slot(index).filter(|_| !arrived.entrusted) {
-                        report.result.attempts = slot.attempts;
+                    let taken = self.book.store(unit);
+                    arrived.taken.extend(taken.into_iter().map(|placement| (unit, placement)));
+                    if let Some(stands) = self.book.unit(unit).filter(|_| !arrived.entrusted) {
+                        report.result.attempts = stands.attempts;
                     }
                     self.look_at_program(&report, cx);
-                    self.touch(id, cx);
+                    self.touch(unit.job, cx);
                 }
             }
             if !arrived.entrusted {
@@ -327,7 +306,7 @@ impl Owner {
         let mut content: BTreeSet<BlobRef> = BTreeSet::new();
         for report in &arrived.results {
             let is_late = self.is_late(report.unit);
-            let job = self.jobs.get_mut(&report.unit.job).filter(|job| !is_late && job.is_active());
+            let job = self.jobs.get(&report.unit.job).filter(|job| !is_late && job.is_active());
             let Some(job) = job else {
                 match is_late {
                     true => self.delegated_ended(report, cx),
@@ -336,8 +315,9 @@ impl Owner {
                 }
                 continue;
             };
-            job.end(report.unit.index, &report.result);
-            if job.delegated.is_some() {
+            let is_delegated = job.delegated.is_some();
+            self.end_unit(report.unit, &report.result);
+            if is_delegated {
                 self.delegated_ended(report, cx);
                 self.touch(report.unit.job, cx);
                 continue;
@@ -352,7 +332,7 @@ impl Owner {
         self.keep_content(content, cx);
         for id in jobs {
             self.touch(id, cx);
-            if self.jobs.get(&id).is_some_and(|job| job.all_ended()) {
+            if self.book.units(id).is_some_and(Units::all_ended) {
                 self.finish(id, false, cx);
             }
         }
@@ -381,13 +361,16 @@ impl Owner {
         for report in &arrived.results {
             self.not_priced(report.unit);
             // Back to where it was, which need not be where this result is from.
-            let taken = arrived.taken.iter().find(|(unit, _)| *unit == report.unit);
-            let runner = taken.map(|(_, runner)| *runner).filter(|runner| self.leases.contains_key(runner));
-            if let Some(runner) = runner {
-                self.lease_of(runner, cx).add(report.unit);
-            }
-            if let Some(job) = self.jobs.get_mut(&report.unit.job).filter(|job| job.is_active()) {
-                job.not_stored(report.unit.index, runner.is_some());
+            let taken = arrived.taken.iter().filter(|(unit, _)| *unit == report.unit).map(|(_, at)| *at);
+            let taken: Vec<Placement> = taken.filter(|at| self.leases.contains_key(&at.runner)).collect();
+            let job = self.jobs.get(&report.unit.job).filter(|job| job.is_active());
+            if let Some(ring) = job.map(|job| &job.ring) {
+                let on_ring = ring.as_ref().is_some_and(|ring| ring.is_out(report.unit.index));
+                let nobody = if on_ring { State::Elsewhere } else { State::Waiting };
+                for at in &taken {
+                    self.lease_of(at.runner, cx);
+                }
+                self.book.not_stored(report.unit, &taken, nobody);
             }
             self.not_kept(report.unit, error, cx);
         }

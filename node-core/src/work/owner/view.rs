@@ -2,8 +2,9 @@
 
 use super::Owner;
 use super::delegation::Out;
-use super::job::{Job, Phase, SlotState};
+use super::job::{Job, Phase};
 use crate::ids::{JobId, NodeId};
+use crate::work::book::{State, Unit, Units};
 use crate::work::spec::JobSpec;
 use crate::work::view::{CostView, JobState, JobView, UnitState, UnitView};
 
@@ -14,7 +15,7 @@ impl Owner {
             .jobs
             .iter()
             .filter(|(_, job)| job.phase != Phase::Accepting && job.delegated.is_none())
-            .map(|(id, job)| view(*id, job))
+            .filter_map(|(id, job)| Some(view(*id, job, self.book.units(*id)?)))
             .collect();
         jobs.sort_by_key(|job| (std::cmp::Reverse(job.submitted_ms), job.id));
         jobs
@@ -22,7 +23,8 @@ impl Owner {
 
     pub fn job(&self, id: JobId) -> Option<JobView> {
         let job = self.own(id)?;
-        (job.phase != Phase::Accepting).then(|| view(id, job))
+        let units = self.book.units(id)?;
+        (job.phase != Phase::Accepting).then(|| view(id, job, units))
     }
 
     pub fn spec(&self, id: JobId) -> Option<&JobSpec> {
@@ -36,13 +38,14 @@ impl Owner {
 
     pub fn units(&self, id: JobId, from: u32, limit: u32) -> Option<Vec<UnitView>> {
         let job = self.own(id)?;
-        let to = from.saturating_add(limit).min(job.units());
-        Some((from..to).filter_map(|index| unit_view(job, index)).collect())
+        let units = self.book.units(id)?;
+        let to = from.saturating_add(limit).min(units.len());
+        Some((from..to).filter_map(|index| unit_view(job, units, index)).collect())
     }
 
     /// Units that `node` holds, units it ended, and the processor time it gave to those.
     pub fn work_of(&self, node: NodeId) -> (u32, u64, u64) {
-        let held = self.leases.get(&node).map_or(0, |held| held.count());
+        let held = self.book.granted_count(node);
         let given = self.jobs.values().filter_map(|job| job.by_node.get(&node));
         let (units, cpu_us) =
             given.fold((0, 0), |(u, c): (u64, u64), (units, cpu)| (u + units, c.saturating_add(*cpu)));
@@ -50,43 +53,47 @@ impl Owner {
     }
 }
 
-fn state(job: &Job) -> JobState {
+fn state(job: &Job, units: &Units) -> JobState {
     match job.phase {
         Phase::Over { cancelled: true } => JobState::Cancelled,
-        Phase::Over { cancelled: false } if job.failed > 0 => JobState::Failed,
+        Phase::Over { cancelled: false } if units.count(State::Failed) > 0 => JobState::Failed,
         Phase::Over { cancelled: false } => JobState::Done,
-        _ if placed(job) > 0 => JobState::Running,
+        _ if placed(job, units) > 0 => JobState::Running,
         _ => JobState::Waiting,
     }
 }
 
 /// Units that run or are queued somewhere.
-fn placed(job: &Job) -> u32 {
-    job.placed + job.storing + job.ring.as_ref().map_or(0, |ring| ring.placed())
+fn placed(job: &Job, units: &Units) -> u32 {
+    units.count(State::Placed)
+        + units.count(State::Storing)
+        + job.ring.as_ref().map_or(0, |ring| ring.placed())
 }
 
 /// Units that their owners on the ring do not place any more.
-fn held_elsewhere(job: &Job) -> u32 {
-    job.ring.as_ref().map_or(0, |ring| ring.held().count() as u32).min(job.elsewhere)
+fn held_elsewhere(job: &Job, units: &Units) -> u32 {
+    job.ring.as_ref().map_or(0, |ring| ring.held().count() as u32).min(units.count(State::Elsewhere))
 }
 
-fn view(id: JobId, job: &Job) -> JobView {
+fn view(id: JobId, job: &Job, units: &Units) -> JobView {
     let over = matches!(job.phase, Phase::Over { .. });
-    let held = held_elsewhere(job);
-    let elsewhere = job.ring.as_ref().map_or(0, |ring| ring.placed()).min(job.elsewhere - held);
+    let of = |state| units.count(state);
+    let held = held_elsewhere(job, units);
+    let elsewhere = job.ring.as_ref().map_or(0, |ring| ring.placed()).min(of(State::Elsewhere) - held);
+    let waiting = of(State::Waiting) + of(State::Away) + of(State::Elsewhere) - elsewhere - held;
     JobView {
         id,
         name: job.spec.name.clone(),
-        state: state(job),
-        reason: reason(job),
-        units: job.units(),
-        waiting: if over { 0 } else { job.waiting() + job.away + job.elsewhere - elsewhere - held },
-        placed: if over { 0 } else { job.placed + job.storing + elsewhere },
-        done: job.done,
-        failed: job.failed,
-        held: if over { 0 } else { job.held + held },
+        state: state(job, units),
+        reason: reason(job, units),
+        units: units.len(),
+        waiting: if over { 0 } else { waiting },
+        placed: if over { 0 } else { of(State::Placed) + of(State::Storing) + elsewhere },
+        done: of(State::Done),
+        failed: of(State::Failed),
+        held: if over { 0 } else { of(State::Held) + held },
         duplicates: job.duplicates,
-        lost_placements: job.lost_placements,
+        lost_placements: units.lost_placements(),
         cpu_us: job.cpu_us,
         submitted_ms: job.submitted_ms,
         ended_ms: job.ended_ms,
@@ -99,37 +106,39 @@ fn view(id: JobId, job: &Job) -> JobView {
     }
 }
 
-fn reason(job: &Job) -> String {
-    let first_note = || {
-        let here = job.reasons.first_key_value().map(|(index, reason)| (*index, reason.as_str()));
-        match here.or_else(|| job.ring.as_ref()?.held().next()) {
-            Some((index, reason)) => format!("unit {index} {reason}"),
-            None => "a unit failed".into(),
-        }
+fn reason(job: &Job, units: &Units) -> String {
+    let (of, waiting) = (|state| units.count(state), units.count(State::Waiting));
+    let first_note = || match units.first_reason().or_else(|| job.ring.as_ref()?.held().next()) {
+        Some((index, reason)) => format!("unit {index} {reason}"),
+        None => "a unit failed".into(),
     };
-    let held = job.held + held_elsewhere(job);
-    match state(job) {
+    let held = of(State::Held) + held_elsewhere(job, units);
+    match state(job, units) {
         JobState::Cancelled => {
-            format!("cancelled with {} of {} units ended", job.done + job.failed, job.units())
+            format!("cancelled with {} of {} units ended", units.ended(), units.len())
         }
-        JobState::Failed if job.units() == 1 => first_note(),
-        JobState::Failed => format!("{} of {} units failed; {}", job.failed, job.units(), first_note()),
-        JobState::Done if job.units() == 1 => "its one unit ended well".into(),
-        JobState::Done => format!("all {} units ended well", job.units()),
+        JobState::Failed if units.len() == 1 => first_note(),
+        JobState::Failed => {
+            format!("{} of {} units failed; {}", of(State::Failed), units.len(), first_note())
+        }
+        JobState::Done if units.len() == 1 => "its one unit ended well".into(),
+        JobState::Done => format!("all {} units ended well", units.len()),
         JobState::Running => {
-            let mut text = match placed(job) {
+            let mut text = match placed(job, units) {
                 1 => "1 unit is placed".to_owned(),
                 placed => format!("{placed} units are placed"),
             };
-            if let Some(shortage) = job.shortage.as_ref().filter(|_| job.waiting() > 0) {
-                text += &format!(", {} wait: {shortage}", job.waiting());
+            if let Some(shortage) = job.shortage.as_ref().filter(|_| waiting > 0) {
+                text += &format!(", {waiting} wait: {shortage}");
             }
             text
         }
-        JobState::Waiting if held > 0 && job.waiting() + job.elsewhere + job.held == held => match held {
-            1 => format!("1 unit is held; {}", first_note()),
-            _ => format!("{held} units are held; {}", first_note()),
-        },
+        JobState::Waiting if held > 0 && waiting + of(State::Elsewhere) + of(State::Held) == held => {
+            match held {
+                1 => format!("1 unit is held; {}", first_note()),
+                _ => format!("{held} units are held; {}", first_note()),
+            }
+        }
         JobState::Waiting => {
             job.shortage.clone().unwrap_or_else(|| "it has just come in; a place is looked for".into())
         }
@@ -140,53 +149,48 @@ fn newest_is_missing(job: &Job, index: u32) -> bool {
     job.records.get(&index).is_some_and(|record| record.missing.is_some())
 }
 
-fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
-    let slot = job.slot(index)?;
-    let out =
-        job.ring.as_ref().and_then(|ring| ring.of(index)).filter(|_| slot.state == SlotState::Elsewhere);
-    let runner = out.and_then(|out| Some(out.runner?.id)).or_else(|| job.runner_of(index));
+fn unit_view(job: &Job, units: &Units, index: u32) -> Option<UnitView> {
+    let unit: Unit = units.get(index)?;
+    let out = job.ring.as_ref().and_then(|ring| ring.of(index)).filter(|_| unit.state == State::Elsewhere);
+    let runner = out.and_then(|out| Some(out.runner?.id)).or_else(|| units.last_runner(index));
     let owner = out.and_then(|out| out.owner());
     let over = matches!(job.phase, Phase::Over { .. });
     let who = || runner.map_or_else(|| "a node".into(), |r| r.short());
-    let (state, reason) = match slot.state {
-        SlotState::Done => (UnitState::Done, "ended well".into()),
-        SlotState::Failed => (
-            UnitState::Failed,
-            job.reasons.get(&index).cloned().unwrap_or_else(|| "failed; see its result".into()),
-        ),
+    let (state, reason) = match unit.state {
+        State::Done => (UnitState::Done, "ended well".into()),
+        State::Failed => {
+            (UnitState::Failed, units.reason(index).unwrap_or("failed; see its result").to_owned())
+        }
         _ if over => (UnitState::Cancelled, "the job was cancelled".into()),
-        SlotState::Placed | SlotState::Away if job.coming.contains_key(&index) => {
+        State::Placed | State::Away if job.coming.contains_key(&index) => {
             let from = job.coming.get(&index).map_or_else(who, |node| node.short());
-            let state = if slot.state == SlotState::Placed { UnitState::Placed } else { UnitState::Waiting };
+            let state = if unit.state == State::Placed { UnitState::Placed } else { UnitState::Waiting };
             (state, format!("{from} has computed it; what it left is on its way"))
         }
-        SlotState::Placed => (UnitState::Placed, format!("on {}, queued or running there", who())),
-        SlotState::Storing => {
-            (UnitState::Placed, format!("{} has computed it; it is being written down", who()))
+        State::Placed => (UnitState::Placed, format!("on {}, queued or running there", who())),
+        State::Storing => (UnitState::Placed, format!("{} has computed it; it is being written down", who())),
+        State::Held => {
+            (UnitState::Held, units.reason(index).unwrap_or("held after repeated losses").to_owned())
         }
-        SlotState::Held => (
-            UnitState::Held,
-            job.reasons.get(&index).cloned().unwrap_or_else(|| "held after repeated losses".into()),
-        ),
-        SlotState::Away if job.deals.as_ref().is_some_and(|deals| deals.is_buying(index)) => {
+        State::Away if job.deals.as_ref().is_some_and(|deals| deals.is_buying(index)) => {
             (UnitState::Waiting, "a place is being bought for it".into())
         }
-        SlotState::Away => (
+        State::Away => (
             UnitState::Waiting,
             match newest_is_missing(job, index) {
                 true => "nodes that keep its checkpoint are away; they are waited for".into(),
                 false => format!("{} went silent; it is waited for", who()),
             },
         ),
-        SlotState::Elsewhere => elsewhere(out, owner),
-        SlotState::Waiting if slot.losses > 0 => (
+        State::Elsewhere => elsewhere(out, owner),
+        State::Waiting if unit.losses > 0 => (
             UnitState::Waiting,
             format!("came back from {} without a result; a new place is looked for", who()),
         ),
-        SlotState::Waiting if slot.failures > 0 => {
-            (UnitState::Waiting, format!("failed {} times; it will be tried again", slot.failures))
+        State::Waiting if unit.failures > 0 => {
+            (UnitState::Waiting, format!("failed {} times; it will be tried again", unit.failures))
         }
-        SlotState::Waiting => {
+        State::Waiting => {
             (UnitState::Waiting, job.shortage.clone().unwrap_or_else(|| "a place is looked for".into()))
         }
     };
@@ -199,9 +203,9 @@ fn unit_view(job: &Job, index: u32) -> Option<UnitView> {
         state,
         reason,
         runner,
-        attempts: slot.attempts,
+        attempts: unit.attempts,
         price: runner.and_then(|runner| job.deals.as_ref()?.price(index, runner)),
-        paused: job.paused.contains(&index) && !slot.state.has_ended(),
+        paused: job.paused.contains(&index) && !unit.state.has_ended(),
         journey: journey.map(|journey| journey.spans.clone()).unwrap_or_default(),
         merged: journey.is_some_and(|journey| journey.merged),
         checkpoints: journey.map_or(0, |journey| journey.checkpoints),

@@ -10,11 +10,12 @@ use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::Micro;
 use crate::protocol::Cx;
 use crate::time::Time;
+use crate::work::book::State;
 use crate::work::delegated::{Message, point_of};
 use crate::work::message::{Report, ToRunner};
+use crate::work::owner::Job;
 use crate::work::owner::moving::ATTEMPTS_MAX;
 use crate::work::owner::results::Unfit;
-use crate::work::owner::{Job, SlotState};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -127,13 +128,12 @@ impl Owner {
         for id in ids {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             let Some(mut ring) = job.ring.take() else { continue };
-            while out < OUT_MAX && ring.next < job.units() {
+            while out < OUT_MAX && ring.next < self.book.len(id) {
                 let index = ring.next;
                 ring.next += 1;
-                if job.slot(index).is_some_and(|slot| slot.state == SlotState::Elsewhere)
-                    && !ring.is_out(index)
-                {
-                    ring.out.insert(index, Out::new(UnitId { job: id, index }, now));
+                let unit = UnitId { job: id, index };
+                if self.book.state(unit) == Some(State::Elsewhere) && !ring.is_out(index) {
+                    ring.out.insert(index, Out::new(unit, now));
                     out += 1;
                 }
             }
@@ -226,7 +226,7 @@ impl Owner {
     /// The ring has the unit here: the home owns it as any gateway does its units.
     pub(super) fn come_home(&mut self, unit: UnitId, delegated: Option<&Delegated>, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| job.is_active()) else { return };
-        if job.slot(unit.index).is_none_or(|slot| slot.state != SlotState::Elsewhere) {
+        if self.book.state(unit) != Some(State::Elsewhere) {
             return;
         }
         let Some(ring) = &mut job.ring else { return };
@@ -235,7 +235,7 @@ impl Owner {
         ring.mine
             .insert(unit.index, known.max(delegated.map_or(0, |delegated| delegated.term)).saturating_add(1));
         let runner = delegated.and_then(|delegated| delegated.runner).or(out.and_then(|out| out.runner));
-        job.come_home(unit.index);
+        self.book.come_home(unit);
         if let Some(delegated) = delegated {
             self.believe(unit, delegated, cx);
         }
@@ -250,7 +250,7 @@ impl Owner {
         let known = self.delegated_of(unit).map(|delegated| delegated.age());
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         let attempts = delegated.attempts.min(ATTEMPTS_MAX);
-        job.attempted(unit.index, attempts);
+        self.book.attempted(unit, attempts);
         let newer = known.is_none_or(|known| known <= delegated.age())
             && job.records.get(&unit.index) != delegated.record.as_ref();
         if let Some(record) = delegated.record.clone().filter(|_| newer) {
@@ -326,11 +326,11 @@ impl Owner {
         if job.delegated.is_some() {
             return ClaimVerdict::Doubt;
         }
-        let state = job.slot(unit.index).map(|slot| slot.state).filter(|_| job.is_active());
+        let state = self.book.state(unit).filter(|_| job.is_active());
         match state {
-            None | Some(SlotState::Done | SlotState::Failed) => return ClaimVerdict::Over,
-            Some(SlotState::Storing) => return ClaimVerdict::Doubt,
-            Some(SlotState::Elsewhere) => {}
+            None | Some(State::Done | State::Failed) => return ClaimVerdict::Over,
+            Some(State::Storing) => return ClaimVerdict::Doubt,
+            Some(State::Elsewhere) => {}
             Some(_) => return ClaimVerdict::Mine,
         }
         let Some(ring) = &mut job.ring else { return ClaimVerdict::Over };
@@ -392,16 +392,16 @@ impl Owner {
             // A job that is not on the ring has no other owner, and who ran a unit reports it itself.
             let ours = |job: &&mut Job| job.is_active() && job.delegated.is_none() && job.ring.is_some();
             let job = self.jobs.get_mut(&unit.job).filter(ours);
-            let Some((job, slot)) = job.and_then(|job| job.slot(unit.index).map(|slot| (job, slot))) else {
+            let Some((job, state)) = job.zip(self.book.state(unit)) else {
                 over.push(unit);
                 continue;
             };
-            match slot.state {
-                SlotState::Done | SlotState::Failed => {
+            match state {
+                State::Done | State::Failed => {
                     job.duplicates += 1;
                     over.push(unit);
                 }
-                SlotState::Storing => {}
+                State::Storing => {}
                 // It stays as it is until the content is here.
                 _ => {
                     // Units on the ring buy nothing.

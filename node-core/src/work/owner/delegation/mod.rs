@@ -31,9 +31,9 @@ use crate::protocol::Cx;
 use crate::replicas::Share;
 use crate::time::Time;
 use crate::under_way::UnderWay;
+use crate::work::book::{Back, State};
 use crate::work::delegated::{self, Delegated, Part, REPLICAS, point_of};
 use crate::work::message::{Lease, Message, ToRunner};
-use crate::work::owner::job::Back;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -253,8 +253,10 @@ impl Owner {
         units: Vec<UnitId>,
         cx: &mut Cx<'_, Self>,
     ) {
-        let Some(held) = self.leases.get(&from).filter(|held| held.lease() == lease) else { return };
-        let units = units.into_iter().filter(|unit| held.has(*unit));
+        if self.leases.get(&from).is_none_or(|held| held.lease() != lease) {
+            return;
+        }
+        let units = units.into_iter().filter(|unit| self.book.is_granted(*unit, from));
         let (ring, others): (Vec<_>, Vec<_>) = units.partition(|unit| self.home_of(*unit, cx.me).is_some());
         if !others.is_empty() {
             self.declined(from, lease, others, ("it runs this for another owner", false), cx);
@@ -279,7 +281,7 @@ impl Owner {
     }
 
     fn claim_again(&mut self, cx: &mut Cx<'_, Self>) {
-        let waits = |owner: &Self, unit: &UnitId| owner.state_of(*unit) == Some(super::SlotState::Away);
+        let waits = |owner: &Self, unit: &UnitId| owner.state_of(*unit) == Some(State::Away);
         let mut claims = std::mem::take(&mut self.delegation.claims);
         claims.retain(|unit, _| waits(self, unit));
         for (unit, runner) in &claims {
@@ -327,9 +329,7 @@ impl Owner {
         self.tell_successors(&all, cx);
         let mut by_runner: BTreeMap<(NodeId, crate::ids::JobId), Vec<UnitId>> = BTreeMap::new();
         for unit in all {
-            let placed = self.state_of(unit) == Some(super::SlotState::Placed);
-            let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
-            if let Some(runner) = runner.filter(|_| placed) {
+            if let Some(runner) = self.book.runner(unit) {
                 by_runner.entry((runner, unit.job)).or_default().push(unit);
             }
         }

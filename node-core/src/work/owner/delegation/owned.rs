@@ -8,6 +8,7 @@ use crate::content::{BlobRef, Data};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::time::Time;
+use crate::work::book::{self, Placement};
 use crate::work::message::{Report, ToRunner};
 use crate::work::owner::job::{Job, Phase};
 use crate::work::owner::moving::ATTEMPTS_MAX;
@@ -181,7 +182,7 @@ impl Owner {
         delegated.term = delegated.term.saturating_add(1);
         delegated.attempts = delegated.attempts.min(ATTEMPTS_MAX);
         let job = self.jobs.entry(id).or_insert_with(|| guarded(part));
-        job.take_delegated(delegated.index, delegated.attempts);
+        self.book.add(unit, delegated.attempts);
         if let Some(mut record) = delegated.record.take() {
             record.at = cx.now;
             job.records.insert(delegated.index, record);
@@ -194,7 +195,7 @@ impl Owner {
             *self.delegation.brought.entry(by).or_default() += 1;
         }
         match (held, runner) {
-            (Some(why), _) => job.hold(unit.index, why),
+            (Some(why), _) => self.book.hold(unit, why, false),
             (None, Some(runner)) => self.claim(unit, runner, cx),
             (None, None) => {}
         }
@@ -218,16 +219,11 @@ impl Owner {
 
     /// Another owns it now. What of it ends here all the same goes home from here.
     pub(super) fn hand_off(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
-        if let Some(held) = runner.and_then(|runner| self.leases.get_mut(&runner)) {
-            held.remove(unit);
-        }
         self.leave(unit, cx);
     }
 
     /// The unit leaves this node's table; its row stays.
     fn leave(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        self.resuming_over(unit, cx);
         self.moves.forget(unit);
         self.delegation.claims.remove(&unit);
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
@@ -242,7 +238,8 @@ impl Owner {
             }
         }
         job.drop_delegated(unit.index);
-        if job.units() == 0 {
+        self.book.remove(unit);
+        if self.book.units(unit.job).is_none_or(book::Units::is_empty) {
             self.drop_ownership(unit.job, cx);
         } else {
             self.touch(unit.job, cx);
@@ -251,6 +248,7 @@ impl Owner {
 
     fn drop_ownership(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.remove(&id) else { return };
+        self.book.forget(id);
         self.active.remove(&id);
         self.changed.remove(&id);
         for ticket in
@@ -406,9 +404,7 @@ impl Owner {
         let copy = self.delegation.replicas.remove(&unit);
         let owned = self.own_mut(unit).is_some();
         if owned {
-            let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
-            let held = runner.and_then(|runner| self.leases.get_mut(&runner));
-            if let (Some(runner), true) = (runner, held.is_some_and(|held| held.remove(unit))) {
+            for Placement { runner, .. } in self.book.take_all(unit) {
                 Self::to_runner(runner, ToRunner::Forget { units: vec![unit] }, cx);
             }
             self.drop_record(unit, cx);

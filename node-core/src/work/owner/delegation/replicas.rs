@@ -13,9 +13,9 @@ use crate::circle::Range;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::time::Time;
+use crate::work::book::State;
 use crate::work::delegated::{Message, UnitRecord, point_of};
 use crate::work::message::ToRunner;
-use crate::work::owner::SlotState;
 use crate::work::proof::GrantKey;
 use crate::work::spec::Template;
 use std::collections::BTreeMap;
@@ -189,7 +189,7 @@ impl Owner {
     fn hand_to(&self, to: &Contact, units: &[UnitId], cx: &mut Cx<'_, Self>) {
         // It may follow this node nowhere on the ring: runners are told of it.
         for unit in units {
-            let runner = self.jobs.get(&unit.job).and_then(|job| job.runner_of(unit.index));
+            let runner = self.book.last_runner(*unit);
             let (Some(runner), Some(home), Some(term)) =
                 (runner, self.home_of(*unit, cx.me), self.term_of(*unit))
             else {
@@ -271,7 +271,7 @@ impl Owner {
     /// Whether a word about a unit comes from who was told its keys: its home, an owner, a successor. Runners and
     /// keepers know its name as well, and must neither take it over nor be told its keys.
     pub(super) fn shows_keys(&self, unit: UnitId, delegated: &Delegated) -> bool {
-        let known = self.jobs.get(&unit.job).filter(|job| job.slot(unit.index).is_some());
+        let known = self.jobs.get(&unit.job).filter(|_| self.book.unit(unit).is_some());
         known.is_some_and(|job| {
             (job.key(unit.index), job.grants(unit.index)) == (delegated.key, delegated.grants)
         })
@@ -384,7 +384,7 @@ impl Owner {
             }
             if home {
                 self.come_home(unit, Some(&delegated), cx);
-                let over = self.state_of(unit).is_none_or(SlotState::has_ended);
+                let over = self.state_of(unit).is_none_or(State::has_ended);
                 match over {
                     true => Self::say(Address::here(from), Message::Over(vec![unit]), cx),
                     false => self.tell_handed_off(from, unit, cx),

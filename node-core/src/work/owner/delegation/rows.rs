@@ -8,8 +8,8 @@ use crate::address::Address;
 use crate::disk::{Table, Write};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
+use crate::work::book::State;
 use crate::work::message::Report;
-use crate::work::owner::SlotState;
 use crate::work::owner::job::Job;
 use crate::work::owner::record::{self, encode, result_id};
 use bytes::Bytes;
@@ -88,12 +88,11 @@ impl Owner {
     /// The unit as others are told of it.
     pub(super) fn delegated_of(&self, unit: UnitId) -> Option<Delegated> {
         let job = self.jobs.get(&unit.job)?;
-        let slot = job.slot(unit.index)?;
+        let stands = self.book.unit(unit)?;
         let known = job.delegated.as_ref().and_then(|delegated| delegated.of(unit.index)?.runner);
-        let placed = job.runner_of(unit.index).filter(|_| slot.state == SlotState::Placed);
         let contact = |node: NodeId| self.nodes.get(&node).and_then(|peer| peer.contact);
-        let runner = match slot.state {
-            SlotState::Placed => placed.map(|node| {
+        let runner = match stands.state {
+            State::Placed => self.book.runner(unit).map(|node| {
                 let contact = if Some(node) == self.delegation.me.map(|me| me.id) {
                     self.delegation.me
                 } else {
@@ -101,19 +100,21 @@ impl Owner {
                 };
                 Address::of(node, contact)
             }),
-            SlotState::Away => known,
+            State::Away => known,
             _ => None,
         };
+        let units = self.book.units(unit.job).filter(|_| stands.state == State::Held);
+        let reason = units.and_then(|units| units.reason(unit.index));
         Some(Delegated {
             index: unit.index,
             spec: job.unit_spec(unit.index),
             key: job.key(unit.index),
             grants: job.grants(unit.index),
             term: self.term_of(unit)?,
-            attempts: slot.attempts,
+            attempts: stands.attempts,
             runner,
             record: job.records.get(&unit.index).cloned(),
-            held: (slot.state == SlotState::Held).then(|| job.reasons.get(&unit.index).cloned()).flatten(),
+            held: reason.map(str::to_owned),
         })
     }
 
