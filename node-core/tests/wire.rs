@@ -32,7 +32,7 @@ use node_core::progress::{Checkpoint, Journey, Made, Resume, Span, Version};
 use node_core::store::Message as Content;
 use node_core::ticket::Services;
 use node_core::wire::MAX_FRAME;
-use node_core::work::delegated::{self, Delegated, Part, UnitRecord};
+use node_core::work::delegated::{self, Delegated, Part};
 use node_core::work::message::{
     Batch, Keep, KeepTerms, Message as Work, Report, Returned, ToClient, ToKeeper, ToOwner, ToRunner,
     UnitGrant,
@@ -41,6 +41,7 @@ use node_core::work::proof::{GrantKey, GrantProof};
 use node_core::work::spec::{
     CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, Terms, UnitResult, UnitSpec, Units,
 };
+use node_core::work::unit_record::UnitRecord;
 use node_core::{Channel, SealKey, SnapshotRef};
 use sandbox::{End, Limits};
 

@@ -8,12 +8,11 @@
 use super::message::Report;
 use super::proof::GrantKey;
 use super::spec::{Template, UnitSpec};
+use super::unit_record::UnitRecord;
 use crate::address::Address;
 use crate::circle::Point;
 use crate::engine::SealKey;
-use crate::ids::{JobId, NodeId, UnitId};
-use crate::progress::{Checkpoint, Journey};
-use crate::time::Time;
+use crate::ids::{JobId, UnitId};
 use serde::{Deserialize, Serialize};
 
 /// Successors of an owner. Our choice: as many as records have copies, so that the owner and three of them
@@ -68,35 +67,6 @@ impl Delegated {
         let version = newest.map(|held| held.checkpoint.version).unwrap_or_default();
         (self.attempts, version.attempt, version.number)
     }
-}
-
-/// Where a unit stands: its newest checkpoint, and the one before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnitRecord {
-    pub(crate) newest: Option<Held>,
-    pub(crate) older: Option<Held>,
-    pub(crate) journey: Journey,
-    pub(crate) attempts: u32,
-    /// When the newest was noted.
-    #[serde(skip)]
-    pub(crate) at: Time,
-    /// Fuel a second, of late.
-    #[serde(skip)]
-    pub(crate) rate: u64,
-    /// Since when nobody is here who keeps any of it.
-    #[serde(skip)]
-    pub(crate) missing: Option<Time>,
-}
-
-/// A checkpoint and who has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
-    pub(crate) checkpoint: Checkpoint,
-    /// Runner that made the checkpoint.
-    pub(crate) runner: NodeId,
-    pub(crate) holders: Vec<NodeId>,
-    /// Runners that could not go on from it.
-    pub(crate) doubts: u8,
 }
 
 /// Messages between origin, owner and replicas of delegated units. Each may be repeated without harm.

@@ -9,10 +9,13 @@ pub mod delegated;
 pub mod keeper;
 pub mod message;
 pub mod owner;
+pub mod payments;
 pub mod proof;
+mod rows;
 pub mod runner;
 pub mod spec;
 pub mod submission;
+pub mod unit_record;
 pub mod view;
 mod weight;
 

@@ -1,13 +1,13 @@
 //! Jobs come in: from a client, or from the disk after a restart.
 
 use super::job::{Job, Phase, weight_of};
-use super::record::{self, EndRecord, JobRecord};
 use super::{Event, Owner, Pending};
 use crate::content::BlobRef;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::work::book::Units;
 use crate::work::message::{ToClient, ToRunner};
+use crate::work::rows::{self, EndRecord, JobRecord};
 use crate::work::spec::{JobSpec, OwnedBy, UnitResult};
 use crate::work::submission;
 use bytes::Bytes;
@@ -128,7 +128,7 @@ impl Owner {
                     secret: job.secret,
                 };
                 let ticket = self.ticket(Pending::JobRecord(id));
-                cx.emit(Event::Commit { ticket, writes: vec![record::job_write(id, &record)] });
+                cx.emit(Event::Commit { ticket, writes: vec![rows::job_write(id, &record)] });
             }
             Err(reason) => self.refuse_accepting(id, reason, cx),
         }
@@ -152,11 +152,13 @@ impl Owner {
         self.tell_client(id, ToClient::Refused { job: id, reason }, cx);
         self.jobs.remove(&id);
         self.book.forget(id);
+        self.payments.forget(id);
     }
 
     /// One more job; its units stand in the book.
     pub(super) fn keep_job(&mut self, id: JobId, job: Job) {
         self.book.begin(id, job.spec.units.count(), ONE, job.first_state());
+        self.payments.begin(id, &job.spec);
         self.jobs.insert(id, job);
     }
 
@@ -206,17 +208,18 @@ impl Owner {
         let record =
             JobRecord { spec: job.spec.clone(), client: job.client, submitted_ms: 0, secret: [0; 32] };
         let mut writes = vec![
-            drop_key(record::job_write(id, &record)),
-            drop_key(record::end_write(id, &EndRecord { cancelled: false, ended_ms: 0 })),
+            drop_key(rows::job_write(id, &record)),
+            drop_key(rows::end_write(id, &EndRecord { cancelled: false, ended_ms: 0 })),
         ];
         let units = self.book.units(id).into_iter().flat_map(|units| units.iter());
         let ended = units.filter(|(_, unit)| unit.state.has_ended());
         writes.extend(ended.map(|(index, _)| super::Write {
             table: crate::disk::Table::Results,
-            key: record::result_id(id, index),
+            key: rows::unit_key(UnitId { job: id, index }),
             value: None,
         }));
         self.book.forget(id);
+        self.payments.forget(id);
         let ticket = self.ticket(Pending::End);
         cx.emit(Event::Commit { ticket, writes });
         Some(job.weight)
@@ -239,12 +242,12 @@ impl Owner {
         let ended_ms = now_ms.max(job.submitted_ms);
         job.phase = Phase::Over { cancelled };
         job.ended_ms = Some(ended_ms);
+        self.payments.settle_all(id, &job.records);
         let ticket = self.ticket(Pending::End);
-        let write = record::end_write(id, &EndRecord { cancelled, ended_ms });
+        let write = rows::end_write(id, &EndRecord { cancelled, ended_ms });
         cx.emit(Event::Commit { ticket, writes: vec![write] });
         self.active.remove(&id);
         self.changed.remove(&id);
-        self.settle_all(id, cx);
         self.recall(id, cx);
         self.drop_records(id, cx);
         for runner in self.book.recall(id) {
@@ -256,7 +259,7 @@ impl Owner {
 
     pub(super) fn restore_jobs(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
         for (key, value) in entries {
-            let known = match record::job_key(&key) {
+            let known = match rows::job_key(&key) {
                 Some((id, false)) => rmp_serde::from_slice(&value).is_ok_and(|record: JobRecord| {
                     let mut job = Job::new(record.spec, record.client, record.submitted_ms, record.secret);
                     (job.phase, job.restored) = (Phase::Active, true);
@@ -282,7 +285,7 @@ impl Owner {
 
     pub(super) fn restore_results(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
         for (key, value) in &entries {
-            let Some(unit) = record::result_key(key) else { continue };
+            let Some(unit) = rows::unit_of(key) else { continue };
             if !self.jobs.contains_key(&unit.job) {
                 continue;
             }
@@ -311,11 +314,12 @@ impl Owner {
         if let Some(job) = self.jobs.get_mut(&unit.job) {
             job.count(unit.index, result);
         }
+        self.payments.count(unit.job, result.paid);
     }
 
     pub(super) fn restore_checkpoints(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
         for (key, value) in &entries {
-            if let Some(unit) = record::result_key(key) {
+            if let Some(unit) = rows::unit_of(key) {
                 self.restore_record(unit, value, cx);
             }
         }
@@ -335,7 +339,7 @@ impl Owner {
             }
         }
         self.flush_records(cx);
-        self.settle_ended(cx);
+        self.settle_ended();
         self.look(cx);
         self.look_after_delegated(cx);
     }

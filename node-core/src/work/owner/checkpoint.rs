@@ -4,30 +4,22 @@
 //! Only units that have a checkpoint have a record. That of the first instruction is the job's own
 //! record: program, arguments and inputs.
 
-use super::record::{Held, UnitRecord};
 use super::{Event, Owner, Pending, Timer};
 use crate::address::Address;
 use crate::disk::Write;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::platform::Platform;
 use crate::progress::{Checkpoint, Made, Resume, Version};
 use crate::protocol::Cx;
 use crate::work::book::{Back, State};
 use crate::work::message::{Keep, KeepTerms, ToKeeper, ToRunner};
+use crate::work::unit_record::{Noted, Told, UnitRecord};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Runners that could not go on from a checkpoint until it counts as bad. Our choice: one may be
-/// at fault itself, or lie.
-const DOUBTS: u8 = 2;
-
 /// Room in a snapshot for tables, locals and open files, beside memory and output, bytes. Our choice: far above
 /// what compilers make.
 const BESIDE: u64 = 64 << 20;
-
-/// Holders of one checkpoint that are remembered.
-const HOLDERS_MAX: usize = 8;
 
 /// How long a unit waits for somebody who has its checkpoint before it starts anew. Our choice:
 /// a machine restarts in that time.
@@ -53,23 +45,6 @@ pub(super) enum Start {
     Relay(Box<Checkpoint>, Vec<NodeId>),
     /// Nobody who has its checkpoint is here.
     Later,
-}
-
-impl Held {
-    fn add(&mut self, holders: &[NodeId]) -> bool {
-        let before = self.holders.len();
-        for holder in holders {
-            if !self.holders.contains(holder) && self.holders.len() < HOLDERS_MAX {
-                self.holders.push(*holder);
-            }
-        }
-        self.holders.len() > before
-    }
-
-    /// Whether anybody but its runner has it.
-    fn is_kept(&self) -> bool {
-        self.holders.iter().any(|holder| *holder != self.runner)
-    }
 }
 
 impl Owner {
@@ -136,53 +111,31 @@ impl Owner {
 
     /// Takes a checkpoint into the unit's record. `beside`: who has it beside the keepers.
     pub(super) fn note(&mut self, from: NodeId, made: Made, beside: &[NodeId], cx: &mut Cx<'_, Self>) {
-        let platform = self.nodes.get(&from).map_or(Platform::Native, |peer| peer.platform);
         let (unit, now_ms) = (made.unit, self.wall_now(cx.now));
         let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| job.is_active()) else { return };
         let Some(stands) = self.book.unit(unit) else { return };
         let Made { checkpoint, began, kept, .. } = made;
-        let Checkpoint { version, snapshot } = checkpoint;
+        let version = checkpoint.version;
         if version.attempt > stands.attempts {
             // Nobody was given the unit so often: it would hide all that comes.
             return;
         }
-        let proofs = new_keepers(job.records.get(&unit.index).map(|record| &**record), &checkpoint, &kept);
-        if let Some(deals) = job.deals.as_deref_mut() {
-            deals.kept(unit.index, from, &checkpoint, &proofs, now_ms);
-            // Only connected keepers are named to a runner that needs the checkpoint: connect to the paid one.
-            let keeper = deals.keeper(unit.index, from).filter(|keeper| proofs.contains(&keeper.id));
-            let away = keeper.filter(|keeper| !self.nodes.contains_key(&keeper.id));
-            away.into_iter().for_each(|keeper| cx.reach(keeper));
-        }
         let record = job.records.entry(unit.index).or_default();
         record.attempts = stands.attempts;
-        let known = record.newest.as_mut().filter(|newest| newest.checkpoint == checkpoint);
-        let mut changed = false;
-        if let Some(newest) = known {
-            changed |= newest.add(&kept);
-            changed |= newest.add(beside);
-        } else if record.newest.as_ref().is_none_or(|newest| newest.checkpoint.version < version) {
-            let mut held = Held { checkpoint, runner: from, holders: Vec::new(), doubts: 0 };
-            held.add(&kept);
-            held.add(beside);
-            if let Some(before) = record.newest.replace(held) {
-                // None is taken before its time: what comes together was only told together.
-                let every = job.spec.template.checkpoint.duration().unwrap_or_default();
-                let passed = cx.now.since(record.at).max(every).as_millis().max(1) as u64;
-                record.rate = snapshot.fuel.saturating_sub(before.checkpoint.snapshot.fuel) / passed;
-                // A checkpoint that only its runner has is gone with the runner: better an older one that is
-                // kept.
-                if before.is_kept() || record.older.as_ref().is_none_or(|older| !older.is_kept()) {
-                    record.older = Some(before);
-                }
-            }
-            record.journey.ran(from, platform, began, snapshot.fuel);
-            record.journey.checkpoints = record.journey.checkpoints.saturating_add(1);
-            record.at = cx.now;
+        let proofs = record.new_keepers(&checkpoint, &kept);
+        self.payments.kept(unit, from, &checkpoint, &proofs, now_ms);
+        // Only connected keepers are named to a runner that needs the checkpoint: connect to the paid one.
+        let keeper = self.payments.keeper(unit, from).filter(|keeper| proofs.contains(&keeper.id));
+        let away = keeper.filter(|keeper| !self.nodes.contains(keeper.id));
+        away.into_iter().for_each(|keeper| cx.reach(keeper));
+        let (platform, every) = (self.nodes.platform(from), job.spec.template.checkpoint.duration());
+        let holders = &[&kept, beside].concat();
+        let told = Told { runner: from, platform, checkpoint, began, holders };
+        let noted = record.note(told, every.unwrap_or_default(), cx.now);
+        if noted == Noted::Newest {
             self.book.progressed(unit);
-            changed = true;
         }
-        if !changed && !self.records.dirty.contains(&unit) && !self.records.writing {
+        if noted == Noted::Nothing && !self.records.dirty.contains(&unit) && !self.records.writing {
             return Self::to_runner(from, ToRunner::Recorded { units: vec![(unit, version)] }, cx);
         }
         self.records.told.push((unit, from, version));
@@ -192,12 +145,20 @@ impl Owner {
         self.keep_twice(unit, cx);
     }
 
+    /// To whom this node passes on what the unit of a runner that reaches nobody else has come to.
+    fn second_keeper(&self, unit: UnitId, runner: NodeId, cx: &Cx<'_, Self>) -> Option<NodeId> {
+        let bought = self.payments.keeper(unit, runner).map(|keeper| keeper.id);
+        let bought = bought.filter(|keeper| self.nodes.contains(*keeper));
+        let best = || self.nodes.best_keepers(unit.job, runner, cx.me, cx.now).first().map(|best| best.id);
+        bought.or_else(best)
+    }
+
     /// Passes a checkpoint of a runner that reaches nobody else on to a second keeper, if only this node keeps
     /// it.
     fn keep_twice(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let Some(newest) = self.record(unit).and_then(|record| record.newest.as_ref()) else { return };
         let others = newest.holders.iter().any(|holder| *holder != cx.me && *holder != newest.runner);
-        if others || !self.gets_all_from_here(newest.runner) || !newest.holders.contains(&cx.me) {
+        if others || !self.nodes.gets_all_from_here(newest.runner) || !newest.holders.contains(&cx.me) {
             return;
         }
         let (version, parts) = (newest.checkpoint.version, newest.checkpoint.parts());
@@ -221,9 +182,7 @@ impl Owner {
         if let Some(newest) = record.newest.as_mut().filter(|n| asked && n.checkpoint.version == version)
             && newest.add(&[from])
         {
-            if let Some(deals) = job.deals.as_deref_mut() {
-                deals.kept(unit.index, runner, &newest.checkpoint, &[from], now_ms);
-            }
+            self.payments.kept(unit, runner, &newest.checkpoint, &[from], now_ms);
             self.write_record(unit, cx);
             self.hand_over(unit, cx);
         }
@@ -284,7 +243,7 @@ impl Owner {
             return Start::Later;
         }
         while record.newest.is_some() {
-            give_up_newest(record);
+            record.give_up_newest();
         }
         self.write_record(unit, cx);
         Start::Anew
@@ -299,11 +258,10 @@ impl Owner {
         beside: Option<NodeId>,
         cx: &Cx<'_, Self>,
     ) -> Option<Start> {
-        let guest = self.gets_all_from_here(runner);
+        let guest = self.nodes.gets_all_from_here(runner);
         let record = self.record(unit)?;
-        let is_here = |node: &NodeId| *node == runner || *node == cx.me || self.nodes.contains_key(node);
-        let versions: Vec<&Held> = record.newest.iter().chain(&record.older).collect();
-        for held in versions {
+        let is_here = |node: &NodeId| *node == runner || *node == cx.me || self.nodes.contains(*node);
+        for held in record.all() {
             let checkpoint = held.checkpoint;
             let others = beside.filter(|node| !held.holders.contains(node));
             let here: Vec<NodeId> = held.holders.iter().copied().chain(others).filter(is_here).collect();
@@ -314,9 +272,7 @@ impl Owner {
             let mut sources: Vec<Address> = here
                 .iter()
                 .filter(|node| **node != cx.me && !guest)
-                .filter_map(|node| Some((*node, self.nodes.get(node)?.contact)))
-                .filter(|(_, contact)| contact.is_some())
-                .map(|(node, contact)| Address::of(node, contact))
+                .filter_map(|node| Some(Address::of(*node, Some(self.nodes.contact(*node)?))))
                 .collect();
             sources.sort_by_key(|source| source.id != held.runner);
             if here.contains(&cx.me) {
@@ -342,8 +298,8 @@ impl Owner {
     pub(super) fn holder_up(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
         let waits = |unit: &UnitId| {
             self.record(*unit).is_some_and(|record| {
-                let held = record.newest.iter().chain(&record.older);
-                record.missing.is_some() && held.flat_map(|held| &held.holders).any(|holder| *holder == peer)
+                record.missing.is_some()
+                    && record.all().flat_map(|held| &held.holders).any(|holder| *holder == peer)
             })
         };
         let units: Vec<UnitId> = self.moves.away().filter(waits).collect();
@@ -366,7 +322,7 @@ impl Owner {
         let others = fetch.is_some_and(|fetch| fetch.others);
         self.book.fetched(unit, from);
         if unreached && others {
-            self.found_behind(from);
+            self.nodes.found_behind(from);
             // That says nothing of the checkpoint, which comes through here now.
             self.book.ungrant(unit, from);
             if let Some(grant) = self.begin(unit, from, cx) {
@@ -384,21 +340,11 @@ impl Owner {
         self.units_back(from, &[unit], Back::Unharmed, cx);
     }
 
-    /// A unit could not go on from this checkpoint. It is given up after [`DOUBTS`] of these.
+    /// A unit could not go on from this checkpoint.
     pub(super) fn doubt(&mut self, unit: UnitId, version: Version, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         let Some(record) = job.records.get_mut(&unit.index) else { return };
-        let held = record.newest.iter_mut().chain(&mut record.older);
-        for held in held.filter(|held| held.checkpoint.version == version) {
-            held.doubts = held.doubts.saturating_add(1);
-        }
-        let bad = |held: &Option<Held>| held.as_ref().is_some_and(|held| held.doubts >= DOUBTS);
-        if bad(&record.older) {
-            record.older = None;
-        }
-        if bad(&record.newest) {
-            give_up_newest(record);
-        }
+        record.doubt(version);
         self.write_record(unit, cx);
     }
 
@@ -407,9 +353,7 @@ impl Owner {
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         let every = job.spec.template.checkpoint.duration().unwrap_or_default();
         if let Some(record) = job.records.get_mut(&unit.index) {
-            let passed = cx.now.since(record.at).min(every).as_millis() as u64;
-            let lost = record.rate.saturating_mul(passed);
-            record.journey.lost_fuel = record.journey.lost_fuel.saturating_add(lost);
+            record.lost(every, cx.now);
         }
     }
 
@@ -428,7 +372,7 @@ impl Owner {
         let units: Vec<UnitId> = std::mem::take(&mut self.records.dirty).into_iter().collect();
         let told = std::mem::take(&mut self.records.told);
         let mut writes: Vec<Write> = units.iter().flat_map(|unit| self.rows_of(*unit, cx.me)).collect();
-        writes.extend(units.iter().filter_map(|unit| self.shelf_write(*unit)));
+        writes.extend(units.iter().filter_map(|unit| self.payments.shelf_row(*unit)));
         let ticket = self.ticket(Pending::Records(told, units));
         cx.emit(Event::Commit { ticket, writes });
     }
@@ -515,15 +459,12 @@ impl Owner {
             let Some(job) = self.jobs.get_mut(&unit.job) else { continue };
             let Some(record) = job.records.remove(&unit.index) else { continue };
             self.records.dirty.insert(*unit);
-            for held in record.newest.iter().chain(&record.older) {
-                if held.holders.contains(&held.runner) {
-                    by_runner.entry(held.runner).or_default().push(*unit);
-                }
-                for holder in held.holders.iter().filter(|holder| **holder != held.runner) {
-                    let its = by_keeper.entry(*holder).or_default();
-                    if its.last() != Some(unit) {
-                        its.push(*unit);
-                    }
+            let (keepers, runners) = record.holders();
+            runners.into_iter().for_each(|runner| by_runner.entry(runner).or_default().push(*unit));
+            for keeper in keepers {
+                let its = by_keeper.entry(keeper).or_default();
+                if its.last() != Some(unit) {
+                    its.push(*unit);
                 }
             }
         }
@@ -535,25 +476,4 @@ impl Owner {
         }
         self.flush_records(cx);
     }
-}
-
-/// Keepers of this checkpoint that were not known as such: a repeated statement proves nothing.
-fn new_keepers(record: Option<&UnitRecord>, checkpoint: &Checkpoint, kept: &[NodeId]) -> Vec<NodeId> {
-    let newest = record.and_then(|record| record.newest.as_ref());
-    let known = match newest {
-        Some(held) if held.checkpoint.version > checkpoint.version => return Vec::new(),
-        Some(held) if held.checkpoint == *checkpoint => &held.holders[..],
-        _ => &[],
-    };
-    kept.iter().copied().filter(|keeper| !known.contains(keeper)).collect()
-}
-
-/// The one before it is the newest now.
-fn give_up_newest(record: &mut UnitRecord) {
-    let Some(bad) = record.newest.take() else { return };
-    record.newest = record.older.take();
-    let fuel = record.newest.as_ref().map_or(0, |held| held.checkpoint.snapshot.fuel);
-    let lost = bad.checkpoint.snapshot.fuel.saturating_sub(fuel);
-    record.journey.lost_fuel = record.journey.lost_fuel.saturating_add(lost);
-    record.journey.cut(fuel);
 }

@@ -1,9 +1,7 @@
 //! A job as its owner keeps it in memory, without the states of its units, which the book has.
 
 use super::avoid::Avoided;
-use super::deals::Deals;
 use super::delegation::{OnRing, Ownership};
-use super::record::UnitRecord;
 use super::refusing::Refusals;
 use crate::address::Address;
 use crate::engine::SealKey;
@@ -11,8 +9,10 @@ use crate::ids::{JobId, NodeId};
 use crate::progress::{Journey, Resume};
 use crate::work::book::{State, Unit};
 use crate::work::message::{Batch, UnitGrant};
+use crate::work::payments::Deals;
 use crate::work::proof::GrantKey;
 use crate::work::spec::{JobSpec, OwnedBy, UnitResult, UnitSpec, Units};
+use crate::work::unit_record::UnitRecord;
 use crate::work::weight;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,8 +66,6 @@ pub(super) struct Job {
     pub(super) paused: BTreeSet<u32>,
     /// Units of which these nodes say that they have ended, and whose results' content is on its way.
     pub(super) coming: BTreeMap<u32, NodeId>,
-    /// If it buys its places.
-    pub(super) deals: Option<Box<Deals>>,
     /// Owners of its units, if the ring names them.
     pub(super) ring: Option<Box<OnRing>>,
     /// Ownership record, if these are units of another gateway.
@@ -79,10 +77,8 @@ pub(super) struct Job {
 impl Job {
     pub(super) fn new(spec: JobSpec, client: NodeId, submitted_ms: u64, secret: [u8; 32]) -> Job {
         let ring = (spec.owner == OwnedBy::Ring).then(Box::<OnRing>::default);
-        let deals = Deals::of(&spec);
         Job {
             weight: weight_of(&spec),
-            deals,
             spec,
             client,
             secret,
@@ -135,14 +131,14 @@ impl Job {
         self.journeys.remove(&index);
     }
 
-    /// The unit as it is given to a runner.
+    /// The unit as it is given to a runner. `sold`: what was bought for the job.
     pub(super) fn unit_grant(
         &self,
         index: u32,
         (runner, attempt): (NodeId, u32),
         resume: Option<Box<Resume>>,
+        sold: Option<&Deals>,
     ) -> UnitGrant {
-        let sold = self.deals.as_ref();
         UnitGrant {
             index,
             attempt,
@@ -200,9 +196,6 @@ impl Job {
     pub(super) fn count(&mut self, index: u32, result: &UnitResult) {
         self.avoided.ran_well(result.runner);
         self.cpu_us = self.cpu_us.saturating_add(result.cpu_us);
-        if let Some(deals) = &mut self.deals {
-            deals.pay(result.paid);
-        }
         let by = self.by_node.entry(result.runner).or_default();
         by.0 += 1;
         by.1 = by.1.saturating_add(result.cpu_us);

@@ -8,16 +8,14 @@ mod accept;
 mod avoid;
 mod checkpoint;
 mod coming;
-mod deals;
 pub mod delegation;
 mod job;
-mod keepers;
-mod keeping;
 mod lease;
 mod moving;
+mod nodes;
+mod paying;
 mod place;
 mod precopy;
-mod record;
 mod refusing;
 mod results;
 mod view;
@@ -32,10 +30,11 @@ use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::platform::Platform;
 use crate::progress::Version;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::time::Wall;
+use crate::time::{Time, Wall};
 use crate::work::OwnerConfig;
 use crate::work::book::Book;
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
+use crate::work::payments::Payments;
 use bytes::Bytes;
 use job::Job;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,29 +71,17 @@ pub struct Owner {
     changed: BTreeSet<JobId>,
     /// All that was kept from an earlier life has been read.
     ready: bool,
-    /// Connected nodes, this node included.
-    nodes: BTreeMap<NodeId, Peer>,
-    keepers: keepers::Keepers,
+    nodes: nodes::Nodes,
+    /// Purchases of the places of units, for jobs that buy them.
+    payments: Payments,
     records: checkpoint::Records,
     moves: moving::Moves,
-    /// Settlements to be ordered again.
-    late: Vec<(Sale, Vec<u64>)>,
     /// Holds that the bank reported before all was read here.
     bank_held: Vec<Holding>,
     /// Delegated units: those that this node owns for others, and its own at others.
     delegation: delegation::Delegation,
     /// `None` until the driver has told the time.
     wall: Option<Wall>,
-}
-
-/// A connected node.
-#[derive(Clone, Copy, Debug)]
-struct Peer {
-    platform: Platform,
-    /// Where others can dial it.
-    contact: Option<Contact>,
-    /// It could not reach others that have what it needs: that comes through here.
-    behind: bool,
 }
 
 /// Something that waits for the store or for storage.
@@ -279,6 +266,7 @@ impl Protocol for Owner {
 
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
         self.take_in(input, cx);
+        self.act(cx);
         for ticket in self.book.released() {
             cx.emit(Event::ReleasePassing { ticket });
         }
@@ -337,7 +325,7 @@ impl Owner {
                 self.holder_up(peer, cx);
             }
             Input::Down(peer) => {
-                self.nodes.remove(&peer);
+                self.nodes.gone(peer);
                 self.goal_down(peer, cx);
                 self.runner_down(peer, cx);
             }
@@ -346,7 +334,7 @@ impl Owner {
             Input::Timer(Timer::Away) => self.end_away(cx),
             Input::Timer(Timer::Records) => self.flush_records(cx),
             Input::Timer(Timer::Moves) => self.moves_late(cx),
-            Input::Timer(Timer::Settle) => self.settle_late(cx),
+            Input::Timer(Timer::Settle) => self.payments.again(),
             Input::Timer(Timer::Delegated) => self.look_after_delegated(cx),
             Input::Timer(Timer::Lease(runner)) => self.lease_lost(runner, "went silent", cx),
             Input::Timer(Timer::Progress) => self.tell_progress(cx),
@@ -354,7 +342,7 @@ impl Owner {
             Input::Command(Command::Found(found)) => self.found(found, cx),
             Input::Command(Command::Bought(bought)) => self.bought(bought, cx),
             Input::Command(Command::Settled { ticket, outcome }) => self.settled(ticket, outcome, cx),
-            Input::Command(Command::Holding(held)) => self.bank_holds(held, cx),
+            Input::Command(Command::Holding(held)) => self.bank_holds(held),
             Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
             Input::Command(Command::Fetched { ticket, result }) => self.fetched(ticket, result, cx),
             Input::Command(Command::Heard(node)) => self.heard(node, cx),
@@ -363,8 +351,7 @@ impl Owner {
             Input::Command(Command::RestoreDeals(entries)) => self.restore_deals(&entries, cx),
             Input::Command(Command::RestoreCheckpoints(entries)) => self.restore_checkpoints(entries, cx),
             Input::Command(Command::Met { node, platform, contact }) => {
-                let behind = self.nodes.get(&node).is_some_and(|peer| peer.behind);
-                self.nodes.insert(node, Peer { platform, contact, behind });
+                self.nodes.met(node, platform, contact);
             }
             Input::Command(Command::Migrate { unit, to, others }) => self.migrate(unit, to, &others, cx),
             Input::Command(Command::Pause { unit, paused }) => self.pause(unit, paused, cx),
@@ -390,11 +377,10 @@ impl Owner {
             queries: BTreeMap::new(),
             changed: BTreeSet::new(),
             ready: false,
-            nodes: BTreeMap::new(),
-            keepers: keepers::Keepers::default(),
+            nodes: nodes::Nodes::default(),
+            payments: Payments::default(),
             records: checkpoint::Records::default(),
             moves: moving::Moves::default(),
-            late: Vec::new(),
             bank_held: Vec::new(),
             delegation: delegation::Delegation::default(),
             wall: None,
@@ -404,6 +390,11 @@ impl Owner {
     /// Whether all that was kept from an earlier life has been read.
     pub fn is_ready(&self) -> bool {
         self.ready
+    }
+
+    /// Milliseconds since 1970; 0 until the driver has told the time.
+    fn wall_now(&self, now: Time) -> u64 {
+        self.wall.map_or(0, |wall| wall.now(now))
     }
 
     fn ticket(&mut self, pending: Pending) -> u64 {

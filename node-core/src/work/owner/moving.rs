@@ -85,7 +85,7 @@ impl Owner {
         if self.moves.wanted.len() >= MOVES_MAX {
             return Err(format!("{MOVES_MAX} units are being moved already; try again in a moment"));
         }
-        if !self.leases.contains_key(&from) || (!self.nodes.contains_key(&from)) {
+        if !self.leases.contains_key(&from) || !self.nodes.contains(from) {
             return Err("its runner is away; it goes on elsewhere if it stays so".into());
         }
         let memory = job.spec.template.limits.memory_bytes;
@@ -138,7 +138,7 @@ impl Owner {
         let Some(wanted) = self.moves.wanted.get_mut(&unit) else { return false };
         let stopping = matches!(wanted.stage, Stage::Stopping(_)) && !wanted.taken;
         let to = wanted.to;
-        if !stopping || to == from || !self.nodes.contains_key(&to) {
+        if !stopping || to == from || !self.nodes.contains(to) {
             return false;
         }
         (wanted.taken, wanted.until) = (true, cx.now + PATIENCE);
@@ -198,7 +198,7 @@ impl Owner {
             self.note(from, made, &[from], cx);
         }
         match self.moves.wanted.get(&unit).map(|wanted| wanted.to) {
-            Some(to) if self.nodes.contains_key(&to) && to != from => self.hand_to_goal(from, unit, to, cx),
+            Some(to) if self.nodes.contains(to) && to != from => self.hand_to_goal(from, unit, to, cx),
             Some(to) => {
                 self.units_back(from, &[unit], Back::Unharmed, cx);
                 self.fail_move(unit, &format!("{} has gone; it goes on where there is room", to.short()), cx);
@@ -419,13 +419,13 @@ impl Owner {
             record.missing = None;
         }
         let attempt = self.book.placement(unit, runner)?.attempt;
-        Some(job.unit_grant(unit.index, (runner, attempt), resume))
+        Some(job.unit_grant(unit.index, (runner, attempt), resume, self.payments.of(unit.job)))
     }
 
     /// Whether all nodes that are known to keep a unit's newest checkpoint are connected.
     fn holders_are_here(&self, unit: UnitId) -> bool {
         let newest = self.record(unit).and_then(|record| record.newest.as_ref());
-        newest.is_some_and(|held| held.holders.iter().all(|node| self.nodes.contains_key(node)))
+        newest.is_some_and(|held| held.holders.iter().all(|node| self.nodes.contains(*node)))
     }
 
     /// The checkpoint for a runner that reaches nobody else is here, or cannot be had.
@@ -444,7 +444,7 @@ impl Owner {
         };
         let newest = self.record(unit).and_then(|record| record.newest.as_ref());
         let checkpoint = newest.map(|held| held.checkpoint);
-        let (true, Ok(()), Some(checkpoint)) = (self.nodes.contains_key(&runner), &result, checkpoint) else {
+        let (true, Ok(()), Some(checkpoint)) = (self.nodes.contains(runner), &result, checkpoint) else {
             self.book.put_back(unit, runner, Back::Unharmed, super::MAX_LOSSES);
             self.fail_move(unit, "its checkpoint could not be brought here, or the other node has gone", cx);
             if result.is_err() {
@@ -460,7 +460,7 @@ impl Owner {
         self.book.fetches(unit, runner, Fetch { ticket: Some(ticket), others: false });
         let resume = Box::new(Resume { checkpoint, sources });
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
-        let grant = job.unit_grant(unit.index, (runner, attempt), Some(resume));
+        let grant = job.unit_grant(unit.index, (runner, attempt), Some(resume), self.payments.of(unit.job));
         self.send_grant(runner, unit.job, vec![grant], cx);
     }
 }

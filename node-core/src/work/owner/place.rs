@@ -37,7 +37,7 @@ impl Owner {
             .collect();
         order.sort_unstable();
         for (_, _, _, id) in order {
-            if self.jobs.get(&id).is_some_and(|job| job.deals.is_some()) {
+            if self.payments.of(id).is_some() {
                 self.buy(id, cx);
                 continue;
             }
@@ -133,6 +133,21 @@ impl Owner {
         0
     }
 
+    /// Keepers of the job's units at `from` are of no use, or too few.
+    pub(super) fn need_keepers(
+        &mut self,
+        from: NodeId,
+        id: JobId,
+        lost: &[(NodeId, String)],
+        cx: &mut Cx<'_, Self>,
+    ) {
+        if self.book.has_job(from, id) {
+            self.nodes.cool(from, lost.iter().map(|(keeper, _)| *keeper), cx.now);
+            let keepers = self.nodes.keepers_for(id, from, cx.me, cx.now);
+            Self::to_runner(from, ToRunner::Keepers { job: id, keepers }, cx);
+        }
+    }
+
     /// Tells the runner of units that are placed there.
     pub(super) fn send_grant(
         &mut self,
@@ -142,10 +157,10 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         for grant in &mut units {
-            grant.keeper = grant.keeper.filter(|keeper| self.can_keep(runner, keeper.id, cx.now));
+            grant.keeper = grant.keeper.filter(|keeper| self.nodes.can_keep(runner, keeper.id, cx.now));
         }
         let keepers = match self.jobs.get(&id).and_then(|job| job.spec.template.checkpoint.duration()) {
-            Some(_) => self.keepers_for(id, runner, cx),
+            Some(_) => self.nodes.keepers_for(id, runner, cx.me, cx.now),
             None => Vec::new(),
         };
         let Some(job) = self.jobs.get(&id) else { return };

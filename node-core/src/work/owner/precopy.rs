@@ -72,7 +72,11 @@ impl Owner {
         let Some(job) = self.jobs.get(&unit.job) else { return };
         let runs_at = self.book.runner(unit).and_then(|runner| self.book.placement(unit, runner));
         let Some(now) = runs_at.map(|placement| (placement.runner, placement.attempt)) else { return };
-        let batch = Box::new(job.batch(unit.job, Vec::new(), vec![job.unit_grant(unit.index, now, None)]));
+        let batch = Box::new(job.batch(
+            unit.job,
+            Vec::new(),
+            vec![job.unit_grant(unit.index, now, None, self.payments.of(unit.job))],
+        ));
         Self::to_runner(to, ToRunner::Prepare { batch, whole, sources }, cx);
     }
 
@@ -116,7 +120,7 @@ impl Owner {
             // Through here it can get what it could not get from others.
             Some(_) if unreached && !wanted.again => {
                 (wanted.until, wanted.again) = (cx.now + PATIENCE, true);
-                self.found_behind(from);
+                self.nodes.found_behind(from);
                 self.begin_move(unit, from, cx);
             }
             Some(error) => {

@@ -46,7 +46,7 @@ impl Owner {
     /// Whether the job's program may run at others although this node refuses it: a unit has run already, or
     /// the node is a page. Pages differ from servers in what they compile, and refuse within a moment.
     pub(super) fn may_run_elsewhere(&self, from: NodeId, id: JobId) -> bool {
-        let is_page = || self.nodes.get(&from).is_some_and(|peer| peer.platform == Platform::Browser);
+        let is_page = || self.nodes.platform(from) == Platform::Browser;
         self.jobs.get(&id).is_some_and(|job| job.refusals.runs) || is_page()
     }
 

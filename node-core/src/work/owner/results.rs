@@ -9,7 +9,6 @@ use super::{Event, Owner, Pending, Timer};
 use crate::content::BlobRef;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::Micro;
-use crate::platform::Platform;
 use crate::progress::Journey;
 use crate::protocol::Cx;
 use crate::work::book::{Back, Placement, State, Units};
@@ -229,7 +228,7 @@ impl Owner {
         }
         let UnitResult { runner, fuel, .. } = report.result;
         let mut journey = record.map(|record| record.journey.clone()).unwrap_or_default();
-        let platform = self.nodes.get(&runner).map_or(Platform::Native, |peer| peer.platform);
+        let platform = self.nodes.platform(runner);
         journey.ran(runner, platform, report.began, fuel);
         Some(Box::new(journey))
     }
@@ -270,7 +269,7 @@ impl Owner {
             if !arrived.entrusted {
                 report.result.journey = self.journey_of(&report);
             }
-            self.price(&mut report);
+            self.payments.price(&mut report);
             arrived.results.push(report);
         }
         if arrived.entrusted {
@@ -284,7 +283,7 @@ impl Owner {
             return self.acknowledge(&arrived, cx);
         }
         let writes = arrived.results.iter().flat_map(|r| {
-            let deal = self.deal_write(r.unit);
+            let deal = self.payments.row(r.unit);
             std::iter::once(self.row_of_result(r)).chain(deal)
         });
         let writes = writes.collect();
@@ -325,7 +324,7 @@ impl Owner {
             jobs.insert(report.unit.job);
             content.extend(blobs_of(&report.result));
             self.out_over(arrived.from, report.unit, cx);
-            self.settle_result(report.unit, cx);
+            self.payments.settle_result(report.unit);
             self.drop_record(report.unit, cx);
             self.fail_move(report.unit, "it ended before it could be moved", cx);
         }
@@ -359,7 +358,7 @@ impl Owner {
     /// gone its units run elsewhere.
     fn not_written(&mut self, arrived: Arrived, error: &str, cx: &mut Cx<'_, Self>) {
         for report in &arrived.results {
-            self.not_priced(report.unit);
+            self.payments.not_priced(report.unit);
             // Back to where it was, which need not be where this result is from.
             let taken = arrived.taken.iter().filter(|(unit, _)| *unit == report.unit).map(|(_, at)| *at);
             let taken: Vec<Placement> = taken.filter(|at| self.leases.contains_key(&at.runner)).collect();

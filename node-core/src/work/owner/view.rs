@@ -5,6 +5,7 @@ use super::delegation::Out;
 use super::job::{Job, Phase};
 use crate::ids::{JobId, NodeId};
 use crate::work::book::{State, Unit, Units};
+use crate::work::payments::Deals;
 use crate::work::spec::JobSpec;
 use crate::work::view::{CostView, JobState, JobView, UnitState, UnitView};
 
@@ -15,7 +16,7 @@ impl Owner {
             .jobs
             .iter()
             .filter(|(_, job)| job.phase != Phase::Accepting && job.delegated.is_none())
-            .filter_map(|(id, job)| Some(view(*id, job, self.book.units(*id)?)))
+            .filter_map(|(id, job)| Some(view(*id, job, self.book.units(*id)?, self.payments.of(*id))))
             .collect();
         jobs.sort_by_key(|job| (std::cmp::Reverse(job.submitted_ms), job.id));
         jobs
@@ -24,7 +25,7 @@ impl Owner {
     pub fn job(&self, id: JobId) -> Option<JobView> {
         let job = self.own(id)?;
         let units = self.book.units(id)?;
-        (job.phase != Phase::Accepting).then(|| view(id, job, units))
+        (job.phase != Phase::Accepting).then(|| view(id, job, units, self.payments.of(id)))
     }
 
     pub fn spec(&self, id: JobId) -> Option<&JobSpec> {
@@ -40,7 +41,7 @@ impl Owner {
         let job = self.own(id)?;
         let units = self.book.units(id)?;
         let to = from.saturating_add(limit).min(units.len());
-        Some((from..to).filter_map(|index| unit_view(job, units, index)).collect())
+        Some((from..to).filter_map(|index| unit_view(job, units, self.payments.of(id), index)).collect())
     }
 
     /// Units that `node` holds, units it ended, and the processor time it gave to those.
@@ -75,7 +76,7 @@ fn held_elsewhere(job: &Job, units: &Units) -> u32 {
     job.ring.as_ref().map_or(0, |ring| ring.held().count() as u32).min(units.count(State::Elsewhere))
 }
 
-fn view(id: JobId, job: &Job, units: &Units) -> JobView {
+fn view(id: JobId, job: &Job, units: &Units, deals: Option<&Deals>) -> JobView {
     let over = matches!(job.phase, Phase::Over { .. });
     let of = |state| units.count(state);
     let held = held_elsewhere(job, units);
@@ -97,11 +98,7 @@ fn view(id: JobId, job: &Job, units: &Units) -> JobView {
         cpu_us: job.cpu_us,
         submitted_ms: job.submitted_ms,
         ended_ms: job.ended_ms,
-        cost: job.deals.as_ref().map(|deals| CostView {
-            most: deals.most,
-            held: deals.held,
-            paid: deals.paid,
-        }),
+        cost: deals.map(|deals| CostView { most: deals.most, held: deals.held, paid: deals.paid }),
         by_node: job.by_node.iter().map(|(node, (units, cpu))| (*node, *units, *cpu)).collect(),
     }
 }
@@ -149,7 +146,7 @@ fn newest_is_missing(job: &Job, index: u32) -> bool {
     job.records.get(&index).is_some_and(|record| record.missing.is_some())
 }
 
-fn unit_view(job: &Job, units: &Units, index: u32) -> Option<UnitView> {
+fn unit_view(job: &Job, units: &Units, deals: Option<&Deals>, index: u32) -> Option<UnitView> {
     let unit: Unit = units.get(index)?;
     let out = job.ring.as_ref().and_then(|ring| ring.of(index)).filter(|_| unit.state == State::Elsewhere);
     let runner = out.and_then(|out| Some(out.runner?.id)).or_else(|| units.last_runner(index));
@@ -172,7 +169,7 @@ fn unit_view(job: &Job, units: &Units, index: u32) -> Option<UnitView> {
         State::Held => {
             (UnitState::Held, units.reason(index).unwrap_or("held after repeated losses").to_owned())
         }
-        State::Away if job.deals.as_ref().is_some_and(|deals| deals.is_buying(index)) => {
+        State::Away if deals.is_some_and(|deals| deals.is_buying(index)) => {
             (UnitState::Waiting, "a place is being bought for it".into())
         }
         State::Away => (
@@ -204,7 +201,7 @@ fn unit_view(job: &Job, units: &Units, index: u32) -> Option<UnitView> {
         reason,
         runner,
         attempts: unit.attempts,
-        price: runner.and_then(|runner| job.deals.as_ref()?.price(index, runner)),
+        price: runner.and_then(|runner| deals?.price(index, runner)),
         paused: job.paused.contains(&index) && !unit.state.has_ended(),
         journey: journey.map(|journey| journey.spans.clone()).unwrap_or_default(),
         merged: journey.is_some_and(|journey| journey.merged),

@@ -12,8 +12,8 @@ use crate::work::book::{self, Placement};
 use crate::work::message::{Report, ToRunner};
 use crate::work::owner::job::{Job, Phase};
 use crate::work::owner::moving::ATTEMPTS_MAX;
-use crate::work::owner::record::encode;
 use crate::work::owner::{Event, Pending};
+use crate::work::rows::encode;
 use crate::work::spec::{Find, JobSpec, OwnedBy, UnitSpec, Units};
 
 use crate::work::delegated::Message;

@@ -14,10 +14,11 @@ use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::book::State;
-use crate::work::delegated::{Message, UnitRecord, point_of};
+use crate::work::delegated::{Message, point_of};
 use crate::work::message::ToRunner;
 use crate::work::proof::GrantKey;
 use crate::work::spec::Template;
+use crate::work::unit_record::UnitRecord;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::protocol::Cx;
 use crate::work::book::State;
 use crate::work::message::Report;
 use crate::work::owner::job::Job;
-use crate::work::owner::record::{self, encode, result_id};
+use crate::work::rows::{self, encode, unit_key};
 use bytes::Bytes;
 
 /// A row that was read.
@@ -44,11 +44,11 @@ pub(super) fn part_write(job: JobId, part: Option<&Part>) -> Write {
 }
 
 pub(super) fn delegated_write(unit: UnitId, delegated: Option<&Delegated>) -> Write {
-    write(result_id(unit.job, unit.index), delegated.map(encode))
+    write(unit_key(unit), delegated.map(encode))
 }
 
 pub(super) fn end_write(unit: UnitId, report: Option<&Report>) -> Write {
-    write([&result_id(unit.job, unit.index)[..], b"r"].concat(), report.map(encode))
+    write([&unit_key(unit)[..], b"r"].concat(), report.map(encode))
 }
 
 pub(super) fn size_of(delegated: &Delegated) -> usize {
@@ -90,13 +90,12 @@ impl Owner {
         let job = self.jobs.get(&unit.job)?;
         let stands = self.book.unit(unit)?;
         let known = job.delegated.as_ref().and_then(|delegated| delegated.of(unit.index)?.runner);
-        let contact = |node: NodeId| self.nodes.get(&node).and_then(|peer| peer.contact);
         let runner = match stands.state {
             State::Placed => self.book.runner(unit).map(|node| {
                 let contact = if Some(node) == self.delegation.me.map(|me| me.id) {
                     self.delegation.me
                 } else {
-                    contact(node)
+                    self.nodes.contact(node)
                 };
                 Address::of(node, contact)
             }),
@@ -128,7 +127,7 @@ impl Owner {
     /// Rows to write for a unit whose record changed.
     pub(in crate::work::owner) fn rows_of(&mut self, unit: UnitId, me: NodeId) -> Vec<Write> {
         if self.jobs.get(&unit.job).is_some_and(|job| job.delegated.is_none()) {
-            return vec![record::unit_write(unit, self.record(unit))];
+            return vec![rows::unit_write(unit, self.record(unit))];
         }
         let Some(delegated) = self.delegated_of(unit) else { return self.rows_of_nothing(unit) };
         let job = self.jobs.get_mut(&unit.job);
@@ -150,14 +149,14 @@ impl Owner {
         let id = unit.job;
         let spare = !self.jobs.contains_key(&id) && !self.delegation.parts.contains_key(&id);
         let part = (spare && self.delegation.written.remove(&id)).then(|| part_write(id, None));
-        let rows = [record::unit_write(unit, None), delegated_write(unit, None), end_write(unit, None)];
+        let rows = [rows::unit_write(unit, None), delegated_write(unit, None), end_write(unit, None)];
         rows.into_iter().chain(part).collect()
     }
 
     /// Row to write for a unit that has ended.
     pub(in crate::work::owner) fn row_of_result(&self, report: &Report) -> Write {
         match self.jobs.get(&report.unit.job) {
-            Some(job) if job.delegated.is_none() => record::result_write(report.unit, &report.result),
+            Some(job) if job.delegated.is_none() => rows::result_write(report.unit, &report.result),
             _ => end_write(report.unit, Some(report)),
         }
     }

@@ -6,8 +6,8 @@
 
 use crate::disk::{Table, Write};
 use crate::ids::{JobId, NodeId, UnitId};
-pub(super) use crate::work::delegated::{Held, UnitRecord};
 use crate::work::spec::{JobSpec, UnitResult};
+use crate::work::unit_record::UnitRecord;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -41,15 +41,16 @@ pub(super) fn end_write(job: JobId, record: &EndRecord) -> Write {
 }
 
 pub(super) fn result_write(unit: UnitId, result: &UnitResult) -> Write {
-    Write { table: Table::Results, key: result_id(unit.job, unit.index), value: Some(encode(result)) }
+    Write { table: Table::Results, key: unit_key(unit), value: Some(encode(result)) }
 }
 
 pub(super) fn unit_write(unit: UnitId, record: Option<&UnitRecord>) -> Write {
-    Write { table: Table::Checkpoints, key: result_id(unit.job, unit.index), value: record.map(encode) }
+    Write { table: Table::Checkpoints, key: unit_key(unit), value: record.map(encode) }
 }
 
-pub(super) fn result_id(job: JobId, index: u32) -> Vec<u8> {
-    [&job.0[..], &index.to_be_bytes()].concat()
+/// The key of a unit's row, in any table.
+pub(super) fn unit_key(unit: UnitId) -> Vec<u8> {
+    [&unit.job.0[..], &unit.index.to_be_bytes()].concat()
 }
 
 /// A key of `Jobs`: the job, and whether it names the end record.
@@ -63,7 +64,8 @@ pub(super) fn job_key(key: &[u8]) -> Option<(JobId, bool)> {
     }
 }
 
-pub(super) fn result_key(key: &[u8]) -> Option<UnitId> {
+/// The unit that a key names.
+pub(super) fn unit_of(key: &[u8]) -> Option<UnitId> {
     let (id, index) = key.split_at_checked(16)?;
     Some(UnitId { job: JobId(id.try_into().ok()?), index: u32::from_be_bytes(index.try_into().ok()?) })
 }
