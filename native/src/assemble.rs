@@ -11,7 +11,7 @@ use libp2p::Multiaddr;
 use link::Link;
 use node_core::Config;
 use node_core::address::Ip;
-use node_core::overlay::elsewhere::Web;
+use node_core::elsewhere::Web;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;

@@ -10,6 +10,7 @@
 //! | [`ids`], [`time`], [`keys`], [`address`], [`platform`] | names, times, signatures, where a node is |
 //! | [`channel`], [`disk`], [`engine`], [`content`], [`wire`] | what a driver carries, keeps and runs |
 //! | [`finding`], [`goods`], [`money`], [`budget`], [`contract`] | what is asked for, sold and ordered |
+//! | [`peers`], [`elsewhere`] | who is connected, and other gateways |
 //! | [`under_way`] | questions that a machine asked, and what their answers are for |
 //! | [`circle`], [`replicas`], [`placement`], `record`, [`progress`], [`bounds`], [`trust`] | places in overlays, what is copied there, records, checkpoints, bounds, policy |
 //! | [`overlay`] | who knows whom |
@@ -34,6 +35,7 @@ pub mod content;
 pub mod contract;
 pub mod discovery;
 pub mod disk;
+pub mod elsewhere;
 pub mod engine;
 pub mod files;
 pub mod finding;
@@ -45,6 +47,7 @@ pub mod market;
 pub mod money;
 pub mod node;
 pub mod overlay;
+pub mod peers;
 pub mod placement;
 pub mod platform;
 pub mod progress;

@@ -2,11 +2,11 @@
 //! ring, whoever came first.
 
 use node_core::address::{Contact, Dialable, Ip};
+use node_core::elsewhere::Elsewhere;
 use node_core::keys::Secret;
 use node_core::node::config::{MarketPart, RecordsPart};
 use node_core::node::message::Message;
 use node_core::overlay::dialback::{Message as DialBack, Outcome, Standing, Why};
-use node_core::overlay::elsewhere::Elsewhere;
 use node_core::overlay::neighbours::Message as Greeting;
 use node_core::overlay::tree::check::check;
 use node_core::{Config, NodeEvent, NodeId, NodeInput};

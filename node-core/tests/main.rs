@@ -5,6 +5,7 @@
 
 mod cheapest;
 mod checkpoint;
+mod connections;
 mod data;
 mod delegation;
 mod dialable;

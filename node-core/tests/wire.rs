@@ -11,6 +11,7 @@ use node_core::content::{BlobRef, Data, NamedData};
 use node_core::discovery::nearest::{
     self, Above, Ack, Answer, Ask, Gone, NotFound, Packed, Places, Refuse, State, Status, Taken, Toward,
 };
+use node_core::elsewhere::{Elsewhere, Web};
 use node_core::finding::Needs;
 use node_core::finding::Offer;
 use node_core::goods::Rule;
@@ -20,7 +21,6 @@ use node_core::keys::Signed;
 use node_core::money::{Micro, Price};
 use node_core::node::message::Message;
 use node_core::overlay::dialback::{self, Outcome};
-use node_core::overlay::elsewhere::{Elsewhere, Web};
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::ring::{self, Around, Beat, Come, Find as Seek, Mine, Next};
 use node_core::overlay::swarm::Swarm;

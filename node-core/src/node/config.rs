@@ -3,10 +3,10 @@
 use crate::address::Ip;
 use crate::bounds::Bounds;
 use crate::bounds::Timing;
+use crate::elsewhere::Web;
 use crate::ids::NodeId;
 use crate::keys::Secret;
 use crate::market::MarketConfig;
-use crate::overlay::elsewhere::Web;
 use crate::platform::Platform;
 use crate::ticket::ServiceId;
 use crate::work::KeeperConfig;

@@ -3,8 +3,8 @@
 use super::Node;
 use super::host::Host;
 use crate::address::Contact;
+use crate::elsewhere::Elsewhere;
 use crate::ids::NodeId;
-use crate::overlay::elsewhere::Elsewhere;
 use crate::overlay::neighbours::{self, Neighbours};
 use std::collections::VecDeque;
 

@@ -25,6 +25,7 @@ use crate::address::Dialable;
 use crate::ids::NodeId;
 use crate::overlay::neighbours::{Hello, Neighbours, Room};
 use crate::overlay::swarm::Swarm;
+use crate::peers::Peers;
 use crate::ticket::ServiceId;
 use crate::time::Time;
 use crate::wire::{self, Framed};
@@ -156,13 +157,8 @@ impl Node {
         }
     }
 
-    /// Whether a peer that has introduced itself has this service.
-    fn speaks(&self, peer: NodeId, service: ServiceId) -> bool {
-        self.peers().get(peer).is_some_and(|known| known.speaks.has(service))
-    }
-
-    fn peers(&self) -> &Neighbours {
-        self.neighbours.machine.state()
+    fn peers(&self) -> &Peers {
+        self.neighbours.machine.state().peers()
     }
 
     /// Sends a message to a peer, or takes it in at once if it is for this node.

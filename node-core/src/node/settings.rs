@@ -30,7 +30,7 @@ pub(super) fn settings_of_guest(config: &Config) -> Swarm {
 impl Node {
     /// Settings of the swarm, as far as this node knows them.
     pub fn swarm(&self) -> &Swarm {
-        self.peers().swarm()
+        self.neighbours.machine.state().swarm()
     }
 
     /// A peer has told settings that this node did not know.

@@ -10,6 +10,7 @@ use crate::finding::Query;
 use crate::ids::NodeId;
 use crate::protocol::{Effect, Input, InputOf, Machine, Protocol, Rng};
 use crate::ticket::{ServiceId, Services};
+use crate::time::Time;
 use crate::wire::{self, Framed, WireError};
 use std::any::Any;
 use std::fmt::Debug;
@@ -92,6 +93,14 @@ pub(super) trait Service:
         node.give::<Self>(Input::Message { from, message });
     }
 
+    /// Gives the machine an input; its effects, and when it wants to be woken.
+    fn step(node: &mut Node, input: InputOf<Self>) -> Option<Stepped<Self>> {
+        let Node { table, neighbours, me, now, .. } = node;
+        let seated: &mut Seated<Self> = table.seat_mut(Self::ID)?.service.downcast_mut()?;
+        let effects = seated.machine.step_among(neighbours.machine.state().peers(), *me, *now, input);
+        Some((effects, seated.machine.deadline()))
+    }
+
     /// Its place in the table. The node keeps its neighbours elsewhere, since everybody needs them.
     fn seated(node: &Node) -> Option<&Seated<Self>> {
         node.table.seat(Self::ID)?.service.downcast_ref()
@@ -101,6 +110,9 @@ pub(super) trait Service:
         node.table.seat_mut(Self::ID)?.service.downcast_mut()
     }
 }
+
+/// Effects of an input, and the machine's next deadline.
+pub(super) type Stepped<S> = (Vec<Effect<S>>, Option<Time>);
 
 pub(super) struct Seated<S: Service> {
     pub(super) machine: Machine<S>,
@@ -279,10 +291,7 @@ impl Node {
     /// Gives an input to its machine, and sees to what comes of it.
     pub(super) fn run<S: Service>(&mut self, input: InputOf<S>, host: &mut dyn Host) {
         S::on_input(self, &input, host);
-        let (me, now) = (self.me, self.now);
-        let Some(seated) = S::seated_mut(self) else { return };
-        let effects = seated.machine.step(me, now, input);
-        let deadline = seated.machine.deadline();
+        let Some((effects, deadline)) = S::step(self, input) else { return };
         self.alarms.set(S::ID, deadline);
         S::follow(self, effects, host);
     }

@@ -72,9 +72,8 @@ impl Node {
 
     /// Names by which people know nodes: those that are here, and those that left.
     pub fn names(&self) -> BTreeMap<NodeId, String> {
-        let neighbours = self.peers();
-        let gone = neighbours.names_of_the_gone();
-        let here = neighbours.all().map(|(id, hello, _)| (id, &*hello.name));
+        let gone = self.neighbours.machine.state().names_of_the_gone();
+        let here = self.peers().all().map(|(id, hello, _)| (id, &*hello.name));
         let me = (self.me, self.config.name.as_str());
         gone.chain(here).chain([me]).map(|(id, name)| (id, name.to_owned())).collect()
     }

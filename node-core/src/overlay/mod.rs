@@ -1,7 +1,6 @@
 //! Protocols by which nodes know and reach each other: introductions, dial-back, guests and their relays, ring, tree.
 
 pub mod dialback;
-pub mod elsewhere;
 pub mod guests;
 pub mod neighbours;
 pub mod ring;

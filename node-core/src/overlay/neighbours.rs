@@ -5,16 +5,15 @@
 mod guests;
 mod invites;
 
-use crate::address::{Dialable, Ip, Scope};
+use crate::address::{Dialable, Ip};
+use crate::elsewhere::{Elsewhere, NAMED_MAX, Web};
 use crate::ids::NodeId;
-use crate::overlay::elsewhere::{Elsewhere, NAMED_MAX, Web};
 use crate::overlay::swarm::{Conflict, Swarm};
+use crate::peers::{Known, Peer, Peers};
 use crate::platform::Platform;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::ticket::Services;
 use crate::time::Time;
-use core::net::IpAddr;
-use litemap::LiteMap;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -105,51 +104,8 @@ pub struct Neighbours {
     joins: Option<NodeId>,
     /// The guest that gives way to the next peer that introduces itself, and which peer that is.
     yields: Option<(NodeId, NodeId)>,
-    peers: LiteMap<NodeId, Peer>,
-    /// How many of them are guests.
-    guests: usize,
+    peers: Peers,
     gone: VecDeque<(NodeId, String)>,
-}
-
-/// Data that is kept of a peer's introduction.
-#[derive(Debug)]
-pub struct Known {
-    pub name: Box<str>,
-    pub platform: Platform,
-    pub gateway: bool,
-    pub dialable: Dialable,
-    pub speaks: Services,
-    web: Option<Box<Web>>,
-}
-
-impl Known {
-    /// Whether it is a guest of its gateway: a page, or another node that takes no connections.
-    pub fn is_guest(&self) -> bool {
-        self.dialable == Dialable::No && !self.gateway
-    }
-
-    /// Whether it is reached under this host: the name that its pages have, or the address that it is dialled at.
-    pub fn is_reached_at(&self, host: &str) -> bool {
-        let named = self.web.as_ref().and_then(|web| web.host.as_deref());
-        let ip = host.trim_matches(['[', ']']).parse::<IpAddr>().ok().map(Ip::from);
-        named.is_some_and(|name| name.eq_ignore_ascii_case(host))
-            || ip.is_some() && self.dialable.contact().map(|contact| contact.ip) == ip
-    }
-}
-
-#[derive(Debug)]
-struct Peer {
-    hello: Option<Known>,
-    /// Where it is seen.
-    ip: Option<Ip>,
-    since: Time,
-    heard: Time,
-    /// This node has no use for the connection.
-    spare: bool,
-    /// It was told that it cannot stay, and the connection is being closed.
-    leaving: bool,
-    /// This node was told to connect to it. Who has just come says nothing of the swarm that is believed.
-    joined: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -234,7 +190,7 @@ impl Protocol for Neighbours {
             Input::Command(Command::Joins(peer)) => self.joins = Some(peer),
             Input::Command(Command::Yields { guest, to }) => self.yields = Some((guest, to)),
             Input::Command(Command::Disconnected(peer)) => {
-                if let Some(known) = self.remove(peer) {
+                if let Some(known) = self.peers.remove(peer) {
                     if let Some(hello) = known.hello {
                         self.gone(peer, hello.name.into());
                     }
@@ -242,18 +198,16 @@ impl Protocol for Neighbours {
                 }
             }
             Input::Command(Command::Spare(peer, spare)) => {
-                if let Some(known) = self.peers.get_mut(&peer) {
-                    known.spare = spare;
-                    if spare {
-                        cx.set_timer_by(Timer::Tidy, SPARE);
-                    }
+                self.peers.change(peer, |peer| peer.spare = spare);
+                if spare && self.peers.is_connected(peer) {
+                    cx.set_timer_by(Timer::Tidy, SPARE);
                 }
             }
             Input::Command(Command::Dialable(dialable)) => {
                 self.me.dialable = dialable;
                 // Each of them has heard this node's introduction.
-                for (peer, _) in self.peers.iter().filter(|(_, peer)| !peer.leaving) {
-                    cx.send(*peer, Message::Dialable(dialable));
+                for (peer, _) in self.peers.connections().filter(|(_, peer)| !peer.leaving) {
+                    cx.send(peer, Message::Dialable(dialable));
                 }
             }
             Input::Timer(Timer::Tidy) => self.tidy(cx),
@@ -269,14 +223,14 @@ impl Protocol for Neighbours {
             Input::Message { from, message: Message::Full { mut gateways } } => {
                 gateways.truncate(NAMED_MAX);
                 // Else whoever connects could have this node dial what it likes.
-                let asked = self.peers.get(&from).is_some_and(|peer| peer.joined);
+                let asked = self.peers.connection(from).is_some_and(|peer| peer.joined);
                 self.refused_by(from);
                 if asked {
                     cx.emit(Event::Full { peer: from, gateways });
                 }
             }
             Input::Message { from, message: Message::Swarm(swarm) } => {
-                if self.knows(from) {
+                if self.peers.knows(from) {
                     self.agree(from, &swarm, cx);
                 }
             }
@@ -286,7 +240,7 @@ impl Protocol for Neighbours {
     }
 
     fn check_invariants(&self) {
-        self.check_guests();
+        self.peers.check();
     }
 }
 
@@ -294,8 +248,8 @@ impl Neighbours {
     pub fn new(mut me: Hello, invite: Option<String>, room: Room) -> Neighbours {
         truncate(&mut me.name, TEXT_MAX);
         let wrong = invites::Wrong::default();
-        let (peers, gone) = (LiteMap::new(), VecDeque::new());
-        Neighbours { me, invite, wrong, room, joins: None, yields: None, peers, guests: 0, gone }
+        let (peers, gone) = (Peers::new(), VecDeque::new());
+        Neighbours { me, invite, wrong, room, joins: None, yields: None, peers, gone }
     }
 
     /// Settings of the swarm, as far as this node knows them.
@@ -305,27 +259,27 @@ impl Neighbours {
 
     /// The peer does not let this node in. Messages that it sends nevertheless are no faults.
     fn refused_by(&mut self, peer: NodeId) {
-        self.change(peer, |peer| peer.leaving = true);
+        self.peers.change(peer, |peer| peer.leaving = true);
     }
 
     fn connected(&mut self, peer: NodeId, ip: Option<Ip>, joined: bool, cx: &mut Cx<'_, Self>) {
         let joined = joined || self.joins.take_if(|named| *named == peer).is_some();
         let now = cx.now;
-        let new = |leaving| Peer { hello: None, ip, since: now, heard: now, spare: false, leaving, joined };
-        if self.peers.len() >= self.room.peers && !self.peers.contains_key(&peer) {
+        let new = |leaving| Peer { leaving, joined, ..Peer::new(ip, now) };
+        if self.peers.len() >= self.room.peers && !self.peers.is_connected(peer) {
             if self.peers.len() < self.room.peers + LEAVING_MAX {
-                self.insert(peer, new(true));
+                self.peers.insert(peer, new(true));
             }
             return self.send_elsewhere(peer, ip, cx);
         }
-        self.insert(peer, new(false));
+        self.peers.insert(peer, new(false));
         cx.set_timer_by(Timer::Patience, PATIENCE);
         cx.send(peer, Message::Hello(Hello { seen: ip, ..self.me.clone() }));
     }
 
     fn hello(&mut self, from: NodeId, mut hello: Hello, cx: &mut Cx<'_, Self>) {
         let yields = self.yields.take().filter(|(_, to)| *to == from).map(|(guest, _)| guest);
-        let Some(peer) = self.peers.get_mut(&from).filter(|peer| !peer.leaving) else { return };
+        let Some(peer) = self.peers.connection(from).filter(|peer| !peer.leaving) else { return };
         if peer.hello.is_some() {
             return cx.fault(from, "introduced itself twice".into());
         }
@@ -349,7 +303,7 @@ impl Neighbours {
         let web = web.filter(|_| gateway).map(|web| web.checked().into());
         let known = Known { name: name.into(), platform, gateway, dialable, speaks, web };
         let ip = peer.ip;
-        let is_full = self.me.gateway && known.is_guest() && self.guests >= self.room.guests;
+        let is_full = self.me.gateway && known.is_guest() && self.peers.guests() >= self.room.guests;
         let yields = yields.filter(|guest| is_full && self.has_guest(*guest));
         if is_full && yields.is_none() {
             return self.send_elsewhere(from, ip, cx);
@@ -358,29 +312,29 @@ impl Neighbours {
             return;
         }
         if let Some(guest) = yields {
-            let ip = self.peers.get(&guest).and_then(|peer| peer.ip);
+            let ip = self.peers.connection(guest).and_then(|peer| peer.ip);
             self.send_elsewhere(guest, ip, cx);
         }
-        let Some(joined) = self.peers.get(&from).map(|peer| peer.joined) else { return };
-        self.change(from, |peer| peer.hello = Some(known));
+        let Some(joined) = self.peers.connection(from).map(|peer| peer.joined) else { return };
+        self.peers.change(from, |peer| peer.hello = Some(known));
         cx.emit(Event::Up { peer: from, gateway, joined, ip, seen, dialable });
     }
 
     fn dialable(&mut self, from: NodeId, dialable: Dialable, cx: &mut Cx<'_, Self>) {
         // A peer that was rejected, or has not introduced itself, is ignored.
-        let Some(before) = self.get(from).map(|hello| hello.dialable) else { return };
+        let Some(before) = self.peers.get(from).map(|hello| hello.dialable) else { return };
         let dialable = own(from, dialable, cx);
         if before != dialable {
-            self.change(from, |peer| {
+            self.peers.change(from, |peer| {
                 if let Some(hello) = &mut peer.hello {
                     hello.dialable = dialable;
                 }
             });
-            if self.get(from).is_some_and(Known::is_guest)
+            if self.peers.get(from).is_some_and(Known::is_guest)
                 && self.me.gateway
-                && self.guests > self.room.guests
+                && self.peers.guests() > self.room.guests
             {
-                let ip = self.peers.get(&from).and_then(|peer| peer.ip);
+                let ip = self.peers.connection(from).and_then(|peer| peer.ip);
                 return self.send_elsewhere(from, ip, cx);
             }
             cx.emit(Event::Dialable { peer: from, dialable });
@@ -391,7 +345,7 @@ impl Neighbours {
     fn send_elsewhere(&mut self, peer: NodeId, ip: Option<Ip>, cx: &mut Cx<'_, Self>) {
         // An address on this machine is no use to another one.
         let near = ip.is_none_or(Ip::is_loopback);
-        let mut gateways: Vec<Elsewhere> = (self.peers.iter())
+        let mut gateways: Vec<Elsewhere> = (self.peers.connections())
             .filter_map(|(_, peer)| {
                 let hello = peer.hello.as_ref().filter(|hello| hello.gateway)?;
                 let contact = hello.dialable.contact()?;
@@ -424,13 +378,13 @@ impl Neighbours {
         }
         // Settings are remembered over restarts, so they are learnt only from a peer that this node was told
         // to join: a newcomer may be wrong, or lie.
-        let joined = self.peers.get(&from).is_some_and(|peer| peer.joined);
+        let joined = self.peers.connection(from).is_some_and(|peer| peer.joined);
         if joined && self.me.swarm.learn(theirs) {
             let swarm = self.me.swarm;
             cx.emit(Event::Learnt(swarm));
             // Those whose introduction is still on its way have heard this node's, which did not say it.
-            let greeted = self.peers.iter().filter(|(id, peer)| **id != from && !peer.leaving);
-            greeted.for_each(|(id, _)| cx.send(*id, Message::Swarm(swarm)));
+            let greeted = self.peers.connections().filter(|(id, peer)| *id != from && !peer.leaving);
+            greeted.for_each(|(id, _)| cx.send(id, Message::Swarm(swarm)));
         }
         true
     }
@@ -443,19 +397,19 @@ impl Neighbours {
 
     /// Closes a connection. Late messages of a peer that was not let in are no faults.
     fn close(&mut self, peer: NodeId, reason: String, cx: &mut Cx<'_, Self>) {
-        self.change(peer, |peer| peer.leaving = true);
+        self.peers.change(peer, |peer| peer.leaving = true);
         cx.emit(Event::Close { peer, reason });
     }
 
     /// Closes the connections of those who do not say who they are.
     fn lose_patience(&mut self, cx: &mut Cx<'_, Self>) {
-        let strangers = self.peers.iter().filter(|(_, peer)| peer.hello.is_none() && !peer.leaving);
+        let strangers = self.peers.connections().filter(|(_, peer)| peer.hello.is_none() && !peer.leaving);
         let mut next = None;
         for (peer, stranger) in strangers {
             let left = PATIENCE.saturating_sub(cx.now.since(stranger.heard));
             if left.is_zero() {
                 let reason = format!("it did not introduce itself within {} s", PATIENCE.as_secs());
-                cx.emit(Event::Close { peer: *peer, reason });
+                cx.emit(Event::Close { peer, reason });
             } else {
                 next = Some(next.map_or(left, |next: Duration| next.min(left)));
             }
@@ -469,15 +423,12 @@ impl Neighbours {
     /// Closes what is spare and silent. Gateways keep what they have, and nodes their gateways.
     fn tidy(&mut self, cx: &mut Cx<'_, Self>) {
         let mut spare = false;
-        for (peer, known) in &self.peers {
+        for (peer, known) in self.peers.connections() {
             if !known.spare || self.me.gateway || known.hello.as_ref().is_some_and(|hello| hello.gateway) {
                 continue;
             }
             if cx.now.since(known.heard) >= SPARE {
-                cx.emit(Event::Close {
-                    peer: *peer,
-                    reason: "neither side has a use for the connection".into(),
-                });
+                cx.emit(Event::Close { peer, reason: "neither side has a use for the connection".into() });
             } else {
                 spare = true;
             }
@@ -503,49 +454,17 @@ impl Neighbours {
     /// Notes that something has come from a peer, and says whether it is heard. No input: it is asked for each
     /// frame, and nothing follows from it.
     pub fn hears(&mut self, peer: NodeId, now: Time) -> Hearing {
-        match self.peers.get_mut(&peer) {
-            Some(Peer { hello: Some(_), heard, .. }) => {
-                *heard = now;
-                Hearing::Known
-            }
-            Some(Peer { leaving: true, .. }) => Hearing::Leaving,
+        match self.peers.heard(peer, now) {
+            true => Hearing::Known,
+            false if self.peers.is_leaving(peer) => Hearing::Leaving,
             // A peer that has not introduced itself still counts as silent.
-            _ => Hearing::Stranger,
+            false => Hearing::Stranger,
         }
     }
 
-    /// Whether the peer has introduced itself.
-    pub fn knows(&self, peer: NodeId) -> bool {
-        self.get(peer).is_some()
-    }
-
-    pub fn get(&self, peer: NodeId) -> Option<&Known> {
-        self.peers.get(&peer)?.hello.as_ref()
-    }
-
-    /// Whether the peer was told that it cannot stay.
-    pub fn is_leaving(&self, peer: NodeId) -> bool {
-        self.peers.get(&peer).is_some_and(|peer| peer.leaving)
-    }
-
-    /// From how near the nearest peer is seen; `None` if of none it is known.
-    pub fn nearest(&self) -> Option<Scope> {
-        self.peers.values().filter_map(|peer| peer.ip).map(Ip::scope).min()
-    }
-
-    /// Whether a connection stands, introduced or not.
-    pub fn is_connected(&self, peer: NodeId) -> bool {
-        self.peers.contains_key(&peer)
-    }
-
-    pub fn all(&self) -> impl Iterator<Item = (NodeId, &Known, Time)> {
-        self.peers.iter().filter_map(|(id, p)| Some((*id, p.hello.as_ref()?, p.heard)))
-    }
-
-    /// Gateways that this node was told to join, of those that have introduced themselves.
-    pub fn joined_gateways(&self) -> impl Iterator<Item = &Known> {
-        let joined = self.peers.values().filter(|peer| peer.joined);
-        joined.filter_map(|peer| peer.hello.as_ref()).filter(|hello| hello.gateway)
+    /// Connections of this node.
+    pub fn peers(&self) -> &Peers {
+        &self.peers
     }
 
     /// Names of nodes that left, the last first.

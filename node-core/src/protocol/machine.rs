@@ -1,6 +1,7 @@
 use super::{Cx, InputOf, Protocol, Rng, Timers};
 use crate::address::Contact;
 use crate::ids::NodeId;
+use crate::peers::Peers;
 use crate::time::Time;
 
 /// An action that a machine asks for while it handles an input, in order.
@@ -52,10 +53,17 @@ impl<P: Protocol> Machine<P> {
         &mut self.state
     }
 
-    /// Handles one input of the node `me`.
+    /// Handles one input of the node `me`, which is connected to nobody.
     pub fn step(&mut self, me: NodeId, now: Time, input: InputOf<P>) -> Vec<Effect<P>> {
+        static NOBODY: Peers = Peers::new();
+        self.step_among(&NOBODY, me, now, input)
+    }
+
+    /// Handles one input of the node `me`, which has these peers.
+    pub fn step_among(&mut self, peers: &Peers, me: NodeId, now: Time, input: InputOf<P>) -> Vec<Effect<P>> {
         let mut effects = Vec::new();
-        let mut cx = Cx { now, me, rng: &mut self.rng, timers: &mut self.timers, effects: &mut effects };
+        let mut cx =
+            Cx { now, me, peers, rng: &mut self.rng, timers: &mut self.timers, effects: &mut effects };
         self.state.handle(input, &mut cx);
         if cfg!(debug_assertions) {
             self.state.check_invariants();

@@ -15,6 +15,7 @@ pub use timers::Timers;
 
 use crate::address::{Address, Contact, Sender};
 use crate::ids::NodeId;
+use crate::peers::Peers;
 use crate::time::Time;
 
 /// One protocol of the node.
@@ -57,6 +58,8 @@ pub type InputOf<P> = Input<<P as Protocol>::Message, <P as Protocol>::Timer, <P
 pub struct Cx<'a, P: Protocol + ?Sized> {
     pub now: Time,
     pub me: NodeId,
+    /// Connections of this node, as they are now.
+    pub peers: &'a Peers,
     pub rng: &'a mut Rng,
     timers: &'a mut Timers<P::Timer>,
     effects: &'a mut Vec<Effect<P>>,

@@ -4,7 +4,6 @@ use super::message::{Message, ToClient, ToOwner};
 use super::spec::JobSpec;
 use crate::ids::{JobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use litemap::LiteMap;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -17,7 +16,8 @@ const PENDING_MAX: usize = 1000;
 #[derive(Debug)]
 pub struct Client {
     retry: Duration,
-    owners: LiteMap<NodeId, ()>,
+    /// This node owns jobs itself.
+    gateway: bool,
     pending: BTreeMap<JobId, Pending>,
     /// Jobs that an owner accepted, and the owner.
     accepted: BTreeMap<JobId, NodeId>,
@@ -37,9 +37,15 @@ pub enum Timer {
 
 #[derive(Clone, Debug)]
 pub enum Command {
-    OwnerUp(NodeId),
-    Submit { job: JobId, spec: Box<JobSpec> },
-    Cancel { job: JobId },
+    /// A gateway has come.
+    OwnerUp,
+    Submit {
+        job: JobId,
+        spec: Box<JobSpec>,
+    },
+    Cancel {
+        job: JobId,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -57,14 +63,12 @@ impl Protocol for Client {
 
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
         match input {
-            Input::Command(Command::OwnerUp(owner)) => {
-                self.owners.insert(owner, ());
+            Input::Command(Command::OwnerUp) => {
                 let waiting: Vec<JobId> =
                     self.pending.iter().filter(|(_, p)| p.owner.is_none()).map(|(id, _)| *id).collect();
                 waiting.into_iter().for_each(|job| self.send(job, cx));
             }
             Input::Down(peer) => {
-                self.owners.remove(&peer);
                 for pending in self.pending.values_mut().filter(|p| p.owner == Some(peer)) {
                     pending.owner = None;
                 }
@@ -92,8 +96,8 @@ impl Protocol for Client {
 }
 
 impl Client {
-    pub fn new(retry: Duration) -> Client {
-        Client { retry, owners: LiteMap::new(), pending: BTreeMap::new(), accepted: BTreeMap::new() }
+    pub fn new(retry: Duration, gateway: bool) -> Client {
+        Client { retry, gateway, pending: BTreeMap::new(), accepted: BTreeMap::new() }
     }
 
     fn submit(&mut self, job: JobId, spec: Box<JobSpec>, cx: &mut Cx<'_, Self>) {
@@ -110,8 +114,9 @@ impl Client {
     /// To the owner that has it, else to the first there is, oneself before others.
     fn send(&mut self, job: JobId, cx: &mut Cx<'_, Self>) {
         let Some(pending) = self.pending.get_mut(&job) else { return };
-        let me = self.owners.contains_key(&cx.me).then_some(cx.me);
-        let Some(owner) = pending.owner.or(me).or(self.owners.first().map(|(id, ())| *id)) else { return };
+        let me = self.gateway.then_some(cx.me);
+        let first = || cx.peers.gateways().next().map(|(id, _)| id);
+        let Some(owner) = pending.owner.or(me).or_else(first) else { return };
         pending.owner = Some(owner);
         let spec = pending.spec.clone();
         cx.send(owner, Message::ToOwner(ToOwner::Submit { job, spec }));

@@ -2,9 +2,9 @@
 
 use crate::cheapest::support::*;
 use node_core::bounds::Bounds;
+use node_core::elsewhere::Web;
 use node_core::keys::Secret;
 use node_core::node::config::MarketPart;
-use node_core::overlay::elsewhere::Web;
 use node_core::platform::Platform;
 use node_core::work::spec::Find;
 use node_core::{Config, NodeEvent};

@@ -2,12 +2,12 @@
 
 use crate::cheapest::support::*;
 use node_core::NodeEvent;
+use node_core::elsewhere::Web;
 use node_core::goods::Rule;
 use node_core::goods::Scheme;
 use node_core::market::MarketConfig;
 use node_core::node::config::{BankPart, MarketPart, Open};
 use node_core::overlay::dialback::Standing;
-use node_core::overlay::elsewhere::Web;
 use node_core::overlay::tree::TreeConfig;
 use node_core::platform::Platform;
 use node_core::{Config, JobId};

@@ -11,9 +11,9 @@ use crate::finding::{Found, Needs, Place, Query};
 use crate::ids::NodeId;
 use crate::platform::Platform;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::ticket::Ticket;
+use crate::ticket::{ServiceId, Ticket};
 use crate::time::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Nodes that a walk comes to at most. Our choice: several times what a tree of a million nodes needs.
@@ -42,7 +42,6 @@ pub struct Slots {
 pub struct Random {
     me: Option<Contact>,
     slots: Option<Slots>,
-    peers: BTreeSet<NodeId>,
     searches: BTreeMap<u64, Search>,
     /// Slots that are kept, by origin.
     kept: BTreeMap<NodeId, u32>,
@@ -85,8 +84,7 @@ impl Protocol for Random {
 
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Rcx<'_>) {
         match input {
-            Input::Up(peer) => drop(self.peers.insert(peer)),
-            Input::Down(peer) | Input::Unreachable(peer) => drop(self.peers.remove(&peer)),
+            Input::Up(_) | Input::Down(_) | Input::Unreachable(_) => {}
             Input::Command(Command::Me(me)) => self.me = me,
             Input::Command(Command::Slots(slots)) => self.slots = Some(slots),
             Input::Command(Command::Find(query)) => self.find(query, cx),
@@ -158,11 +156,12 @@ impl Random {
 
     /// Any peer, but back only if there is no other.
     fn next(&self, from: Option<NodeId>, cx: &mut Rcx<'_>) -> Option<NodeId> {
-        let others = self.peers.iter().filter(|peer| Some(**peer) != from);
+        // Pages have no such finder.
+        let others = cx.peers.with(ServiceId::Random).filter(|peer| Some(*peer) != from);
         let count = others.clone().count() as u64;
         match count {
             0 => from,
-            _ => others.copied().nth(cx.rng.below(count) as usize),
+            _ => others.clone().nth(cx.rng.below(count) as usize),
         }
     }
 

@@ -15,18 +15,12 @@ impl Service for Client {
     type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
-        Some(Client::new(config.timing.retry))
-    }
-
-    fn start(node: &mut Node, _: &mut dyn Host) {
-        if node.config.gateway {
-            node.tell::<Self>(Command::OwnerUp(node.me));
-        }
+        Some(Client::new(config.timing.retry, config.gateway))
     }
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
-            Note::Up(up) if up.gateway => node.tell::<Self>(Command::OwnerUp(up.peer)),
+            Note::Up(up) if up.gateway => node.tell::<Self>(Command::OwnerUp),
             Note::Down(peer) => node.give::<Self>(Input::Down(peer)),
             _ => {}
         }

@@ -6,9 +6,9 @@ use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{Host, NodeEvent};
 use crate::node::notes::{Note, Up};
-use crate::node::table::{Seated, Service};
+use crate::node::table::{Seated, Service, Stepped};
 use crate::overlay::neighbours::{Command, Event, Message, Neighbours};
-use crate::protocol::Input;
+use crate::protocol::{Input, InputOf};
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
 
@@ -26,6 +26,12 @@ impl Service for Neighbours {
     /// It is no part of the table.
     fn open(_: &Config) -> Option<Self> {
         None
+    }
+
+    fn step(node: &mut Node, input: InputOf<Self>) -> Option<Stepped<Self>> {
+        let machine = &mut node.neighbours.machine;
+        // It has its peers in itself.
+        Some((machine.step(node.me, node.now, input), machine.deadline()))
     }
 
     fn seated(node: &Node) -> Option<&Seated<Self>> {
@@ -72,7 +78,7 @@ impl Service for Neighbours {
 impl Node {
     /// If there is room for a guest only in the place of another, an idle one goes before one that works.
     fn make_way(&mut self, to: NodeId) {
-        let guests = self.peers().in_the_way_of(to);
+        let guests = self.neighbours.machine.state().in_the_way_of(to);
         let offer = |guest: &NodeId| self.state::<Connected>()?.offer_of(*guest);
         let idle = guests.iter().find(|guest| offer(guest).is_none_or(|offer| offer.free >= offer.slots));
         if let Some(guest) = idle.or(guests.first()).copied() {

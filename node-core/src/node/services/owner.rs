@@ -1,12 +1,10 @@
 //! The owner of jobs. On the ring, nodes that are no gateways own units of theirs.
 
-use crate::address::Contact;
 use crate::circle::RingId;
 use crate::discovery::connected::{self, Connected};
 use crate::discovery::nearest::{self, Nearest};
 use crate::disk::{Answer, Asked, Table, What};
 use crate::engine::EngineRequest;
-use crate::ids::NodeId;
 use crate::ledger::client as purse;
 use crate::node::Node;
 use crate::node::config::Config;
@@ -33,19 +31,13 @@ impl Service for Owner {
     }
 
     fn start(node: &mut Node, host: &mut dyn Host) {
-        let platform = node.config.platform;
-        node.tell::<Self>(Command::Met { node: node.me, platform, contact: None });
         let first = if node.config.gateway { Table::Jobs } else { Table::Delegated };
         scan(ServiceId::Owner, first, None, host);
     }
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
-            Note::Up(up) => {
-                node.owner_met(up.peer, up.dialable.contact());
-                node.give::<Self>(Input::Up(up.peer));
-            }
-            Note::Dialable { peer, dialable } => node.owner_met(peer, dialable.contact()),
+            Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
             Note::Down(peer) => node.give::<Self>(Input::Down(peer)),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
             Note::Me(me) => node.tell_delegation(OfRing::Me(me)),
@@ -156,12 +148,6 @@ fn of_keys(keys: &Keys) -> OfRing {
 }
 
 impl Node {
-    fn owner_met(&mut self, peer: NodeId, contact: Option<Contact>) {
-        if let Some(platform) = self.peers().get(peer).map(|known| known.platform) {
-            self.tell::<Owner>(Command::Met { node: peer, platform, contact });
-        }
-    }
-
     fn tell_delegation(&mut self, told: OfRing) {
         if self.config.limits.delegated_units > 0 {
             self.tell::<Owner>(Command::Ring(told));

@@ -6,7 +6,6 @@ use crate::node::config::Config;
 use crate::node::host::{Host, NodeEvent};
 use crate::node::notes::Note;
 use crate::node::table::{Find, Service};
-use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
 use crate::work::runner::{self, Runner};
@@ -29,9 +28,6 @@ impl Service for Random {
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
-            // Pages have none.
-            Note::Up(up) if node.speaks(up.peer, Self::ID) => node.give::<Self>(Input::Up(up.peer)),
-            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Me(me) => node.tell::<Self>(Command::Me(Some(me))),
             Note::Guest => node.tell::<Self>(Command::Me(None)),
             Note::Load { slots, busy } => {

@@ -11,9 +11,6 @@ use crate::ids::NodeId;
 
 impl Ring {
     pub(super) fn down(&mut self, peer: NodeId, cx: &mut Rcx<'_>) {
-        if let Ok(at) = self.links.up.binary_search(&peer) {
-            self.links.up.remove(at);
-        }
         let dialled = self.links.dialled.contains(&peer);
         self.links.dialled.retain(|id| *id != peer);
         if dialled {

@@ -375,11 +375,9 @@ pub(super) fn is_in_line(of: MemberId, line: &[Peer], r: usize) -> bool {
         })
 }
 
-/// Connected peers, dials under way, and who was found dead a moment ago.
+/// Dials under way, and who was found dead a moment ago.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    /// In order.
-    pub up: Vec<NodeId>,
     /// Somebody is waited for who was not connected.
     pub dialled: Vec<NodeId>,
     pub gone: Vec<Gone>,
@@ -403,10 +401,6 @@ const DIALLED_MAX: usize = 128;
 const GONE_MAX: usize = 64;
 
 impl Links {
-    pub(super) fn is_up(&self, id: NodeId) -> bool {
-        self.up.binary_search(&id).is_ok()
-    }
-
     pub(super) fn dial(&mut self, id: NodeId) {
         if !self.dialled.contains(&id) {
             if self.dialled.len() >= DIALLED_MAX {
@@ -448,12 +442,5 @@ impl Links {
     pub(super) fn up(&mut self, node: NodeId) {
         self.gone.retain(|gone| gone.node != node);
         self.dialled.retain(|id| *id != node);
-        if let Err(at) = self.up.binary_search(&node) {
-            // A gateway has thousands, most nodes a handful.
-            if self.up.len() < 64 {
-                self.up.reserve_exact(1);
-            }
-            self.up.insert(at, node);
-        }
     }
 }

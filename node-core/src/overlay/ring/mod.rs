@@ -208,7 +208,7 @@ impl Ring {
         let before = std::mem::replace(&mut self.held, held.iter().map(|contact| contact.id).collect());
         for contact in held {
             if before.binary_search(&contact.id).is_err() {
-                if !self.links.is_up(contact.id) {
+                if !cx.peers.knows(contact.id) {
                     self.links.dial(contact.id);
                 }
                 cx.hold(contact);
@@ -226,7 +226,7 @@ impl Links {
     }
 
     fn reach(&mut self, to: &Contact, cx: &mut Rcx<'_>) {
-        if to.id != cx.me && !self.is_up(to.id) {
+        if to.id != cx.me && !cx.peers.knows(to.id) {
             self.dial(to.id);
             cx.reach(*to);
         }

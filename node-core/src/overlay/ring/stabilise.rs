@@ -208,7 +208,7 @@ impl Ring {
         // A member that was given up for its silence and is connected may just have restarted.
         let nearer = before.filter(|before| {
             let it = MemberId { ring, point: before.point };
-            let back = links.is_up(before.id()) && !links.has_left(it, now);
+            let back = cx.peers.knows(before.id()) && !links.has_left(it, now);
             before.point.is_between(id.point, first.point) && (!gone(before) || back)
         });
         if member.phase == Phase::Asking

@@ -95,7 +95,7 @@ impl Ring {
             + self.members.values().map(member).sum::<usize>()
             + self.known.memory()
             + self.lookups.len() * size_of::<super::Lookup>()
-            + (self.links.up.capacity() + self.links.dialled.capacity() + self.held.capacity()) * 32
+            + (self.links.dialled.capacity() + self.held.capacity()) * 32
             + self.links.gone.capacity() * size_of::<super::member::Gone>()
     }
 

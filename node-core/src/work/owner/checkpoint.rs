@@ -4,6 +4,7 @@
 //! Only units that have a checkpoint have a record. That of the first instruction is the job's own
 //! record: program, arguments and inputs.
 
+use super::nodes::{self, is_here};
 use super::{Event, Owner, Pending, Timer};
 use crate::address::Address;
 use crate::disk::Write;
@@ -126,9 +127,9 @@ impl Owner {
         self.payments.kept(unit, from, &checkpoint, &proofs, now_ms);
         // Only connected keepers are named to a runner that needs the checkpoint: connect to the paid one.
         let keeper = self.payments.keeper(unit, from).filter(|keeper| proofs.contains(&keeper.id));
-        let away = keeper.filter(|keeper| !self.nodes.contains(keeper.id));
+        let away = keeper.filter(|keeper| !is_here(keeper.id, cx));
         away.into_iter().for_each(|keeper| cx.reach(keeper));
-        let (platform, every) = (self.nodes.platform(from), job.spec.template.checkpoint.duration());
+        let (platform, every) = (nodes::platform(from, cx.peers), job.spec.template.checkpoint.duration());
         let holders = &[&kept, beside].concat();
         let told = Told { runner: from, platform, checkpoint, began, holders };
         let noted = record.note(told, every.unwrap_or_default(), cx.now);
@@ -148,8 +149,8 @@ impl Owner {
     /// To whom this node passes on what the unit of a runner that reaches nobody else has come to.
     fn second_keeper(&self, unit: UnitId, runner: NodeId, cx: &Cx<'_, Self>) -> Option<NodeId> {
         let bought = self.payments.keeper(unit, runner).map(|keeper| keeper.id);
-        let bought = bought.filter(|keeper| self.nodes.contains(*keeper));
-        let best = || self.nodes.best_keepers(unit.job, runner, cx.me, cx.now).first().map(|best| best.id);
+        let bought = bought.filter(|keeper| is_here(*keeper, cx));
+        let best = || self.nodes.best_keepers(unit.job, runner, cx).first().map(|best| best.id);
         bought.or_else(best)
     }
 
@@ -158,7 +159,10 @@ impl Owner {
     fn keep_twice(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let Some(newest) = self.record(unit).and_then(|record| record.newest.as_ref()) else { return };
         let others = newest.holders.iter().any(|holder| *holder != cx.me && *holder != newest.runner);
-        if others || !self.nodes.gets_all_from_here(newest.runner) || !newest.holders.contains(&cx.me) {
+        if others
+            || !self.nodes.gets_all_from_here(newest.runner, cx.peers)
+            || !newest.holders.contains(&cx.me)
+        {
             return;
         }
         let (version, parts) = (newest.checkpoint.version, newest.checkpoint.parts());
@@ -258,13 +262,13 @@ impl Owner {
         beside: Option<NodeId>,
         cx: &Cx<'_, Self>,
     ) -> Option<Start> {
-        let guest = self.nodes.gets_all_from_here(runner);
+        let guest = self.nodes.gets_all_from_here(runner, cx.peers);
         let record = self.record(unit)?;
-        let is_here = |node: &NodeId| *node == runner || *node == cx.me || self.nodes.contains(*node);
+        let has = |node: &NodeId| *node == runner || is_here(*node, cx);
         for held in record.all() {
             let checkpoint = held.checkpoint;
             let others = beside.filter(|node| !held.holders.contains(node));
-            let here: Vec<NodeId> = held.holders.iter().copied().chain(others).filter(is_here).collect();
+            let here: Vec<NodeId> = held.holders.iter().copied().chain(others).filter(has).collect();
             if here.is_empty() {
                 continue;
             }
@@ -272,7 +276,7 @@ impl Owner {
             let mut sources: Vec<Address> = here
                 .iter()
                 .filter(|node| **node != cx.me && !guest)
-                .filter_map(|node| Some(Address::of(*node, Some(self.nodes.contact(*node)?))))
+                .filter_map(|node| Some(Address::of(*node, Some(cx.peers.contact(*node)?))))
                 .collect();
             sources.sort_by_key(|source| source.id != held.runner);
             if here.contains(&cx.me) {
@@ -322,7 +326,7 @@ impl Owner {
         let others = fetch.is_some_and(|fetch| fetch.others);
         self.book.fetched(unit, from);
         if unreached && others {
-            self.nodes.found_behind(from);
+            self.nodes.found_behind(from, cx.peers);
             // That says nothing of the checkpoint, which comes through here now.
             self.book.ungrant(unit, from);
             if let Some(grant) = self.begin(unit, from, cx) {
@@ -371,7 +375,7 @@ impl Owner {
         cx.cancel_timer(Timer::Records);
         let units: Vec<UnitId> = std::mem::take(&mut self.records.dirty).into_iter().collect();
         let told = std::mem::take(&mut self.records.told);
-        let mut writes: Vec<Write> = units.iter().flat_map(|unit| self.rows_of(*unit, cx.me)).collect();
+        let mut writes: Vec<Write> = units.iter().flat_map(|unit| self.rows_of(*unit, cx)).collect();
         writes.extend(units.iter().filter_map(|unit| self.payments.shelf_row(*unit)));
         let ticket = self.ticket(Pending::Records(told, units));
         cx.emit(Event::Commit { ticket, writes });

@@ -20,14 +20,12 @@ mod refusing;
 mod results;
 mod view;
 
-use crate::address::Contact;
 use crate::circle::Point;
 use crate::content::{BlobRef, NotFetched};
 use crate::contract::{Holding, Order, Outcome, Sale};
 use crate::disk::Write;
 use crate::finding::{Bought, Found, Offer, Purchase, Query};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
-use crate::platform::Platform;
 use crate::progress::Version;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
@@ -141,12 +139,6 @@ pub enum Command {
     RestoreResults(Vec<(Vec<u8>, Bytes)>),
     /// Entries of the checkpoints table, after all results; an empty list ends it.
     RestoreCheckpoints(Vec<(Vec<u8>, Bytes)>),
-    /// A node has introduced itself.
-    Met {
-        node: NodeId,
-        platform: Platform,
-        contact: Option<Contact>,
-    },
     /// `others`: what connected nodes give.
     Migrate {
         unit: UnitId,
@@ -350,9 +342,6 @@ impl Owner {
             Input::Command(Command::RestoreResults(entries)) => self.restore_results(entries, cx),
             Input::Command(Command::RestoreDeals(entries)) => self.restore_deals(&entries, cx),
             Input::Command(Command::RestoreCheckpoints(entries)) => self.restore_checkpoints(entries, cx),
-            Input::Command(Command::Met { node, platform, contact }) => {
-                self.nodes.met(node, platform, contact);
-            }
             Input::Command(Command::Migrate { unit, to, others }) => self.migrate(unit, to, &others, cx),
             Input::Command(Command::Pause { unit, paused }) => self.pause(unit, paused, cx),
             Input::Command(Command::WallClock(ms)) => {

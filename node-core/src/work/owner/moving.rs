@@ -3,6 +3,7 @@
 
 use super::checkpoint::Start;
 use super::job::Job;
+use super::nodes::is_here;
 use super::precopy::{Move, Stage};
 use super::{Event, Owner, Pending, Timer};
 use crate::address::Address;
@@ -55,7 +56,7 @@ impl Owner {
         others: &[(NodeId, Offer)],
         cx: &mut Cx<'_, Self>,
     ) {
-        match self.check_move(unit, to, others) {
+        match self.check_move(unit, to, others, cx) {
             Ok(to) => {
                 self.moves.wanted.insert(unit, Move::new(to, cx.now + PATIENCE));
                 cx.set_timer_by(Timer::Moves, PATIENCE);
@@ -71,6 +72,7 @@ impl Owner {
         unit: UnitId,
         to: Option<NodeId>,
         others: &[(NodeId, Offer)],
+        cx: &Cx<'_, Self>,
     ) -> Result<NodeId, String> {
         let job = self.jobs.get(&unit.job).ok_or("this gateway owns no such job")?;
         let state = self.book.state(unit).ok_or("the job has no such unit")?;
@@ -85,7 +87,7 @@ impl Owner {
         if self.moves.wanted.len() >= MOVES_MAX {
             return Err(format!("{MOVES_MAX} units are being moved already; try again in a moment"));
         }
-        if !self.leases.contains_key(&from) || !self.nodes.contains(from) {
+        if !self.leases.contains_key(&from) || !is_here(from, cx) {
             return Err("its runner is away; it goes on elsewhere if it stays so".into());
         }
         let memory = job.spec.template.limits.memory_bytes;
@@ -138,7 +140,7 @@ impl Owner {
         let Some(wanted) = self.moves.wanted.get_mut(&unit) else { return false };
         let stopping = matches!(wanted.stage, Stage::Stopping(_)) && !wanted.taken;
         let to = wanted.to;
-        if !stopping || to == from || !self.nodes.contains(to) {
+        if !stopping || to == from || !is_here(to, cx) {
             return false;
         }
         (wanted.taken, wanted.until) = (true, cx.now + PATIENCE);
@@ -198,7 +200,7 @@ impl Owner {
             self.note(from, made, &[from], cx);
         }
         match self.moves.wanted.get(&unit).map(|wanted| wanted.to) {
-            Some(to) if self.nodes.contains(to) && to != from => self.hand_to_goal(from, unit, to, cx),
+            Some(to) if is_here(to, cx) && to != from => self.hand_to_goal(from, unit, to, cx),
             Some(to) => {
                 self.units_back(from, &[unit], Back::Unharmed, cx);
                 self.fail_move(unit, &format!("{} has gone; it goes on where there is room", to.short()), cx);
@@ -423,9 +425,9 @@ impl Owner {
     }
 
     /// Whether all nodes that are known to keep a unit's newest checkpoint are connected.
-    fn holders_are_here(&self, unit: UnitId) -> bool {
+    fn holders_are_here(&self, unit: UnitId, cx: &Cx<'_, Self>) -> bool {
         let newest = self.record(unit).and_then(|record| record.newest.as_ref());
-        newest.is_some_and(|held| held.holders.iter().all(|node| self.nodes.contains(*node)))
+        newest.is_some_and(|held| held.holders.iter().all(|node| is_here(*node, cx)))
     }
 
     /// The checkpoint for a runner that reaches nobody else is here, or cannot be had.
@@ -444,12 +446,12 @@ impl Owner {
         };
         let newest = self.record(unit).and_then(|record| record.newest.as_ref());
         let checkpoint = newest.map(|held| held.checkpoint);
-        let (true, Ok(()), Some(checkpoint)) = (self.nodes.contains(runner), &result, checkpoint) else {
+        let (true, Ok(()), Some(checkpoint)) = (is_here(runner, cx), &result, checkpoint) else {
             self.book.put_back(unit, runner, Back::Unharmed, super::MAX_LOSSES);
             self.fail_move(unit, "its checkpoint could not be brought here, or the other node has gone", cx);
             if result.is_err() {
                 // A holder that is here and does not have it will not have it later either.
-                if let Some(checkpoint) = checkpoint.filter(|_| self.holders_are_here(unit)) {
+                if let Some(checkpoint) = checkpoint.filter(|_| self.holders_are_here(unit, cx)) {
                     self.doubt(unit, checkpoint.version, cx);
                 }
                 self.wait_for_holders(unit, cx);

@@ -1,13 +1,16 @@
-//! Connected nodes as an owner sees them, and the choice of keepers among them: two dialable nodes for each runner
+//! Experience of an owner with connected nodes, and the choice of keepers among them: two dialable nodes for each runner
 //! and job, by lot, so that the load spreads without a table. A node that has sold space for one of the job's
 //! units comes before them (`work/payments`).
 
-use crate::address::{Address, Contact};
+use super::Owner;
+use crate::address::Address;
 use crate::ids::{JobId, NodeId};
+use crate::peers::Peers;
 use crate::platform::Platform;
 use crate::progress::KEEPERS;
+use crate::protocol::Cx;
 use crate::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A keeper that a runner could not use is not named to it again for so long. Our choice: two of
@@ -17,62 +20,43 @@ const COOLDOWN: Duration = Duration::from_secs(60);
 /// Such pairs of runner and keeper; more are forgotten at once, and named again.
 const COOLING_MAX: usize = 4096;
 
-/// Connected nodes, this node included.
+/// Experience with connected nodes.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    all: BTreeMap<NodeId, Peer>,
+    /// These could not reach others that have what they need: that comes through here.
+    behind: BTreeSet<NodeId>,
     /// By runner and keeper, so that no runner speaks ill of keepers to others.
     cooling: BTreeMap<(NodeId, NodeId), Time>,
 }
 
-/// A connected node.
-#[derive(Clone, Copy, Debug)]
-struct Peer {
-    platform: Platform,
-    /// Where others can dial it.
-    contact: Option<Contact>,
-    /// It could not reach others that have what it needs: that comes through here.
-    behind: bool,
+/// Whether the node is connected, or this one.
+pub(super) fn is_here(node: NodeId, cx: &Cx<'_, Owner>) -> bool {
+    node == cx.me || cx.peers.knows(node)
+}
+
+/// The kind of its engine; native, if it is not connected.
+pub(super) fn platform(node: NodeId, peers: &Peers) -> Platform {
+    peers.get(node).map_or(Platform::Native, |known| known.platform)
+}
+
+pub(super) fn address(node: NodeId, peers: &Peers) -> Address {
+    Address::of(node, peers.contact(node))
 }
 
 impl Nodes {
-    /// A node has introduced itself.
-    pub(super) fn met(&mut self, node: NodeId, platform: Platform, contact: Option<Contact>) {
-        let behind = self.all.get(&node).is_some_and(|peer| peer.behind);
-        self.all.insert(node, Peer { platform, contact, behind });
-    }
-
     pub(super) fn gone(&mut self, node: NodeId) {
-        self.all.remove(&node);
-    }
-
-    pub(super) fn contains(&self, node: NodeId) -> bool {
-        self.all.contains_key(&node)
-    }
-
-    /// Where others can dial the node, if it is connected.
-    pub(super) fn contact(&self, node: NodeId) -> Option<Contact> {
-        self.all.get(&node)?.contact
-    }
-
-    pub(super) fn address(&self, node: NodeId) -> Address {
-        Address::of(node, self.contact(node))
-    }
-
-    /// The kind of its engine; native, if it is not connected.
-    pub(super) fn platform(&self, node: NodeId) -> Platform {
-        self.all.get(&node).map_or(Platform::Native, |peer| peer.platform)
+        self.behind.remove(&node);
     }
 
     /// Whether a runner reaches nobody else, as far as is known.
-    pub(super) fn gets_all_from_here(&self, runner: NodeId) -> bool {
-        self.platform(runner) == Platform::Browser || self.all.get(&runner).is_some_and(|peer| peer.behind)
+    pub(super) fn gets_all_from_here(&self, runner: NodeId, peers: &Peers) -> bool {
+        platform(runner, peers) == Platform::Browser || self.behind.contains(&runner)
     }
 
-    /// A node could not reach others that have what it needs.
-    pub(super) fn found_behind(&mut self, node: NodeId) {
-        if let Some(peer) = self.all.get_mut(&node) {
-            peer.behind = true;
+    /// A connected node could not reach others that have what it needs.
+    pub(super) fn found_behind(&mut self, node: NodeId, peers: &Peers) {
+        if peers.knows(node) {
+            self.behind.insert(node);
         }
     }
 
@@ -92,37 +76,37 @@ impl Nodes {
     }
 
     /// Whether the runner can use this keeper.
-    pub(super) fn can_keep(&self, runner: NodeId, keeper: NodeId, now: Time) -> bool {
-        !self.gets_all_from_here(runner) && !self.is_cooling(runner, keeper, now)
+    pub(super) fn can_keep(&self, runner: NodeId, keeper: NodeId, cx: &Cx<'_, Owner>) -> bool {
+        !self.gets_all_from_here(runner, cx.peers) && !self.is_cooling(runner, keeper, cx.now)
     }
 
-    /// Keepers for what `runner` runs of the job. The owner, `me`, is one where there are too few others; alone,
+    /// Keepers for what `runner` runs of the job. The owner itself is one where there are too few others; alone,
     /// where nobody else can reach the runner.
-    pub(super) fn keepers_for(&self, job: JobId, runner: NodeId, me: NodeId, now: Time) -> Vec<Address> {
-        let mut found = match self.gets_all_from_here(runner) {
+    pub(super) fn keepers_for(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Owner>) -> Vec<Address> {
+        let mut found = match self.gets_all_from_here(runner, cx.peers) {
             true => Vec::new(),
-            false => self.best_keepers(job, runner, me, now),
+            false => self.best_keepers(job, runner, cx),
         };
-        if found.len() < KEEPERS && runner != me {
-            found.push(Address::here(me));
+        if found.len() < KEEPERS && runner != cx.me {
+            found.push(Address::here(cx.me));
         }
         found
     }
 
     /// Dialable nodes that are neither the runner nor the owner; each pair of job and runner has
     /// an order of its own (rendezvous hashing, paper `hrw`).
-    pub(super) fn best_keepers(&self, job: JobId, runner: NodeId, me: NodeId, now: Time) -> Vec<Address> {
+    pub(super) fn best_keepers(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Owner>) -> Vec<Address> {
         let salt = word(&job.0) ^ word(&runner.0).rotate_left(17);
         let mut best: Vec<(u64, Address)> = Vec::with_capacity(KEEPERS + 1);
-        for (node, Peer { contact, .. }) in &self.all {
-            let is_cooling = || self.is_cooling(runner, *node, now);
-            if contact.is_none() || *node == runner || *node == me || is_cooling() {
+        for (node, known, _) in cx.peers.all() {
+            let Some(contact) = known.dialable.contact().filter(|_| node != runner) else { continue };
+            if self.is_cooling(runner, node, cx.now) {
                 continue;
             }
             let rank = mix(word(&node.0) ^ salt);
             let at = best.partition_point(|(other, _)| *other < rank);
             if at < KEEPERS {
-                best.insert(at, (rank, Address::of(*node, *contact)));
+                best.insert(at, (rank, Address::from(contact)));
                 best.truncate(KEEPERS);
             }
         }

@@ -143,7 +143,7 @@ impl Owner {
     ) {
         if self.book.has_job(from, id) {
             self.nodes.cool(from, lost.iter().map(|(keeper, _)| *keeper), cx.now);
-            let keepers = self.nodes.keepers_for(id, from, cx.me, cx.now);
+            let keepers = self.nodes.keepers_for(id, from, cx);
             Self::to_runner(from, ToRunner::Keepers { job: id, keepers }, cx);
         }
     }
@@ -157,10 +157,10 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         for grant in &mut units {
-            grant.keeper = grant.keeper.filter(|keeper| self.nodes.can_keep(runner, keeper.id, cx.now));
+            grant.keeper = grant.keeper.filter(|keeper| self.nodes.can_keep(runner, keeper.id, cx));
         }
         let keepers = match self.jobs.get(&id).and_then(|job| job.spec.template.checkpoint.duration()) {
-            Some(_) => self.nodes.keepers_for(id, runner, cx.me, cx.now),
+            Some(_) => self.nodes.keepers_for(id, runner, cx),
             None => Vec::new(),
         };
         let Some(job) = self.jobs.get(&id) else { return };

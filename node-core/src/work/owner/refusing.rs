@@ -2,7 +2,7 @@
 //! the program, which may be made to cost it a minute and gigabytes. After two nodes refused it, the job's
 //! waiting units are held, until a unit of the job shows that the program runs somewhere.
 
-use super::Owner;
+use super::{Owner, nodes};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::platform::Platform;
 use crate::protocol::Cx;
@@ -45,14 +45,14 @@ impl Refusals {
 impl Owner {
     /// Whether the job's program may run at others although this node refuses it: a unit has run already, or
     /// the node is a page. Pages differ from servers in what they compile, and refuse within a moment.
-    pub(super) fn may_run_elsewhere(&self, from: NodeId, id: JobId) -> bool {
-        let is_page = || self.nodes.platform(from) == Platform::Browser;
+    pub(super) fn may_run_elsewhere(&self, from: NodeId, id: JobId, cx: &Cx<'_, Self>) -> bool {
+        let is_page = || nodes::platform(from, cx.peers) == Platform::Browser;
         self.jobs.get(&id).is_some_and(|job| job.refusals.runs) || is_page()
     }
 
     /// A node refused the program of a unit that it was granted: the job's next units go elsewhere.
     pub(super) fn refused_by(&mut self, from: NodeId, id: JobId, why: &str, cx: &Cx<'_, Self>) {
-        let may_run_elsewhere = self.may_run_elsewhere(from, id);
+        let may_run_elsewhere = self.may_run_elsewhere(from, id, cx);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let why: String = why.chars().take(super::lease::REASON_MAX).collect();
         job.avoided.failed(from, &format!("{} refused its program: {why}", from.short()), cx.now);

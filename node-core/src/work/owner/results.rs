@@ -5,7 +5,7 @@
 
 use super::coming::{Admission, blobs_of};
 use super::job::Job;
-use super::{Event, Owner, Pending, Timer};
+use super::{Event, Owner, Pending, Timer, nodes};
 use crate::content::BlobRef;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::Micro;
@@ -83,7 +83,7 @@ impl Owner {
                     continue;
                 }
             }
-            match self.standing(&report) {
+            match self.standing(&report, cx) {
                 Standing::Late => {
                     if late.insert(unit) && !self.has_ended_here(unit) {
                         results.push(report);
@@ -107,7 +107,7 @@ impl Owner {
         self.bring(Arrived { from, seq, results, entrusted: false, ticket: None, again, taken: vec![] }, cx);
     }
 
-    fn standing(&self, report: &Report) -> Standing {
+    fn standing(&self, report: &Report, cx: &Cx<'_, Self>) -> Standing {
         if self.is_late(report.unit) {
             return Standing::Late;
         }
@@ -117,7 +117,8 @@ impl Owner {
         };
         // Nobody else is made to look into a program that may run nowhere.
         let is_final = report.result.end.is_success()
-            || refusal_of(report).is_some() && !self.may_run_elsewhere(report.result.runner, report.unit.job);
+            || refusal_of(report).is_some()
+                && !self.may_run_elsewhere(report.result.runner, report.unit.job, cx);
         let tried = !is_final && u32::from(stands.failures) < job.spec.max_retries;
         match stands.state {
             State::Done | State::Failed => Standing::Ended,
@@ -221,14 +222,14 @@ impl Owner {
     }
 
     /// The way to this result, unless its runner did it all and no checkpoint is known.
-    pub(super) fn journey_of(&self, report: &Report) -> Option<Box<Journey>> {
+    pub(super) fn journey_of(&self, report: &Report, cx: &Cx<'_, Self>) -> Option<Box<Journey>> {
         let record = self.record(report.unit).or_else(|| self.copied_record(report.unit));
         if record.is_none() && report.began == 0 {
             return None;
         }
         let UnitResult { runner, fuel, .. } = report.result;
         let mut journey = record.map(|record| record.journey.clone()).unwrap_or_default();
-        let platform = self.nodes.platform(runner);
+        let platform = nodes::platform(runner, cx.peers);
         journey.ran(runner, platform, report.began, fuel);
         Some(Box::new(journey))
     }
@@ -239,7 +240,7 @@ impl Owner {
         let mut over = Vec::new();
         for mut report in std::mem::take(&mut arrived.results) {
             let unit = report.unit;
-            match self.standing(&report) {
+            match self.standing(&report, cx) {
                 Standing::Late if arrived.entrusted => continue,
                 Standing::Late if self.has_ended_here(report.unit) => continue,
                 Standing::Late => {}
@@ -267,7 +268,7 @@ impl Owner {
                 }
             }
             if !arrived.entrusted {
-                report.result.journey = self.journey_of(&report);
+                report.result.journey = self.journey_of(&report, cx);
             }
             self.payments.price(&mut report);
             arrived.results.push(report);

@@ -1,11 +1,14 @@
 //! Course of events: inputs arrive, timers fire, dials end, and the machines' messages are sent on.
 
 use super::{Above, At, Heard, Says, Stack, What, pair};
-use node_core::NodeId;
+use node_core::address::Dialable;
 use node_core::circle::Located;
 use node_core::overlay::ring::{Event, Failure, Ring};
+use node_core::peers::{Known, Peer};
 use node_core::protocol::{Effect, Input, InputOf};
+use node_core::ticket::Services;
 use node_core::time::Time;
+use node_core::{NodeId, Platform};
 use std::cmp::Reverse;
 use std::time::Duration;
 
@@ -96,6 +99,14 @@ impl<X: Above> Stack<X> {
         None
     }
 
+    /// A node hears that another one cannot be reached, though its ring has not dialled it.
+    pub fn said_to_be_away(&mut self, n: usize, peer: usize) {
+        if !self.links.contains(&pair(n, peer)) {
+            let id = self.nodes[peer].contact.id;
+            self.step(n, Input::Unreachable(id));
+        }
+    }
+
     fn down(&mut self, n: usize, peer: NodeId) {
         self.step(n, Input::Down(peer));
         self.heard(n, Heard::Down(peer));
@@ -128,8 +139,14 @@ impl<X: Above> Stack<X> {
             return;
         }
         let (now, me) = (self.now, self.nodes[n].contact.id);
-        let Some(machine) = self.nodes[n].machine.as_mut() else { return };
-        for effect in machine.step(me, now, input) {
+        let place = &mut self.nodes[n];
+        let Some(machine) = place.machine.as_mut() else { return };
+        match input {
+            Input::Up(peer) => place.peers.insert(peer, introduced(now)),
+            Input::Down(peer) => drop(place.peers.remove(peer)),
+            _ => {}
+        }
+        for effect in machine.step_among(&place.peers, me, now, input) {
             match effect {
                 Effect::Send { to, message } => {
                     if let Some(to) = self.find(to) {
@@ -259,4 +276,17 @@ impl<X: Above> Stack<X> {
             self.push(after, input(message.clone()));
         }
     }
+}
+
+/// A peer that has introduced itself; of what it said the ring needs nothing.
+fn introduced(now: Time) -> Peer {
+    let known = Known {
+        name: "".into(),
+        platform: Platform::Native,
+        gateway: false,
+        dialable: Dialable::Unknown,
+        speaks: Services::default(),
+        web: None,
+    };
+    Peer { hello: Some(known), ..Peer::new(None, now) }
 }

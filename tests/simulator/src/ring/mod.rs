@@ -14,6 +14,7 @@ use node_core::address::{Contact, Ip};
 use node_core::circle::{Located, MemberId, Peer, Point, RingId};
 use node_core::overlay::ring::check::check;
 use node_core::overlay::ring::{Command, Event, Failure, Message, Mode, Ring, RingConfig, RingView};
+use node_core::peers::Peers;
 use node_core::protocol::{Input, Machine, Rng as NodeRng};
 use node_core::ticket::ServiceId;
 use node_core::time::Time;
@@ -125,6 +126,8 @@ impl Above for () {
 pub struct Place<X: Above> {
     pub contact: Contact,
     pub machine: Option<Machine<Ring>>,
+    /// Its connections, as it has heard of them.
+    peers: Peers,
     pub above: X,
     wake: Option<Time>,
     /// Nothing reaches it and its timers wait.
@@ -299,7 +302,15 @@ impl<X: Above> Stack<X> {
         let ip = Ip::from(std::net::IpAddr::from((self.rng.u64() as u32).to_be_bytes()));
         let contact = Contact { ip, id, port: 4001 };
         self.ids.insert(contact.id, n);
-        self.nodes.push(Place { contact, machine: None, above, wake: None, frozen: false, lie: None });
+        self.nodes.push(Place {
+            contact,
+            machine: None,
+            peers: Peers::new(),
+            above,
+            wake: None,
+            frozen: false,
+            lie: None,
+        });
         self.start(n);
         n
     }
@@ -313,6 +324,7 @@ impl<X: Above> Stack<X> {
         let seed = self.rng.seed();
         let machine = Machine::new(Ring::new(self.config.clone()), NodeRng::from_seed(seed));
         self.nodes[n].machine = Some(machine);
+        self.nodes[n].peers = Peers::new();
         self.nodes[n].wake = None;
         self.nodes[n].frozen = false;
         self.nodes[n].lie = None;
@@ -479,14 +491,6 @@ impl<X: Above> Stack<X> {
         let after = self.draw(self.conditions.latency);
         let id = self.nodes[other].contact.id;
         self.push(after, What::Down(at, id));
-    }
-
-    /// A node hears that another one cannot be reached, though its ring has not dialled it.
-    pub fn said_to_be_away(&mut self, n: usize, peer: usize) {
-        if !self.links.contains(&pair(n, peer)) {
-            let id = self.nodes[peer].contact.id;
-            self.step(n, Input::Unreachable(id));
-        }
     }
 
     pub fn is_frozen(&self, n: usize) -> bool {

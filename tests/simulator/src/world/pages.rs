@@ -1,7 +1,7 @@
 //! Pages, as their drivers are: a page dials its gateway alone, and goes to another one if that is full.
 
 use super::{Event, Place, World};
-use node_core::overlay::elsewhere::Elsewhere;
+use node_core::elsewhere::Elsewhere;
 use node_core::{NodeEvent, NodeId, Platform};
 
 impl Place {

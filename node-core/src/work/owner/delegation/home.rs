@@ -191,7 +191,7 @@ impl Owner {
     fn entrust(&mut self, units: Vec<(UnitId, Contact)>, cx: &mut Cx<'_, Self>) {
         let mut by_owner: BTreeMap<(JobId, NodeId), (Contact, Vec<Delegated>)> = BTreeMap::new();
         for (unit, owner) in units {
-            let Some(mut delegated) = self.delegated_of(unit) else { continue };
+            let Some(mut delegated) = self.delegated_of(unit, cx) else { continue };
             delegated.runner = self.out(unit).and_then(|out| out.runner);
             if let Some(runner) = delegated.runner {
                 self.vouch(unit, runner, owner.id, cx);
@@ -247,7 +247,7 @@ impl Owner {
 
     /// Keeps the owner's record of the unit here, too.
     fn believe(&mut self, unit: UnitId, delegated: &Delegated, cx: &mut Cx<'_, Self>) {
-        let known = self.delegated_of(unit).map(|delegated| delegated.age());
+        let known = self.delegated_of(unit, cx).map(|delegated| delegated.age());
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         let attempts = delegated.attempts.min(ATTEMPTS_MAX);
         self.book.attempted(unit, attempts);
@@ -409,7 +409,7 @@ impl Owner {
                     report.result.attempts = report.result.attempts.min(ATTEMPTS_MAX);
                     if report.result.journey.is_none() {
                         // The unit's last owner may have known of no checkpoint.
-                        report.result.journey = self.journey_of(&report);
+                        report.result.journey = self.journey_of(&report, cx);
                     }
                     good.push(report);
                 }

@@ -262,7 +262,7 @@ impl Owner {
             self.declined(from, lease, others, ("it runs this for another owner", false), cx);
         }
         self.units_back(from, &ring, Back::Unharmed, cx);
-        let runner = self.nodes.address(from);
+        let runner = super::nodes::address(from, cx.peers);
         for unit in ring {
             self.next_term(unit, runner);
             self.claim(unit, runner, cx);

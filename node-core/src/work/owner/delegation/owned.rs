@@ -210,7 +210,8 @@ impl Owner {
 
     /// Sends the unit's record to its previous owner, which has a copy from now on.
     pub(super) fn tell_handed_off(&self, to: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        let (Some(delegated), Some(part)) = (self.delegated_of(unit), self.part_of(unit.job, cx.me)) else {
+        let (Some(delegated), Some(part)) = (self.delegated_of(unit, cx), self.part_of(unit.job, cx.me))
+        else {
             return;
         };
         let owned = Message::Owned { job: unit.job, part: Box::new(part), units: vec![delegated] };

@@ -203,7 +203,7 @@ impl Owner {
                 cx,
             );
         }
-        for (job, delegation) in self.by_job(units) {
+        for (job, delegation) in self.by_job(units, cx) {
             let Some(part) = self.part_of(job, cx.me) else { continue };
             Self::in_parts(delegation, |units| {
                 Self::say(to, Message::Handed { job, part: Box::new(part.clone()), units }, cx);
@@ -212,11 +212,11 @@ impl Owner {
     }
 
     /// The units as others are told of them, those that have ended left out.
-    fn by_job(&self, units: &[UnitId]) -> BTreeMap<JobId, Vec<Delegated>> {
+    fn by_job(&self, units: &[UnitId], cx: &Cx<'_, Self>) -> BTreeMap<JobId, Vec<Delegated>> {
         let mut by_job: BTreeMap<JobId, Vec<Delegated>> = BTreeMap::new();
         for unit in units.iter().filter(|unit| !self.delegation.ended.contains_key(unit)) {
             let copy = || self.delegation.replicas.get(unit).map(|replica| replica.delegated.clone());
-            if let Some(delegated) = self.delegated_of(*unit).or_else(copy) {
+            if let Some(delegated) = self.delegated_of(*unit, cx).or_else(copy) {
                 by_job.entry(unit.job).or_default().push(delegated);
             }
         }
@@ -234,7 +234,7 @@ impl Owner {
             .filter(|unit| self.jobs.get(&unit.job).is_some_and(|job| job.delegated.is_some()))
             .collect();
         let successors = self.delegation.share.replicas().to_vec();
-        for (job, delegation) in self.by_job(&delegation) {
+        for (job, delegation) in self.by_job(&delegation, cx) {
             let Some(part) = self.part_of(job, cx.me) else { continue };
             Self::in_parts(delegation, |units| {
                 let owned = Message::Owned { job, part: Box::new(part.clone()), units };
@@ -250,7 +250,7 @@ impl Owner {
     /// The home asked again: it has not heard.
     pub(super) fn tell_home(&self, job: JobId, units: &[UnitId], cx: &mut Cx<'_, Self>) {
         let Some(part) = self.part_of(job, cx.me) else { return };
-        for (job, delegation) in self.by_job(units) {
+        for (job, delegation) in self.by_job(units, cx) {
             Self::in_parts(delegation, |units| {
                 Self::say(part.home, Message::Owned { job, part: Box::new(part.clone()), units }, cx);
             });

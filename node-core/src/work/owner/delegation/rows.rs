@@ -86,7 +86,7 @@ impl Owner {
     }
 
     /// The unit as others are told of it.
-    pub(super) fn delegated_of(&self, unit: UnitId) -> Option<Delegated> {
+    pub(super) fn delegated_of(&self, unit: UnitId, cx: &Cx<'_, Self>) -> Option<Delegated> {
         let job = self.jobs.get(&unit.job)?;
         let stands = self.book.unit(unit)?;
         let known = job.delegated.as_ref().and_then(|delegated| delegated.of(unit.index)?.runner);
@@ -95,7 +95,7 @@ impl Owner {
                 let contact = if Some(node) == self.delegation.me.map(|me| me.id) {
                     self.delegation.me
                 } else {
-                    self.nodes.contact(node)
+                    cx.peers.contact(node)
                 };
                 Address::of(node, contact)
             }),
@@ -125,17 +125,17 @@ impl Owner {
     }
 
     /// Rows to write for a unit whose record changed.
-    pub(in crate::work::owner) fn rows_of(&mut self, unit: UnitId, me: NodeId) -> Vec<Write> {
+    pub(in crate::work::owner) fn rows_of(&mut self, unit: UnitId, cx: &Cx<'_, Self>) -> Vec<Write> {
         if self.jobs.get(&unit.job).is_some_and(|job| job.delegated.is_none()) {
             return vec![rows::unit_write(unit, self.record(unit))];
         }
-        let Some(delegated) = self.delegated_of(unit) else { return self.rows_of_nothing(unit) };
+        let Some(delegated) = self.delegated_of(unit, cx) else { return self.rows_of_nothing(unit) };
         let job = self.jobs.get_mut(&unit.job);
         if let Some(known) = job.and_then(|job| job.delegated.as_mut()?.of_mut(unit.index)) {
             known.runner = delegated.runner;
         }
         let first = self.delegation.written.insert(unit.job);
-        let part = self.part_of(unit.job, me).filter(|_| first);
+        let part = self.part_of(unit.job, cx.me).filter(|_| first);
         let part = part.map(|part| part_write(unit.job, Some(&part)));
         part.into_iter().chain([delegated_write(unit, Some(&delegated))]).collect()
     }
