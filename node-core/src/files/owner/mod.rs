@@ -39,9 +39,6 @@ use std::time::Duration;
 /// How often files are looked at. Our choice: short beside all that is waited for.
 const TICK: Duration = Duration::from_secs(5);
 
-/// Peers that may keep something and are remembered. Our choice: enough to choose from.
-const PEERS: usize = 1024;
-
 /// Keepers that went and are remembered, for people.
 const LOST: usize = 8;
 
@@ -54,8 +51,6 @@ pub struct Owner {
     wall: Wall,
     me: Option<Contact>,
     files: BTreeMap<BlobId, File>,
-    /// Native peers that can be dialled.
-    peers: BTreeMap<NodeId, Contact>,
     asks: BTreeMap<u64, place::Ask>,
     takes: BTreeMap<u64, Sale>,
     deals: deals::Deals,
@@ -113,8 +108,6 @@ pub enum Timer {
 pub enum Command {
     WallClock(u64),
     Me(Contact),
-    /// A native peer that can be dialled is connected.
-    Met(Contact),
     Restore(Vec<(Vec<u8>, Bytes)>),
     /// That was all.
     Restored,
@@ -258,7 +251,7 @@ impl Protocol for Owner {
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Ocx<'_>) {
         match input {
             Input::Message { from, message: Message::ToOwner(message) } => match message {
-                ToOwner::Room { ticket, bytes, seconds } => self.room(from, ticket, bytes, seconds),
+                ToOwner::Room { ticket, bytes, seconds } => self.room(from, ticket, bytes, seconds, cx),
                 ToOwner::Keeping { file, chunks } => self.keeping(from, file, chunks, cx),
                 ToOwner::Kept { file, until_ms } => self.kept(from, file, until_ms, cx),
                 ToOwner::Refused { file, why } => self.refused(from, file, &why, cx),
@@ -269,7 +262,6 @@ impl Protocol for Owner {
             Input::Timer(Timer::Tick) => self.tick(cx),
             Input::Timer(Timer::Gifts(ask)) => self.gifts_are_in(ask, cx),
             Input::Down(peer) | Input::Unreachable(peer) => {
-                self.peers.remove(&peer);
                 self.gone(peer, cx);
             }
             // The route gives an owner nothing else.
@@ -279,7 +271,6 @@ impl Protocol for Owner {
 
     fn check_invariants(&self) {
         assert!(self.files.len() <= self.config.owned, "files are bounded");
-        assert!(self.peers.len() <= PEERS, "and peers");
         self.deals.check();
         for (id, file) in &self.files {
             // One may be asked while another's time is nearly over, or one comes back.
@@ -296,7 +287,6 @@ impl Owner {
             wall: Wall::default(),
             me: None,
             files: BTreeMap::new(),
-            peers: BTreeMap::new(),
             asks: BTreeMap::new(),
             takes: BTreeMap::new(),
             deals: deals::Deals::default(),
@@ -320,11 +310,6 @@ impl Owner {
                 // Keepers are published together with this node's address.
                 let files: Vec<BlobId> = self.files.keys().copied().collect();
                 files.into_iter().for_each(|file| self.say_where(file, true, cx));
-            }
-            Command::Met(contact) => {
-                if self.peers.len() < PEERS && contact.id != cx.me {
-                    self.peers.insert(contact.id, contact);
-                }
             }
             Command::Restore(rows) => self.restore(rows, cx),
             Command::Restored => self.deals_restored(cx),

@@ -8,6 +8,7 @@ use crate::goods::Market;
 use crate::goods::Offer;
 use crate::ids::{BlobId, NodeId};
 use crate::money::{Micro, Price};
+use crate::platform::Platform;
 use std::time::Duration;
 
 /// Peers asked for a gift at once, and how long. Our choice: a few ways there and back.
@@ -138,7 +139,8 @@ impl Owner {
         if file.lacks(now_ms, term) == 0 {
             return self.end_ask(number, cx);
         }
-        let mut peers: Vec<Contact> = self.peers.values().copied().collect();
+        let known = cx.peers.all().filter_map(|(id, _, _)| can_keep(id, cx));
+        let mut peers: Vec<Contact> = known.collect();
         peers.retain(|peer| !file.has(peer.id, now_ms, term));
         // Any of them: all alike, not always the same.
         for _ in ASKED..peers.len() {
@@ -155,9 +157,10 @@ impl Owner {
         cx.set_timer(Timer::Gifts(number), wait);
     }
 
-    pub(super) fn room(&mut self, from: NodeId, ticket: u64, bytes: u64, seconds: u32) {
+    pub(super) fn room(&mut self, from: NodeId, ticket: u64, bytes: u64, seconds: u32, cx: &Ocx<'_>) {
         let Some(ask) = self.asks.get_mut(&ticket) else { return };
-        if self.peers.contains_key(&from) && seconds > 0 && ask.gifts.iter().all(|(node, _)| *node != from) {
+        let knows = can_keep(from, cx).is_some();
+        if knows && seconds > 0 && ask.gifts.iter().all(|(node, _)| *node != from) {
             ask.gifts.push((from, bytes));
         }
     }
@@ -174,7 +177,7 @@ impl Owner {
         // Where most is free; ties by the id, which nobody chooses for this.
         gifts.sort_by_key(|(node, room)| (std::cmp::Reverse(*room), *node));
         for (node, _) in gifts.into_iter().take(lacks) {
-            if let Some(contact) = self.peers.get(&node).copied() {
+            if let Some(contact) = can_keep(node, cx) {
                 self.engage(id, contact, None, until_ms, cx);
             }
         }
@@ -249,4 +252,10 @@ impl Owner {
         to_keeper(&contact, ToKeeper::Keep { manifest, bytes, me, at }, cx);
         cx.emit(Event::Changed(id));
     }
+}
+
+/// Where the node is dialled, if it is a peer that may keep something: a native one.
+fn can_keep(node: NodeId, cx: &Ocx<'_>) -> Option<Contact> {
+    let known = cx.peers.get(node).filter(|known| known.platform == Platform::Native)?;
+    known.dialable.contact()
 }

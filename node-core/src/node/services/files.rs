@@ -14,7 +14,6 @@ use crate::node::host::{self, Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
 use crate::node::storage::{commit, read, scan, scanned};
 use crate::node::table::Service;
-use crate::platform::Platform;
 use crate::record::Refused;
 use crate::records::{self, Records};
 use crate::store::{self, Asker, Store, Ticket};
@@ -49,8 +48,6 @@ impl Service for Owner {
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
-            Note::Up(up) => node.files_met(up.peer, up.dialable.contact()),
-            Note::Dialable { peer, dialable } => node.files_met(peer, dialable.contact()),
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
             Note::Me(me) => node.tell::<Self>(Command::Me(me)),
@@ -173,13 +170,6 @@ impl Node {
     /// Files that this node owns, or the one of this id.
     pub fn files(&self, only: Option<BlobId>) -> Vec<FileView> {
         self.state::<Owner>().map(|files| files.files(only)).unwrap_or_default()
-    }
-
-    fn files_met(&mut self, peer: crate::ids::NodeId, contact: Option<crate::address::Contact>) {
-        let native = self.peers().get(peer).is_some_and(|it| it.platform == Platform::Native);
-        if let Some(contact) = contact.filter(|_| native) {
-            self.tell::<Owner>(Command::Met(contact));
-        }
     }
 
     /// Lets the store forget these blobs, except those that jobs name.
