@@ -440,7 +440,8 @@ impl Owner {
         cx: &mut Cx<'_, Self>,
     ) {
         let active = self.jobs.get(&unit.job).is_some_and(Job::is_active);
-        let placement = self.book.placement(unit, runner).filter(|_| active);
+        // It may have been granted with what came for an earlier placement there.
+        let placement = self.book.placement(unit, runner).filter(|at| active && !at.granted);
         let Some(attempt) = placement.map(|placement| placement.attempt) else {
             return cx.emit(Event::ReleasePassing { ticket });
         };
