@@ -326,7 +326,7 @@ impl Owner {
         let others = fetch.is_some_and(|fetch| fetch.others);
         self.book.fetched(unit, from);
         if unreached && others {
-            self.nodes.found_behind(from, cx.peers);
+            self.nodes.found_behind(from, cx);
             // That says nothing of the checkpoint, which comes through here now.
             self.book.ungrant(unit, from);
             if let Some(grant) = self.begin(unit, from, cx) {

@@ -53,9 +53,9 @@ impl Nodes {
         platform(runner, peers) == Platform::Browser || self.behind.contains(&runner)
     }
 
-    /// A connected node could not reach others that have what it needs.
-    pub(super) fn found_behind(&mut self, node: NodeId, peers: &Peers) {
-        if peers.knows(node) {
+    /// A connected node, or this one, could not reach others that have what it needs.
+    pub(super) fn found_behind(&mut self, node: NodeId, cx: &Cx<'_, Owner>) {
+        if is_here(node, cx) {
             self.behind.insert(node);
         }
     }

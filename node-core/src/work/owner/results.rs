@@ -143,8 +143,9 @@ impl Owner {
             return self.repeated(report.unit);
         }
         self.book.retry(report.unit, from, report.attempt);
-        if refusal_of(report).is_none() {
-            // From where it was, it would only fail again.
+        let is_placed = self.book.runner(report.unit).is_some();
+        if refusal_of(report).is_none() && !is_placed {
+            // From where it was, it would only fail again. A later placement goes on.
             self.drop_record(report.unit, cx);
         }
         self.look_at_program(report, cx);
