@@ -239,7 +239,7 @@ impl Book {
         true
     }
 
-    /// A unit that waits is not looked a place for now.
+    /// No place is sought for a unit that waits, until [`Book::end_wait`].
     pub fn wait(&mut self, unit: UnitId) {
         self.turn(unit, State::Waiting, State::Away);
     }

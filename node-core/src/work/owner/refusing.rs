@@ -69,9 +69,9 @@ impl Owner {
         let Some(job) = self.jobs.get(&id).filter(|job| job.is_active() && job.refusals.bars()) else {
             return;
         };
-        let mut held = Vec::new();
+        let (mut held, why) = (Vec::new(), job.refusals.reason());
         while let Some(index) = self.book.next_waiting(id) {
-            self.book.hold(UnitId { job: id, index }, job.refusals.reason(), true);
+            self.book.hold(UnitId { job: id, index }, why.clone(), true);
             held.push(index);
         }
         self.tell_held(id, &held, cx);

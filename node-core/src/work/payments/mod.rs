@@ -121,8 +121,8 @@ impl Payments {
         self.jobs.get_mut(&unit.job)?.by_unit.get_mut(&unit.index)
     }
 
-    /// Places to buy for the job's waiting units: as many at once as it can pay whatever they cost. These units
-    /// are not looked another place for. None while others are being bought, or too soon after the last.
+    /// Places to buy for the job's waiting units: as many at once as it can pay whatever they cost. No other
+    /// place is sought for these units. None while others are being bought, or too soon after the last.
     pub fn wish(
         &mut self,
         id: JobId,

@@ -93,7 +93,7 @@ impl Life {
         let none = BTreeMap::new();
         let wish = self.payments.wish(JOB, &self.spec, &none, &mut self.book, self.now);
         for sale in wish.iter().flat_map(|wish| &wish.sales) {
-            assert_eq!(self.book.state(sale.unit), Some(State::Away), "it is looked no other place for");
+            assert_eq!(self.book.state(sale.unit), Some(State::Away), "no other place is sought for it");
         }
         let wish = wish.as_ref();
         self.wished.extend(wish.into_iter().flat_map(|wish| wish.sales.iter().map(|s| (*s, wish.clone()))));
