@@ -6,15 +6,17 @@ use crate::checkpoint::support::{
 };
 use bytes::Bytes;
 use node_core::content::BlobRef;
-use node_core::ids::{BlobId, UnitId};
+use node_core::ids::{BlobId, JobId, UnitId};
 use node_core::node::message::Message;
 use node_core::progress::{Checkpoint, Made, Version};
+use node_core::work::spec::CheckpointEvery;
 use node_core::work::view::UnitView;
 
 use node_core::work::message::{Keep, Message as Work, Returned, ToKeeper, ToOwner, ToRunner};
 use node_core::work::proof::GrantProof;
-use node_core::{Channel, Config, NodeInput, SnapshotRef};
+use node_core::{Channel, Command, Config, NodeInput, SnapshotRef};
 use simulator::World;
+use simulator::liar::{Liar, Lie};
 use std::time::Duration;
 
 /// Snapshots on a node's disk, by the fuel that they say, the newest first.
@@ -186,6 +188,57 @@ fn keepers_that_are_away_are_waited_for_and_not_for_ever() {
         done(&mut world, job, 1);
         assert_eq!(*beginnings(&world).last().unwrap() > 3.0, back);
     }
+}
+
+#[test]
+fn a_late_failure_leaves_the_checkpoints_of_who_runs_the_unit_now() {
+    let mut world = World::seed(50).with(long);
+    let config = |slots| Config { slots, port: Some(4001), ..Config::default() };
+    world.add(Config { gateway: true, ..config(0) });
+    let liar = world.add(Config { port: None, ..config(1) });
+    world.liars.insert(liar, Liar::new(Lie::Hoard, JobId([0; 16]), 0));
+    world.connect(0, liar);
+    world.run_for(Duration::from_secs(1));
+    let mut spec = world.sweep(0, 1);
+    (spec.template.checkpoint, spec.max_retries) = (CheckpointEvery(2_000_000), 3);
+    let job = world.submit(0, spec);
+    world.run_until(A_MINUTE, "it has the unit", |w| !w.liars[&liar].grants.is_empty());
+    let granted = world.liars[&liar].grants[0].clone();
+    let gateway = world.nodes[0].id;
+    world.tell(liar, gateway, &granted.not_begun());
+    for n in 2..=5 {
+        world.add(config(1));
+        world.connect(0, n);
+    }
+    let (at, _) = under_way(&mut world, job, 4);
+    assert_ne!(at, liar);
+    world.tell(liar, gateway, &granted.fails(1 << 40));
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(runner(&world, job), Some(at), "it runs on");
+    world.crash(at);
+    done(&mut world, job, 1);
+    assert!(losses(&world)[0] <= 2 * A_SECOND + A_SECOND / 20, "{:?}", losses(&world));
+}
+
+#[test]
+fn the_gateways_own_runner_does_not_ask_keepers_whose_disks_hang_for_ever() {
+    let mut world = World::seed(51).with(long);
+    let config = |slots| Config { slots, port: Some(4001), ..Config::default() };
+    world.add(Config { gateway: true, ..config(1) });
+    world.drive(0, NodeInput::Command(Command::SetDonating(false)));
+    for (n, slots) in [1, 0, 0].into_iter().enumerate() {
+        world.add(config(slots));
+        world.connect(0, n + 1);
+    }
+    world.run_for(Duration::from_secs(5));
+    let job = job(&mut world, 1);
+    let (at, keepers) = under_way(&mut world, job, 4);
+    assert_eq!((at, keepers.contains(&2) && keepers.contains(&3)), (1, true));
+    keepers.iter().for_each(|keeper| world.nodes[*keeper].disk.slow = 3_600_000_000);
+    world.drive(0, NodeInput::Command(Command::SetDonating(true)));
+    world.crash(at);
+    done(&mut world, job, 1);
+    assert_eq!(*beginnings(&world).last().unwrap(), 0.0, "nobody has what it had done");
 }
 
 #[test]

@@ -131,6 +131,11 @@ impl Granted {
         self.reports(seq, UnitResult { files, ..result_of(End::Exited(0)) })
     }
 
+    /// A report that this unit failed.
+    pub fn fails(&self, seq: u64) -> Message {
+        self.reports(seq, result_of(End::Exited(1)))
+    }
+
     fn reports(&self, seq: u64, result: UnitResult) -> Message {
         let Granted { unit, attempt, proof, .. } = *self;
         to_owner(ToOwner::Report { seq, results: vec![Report { unit, attempt, proof, began: 0, result }] })
