@@ -13,15 +13,16 @@ use crate::overlay::neighbours::{self, Neighbours};
 use crate::protocol::Effect;
 use crate::ticket::ServiceId;
 use crate::wire::{self, Framed};
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 
 /// Connections that are to last, and for whom: one bit a service.
 #[derive(Debug, Default)]
-pub(super) struct Holds(BTreeMap<NodeId, u64>);
+pub(super) struct Holds(LiteMap<NodeId, u64>);
 
 impl Holds {
     pub(super) fn hold(&mut self, of: ServiceId, peer: NodeId) {
-        *self.0.entry(peer).or_default() |= 1 << of as u8;
+        let by = self.0.get(&peer).copied().unwrap_or_default();
+        self.0.insert(peer, by | 1 << of as u8);
     }
 
     /// Whether nobody holds the connection any more.

@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// have a timer or two.
 const FEW: usize = 16;
 
+/// A list grows by one up to here: a machine has room for the timers that it has.
+const ONE_BY_ONE: usize = 3;
+
 /// Timers by key: setting one again moves it.
 #[derive(Clone, Debug)]
 pub struct Timers<K>(Held<K>);
@@ -34,6 +37,9 @@ impl<K: Copy + Ord> Timers<K> {
         match &mut self.0 {
             Held::Few(few) if few.len() < FEW => {
                 let place = few.partition_point(|timer| *timer > (at, key));
+                if few.len() < ONE_BY_ONE {
+                    few.reserve_exact(1);
+                }
                 few.insert(place, (at, key));
             }
             Held::Few(few) => {

@@ -89,6 +89,8 @@ impl DialBack {
                     };
                     self.candidates.remove(idle);
                 }
+                // One, on most nodes.
+                self.candidates.reserve_exact(1);
                 self.candidates.push(Candidate {
                     ip,
                     confirmed: None,

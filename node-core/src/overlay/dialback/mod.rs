@@ -30,9 +30,9 @@ use crate::ids::NodeId;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use ask::Candidate;
+use litemap::LiteMap;
 use serde::{Deserialize, Serialize};
 use serve::Serving;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long the founder of a swarm waits for a peer to reach it before it begins at its own address. Our
@@ -118,7 +118,8 @@ pub struct Listening {
 #[derive(Debug)]
 pub struct DialBack {
     listening: Listening,
-    peers: BTreeMap<NodeId, Peer>,
+    /// Most nodes have a few: a list is a fifth of a tree's size.
+    peers: LiteMap<NodeId, Peer>,
     candidates: Vec<Candidate>,
     standing: Standing,
     serving: Serving,
@@ -197,7 +198,7 @@ impl DialBack {
     pub fn new(listening: Listening) -> DialBack {
         DialBack {
             listening,
-            peers: BTreeMap::new(),
+            peers: LiteMap::new(),
             candidates: Vec::new(),
             standing: if listening.port.is_none() { Standing::Guest(Why::NoPort) } else { Standing::Unknown },
             serving: Serving::default(),
