@@ -33,6 +33,9 @@ impl Budget {
     }
 
     /// Binds the most that something may cost, before it is agreed to.
+    ///
+    /// # Errors
+    /// [`Unaffordable`] if more than is left is needed; nothing is bound then.
     pub fn bind(&mut self, needed: Micro) -> Result<(), Unaffordable> {
         let bound = self.bound.plus(needed).filter(|bound| *bound <= self.most);
         self.bound = bound.ok_or(Unaffordable { needed, left: self.left(), most: self.most })?;

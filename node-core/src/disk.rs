@@ -157,9 +157,15 @@ pub enum StorageReply {
     Entries { token: Token, entries: Vec<(Vec<u8>, Bytes)> },
     /// To ReadBlob.
     Blob { token: Token, bytes: Bytes },
-    /// Nothing was changed; `error` is for people.
-    Failed { token: Token, error: String },
+    /// To any request that has a token. Nothing was changed.
+    Failed { token: Token, error: Failed },
 }
+
+/// A request that the driver's storage could not carry out, in the words of the platform, which say what to do.
+/// Nothing was changed, so the same request may be made again. No machine needs to know the cause.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Failed(pub String);
 
 /// Result of a storage request.
 #[derive(Clone, Debug)]
@@ -189,7 +195,10 @@ impl Answer {
 
 impl StorageReply {
     /// Which request it answers, and how.
-    pub fn take(self) -> (Token, Result<Answer, String>) {
+    ///
+    /// # Errors
+    /// [`Failed`] if the storage could not do what was asked.
+    pub fn take(self) -> (Token, Result<Answer, Failed>) {
         match self {
             StorageReply::Done { token } => (token, Ok(Answer::Done)),
             StorageReply::Entries { token, entries } => (token, Ok(Answer::Entries(entries))),

@@ -105,8 +105,8 @@ pub enum EngineReply {
     /// The snapshot that was asked for, or why there is none; without one the run goes on. `stopped`: the run
     /// is over and no later event names it. A run that had not begun stops with `NotBegun`.
     Snapshot { run: RunId, taken: Result<Taken, NoSnapshot>, stopped: bool },
-    /// Why no node could run the program, or why it could not be found out; in words.
-    Inspected { number: u64, result: Result<(), String> },
+    /// The answer to `Inspect`: a node could run the program, or why not.
+    Inspected { number: u64, result: Result<(), NotRunnable> },
 }
 
 impl EngineReply {
@@ -121,6 +121,18 @@ impl EngineReply {
             EngineReply::Inspected { .. } => None,
         }
     }
+}
+
+/// Why a program is not run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotRunnable {
+    /// No node could run it. The text says what is wrong with it, as an author can mend it.
+    #[error("the program {0}")]
+    Refused(String),
+    /// This engine could not find out (a crash, no memory), and the program is not at fault. The text says what
+    /// to do.
+    #[error("the program could not be checked: {0}")]
+    Unchecked(String),
 }
 
 /// Why there is no snapshot.

@@ -28,7 +28,10 @@ impl Key {
         matches!(self, Key::Name(_))
     }
 
-    /// Why nobody can publish under it.
+    /// Whether records can be published under it.
+    ///
+    /// # Errors
+    /// [`Refused::BadName`] if it is a name that no record has.
     pub fn check(&self) -> Result<(), Refused> {
         match self {
             Key::Name(name) if name.is_empty() || name.len() > NAME => Err(Refused::BadName),

@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::stream;
 use node_core::content::BlobRef;
-use node_core::files::owner::{FileView, KeeperView};
+use node_core::files::owner::{FileView, KeeperView, NotPut};
 use node_core::files::{CHUNK, CHUNKS, NAME};
 use node_core::money::Micro;
 use node_core::{BlobId, Command, NodeEvent, NodeId};
@@ -267,7 +267,11 @@ pub(super) async fn put(
         _ => None,
     });
     if let Some(why) = refused.await? {
-        return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, format!("the file was not taken: {why}")));
+        let status = match why {
+            NotPut::Full { .. } | NotPut::NotWritten(_) => StatusCode::INSUFFICIENT_STORAGE,
+            NotPut::NoFiles => StatusCode::CONFLICT,
+        };
+        return Err(Problem::new(status, format!("the file was not taken: {why}")));
     }
     let place = [(header::LOCATION, format!("/api/v1/files/{}", id.id))];
     Ok((StatusCode::CREATED, place, Json(one(&state, id.id).await?)).into_response())

@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
+use node_core::work::client::NotAccepted;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
@@ -101,8 +102,15 @@ impl From<Stopped> for Problem {
 impl From<SubmitError> for Problem {
     fn from(error: SubmitError) -> Self {
         match error {
-            SubmitError::Refused(reason) => {
-                Problem::new(StatusCode::UNPROCESSABLE_ENTITY, format!("the job was refused: {reason}"))
+            SubmitError::Refused(why) => {
+                let status = match why {
+                    NotAccepted::Refused(_) => StatusCode::UNPROCESSABLE_ENTITY,
+                    // The job is not at fault.
+                    NotAccepted::Guest | NotAccepted::Busy | NotAccepted::NoOwner => {
+                        StatusCode::SERVICE_UNAVAILABLE
+                    }
+                };
+                Problem::new(status, format!("the job was refused: {why}"))
             }
             SubmitError::Stopped(stopped) => stopped.into(),
         }

@@ -9,9 +9,10 @@ use crate::driver::{Unanswered, number};
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use node_core::contract::Order;
+use node_core::contract::{Order, Refusal};
 use node_core::goods::Kind;
 use node_core::ids::UnitId;
+use node_core::ledger::bank::NotInvited;
 use node_core::ledger::{Line, Page, Why};
 use node_core::money::Micro;
 use node_core::{Command, NodeEvent, NodeId};
@@ -179,7 +180,14 @@ pub(super) async fn invite(
         NodeEvent::Invited { number: to, made } if to == number => Some(made),
         _ => None,
     });
-    let code = made.await?.map_err(|why| Problem::field("amount", why))?;
+    let code = made.await?.map_err(|why| match why {
+        NotInvited::NotBank => Problem::new(StatusCode::CONFLICT, why.to_string()),
+        // It can be tried again later.
+        NotInvited::Closed | NotInvited::Refused(Refusal::Full) => {
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, why.to_string())
+        }
+        NotInvited::Refused(refusal) => Problem::field("amount", refusal),
+    })?;
     let code = code.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok((StatusCode::CREATED, Json(Invite { code, amount })))
 }

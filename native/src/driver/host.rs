@@ -7,6 +7,7 @@ use bytes::Bytes;
 use link::Link;
 use node_core::address::Contact;
 use node_core::ids::JobId;
+use node_core::work::client::NotAccepted;
 use node_core::{Channel, EngineRequest, Host, NodeEvent, NodeId, StorageRequest, Time};
 use std::collections::HashMap;
 use tokio::sync::{broadcast, oneshot};
@@ -24,7 +25,7 @@ pub(super) struct NativeHost {
     pub(super) refusals: Refusals,
     /// Senders for callers that wait to hear whether a job was taken. Several may wait: submission is
     /// idempotent.
-    pub(super) submitting: HashMap<JobId, Vec<oneshot::Sender<Result<(), String>>>>,
+    pub(super) submitting: HashMap<JobId, Vec<oneshot::Sender<Result<(), NotAccepted>>>>,
 }
 
 impl Host for NativeHost {
@@ -79,7 +80,7 @@ impl Host for NativeHost {
     fn event(&mut self, event: NodeEvent) {
         match &event {
             NodeEvent::JobAccepted { job } => self.answer(*job, Ok(())),
-            NodeEvent::JobRefused { job, reason } => self.answer(*job, Err(reason.clone())),
+            NodeEvent::JobRefused { job, why } => self.answer(*job, Err(why.clone())),
             NodeEvent::PeerFault { peer, fault } => {
                 tracing::warn!(peer = %peer.short(), fault, "a peer's fault")
             }
@@ -104,7 +105,7 @@ impl Host for NativeHost {
 }
 
 impl NativeHost {
-    fn answer(&mut self, job: JobId, result: Result<(), String>) {
+    fn answer(&mut self, job: JobId, result: Result<(), NotAccepted>) {
         for waiting in self.submitting.remove(&job).into_iter().flatten() {
             drop(waiting.send(result.clone()));
         }

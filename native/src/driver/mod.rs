@@ -24,6 +24,7 @@ use link::{Events, Link};
 use node_core::content::BlobRef;
 use node_core::ids::JobId;
 use node_core::trust::policy::Policy;
+use node_core::work::client::NotAccepted;
 use node_core::work::spec::JobSpec;
 use node_core::{Command, Config, EngineReply, Node, NodeEvent, NodeId, StorageReply, Time};
 use pulse::Pulse;
@@ -47,7 +48,7 @@ enum Item {
     Submit {
         job: JobId,
         spec: Box<JobSpec>,
-        answer: oneshot::Sender<Result<(), String>>,
+        answer: oneshot::Sender<Result<(), NotAccepted>>,
     },
     Read(Look),
     /// Percent of a processor for each task.
@@ -141,8 +142,8 @@ pub(crate) struct Stopped;
 /// Why a job was not taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SubmitError {
-    #[error("{0}")]
-    Refused(String),
+    #[error(transparent)]
+    Refused(#[from] NotAccepted),
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }

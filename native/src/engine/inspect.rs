@@ -4,6 +4,7 @@
 use super::Replies;
 use super::compiler::{Bounds, Turn, Unchecked, check};
 use super::process::Launcher;
+use node_core::engine::NotRunnable;
 use node_core::{BlobId, EngineReply};
 use sandbox::module::Refusal;
 use std::collections::VecDeque;
@@ -54,13 +55,11 @@ fn answer_all(asked: &Receiver<Question>, launcher: &Launcher, blob_dir: &Path, 
         });
         let result = match verdict {
             Ok(needs) if needs > memory_bytes => {
-                Err(format!("the program {}", Refusal::MemoryOverLimit { needs, limit: memory_bytes }))
+                Err(NotRunnable::Refused(Refusal::MemoryOverLimit { needs, limit: memory_bytes }.to_string()))
             }
             Ok(_) => Ok(()),
-            Err(Unchecked::Refused(why)) => Err(format!("the program {why}")),
-            Err(Unchecked::Broken(why)) => {
-                Err(format!("the program could not be checked: {why}; submit it again"))
-            }
+            Err(Unchecked::Refused(why)) => Err(NotRunnable::Refused(why)),
+            Err(Unchecked::Broken(why)) => Err(NotRunnable::Unchecked(format!("{why}; submit it again"))),
         };
         replies(EngineReply::Inspected { number, result });
     }

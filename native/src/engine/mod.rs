@@ -33,6 +33,7 @@ pub(crate) use process::Launcher;
 use compiler::Bounds;
 use inspect::{Inspector, Question};
 use manager::{Mail, Mailbox, Manager};
+use node_core::engine::NotRunnable;
 use node_core::{EngineReply, EngineRequest};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -116,7 +117,8 @@ impl Engine {
         match (&self.mailbox, request) {
             (_, EngineRequest::Inspect { number, program, memory_bytes }) => {
                 if !self.inspector.ask(Question { number, program, memory_bytes }) {
-                    let result = Err("programs cannot be checked here; restart the node".into());
+                    let why = "this node checks no programs any more; restart it".into();
+                    let result = Err(NotRunnable::Unchecked(why));
                     (self.replies)(EngineReply::Inspected { number, result });
                 }
             }

@@ -92,7 +92,7 @@ async fn bring(node: &NodeHandle, blob: BlobRef, at: &[Contact]) -> Result<Bytes
     });
     let brought = match brought.await {
         Ok(Ok(())) => read(node, blob).await,
-        Ok(Err(why)) => Err(NoFile::Unavailable(why)),
+        Ok(Err(why)) => Err(NoFile::Unavailable(why.to_string())),
         Err(e) => Err(e.into()),
     };
     node.command(Command::LetGo { number });

@@ -2,6 +2,7 @@
 
 use super::blob_files::Partial;
 use super::{Parts, Replies, StorageError, done};
+use node_core::disk::Failed;
 use node_core::ids::BlobId;
 use node_core::{StorageReply, StorageRequest, Token};
 use std::collections::HashMap;
@@ -145,7 +146,7 @@ pub(super) fn read(queue: Receiver<StorageRequest>, parts: &Parts, replies: &Rep
         let StorageRequest::ReadBlob { token, id, offset, len } = request else { continue };
         replies(match parts.blobs.read(id, offset, len) {
             Ok(bytes) => StorageReply::Blob { token, bytes: bytes.into() },
-            Err(e) => StorageReply::Failed { token, error: e.0 },
+            Err(e) => StorageReply::Failed { token, error: Failed(e.0) },
         });
     }
 }

@@ -26,6 +26,7 @@ mod words;
 use blob_files::{BlobFiles, Partial};
 use folder::Folder;
 use node_core::content::BlobRef;
+use node_core::disk::Failed;
 use node_core::ids::{BlobId, JobId};
 use node_core::work::spec::UnitResult;
 use node_core::{StorageReply, StorageRequest, Table, Token};
@@ -113,7 +114,7 @@ impl Storage {
         let token = token(&request);
         let sent = queue.as_ref().is_some_and(|queue| queue.send(request).is_ok());
         if let (false, Some(token)) = (sent, token) {
-            let error = "a storage thread has crashed; restart the node and report this".into();
+            let error = Failed("a storage thread has crashed; restart the node and report this".into());
             (threads.replies)(StorageReply::Failed { token, error });
         }
     }
@@ -255,7 +256,7 @@ fn token(request: &StorageRequest) -> Option<Token> {
 fn done(token: Token, result: Result<(), StorageError>) -> StorageReply {
     match result {
         Ok(()) => StorageReply::Done { token },
-        Err(StorageError(error)) => StorageReply::Failed { token, error },
+        Err(error) => StorageReply::Failed { token, error: Failed(error.0) },
     }
 }
 

@@ -2,6 +2,7 @@
 //! sync to disk pays for all.
 
 use super::{Parts, Replies, done};
+use node_core::disk::Failed;
 use node_core::{StorageReply, StorageRequest, Token, Write};
 use std::sync::mpsc::Receiver;
 
@@ -26,7 +27,7 @@ pub(super) fn run(queue: Receiver<StorageRequest>, parts: &Parts, replies: &Repl
                     let found = parts.records.after(table, after.as_deref(), limit as usize);
                     replies(match found {
                         Ok(entries) => StorageReply::Entries { token, entries },
-                        Err(e) => StorageReply::Failed { token, error: e.0 },
+                        Err(e) => StorageReply::Failed { token, error: Failed(e.0) },
                     });
                     next = queue.try_recv().ok();
                 }

@@ -66,7 +66,7 @@ impl Keeper {
     fn fails(&mut self, request: impl FnOnce(Token) -> StorageRequest) -> String {
         let token = self.ask(request);
         match self.answer(token) {
-            StorageReply::Failed { error, .. } => error,
+            StorageReply::Failed { error, .. } => error.0,
             other => panic!("{other:?}"),
         }
     }

@@ -8,7 +8,7 @@ use super::manifest::{MANIFEST, Manifest};
 use super::message::{Message, ToKeeper, ToOwner};
 use super::proof;
 use crate::address::Contact;
-use crate::content::BlobRef;
+use crate::content::{BlobRef, NotFetched};
 use crate::disk::{Table, Write};
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
@@ -110,7 +110,7 @@ pub enum Command {
     /// So much was bought, for so long.
     Sold { buyer: NodeId, bytes: u64, term: Duration },
     /// Answers [`Event::Fetch`].
-    Answered { ticket: u64, result: Result<(), String> },
+    Answered { ticket: u64, result: Result<(), NotFetched> },
     /// Answers [`Event::Read`]; none if it cannot be read.
     Read { ticket: u64, bytes: Option<Bytes> },
 }
@@ -327,7 +327,7 @@ impl Keeper {
         cx.emit(Event::Fetch { ticket, blob, from });
     }
 
-    fn answered(&mut self, ticket: u64, result: Result<(), String>, cx: &mut Kcx<'_>) {
+    fn answered(&mut self, ticket: u64, result: Result<(), NotFetched>, cx: &mut Kcx<'_>) {
         let Some((id, of)) = self.tickets.get(&ticket).copied() else { return };
         if let Err(error) = result {
             return self.give_up(id, format!("it could not get it: {error}"), cx);

@@ -47,6 +47,10 @@ pub enum BadManifest {
 }
 
 impl Manifest {
+    /// The manifest of a file of `len` bytes in these chunks.
+    ///
+    /// # Errors
+    /// [`BadManifest`] if the chunks do not make up that length, or something is out of bounds.
     pub fn new(
         len: u64,
         encrypted: bool,
@@ -62,6 +66,10 @@ impl Manifest {
         rmp_serde::to_vec(self).map(Bytes::from).unwrap_or_default()
     }
 
+    /// Reads what [`Manifest::encode`] has written.
+    ///
+    /// # Errors
+    /// [`BadManifest`] if it is none, or its parts contradict each other.
     pub fn decode(bytes: &[u8]) -> Result<Manifest, BadManifest> {
         if bytes.len() as u64 > MANIFEST {
             return Err(BadManifest::TooLong);

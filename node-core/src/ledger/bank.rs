@@ -9,7 +9,7 @@ use super::books::{Books, Rules};
 use super::message::Body;
 use super::{BODY, Line, Message, ORDERS, PURPOSE, Page, ToBank, ToClient};
 use crate::contract::{Order, Outcome, Receipt, Refusal};
-use crate::disk::Write;
+use crate::disk::{self, Write};
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
 use crate::money::Micro;
@@ -104,9 +104,9 @@ pub enum Command {
     /// Entries of the table `Ledger`, in key order; an empty list ends it.
     Restore(Vec<(Vec<u8>, Bytes)>),
     /// Answers [`Event::Commit`].
-    Answered { ticket: u64, result: Result<(), String> },
+    Answered { ticket: u64, result: Result<(), disk::Failed> },
     /// Answers [`Event::Read`], in key order.
-    Read { ticket: u64, entries: Result<Vec<(Vec<u8>, Bytes)>, String> },
+    Read { ticket: u64, entries: Result<Vec<(Vec<u8>, Bytes)>, disk::Failed> },
     /// The operator's: new credit for whoever shows a code first. Answered by [`Event::Invited`]
     /// with the same number.
     Invite { number: u64, amount: Micro },
@@ -133,8 +133,35 @@ pub enum Event {
     /// The code is durable; or why there is none.
     Invited {
         number: u64,
-        made: Result<[u8; 16], String>,
+        made: Result<[u8; 16], NotInvited>,
     },
+}
+
+/// Why the bank's operator gets no invite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotInvited {
+    #[error("this node is not the bank of its swarm; its operator makes invites")]
+    NotBank,
+    #[error("the bank is not open yet: it reads its books, or waits for the time; try again")]
+    Closed,
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+/// Why orders of a peer are not looked at: a fault of the peer, in words that follow its name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum BadOrders {
+    #[error("sent {0} bytes of orders; {BODY} are allowed")]
+    Long(usize),
+    #[error("sent orders that {} has not signed", .0.short())]
+    Forged(NodeId),
+    /// The decoder's words, shortened: it quotes the peer.
+    #[error("signed what are no orders: {0}")]
+    Unreadable(String),
+    #[error("sent orders for the bank {}", .0.short())]
+    OtherBank(NodeId),
+    #[error("sent {0} orders at once; {ORDERS} are allowed")]
+    Many(usize),
 }
 
 impl Protocol for Bank {
@@ -259,7 +286,7 @@ impl Bank {
                     }
                     What::Say(ToClient::Outcomes(outcomes))
                 }
-                Err(fault) => return cx.fault(from, fault),
+                Err(bad) => return cx.fault(from, bad.to_string()),
             },
             ToBank::Stand => What::Say(ToClient::Stands { next: self.books.next(from) }),
             ToBank::Holdings { after } => {
@@ -315,9 +342,7 @@ impl Bank {
 
     fn invite(&mut self, number: u64, amount: Micro, cx: &mut Cx<'_, Self>) {
         if !self.open {
-            let made =
-                Err("the bank is not open yet: it reads its books, or waits for the time; try again".into());
-            return cx.emit(Event::Invited { number, made });
+            return cx.emit(Event::Invited { number, made: Err(NotInvited::Closed) });
         }
         let mut code = [0; 16];
         for word in code.chunks_exact_mut(8) {
@@ -328,7 +353,7 @@ impl Bank {
                 self.waiting.push(Answer { to: cx.me, what: What::Invited { number, code } });
                 self.commit(cx);
             }
-            Err(refusal) => cx.emit(Event::Invited { number, made: Err(refusal.to_string()) }),
+            Err(refusal) => cx.emit(Event::Invited { number, made: Err(refusal.into()) }),
         }
     }
 
@@ -347,7 +372,7 @@ impl Bank {
         self.committing = Some(Committing { ticket, writes, answers });
     }
 
-    fn answered(&mut self, ticket: u64, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+    fn answered(&mut self, ticket: u64, result: Result<(), disk::Failed>, cx: &mut Cx<'_, Self>) {
         let Some(committing) = self.committing.take_if(|committing| committing.ticket == ticket) else {
             return;
         };
@@ -390,7 +415,12 @@ impl Bank {
         }
     }
 
-    fn read(&mut self, ticket: u64, entries: Result<Vec<(Vec<u8>, Bytes)>, String>, cx: &mut Cx<'_, Self>) {
+    fn read(
+        &mut self,
+        ticket: u64,
+        entries: Result<Vec<(Vec<u8>, Bytes)>, disk::Failed>,
+        cx: &mut Cx<'_, Self>,
+    ) {
         let Some(Reading { to, number, mut page }) = self.reading.remove(&ticket) else { return };
         match entries {
             Ok(entries) => {
@@ -409,23 +439,20 @@ impl Bank {
 }
 
 /// Body of orders that are signed, for this bank.
-fn open(signed: &Signed, me: NodeId) -> Result<Body, String> {
+fn open(signed: &Signed, me: NodeId) -> Result<Body, BadOrders> {
     if signed.body.len() > BODY {
-        return Err(format!("sent {} bytes of orders; {BODY} are allowed", signed.body.len()));
+        return Err(BadOrders::Long(signed.body.len()));
     }
     let Some(bytes) = signed.open(PURPOSE) else {
-        return Err(format!("sent orders that {} has not signed", signed.by.short()));
+        return Err(BadOrders::Forged(signed.by));
     };
     let unreadable = |error: rmp_serde::decode::Error| {
-        let why: String = error.to_string().chars().take(SAID).collect();
-        format!("signed what are no orders: {why}")
+        BadOrders::Unreadable(error.to_string().chars().take(SAID).collect())
     };
     let body: Body = rmp_serde::from_slice(bytes).map_err(unreadable)?;
     match body {
-        Body { bank, .. } if bank != me => Err(format!("sent orders for the bank {}", bank.short())),
-        Body { orders, .. } if orders.len() > ORDERS => {
-            Err(format!("sent {} orders at once; {ORDERS} are allowed", orders.len()))
-        }
+        Body { bank, .. } if bank != me => Err(BadOrders::OtherBank(bank)),
+        Body { orders, .. } if orders.len() > ORDERS => Err(BadOrders::Many(orders.len())),
         body => Ok(body),
     }
 }

@@ -76,6 +76,9 @@ impl Listing {
     }
 
     /// The listing, if its seller signed it, it may be listed and it is good at this time.
+    ///
+    /// # Errors
+    /// [`BadListing`] says why it is not believed, or not listed.
     pub fn open(signed: &Signed, rule: Rule, now_ms: u64) -> Result<(Market, Listing), BadListing> {
         if signed.body.len() > BODY {
             return Err(BadListing::Unreadable);

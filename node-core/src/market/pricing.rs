@@ -74,6 +74,9 @@ pub enum BadCost {
 
 impl Rule {
     /// Whether a seller may list this cost.
+    ///
+    /// # Errors
+    /// [`BadCost`] if it may not.
     pub fn check(self, cost: Price) -> Result<(), BadCost> {
         match cost {
             Price(0) if self == Rule::MaxMin => Err(BadCost::Zero),
@@ -84,6 +87,9 @@ impl Rule {
 
     /// The answer of a market in which these able sellers are listed, in any order. Fewer deals
     /// than asked for are a normal answer. What may not be listed counts as not listed.
+    ///
+    /// # Errors
+    /// [`NoDeal`] if nothing is sold at all.
     pub fn deals(self, ask: &Ask, delta: Micro, bids: &[Bid]) -> Result<Vec<Deal>, NoDeal> {
         let mut bids: Vec<Bid> = bids.iter().filter(|bid| self.check(bid.cost).is_ok()).copied().collect();
         let wanted = (ask.units as usize).min(bids.len());
@@ -174,6 +180,9 @@ pub const K: u128 = 1_000_000_000_000;
 /// *Departure:* the paper's costs are of the whole sale, ours of 10^9 fuel, since what a unit uses
 /// is known only when it has ended; the payoff stays one of the sale. Most at `highest` = 2 · `named`,
 /// where it is K / (4 · `named`). One seller, or equal costs: `delta` alone.
+///
+/// # Errors
+/// [`BadCost`] if one of the two cannot be listed, or `named` is above `highest`.
 pub fn payoff(named: Price, highest: Price, delta: Micro) -> Result<Micro, BadCost> {
     Rule::MaxMin.check(named)?;
     Rule::MaxMin.check(highest)?;

@@ -3,9 +3,12 @@
 use super::Node;
 use super::host::{Command, Host, NodeEvent};
 use crate::contract::Refusal;
+use crate::files::owner::{NotNamed, NotPut};
+use crate::ledger::bank::NotInvited;
 use crate::overlay::ring::Failure;
 use crate::record::Refused;
 use crate::ticket::ServiceId;
+use crate::work::client::NotAccepted;
 
 impl Command {
     /// The service that it is for; none: the node itself.
@@ -46,12 +49,8 @@ impl Node {
 impl Command {
     /// Answer for the driver when the node has no such service; none where no answer is due.
     fn without_service(self) -> Option<NodeEvent> {
-        let no_files = || Some("this node has no part in files".to_string());
         Some(match self {
-            Command::Submit { job, .. } => {
-                let reason = "this node is a guest and submits nothing; submit at a gateway".into();
-                NodeEvent::JobRefused { job, reason }
-            }
+            Command::Submit { job, .. } => NodeEvent::JobRefused { job, why: NotAccepted::Guest },
             Command::Migrate { unit, .. } | Command::PauseUnit { unit, .. } => {
                 let why = "this node owns no jobs; ask the gateway that does".into();
                 NodeEvent::MigrationFailed { unit, why }
@@ -62,19 +61,18 @@ impl Command {
             }
             Command::Buy { number, .. } => NodeEvent::Bought { number, taken: false },
             Command::Order { number, .. } => NodeEvent::Ordered { number, outcome: Err(Refusal::NoAccount) },
-            Command::Invite { number, .. } => {
-                let made = Err("this node is not the bank of its swarm; its operator makes invites".into());
-                NodeEvent::Invited { number, made }
-            }
+            Command::Invite { number, .. } => NodeEvent::Invited { number, made: Err(NotInvited::NotBank) },
             Command::Publish { number, .. } => {
                 NodeEvent::Published { number, refused: Some(Refused::NoAnswer) }
             }
             Command::ReadRecord { number, .. } => {
                 NodeEvent::RecordRead { number, found: Err(Refused::NoAnswer) }
             }
-            Command::PutFile { number, .. } => NodeEvent::FilePut { number, refused: no_files() },
+            Command::PutFile { number, .. } => NodeEvent::FilePut { number, refused: Some(NotPut::NoFiles) },
             Command::DropFile { number, .. } => NodeEvent::FileDropped { number, known: false },
-            Command::NameFile { number, .. } => NodeEvent::FileNamed { number, refused: no_files() },
+            Command::NameFile { number, .. } => {
+                NodeEvent::FileNamed { number, refused: Some(NotNamed::NoFiles) }
+            }
             _ => return None,
         })
     }

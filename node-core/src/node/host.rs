@@ -3,7 +3,7 @@
 use crate::address::{Contact, Ip};
 use crate::channel::Channel;
 use crate::circle::{Located, Point};
-use crate::content::BlobRef;
+use crate::content::{BlobRef, NotFetched};
 use crate::contract::{Order, Outcome as Ordered};
 use crate::disk::StorageReply;
 use crate::disk::StorageRequest;
@@ -11,11 +11,13 @@ use crate::elsewhere::Elsewhere;
 use crate::engine::EngineReply;
 use crate::engine::EngineRequest;
 use crate::files::Manifest;
+use crate::files::owner::{NotNamed, NotPut};
 use crate::finding::{Needs, Place};
 use crate::goods::Goods;
 use crate::goods::{NoDeal, Offer as MarketOffer, Wanted};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::ledger::Page;
+use crate::ledger::bank::NotInvited;
 use crate::money::{Micro, Price};
 use crate::overlay::dialback::Standing;
 use crate::overlay::ring::Failure;
@@ -24,6 +26,7 @@ use crate::record::{Key, Refused};
 use crate::records::Found as RecordFound;
 use crate::time::Time;
 use crate::trust::policy::Policy;
+use crate::work::client::NotAccepted;
 use crate::work::spec::JobSpec;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -242,7 +245,7 @@ pub enum NodeEvent {
     },
     JobRefused {
         job: JobId,
-        reason: String,
+        why: NotAccepted,
     },
     /// Progress was made, at most a few times a second for each job.
     JobChanged {
@@ -344,7 +347,7 @@ pub enum NodeEvent {
     /// The answer to [`Command::Invite`]: the code, or why there is none.
     Invited {
         number: u64,
-        made: Result<[u8; 16], String>,
+        made: Result<[u8; 16], NotInvited>,
     },
     /// The answer to [`Command::Publish`]: it stands, or why not.
     Published {
@@ -364,7 +367,7 @@ pub enum NodeEvent {
     /// The answer to [`Command::PutFile`]: it is written down, or why not.
     FilePut {
         number: u64,
-        refused: Option<String>,
+        refused: Option<NotPut>,
     },
     /// The answer to [`Command::DropFile`]: whether this node owned it.
     FileDropped {
@@ -374,7 +377,7 @@ pub enum NodeEvent {
     /// The answer to [`Command::NameFile`].
     FileNamed {
         number: u64,
-        refused: Option<String>,
+        refused: Option<NotNamed>,
     },
     /// Something about a file of this node changed.
     FileChanged {
@@ -383,7 +386,7 @@ pub enum NodeEvent {
     /// The answer to [`Command::Bring`]: all are here, or why not.
     Brought {
         number: u64,
-        result: Result<(), String>,
+        result: Result<(), NotFetched>,
     },
     /// The node's own storage or engine failed; `what` says what to do next.
     Trouble {

@@ -7,6 +7,7 @@ use crate::address::{Contact, Dialable, Ip};
 use crate::circle::{Located, Range};
 use crate::content::NotFetched;
 use crate::contract::Outcome;
+use crate::engine::NotRunnable;
 use crate::finding::Found;
 use crate::goods::{Kind, NoDeal, Offer};
 use crate::ids::NodeId;
@@ -103,8 +104,8 @@ pub(super) enum Reply {
     },
     Taken(bool),
     Published(Option<Refused>),
-    /// Why no node could run a program, in words.
-    Inspected(Result<(), String>),
+    /// Whether a node could run a program.
+    Inspected(Result<(), NotRunnable>),
 }
 
 impl Node {
@@ -146,9 +147,7 @@ impl Node {
 fn for_driver(number: u64, reply: Reply) -> NodeEvent {
     match reply {
         Reply::Located(found) => NodeEvent::Located { number, found },
-        Reply::Fetched(result) => {
-            NodeEvent::Brought { number, result: result.map_err(|error| error.to_string()) }
-        }
+        Reply::Fetched(result) => NodeEvent::Brought { number, result },
         Reply::Found(Found { places, shortage, .. }) => NodeEvent::Found { number, places, shortage },
         Reply::Ordered { outcome, .. } => NodeEvent::Ordered { number, outcome },
         Reply::Quoted { offers, shortage, hops } => NodeEvent::Quoted { number, offers, shortage, hops },

@@ -5,7 +5,7 @@ use super::config::Config;
 use super::host::{Command, Host};
 use super::notes::{Note, Reply};
 use crate::address::Sender;
-use crate::disk::{Answer, Asked};
+use crate::disk::{self, Answer, Asked};
 use crate::finding::Query;
 use crate::ids::NodeId;
 use crate::protocol::{Effect, Input, InputOf, Machine, Protocol, Rng};
@@ -50,7 +50,7 @@ pub(super) trait Service:
     fn on_reply(_: &mut Node, _number: u64, _: Reply, _: &mut dyn Host) {}
 
     /// The answer of storage.
-    fn on_stored(_: &mut Node, _: Asked, _: Result<Answer, String>, _: &mut dyn Host) {}
+    fn on_stored(_: &mut Node, _: Asked, _: Result<Answer, disk::Failed>, _: &mut dyn Host) {}
 
     /// A command of the driver ([`Command::service`]).
     fn on_command(_: &mut Node, _: Command, _: &mut dyn Host) {}
@@ -139,7 +139,7 @@ pub(super) struct Row {
     pub(super) start: fn(&mut Node, &mut dyn Host),
     pub(super) on_note: fn(&mut Node, &Note<'_>, &mut dyn Host),
     pub(super) on_reply: fn(&mut Node, u64, Reply, &mut dyn Host),
-    pub(super) on_stored: fn(&mut Node, Asked, Result<Answer, String>, &mut dyn Host),
+    pub(super) on_stored: fn(&mut Node, Asked, Result<Answer, disk::Failed>, &mut dyn Host),
     pub(super) on_command: fn(&mut Node, Command, &mut dyn Host),
     pub(super) find: Option<Find>,
     pub(super) receive: Receive,

@@ -41,6 +41,9 @@ impl Record {
     }
 
     /// The record, if its publisher signed it and it is good at this time.
+    ///
+    /// # Errors
+    /// [`Refused`] says why it is not believed, or not kept.
     pub fn open(signed: &Signed, config: &RecordsConfig, now_ms: u64) -> Result<Record, Refused> {
         if signed.body.len() > BODY {
             return Err(Refused::Unreadable);

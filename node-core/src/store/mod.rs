@@ -14,6 +14,7 @@ pub mod tree;
 pub use message::Message;
 
 use crate::content::{BlobRef, FetchError, NotFetched};
+use crate::disk;
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use bytes::Bytes;
@@ -158,7 +159,7 @@ pub enum Command {
     },
     Failed {
         number: u64,
-        error: String,
+        error: disk::Failed,
     },
 }
 
@@ -238,7 +239,7 @@ impl Protocol for Store {
                 }
                 Command::Done { number } => self.done(number, cx),
                 Command::Read { number, bytes } => self.read(number, bytes, cx),
-                Command::Failed { number, error } => self.failed(number, &error, cx),
+                Command::Failed { number, error } => self.failed(number, error, cx),
             },
         }
     }
@@ -514,13 +515,13 @@ impl Store {
         }
     }
 
-    fn failed(&mut self, number: u64, error: &str, cx: &mut Cx<'_, Self>) {
+    fn failed(&mut self, number: u64, error: disk::Failed, cx: &mut Cx<'_, Self>) {
         match self.pending.remove(&number) {
             Some(Pending::Put(id)) if self.is_fetch(id, number) => {
-                self.unavailable(id, &FetchError::NotStored(error.into()), cx);
+                self.unavailable(id, &FetchError::NotStored(error.0), cx);
             }
             Some(Pending::Append(id, fetch)) if self.is_fetch(id, fetch) => {
-                self.unavailable(id, &FetchError::NotStored(error.into()), cx);
+                self.unavailable(id, &FetchError::NotStored(error.0), cx);
             }
             Some(Pending::Put(_) | Pending::Append(..)) | None => {}
             Some(Pending::ReadChunk(read)) => self.chunk_unreadable(read, cx),

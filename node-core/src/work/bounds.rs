@@ -2,6 +2,7 @@
 //! checked, and before anything of it is fetched or written down.
 
 use super::spec::{Template, UnitResult};
+use super::submission::start_of;
 use crate::content::{BlobRef, Data, NamedData};
 use crate::progress::SPANS_MAX;
 use std::collections::BTreeSet;
@@ -21,62 +22,81 @@ const FUEL_SLACK: u64 = 1 << 33;
 /// Fuel in a microsecond. Our choice: no processor executes 100 instructions a nanosecond.
 const FUEL_A_MICROSECOND: u64 = 100_000;
 
+/// Why a result counts for nothing: what of it no correct runner says. The words follow "the result".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Beyond {
+    #[error("has {0} bytes within the message, {most} are allowed", most = Data::INLINE_MAX)]
+    Inline(usize),
+    #[error("prints {bytes} bytes, {most} are allowed")]
+    Printed { bytes: u64, most: u64 },
+    #[error("leaves {0} files, {FILES_MAX} are allowed")]
+    Files(usize),
+    #[error("names its files with {0} bytes, {NAMES_MAX} are allowed")]
+    Names(usize),
+    /// The beginning of the path.
+    #[error("leaves a file called {0:?}, which is no relative path")]
+    Path(String),
+    #[error("leaves {bytes} bytes, {most} are allowed")]
+    Left { bytes: u64, most: u64 },
+    #[error("gives a reason of {0} bytes, {WORDS_MAX} are allowed")]
+    Words(usize),
+    #[error("names {0} legs of its journey, {SPANS_MAX} are told apart")]
+    Legs(usize),
+    #[error("says that it used {used} units of fuel, {most} are possible")]
+    Fuel { used: u64, most: u64 },
+}
+
 /// Checks a result of a unit that was placed `attempts` times.
 ///
 /// # Errors
-/// Returns in words what is beyond the job's bounds.
+/// [`Beyond`] names the first thing that is beyond the job's bounds.
 pub(super) fn check_result(
     template: &Template,
     unit_files: impl FnOnce() -> u64,
     attempts: u32,
     result: &UnitResult,
-) -> Result<(), String> {
+) -> Result<(), Beyond> {
     let limits = &template.limits;
     let parts = || [&result.stdout, &result.stderr].into_iter().chain(result.files.iter().map(|f| &f.data));
     let inline: usize = parts().map(Data::inline_len).sum();
     if inline > Data::INLINE_MAX {
-        return Err(format!("has {inline} bytes within the message, {} are allowed", Data::INLINE_MAX));
+        return Err(Beyond::Inline(inline));
     }
     let printed = result.stdout.len().saturating_add(result.stderr.len());
     if printed > limits.output_bytes {
-        return Err(format!("prints {printed} bytes, {} are allowed", limits.output_bytes));
+        return Err(Beyond::Printed { bytes: printed, most: limits.output_bytes });
     }
     if result.files.len() > FILES_MAX {
-        return Err(format!("leaves {} files, {FILES_MAX} are allowed", result.files.len()));
+        return Err(Beyond::Files(result.files.len()));
     }
     let names: usize = result.files.iter().map(|file| file.path.len()).sum();
     if names > NAMES_MAX {
-        return Err(format!("names its files with {names} bytes, {NAMES_MAX} are allowed"));
+        return Err(Beyond::Names(names));
     }
     if let Some(file) = result.files.iter().find(|file| !NamedData::is_path(&file.path)) {
-        return Err(format!("leaves a file called {:?}, which is no relative path", start_of(&file.path)));
+        return Err(Beyond::Path(start_of(&file.path)));
     }
     // A file with several names is written once. A file that came with the unit may be left under another name.
     let blobs: BTreeSet<BlobRef> = parts().filter_map(Data::blob).collect();
     let left = blobs.iter().map(|blob| blob.len).fold(0, u64::saturating_add);
     if left > limits.output_bytes && left > limits.output_bytes.saturating_add(unit_files()) {
-        return Err(format!("leaves {left} bytes, {} are allowed", limits.output_bytes));
+        return Err(Beyond::Left { bytes: left, most: limits.output_bytes });
     }
     let words = result.end.words().map_or(0, str::len);
     if words > WORDS_MAX {
-        return Err(format!("gives a reason of {words} bytes, {WORDS_MAX} are allowed"));
+        return Err(Beyond::Words(words));
     }
     let spans = result.journey.as_ref().map_or(0, |journey| journey.spans.len());
     if spans > SPANS_MAX {
-        return Err(format!("names {spans} legs of its journey, {SPANS_MAX} are told apart"));
+        return Err(Beyond::Legs(spans));
     }
     let stretches = u64::from(attempts.max(1));
     let possible = limits.time_us.saturating_mul(FUEL_A_MICROSECOND).saturating_mul(stretches);
     let most = limits.fuel.saturating_add(FUEL_SLACK).min(possible.saturating_add(FUEL_SLACK));
     if result.fuel > most {
-        return Err(format!("says that it used {} units of fuel, {most} are possible", result.fuel));
+        return Err(Beyond::Fuel { used: result.fuel, most });
     }
     Ok(())
-}
-
-/// The beginning of a text of a stranger's, for an error.
-fn start_of(text: &str) -> String {
-    text.chars().take(60).collect()
 }
 
 #[cfg(test)]
@@ -127,7 +147,7 @@ mod tests {
         }
     }
 
-    fn check(result: &UnitResult) -> Result<(), String> {
+    fn check(result: &UnitResult) -> Result<(), Beyond> {
         check_result(&template(), || 0, 1, result)
     }
 
@@ -152,7 +172,7 @@ mod tests {
             ("units of fuel", UnitResult { fuel: u64::MAX, ..result() }),
         ];
         for (word, result) in beyond {
-            let why = check(&result).expect_err(word);
+            let why = check(&result).expect_err(word).to_string();
             assert!(why.contains(word), "{word}: {why}");
         }
         // A file that came with the unit may be left under another name.

@@ -48,10 +48,24 @@ pub enum Command {
     },
 }
 
+/// Why a job was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAccepted {
+    #[error("this node is a guest and submits nothing; submit at a gateway")]
+    Guest,
+    #[error("{PENDING_MAX} submissions wait for an answer already; try again in a moment")]
+    Busy,
+    #[error("no gateway is connected that could own the job; is --join right?")]
+    NoOwner,
+    /// The owner does not take it, in the owner's words.
+    #[error("{0}")]
+    Refused(String),
+}
+
 #[derive(Clone, Debug)]
 pub enum Event {
     Accepted(JobId),
-    Refused(JobId, String),
+    Refused(JobId, NotAccepted),
     Ended(JobId),
 }
 
@@ -83,9 +97,8 @@ impl Protocol for Client {
             Input::Timer(Timer::Retry(job)) => self.send(job, cx),
             Input::Timer(Timer::NoOwner(job)) => {
                 if self.pending.get(&job).is_some_and(|p| p.owner.is_none()) {
-                    let reason = "no gateway is connected that could own the job; is --join right?";
                     self.over(job, cx);
-                    cx.emit(Event::Refused(job, reason.into()));
+                    cx.emit(Event::Refused(job, NotAccepted::NoOwner));
                 }
             }
             Input::Message { from, message: Message::ToClient(message) } => self.heard(from, message, cx),
@@ -102,9 +115,7 @@ impl Client {
 
     fn submit(&mut self, job: JobId, spec: Box<JobSpec>, cx: &mut Cx<'_, Self>) {
         if self.pending.len() >= PENDING_MAX {
-            let reason =
-                format!("{PENDING_MAX} submissions wait for an answer already; try again in a moment");
-            return cx.emit(Event::Refused(job, reason));
+            return cx.emit(Event::Refused(job, NotAccepted::Busy));
         }
         self.pending.insert(job, Pending { spec, owner: None });
         cx.set_timer(Timer::NoOwner(job), NO_OWNER);
@@ -134,7 +145,7 @@ impl Client {
             }
             ToClient::Refused { job, reason } if self.asked(job, from) => {
                 self.over(job, cx);
-                cx.emit(Event::Refused(job, reason));
+                cx.emit(Event::Refused(job, NotAccepted::Refused(reason)));
             }
             ToClient::Ended { job } => {
                 if self.accepted.get(&job) == Some(&from) {

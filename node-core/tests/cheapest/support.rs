@@ -147,7 +147,7 @@ pub(crate) fn endow(world: &mut World, at: usize, amount: u64) {
     world.drive(0, NodeInput::Command(Command::Invite { number: 1, amount: Micro(amount) }));
     let code = |world: &World| {
         world.told[asked..].iter().find_map(|(_, by, event)| match event {
-            NodeEvent::Invited { made, .. } if *by == 0 => made.clone().ok(),
+            NodeEvent::Invited { made, .. } if *by == 0 => made.ok(),
             _ => None,
         })
     };

@@ -159,7 +159,7 @@ fn bring(world: &mut World, at: usize, blob: BlobRef, from: &[Contact]) -> Resul
         })
     };
     world.run_until(A_MINUTE * 4, "it came, or not", |w| answer(w).is_some());
-    answer(world).expect("it was there")?;
+    answer(world).expect("it was there").map_err(|why| why.to_string())?;
     let bytes = world.nodes[at].disk.blob(blob.id).cloned();
     world.drive(at, NodeInput::Command(Command::LetGo { number }));
     bytes.ok_or_else(|| "it is not on the disk".into())

@@ -36,7 +36,7 @@ pub(crate) fn endow(world: &mut World, at: usize, amount: u64) {
     world.drive(bank, NodeInput::Command(Command::Invite { number: 1, amount: Micro(amount) }));
     let code = |world: &World| {
         world.told[asked..].iter().find_map(|(_, by, event)| match event {
-            NodeEvent::Invited { made, .. } if *by == bank => made.clone().ok(),
+            NodeEvent::Invited { made, .. } if *by == bank => made.ok(),
             _ => None,
         })
     };
@@ -121,7 +121,7 @@ fn keepers_are_paid_the_rules_price_for_the_time_that_they_proved() {
         }
         assert!((4..=6).all(|at| earned(&mut world, at) == 0));
         let fees: u64 = (0..=7).map(|at| fees(&mut world, at)).sum();
-        assert_eq!(fees, 3 * DELTA, "the market owner has its part of each");
+        assert_eq!(fees, 3 * DELTA, "the market operator has its part of each");
         let all: u64 = (0..=7).map(|at| balance(&world, at)).sum();
         assert_eq!(all, 10 * CREDIT);
     }

@@ -1,7 +1,7 @@
 use crate::ledger::support::*;
 use node_core::contract::{Fee, Goods, Order, Refusal, Term, most};
 use node_core::keys::Signed;
-use node_core::ledger::bank::Command;
+use node_core::ledger::bank::{Command, NotInvited};
 use node_core::ledger::books::Rules;
 use node_core::ledger::{COMMONS, ToBank, ToClient, Why};
 use node_core::money::{Micro, Price};
@@ -234,7 +234,7 @@ fn amounts_that_make_no_sense_are_refused() {
     assert!(desk.faults[0].contains("no orders"), "{:?}", desk.faults);
     for amount in [0, 1 << 53, u64::MAX] {
         desk.command(Command::Invite { number: 1, amount: Micro(amount) });
-        assert!(desk.invited.pop().unwrap().is_err());
+        assert_eq!(desk.invited.pop(), Some(Err(NotInvited::Refused(Refusal::Nonsense))));
     }
     assert_eq!(desk.has(OWNER), 995);
     desk.audit(everybody());
@@ -334,7 +334,7 @@ fn a_bank_that_does_not_know_the_time_is_closed_and_what_it_holds_is_not_over() 
         desk.stop();
         desk.command(Command::WallClock(told[0]));
         desk.command(Command::Invite { number: 1, amount: Micro(1) });
-        assert!(desk.invited.pop().unwrap().unwrap_err().contains("not open yet"));
+        assert_eq!(desk.invited.pop(), Some(Err(NotInvited::Closed)));
         desk.wait(60);
         desk.command(Command::WallClock(told[1]));
         desk.read_books();
@@ -443,7 +443,7 @@ fn full_tables_refuse_and_pay_nobody_twice() {
     desk.command(Command::Invite { number: 1, amount: Micro(1) });
     assert!(desk.invited.pop().unwrap().is_ok());
     desk.command(Command::Invite { number: 1, amount: Micro(1) });
-    assert!(desk.invited.pop().unwrap().is_err());
+    assert_eq!(desk.invited.pop(), Some(Err(NotInvited::Refused(Refusal::Full))));
     let to_new = Order::Transfer { to: node(9), amount: Micro(1) };
     assert_eq!(desk.order(OWNER, to_new), Err(Refusal::Full));
     let allow = |owner, n| Order::Allow { owner: node(owner), job: JobId([n; 16]), most: Micro(5) };

@@ -3,9 +3,10 @@
 use crate::ledger::disk::Disk;
 use bytes::Bytes;
 use node_core::contract::{Goods, Order, Outcome, Sale, Term};
+use node_core::disk::Failed;
 use node_core::goods::Kind;
 use node_core::keys::{Secret, Signed};
-use node_core::ledger::bank::{Bank, Command, Event, Timer};
+use node_core::ledger::bank::{Bank, Command, Event, NotInvited, Timer};
 use node_core::ledger::books::Rules;
 use node_core::ledger::{Message, PURPOSE, Page, ToBank, ToClient};
 use node_core::money::{Micro, Price};
@@ -56,7 +57,7 @@ pub(crate) struct Desk {
     pub(crate) said: Vec<(NodeId, ToClient)>,
     pub(crate) faults: Vec<String>,
     pub(crate) troubles: Vec<String>,
-    pub(crate) invited: Vec<Result<[u8; 16], String>>,
+    pub(crate) invited: Vec<Result<[u8; 16], NotInvited>>,
     pub(crate) ready: bool,
     /// Commits wait until they are let through.
     pub(crate) slow: bool,
@@ -167,7 +168,8 @@ impl Desk {
     fn written(&mut self) -> Option<Command> {
         let (ticket, writes) = self.commits.pop_front()?;
         if self.full {
-            return Some(Command::Answered { ticket, result: Err("no space left on device".into()) });
+            let result = Err(Failed("no space left on device".into()));
+            return Some(Command::Answered { ticket, result });
         }
         self.disk.apply(&writes);
         Some(Command::Answered { ticket, result: Ok(()) })

@@ -6,7 +6,7 @@ use node_core::address::{Contact, Dialable, Ip};
 use node_core::bounds::Bounds;
 use node_core::content::BlobRef;
 use node_core::disk::StorageRequest;
-use node_core::engine::{NoSnapshot, Taken};
+use node_core::engine::{NoSnapshot, NotRunnable, Taken};
 use node_core::files::FilesConfig;
 use node_core::goods::Goods;
 use node_core::goods::Kind;
@@ -210,7 +210,8 @@ impl Host for Around {
                 self.replies.push_back(NodeInput::Engine(reply));
             }
             EngineRequest::Inspect { number, program, .. } => {
-                let result = if program.0[0] % 2 == 1 { Ok(()) } else { Err("it is none".into()) };
+                let result =
+                    if program.0[0] % 2 == 1 { Ok(()) } else { Err(NotRunnable::Refused("is none".into())) };
                 self.replies.push_back(NodeInput::Engine(EngineReply::Inspected { number, result }));
             }
             EngineRequest::Pause { .. } | EngineRequest::Slots(_) => {}

@@ -1,6 +1,7 @@
 //! A disk: what is answered is synced, what is not answered is lost in a crash.
 
 use bytes::Bytes;
+use node_core::disk::Failed;
 use node_core::ids::UnitId;
 use node_core::progress::Checkpoint;
 use node_core::work::spec::UnitResult;
@@ -32,7 +33,8 @@ enum Unsynced {
 impl Disk {
     /// The answer to come, if there is one.
     pub fn take(&mut self, request: StorageRequest) -> Option<StorageReply> {
-        let full = |token| Some(StorageReply::Failed { token, error: "no space left on device".into() });
+        let full =
+            |token| Some(StorageReply::Failed { token, error: Failed("no space left on device".into()) });
         match request {
             StorageRequest::Commit { token, .. } if self.full => full(token),
             StorageRequest::PutBlob { token, .. } | StorageRequest::AppendBlob { token, .. } if self.full => {
@@ -77,7 +79,7 @@ impl Disk {
                     token,
                     bytes: blob.slice(offset as usize..(offset + u64::from(len)) as usize),
                 },
-                None => StorageReply::Failed { token, error: "no such blob".into() },
+                None => StorageReply::Failed { token, error: Failed("no such blob".into()) },
             }),
             StorageRequest::DropBlob { id } => {
                 self.blobs.remove(&id);

@@ -4,6 +4,7 @@ use crate::disk::Disk;
 use bytes::Bytes;
 use node_core::content::BlobRef;
 use node_core::content::{Data, NamedData};
+use node_core::engine::NotRunnable;
 use node_core::{
     BlobId, EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId, SealKey, SnapshotRef, Taken, Time,
 };
@@ -168,7 +169,11 @@ impl Engine {
             }
             EngineRequest::Slots(slots) => self.slots = slots,
             EngineRequest::Inspect { number, program, .. } => {
-                let result = if self.unfit.contains(&program) { Err(UNFIT.into()) } else { Ok(()) };
+                let result = if self.unfit.contains(&program) {
+                    Err(NotRunnable::Refused(UNFIT.into()))
+                } else {
+                    Ok(())
+                };
                 return vec![(EngineReply::Inspected { number, result }, now + CHECKING)];
             }
             EngineRequest::Snapshot { run, stop } => return self.snapshot(now, run, stop),

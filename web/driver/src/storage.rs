@@ -4,6 +4,7 @@
 //! ([`Changes`]).
 
 use bytes::Bytes;
+use node_core::disk::Failed;
 use node_core::work::runner::left::blobs_of;
 use node_core::{BlobId, StorageReply, StorageRequest, Table, Write};
 use std::collections::BTreeMap;
@@ -96,7 +97,7 @@ impl Storage {
             StorageRequest::ReadBlob { token, id, offset, len } => {
                 return Some(match self.read(id, offset, len) {
                     Ok(bytes) => StorageReply::Blob { token, bytes },
-                    Err(error) => StorageReply::Failed { token, error },
+                    Err(error) => StorageReply::Failed { token, error: Failed(error) },
                 });
             }
             StorageRequest::DropBlob { id } => {
@@ -110,7 +111,7 @@ impl Storage {
         };
         Some(match done {
             Ok(()) => StorageReply::Done { token },
-            Err(error) => StorageReply::Failed { token, error },
+            Err(error) => StorageReply::Failed { token, error: Failed(error) },
         })
     }
 
@@ -248,7 +249,7 @@ mod tests {
     fn read(storage: &mut Storage, id: BlobId, offset: u64, len: u32) -> Result<Bytes, String> {
         match storage.handle(StorageRequest::ReadBlob { token: T, id, offset, len }) {
             Some(StorageReply::Blob { token: T, bytes }) => Ok(bytes),
-            Some(StorageReply::Failed { token: T, error }) => Err(error),
+            Some(StorageReply::Failed { token: T, error }) => Err(error.0),
             other => panic!("{other:?}"),
         }
     }

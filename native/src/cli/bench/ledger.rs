@@ -242,9 +242,10 @@ impl Desk {
                     self.storage.request(StorageRequest::Commit { token: Token(ticket), writes });
                 }
                 Effect::Emit(bank::Event::Invited { made: Ok(code), .. }) => self.code = Some(code),
-                Effect::Emit(bank::Event::Invited { made: Err(why), .. }) | Effect::Trouble(why) => {
-                    self.trouble = Some(why);
+                Effect::Emit(bank::Event::Invited { made: Err(why), .. }) => {
+                    self.trouble = Some(why.to_string());
                 }
+                Effect::Trouble(why) => self.trouble = Some(why),
                 Effect::Fault { fault, .. } => self.trouble = Some(fault),
                 // Nobody asks for a statement here.
                 Effect::Emit(bank::Event::Ready | bank::Event::Read { .. })

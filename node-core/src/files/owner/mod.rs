@@ -20,9 +20,9 @@ use super::config::FilesConfig;
 use super::manifest::Manifest;
 use super::message::{Message, ToKeeper, ToOwner};
 use crate::address::Contact;
-use crate::content::BlobRef;
+use crate::content::{BlobRef, NotFetched};
 use crate::contract::{Holding, Order, Outcome, Sale};
-use crate::disk::Write;
+use crate::disk::{self, Write};
 use crate::goods::Offer;
 use crate::ids::{BlobId, NodeId};
 use crate::keys::Signed;
@@ -159,12 +159,12 @@ pub enum Command {
     /// Answers [`Event::Commit`].
     Committed {
         ticket: u64,
-        result: Result<(), String>,
+        result: Result<(), disk::Failed>,
     },
     /// Answers [`Event::Pin`].
     Pinned {
         ticket: u64,
-        result: Result<(), String>,
+        result: Result<(), NotFetched>,
     },
     /// Answers [`Event::Read`].
     Read {
@@ -173,11 +173,38 @@ pub enum Command {
     },
 }
 
+/// Why a node does not take a file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotPut {
+    #[error("this node has no part in files")]
+    NoFiles,
+    #[error("this node owns {bound} files, its bound; remove some")]
+    Full { bound: usize },
+    /// The node's own disk is at fault.
+    #[error("it could not be written down: {0}")]
+    NotWritten(disk::Failed),
+}
+
+/// Why a file has not got a name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotNamed {
+    #[error("this node has no part in files")]
+    NoFiles,
+    #[error("this node does not own the file; put it here first")]
+    NotOwned,
+    #[error("a file has at most {NAMES} names")]
+    Full,
+    /// The ring takes no such record.
+    #[error(transparent)]
+    Refused(Refused),
+}
+
 #[derive(Clone, Debug)]
 pub enum Event {
+    /// The file is written down, or why it is not taken.
     Put {
         number: u64,
-        refused: Option<String>,
+        refused: Option<NotPut>,
     },
     Dropped {
         number: u64,
@@ -185,7 +212,7 @@ pub enum Event {
     },
     Named {
         number: u64,
-        refused: Option<String>,
+        refused: Option<NotNamed>,
     },
     /// Something about a file has changed.
     Changed(BlobId),
@@ -326,7 +353,7 @@ impl Owner {
             Command::Committed { ticket, result } => {
                 self.deals_written(ticket, result.is_ok(), cx);
                 if let Some(number) = self.commits.remove(&ticket) {
-                    cx.emit(Event::Put { number, refused: result.err() });
+                    cx.emit(Event::Put { number, refused: result.err().map(NotPut::NotWritten) });
                 }
             }
             Command::Pinned { ticket, result } => {
@@ -354,7 +381,7 @@ impl Owner {
             (file.record.copies, file.record.max_price) = (copies, max_price);
             file.look_at = cx.now;
         } else if self.files.len() >= self.config.owned {
-            let refused = Some(format!("this node owns {} files, its bound; remove some", self.config.owned));
+            let refused = Some(NotPut::Full { bound: self.config.owned });
             return cx.emit(Event::Put { number, refused });
         } else {
             let put_ms = self.wall.now(cx.now);
@@ -426,11 +453,11 @@ impl Owner {
 
     fn name(&mut self, number: u64, id: BlobId, name: String, cx: &mut Ocx<'_>) {
         let refused = match self.files.get(&id) {
-            None => Some("this node does not own the file; put it here first".to_string()),
+            None => Some(NotNamed::NotOwned),
             Some(file) if file.record.names.len() >= NAMES && !file.record.names.contains(&name) => {
-                Some(format!("a file has at most {NAMES} names"))
+                Some(NotNamed::Full)
             }
-            Some(_) => Key::Name(name.clone()).check().err().map(|why| why.to_string()),
+            Some(_) => Key::Name(name.clone()).check().err().map(NotNamed::Refused),
         };
         if refused.is_some() {
             return cx.emit(Event::Named { number, refused });
@@ -464,7 +491,7 @@ impl Owner {
             }
         }
         if let Some(number) = command {
-            cx.emit(Event::Named { number, refused: refused.map(|why| why.to_string()) });
+            cx.emit(Event::Named { number, refused: refused.map(NotNamed::Refused) });
         }
     }
 

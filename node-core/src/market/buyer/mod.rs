@@ -17,6 +17,7 @@ mod walk;
 
 use crate::goods::Offer;
 use crate::ticket::Ticket;
+pub use verify::BadAnswer;
 pub use walk::{Seen, Walked};
 
 use super::config::MarketConfig;
@@ -138,7 +139,7 @@ pub enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
     /// Its answer is not what the rule gives for what sellers signed.
-    Wrong(&'static str),
+    Wrong(BadAnswer),
     /// It left out a seller that was listed there, lives, and is cheaper.
     Omitted { seller: NodeId, cost: Price },
     /// The ring of nodes says that the market is another's. Now and then that is a ring that moves.

@@ -13,7 +13,7 @@
 
 use super::super::message::{Answer, Entrance, Outcome, Purpose, Query, Stock, ToOwner};
 use super::choose::{Leg, Open};
-use super::verify::verify;
+use super::verify::{BadAnswer, verify};
 use super::{Bcx, Buyer, Doubt, Event, For, Place, Timer, to_owner};
 use crate::address::Contact;
 use crate::circle::{Located, MemberId, Point, RingId};
@@ -321,7 +321,7 @@ impl Buyer {
             (Purpose::Sale | Purpose::Second, Outcome::NotMine | Outcome::Busy) => leg.has_nothing(),
             _ => {
                 leg.has_nothing();
-                cx.emit(Event::Doubted { owner: from, why: Doubt::Wrong("it was asked something else") });
+                cx.emit(Event::Doubted { owner: from, why: Doubt::Wrong(BadAnswer::Question) });
             }
         }
         self.advance(asker, cx);

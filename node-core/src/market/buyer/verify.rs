@@ -2,7 +2,7 @@
 //! out, which `sample` is for; it cannot name a dearer one first, change a price, or invent anybody.
 
 use super::super::config::MarketConfig;
-use super::super::listing::Listing;
+use super::super::listing::{BadListing, Listing};
 use super::super::message::Sale;
 use super::super::pricing::{Bid, Deal};
 use crate::goods::Market;
@@ -14,6 +14,29 @@ use std::collections::BTreeMap;
 
 /// Stand-in for the seller with the highest cost, which nobody signed: its bid is the last of all.
 const HIGHEST: NodeId = NodeId([0xff; 32]);
+
+/// A market operator's answer is not what it should be: a fault of the operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadAnswer {
+    #[error("it was asked something else")]
+    Question,
+    #[error("what it says of its market cannot be")]
+    Market,
+    #[error("sells another number of units than was asked for")]
+    Units,
+    #[error("names a bad listing: {0}")]
+    Listing(BadListing),
+    #[error("names a seller that has not what was asked for")]
+    Unsuitable,
+    #[error("names a seller without its listing")]
+    NoListing,
+    #[error("sells more of a seller than it has, or nothing")]
+    Seller,
+    #[error("names a winner as the second")]
+    Second,
+    #[error("names another seller or price than the rule gives")]
+    Price,
+}
 
 /// Units that are sold; the second, and how many units it lists.
 type Verified = (Vec<Offer>, Option<(Bid, u16)>);
@@ -27,16 +50,16 @@ pub(super) fn verify(
     sale: &Sale,
     (me, owner): (NodeId, NodeId),
     now_ms: u64,
-) -> Result<Verified, &'static str> {
+) -> Result<Verified, BadAnswer> {
     let units = if sells { 1..=usize::from(wanted.units) } else { 0..=0 };
     if !units.contains(&sale.deals.len()) || !sells && sale.second.is_none() {
-        return Err("sells another number of units than was asked for");
+        return Err(BadAnswer::Units);
     }
     let open = |signed: &Signed| {
-        let (at, listing) = Listing::open(signed, config.rule, now_ms).map_err(|_| "names a bad listing")?;
+        let (at, listing) = Listing::open(signed, config.rule, now_ms).map_err(BadAnswer::Listing)?;
         match at == market && wanted.suits(&listing.goods) && listing.is_reached_by(me) {
             true => Ok(listing),
-            false => Err("names a seller that has not what was asked for"),
+            false => Err(BadAnswer::Unsuitable),
         }
     };
     let mut winners: BTreeMap<NodeId, (Listing, u16)> = BTreeMap::new();
@@ -46,18 +69,18 @@ pub(super) fn verify(
     }
     let mut bids = Vec::with_capacity(sale.deals.len() + 2);
     for deal in &sale.deals {
-        let (listing, units) = winners.get_mut(&deal.seller).ok_or("names a seller without its listing")?;
+        let (listing, units) = winners.get_mut(&deal.seller).ok_or(BadAnswer::NoListing)?;
         *units += 1;
         bids.push(Bid { seller: deal.seller, cost: listing.goods.cost });
     }
     if winners.values().any(|(listing, units)| *units == 0 || *units > listing.goods.units) {
-        return Err("sells more of a seller than it has, or nothing");
+        return Err(BadAnswer::Seller);
     }
     let mut second = None;
     if let Some(signed) = &sale.second {
         let listing = open(signed)?;
         if winners.contains_key(&listing.id()) {
-            return Err("names a winner as the second");
+            return Err(BadAnswer::Second);
         }
         let bid = Bid { seller: listing.id(), cost: listing.goods.cost };
         second = Some((bid, listing.goods.units));
@@ -71,7 +94,7 @@ pub(super) fn verify(
     }
     let right = config.rule.deals(&wanted.ask(), config.delta, &bids);
     if right.as_ref() != Ok(&sale.deals) {
-        return Err("names another seller or price than the rule gives");
+        return Err(BadAnswer::Price);
     }
     let offer = |deal: &Deal| {
         let (listing, _) = winners.get(&deal.seller)?;

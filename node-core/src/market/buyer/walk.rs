@@ -10,7 +10,7 @@
 //! tried a few times, by time, and by what a summary holds.
 
 use super::super::message::{Entrance, Summary, ToOwner};
-use super::{Bcx, Buyer, Doubt, Event, For, Timer, to_owner};
+use super::{BadAnswer, Bcx, Buyer, Doubt, Event, For, Timer, to_owner};
 use crate::address::Contact;
 use crate::circle::{Located, MemberId, Range};
 use crate::goods::{Kind, Market, Scheme};
@@ -256,10 +256,7 @@ impl Buyer {
         // The ring has moved.
         let Some(summary) = summary else { return self.walk_failed(cx) };
         if !summary.is_sound(market, self.config.sellers) {
-            cx.emit(Event::Doubted {
-                owner: from,
-                why: Doubt::Wrong("what it says of its market cannot be"),
-            });
+            cx.emit(Event::Doubted { owner: from, why: Doubt::Wrong(BadAnswer::Market) });
             return self.pass_over(cx);
         }
         match summary.sellers {

@@ -1,6 +1,6 @@
 //! The books of the swarm, at the node that is its bank.
 
-use crate::disk::{Answer, Asked, StorageRequest, Table, What};
+use crate::disk::{self, Answer, Asked, StorageRequest, Table, What};
 use crate::ledger::bank::{Bank, Command, Event};
 use crate::ledger::books::Books;
 use crate::ledger::client::{self, Client};
@@ -38,7 +38,7 @@ impl Service for Bank {
         }
     }
 
-    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
+    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, disk::Failed>, host: &mut dyn Host) {
         let ticket = asked.number;
         match (asked.what, result) {
             (What::Commit, result) => {

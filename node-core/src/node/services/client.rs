@@ -37,7 +37,7 @@ impl Service for Client {
     fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Accepted(job) => host.event(NodeEvent::JobAccepted { job }),
-            Event::Refused(job, reason) => host.event(NodeEvent::JobRefused { job, reason }),
+            Event::Refused(job, why) => host.event(NodeEvent::JobRefused { job, why }),
             // A gateway's own owner has told already.
             Event::Ended(_) if node.config.gateway => {}
             Event::Ended(job) => host.event(NodeEvent::JobEnded { job }),

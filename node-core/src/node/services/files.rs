@@ -1,7 +1,7 @@
 //! This node's own files: their owner buys space in the market and publishes on the ring, and knows of neither.
 
 use crate::content::BlobRef;
-use crate::disk::{Answer, Asked, Table, What};
+use crate::disk::{self, Answer, Asked, Table, What};
 use crate::files::Message;
 use crate::files::owner::{Command, Event, FileView, Owner};
 use crate::goods::{Kind, Wanted};
@@ -70,9 +70,7 @@ impl Service for Owner {
 
     fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
         node.tell::<Self>(match reply {
-            Reply::Fetched(result) => {
-                Command::Pinned { ticket: number, result: result.map_err(|error| error.to_string()) }
-            }
+            Reply::Fetched(result) => Command::Pinned { ticket: number, result },
             Reply::Quoted { offers, shortage, .. } => {
                 let shortage = shortage.map(|why| format!("space is not sold: {why}")).unwrap_or_default();
                 Command::Offers { number, offers, shortage }
@@ -84,7 +82,7 @@ impl Service for Owner {
         });
     }
 
-    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
+    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, disk::Failed>, host: &mut dyn Host) {
         let ticket = asked.number;
         match (asked.what, result) {
             (What::Commit, result) => {
@@ -161,7 +159,7 @@ impl Service for Owner {
 }
 
 /// The records of files cannot be read. Nothing is evicted then: some of it may be kept for somebody.
-pub(super) fn unread(error: &str) -> NodeEvent {
+pub(super) fn unread(error: &disk::Failed) -> NodeEvent {
     let what = format!("the records of files cannot be read, and those are not looked after: {error}");
     NodeEvent::Trouble { what }
 }

@@ -36,7 +36,6 @@ impl Service for Keeper {
 
     fn on_reply(node: &mut Node, ticket: u64, reply: Reply, _: &mut dyn Host) {
         if let Reply::Fetched(result) = reply {
-            let result = result.map_err(|error| error.to_string());
             node.tell::<Self>(Command::Answered { ticket, result });
         }
     }

@@ -1,6 +1,6 @@
 //! Files of others that this node keeps: their keeper pulls through the store.
 
-use crate::disk::{Answer, Asked, What};
+use crate::disk::{self, Answer, Asked, What};
 use crate::files::keeper::{Command, Event, Keeper};
 use crate::node::Node;
 use crate::node::config::Config;
@@ -28,12 +28,11 @@ impl Service for Keeper {
 
     fn on_reply(node: &mut Node, ticket: u64, reply: Reply, _: &mut dyn Host) {
         if let Reply::Fetched(result) = reply {
-            let result = result.map_err(|error| error.to_string());
             node.tell::<Self>(Command::Answered { ticket, result });
         }
     }
 
-    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
+    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, disk::Failed>, host: &mut dyn Host) {
         match (asked.what, result) {
             (What::Read, result) => {
                 let bytes = result.ok().and_then(Answer::blob);

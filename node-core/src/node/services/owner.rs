@@ -3,7 +3,7 @@
 use crate::circle::RingId;
 use crate::discovery::connected::{self, Connected};
 use crate::discovery::nearest::{self, Nearest};
-use crate::disk::{Answer, Asked, Table, What};
+use crate::disk::{self, Answer, Asked, Table, What};
 use crate::engine::EngineRequest;
 use crate::ledger::client as purse;
 use crate::node::Node;
@@ -63,7 +63,9 @@ impl Service for Owner {
     fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
         node.tell::<Self>(match reply {
             Reply::Fetched(result) => Command::Fetched { ticket: number, result },
-            Reply::Inspected(result) => Command::Answered { ticket: number, result },
+            Reply::Inspected(result) => {
+                Command::Answered { ticket: number, result: result.map_err(|why| why.to_string()) }
+            }
             Reply::Found(found) => Command::Found(found),
             Reply::Ordered { outcome, .. } => Command::Settled { ticket: number, outcome },
             Reply::Located(found) => {
@@ -73,14 +75,15 @@ impl Service for Owner {
         });
     }
 
-    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
+    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, disk::Failed>, host: &mut dyn Host) {
         match (asked.what, result) {
             (What::Scan(table), Ok(answer)) => node.jobs_scanned(table, answer, host),
             (What::Scan(_), Err(error)) => host.event(NodeEvent::Trouble {
                 what: format!("the gateway's records cannot be read, and it takes no jobs: {error}"),
             }),
             (_, result) => {
-                node.tell::<Self>(Command::Answered { ticket: asked.number, result: result.map(drop) });
+                let result = result.map(drop).map_err(|failed| failed.to_string());
+                node.tell::<Self>(Command::Answered { ticket: asked.number, result });
             }
         }
     }

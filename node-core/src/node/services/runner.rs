@@ -1,7 +1,7 @@
 //! Runs units for owners.
 
 use crate::discovery::connected::{self, Connected};
-use crate::disk::{Answer, Asked, Table, What};
+use crate::disk::{self, Answer, Asked, Table, What};
 use crate::engine::EngineRequest;
 use crate::node::Node;
 use crate::node::config::Config;
@@ -60,7 +60,7 @@ impl Service for Runner {
         }
     }
 
-    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, host: &mut dyn Host) {
+    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, disk::Failed>, host: &mut dyn Host) {
         match (asked.what, result) {
             (What::Scan(table), Ok(answer)) => {
                 let (entries, more) = scanned(answer);

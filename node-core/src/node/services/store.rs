@@ -1,6 +1,6 @@
 //! Content of this node, and what it brings from others.
 
-use crate::disk::{Answer, Asked, StorageRequest, What};
+use crate::disk::{self, Answer, Asked, StorageRequest, What};
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host};
@@ -58,7 +58,7 @@ impl Service for Store {
         node.tell::<Self>(command);
     }
 
-    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, String>, _: &mut dyn Host) {
+    fn on_stored(node: &mut Node, asked: Asked, result: Result<Answer, disk::Failed>, _: &mut dyn Host) {
         let number = asked.number;
         node.tell::<Self>(match result {
             Ok(Answer::Blob(bytes)) => Command::Read { number, bytes },

@@ -40,6 +40,10 @@ impl Policy {
         self.refused_peers.contains(&peer) || at.is_some_and(is_there)
     }
 
+    /// Whether this work is taken.
+    ///
+    /// # Errors
+    /// [`Rejection`] says which setting keeps it out.
     pub fn admit(&self, asking: &Asking) -> Result<(), Rejection> {
         const MIB: u64 = 1 << 20;
         if self.refuses(asking.submitter, asking.from) {

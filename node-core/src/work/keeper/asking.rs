@@ -4,6 +4,7 @@
 //! granted the unit, says whether the sender runs it; the connection proves that the owner says so. A
 //! checkpoint whose sender names an owner of its own is kept in that owner's room, and takes nobody else's.
 
+use super::room::NotKept;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
 use crate::time::Time;
@@ -83,10 +84,10 @@ impl Keeper {
         // There may be less room than when it was asked.
         let reason = match (terms, self.check(runner, &keep, cx.me)) {
             (Some(terms), _) if keep.parts.iter().any(|part| part.len > terms.part_bytes) => {
-                format!("it is larger than {} bytes, which the unit's owner allows", terms.part_bytes)
+                NotKept::Large(terms.part_bytes).to_string()
             }
             (Some(terms), Ok(())) => return self.take(runner, keep, Some(terms), cx),
-            (Some(_), Err(reason)) => reason,
+            (Some(_), Err(why)) => why.to_string(),
             (None, _) => format!("{} says that it does not run there", from.short()),
         };
         Self::answer(runner, false, ToRunner::KeepRefused { unit, version, reason }, cx);

@@ -10,7 +10,7 @@
 mod asking;
 mod room;
 
-use crate::content::BlobRef;
+use crate::content::{BlobRef, NotFetched};
 use crate::ids::{NodeId, UnitId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
@@ -129,7 +129,7 @@ pub enum Command {
     /// `buyer` has bought space for its checkpoints.
     Sold { buyer: NodeId, bytes: u64 },
     /// Answers [`Event::Fetch`].
-    Answered { ticket: u64, result: Result<(), String> },
+    Answered { ticket: u64, result: Result<(), NotFetched> },
 }
 
 #[derive(Clone, Debug)]
@@ -276,7 +276,8 @@ impl Keeper {
                 false => Self::answer(from, relayed, ToRunner::Keeping { unit, version }, cx),
             };
         }
-        if let Err(reason) = self.check(from, &keep, cx.me) {
+        if let Err(why) = self.check(from, &keep, cx.me) {
+            let reason = why.to_string();
             return Self::answer(from, relayed, ToRunner::KeepRefused { unit, version, reason }, cx);
         }
         if from == owner {
@@ -352,7 +353,7 @@ impl Keeper {
         keys.into_iter().for_each(|key| self.forget(key, cx));
     }
 
-    fn answered(&mut self, ticket: u64, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+    fn answered(&mut self, ticket: u64, result: Result<(), NotFetched>, cx: &mut Cx<'_, Self>) {
         let Some((key, placement)) = self.tickets.get(&ticket).copied() else { return };
         let Some(kept) = self.units.get_mut(&key) else { return };
         let Some((_, stored)) = kept.versions.iter_mut().find(|(_, stored)| stored.ticket == ticket) else {

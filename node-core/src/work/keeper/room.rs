@@ -23,6 +23,25 @@ const PARTS_SOLD: u64 = 64;
 /// The part of its room that a gateway keeps for units of its own. Our choice: a fourth; others have more keepers.
 const OWN: u64 = 4;
 
+/// Why a checkpoint is not kept. Its sender gets the words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotKept {
+    #[error("this is no checkpoint")]
+    Unreadable,
+    #[error("it keeps checkpoints for {OWNERS} owners, its bound")]
+    Owners,
+    #[error("it keeps checkpoints of {0} units, its bound")]
+    Units(usize),
+    #[error("it keeps checkpoints of {0} units for one owner, its bound")]
+    UnitsOfOwner(usize),
+    #[error("it is larger than {0} bytes, which the unit's owner allows")]
+    Large(u64),
+    #[error("it keeps {taken} bytes of checkpoints and has room for {given}")]
+    Full { taken: u64, given: u64 },
+    #[error("it keeps {kept} bytes for this owner and gives each owner {given}")]
+    FullOfOwner { kept: u64, given: u64 },
+}
+
 impl Keeper {
     /// Bytes that it gives to this owner and others together. What this node owns itself finds room in any case.
     fn given_to(&self, owner: Option<NodeId>, me: NodeId) -> u64 {
@@ -68,17 +87,17 @@ impl Keeper {
         }
     }
 
-    pub(super) fn check(&self, from: NodeId, keep: &Keep, me: NodeId) -> Result<(), String> {
+    pub(super) fn check(&self, from: NodeId, keep: &Keep, me: NodeId) -> Result<(), NotKept> {
         let Keep { unit, owner, parts, relayed, .. } = keep;
         let limits = &self.config.limits;
         let twice = parts.iter().enumerate().any(|(at, part)| parts[..at].contains(part));
         if parts.is_empty() || parts.len() > PARTS || twice || (*relayed && from != *owner) {
-            return Err("this is no checkpoint".into());
+            return Err(NotKept::Unreadable);
         }
         let nobody = Owner::default();
         let known = self.owners.get(owner);
         if known.is_none() && self.owners.len() >= OWNERS && self.idle_owner().is_none() {
-            return Err(format!("it keeps checkpoints for {OWNERS} owners, its bound"));
+            return Err(NotKept::Owners);
         }
         let known = known.unwrap_or(&nobody);
         if !self.units.contains_key(&(*unit, *owner)) {
@@ -86,36 +105,33 @@ impl Keeper {
         }
         let bound = self.units.get(&(*unit, *owner)).map_or(u64::MAX, |kept| kept.terms.part_bytes);
         if from != *owner && parts.iter().any(|part| part.len > bound) {
-            return Err(format!("it is larger than {bound} bytes, which the unit's owner allows"));
+            return Err(NotKept::Large(bound));
         }
         let bytes = parts.iter().map(|part| part.len).fold(0, u64::saturating_add);
         let full = |has: u64, bound: u64| has.checked_add(bytes).is_none_or(|sum| sum > bound);
         let taken = self.taken(Some(*owner), known.bytes);
         let given = self.given_to(Some(*owner), me);
         if full(taken, given) {
-            return Err(format!("it keeps {taken} bytes of checkpoints and has room for {given}"));
+            return Err(NotKept::Full { taken, given });
         }
         let bought = self.sold.iter().filter(|(buyer, ..)| buyer == owner).map(|(_, bytes, _)| *bytes);
         let bought = bought.fold(0, u64::saturating_add);
         if full(known.bytes, limits.kept_bytes_per_owner.max(bought)) {
-            return Err(format!(
-                "it keeps {} bytes for this owner and gives each owner {}",
-                known.bytes, limits.kept_bytes_per_owner
-            ));
+            return Err(NotKept::FullOfOwner { kept: known.bytes, given: limits.kept_bytes_per_owner });
         }
         Ok(())
     }
 
     /// Whether one more unit is kept for an owner that has so many. Others leave room for what this node owns
     /// itself, and one leaves room for the next.
-    fn check_units(&self, its: usize, own: bool) -> Result<(), String> {
+    fn check_units(&self, its: usize, own: bool) -> Result<(), NotKept> {
         let most = self.config.limits.kept_units;
         if !own && self.units.len() >= most {
-            return Err(format!("it keeps checkpoints of {most} units, its bound"));
+            return Err(NotKept::Units(most));
         }
         let most = if own { most } else { most.div_ceil(2) };
         if its >= most {
-            return Err(format!("it keeps checkpoints of {most} units for one owner, its bound"));
+            return Err(NotKept::UnitsOfOwner(most));
         }
         Ok(())
     }

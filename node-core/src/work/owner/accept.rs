@@ -66,7 +66,7 @@ impl Owner {
     }
 
     fn check_spec(&self, spec: &JobSpec) -> Result<(), String> {
-        submission::check(spec, &self.config.limits)?;
+        submission::check(spec, &self.config.limits).map_err(|unfit| unfit.to_string())?;
         if spec.owner == OwnedBy::Ring {
             if !self.has_delegated() {
                 return Err("this gateway is on no ring that could own the units; leave `owner` out".into());

@@ -46,7 +46,7 @@ impl Owner {
                     self.send_grant(seller, unit.job, vec![grant], cx);
                 }
             }
-            Err(why) => job.into_iter().for_each(|job| job.shortage = Some(why.clone())),
+            Err(why) => job.into_iter().for_each(|job| job.shortage = Some(why.why.clone())),
         }
         self.touch(unit.job, cx);
     }

@@ -22,7 +22,7 @@ use super::unit_record::UnitRecord;
 use crate::address::Address;
 use crate::contract::{Holding, Outcome, Refusal, Sale};
 use crate::disk::Write;
-use crate::finding::{Bargain, Bought, Purchase};
+use crate::finding::{Bargain, Bought, Missed, Purchase};
 use crate::goods::Market;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::Micro;
@@ -174,14 +174,14 @@ impl Payments {
     /// its job.
     ///
     /// # Errors
-    /// Says why none was bought.
+    /// [`Missed`] says why none was bought.
     pub fn bought(
         &mut self,
         bought: Bought,
         stands: Option<Unit>,
         records: &BTreeMap<u32, Box<UnitRecord>>,
         now: Time,
-    ) -> Option<Result<Sold, String>> {
+    ) -> Option<Result<Sold, Missed>> {
         let Bought { sale, place } = bought;
         let UnitId { job, index } = sale.unit;
         let deals = self.jobs.get_mut(&job);
@@ -200,7 +200,7 @@ impl Payments {
                 if missed.named {
                     deals.not_before = now + NAMED;
                 }
-                return Some(Err(missed.why));
+                return Some(Err(missed));
             }
         };
         deals.not_before = now;

@@ -3,7 +3,7 @@
 
 use super::{Event, Runner, Ticket, Timer, Unit, UnitState};
 use crate::address::Address;
-use crate::content::BlobRef;
+use crate::content::{BlobRef, NotFetched};
 use crate::engine::{NoSnapshot, RunId, SnapshotRef, Taken};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::progress::{Checkpoint, KEEPERS, Made, Version};
@@ -232,7 +232,7 @@ impl Runner {
         id: UnitId,
         fresh: Fresh,
         ticket: u64,
-        stored: Result<(), String>,
+        stored: Result<(), NotFetched>,
         cx: &mut Cx<'_, Self>,
     ) {
         let Some(progress) = self.units.get_mut(&id).and_then(|unit| unit.progress.as_mut()) else {

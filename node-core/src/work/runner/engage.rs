@@ -1,6 +1,7 @@
 //! For whom this node works: where a finder of the whole swarm leads to it, only owners that it
 //! led here are offered room, so that one slot is not promised twice.
 
+use super::declined::Declined;
 use super::owners::Ledger;
 use super::{Event, Runner, Timer};
 use crate::contract::{Receipt, Sale};
@@ -77,7 +78,7 @@ impl Engaged {
         grant: &UnitGrant,
         fuel: u64,
         (me, now): (NodeId, Time),
-    ) -> Result<Price, String> {
+    ) -> Result<Price, Declined> {
         let said = grant.price;
         let sold = || self.sold.get(&owner).into_iter().flatten().filter(|(_, until)| *until > now);
         let other = sold().next().is_some() && sold().all(|(price, _)| *price != said);
@@ -90,15 +91,10 @@ impl Engaged {
             (it.owner, it.sale.unit, it.to, it.price) == (owner, unit, me, said) && it.fuel >= fuel
         };
         match receipt {
-            None => Err("it is to be paid, and brings no receipt of the bank's".into()),
-            Some(receipt) if !fits(&receipt) => {
-                Err("the receipt of the bank's is for another sale, or for less than this unit may use"
-                    .into())
-            }
-            Some(receipt) if self.used.contains(&(owner, receipt.sale)) => {
-                Err("a unit has come for that sale before".into())
-            }
-            Some(_) if other => Err("its place was sold at another price than it says".into()),
+            None => Err(Declined::NoReceipt),
+            Some(receipt) if !fits(&receipt) => Err(Declined::OtherReceipt),
+            Some(receipt) if self.used.contains(&(owner, receipt.sale)) => Err(Declined::UsedReceipt),
+            Some(_) if other => Err(Declined::Price),
             Some(_) => Ok(said),
         }
     }
@@ -148,7 +144,12 @@ impl Runner {
     }
 
     /// At which price the units of a batch are run here, the least of all; or why they are not.
-    pub(super) fn price_of(&self, owner: NodeId, batch: &Batch, cx: &Cx<'_, Self>) -> Result<Price, String> {
+    pub(super) fn price_of(
+        &self,
+        owner: NodeId,
+        batch: &Batch,
+        cx: &Cx<'_, Self>,
+    ) -> Result<Price, Declined> {
         let fuel = batch.template.limits.fuel;
         let price = |grant: &UnitGrant| {
             let unit = UnitId { job: batch.job, index: grant.index };

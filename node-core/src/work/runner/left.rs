@@ -8,7 +8,7 @@
 
 use super::{Event, Runner, Ticket, Timer};
 use crate::address::Address;
-use crate::content::BlobRef;
+use crate::content::{BlobRef, NotFetched};
 use crate::disk::{Table, Write};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::progress::{Checkpoint, Made};
@@ -200,7 +200,7 @@ impl Runner {
     }
 
     /// The checkpoint that was left of the unit is on the disk, or not.
-    pub(super) fn left_came(&mut self, id: UnitId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn left_came(&mut self, id: UnitId, result: Result<(), NotFetched>, cx: &mut Cx<'_, Self>) {
         let Some(found) = self.left.found.get_mut(&id) else { return };
         if result.is_err() {
             self.take_found(id, cx);

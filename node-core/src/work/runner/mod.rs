@@ -4,6 +4,7 @@
 //! The node's slots have one truth, here. What finders announce is derived from it.
 
 mod checkpoint;
+mod declined;
 mod engage;
 mod fetching;
 mod flights;

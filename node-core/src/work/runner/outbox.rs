@@ -4,7 +4,7 @@
 //! ones in batches as large as the owner's disk is slow.
 
 use super::{Event, Runner, Ticket, Timer, UnitState};
-use crate::content::{BlobRef, Data, NamedData};
+use crate::content::{BlobRef, Data, NamedData, NotFetched};
 use crate::engine::RunId;
 use crate::ids::{NodeId, UnitId};
 use crate::money::Micro;
@@ -90,7 +90,7 @@ impl Runner {
         &mut self,
         id: UnitId,
         result: UnitResult,
-        stored: Result<(), String>,
+        stored: Result<(), NotFetched>,
         ticket: u64,
         cx: &mut Cx<'_, Self>,
     ) {

@@ -1,6 +1,7 @@
 //! Units that will come: what they need is brought here, and to the engine's hand, while they still
 //! run elsewhere.
 
+use super::declined::Declined;
 use super::moving::SOURCES_MAX;
 use super::queue::{blobs_of_template, blobs_of_unit, task_of};
 use super::weight::Weight;
@@ -51,24 +52,23 @@ impl Runner {
         sources.truncate(SOURCES_MAX);
         let priced = self.price_of(owner, &batch, cx);
         let weighed = self.weigh(&batch, Some(&whole));
-        let heavy = self.another_job(&batch).or_else(|| weighed.as_ref().err().cloned());
+        let heavy = self.another_job(&batch).or_else(|| weighed.as_ref().err().copied());
         let Batch { job, template, sweep_first, units, .. } = batch;
         let [grant] = &units[..] else { return };
         let unit = UnitId { job, index: grant.index };
         let why_not = match () {
             () if !self.owners.contains_key(&owner) => return,
-            () if self.slots == 0 || self.is_closed() => Some("it gives no slots now".into()),
+            () if self.slots == 0 || self.is_closed() => Some(Declined::NoSlots),
             () if self.coming.get(&unit).is_some_and(|coming| coming.owner != owner) => {
-                Some("another owner said that this unit would come".into())
+                Some(Declined::OtherOwner)
             }
             () if heavy.is_some() => heavy,
-            () if self.coming.len() >= COMING_MAX && !self.coming.contains_key(&unit) => {
-                Some("it gets ready for other units; try again in a moment".into())
-            }
+            () if self.coming.len() >= COMING_MAX && !self.coming.contains_key(&unit) => Some(Declined::Busy),
             () => priced.map_or_else(Some, |price| self.terms.rejects(owner, cx.me, &template, price)),
         };
-        if why_not.is_some() {
-            return Self::to_owner(owner, ToOwner::Prepared { unit, error: why_not, unreached: false }, cx);
+        if let Some(why) = why_not {
+            let error = Some(why.to_string());
+            return Self::to_owner(owner, ToOwner::Prepared { unit, error, unreached: false }, cx);
         }
         self.has_come(unit, cx);
         let mut blobs = blobs_of_template(&template);

@@ -1,5 +1,6 @@
 //! Units come in, get their blobs, and go to the engine in order.
 
+use super::declined::Declined;
 use super::terms::{FAILED, REFUSED_FOR};
 use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState, left};
 use crate::content::{BlobRef, Data, NamedData, NotFetched};
@@ -54,7 +55,7 @@ impl Runner {
                 Err(why) => Some(why),
             });
             if let Some(reason) = reason {
-                let units = units().collect();
+                let (units, reason) = (units().collect(), reason.to_string());
                 Self::to_owner(owner, ToOwner::Decline { lease, units, reason, tried: false }, cx);
                 self.turn_away(owner, REFUSED_FOR, cx);
                 continue;
@@ -107,11 +108,10 @@ impl Runner {
             }
         }
         if !declined.is_empty() {
-            let reason =
-                if self.is_closed() || self.slots == 0 { "it gives no slots now" } else { "it is full" };
+            let reason = if self.is_closed() || self.slots == 0 { Declined::NoSlots } else { Declined::Full };
             Self::to_owner(
                 owner,
-                ToOwner::Decline { lease, units: declined, reason: reason.into(), tried: false },
+                ToOwner::Decline { lease, units: declined, reason: reason.to_string(), tried: false },
                 cx,
             );
         }
@@ -124,10 +124,10 @@ impl Runner {
 
     /// Why this is not the job that is known by its id. Units of two owners may be of one job, and then they
     /// run what the first of them said: an owner must not have others' units run something else.
-    pub(super) fn another_job(&self, batch: &Batch) -> Option<String> {
+    pub(super) fn another_job(&self, batch: &Batch) -> Option<Declined> {
         let known = self.jobs.get(&batch.job)?;
         let same = *known.template == batch.template && known.sweep_first == batch.sweep_first;
-        (!same).then(|| "it runs another job of this id".into())
+        (!same).then_some(Declined::OtherJob)
     }
 
     pub(super) fn take(
@@ -208,13 +208,13 @@ impl Runner {
                 self.give_back(vec![id], &format!("it could not get the unit's input: {error}"), true, cx);
             }
             (Ticket::Coming(id), result) => self.came_ahead(id, ticket, result, cx),
-            (Ticket::Left(id), result) => self.left_came(id, result.map_err(|error| error.to_string()), cx),
+            (Ticket::Left(id), result) => self.left_came(id, result, cx),
             (Ticket::Resume(id), result) => self.resume_came(id, ticket, result, cx),
             (Ticket::Snapshot(id, fresh), stored) => {
-                self.snapshot_kept(id, *fresh, ticket, stored.map_err(|error| error.to_string()), cx);
+                self.snapshot_kept(id, *fresh, ticket, stored, cx);
             }
             (Ticket::Outputs(id, result), stored) => {
-                self.outputs_kept(id, *result, stored.map_err(|error| error.to_string()), ticket, cx);
+                self.outputs_kept(id, *result, stored, ticket, cx);
             }
         }
     }

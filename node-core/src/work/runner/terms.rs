@@ -1,10 +1,11 @@
 //! On which terms this node works: whether its donor gives anything now, and what of it to whom.
 
+use super::declined::Declined;
 use super::{Runner, Timer};
 use crate::ids::NodeId;
 use crate::money::Price;
 use crate::protocol::Cx;
-use crate::trust::policy::{Asking, Policy};
+use crate::trust::policy::{Asking, Policy, Rejection};
 use crate::work::spec::Template;
 use sandbox::Limits;
 use std::sync::Arc;
@@ -65,24 +66,24 @@ impl Terms {
         me: NodeId,
         template: &Template,
         price: Price,
-    ) -> Option<String> {
+    ) -> Option<Declined> {
         if template.limits.memory_bytes > self.memory_bytes {
-            return Some("it gives a unit less memory than this one may use".into());
+            return Some(Declined::Memory);
         }
         // A unit's output is held in memory beside its own, and its owner alone says how much it may be.
         let output = self.memory_bytes.max(Limits::default().output_bytes);
         if template.limits.output_bytes > output {
-            return Some(format!("it holds {output} bytes of a unit's output, and this one may write more"));
+            return Some(Declined::Output(output));
         }
-        self.admit(owner, me, &template.limits, price).err()
+        self.admit(owner, me, &template.limits, price).err().map(Declined::Policy)
     }
 
-    fn admit(&self, submitter: NodeId, me: NodeId, limits: &Limits, price: Price) -> Result<(), String> {
+    fn admit(&self, submitter: NodeId, me: NodeId, limits: &Limits, price: Price) -> Result<(), Rejection> {
         let Some(policy) = self.policy.as_ref().filter(|_| submitter != me) else { return Ok(()) };
         let Limits { time_us, memory_bytes, .. } = *limits;
         // Where a peer is, the driver knows; it refuses those that are not to be heard at all.
         let asking = Asking { submitter, from: None, price: price.0, time_us, memory_bytes };
-        policy.admit(&asking).map_err(|rejection| rejection.to_string())
+        policy.admit(&asking)
     }
 }
 

@@ -1,6 +1,7 @@
 //! How much of this node's memory and disk units may take by being held here, whatever their owners say:
 //! a grant is a promise of content to come, and what a unit needs stays until it has ended.
 
+use super::declined::Declined;
 use super::queue::{blobs_of_template, blobs_of_unit};
 use super::{Job, Runner, Unit};
 use crate::content::BlobRef;
@@ -57,7 +58,7 @@ impl Weight {
 
 impl Runner {
     /// Weighs a batch, and content besides; or says why it does not fit beside what is held here.
-    pub(super) fn weigh(&self, batch: &Batch, besides: Option<&BlobRef>) -> Result<Weight, String> {
+    pub(super) fn weigh(&self, batch: &Batch, besides: Option<&BlobRef>) -> Result<Weight, Declined> {
         let mut new = Weight::default();
         new.add_job(&batch.name, &batch.template);
         for UnitGrant { spec, resume, .. } in &batch.units {
@@ -80,15 +81,10 @@ impl Runner {
         self.coming.values().for_each(|coming| all.add(&coming.weight));
         let bytes = all.bytes();
         if bytes > bound {
-            return Err(format!(
-                "with it, units would need {bytes} bytes of content here, and it holds {bound} at most"
-            ));
+            return Err(Declined::Content { bytes, most: bound });
         }
         if all.texts > TEXTS {
-            return Err(format!(
-                "with it, descriptions of units would take {} bytes of memory, and {TEXTS} are their bound",
-                all.texts
-            ));
+            return Err(Declined::Texts { bytes: all.texts, most: TEXTS });
         }
         Ok(new)
     }

@@ -89,7 +89,7 @@ impl World {
 
     pub fn refusal(&self, id: JobId) -> Option<String> {
         self.told.iter().find_map(|(_, _, event)| match event {
-            NodeEvent::JobRefused { job, reason } if *job == id => Some(reason.clone()),
+            NodeEvent::JobRefused { job, why } if *job == id => Some(why.to_string()),
             _ => None,
         })
     }

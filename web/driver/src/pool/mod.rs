@@ -28,6 +28,7 @@ mod tests;
 use crate::slot::{Answer, Form, Job, Order};
 use bytes::Bytes;
 use modules::{Modules, State};
+use node_core::engine::NotRunnable;
 use node_core::{BlobId, EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId, Taken, Time};
 use sandbox::{End, Outcome};
 use slots::{PREPARE_LIMIT, Phase, Slot};
@@ -203,7 +204,7 @@ impl Pool {
             EngineRequest::Pause { run, paused } => self.pause(now, run, paused, world),
             EngineRequest::Inspect { number, .. } => {
                 // Pages take no jobs.
-                let result = Err("a page checks no programs; submit to a gateway".into());
+                let result = Err(NotRunnable::Unchecked("a page checks none; submit to a gateway".into()));
                 world.reply(EngineReply::Inspected { number, result });
             }
             EngineRequest::Slots(n) => self.wanted = n.min(MAX_SLOTS) as usize,

@@ -58,7 +58,9 @@ impl Owner {
             all: most.saturating_sub(self.owned_count()),
             // Another home finds room.
             its: most.div_ceil(2).saturating_sub(self.owned_of(part.home.id).max(brought)),
-            unfit: submission::check(&spec_of(part, Units::ONE), &self.config.limits).err(),
+            unfit: submission::check(&spec_of(part, Units::ONE), &self.config.limits)
+                .err()
+                .map(|unfit| unfit.to_string()),
         }
     }
 
@@ -94,7 +96,9 @@ impl Owner {
         if content_of(part, delegated).iter().any(large) {
             return Some("a blob is larger than it takes".into());
         }
-        delegated.spec.as_ref().and_then(|spec| submission::check_unit(&part.template, spec).err())
+        let unfit =
+            delegated.spec.as_ref().and_then(|spec| submission::check_unit(&part.template, spec).err());
+        unfit.map(|unfit| unfit.to_string())
     }
 
     /// Whether the node may say of a unit that nobody here knows that it is this node's now: its home, and
