@@ -105,10 +105,16 @@ impl Listing {
         self.seller.id
     }
 
-    /// Whether units of this node can run there: a guest has no connections but to its relay.
-    pub fn is_reached_by(&self, buyer: NodeId) -> bool {
-        self.seller.relay().is_none_or(|relay| relay.id == buyer)
+    /// Whether this seller sells to that node: a guest sells to its relay alone.
+    pub fn sells_to(&self, buyer: NodeId) -> bool {
+        sells_to(self.seller.relay().map(|relay| relay.id), buyer)
     }
+}
+
+/// Whether a seller with this relay, or without one, sells to this node. Units of a buyer come to a guest over their
+/// connection, and a guest has no connection but to its relay.
+pub(super) fn sells_to(relay: Option<NodeId>, buyer: NodeId) -> bool {
+    relay.is_none_or(|relay| relay == buyer)
 }
 
 #[cfg(test)]

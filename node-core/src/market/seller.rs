@@ -1,11 +1,11 @@
 //! The seller (paper `market`, sections IV-A and V-A): lists what a node has at the market for it, lists it
 //! again and again, says that it is alive, and sells.
 //!
-//! The seller is the one truth about what it has: market owners name it, and it says whether that is
+//! The seller is the one truth about what it has: market operators name it, and it says whether that is
 //! still for sale. What was sold is de-listed, and what is left is listed under a higher number.
 
 use super::config::MarketConfig;
-use super::listing::Listing;
+use super::listing::{Listing, sells_to};
 use super::message::{Alive, Message, Prober, Take, ToBuyer, ToOwner, ToSeller, Unlisted};
 use crate::address::{Address, Contact, Sender};
 use crate::circle::{Point, RingId};
@@ -33,7 +33,7 @@ const SALES: usize = 256;
 /// credit that was given back buys nothing again within it.
 const USED: usize = 1024;
 
-/// Market owners that are remembered to have asked. Our choice: one and its copies, and the next one.
+/// Market operators that are remembered to have asked. Our choice: one and its copies, and the next one.
 const PROBERS: usize = 8;
 
 #[derive(Debug)]
@@ -407,9 +407,8 @@ impl Seller {
         if self.sales.contains(&(from, ticket)) {
             return cx.answer(sender, Message::ToBuyer(ToBuyer::Taken { ticket }));
         }
-        // A guest runs units of who is connected to it: of its relay.
-        let relay = self.me.and_then(|me| me.relay());
-        let reached = relay.is_none_or(|relay| relay.id == from) && sender.by.is_none();
+        let relay = self.me.and_then(|me| me.relay()).map(|relay| relay.id);
+        let reached = sells_to(relay, from) && sender.by.is_none();
         let paid = reached.then(|| self.paid_by(from, &take, cx.me).ok()).flatten();
         let Some(sale) = paid else {
             return cx.answer(sender, Message::ToBuyer(ToBuyer::Gone { ticket }));

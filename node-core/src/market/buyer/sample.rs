@@ -16,7 +16,7 @@ use std::time::Duration;
 /// its way meanwhile, and clocks differ.
 const SETTLED: Duration = Duration::from_secs(15);
 
-/// A seller whose connection to the market owner broke must have had so long to notice, before its word
+/// A seller whose connection to the market operator broke must have had so long to notice, before its word
 /// counts that it was listed all the time. Our choice: a broken connection shows within 10 s.
 const NOTICED: Duration = Duration::from_secs(12);
 
@@ -110,7 +110,7 @@ impl Buyer {
         let better = match &answer.what {
             Outcome::Sale(sale) => sale.winners.iter().find_map(|signed| {
                 let (at, listing) = Listing::open(signed, self.config.rule, now_ms).ok()?;
-                let better = sample.is_better(&listing) && listing.is_reached_by(cx.me);
+                let better = sample.is_better(&listing) && listing.sells_to(cx.me);
                 (at == sample.place.market && better).then_some(listing)
             }),
             _ => None,

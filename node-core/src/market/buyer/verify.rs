@@ -1,4 +1,4 @@
-//! Whether an answer is what the rule gives for what sellers signed. A market owner can leave sellers
+//! Whether an answer is what the rule gives for what sellers signed. A market operator can leave sellers
 //! out, which `sample` is for; it cannot name a dearer one first, change a price, or invent anybody.
 
 use super::super::config::MarketConfig;
@@ -57,7 +57,7 @@ pub(super) fn verify(
     }
     let open = |signed: &Signed| {
         let (at, listing) = Listing::open(signed, config.rule, now_ms).map_err(BadAnswer::Listing)?;
-        match at == market && wanted.suits(&listing.goods) && listing.is_reached_by(me) {
+        match at == market && wanted.suits(&listing.goods) && listing.sells_to(me) {
             true => Ok(listing),
             false => Err(BadAnswer::Unsuitable),
         }

@@ -3,7 +3,7 @@
 //! Buyers are served in the order in which they ask: winners are held for the first as soon as it
 //! asks, however long probing takes.
 
-use super::super::listing::Listing;
+use super::super::listing::{Listing, sells_to};
 use super::super::message::{
     Alive, Answer, Entry, Outcome, Prober, Purpose, Query, Sale, Stock, ToBuyer, ToSeller,
 };
@@ -205,8 +205,7 @@ impl Owner {
             if out(&id) || market.kind.divides() && id == buyer {
                 return 0;
             }
-            // Units of other nodes do not come to a guest.
-            if book.table.relay(id).is_some_and(|relay| relay != buyer) {
+            if !sells_to(book.table.relay(id), buyer) {
                 return 0;
             }
             entry.units.saturating_sub(held.get(&id).copied().unwrap_or(0))
