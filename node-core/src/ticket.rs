@@ -73,11 +73,6 @@ impl ServiceId {
         ServiceId::ALL.get(usize::from(number)).copied()
     }
 
-    /// Whether relays forward messages of it: those of trade, which are short.
-    pub fn is_forwarded(self) -> bool {
-        matches!(self, ServiceId::Seller | ServiceId::MarketOwner | ServiceId::Buyer)
-    }
-
     /// The stream that carries its frames: content must never hold up a heartbeat.
     pub fn channel(self) -> Channel {
         match self {

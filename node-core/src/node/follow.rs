@@ -104,8 +104,7 @@ impl Node {
     /// what it forwards, and who it says has written it may not have.
     pub(super) fn forwarded(&mut self, sender: Sender, frame: &[u8]) {
         let Ok((service, body)) = wire::open(frame, Channel::Control) else { return };
-        let service = ServiceId::of(service).filter(|service| service.is_forwarded());
-        if let Some(row) = service.and_then(|service| self.row(service)) {
+        if let Some(row) = ServiceId::of(service).and_then(|service| self.row(service)) {
             (row.forwarded)(self, sender, body);
         }
     }

@@ -55,7 +55,7 @@ pub(super) trait Service:
     /// A command of the driver ([`Command::service`]).
     fn on_command(_: &mut Node, _: Command, _: &mut dyn Host) {}
 
-    /// A message that another node has forwarded ([`ServiceId::is_forwarded`]).
+    /// A message that another node has forwarded. Only services of trade take any: their messages are short.
     fn on_forwarded(_: &mut Node, _: Sender, _: Self::Message) {}
 
     /// A node says that a message for a guest of its cannot be delivered.
