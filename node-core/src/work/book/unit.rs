@@ -21,16 +21,8 @@ pub enum State {
 }
 
 impl State {
-    pub const ALL: [State; 8] = [
-        State::Waiting,
-        State::Placed,
-        State::Storing,
-        State::Done,
-        State::Failed,
-        State::Held,
-        State::Away,
-        State::Elsewhere,
-    ];
+    /// How many there are.
+    pub const COUNT: usize = State::Elsewhere as usize + 1;
 
     pub fn has_ended(self) -> bool {
         matches!(self, State::Done | State::Failed)

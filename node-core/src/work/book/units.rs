@@ -14,7 +14,7 @@ pub struct Units {
     all: Vec<Unit>,
     /// Those that came one by one.
     some: BTreeMap<u32, Unit>,
-    counts: [u32; State::ALL.len()],
+    counts: [u32; State::COUNT],
     /// Placements to be found.
     open: u64,
     /// Below it, every unit that lacks a placement is in `returned`.
@@ -271,7 +271,7 @@ impl Units {
 
     /// Panics unless the counters follow the units.
     pub fn check(&self) {
-        let (mut counts, mut open) = ([0; State::ALL.len()], 0);
+        let (mut counts, mut open) = ([0; State::COUNT], 0);
         for (index, unit) in self.iter() {
             counts[unit.state as usize] += 1;
             open += u64::from(unit.lacks());
