@@ -174,11 +174,11 @@ pub struct Goods {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rule {
-    /// The cheapest sells at the second price. The market owner's payoff is fixed (`delta`), so
+    /// The cheapest sells at the second price. The market operator's payoff is fixed (`delta`), so
     /// that it gains nothing by lying. Our default: here no seller gains by lying, either.
     #[default]
     ReverseVickrey,
-    /// The cheapest sells at its own cost and one micro-credit; the market owner's payoff is the
+    /// The cheapest sells at its own cost and one micro-credit; the market operator's payoff is the
     /// higher the cheaper the seller that it names.
     MaxMin,
 }
@@ -208,7 +208,7 @@ pub struct Wanted {
     pub units: u16,
     /// Most that a unit uses: fuel, or byte-seconds.
     pub quantity: u64,
-    /// The most that seller and market owner may cost for one unit, together.
+    /// The most that seller and market operator may cost for one unit, together.
     pub most: Micro,
     /// Drawn by the buyer; see `tie` of `market::pricing::Ask`.
     pub tie: u64,

@@ -89,7 +89,7 @@ fn several_units_at_once_pay_one_price_and_a_sequence_of_sales_would_not_be_trut
 #[test]
 fn the_buyer_s_maximum_takes_part_like_one_more_bid() {
     let delta = Micro(3);
-    // Alone, or with the second above it; the market owner's fixed share comes off first.
+    // Alone, or with the second above it; the market operator's fixed share comes off first.
     assert_eq!(prices(Rule::ReverseVickrey, &one(100), delta, &[40]), [(0, 97)]);
     assert_eq!(prices(Rule::ReverseVickrey, &one(100), delta, &[40, 200]), [(0, 97)]);
     assert_eq!(prices(Rule::ReverseVickrey, &one(100), delta, &[40, 60]), [(0, 60)]);
@@ -155,7 +155,7 @@ fn equal_costs_are_decided_by_the_buyer_s_draw_whatever_the_order_of_listing() {
     assert!(sold.iter().all(|times| *times > 100), "some seller is always late: {sold:?}");
 }
 
-/// The market owner's payoff for naming a seller that takes the work: one that is reported at its
+/// The market operator's payoff for naming a seller that takes the work: one that is reported at its
 /// cost or above.
 fn owner_gets(costs: &[u64], seller: usize, reported: u64, highest: u64) -> Option<u64> {
     let served = reported >= costs[seller];
@@ -236,7 +236,7 @@ fn zero_costs_one_seller_equal_costs_and_the_largest_numbers_have_an_answer() {
 
 #[test]
 fn the_cheapest_that_cannot_be_afforded_waits_and_nobody_dearer_is_named() {
-    // The market owner's share falls faster than the second one's cost rises.
+    // The market operator's share falls faster than the second one's cost rises.
     let costs = [100, 150, 200];
     let most = 200 + 1_700_000_000;
     let dear = Rule::MaxMin.deals(&one(most), Micro(0), &bids(&costs));

@@ -84,7 +84,7 @@ pub(super) struct File {
     reason: String,
     /// Keepers that went, the last one last.
     lost: Vec<Lost>,
-    /// What all copies may cost for a term of two days, market owners' parts included, micro-credits.
+    /// What all copies may cost for a term of two days, market operators' parts included, micro-credits.
     max_price: u64,
     /// What the bank holds for its keepers, micro-credits; what they do not prove to have kept comes back.
     held: u64,
@@ -108,7 +108,7 @@ pub(super) struct Keeper {
     until_ms: u64,
     /// Micro-credits for 10^9 byte-seconds; null: for nothing.
     price: Option<u64>,
-    /// What it has to be paid by now for what it has proved, the market owner's part included, micro-credits.
+    /// What it has to be paid by now for what it has proved, the market operator's part included, micro-credits.
     due: u64,
 }
 

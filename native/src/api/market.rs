@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// Offers of one market that are shown, the cheapest. As many as other market owners tell.
+/// Offers of one market that are shown, the cheapest. As many as other market operators tell.
 const OFFERS: usize = SHOWN;
 
 /// What is traded in this swarm, as far as this gateway has seen.

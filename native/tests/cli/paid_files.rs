@@ -6,7 +6,7 @@ use std::time::Instant;
 
 const CREDIT: u64 = 1_000_000;
 
-/// Part of each sale that its market owner gets, micro-credits.
+/// Part of each sale that its market operator gets, micro-credits.
 const DELTA: u64 = 1000;
 
 /// A worker that gives nothing for nothing.

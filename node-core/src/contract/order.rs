@@ -53,7 +53,7 @@ pub struct Term {
     pub to: NodeId,
     pub goods: Goods,
     pub price: Price,
-    /// Due once, if anything of these goods was used: the market owner's payoff with its delta.
+    /// Due once, if anything of these goods was used: the market operator's payoff with its delta.
     pub fees: Vec<Fee>,
 }
 
@@ -113,7 +113,7 @@ impl Refusal {
 /// Terms of one sale. Our choice: a unit that moves ten times a day for a week.
 pub const TERMS: usize = 64;
 
-/// Fees of one term. Our choice: a market owner's, and what may come to it.
+/// Fees of one term. Our choice: a market operator's, and what may come to it.
 pub const FEES: usize = 4;
 
 impl Order {

@@ -10,7 +10,7 @@ pub struct MarketConfig {
     /// These three are the same on all nodes of a network.
     pub scheme: Scheme,
     pub rule: Rule,
-    /// A market owner's fixed payoff, a sale (paper `market`, equation 1). Our choice: a thousandth of a
+    /// A market operator's fixed payoff, a sale (paper `market`, equation 1). Our choice: a thousandth of a
     /// credit, a hundredth of what a usual unit costs.
     pub delta: Micro,
     /// How often a seller lists again what it has (paper `market`, section V-A). Less than half of
@@ -39,7 +39,7 @@ pub struct MarketConfig {
     /// Sellers in one market; above, a cheaper one takes the place of the dearest. Our choice: twice
     /// what the paper reckons with.
     pub sellers: usize,
-    /// Answers that a market owner prepares at once, and for one buyer; one more is refused.
+    /// Answers that a market operator prepares at once, and for one buyer; one more is refused.
     pub answers: usize,
     pub per_buyer: usize,
     /// How often the owner of a market tells the entrance that it is there, and asks who else is.

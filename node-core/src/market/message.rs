@@ -137,7 +137,7 @@ pub struct Alive {
     pub listing: Option<Signed>,
     /// Market operator that has it listed, and for how many seconds.
     pub listed: Option<(NodeId, u32)>,
-    /// Market owners that have asked lately, and may have named it to somebody.
+    /// Market operators that have asked lately, and may have named it to somebody.
     pub probed: Vec<NodeId>,
 }
 

@@ -1,7 +1,7 @@
 //! Choice of sellers and prices: two rules as pure functions over listings (paper `market`, section
 //! IV-B). The network's configuration chooses one.
 //!
-//! Under both, the market owner gets a fixed `delta` a sale, and what the buyer can afford bounds
+//! Under both, the market operator gets a fixed `delta` a sale, and what the buyer can afford bounds
 //! the sum of all legs. *Departure:* the paper leaves open who pays for fixed listings; here the
 //! buyer does, a sale, so that nobody needs credit to list.
 
@@ -34,7 +34,7 @@ pub struct Ask {
     pub units: u32,
     /// Most that a unit uses: fuel, or byte-seconds.
     pub quantity: u64,
-    /// The most that seller and market owner may cost for one unit, together. Keepers and replicas
+    /// The most that seller and market operator may cost for one unit, together. Keepers and replicas
     /// are legs of their own, which the buyer takes off before it asks.
     pub most: Micro,
     /// Drawn by the buyer, and decides among equal costs: who has the lowest id after its first
@@ -48,7 +48,7 @@ pub struct Ask {
 pub struct Deal {
     pub seller: NodeId,
     pub price: Price,
-    /// The market owner's, `delta` included; due once, when the seller did the work.
+    /// The market operator's, `delta` included; due once, when the seller did the work.
     pub payoff: Micro,
 }
 
@@ -63,7 +63,7 @@ impl Deal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum BadCost {
     #[error(
-        "a cost of zero cannot be listed where the market owner's payoff depends on it; list one micro-credit"
+        "a cost of zero cannot be listed where the market operator's payoff depends on it; list one micro-credit"
     )]
     Zero,
     #[error("a cost of {0} micro-credits per 10^9 is more than there is; the most is {max}", max = Price::MAX.0)]
@@ -141,7 +141,7 @@ impl Rule {
 /// cost is above it, or when nobody is left. *Our choice* for a single able seller, in place of a
 /// reserve of the commodity: nobody would have to set reserves, trade does not stop where one is
 /// below all costs, and no seller's own word moves its price. It makes thin markets dear up to
-/// what the buyer itself offered, and a market owner that hides sellers makes them thin; against
+/// what the buyer itself offered, and a market operator that hides sellers makes them thin; against
 /// that, buyers compare copies.
 ///
 /// A seller that lists several units in one market may gain by holding one back, as with every uniform price.
@@ -157,9 +157,9 @@ fn vickrey(ask: &Ask, delta: Micro, bids: &[Bid], wanted: usize) -> Vec<Deal> {
     sell.iter().map(|bid| Deal { seller: bid.seller, price, payoff: delta }).collect()
 }
 
-/// The first `wanted` of the bids sell, each at its own cost and one, and the market owner has a
+/// The first `wanted` of the bids sell, each at its own cost and one, and the market operator has a
 /// payoff for each. If the cheapest cannot be afforded there is no deal, though a dearer seller,
-/// for whom the market owner would get less, perhaps could: naming another never pays.
+/// for whom the market operator would get less, perhaps could: naming another never pays.
 fn max_min(ask: &Ask, delta: Micro, bids: &[Bid], wanted: usize) -> Vec<Deal> {
     let Some(dearest) = bids.iter().map(|bid| bid.cost).max() else { return Vec::new() };
     let deals = bids[..wanted].iter().map_while(|bid| named(*bid, dearest, delta));
@@ -171,7 +171,7 @@ fn named(bid: Bid, dearest: Price, delta: Micro) -> Option<Deal> {
     Some(Deal { seller: bid.seller, price: Price(bid.cost.0 + 1), payoff })
 }
 
-/// K of the market owner's payoff, micro-credits squared: one credit squared. Our choice: the paper's K is 1
+/// K of the market operator's payoff, micro-credits squared: one credit squared. Our choice: the paper's K is 1
 /// in the unit that its costs are counted in, and people count in credits here.
 pub const K: u128 = 1_000_000_000_000;
 

@@ -17,7 +17,7 @@ fn the_cheapest_do_the_work_and_are_paid_the_price_that_the_rule_gives() {
         // Nodes 1 and 2 cost least; both sell at the cost of the third.
         let earned = 3000 * FUEL / 1_000_000_000;
         let fee: Vec<u64> = (0..=5).map(|at| fees(&mut world, at)).collect();
-        assert_eq!(fee.iter().sum::<u64>(), 2 * DELTA, "the market owner has its part of each");
+        assert_eq!(fee.iter().sum::<u64>(), 2 * DELTA, "the market operator has its part of each");
         let balances: Vec<u64> = (0..=5).map(|at| balance(&world, at) - fee[at]).collect();
         assert_eq!(balances[1..], [earned, earned, 0, 0, 0], "seed {seed}");
         assert_eq!(balances[0], 10 * CREDIT - 2 * earned - 2 * DELTA);

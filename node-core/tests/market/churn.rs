@@ -4,7 +4,7 @@
 use simulator::market::life::live;
 use std::time::Duration;
 
-/// Lives in which an honest market owner was blamed: it had purged a seller that it could not ask, or
+/// Lives in which an honest market operator was blamed: it had purged a seller that it could not ask, or
 /// (2742) had begun anew and was not given its market back, since it had asked for that just before. In 2191
 /// one node had two markets, of which one was the last that the other knew on their ring, and had left.
 const ONCE_FAILED: [u64; 5] = [500, 2191, 2742, 5787, 8205];

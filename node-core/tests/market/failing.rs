@@ -111,7 +111,7 @@ fn a_seller_that_is_silent_is_purged_within_the_purge_age() {
     }
 }
 
-/// A buyer whose market owner dies while it is asked finds the next one.
+/// A buyer whose market operator dies while it is asked finds the next one.
 #[test]
 fn a_search_survives_its_market_owner() {
     for (seed, scheme) in [(11, SCHEMES[0]), (12, SCHEMES[1])] {

@@ -101,7 +101,7 @@ fn in_a_full_market_the_dearest_gives_way_to_a_cheaper_one() {
     assert_eq!(list(&mut markets, stranger, cheap), None);
 }
 
-/// The market owner's answer, made up; `how` changes what sellers truly signed.
+/// The market operator's answer, made up; `how` changes what sellers truly signed.
 fn answers(markets: &mut Markets, liar: usize, buyer: usize, query: &Query, how: fn(&mut Sale)) {
     let costs = [100u64, 200, 300, 400, 500];
     let sellers: Vec<usize> = (0..24).filter(|n| *n != liar).take(5).collect();

@@ -133,7 +133,7 @@ impl Search {
     ///
     /// Under the reverse Vickrey rule all sell at one price, as in one market: the lowest cost of a seller that
     /// sells nothing, or the buyer's maximum. Each market names its cheapest and the next cost, so the
-    /// cheapest of all are among them. Sellers and market owners see nothing of it: a seller takes each price
+    /// cheapest of all are among them. Sellers and market operators see nothing of it: a seller takes each price
     /// above its cost, and each answer was checked for itself. Max-min pays by the costs of one market, so
     /// there each sells at the price of its own.
     pub(super) fn offers(&mut self, rule: Rule, delta: Micro) -> Vec<Offer> {

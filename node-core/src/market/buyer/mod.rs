@@ -1,5 +1,5 @@
 //! The buyer (paper `market`, section IV-A): finds who sells what a unit needs, at the price that the rule
-//! gives, and checks what market owners say.
+//! gives, and checks what market operators say.
 //!
 //! | file | what it knows |
 //! |---|---|

@@ -92,7 +92,7 @@ impl Owner {
         cx: &mut Ocx<'_>,
     ) {
         if me.id != from {
-            return fault(from, "speaks for another market owner", cx);
+            return fault(from, "speaks for another market operator", cx);
         }
         let (at, lowest) = self.names(kind, Some(from), cx);
         let mut first = false;

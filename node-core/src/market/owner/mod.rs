@@ -179,7 +179,7 @@ impl Protocol for Owner {
                 self.entrance_down(peer, cx);
                 self.probed_in_vain(peer, cx);
             }
-            // Nothing that the route gives a market owner, or nothing to be done.
+            // Nothing that the route gives a market operator, or nothing to be done.
             Input::Message { .. } | Input::Up(_) => {}
         }
     }

@@ -2,7 +2,7 @@
 //! what is paid, at peace and while nodes come and go.
 //!
 //! A hop is a message toward a market: those of all lookups, in vain or not, and the question to each
-//! market owner; answers are none. Probes of sellers and purchases are no part of the search. The
+//! market operator; answers are none. Probes of sellers and purchases are no part of the search. The
 //! second price is the true one: the second lowest cost, in all markets, of those that were for sale from
 //! before the search until the buyer heard of it, or what the buyer's maximum allows if that is less. A
 //! seller that was named to somebody else meanwhile counts, though it could not be named twice.

@@ -65,7 +65,7 @@ pub fn unit(capacity: u64) -> Wanted {
     }
 }
 
-/// One life. Panics if anything was sold twice or offered falsely, a market owner was doubted that
+/// One life. Panics if anything was sold twice or offered falsely, a market operator was doubted that
 /// should not be, or all is not at rest in the end.
 pub fn live(seed: u64) -> Lived {
     let scheme = SCHEMES[(seed % 2) as usize];

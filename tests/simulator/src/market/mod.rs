@@ -1,4 +1,4 @@
-//! Markets of machines without the node around them: in each node a ring, a market owner, a seller and
+//! Markets of machines without the node around them: in each node a ring, a market operator, a seller and
 //! a buyer, joined as a node joins them.
 
 mod check;
@@ -178,7 +178,7 @@ impl Markets {
         markets
     }
 
-    /// So many nodes as they are in a ring at rest, and what their market owners hear of it.
+    /// So many nodes as they are in a ring at rest, and what their market operators hear of it.
     pub fn rested(seed: u64, ring: RingConfig, config: MarketConfig, count: usize) -> Markets {
         let mut markets = Markets::with(seed, ring, config);
         markets.rest(count);
