@@ -77,7 +77,7 @@ pub enum Table {
     Files,
     /// Owner's node id, content id → what is kept for it.
     Kept,
-    /// Delegated units that this node owns for other gateways; `work::owner::delegation::rows` has the keys.
+    /// Delegated units that this node owns for other gateways; `work::delegation` has the keys.
     Delegated,
 }
 

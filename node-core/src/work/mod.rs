@@ -6,6 +6,7 @@ mod bounds;
 pub mod client;
 mod config;
 pub mod delegated;
+pub mod delegation;
 pub mod keeper;
 pub mod message;
 pub mod owner;

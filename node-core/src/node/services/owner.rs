@@ -16,8 +16,8 @@ use crate::protocol::Input;
 use crate::store::{self, Asker, Store, Ticket};
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
+use crate::work::delegation::OfRing;
 use crate::work::message::Message;
-use crate::work::owner::delegation::OfRing;
 use crate::work::owner::{Command, Event, Owner};
 
 impl Service for Owner {

@@ -151,6 +151,7 @@ impl Owner {
     fn refuse_accepting(&mut self, id: JobId, reason: String, cx: &mut Cx<'_, Self>) {
         self.tell_client(id, ToClient::Refused { job: id, reason }, cx);
         self.jobs.remove(&id);
+        self.delegation.forget(id);
         self.book.forget(id);
         self.payments.forget(id);
     }
@@ -158,6 +159,9 @@ impl Owner {
     /// One more job; its units stand in the book.
     pub(super) fn keep_job(&mut self, id: JobId, job: Job) {
         self.book.begin(id, job.spec.units.count(), ONE, job.first_state());
+        if job.is_on_ring() {
+            self.delegation.begin(id);
+        }
         self.payments.begin(id, &job.spec);
         self.jobs.insert(id, job);
     }
@@ -187,7 +191,7 @@ impl Owner {
 
     /// How many of this node's own jobs there are, and bytes of memory that they take.
     fn held(&self, which: impl Fn(&Job) -> bool) -> (usize, u64) {
-        let own = self.jobs.values().filter(|job| job.delegated.is_none() && which(job));
+        let own = self.jobs.values().filter(|job| job.is_own() && which(job));
         own.fold((0, 0), |(jobs, bytes), job| (jobs + 1, bytes.saturating_add(job.weight)))
     }
 
@@ -219,6 +223,7 @@ impl Owner {
             value: None,
         }));
         self.book.forget(id);
+        self.delegation.forget(id);
         self.payments.forget(id);
         let ticket = self.ticket(Pending::End);
         cx.emit(Event::Commit { ticket, writes });
@@ -227,7 +232,7 @@ impl Owner {
 
     pub(super) fn cancel(&mut self, from: NodeId, id: JobId, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get(&id) else { return };
-        if job.delegated.is_some() || (job.client != from && from != cx.me) {
+        if !job.is_own() || (job.client != from && from != cx.me) {
             cx.fault(from, format!("asked to cancel {id:?}, which is not its job"));
         } else if job.is_active() {
             self.finish(id, true, cx);
@@ -248,7 +253,7 @@ impl Owner {
         cx.emit(Event::Commit { ticket, writes: vec![write] });
         self.active.remove(&id);
         self.changed.remove(&id);
-        self.recall(id, cx);
+        self.delegate(cx, |it, _| it.recall(id));
         self.drop_records(id, cx);
         for runner in self.book.recall(id) {
             Self::to_runner(runner, ToRunner::Revoke { job: id }, cx);

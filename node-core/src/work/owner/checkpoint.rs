@@ -64,7 +64,7 @@ impl Owner {
             if self.is_placed(unit, from) || self.is_newest(unit, from, &made) {
                 self.note(from, made, &[], cx);
                 self.hand_over(unit, cx);
-            } else if !self.awaits(unit) && !self.has_copy(unit) {
+            } else if !self.awaits(unit) && !self.delegation.has_copy(unit) {
                 over.push(unit);
             }
         }
@@ -167,7 +167,7 @@ impl Owner {
         }
         let (version, parts) = (newest.checkpoint.version, newest.checkpoint.parts());
         if let Some(keeper) = self.second_keeper(unit, newest.runner, cx) {
-            let home = self.home_of(unit, cx.me).unwrap_or(cx.me);
+            let home = self.delegation.home_of(unit, cx.me).unwrap_or(cx.me);
             let keep = Keep { unit, owner: cx.me, home, version, parts, relayed: true };
             Self::to_keeper(keeper, ToKeeper::Keep(keep), cx);
         }
@@ -214,7 +214,7 @@ impl Owner {
         let terms = job.filter(|_| granted).map(|job| {
             let limits = &job.spec.template.limits;
             let part_bytes = limits.memory_bytes.saturating_add(limits.output_bytes).saturating_add(BESIDE);
-            KeepTerms { home: self.home_of(unit, cx.me).unwrap_or(cx.me), part_bytes }
+            KeepTerms { home: self.delegation.home_of(unit, cx.me).unwrap_or(cx.me), part_bytes }
         });
         Self::to_keeper(from, ToKeeper::Granted { unit, runner, attempt, terms }, cx);
     }
@@ -404,7 +404,7 @@ impl Owner {
         for (runner, units) in by_runner {
             Self::to_runner(runner, ToRunner::Recorded { units }, cx);
         }
-        self.tell_successors(&units_written, cx);
+        self.delegate(cx, |it, view| it.tell_successors(&units_written, view));
         self.flush_records(cx);
     }
 
@@ -438,7 +438,7 @@ impl Owner {
         for held in record.older.iter().chain(&record.newest) {
             if held.holders.contains(&cx.me) {
                 let (version, parts) = (held.checkpoint.version, held.checkpoint.parts());
-                let home = self.home_of(unit, cx.me).unwrap_or(cx.me);
+                let home = self.delegation.home_of(unit, cx.me).unwrap_or(cx.me);
                 let keep = Keep { unit, owner: cx.me, home, version, parts, relayed: true };
                 Self::to_keeper(cx.me, ToKeeper::Keep(keep), cx);
             }

@@ -1,13 +1,14 @@
 //! A job as its owner keeps it in memory, without the states of its units, which the book has.
 
 use super::avoid::Avoided;
-use super::delegation::{OnRing, Ownership};
 use super::refusing::Refusals;
 use crate::address::Address;
 use crate::engine::SealKey;
-use crate::ids::{JobId, NodeId};
+use crate::ids::{JobId, NodeId, UnitId};
 use crate::progress::{Journey, Resume};
 use crate::work::book::{State, Unit};
+use crate::work::delegated::Part;
+use crate::work::delegation::{Described, Jobs, spec_of};
 use crate::work::message::{Batch, UnitGrant};
 use crate::work::payments::Deals;
 use crate::work::proof::GrantKey;
@@ -66,17 +67,22 @@ pub(super) struct Job {
     pub(super) paused: BTreeSet<u32>,
     /// Units of which these nodes say that they have ended, and whose results' content is on its way.
     pub(super) coming: BTreeMap<u32, NodeId>,
-    /// Owners of its units, if the ring names them.
-    pub(super) ring: Option<Box<OnRing>>,
-    /// Ownership record, if these are units of another gateway.
-    pub(super) delegated: Option<Box<Ownership>>,
+    /// The job's gateway, if that is another node: the ring has some of the units here (`work/delegation`).
+    pub(super) origin: Option<Box<Origin>>,
     /// Bytes of memory, about, units of other gateways aside.
     pub(super) weight: u64,
 }
 
+/// Gateway of a job, and its description of the units that this node owns.
+#[derive(Debug)]
+pub(super) struct Origin {
+    home: Address,
+    sweep_first: Option<u64>,
+    pub(super) units: BTreeMap<u32, Described>,
+}
+
 impl Job {
     pub(super) fn new(spec: JobSpec, client: NodeId, submitted_ms: u64, secret: [u8; 32]) -> Job {
-        let ring = (spec.owner == OwnedBy::Ring).then(Box::<OnRing>::default);
         Job {
             weight: weight_of(&spec),
             spec,
@@ -98,19 +104,38 @@ impl Job {
             journeys: BTreeMap::new(),
             paused: BTreeSet::new(),
             coming: BTreeMap::new(),
-            ring,
-            delegated: None,
+            origin: None,
         }
+    }
+
+    /// A job of another gateway, without units yet.
+    pub(super) fn of_another(part: Part) -> Job {
+        let spec = spec_of(&part, Units::List(Vec::new()));
+        let mut job = Job::new(spec, part.home.id, 0, [0; 32]);
+        job.phase = Phase::Active;
+        let Part { home, sweep_first, .. } = part;
+        job.origin = Some(Box::new(Origin { home, sweep_first, units: BTreeMap::new() }));
+        job
+    }
+
+    /// Whether it is this node's own.
+    pub(super) fn is_own(&self) -> bool {
+        self.origin.is_none()
+    }
+
+    /// Whether it is this node's own, and the ring names the owners of its units.
+    pub(super) fn is_on_ring(&self) -> bool {
+        self.spec.owner == OwnedBy::Ring
     }
 
     /// The state in which its units begin.
     pub(super) fn first_state(&self) -> State {
-        if self.ring.is_some() { State::Elsewhere } else { State::Waiting }
+        if self.is_on_ring() { State::Elsewhere } else { State::Waiting }
     }
 
     /// Whether only this life of this node has placed its units, so that it knows all their runners.
     pub(super) fn is_only_here(&self) -> bool {
-        !self.restored && self.ring.is_none() && self.delegated.is_none()
+        !self.restored && !self.is_on_ring() && self.is_own()
     }
 
     /// Whether its units are known to be short. What runners say of their processor time decides
@@ -124,7 +149,8 @@ impl Job {
     }
 
     /// The unit is not this node's any more.
-    pub(super) fn drop_delegated(&mut self, index: u32) {
+    pub(super) fn drop_unit(&mut self, index: u32) {
+        self.origin.iter_mut().for_each(|origin| drop(origin.units.remove(&index)));
         self.records.remove(&index);
         self.paused.remove(&index);
         self.coming.remove(&index);
@@ -153,16 +179,16 @@ impl Job {
     }
 
     pub(super) fn unit_spec(&self, index: u32) -> Option<UnitSpec> {
-        match (&self.delegated, &self.spec.units) {
-            (Some(delegated), _) => delegated.of(index)?.spec.clone(),
+        match (&self.origin, &self.spec.units) {
+            (Some(origin), _) => origin.units.get(&index)?.spec.clone(),
             (None, Units::Sweep { .. }) => None,
             (None, Units::List(list)) => list.get(index as usize).cloned(),
         }
     }
 
     pub(super) fn sweep_first(&self) -> Option<u64> {
-        match (&self.delegated, &self.spec.units) {
-            (Some(delegated), _) => delegated.sweep_first,
+        match (&self.origin, &self.spec.units) {
+            (Some(origin), _) => origin.sweep_first,
             (None, Units::Sweep { first, .. }) => Some(*first),
             (None, Units::List(_)) => None,
         }
@@ -172,22 +198,22 @@ impl Job {
     pub(super) fn batch(&self, id: JobId, keepers: Vec<Address>, units: Vec<UnitGrant>) -> Batch {
         let sweep_first = self.sweep_first();
         let (name, template) = (self.spec.name.clone(), self.spec.template.clone());
-        let home = self.delegated.as_ref().map(|ownership| ownership.home());
+        let home = self.origin.as_ref().map(|origin| origin.home.id);
         Batch { job: id, name, template, sweep_first, keepers, units, home }
     }
 
     /// Key with which the unit's snapshots are sealed.
     pub(super) fn key(&self, index: u32) -> SealKey {
-        if let Some(delegated) = &self.delegated {
-            return delegated.of(index).map(|delegated| delegated.key).unwrap_or_default();
+        if let Some(origin) = &self.origin {
+            return origin.units.get(&index).map(|unit| unit.key).unwrap_or_default();
         }
         SealKey(*blake3::keyed_hash(&self.secret, &index.to_be_bytes()).as_bytes())
     }
 
     /// The key for the proofs of the unit's grants.
     pub(super) fn grants(&self, index: u32) -> GrantKey {
-        match &self.delegated {
-            Some(delegated) => delegated.of(index).map(|delegated| delegated.grants).unwrap_or_default(),
+        match &self.origin {
+            Some(origin) => origin.units.get(&index).map(|unit| unit.grants).unwrap_or_default(),
             None => GrantKey::of(&self.secret, index),
         }
     }
@@ -202,5 +228,40 @@ impl Job {
         if let Some(journey) = result.journey.as_ref().filter(|_| self.journeys.len() < JOURNEYS_KEPT) {
             self.journeys.insert(index, journey.clone());
         }
+    }
+}
+
+impl Jobs for BTreeMap<JobId, Job> {
+    fn is_own(&self, job: JobId) -> bool {
+        self.get(&job).is_some_and(Job::is_own)
+    }
+
+    fn is_active(&self, job: JobId) -> bool {
+        self.get(&job).is_some_and(Job::is_active)
+    }
+
+    fn part(&self, job: JobId, me: Address) -> Option<Part> {
+        let job = self.get(&job)?;
+        Some(Part {
+            home: job.origin.as_ref().map_or(me, |origin| origin.home),
+            name: job.spec.name.clone(),
+            template: job.spec.template.clone(),
+            sweep_first: job.sweep_first(),
+            priority: job.spec.priority,
+            max_retries: job.spec.max_retries,
+        })
+    }
+
+    fn unit_spec(&self, unit: UnitId) -> Option<UnitSpec> {
+        self.get(&unit.job)?.unit_spec(unit.index)
+    }
+
+    fn keys(&self, unit: UnitId) -> Option<(SealKey, GrantKey)> {
+        let job = self.get(&unit.job)?;
+        Some((job.key(unit.index), job.grants(unit.index)))
+    }
+
+    fn record(&self, unit: UnitId) -> Option<&UnitRecord> {
+        self.get(&unit.job)?.records.get(&unit.index).map(|record| &**record)
     }
 }

@@ -8,11 +8,11 @@ mod accept;
 mod avoid;
 mod checkpoint;
 mod coming;
-pub mod delegation;
 mod job;
 mod lease;
 mod moving;
 mod nodes;
+mod on_ring;
 mod paying;
 mod place;
 mod precopy;
@@ -31,6 +31,7 @@ use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use crate::work::OwnerConfig;
 use crate::work::book::Book;
+use crate::work::delegation::{Delegation, OfRing};
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
 use crate::work::payments::Payments;
 use bytes::Bytes;
@@ -77,7 +78,7 @@ pub struct Owner {
     /// Holds that the bank reported before all was read here.
     bank_held: Vec<Holding>,
     /// Delegated units: those that this node owns for others, and its own at others.
-    delegation: delegation::Delegation,
+    delegation: Delegation,
     /// `None` until the driver has told the time.
     wall: Option<Wall>,
 }
@@ -178,7 +179,7 @@ pub enum Command {
     WallClock(u64),
     /// Entries of the table of delegated units, before checkpoints; an empty list ends it.
     RestoreDelegated(Vec<(Vec<u8>, Bytes)>),
-    Ring(delegation::OfRing),
+    Ring(OfRing),
 }
 
 #[derive(Clone, Debug)]
@@ -243,7 +244,7 @@ pub enum Event {
     },
     JobChanged(JobId),
     JobEnded(JobId),
-    /// Look up the owner of the key on the ring. Answered by [`delegation::OfRing::Located`].
+    /// Look up the owner of the key on the ring. Answered by [`OfRing::Located`].
     Locate {
         number: u64,
         key: Point,
@@ -371,7 +372,7 @@ impl Owner {
             records: checkpoint::Records::default(),
             moves: moving::Moves::default(),
             bank_held: Vec::new(),
-            delegation: delegation::Delegation::default(),
+            delegation: Delegation::default(),
             wall: None,
         }
     }
@@ -445,7 +446,7 @@ impl Owner {
         } else {
             self.active.remove(&id);
         }
-        if job.delegated.is_none() {
+        if job.is_own() {
             self.changed.insert(id);
             cx.set_timer_by(Timer::Progress, PROGRESS);
         }

@@ -13,6 +13,7 @@ use crate::progress::{Made, Resume};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::book::{Back, Fetch, State};
+use crate::work::delegation::ATTEMPTS_MAX;
 use crate::work::message::{Lease, Returned, ToRunner};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,10 +21,6 @@ use std::time::Duration;
 /// A unit that was to move and has not by then stays where it is. Our choice: a gibibyte at
 /// 300 Mbit/s.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Placements of a unit that are believed to have been before a restart. Our choice: more than any
-/// unit goes through.
-pub(super) const ATTEMPTS_MAX: u32 = 1 << 16;
 
 /// Moves under way at a time.
 const MOVES_MAX: usize = 1000;
@@ -76,7 +73,7 @@ impl Owner {
     ) -> Result<NodeId, String> {
         let job = self.jobs.get(&unit.job).ok_or("this gateway owns no such job")?;
         let state = self.book.state(unit).ok_or("the job has no such unit")?;
-        if job.delegated.is_some() || state == State::Elsewhere {
+        if !job.is_own() || state == State::Elsewhere {
             return Err("its owner is on the ring, and moves it by itself alone".into());
         }
         let from = self.book.runner(unit).filter(|_| job.is_active());
@@ -191,7 +188,7 @@ impl Owner {
                 || self.awaits(unit);
             return match needed {
                 true => self.hand_over(unit, cx),
-                false if self.has_copy(unit) => {}
+                false if self.delegation.has_copy(unit) => {}
                 false => Self::to_runner(from, ToRunner::Forget { units: vec![unit] }, cx),
             };
         }
@@ -321,7 +318,7 @@ impl Owner {
                 Some(State::Placed) if self.is_placed(unit, from) => {}
                 Some(State::Held) => {}
                 // Another owns it now, or soon will, and comes for it.
-                _ if self.has_copy(unit) => {}
+                _ if self.delegation.has_copy(unit) => {}
                 // It runs elsewhere, or has ended.
                 _ => over.push(unit),
             }

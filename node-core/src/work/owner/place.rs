@@ -28,11 +28,11 @@ impl Owner {
             .filter_map(|id| {
                 let job = self.jobs.get(id)?;
                 // Units are not placed before their content is here: runners would not find it.
-                if job.delegated.as_ref().is_some_and(|delegated| !delegated.is_here()) {
+                if !self.delegation.is_here(*id) {
                     return None;
                 }
                 let had_its_turn = self.last_served.is_some_and(|last| *id <= last);
-                Some((job.delegated.is_some(), -job.spec.priority, had_its_turn, *id))
+                Some((!job.is_own(), -job.spec.priority, had_its_turn, *id))
             })
             .collect();
         order.sort_unstable();
@@ -176,7 +176,7 @@ impl Owner {
             let unit = UnitId { job: id, index };
             Self::to_runner(runner, ToRunner::Pause { unit, paused: true }, cx);
         }
-        self.name_successors(runner, &placed, cx);
+        self.delegate(cx, |it, _| it.name_successors(runner, &placed));
     }
 }
 

@@ -81,7 +81,7 @@ impl Owner {
     pub(super) fn has_run(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.refusals.runs) else { return };
         job.refusals.runs = true;
-        job.delegated.iter_mut().for_each(|ownership| ownership.runs());
+        self.delegation.runs(id);
         if self.release_refused(id, cx) {
             self.touch(id, cx);
             self.look(cx);
@@ -100,7 +100,7 @@ impl Owner {
 
     /// Announces which units of another gateway's job are held, by writing their records.
     fn tell_held(&mut self, id: JobId, units: &[u32], cx: &mut Cx<'_, Self>) {
-        if self.jobs.get(&id).is_some_and(|job| job.delegated.is_some()) {
+        if self.jobs.get(&id).is_some_and(|job| !job.is_own()) {
             units.iter().for_each(|index| self.write_record(UnitId { job: id, index: *index }, cx));
         }
     }

@@ -85,7 +85,7 @@ impl Owner {
             }
             match self.standing(&report, cx) {
                 Standing::Late => {
-                    if late.insert(unit) && !self.has_ended_here(unit) {
+                    if late.insert(unit) && self.delegation.end(unit).is_none() {
                         results.push(report);
                     }
                 }
@@ -165,7 +165,8 @@ impl Owner {
     pub(super) fn check_report(&self, report: &Report) -> Result<(), Unfit> {
         let UnitId { job: id, index } = report.unit;
         let (grants, template, attempts) = if self.is_late(report.unit) {
-            self.copy_of(report.unit).ok_or(Unfit::Over)?
+            let owned = self.jobs.get(&id).map(|job| &job.spec.template);
+            self.delegation.copy_of(report.unit, owned).ok_or(Unfit::Over)?
         } else {
             let job = self.jobs.get(&id).filter(|job| job.is_active()).ok_or(Unfit::Over)?;
             let no_unit = || Unfit::Fault(format!("the job has {} units", self.book.len(id)));
@@ -219,12 +220,12 @@ impl Owner {
 
     /// Whether it is the result of a unit that this node owned once and another owns now.
     fn is_late(&self, unit: UnitId) -> bool {
-        self.has_copy(unit) && self.book.unit(unit).is_none()
+        self.delegation.has_copy(unit) && self.book.unit(unit).is_none()
     }
 
     /// The way to this result, unless its runner did it all and no checkpoint is known.
     pub(super) fn journey_of(&self, report: &Report, cx: &Cx<'_, Self>) -> Option<Box<Journey>> {
-        let record = self.record(report.unit).or_else(|| self.copied_record(report.unit));
+        let record = self.record(report.unit).or_else(|| self.delegation.copied_record(report.unit));
         if record.is_none() && report.began == 0 {
             return None;
         }
@@ -243,7 +244,7 @@ impl Owner {
             let unit = report.unit;
             match self.standing(&report, cx) {
                 Standing::Late if arrived.entrusted => continue,
-                Standing::Late if self.has_ended_here(report.unit) => continue,
+                Standing::Late if self.delegation.end(report.unit).is_some() => continue,
                 Standing::Late => {}
                 Standing::Over => {
                     over.push(report.unit);
@@ -275,7 +276,7 @@ impl Owner {
             arrived.results.push(report);
         }
         if arrived.entrusted {
-            self.tell_over(arrived.from, over, cx);
+            self.delegate(cx, |it, _| it.tell_over(arrived.from, over));
         }
     }
 
@@ -316,7 +317,7 @@ impl Owner {
                 }
                 continue;
             };
-            let is_delegated = job.delegated.is_some();
+            let is_delegated = !job.is_own();
             self.end_unit(report.unit, &report.result);
             if is_delegated {
                 self.delegated_ended(report, cx);
@@ -325,7 +326,7 @@ impl Owner {
             }
             jobs.insert(report.unit.job);
             content.extend(blobs_of(&report.result));
-            self.out_over(arrived.from, report.unit, cx);
+            self.delegate(cx, |it, _| it.out_over(arrived.from, report.unit));
             self.payments.settle_result(report.unit);
             self.drop_record(report.unit, cx);
             self.fail_move(report.unit, "it ended before it could be moved", cx);
@@ -346,7 +347,7 @@ impl Owner {
         }
         if arrived.entrusted {
             let units = arrived.results.iter().map(|report| report.unit).collect();
-            return self.tell_over(arrived.from, units, cx);
+            return self.delegate(cx, |it, _| it.tell_over(arrived.from, units));
         }
         if let Some(held) = self.leases.get_mut(&arrived.from) {
             held.reports.remove(&arrived.seq);
@@ -364,9 +365,9 @@ impl Owner {
             // Back to where it was, which need not be where this result is from.
             let taken = arrived.taken.iter().filter(|(unit, _)| *unit == report.unit).map(|(_, at)| *at);
             let taken: Vec<Placement> = taken.filter(|at| self.leases.contains_key(&at.runner)).collect();
-            let job = self.jobs.get(&report.unit.job).filter(|job| job.is_active());
-            if let Some(ring) = job.map(|job| &job.ring) {
-                let on_ring = ring.as_ref().is_some_and(|ring| ring.is_out(report.unit.index));
+            let UnitId { job, index } = report.unit;
+            if self.jobs.get(&job).is_some_and(Job::is_active) {
+                let on_ring = self.delegation.home(job).is_some_and(|ring| ring.is_out(index));
                 let nobody = if on_ring { State::Elsewhere } else { State::Waiting };
                 for at in &taken {
                     self.lease_of(at.runner, cx);

@@ -1,10 +1,10 @@
 //! The owner's jobs as people see them.
 
 use super::Owner;
-use super::delegation::Out;
 use super::job::{Job, Phase};
 use crate::ids::{JobId, NodeId};
 use crate::work::book::{State, Unit, Units};
+use crate::work::delegation::{OnRing, Out};
 use crate::work::payments::Deals;
 use crate::work::spec::JobSpec;
 use crate::work::view::{CostView, JobState, JobView, UnitState, UnitView};
@@ -15,17 +15,16 @@ impl Owner {
         let mut jobs: Vec<JobView> = self
             .jobs
             .iter()
-            .filter(|(_, job)| job.phase != Phase::Accepting && job.delegated.is_none())
-            .filter_map(|(id, job)| Some(view(*id, job, self.book.units(*id)?, self.payments.of(*id))))
+            .filter(|(_, job)| job.phase != Phase::Accepting && job.is_own())
+            .filter_map(|(id, job)| Some(view(*id, self.seen(*id, job)?)))
             .collect();
         jobs.sort_by_key(|job| (std::cmp::Reverse(job.submitted_ms), job.id));
         jobs
     }
 
     pub fn job(&self, id: JobId) -> Option<JobView> {
-        let job = self.own(id)?;
-        let units = self.book.units(id)?;
-        (job.phase != Phase::Accepting).then(|| view(id, job, units, self.payments.of(id)))
+        let job = self.own(id).filter(|job| job.phase != Phase::Accepting)?;
+        Some(view(id, self.seen(id, job)?))
     }
 
     pub fn spec(&self, id: JobId) -> Option<&JobSpec> {
@@ -34,14 +33,18 @@ impl Owner {
 
     /// A job of this node's, not one of which it owns some units for another.
     fn own(&self, id: JobId) -> Option<&Job> {
-        self.jobs.get(&id).filter(|job| job.delegated.is_none())
+        self.jobs.get(&id).filter(|job| job.is_own())
     }
 
     pub fn units(&self, id: JobId, from: u32, limit: u32) -> Option<Vec<UnitView>> {
-        let job = self.own(id)?;
-        let units = self.book.units(id)?;
-        let to = from.saturating_add(limit).min(units.len());
-        Some((from..to).filter_map(|index| unit_view(job, units, self.payments.of(id), index)).collect())
+        let seen = self.seen(id, self.own(id)?)?;
+        let to = from.saturating_add(limit).min(seen.units.len());
+        Some((from..to).filter_map(|index| unit_view(seen, index)).collect())
+    }
+
+    fn seen<'a>(&'a self, id: JobId, job: &'a Job) -> Option<Seen<'a>> {
+        let (deals, ring) = (self.payments.of(id), self.delegation.home(id));
+        Some(Seen { job, units: self.book.units(id)?, deals, ring })
     }
 
     /// Units that `node` holds, units it ended, and the processor time it gave to those.
@@ -54,39 +57,48 @@ impl Owner {
     }
 }
 
-fn state(job: &Job, units: &Units) -> JobState {
-    match job.phase {
+/// A job, where its units stand, what was bought for them, and who owns them on the ring.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    job: &'a Job,
+    units: &'a Units,
+    deals: Option<&'a Deals>,
+    ring: Option<&'a OnRing>,
+}
+
+fn state(seen: Seen<'_>) -> JobState {
+    let units = seen.units;
+    match seen.job.phase {
         Phase::Over { cancelled: true } => JobState::Cancelled,
         Phase::Over { cancelled: false } if units.count(State::Failed) > 0 => JobState::Failed,
         Phase::Over { cancelled: false } => JobState::Done,
-        _ if placed(job, units) > 0 => JobState::Running,
+        _ if placed(seen) > 0 => JobState::Running,
         _ => JobState::Waiting,
     }
 }
 
 /// Units that run or are queued somewhere.
-fn placed(job: &Job, units: &Units) -> u32 {
-    units.count(State::Placed)
-        + units.count(State::Storing)
-        + job.ring.as_ref().map_or(0, |ring| ring.placed())
+fn placed(Seen { units, ring, .. }: Seen<'_>) -> u32 {
+    units.count(State::Placed) + units.count(State::Storing) + ring.map_or(0, OnRing::placed)
 }
 
 /// Units that their owners on the ring do not place any more.
-fn held_elsewhere(job: &Job, units: &Units) -> u32 {
-    job.ring.as_ref().map_or(0, |ring| ring.held().count() as u32).min(units.count(State::Elsewhere))
+fn held_elsewhere(Seen { units, ring, .. }: Seen<'_>) -> u32 {
+    ring.map_or(0, |ring| ring.held().count() as u32).min(units.count(State::Elsewhere))
 }
 
-fn view(id: JobId, job: &Job, units: &Units, deals: Option<&Deals>) -> JobView {
+fn view(id: JobId, seen: Seen<'_>) -> JobView {
+    let Seen { job, units, deals, ring } = seen;
     let over = matches!(job.phase, Phase::Over { .. });
     let of = |state| units.count(state);
-    let held = held_elsewhere(job, units);
-    let elsewhere = job.ring.as_ref().map_or(0, |ring| ring.placed()).min(of(State::Elsewhere) - held);
+    let held = held_elsewhere(seen);
+    let elsewhere = ring.map_or(0, OnRing::placed).min(of(State::Elsewhere) - held);
     let waiting = of(State::Waiting) + of(State::Away) + of(State::Elsewhere) - elsewhere - held;
     JobView {
         id,
         name: job.spec.name.clone(),
-        state: state(job, units),
-        reason: reason(job, units),
+        state: state(seen),
+        reason: reason(seen),
         units: units.len(),
         waiting: if over { 0 } else { waiting },
         placed: if over { 0 } else { of(State::Placed) + of(State::Storing) + elsewhere },
@@ -103,14 +115,15 @@ fn view(id: JobId, job: &Job, units: &Units, deals: Option<&Deals>) -> JobView {
     }
 }
 
-fn reason(job: &Job, units: &Units) -> String {
+fn reason(seen: Seen<'_>) -> String {
+    let Seen { job, units, ring, .. } = seen;
     let (of, waiting) = (|state| units.count(state), units.count(State::Waiting));
-    let first_note = || match units.first_reason().or_else(|| job.ring.as_ref()?.held().next()) {
+    let first_note = || match units.first_reason().or_else(|| ring?.held().next()) {
         Some((index, reason)) => format!("unit {index} {reason}"),
         None => "a unit failed".into(),
     };
-    let held = of(State::Held) + held_elsewhere(job, units);
-    match state(job, units) {
+    let held = of(State::Held) + held_elsewhere(seen);
+    match state(seen) {
         JobState::Cancelled => {
             format!("cancelled with {} of {} units ended", units.ended(), units.len())
         }
@@ -121,7 +134,7 @@ fn reason(job: &Job, units: &Units) -> String {
         JobState::Done if units.len() == 1 => "its one unit ended well".into(),
         JobState::Done => format!("all {} units ended well", units.len()),
         JobState::Running => {
-            let mut text = match placed(job, units) {
+            let mut text = match placed(seen) {
                 1 => "1 unit is placed".to_owned(),
                 placed => format!("{placed} units are placed"),
             };
@@ -146,9 +159,9 @@ fn newest_is_missing(job: &Job, index: u32) -> bool {
     job.records.get(&index).is_some_and(|record| record.missing.is_some())
 }
 
-fn unit_view(job: &Job, units: &Units, deals: Option<&Deals>, index: u32) -> Option<UnitView> {
+fn unit_view(Seen { job, units, deals, ring }: Seen<'_>, index: u32) -> Option<UnitView> {
     let unit: Unit = units.get(index)?;
-    let out = job.ring.as_ref().and_then(|ring| ring.of(index)).filter(|_| unit.state == State::Elsewhere);
+    let out = ring.and_then(|ring| ring.of(index)).filter(|_| unit.state == State::Elsewhere);
     let runner = out.and_then(|out| Some(out.runner?.id)).or_else(|| units.last_runner(index));
     let owner = out.and_then(|out| out.owner());
     let over = matches!(job.phase, Phase::Over { .. });

@@ -2,12 +2,12 @@
 //! their descriptions take. Their number is bounded ([`crate::bounds::Bounds::delegated_units`]), and one of
 //! them may have a description of a MiB.
 
-use super::owned::{content_of, spec_of};
-use super::{Delegated, Owner, Part};
+use super::content::content_of;
+use super::owned::spec_of;
+use super::{Delegated, Delegation, Part, REPLICAS, View, point_of};
 use crate::circle::Point;
 use crate::content::BlobRef;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::work::delegated::point_of;
 use crate::work::spec::Units;
 use crate::work::submission;
 use crate::work::weight::{of_template, of_unit};
@@ -32,33 +32,33 @@ pub(super) struct Room {
     unfit: Option<String>,
 }
 
-fn of_delegated(delegated: &Delegated) -> u64 {
+/// Bytes of the unit's own description.
+pub(super) fn weight_of(delegated: &Delegated) -> u64 {
     delegated.spec.as_ref().map_or(0, of_unit)
 }
 
-impl Owner {
+impl Delegation {
     /// Units owned for others, those that ended included until their homes know.
     pub(super) fn owned_count(&self) -> usize {
-        let jobs = self.jobs.values().filter_map(|job| job.delegated.as_ref());
-        jobs.map(|delegated| delegated.delegation.len()).sum::<usize>() + self.delegation.ended.len()
+        self.owned.values().map(|owned| owned.units.len()).sum::<usize>() + self.ends.len()
     }
 
     /// Units of this home that are owned here and have not ended.
     fn owned_of(&self, home: NodeId) -> usize {
-        let its = self.jobs.values().filter_map(|job| job.delegated.as_ref());
-        its.filter(|delegated| delegated.home.id == home).map(|delegated| delegated.delegation.len()).sum()
+        let its = self.owned.values().filter(|owned| owned.home.id == home);
+        its.map(|owned| owned.units.len()).sum()
     }
 
     /// Counts the room for units of this home that `by` brings: whoever names ever new homes has one share.
-    pub(super) fn room_of(&self, part: &Part, by: NodeId) -> Room {
-        let most = self.config.limits.delegated_units;
-        let brought = self.delegation.brought.get(&by).copied().unwrap_or_default();
+    pub(super) fn room_of(&self, part: &Part, by: NodeId, view: &View<'_>) -> Room {
+        let most = view.limits.delegated_units;
+        let brought = self.brought.get(&by).copied().unwrap_or_default();
         Room {
             by,
             all: most.saturating_sub(self.owned_count()),
             // Another home finds room.
             its: most.div_ceil(2).saturating_sub(self.owned_of(part.home.id).max(brought)),
-            unfit: submission::check(&spec_of(part, Units::ONE), &self.config.limits)
+            unfit: submission::check(&spec_of(part, Units::ONE), view.limits)
                 .err()
                 .map(|unfit| unfit.to_string()),
         }
@@ -74,8 +74,9 @@ impl Owner {
         job: JobId,
         part: &Part,
         delegated: &Delegated,
+        view: &View<'_>,
     ) -> Result<(), String> {
-        if let Some(why) = room.unfit.clone().or_else(|| self.unfit(part, delegated)) {
+        if let Some(why) = room.unfit.clone().or_else(|| unfit(part, delegated, view.limits.blob_bytes)) {
             return Err(why);
         }
         if room.all == 0 {
@@ -84,21 +85,11 @@ impl Owner {
         if room.its == 0 {
             return Err("it owns as many of this gateway's units as it may".into());
         }
-        if !self.has_room_for(room.by, job, part, delegated) {
+        if !self.has_room_for(room.by, job, part, delegated, view) {
             return Err(NO_ROOM.into());
         }
         (room.all, room.its) = (room.all - 1, room.its - 1);
         Ok(())
-    }
-
-    fn unfit(&self, part: &Part, delegated: &Delegated) -> Option<String> {
-        let large = |blob: &BlobRef| blob.len > self.config.limits.blob_bytes;
-        if content_of(part, delegated).iter().any(large) {
-            return Some("a blob is larger than it takes".into());
-        }
-        let unfit =
-            delegated.spec.as_ref().and_then(|spec| submission::check_unit(&part.template, spec).err());
-        unfit.map(|unfit| unfit.to_string())
     }
 
     /// Whether the node may say of a unit that nobody here knows that it is this node's now: its home, and
@@ -107,25 +98,37 @@ impl Owner {
     pub(super) fn may_hand_over(&self, node: NodeId, unit: UnitId, part: &Part) -> bool {
         let before = |me| Point::of_node(node).is_between(point_of(unit), me);
         node == part.home.id
-            || self.delegation.following.contains(&node)
-            || self.delegation.share.range().is_some_and(|arc| before(arc.upto))
+            || self.following.contains(&node)
+            || self.share.range().is_some_and(|arc| before(arc.upto))
     }
 
     /// Whether a copy of one more unit may be kept that this node tells.
-    pub(super) fn may_copy(&self, by: NodeId, job: JobId, part: &Part, delegated: &Delegated) -> bool {
-        let copies = &self.delegation.replicas;
-        let most = self.config.limits.delegated_units;
+    pub(super) fn may_copy(
+        &self,
+        by: NodeId,
+        job: JobId,
+        part: &Part,
+        delegated: &Delegated,
+        view: &View<'_>,
+    ) -> bool {
+        let most = view.limits.delegated_units;
         // Each of as many owners finds room.
-        copies.len() < most.saturating_mul(super::REPLICAS)
-            && copies.count_of(by) < most
-            && self.has_room_for(by, job, part, delegated)
+        self.replicas.len() < most.saturating_mul(REPLICAS)
+            && self.replicas.count_of(by) < most
+            && self.has_room_for(by, job, part, delegated, view)
     }
 
     /// Whether the description of a unit that this node brings has room here.
-    pub(super) fn has_room_for(&self, by: NodeId, job: JobId, part: &Part, delegated: &Delegated) -> bool {
-        let known = |job: &JobId| self.jobs.contains_key(job) || self.delegation.parts.contains_key(job);
-        let of_part = if known(&job) { 0 } else { of_template(&part.template) };
-        let new = of_part + of_delegated(delegated);
+    pub(super) fn has_room_for(
+        &self,
+        by: NodeId,
+        job: JobId,
+        part: &Part,
+        delegated: &Delegated,
+        view: &View<'_>,
+    ) -> bool {
+        let of_part = if self.is_spare(job, view) { of_template(&part.template) } else { 0 };
+        let new = of_part + weight_of(delegated);
         if new < LIGHT {
             return true;
         }
@@ -140,24 +143,32 @@ impl Owner {
             all += bytes;
             its += if brought { bytes } else { 0 };
         };
-        for job in self.jobs.values() {
-            let Some(ownership) = &job.delegated else { continue };
-            let first = ownership.by.values().next() == Some(&by);
-            add(of_template(&job.spec.template), first);
-            for (index, delegated) in &ownership.delegation {
-                add(of_delegated(delegated), ownership.by.get(index) == Some(&by));
+        for owned in self.owned.values() {
+            add(owned.weight, owned.units.values().next().is_some_and(|first| first.by == by));
+            for own in owned.units.values() {
+                add(own.weight, own.by == by);
             }
         }
-        for (job, part) in &self.delegation.parts {
-            let first = self.delegation.replicas.of_job(*job).next();
+        for (job, part) in &self.parts {
+            let first = self.replicas.of_job(*job).next();
             add(of_template(&part.template), first.is_some_and(|(_, copy)| copy.owner() == by));
         }
-        for (_, copy) in self.delegation.replicas.iter() {
-            add(of_delegated(&copy.delegated), copy.owner() == by);
+        for (_, copy) in self.replicas.iter() {
+            add(weight_of(&copy.delegated), copy.owner() == by);
             if let Some((next, delegated, part)) = copy.next.as_deref() {
-                add(of_delegated(delegated) + of_template(&part.template), *next == by);
+                add(weight_of(delegated) + of_template(&part.template), *next == by);
             }
         }
         (all, its)
     }
+}
+
+/// Why the unit may not be owned here, if so.
+fn unfit(part: &Part, delegated: &Delegated, blob_bytes: u64) -> Option<String> {
+    let large = |blob: &BlobRef| blob.len > blob_bytes;
+    if content_of(part, delegated).iter().any(large) {
+        return Some("a blob is larger than it takes".into());
+    }
+    let unfit = delegated.spec.as_ref().and_then(|spec| submission::check_unit(&part.template, spec).err());
+    unfit.map(|unfit| unfit.to_string())
 }
