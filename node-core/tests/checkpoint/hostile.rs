@@ -203,7 +203,7 @@ fn a_late_failure_leaves_the_checkpoints_of_who_runs_the_unit_now() {
     (spec.template.checkpoint, spec.max_retries) = (CheckpointEvery(2_000_000), 3);
     let job = world.submit(0, spec);
     world.run_until(A_MINUTE, "it has the unit", |w| !w.liars[&liar].grants.is_empty());
-    let granted = world.liars[&liar].grants[0].clone();
+    let granted = world.liars[&liar].grants[0];
     let gateway = world.nodes[0].id;
     world.tell(liar, gateway, &granted.not_begun());
     for n in 2..=5 {
