@@ -487,7 +487,8 @@ pub(crate) enum BenchCommand {
         #[command(flatten)]
         common: BenchCommon,
     },
-    /// What checkpoints cost a run, and what they weigh
+    /// What checkpoints cost a run and what they weigh, and for how long they hold a node's thread; no run at
+    /// all with `--runs 0`
     Checkpoint {
         #[command(flatten)]
         common: BenchCommon,

@@ -34,13 +34,28 @@ impl LocalSwarm {
         workers: usize,
         slots: u32,
     ) -> Result<LocalSwarm, Failure> {
+        LocalSwarm::start_with(home, http_port, (workers, slots), &[])
+    }
+
+    /// [`LocalSwarm::start`] with workers that have an API too, so that each can be asked for its figures.
+    pub(super) fn start_open(home: &Path, workers: usize, slots: u32) -> Result<LocalSwarm, Failure> {
+        let ports = ["--gateway", "--http-port", "0", "--p2p-port", "0", "--ws-port", "0"];
+        LocalSwarm::start_with(home, 0, (workers, slots), &ports)
+    }
+
+    fn start_with(
+        home: &Path,
+        http_port: u16,
+        (workers, slots): (usize, u32),
+        more: &[&str],
+    ) -> Result<LocalSwarm, Failure> {
         let port = http_port.to_string();
         let ports = ["--http-port", &port, "--p2p-port", "0", "--ws-port", "0"];
         let gateway = [&["--gateway", "--slots", "0"][..], &ports].concat();
         let gateway = LocalNode::start(home, "gateway", &gateway)?;
         let slots = slots.to_string();
         let worker = |at: usize| {
-            let arguments = ["--join", &gateway.url, "--slots", &slots, "--fail-fast"];
+            let arguments = [&["--join", &gateway.url, "--slots", &slots, "--fail-fast"][..], more].concat();
             LocalNode::start(home, &format!("worker-{at}"), &arguments)
         };
         let workers = (1..=workers).map(worker).collect::<Result<_, _>>()?;
@@ -48,8 +63,7 @@ impl LocalSwarm {
     }
 
     pub(super) fn client(&self) -> Client {
-        let LocalNode { url, token, .. } = &self.gateway;
-        Client::new(Endpoint { url: url.clone(), token: Some(token.clone()) })
+        self.gateway.client()
     }
 
     pub(super) fn dashboard(&self) -> String {
@@ -118,6 +132,11 @@ impl LocalNode {
             }
             None => Err(failed(format!("did not start\n{}", node.last_words()))),
         }
+    }
+
+    /// A client of this node's own API, if it has one.
+    pub(super) fn client(&self) -> Client {
+        Client::new(Endpoint { url: self.url.clone(), token: Some(self.token.clone()) })
     }
 
     pub(super) fn pid(&self) -> u32 {

@@ -1,13 +1,17 @@
 //! `bench checkpoint`: the same task with and without checkpoints, in turns on the same worker.
+//!
+//! Before that, how long one input holds the thread of a node when a whole snapshot of the task is taken,
+//! stored and kept: at the node that runs it and at the one that keeps it, each time in a fresh swarm, since
+//! a node counts the longest input of its whole life.
 
-use super::{home, median, report, rounded, sweep};
+use super::{home, median, most, report, rounded, sweep};
 use crate::cli::args::BenchCommon;
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
 use crate::cli::processes::LocalSwarm;
 use crate::cli::progress::say;
 use crate::cli::quantity::Every;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 const RUNS: u32 = 3;
@@ -16,8 +20,80 @@ const MIB: &str = "64";
 /// About 35 s: the longest interval comes once.
 const ROUNDS: &str = "450000";
 const EVERY: [(&str, u64); 3] = [("1s", 1), ("10s", 10), ("30s", 30)];
+/// Whole snapshots whose holds are measured.
+const WHOLE: u32 = 10;
+/// A unit has to begin, and its first checkpoint to be kept.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 pub(super) fn run(common: &BenchCommon) -> Result<u8, Failure> {
+    let mut figures = holds(common)?;
+    if common.runs != Some(0) {
+        figures.extend(slowdown(common)?);
+    }
+    report(&figures, common)
+}
+
+/// The longest inputs of a life with one whole snapshot, milliseconds.
+struct Held {
+    /// Before a task was there.
+    idle: f64,
+    runner: f64,
+    keeper: f64,
+}
+
+fn holds(common: &BenchCommon) -> Result<Vec<(&'static str, Value)>, Failure> {
+    let mut held = Vec::new();
+    for run in 1..=WHOLE {
+        let Held { idle, runner, keeper } = hold()?;
+        if !common.json {
+            say(&format!(
+                "snapshot {run}: runner {runner:.1} ms, keeper {keeper:.1} ms, {idle:.1} ms before"
+            ));
+        }
+        held.push(Held { idle, runner, keeper });
+    }
+    let all = |of: fn(&Held) -> f64| held.iter().map(of).collect::<Vec<f64>>();
+    let (idle, runner, keeper) = (all(|held| held.idle), all(|held| held.runner), all(|held| held.keeper));
+    Ok(vec![
+        ("longest_input_before_ms", rounded(median(idle), 2)),
+        ("longest_input_runner_ms", rounded(median(runner.clone()), 2)),
+        ("longest_input_runner_slowest_ms", rounded(most(&runner), 2)),
+        ("longest_input_keeper_ms", rounded(median(keeper.clone()), 2)),
+        ("longest_input_keeper_slowest_ms", rounded(most(&keeper), 2)),
+    ])
+}
+
+fn hold() -> Result<Held, Failure> {
+    let home = home()?;
+    let swarm = LocalSwarm::start_open(home.path(), 1, 1)?;
+    let (keeper, runner) = (swarm.gateway.client(), swarm.workers[0].client());
+    let idle = longest_ms(&runner)?.max(longest_ms(&keeper)?);
+    let mut plan = sweep("ballast", &[MIB, "4000000000"], 0, 1)?;
+    plan.settings.checkpoint = Some(Every(Some(Duration::from_secs(1))));
+    let (job, _) = plan.submit(&keeper)?;
+    let began = Instant::now();
+    while keeper.unit(&job.id, 0)?.keepers.is_empty() {
+        swarm.check()?;
+        if began.elapsed() > PATIENCE {
+            return Err(Failure::failed(format!("no checkpoint was kept within {} s", PATIENCE.as_secs())));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(Held { idle, runner: longest_ms(&runner)?, keeper: longest_ms(&keeper)? })
+}
+
+/// The longest input of a node's life so far.
+fn longest_ms(client: &Client) -> Result<f64, Failure> {
+    const NAME: &str = "manyhands_input_longest_seconds ";
+    let text = client.metrics_text()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(NAME)).and_then(|value| value.parse().ok());
+    let seconds: f64 =
+        value.ok_or_else(|| Failure::failed("a node does not tell how long its inputs take"))?;
+    Ok(seconds * 1e3)
+}
+
+fn slowdown(common: &BenchCommon) -> Result<Vec<(&'static str, Value)>, Failure> {
     let home = home()?;
     let swarm = LocalSwarm::start(home.path(), 0, 1, 1)?;
     let client = swarm.client();
@@ -36,12 +112,12 @@ pub(super) fn run(common: &BenchCommon) -> Result<u8, Failure> {
             }
         }
     }
-    let slowdown: serde_json::Map<String, serde_json::Value> = EVERY
+    let slowdown: serde_json::Map<String, Value> = EVERY
         .iter()
         .zip(slower)
         .map(|((name, _), ratios)| ((*name).to_owned(), rounded(median(ratios), 4)))
         .collect();
-    report(&[("slowdown", json!(slowdown)), ("bytes_per_checkpoint", rounded(median(bytes), 0))], common)
+    Ok(vec![("slowdown", json!(slowdown)), ("bytes_per_checkpoint", rounded(median(bytes), 0))])
 }
 
 /// Seconds of one run as its submitter sees it, and what its checkpoints that were seen weighed.

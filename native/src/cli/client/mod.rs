@@ -147,6 +147,11 @@ impl Client {
         self.get("/api/v1/nodes")
     }
 
+    /// The gateway's figures in the OpenMetrics text format.
+    pub(crate) fn metrics_text(&self) -> Result<String, ApiError> {
+        self.text("/metrics")
+    }
+
     /// One page of jobs, as the API wrote it and as we understand it.
     pub(crate) fn jobs(&self, limit: u32, cursor: Option<&str>) -> Result<(Jobs, String), ApiError> {
         let cursor = cursor.map(|c| format!("&cursor={}", escape(c))).unwrap_or_default();
