@@ -70,6 +70,7 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
         EngineOptions {
             exe: own_executable()?,
             blob_dir: storage.blob_dir(),
+            staging: storage.staging(),
             cache_dir: parts.cache,
             slots: parts.config.slots,
             cpu_share: parts.cpu_share,

@@ -78,9 +78,10 @@ pub struct SnapshotRef {
 /// A snapshot fresh from the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taken {
-    /// Hash and length of `bytes`. The engine computes them, so that the node's thread does not.
+    /// Hash and length of the content. The engine computes them, so that the node's thread does not.
     pub blob: BlobRef,
-    /// Sealed.
+    /// Sealed. Empty if the engine has put the content into a file of storage already: `PutBlob` with these bytes
+    /// then makes that file the blob.
     pub bytes: Bytes,
     /// The whole snapshot that these are relative to: the last whole one that this run gave, or the
     /// one that it began from.

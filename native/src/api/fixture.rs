@@ -53,6 +53,7 @@ impl Gateway {
         let engine = EngineOptions {
             exe: "/dev/null".into(),
             blob_dir: storage.blob_dir(),
+            staging: storage.staging(),
             cache_dir: folder.path().join("cache"),
             slots: 0,
             cpu_share: 100,

@@ -7,7 +7,7 @@
 //!
 //! - [`wire`]: what node and slot say to each other.
 //! - [`manager`]: the node's side, one thread that owns all slots.
-//! - [`process`]: one slot's process and its pipes.
+//! - [`process`]: one slot's process, and how it is spoken to.
 //! - [`plan`]: which order goes where; no I/O.
 //! - [`slot`]: the inside of such a process, with wasmer in it.
 //! - [`compiler`]: processes that check and compile one program each.
@@ -30,6 +30,7 @@ mod wire;
 
 pub(crate) use process::Launcher;
 
+use crate::storage::Staging;
 use compiler::Bounds;
 use inspect::{Inspector, Question};
 use manager::{Mail, Mailbox, Manager};
@@ -47,6 +48,8 @@ pub(crate) struct EngineOptions {
     pub(crate) exe: PathBuf,
     /// Blobs as files, `<first two digits>/<all digits>`.
     pub(crate) blob_dir: PathBuf,
+    /// Where slots write snapshots that become blobs.
+    pub(crate) staging: Staging,
     /// For compiled programs; made if missing.
     pub(crate) cache_dir: PathBuf,
     /// Tasks at once.

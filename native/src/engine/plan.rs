@@ -4,8 +4,9 @@
 //! tasks. That holds nobody up: a slot hands back what waits behind a long task.
 
 use super::wire::SlotSnapshot;
+use bytes::Bytes;
 use node_core::content::BlobRef;
-use node_core::{BlobId, NoSnapshot, Taken};
+use node_core::{BlobId, Taken};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -44,15 +45,8 @@ impl Job {
     }
 
     /// A snapshot of it, under its name; `None` if it is relative to one that there is not.
-    pub(super) fn named(
-        &mut self,
-        taken: Result<SlotSnapshot, NoSnapshot>,
-    ) -> Option<Result<Taken, NoSnapshot>> {
-        let SlotSnapshot { bytes, relative, root, fuel, pause_us } = match taken {
-            Ok(taken) => taken,
-            Err(none) => return Some(Err(none)),
-        };
-        let blob = BlobRef::of(&bytes);
+    pub(super) fn named(&mut self, taken: SlotSnapshot, blob: BlobRef, bytes: Bytes) -> Option<Taken> {
+        let SlotSnapshot { written: _, relative, root, fuel, pause_us } = taken;
         let base = match relative {
             true => Some(self.newest_base.or(self.start_base)?),
             false => {
@@ -60,7 +54,7 @@ impl Job {
                 None
             }
         };
-        Some(Ok(Taken { blob, bytes, base, root, fuel, pause_us }))
+        Some(Taken { blob, bytes, base, root, fuel, pause_us })
     }
 }
 
@@ -203,20 +197,20 @@ mod tests {
 
     #[test]
     fn a_snapshot_is_named_by_its_bytes_and_its_base_by_what_was_whole_before() {
-        let taken = |bytes: &'static [u8], relative| {
-            let bytes = bytes::Bytes::from_static(bytes);
-            Ok(SlotSnapshot { bytes, relative, root: [1; 32], fuel: 2, pause_us: 3 })
+        let named = |job: &mut Job, bytes: &[u8], relative| {
+            let written = Ok(bytes.len() as u64);
+            let taken = SlotSnapshot { written, relative, root: [1; 32], fuel: 2, pause_us: 3 };
+            job.named(taken, BlobRef::of(bytes), Bytes::new())
         };
         let mut fresh = job(1);
-        assert!(fresh.named(taken(b"a difference", true)).is_none(), "there is nothing that it differs from");
-        let whole = fresh.named(taken(b"whole", false)).unwrap().unwrap();
+        assert!(named(&mut fresh, b"a difference", true).is_none(), "there is nothing that it differs from");
+        let whole = named(&mut fresh, b"whole", false).unwrap();
         assert_eq!((whole.blob, whole.base), (BlobRef::of(b"whole"), None));
-        let next = fresh.named(taken(b"a difference", true)).unwrap().unwrap();
+        let next = named(&mut fresh, b"a difference", true).unwrap();
         assert_eq!((next.blob, next.base), (BlobRef::of(b"a difference"), Some(whole.blob.id)));
         let start = BlobId([7; 32]);
         let mut moved = Job { start_base: Some(start), ..job(2) };
-        assert_eq!(moved.named(taken(b"a difference", true)).unwrap().unwrap().base, Some(start));
-        assert_eq!(moved.named(Err(NoSnapshot::NotBegun)), Some(Err(NoSnapshot::NotBegun)));
+        assert_eq!(named(&mut moved, b"a difference", true).unwrap().base, Some(start));
     }
 
     #[test]

@@ -1,12 +1,19 @@
-//! One slot's process and its pipes.
+//! One slot's process, and how it is spoken to: a pipe to it, and a socket from it. Files that it may write go
+//! to it over that socket; it can send none. A compiler has a pipe in its place.
 
 use super::wire::{self, Frames, Pipe, ToSlot};
 use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
 /// Read at once, so that one slot with much to tell does not keep others waiting.
 const READ: usize = 4 << 20;
@@ -48,7 +55,7 @@ pub(super) struct Process {
     child: Child,
     /// None once it was told to leave.
     stdin: Option<ChildStdin>,
-    stdout: ChildStdout,
+    stdout: OwnedFd,
     frames: Frames,
     /// Bytes that the pipe did not take yet.
     backlog: Vec<u8>,
@@ -58,13 +65,19 @@ impl Process {
     /// Starts a process and says what it is to be.
     pub(super) fn spawn(launcher: &Launcher, first: &ToSlot) -> Result<Process, String> {
         let Launcher { exe, arguments } = launcher;
-        let failed = |error: std::io::Error| {
+        let failed = |error: io::Error| {
             format!("a slot could not be started from {}: {error}; restart the node", exe.display())
         };
+        let compiles = matches!(first, ToSlot::Compile(_));
+        let ends = match compiles {
+            true => io::pipe().map(|(ours, its)| (ours.into(), its.into())),
+            false => UnixStream::pair().map(|(ours, its)| (ours.into(), its.into())),
+        };
+        let (stdout, its_stdout): (OwnedFd, OwnedFd) = ends.map_err(failed)?;
         let mut command = Command::new(exe);
         command.args(arguments);
         // For people who look at the processes of their machine.
-        command.arg0(if matches!(first, ToSlot::Compile(_)) { COMPILER } else { "manyhands-slot" });
+        command.arg0(if compiles { COMPILER } else { "manyhands-slot" });
         // Tokens and passwords are often in there.
         command.env_clear();
         command.envs(std::env::var_os(LIBRARIES).map(|folders| (LIBRARIES, folders)));
@@ -72,16 +85,15 @@ impl Process {
             // Snapshots are buffers as large as a task, used once: glibc takes them in large pages.
             .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdout(its_stdout)
             // Interrupting the node from a terminal must leave it time to hand its work back.
             .process_group(0)
             .spawn()
             .map_err(failed)?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(failed(std::io::Error::other("it came without pipes")));
-        };
-        let mut process =
-            Process { child, stdin: Some(stdin), stdout, frames: Frames::default(), backlog: Vec::new() };
+        // This process holds no end of its.
+        drop(command);
+        let stdin = child.stdin.take();
+        let mut process = Process { child, stdin, stdout, frames: Frames::default(), backlog: Vec::new() };
         let ready = process.stdin.as_ref().map_or(Ok(()), |stdin| rustix::io::ioctl_fionbio(stdin, true));
         let ready = ready.and_then(|()| rustix::io::ioctl_fionbio(&process.stdout, true));
         if let Err(error) = ready {
@@ -93,8 +105,19 @@ impl Process {
         Ok(process)
     }
 
-    pub(super) fn stdout(&self) -> &ChildStdout {
+    pub(super) fn stdout(&self) -> &OwnedFd {
         &self.stdout
+    }
+
+    /// Gives a slot a file to write.
+    pub(super) fn give(&self, file: &File) -> Result<(), Errno> {
+        let files = [file.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !control.push(SendAncillaryMessage::ScmRights(&files)) {
+            return Err(Errno::NOBUFS);
+        }
+        sendmsg(&self.stdout, &[IoSlice::new(&[0])], &mut control, SendFlags::DONTWAIT).map(drop)
     }
 
     /// The pipe to it, if something waits to be written there.
@@ -124,7 +147,11 @@ impl Process {
 
     /// Reads what it said into `messages`. `Ok(false)`: it will say nothing more.
     pub(super) fn read<M: DeserializeOwned>(&mut self, messages: &mut Vec<M>) -> Result<bool, String> {
-        let pipe = self.frames.fill(&self.stdout, READ).map_err(|e| format!("cannot be read from: {e}"))?;
+        let pipe = match self.frames.fill(&self.stdout, READ) {
+            // A slot that ends without having taken its next file: what it said before was read.
+            Err(Errno::CONNRESET) => Pipe::Closed,
+            pipe => pipe.map_err(|error| format!("cannot be read from: {error}"))?,
+        };
         while let Some(message) = self.frames.next()? {
             messages.push(message);
         }

@@ -3,6 +3,7 @@
 mod bombs;
 mod crashes;
 mod inspecting;
+mod lies;
 mod limits;
 mod mobility;
 mod priority;

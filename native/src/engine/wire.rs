@@ -1,4 +1,4 @@
-//! Messages between a node and its slots: MessagePack in frames, over pipes.
+//! Messages between a node and its slots: MessagePack in frames, over a pipe there and a socket back.
 
 use bytes::Bytes;
 use node_core::ids::BlobId;
@@ -90,12 +90,14 @@ pub(super) struct Order {
     pub(super) ahead: bool,
 }
 
-/// A snapshot as the slot that took it gives it. The manager names it, since its node must not believe a slot about
-/// that: it would store content under a name that is another's.
+/// A snapshot as the slot that took it tells of it. It has written it, sealed, into the file that the manager gave it
+/// last. The manager names it, since its node must not believe a slot about that: it would store content under
+/// a name that is another's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SlotSnapshot {
-    /// Sealed.
-    pub(super) bytes: Bytes,
+    /// Bytes in the file, or why it could not be written, in words. Then the run goes on, and its next snapshot is
+    /// whole.
+    pub(super) written: Result<u64, String>,
     /// It is relative to the last whole snapshot of this run, or to the one that the run began from.
     pub(super) relative: bool,
     pub(super) root: [u8; 32],

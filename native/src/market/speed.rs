@@ -6,6 +6,7 @@
 
 use crate::engine::{Engine, EngineOptions};
 use crate::guests::guest;
+use crate::storage::Staging;
 use node_core::content::Data;
 use node_core::engine::{EngineReply, EngineRequest, EngineTask, RunId, SealKey};
 use node_core::ids::BlobId;
@@ -54,6 +55,7 @@ pub(crate) async fn measure_with(
     let options = EngineOptions {
         exe: exe.to_path_buf(),
         blob_dir: home.path().to_path_buf(),
+        staging: Staging::new(home.path().to_path_buf()),
         cache_dir: cache.to_path_buf(),
         slots: 1,
         cpu_share: 100,

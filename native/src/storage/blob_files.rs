@@ -1,23 +1,22 @@
 //! Blobs as files, named by their hash.
 
+use super::staging::Staging;
 use super::{StorageError, words};
-use crate::private::{folders, own_only};
+use crate::private::folders;
 use node_core::content::BlobRef;
 use node_core::ids::BlobId;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 pub(super) struct BlobFiles {
     whole: PathBuf,
-    partial: PathBuf,
+    staging: Staging,
     durable: bool,
-    /// Names the next partial file.
-    next: AtomicU64,
 }
 
 /// Files that are synced at once: the file system writes its journal once for all that wait.
@@ -29,7 +28,11 @@ const MAX_READ: u32 = 8 << 20;
 
 impl BlobFiles {
     pub(super) fn new(whole: PathBuf, partial: PathBuf, durable: bool) -> Self {
-        BlobFiles { whole, partial, durable, next: AtomicU64::new(0) }
+        BlobFiles { whole, staging: Staging::new(partial), durable }
+    }
+
+    pub(super) fn staging(&self) -> &Staging {
+        &self.staging
     }
 
     fn path(&self, id: BlobId) -> PathBuf {
@@ -58,11 +61,8 @@ impl BlobFiles {
     }
 
     pub(super) fn begin(&self) -> Result<Partial, StorageError> {
-        let path = self.partial.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        let file = own_only(OpenOptions::new().write(true).create_new(true))
-            .open(&path)
-            .map_err(|e| words::io("store a blob in", &path, &e))?;
-        Ok(Partial { path, file: Some(file), hasher: blake3::Hasher::new(), len: 0 })
+        let (path, file) = self.staging.create()?;
+        Ok(Partial::new(path, file))
     }
 
     /// Makes these whole blobs: each is what its id says, or it fails and is gone. Durable
@@ -154,6 +154,20 @@ pub(super) struct Partial {
 }
 
 impl Partial {
+    /// An empty file that is to be written, or one of others that is to be read.
+    pub(super) fn new(path: PathBuf, file: File) -> Partial {
+        Partial { path, file: Some(file), hasher: blake3::Hasher::new(), len: 0 }
+    }
+
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         let mut file = match self.file.take() {
             Some(file) => file,
@@ -161,9 +175,14 @@ impl Partial {
         };
         file.write_all(bytes).map_err(|e| self.failed(&e))?;
         self.file = Some(file);
+        self.hash(bytes);
+        Ok(())
+    }
+
+    /// Counts bytes in that are in the file already.
+    pub(super) fn hash(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
         self.len += bytes.len() as u64;
-        Ok(())
     }
 
     /// Gives its place among the open files to another. The next piece opens it again.
@@ -199,7 +218,7 @@ impl Partial {
         self.file.as_ref().map_or(Ok(()), File::sync_data).map_err(|e| self.failed(&e))
     }
 
-    fn failed(&self, e: &io::Error) -> StorageError {
+    pub(super) fn failed(&self, e: &io::Error) -> StorageError {
         words::io("store a blob in", &self.path, e)
     }
 }

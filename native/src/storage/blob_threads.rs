@@ -50,11 +50,12 @@ impl Incoming {
     fn take(&mut self, request: StorageRequest, parts: &Parts, replies: &Replies) {
         let (token, failed) = match request {
             StorageRequest::PutBlob { token, id, bytes } => {
-                let partial = parts.blobs.begin().and_then(|mut partial| {
+                let written = || {
+                    let mut partial = parts.blobs.begin()?;
                     partial.write(&bytes)?;
                     Ok(partial)
-                });
-                match partial {
+                };
+                match parts.blobs.staging().take(id).map_or_else(written, Ok) {
                     Ok(partial) => return self.ready(token, partial, id),
                     Err(e) => (token, e),
                 }

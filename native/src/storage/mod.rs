@@ -4,7 +4,7 @@
 //! lock         held while a process uses the folder; names it
 //! state.redb   the tables of `node_core::Table`
 //! blobs/ab/…   whole blobs, named by their hash
-//! partial/     blobs on their way in; emptied at each start
+//! partial/     blobs on their way in, also those that others write (`staging`); emptied at each start
 //! ```
 //! Three threads work for the node: one commits records (all that wait, in one transaction),
 //! one writes blobs, one reads them. The API's reads run on the caller's thread, beside them.
@@ -21,6 +21,7 @@ mod blob_threads;
 mod folder;
 mod record_thread;
 mod records;
+mod staging;
 mod words;
 
 use blob_files::{BlobFiles, Partial};
@@ -31,6 +32,7 @@ use node_core::ids::{BlobId, JobId};
 use node_core::work::spec::UnitResult;
 use node_core::{StorageReply, StorageRequest, Table, Token};
 use records::Records;
+pub(crate) use staging::{Draft, NoBlob, Staging};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -153,6 +155,11 @@ impl Storage {
 
     pub(crate) fn blob_dir(&self) -> PathBuf {
         self.parts.folder.blobs()
+    }
+
+    /// Where others write what becomes blobs.
+    pub(crate) fn staging(&self) -> Staging {
+        self.parts.blobs.staging().clone()
     }
 
     /// Starts a blob that arrives in pieces; it is named by its hash when finished.

@@ -3,6 +3,7 @@
 mod blobs;
 mod folder;
 mod records;
+mod staging;
 
 use super::*;
 use bytes::Bytes;

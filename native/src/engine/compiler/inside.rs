@@ -40,7 +40,7 @@ pub(in crate::engine) fn main(order: Order) -> ! {
     // The second bound, which cannot be caught, is for a process that does not end at the first.
     let limit = rustix::process::Rlimit { current: Some(cpu_s), maximum: Some(cpu_s.saturating_add(5)) };
     let _ = rustix::process::setrlimit(Resource::Cpu, limit);
-    wall::close(&[]);
+    wall::close(&[], wall::Files::None);
     greet();
     let said = match opened {
         Ok((program, out)) => in_thread(move || match out {

@@ -1,6 +1,7 @@
 //! Where requests wait for the manager.
 
 use super::super::wire::{Known, NotCompiled};
+use super::settling::Settled;
 use node_core::EngineRequest;
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,8 @@ pub(in crate::engine) enum Mail {
     Share(u8),
     /// The fate of a program that slots wait for.
     Compiled(Known, Result<(), NotCompiled>),
+    /// A snapshot that a slot wrote.
+    Settled(Box<Settled>),
     Stop,
 }
 

@@ -3,6 +3,7 @@
 
 mod compiling;
 mod mailbox;
+mod settling;
 mod working;
 
 pub(super) use mailbox::{Mail, Mailbox};
@@ -13,11 +14,13 @@ use super::plan::{self, Doing, Given, Job};
 use super::process::{Launcher, Process};
 use super::wire::{self, FromSlot, Known, NotCompiled, Order, Setup, ToSlot, VERSION};
 use super::{EngineOptions, Replies};
+use crate::storage::Staging;
 use bytes::Bytes;
 use node_core::{EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use sandbox::{End, Limit, Outcome};
+use settling::{Settler, SlotFile, Told};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read};
@@ -41,6 +44,12 @@ pub(super) struct Manager {
     woken: PipeReader,
     queue: VecDeque<Job>,
     slots: Vec<Slot>,
+    /// Processes started so far.
+    started: u64,
+    staging: Staging,
+    settler: Settler,
+    /// Runs that are over once their last snapshot has its name.
+    stopping: Vec<Job>,
     /// How many of them to use.
     wanted: usize,
     /// Whether anything runs or waits here.
@@ -54,8 +63,9 @@ impl Manager {
         bounds: Bounds,
         replies: Replies,
     ) -> io::Result<Manager> {
-        let EngineOptions { exe, blob_dir, cache_dir, slots, cpu_share, background } = options;
+        let EngineOptions { exe, blob_dir, staging, cache_dir, slots, cpu_share, background } = options;
         let (mailbox, woken) = Mailbox::new()?;
+        let mailbox = Arc::new(mailbox);
         let bytes = |path: &Path| Bytes::copy_from_slice(path.as_os_str().as_bytes());
         let launcher = Launcher { exe, arguments };
         let shop = ShopOptions {
@@ -76,10 +86,14 @@ impl Manager {
             },
             shop,
             replies,
-            mailbox: Arc::new(mailbox),
+            settler: Settler::start(mailbox.clone())?,
+            mailbox,
             woken,
             queue: VecDeque::new(),
             slots: Vec::new(),
+            started: 0,
+            staging,
+            stopping: Vec::new(),
             wanted: 0,
             works: watch::Sender::new(false),
         };
@@ -104,6 +118,7 @@ impl Manager {
                     Mail::Request(request) => self.request(request),
                     Mail::Share(percent) => self.share(percent),
                     Mail::Compiled(known, result) => self.compiled(known, result),
+                    Mail::Settled(settled) => self.settled(*settled),
                     Mail::Stop => return self.stop(),
                 }
             }
@@ -115,7 +130,9 @@ impl Manager {
                 self.judge(at, now);
             }
             self.assign(now);
-            let idle = self.queue.is_empty() && self.slots.iter().flatten().all(|slot| slot.given.is_idle());
+            let idle = self.queue.is_empty()
+                && self.stopping.is_empty()
+                && self.slots.iter().flatten().all(|slot| slot.given.is_idle());
             self.works.send_if_modified(|works| std::mem::replace(works, !idle) == idle);
         }
     }
@@ -156,6 +173,7 @@ impl Manager {
             EngineRequest::Prepare { run, task } => self.prepare(run, task),
             EngineRequest::Kill { run } => {
                 self.queue.retain(|job| job.run != run.0);
+                self.stopping.iter_mut().filter(|job| job.run == run.0).for_each(|job| job.killed = true);
                 if let Some((working, at)) = self.holder(run) {
                     let job = &mut working.given.jobs[at];
                     job.killed = true;
@@ -187,7 +205,17 @@ impl Manager {
     }
 
     fn snapshot(&mut self, run: RunId, stop: bool) {
+        let staging = self.staging.clone();
         if let Some((working, at)) = self.holder(run) {
+            if working.file.is_none() {
+                match SlotFile::give(&working.process, &staging) {
+                    Ok(file) => working.file = Some(file),
+                    Err(why) => {
+                        let taken = Err(NoSnapshot::Immobile(why));
+                        return (self.replies)(EngineReply::Snapshot { run, taken, stopped: false });
+                    }
+                }
+            }
             let job = &mut working.given.jobs[at];
             job.asked = Some(stop || job.asked == Some(true));
             working.tell(&ToSlot::Snapshot { run: run.0, stop });
@@ -249,7 +277,9 @@ impl Manager {
             if self.slots[at].is_none() {
                 match Process::spawn(&self.launcher, &ToSlot::Setup(self.setup.clone())) {
                     Ok(process) => {
-                        self.slots[at] = Some(Working { process, given: Given::new(now), fate: None });
+                        self.started += 1;
+                        let (number, given) = (self.started, Given::new(now));
+                        self.slots[at] = Some(Working { process, number, file: None, given, fate: None });
                     }
                     Err(error) => {
                         self.broken(job.run, error);
@@ -277,7 +307,8 @@ impl Manager {
         let Some(working) = &mut self.slots[at] else { return };
         let read = working.process.read(messages);
         let mut fault = None;
-        let (mut returned, mut wanted) = (Vec::new(), None);
+        let (mut returned, mut wanted, mut told) = (Vec::new(), None, Vec::new());
+        let of = (at, working.number);
         for message in messages.drain(..) {
             let given = &mut working.given;
             let answer = match message {
@@ -311,28 +342,37 @@ impl Manager {
                     returned.extend(runs.into_iter().filter_map(|run| given.returned(run)));
                     continue;
                 }
-                FromSlot::Snapshot { run, taken, stopped: false } => {
-                    // The scribe may be slower than the end of its task.
+                FromSlot::Snapshot { run, taken: Ok(taken), stopped: false } => {
+                    if let Some(job) = given.jobs.iter_mut().find(|job| job.run == run) {
+                        job.asked = None;
+                    }
+                    // The scribe may be slower than the end of its task. Its file is spent all the same.
+                    told.push(Told { run, taken, stopped: false, of });
+                    continue;
+                }
+                FromSlot::Snapshot { run, taken: Ok(taken), stopped: true } => {
+                    let Some(job) = given.answered(run, now) else {
+                        fault = Some("gave a snapshot of what it was not given".into());
+                        break;
+                    };
+                    if !job.killed {
+                        self.stopping.push(job);
+                    }
+                    told.push(Told { run, taken, stopped: true, of });
+                    continue;
+                }
+                FromSlot::Snapshot { run, taken: Err(none), stopped: false } => {
                     if let Some(job) = given.jobs.iter_mut().find(|job| job.run == run) {
                         job.asked = None;
                         if !job.killed {
-                            let Some(taken) = job.named(taken) else {
-                                fault = Some("gave a snapshot that is relative to none".into());
-                                break;
-                            };
+                            let taken = Err(none);
                             (self.replies)(EngineReply::Snapshot { run: RunId(run), taken, stopped: false });
                         }
                     }
                     continue;
                 }
-                FromSlot::Snapshot { run, taken, stopped } => {
-                    let job = given.jobs.iter_mut().find(|job| job.run == run);
-                    let Some(taken) = job.and_then(|job| job.named(taken)) else {
-                        fault =
-                            Some("gave a snapshot that nobody asked for, or that is relative to none".into());
-                        break;
-                    };
-                    EngineReply::Snapshot { run: RunId(run), taken, stopped }
+                FromSlot::Snapshot { run, taken: Err(none), stopped } => {
+                    EngineReply::Snapshot { run: RunId(run), taken: Err(none), stopped }
                 }
                 FromSlot::Resumed(run) => {
                     if given.jobs.iter().any(|job| job.run == run && !job.killed) {
@@ -377,6 +417,7 @@ impl Manager {
             }
             (None, Ok(open)) => !open,
         };
+        self.settle(told);
         self.requeue(returned);
         if over {
             self.bury(at);
@@ -435,7 +476,7 @@ impl Manager {
 
     /// A process is gone: what becomes of what it was given.
     fn bury(&mut self, at: usize) {
-        let Some(Working { process, given, fate }) = self.slots[at].take() else { return };
+        let Some(Working { process, given, fate, .. }) = self.slots[at].take() else { return };
         self.shop.leave(at);
         let started = given.doing != Doing::Starting;
         let how = process.end();

@@ -3,6 +3,7 @@
 use super::super::plan::{Doing, Given};
 use super::super::process::Process;
 use super::super::wire::{self, ToSlot};
+use super::settling::SlotFile;
 use std::time::{Duration, Instant};
 
 /// A slot without work leaves after this. Our choice: longer than the pauses within a job.
@@ -26,6 +27,10 @@ pub(super) type Slot = Option<Working>;
 
 pub(super) struct Working {
     pub(super) process: Process,
+    /// Tells this process from others that had, and will have, its place.
+    pub(super) number: u64,
+    /// The file for its next snapshot; `None` before it is asked for the first.
+    pub(super) file: Option<SlotFile>,
     pub(super) given: Given,
     /// Set when it was told to end, or must be ended: it gets nothing more.
     pub(super) fate: Option<Fate>,

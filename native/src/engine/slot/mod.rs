@@ -5,7 +5,8 @@
 //! looks at its back while it runs: outcomes that lie too long are sent, when one task takes its
 //! time the orders behind it are handed back, so that other slots can run them, and what the
 //! node asks of the task is laid where the runner sees it between two slices. Snapshots are
-//! written down by a *scribe* ([`scribe`]) in a thread of its own ([`beside`]), while the task goes on, and
+//! written down by a *scribe* ([`scribe`]) in a thread of its own ([`beside`]), while the task goes on, into files
+//! that the node gives ([`files`]), and
 //! checked in another when a task goes on from one. All of them have the lowest priority; programs are loaded at normal priority, in a thread for that
 //! ([`loading`]); what is not compiled yet, the node has compiled by another process.
 //!
@@ -16,6 +17,9 @@ mod beside;
 mod blobs;
 pub(crate) mod cache;
 mod desk;
+mod files;
+#[cfg(test)]
+pub(in crate::engine) mod lies;
 mod loading;
 mod modules;
 mod runner;
@@ -49,7 +53,8 @@ pub(crate) fn main() -> ExitCode {
     let runner = Runner::new(&setup);
     let path = |bytes: &[u8]| Path::new(OsStr::from_bytes(bytes)).to_owned();
     // Only what is beneath these is ever read; nothing was read of them yet.
-    wall::close(&[&path(&setup.blob_dir), &cache::folder(&path(&setup.cache_dir))]);
+    wall::bound(rustix::process::Resource::Fsize, files::MOST);
+    wall::close(&[&path(&setup.blob_dir), &cache::folder(&path(&setup.cache_dir))], wall::Files::Given);
     let desk = match Desk::open(&setup) {
         Ok(desk) => desk,
         Err(error) => {

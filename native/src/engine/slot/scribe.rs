@@ -3,6 +3,7 @@
 use super::super::wire::{FromSlot, SlotSnapshot};
 use super::beside::{Awaited, Beside};
 use super::desk::Desk;
+use super::files;
 use node_core::SealKey;
 use sandbox::snapshot::{Captured, Origin, Recorder, seal};
 use std::sync::Arc;
@@ -48,12 +49,16 @@ impl Scribe {
         self.recorder = Some(recorder);
     }
 
-    /// Writes a snapshot down here and now.
+    /// Writes a snapshot down here and now. If that fails, the next one is whole: nobody has got this one, which
+    /// it would be relative to.
     pub(super) fn write(&self, recorder: &mut Recorder, captured: Captured, pause_us: u64) -> SlotSnapshot {
         let encoded = recorder.encode(captured);
-        let bytes = seal(&self.key.0, encoded.bytes).into();
+        let written = files::write(&[&seal(&self.key.0, encoded.bytes)]);
+        if written.is_err() {
+            *recorder = Recorder::new(self.origin.clone());
+        }
         let relative = encoded.base.is_some();
-        SlotSnapshot { bytes, relative, root: encoded.root, fuel: encoded.fuel, pause_us }
+        SlotSnapshot { written, relative, root: encoded.root, fuel: encoded.fuel, pause_us }
     }
 
     /// Writes it down in that thread, and sends it to the node.

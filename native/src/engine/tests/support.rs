@@ -3,6 +3,7 @@
 use super::super::compiler::Bounds;
 use super::super::process::COMPILER;
 use super::super::{Engine, EngineOptions};
+use crate::storage::Staging;
 use node_core::content::{BlobRef, Data};
 use node_core::ids::BlobId;
 use node_core::{EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId, Taken};
@@ -15,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// No test waits longer for one answer: long enough for a machine under load.
@@ -24,6 +25,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct World {
     folder: Arc<TempDir>,
     pub(super) engine: Engine,
+    staging: Staging,
     replies: mpsc::Receiver<EngineReply>,
     /// Replies that came before their test asked for them.
     early: BTreeMap<u64, EngineReply>,
@@ -94,12 +96,25 @@ impl World {
         let (send, replies) = mpsc::channel();
         let blob_dir = folder.path().join("blobs");
         let cache_dir = folder.path().join("cache");
-        let options = EngineOptions { exe, blob_dir, cache_dir, slots, cpu_share: 100, background: false };
+        let name = |number: u32| folder.path().join(format!("partial{number}"));
+        let free = |dir: &PathBuf| std::fs::create_dir(dir).is_ok();
+        std::fs::create_dir_all(&blob_dir).unwrap();
+        let partial = std::iter::once(folder.path().join("partial")).chain((2..).map(name)).find(free);
+        let staging = Staging::new(partial.unwrap());
+        let options = EngineOptions {
+            exe,
+            blob_dir,
+            staging: staging.clone(),
+            cache_dir,
+            slots,
+            cpu_share: 100,
+            background: false,
+        };
         let reply = move |reply| {
             let _ = send.send(reply);
         };
         let engine = Engine::start_as(options, arguments, bounds, Arc::new(reply));
-        World { folder, engine, replies, early: BTreeMap::new() }
+        World { folder, engine, staging, replies, early: BTreeMap::new() }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -206,6 +221,18 @@ impl World {
         }
     }
 
+    /// Waits until the run goes on from its snapshot.
+    pub(super) fn resumed(&mut self, run: u64) {
+        loop {
+            let reply = self.replies.recv_timeout(PATIENCE).expect("an answer");
+            let of = reply.run().expect("an answer to a run").0;
+            match reply {
+                EngineReply::Resumed { .. } if of == run => return,
+                reply => assert!(self.early.insert(of, reply).is_none(), "a second answer"),
+            }
+        }
+    }
+
     fn reply(&mut self, run: u64) -> EngineReply {
         if let Some(reply) = self.early.remove(&run) {
             return reply;
@@ -228,10 +255,50 @@ impl World {
         }
     }
 
+    pub(super) fn ask_snapshot(&self, run: u64, stop: bool) {
+        self.engine.request(EngineRequest::Snapshot { run: RunId(run), stop });
+    }
+
+    /// The next answer, which is a snapshot of this run.
+    #[track_caller]
+    pub(super) fn taken(&mut self, run: u64, stop: bool) -> Taken {
+        match self.reply(run) {
+            EngineReply::Snapshot { taken: Ok(taken), stopped, .. } if stopped == stop => taken,
+            other => panic!("run {run}: {other:?}"),
+        }
+    }
+
+    /// Content of a snapshot that is here.
+    pub(super) fn content(&self, taken: &Taken) -> Vec<u8> {
+        self.staging.peek(taken.blob.id).expect("a snapshot that waits")
+    }
+
+    /// Makes a snapshot a blob, as the node does.
+    pub(super) fn store_taken(&self, taken: &Taken) -> BlobRef {
+        let stored = self.store(&self.content(taken));
+        assert_eq!(stored, taken.blob);
+        stored
+    }
+
+    /// Files that slots were given to write.
+    pub(super) fn unfinished(&self) -> usize {
+        self.staging.files()
+    }
+
+    /// Waits until this is so.
+    #[track_caller]
+    pub(super) fn until(&self, what: &str, is_so: impl Fn(&World) -> bool) {
+        let began = Instant::now();
+        while !is_so(self) {
+            assert!(began.elapsed() < PATIENCE, "not so: {what}");
+            std::thread::yield_now();
+        }
+    }
+
     /// Asks for a snapshot and waits for it.
     #[track_caller]
     pub(super) fn snapshot(&mut self, run: u64, stop: bool) -> Result<Taken, NoSnapshot> {
-        self.engine.request(EngineRequest::Snapshot { run: RunId(run), stop });
+        self.ask_snapshot(run, stop);
         match self.reply(run) {
             EngineReply::Snapshot { taken, stopped, .. } => {
                 assert_eq!(stopped, stop && !matches!(taken, Err(NoSnapshot::Immobile(_))));

@@ -28,7 +28,7 @@ fn attack(world: &World) -> String {
 fn assert_refused(said: &str, world: &World, may_start_threads: bool) {
     const DENIED: [i32; 2] = [1, 13];
     let lines: BTreeMap<&str, &str> = said.lines().filter_map(|line| line.split_once(' ')).collect();
-    assert_eq!(lines.len(), 20, "{said}");
+    assert_eq!(lines.len(), 25, "{said}");
     for (attempt, result) in &lines {
         match *attempt {
             "variables" => {
@@ -101,6 +101,7 @@ fn the_system_shows_that_the_wall_stands() {
     has(&shown("status"), "NoNewPrivs:", "1");
     has(&shown("limits"), "Max open files", "64");
     has(&shown("limits"), "Max core file size", "0");
+    has(&shown("limits"), "Max file size", "5368709120");
     // Readable for root alone, since the process is not dumpable.
     if let Ok(environment) = std::fs::read_to_string(format!("/proc/{slot}/environ")) {
         let names: Vec<&str> =

@@ -1,5 +1,6 @@
 //! The wall on Linux.
 
+use super::Files;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, Scope, path_beneath_rules,
@@ -88,10 +89,10 @@ pub(super) fn limit() {
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
 
-pub(super) fn close(readable: &[&Path]) {
+pub(super) fn close(readable: &[&Path], files: Files) {
     // Best effort: the node has said at its start what is missing.
     let _ = restrict_files(readable);
-    if let Some(filters) = filters() {
+    if let Some(filters) = filters(files) {
         for filter in filters {
             let _ = apply_filter_all_threads(&filter);
         }
@@ -130,7 +131,7 @@ fn restrict_files(readable: &[&Path]) -> Result<(), RulesetError> {
 pub(super) fn missing() -> Option<&'static str> {
     let landlock = ruleset(CompatLevel::HardRequirement).is_ok();
     let knows = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail");
-    let seccomp = filters().is_some() && knows.is_ok_and(|actions| actions.contains("errno"));
+    let seccomp = filters(Files::Given).is_some() && knows.is_ok_and(|actions| actions.contains("errno"));
     match (seccomp, landlock) {
         (true, true) => None,
         (true, false) => Some("Landlock (Linux 5.13, switched on)"),
@@ -146,12 +147,12 @@ fn only(index: u8, op: SeccompCmpOp, value: u64) -> Result<Vec<SeccompRule>, sec
 }
 
 /// `None` where seccompiler does not know the processor.
-fn filters() -> Option<[BpfProgram; 2]> {
+fn filters(files: Files) -> Option<[BpfProgram; 2]> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).ok()?;
-    allowed(arch).ok().zip(without_clone3(arch).ok()).map(|(allowed, clone3)| [clone3, allowed])
+    allowed(arch, files).ok().zip(without_clone3(arch).ok()).map(|(allowed, clone3)| [clone3, allowed])
 }
 
-fn allowed(arch: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
+fn allowed(arch: TargetArch, files: Files) -> Result<BpfProgram, seccompiler::BackendError> {
     let any = |calls: &[c_long]| calls.iter().map(|call| (*call, Vec::new())).collect::<Vec<_>>();
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
         any(ALLOWED).into_iter().chain(any(ALLOWED_OLD)).collect();
@@ -189,6 +190,10 @@ fn allowed(arch: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
         own.extend(only(1, SeccompCmpOp::Eq, command as u64)?);
     }
     rules.insert(libc::SYS_fcntl, own);
+    // Files come over the socket that is its standard output. It can send none, here or elsewhere.
+    if files == Files::Given {
+        rules.insert(libc::SYS_recvmsg, only(0, SeccompCmpOp::Eq, libc::STDOUT_FILENO as u64)?);
+    }
     // Whether a pipe blocks.
     rules.insert(libc::SYS_ioctl, only(1, SeccompCmpOp::Eq, libc::FIONBIO)?);
     let denied = SeccompAction::Errno(libc::EPERM as u32);

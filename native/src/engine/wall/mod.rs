@@ -8,9 +8,11 @@
 //! | what | how far |
 //! |---|---|
 //! | read files | a slot: the blobs' folder and the compiled programs' folder; a compiler: none, its program and its output were opened before |
-//! | write files, make or remove any, change rights | not at all; a compiler writes its output, 1 GiB at most |
-//! | talk | to its node, over the two pipes that it was started with; its words on stderr |
-//! | network and sockets | none of any kind |
+//! | write files | a slot: files that its node gives it open, one for each snapshot, 5 GiB at most; a compiler: its output, 1 GiB at most |
+//! | make or remove files, change rights | not at all |
+//! | talk | to its node, over what it was started with: two pipes, or a pipe and a socket; its words on stderr |
+//! | receive open files | a slot, over that socket; none sends any |
+//! | network and other sockets | none of any kind |
 //! | start processes, run other programs | not at all |
 //! | threads | a slot, and a process that checks: those that it began with; one that compiles may start more |
 //! | look at or touch other processes | not at all: no signals but to itself, no `ptrace`, no `process_vm_*` |
@@ -52,11 +54,19 @@ pub(super) fn bound(resource: Resource, most: u64) {
 
 /// The second step: from here on only files beneath `readable` are opened, and only to be read. To be
 /// called before the process has other threads.
-pub(super) fn close(readable: &[&Path]) {
+pub(super) fn close(readable: &[&Path], files: Files) {
     #[cfg(target_os = "linux")]
-    linux::close(readable);
+    linux::close(readable, files);
     #[cfg(not(target_os = "linux"))]
-    let _ = readable;
+    let _ = (readable, files);
+}
+
+/// Whether a process gets open files of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Files {
+    /// A slot does, over the socket on which it speaks.
+    Given,
+    None,
 }
 
 /// After the second step: the process has the threads that it will ever have.
