@@ -67,9 +67,11 @@ pub(super) fn lie(run: u64, how: &str, desk: &Desk) -> FromSlot {
                 let mut file = written();
                 desk.note(&tell(said, false));
                 let began = Instant::now();
+                let mut other = 0u8;
                 while began.elapsed() < LATER {
+                    other = other.wrapping_add(1);
                     file.rewind().expect("a file");
-                    file.write_all(&[b'x'; CONTENT.len()]).expect("a file that can be written");
+                    file.write_all(&[other; CONTENT.len()]).expect("a file that can be written");
                 }
                 continue;
             }
