@@ -22,6 +22,8 @@ const ROUNDS: &str = "450000";
 const EVERY: [(&str, u64); 3] = [("1s", 1), ("10s", 10), ("30s", 30)];
 /// Whole snapshots whose holds are measured.
 const WHOLE: u32 = 10;
+/// Until they are taken. The task has to fill its memory before, or they are smaller.
+const FILLED: Duration = Duration::from_secs(6);
 /// A unit has to begin, and its first checkpoint to be kept.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -36,6 +38,8 @@ pub(super) fn run(common: &BenchCommon) -> Result<u8, Failure> {
 
 /// The longest inputs of a life with one whole snapshot, milliseconds.
 struct Held {
+    /// Of the snapshot.
+    bytes: f64,
     /// Before a task was there.
     idle: f64,
     runner: f64,
@@ -45,17 +49,18 @@ struct Held {
 fn holds(common: &BenchCommon) -> Result<Vec<(&'static str, Value)>, Failure> {
     let mut held = Vec::new();
     for run in 1..=WHOLE {
-        let Held { idle, runner, keeper } = hold()?;
+        let Held { bytes, idle, runner, keeper } = hold()?;
         if !common.json {
             say(&format!(
                 "snapshot {run}: runner {runner:.1} ms, keeper {keeper:.1} ms, {idle:.1} ms before"
             ));
         }
-        held.push(Held { idle, runner, keeper });
+        held.push(Held { bytes, idle, runner, keeper });
     }
     let all = |of: fn(&Held) -> f64| held.iter().map(of).collect::<Vec<f64>>();
     let (idle, runner, keeper) = (all(|held| held.idle), all(|held| held.runner), all(|held| held.keeper));
     Ok(vec![
+        ("whole_snapshot_bytes", rounded(median(all(|held| held.bytes)), 0)),
         ("longest_input_before_ms", rounded(median(idle), 2)),
         ("longest_input_runner_ms", rounded(median(runner.clone()), 2)),
         ("longest_input_runner_slowest_ms", rounded(most(&runner), 2)),
@@ -70,17 +75,22 @@ fn hold() -> Result<Held, Failure> {
     let (keeper, runner) = (swarm.gateway.client(), swarm.workers[0].client());
     let idle = longest_ms(&runner)?.max(longest_ms(&keeper)?);
     let mut plan = sweep("ballast", &[MIB, "4000000000"], 0, 1)?;
-    plan.settings.checkpoint = Some(Every(Some(Duration::from_secs(1))));
+    plan.settings.checkpoint = Some(Every(Some(FILLED)));
     let (job, _) = plan.submit(&keeper)?;
     let began = Instant::now();
-    while keeper.unit(&job.id, 0)?.keepers.is_empty() {
+    let unit = loop {
+        let unit = keeper.unit(&job.id, 0)?;
+        if !unit.keepers.is_empty() {
+            break unit;
+        }
         swarm.check()?;
         if began.elapsed() > PATIENCE {
             return Err(Failure::failed(format!("no checkpoint was kept within {} s", PATIENCE.as_secs())));
         }
         std::thread::sleep(LOOK_AGAIN);
-    }
-    Ok(Held { idle, runner: longest_ms(&runner)?, keeper: longest_ms(&keeper)? })
+    };
+    let bytes = unit.checkpoint_bytes.unwrap_or_default() as f64;
+    Ok(Held { bytes, idle, runner: longest_ms(&runner)?, keeper: longest_ms(&keeper)? })
 }
 
 /// The longest input of a node's life so far.
