@@ -38,7 +38,7 @@ pub(super) fn run(common: &BenchCommon) -> Result<u8, Failure> {
 
 /// The longest inputs of a life with one whole snapshot, milliseconds.
 struct Held {
-    /// Of the snapshot.
+    /// Length of the snapshot.
     bytes: f64,
     /// Before a task was there.
     idle: f64,
