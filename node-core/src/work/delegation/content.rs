@@ -1,6 +1,5 @@
 //! Content and program of other gateways' units. They are placed when their content is here, so that runners find
-//! it, and when their program has been looked into, as the program of a job that comes over the wire is
-//! (`owner/accept`).
+//! it, and when their program has been looked into, as the program of a job that comes over the wire is.
 
 use super::{Delegated, Part};
 use crate::content::{BlobRef, Data};

@@ -76,6 +76,7 @@ impl Delegation {
                 reason = "another gateway has a job of this name".into();
                 refused.push(unit.index);
             } else if self.ends.tell_again(unit) {
+                // It has ended here, and its home hears so below.
             } else if let Some(own) = self.own_mut(unit) {
                 own.term = later(own.term, delegated.term);
                 known.push(unit);

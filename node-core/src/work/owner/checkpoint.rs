@@ -4,12 +4,11 @@
 //! Only units that have a checkpoint have a record. That of the first instruction is the job's own
 //! record: program, arguments and inputs.
 
-use super::nodes::{self, is_here};
+use super::nodes::{self, Start, is_here};
 use super::{Event, Owner, Pending, Timer};
-use crate::address::Address;
 use crate::disk::Write;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::progress::{Checkpoint, Made, Resume, Version};
+use crate::progress::{Made, Version};
 use crate::protocol::Cx;
 use crate::work::book::{Back, State};
 use crate::work::message::{Keep, KeepTerms, ToKeeper, ToRunner};
@@ -36,16 +35,6 @@ pub(super) struct Records {
     /// Nodes to notify once the rows are durable.
     told: Vec<(UnitId, NodeId, Version)>,
     writing: bool,
-}
-
-/// How a unit begins on a runner.
-pub(super) enum Start {
-    Anew,
-    From(Box<Resume>),
-    /// The parts have to come here first: the runner can reach nobody else.
-    Relay(Box<Checkpoint>, Vec<NodeId>),
-    /// Nobody who has its checkpoint is here.
-    Later,
 }
 
 impl Owner {
@@ -262,32 +251,7 @@ impl Owner {
         beside: Option<NodeId>,
         cx: &Cx<'_, Self>,
     ) -> Option<Start> {
-        let guest = self.nodes.gets_all_from_here(runner, cx.peers);
-        let record = self.record(unit)?;
-        let has = |node: &NodeId| *node == runner || is_here(*node, cx);
-        for held in record.all() {
-            let checkpoint = held.checkpoint;
-            let others = beside.filter(|node| !held.holders.contains(node));
-            let here: Vec<NodeId> = held.holders.iter().copied().chain(others).filter(has).collect();
-            if here.is_empty() {
-                continue;
-            }
-            // The runner that made it has it at hand; this node is asked last, everybody asks it.
-            let mut sources: Vec<Address> = here
-                .iter()
-                .filter(|node| **node != cx.me && !guest)
-                .filter_map(|node| Some(Address::of(*node, Some(cx.peers.contact(*node)?))))
-                .collect();
-            sources.sort_by_key(|source| source.id != held.runner);
-            if here.contains(&cx.me) {
-                sources.push(Address::here(cx.me));
-            }
-            if sources.is_empty() && !here.contains(&runner) {
-                return Some(Start::Relay(Box::new(checkpoint), here));
-            }
-            return Some(Start::From(Box::new(Resume { checkpoint, sources })));
-        }
-        None
+        self.nodes.whence(self.record(unit)?, runner, beside, cx)
     }
 
     /// A unit without anybody here who keeps its checkpoint waits for one.

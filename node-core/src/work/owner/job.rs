@@ -3,6 +3,7 @@
 use super::avoid::Avoided;
 use super::refusing::Refusals;
 use crate::address::Address;
+use crate::content::Data;
 use crate::engine::SealKey;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::progress::{Journey, Resume};
@@ -12,7 +13,7 @@ use crate::work::delegation::{Described, Jobs, spec_of};
 use crate::work::message::{Batch, UnitGrant};
 use crate::work::payments::Deals;
 use crate::work::proof::GrantKey;
-use crate::work::spec::{JobSpec, OwnedBy, UnitResult, UnitSpec, Units};
+use crate::work::spec::{JobSpec, OwnedBy, Template, UnitResult, UnitSpec, Units};
 use crate::work::unit_record::UnitRecord;
 use crate::work::weight;
 use std::collections::{BTreeMap, BTreeSet};
@@ -263,5 +264,37 @@ impl Jobs for BTreeMap<JobId, Job> {
 
     fn record(&self, unit: UnitId) -> Option<&UnitRecord> {
         self.get(&unit.job)?.records.get(&unit.index).map(|record| &**record)
+    }
+}
+
+/// Bytes of what a job's units share, encoded, about.
+pub(super) fn size_of_template(template: &Template) -> usize {
+    let strings: usize = template.arguments.iter().map(|s| s.len() + 5).sum();
+    let environment: usize = template.environment.iter().map(|(k, v)| k.len() + v.len() + 10).sum();
+    let files: usize = template.files.iter().map(|f| f.path.len() + size_of_data(&f.data)).sum();
+    256 + strings + environment + files + size_of_data(&template.stdin)
+}
+
+/// Bytes of a unit in a grant, encoded, about.
+pub(super) fn size_of_unit(grant: &UnitGrant) -> usize {
+    // Names and sizes of two blobs and their sources, if it goes on from somewhere.
+    let resume = grant.resume.as_ref().map_or(0, |resume| 300 + 120 * resume.sources.len());
+    // A signature, two ids, and what it is about.
+    let resume = resume + grant.receipt.as_ref().map_or(0, |receipt| 110 + receipt.body.len());
+    let resume = resume + grant.keeper.map_or(0, |_| 120);
+    let Some(unit) = &grant.spec else { return KEY + resume };
+    let arguments: usize = unit.arguments.iter().flatten().map(|s| s.len() + 5).sum();
+    let files: usize = unit.files.iter().map(|f| f.path.len() + size_of_data(&f.data)).sum();
+    KEY + resume + arguments + files + unit.stdin.as_ref().map_or(0, size_of_data)
+}
+
+/// A unit's key, number and attempt, encoded.
+const KEY: usize = 80;
+
+/// Encoded size, generously.
+fn size_of_data(data: &Data) -> usize {
+    64 + match data {
+        Data::Inline(bytes) => bytes.len(),
+        Data::Blob(_) => 0,
     }
 }

@@ -3,45 +3,70 @@
 //! A unit is never lost and its result never counted twice: a unit is waiting, with one
 //! runner under a lease, or ended with a durable result, and the first durable result wins.
 //! Leases and heartbeats are one a runner, not one a unit.
+//!
+//! `work/book` has where units stand, `work/payments` what is bought for them, `work/delegation` whose they are on
+//! the ring. `Owner` itself is in six files:
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `mod` | inputs, and jobs from their submission to their end |
+//! | `place` | places: sought, bought, granted under leases, taken back |
+//! | `results` | results: checked, fetched, written down, acknowledged |
+//! | `checkpoint` | records of checkpoints, and keepers |
+//! | `moving` | units on the move, and units that are waited for |
+//! | `on_ring` | what delegation asks for |
+//!
+//! The other files are data and pure functions.
 
 mod accept;
 mod avoid;
 mod checkpoint;
 mod coming;
+mod interface;
 mod job;
 mod lease;
+mod moves;
 mod moving;
 mod nodes;
 mod on_ring;
-mod paying;
 mod place;
-mod precopy;
 mod refusing;
 mod results;
 mod view;
 
-use crate::circle::Point;
 use crate::content::{BlobRef, NotFetched};
-use crate::contract::{Holding, Order, Outcome, Sale};
-use crate::disk::Write;
-use crate::finding::{Bought, Found, Offer, Purchase, Query};
-use crate::ids::{BlobId, JobId, NodeId, UnitId};
-use crate::progress::Version;
+use crate::contract::Holding;
+use crate::ids::{JobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use crate::work::OwnerConfig;
-use crate::work::book::Book;
-use crate::work::delegation::{Delegation, OfRing};
+use crate::work::book::{Book, Units};
+use crate::work::delegation::Delegation;
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
 use crate::work::payments::Payments;
+use crate::work::rows::{self, EndRecord, JobRecord};
+use crate::work::spec::JobSpec;
+use crate::work::view::{JobView, UnitView};
+use accept::{check_client, check_spec, rows_to_forget, to_forget};
 use bytes::Bytes;
-use job::Job;
+use interface::Pending;
+use job::{Job, Phase};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use view::Seen;
+
+pub use interface::{Command, Event, Timer};
 
 /// A unit that was lost with this many runners is held. Our choice: one more than an unlucky
 /// afternoon of closing tabs, far fewer than a swarm.
 const MAX_LOSSES: u16 = 8;
+
+/// Jobs of another node that are looked into at once. Our choice: a check takes seconds at worst, and the
+/// operator's own jobs find room.
+const ACCEPTING: usize = 16;
+
+/// Placements of a unit at a time.
+const ONE: u8 = 1;
 
 /// Between two notes of progress on jobs. Our choice: what an eye follows.
 const PROGRESS: Duration = Duration::from_millis(200);
@@ -74,181 +99,13 @@ pub struct Owner {
     /// Purchases of the places of units, for jobs that buy them.
     payments: Payments,
     records: checkpoint::Records,
-    moves: moving::Moves,
+    moves: moves::Moves,
     /// Holds that the bank reported before all was read here.
     bank_held: Vec<Holding>,
     /// Delegated units: those that this node owns for others, and its own at others.
     delegation: Delegation,
     /// `None` until the driver has told the time.
     wall: Option<Wall>,
-}
-
-/// Something that waits for the store or for storage.
-#[derive(Debug)]
-enum Pending {
-    /// The blobs of a submission.
-    JobBlobs(JobId),
-    /// Whether its program can run.
-    JobProgram(JobId),
-    JobRecord(JobId),
-    /// Results whose blobs are being fetched from their runner.
-    ResultBlobs(results::Arrived),
-    Results(results::Arrived),
-    /// Records of checkpoints, and whom to tell.
-    Records(Vec<(UnitId, NodeId, Version)>, Vec<UnitId>),
-    /// A checkpoint on its way through here to a runner that can reach nobody else.
-    Relay(UnitId, NodeId),
-    /// The base of a unit's state, on its way through here before the unit moves to a runner that can reach
-    /// nobody else.
-    Ahead(UnitId),
-    /// Purchases of a unit, being written; nobody waits for them.
-    Deal,
-    /// The bank is to pay for so much of a unit's place, and of space for its checkpoints.
-    Settlement(Sale, Vec<u64>),
-    /// Whether the program of another gateway's units can run.
-    DelegatedProgram(JobId),
-    /// Content that units of another gateway's job need.
-    Content(JobId, BTreeSet<BlobRef>),
-    /// Outputs that are kept: with the results of a job, or until a unit's home has them.
-    Kept,
-    /// An end record; nobody waits for it, and a restart finds the end again by counting.
-    End,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    Lease(NodeId),
-    Progress,
-    Look,
-    /// Units whose runner was waited for are placed elsewhere.
-    Away,
-    /// Records that could not be written are written again.
-    Records,
-    /// A unit that was to move has not.
-    Moves,
-    /// Settlements are ordered again.
-    Settle,
-    /// Units on the ring, here and elsewhere, are seen to.
-    Delegated,
-}
-
-#[derive(Clone, Debug)]
-pub enum Command {
-    /// Entries of the jobs table, in key order.
-    RestoreJobs(Vec<(Vec<u8>, Bytes)>),
-    /// Entries of the results table, after all jobs.
-    RestoreResults(Vec<(Vec<u8>, Bytes)>),
-    /// Entries of the checkpoints table, after all results; an empty list ends it.
-    RestoreCheckpoints(Vec<(Vec<u8>, Bytes)>),
-    /// `others`: what connected nodes give.
-    Migrate {
-        unit: UnitId,
-        to: Option<NodeId>,
-        others: Vec<(NodeId, Offer)>,
-    },
-    Pause {
-        unit: UnitId,
-        paused: bool,
-    },
-    /// Answers [`Event::Commit`] and [`Event::Inspect`].
-    Answered {
-        ticket: u64,
-        result: Result<(), String>,
-    },
-    /// Answers [`Event::Fetch`] and [`Event::FetchPassing`].
-    Fetched {
-        ticket: u64,
-        result: Result<(), NotFetched>,
-    },
-    /// Content that was asked of a node has begun to come.
-    Heard(NodeId),
-    Found(Found),
-    /// Entries of the table of deals, after all results; an empty list ends it.
-    RestoreDeals(Vec<(Vec<u8>, Bytes)>),
-    /// Outcome of one sale of [`Event::Purchase`].
-    Bought(Bought),
-    /// Answers [`Event::Settle`].
-    Settled {
-        ticket: u64,
-        outcome: Outcome,
-    },
-    /// Credit that the bank still holds for this node's sales.
-    Holding(Vec<Holding>),
-    /// Some node has room that it had not before.
-    Room,
-    WallClock(u64),
-    /// Entries of the table of delegated units, before checkpoints; an empty list ends it.
-    RestoreDelegated(Vec<(Vec<u8>, Bytes)>),
-    Ring(OfRing),
-}
-
-#[derive(Clone, Debug)]
-pub enum Event {
-    /// All that was kept from an earlier life has been read.
-    Ready,
-    Commit {
-        ticket: u64,
-        writes: Vec<Write>,
-    },
-    /// Bring these blobs here, from that node unless they are here; they stay.
-    Fetch {
-        ticket: u64,
-        blobs: Vec<BlobRef>,
-        from: NodeId,
-    },
-    /// Bring blobs here that pass through: a checkpoint, or a result that may come to count. They come from any
-    /// of these nodes that has them, and stay until they are released.
-    FetchPassing {
-        ticket: u64,
-        blobs: Vec<BlobRef>,
-        from: Vec<NodeId>,
-    },
-    ReleasePassing {
-        ticket: u64,
-    },
-    /// Say whether any node could run this program, which is here, with so much memory.
-    Inspect {
-        ticket: u64,
-        program: BlobId,
-        memory_bytes: u64,
-    },
-    /// So many places that were found there were not used.
-    Unused {
-        node: NodeId,
-        units: u32,
-    },
-    /// A unit was given to a node that no finder found for it.
-    Placed {
-        node: NodeId,
-    },
-    Migrated {
-        unit: UnitId,
-        to: NodeId,
-        /// From the word to stop to the first instruction there.
-        standstill: Duration,
-    },
-    MigrationFailed {
-        unit: UnitId,
-        why: String,
-    },
-    Find(Query),
-    /// Buy places; each wish is answered.
-    Purchase(Purchase),
-    /// Have the bank do this.
-    Settle {
-        ticket: u64,
-        order: Order,
-    },
-    Declined {
-        node: NodeId,
-    },
-    JobChanged(JobId),
-    JobEnded(JobId),
-    /// Look up the owner of the key on the ring. Answered by [`OfRing::Located`].
-    Locate {
-        number: u64,
-        key: Point,
-    },
 }
 
 impl Protocol for Owner {
@@ -370,7 +227,7 @@ impl Owner {
             nodes: nodes::Nodes::default(),
             payments: Payments::default(),
             records: checkpoint::Records::default(),
-            moves: moving::Moves::default(),
+            moves: moves::Moves::default(),
             bank_held: Vec::new(),
             delegation: Delegation::default(),
             wall: None,
@@ -470,5 +327,258 @@ impl Owner {
 
     fn to_runner(runner: NodeId, message: ToRunner, cx: &mut Cx<'_, Self>) {
         cx.send(runner, Message::ToRunner(message));
+    }
+
+    /// Newest first.
+    pub fn jobs(&self) -> Vec<JobView> {
+        let mut jobs: Vec<JobView> = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.phase != Phase::Accepting && job.is_own())
+            .filter_map(|(id, job)| Some(view::view(*id, self.seen(*id, job)?)))
+            .collect();
+        jobs.sort_by_key(|job| (std::cmp::Reverse(job.submitted_ms), job.id));
+        jobs
+    }
+
+    pub fn job(&self, id: JobId) -> Option<JobView> {
+        let job = self.own(id).filter(|job| job.phase != Phase::Accepting)?;
+        Some(view::view(id, self.seen(id, job)?))
+    }
+
+    pub fn spec(&self, id: JobId) -> Option<&JobSpec> {
+        self.own(id).map(|job| &job.spec)
+    }
+
+    /// A job of this node's, not one of which it owns some units for another.
+    fn own(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(&id).filter(|job| job.is_own())
+    }
+
+    pub fn units(&self, id: JobId, from: u32, limit: u32) -> Option<Vec<UnitView>> {
+        let seen = self.seen(id, self.own(id)?)?;
+        let to = from.saturating_add(limit).min(seen.units.len());
+        Some((from..to).filter_map(|index| view::unit_view(seen, index)).collect())
+    }
+
+    fn seen<'a>(&'a self, id: JobId, job: &'a Job) -> Option<Seen<'a>> {
+        let (deals, ring) = (self.payments.of(id), self.delegation.home(id));
+        Some(Seen { job, units: self.book.units(id)?, deals, ring })
+    }
+
+    /// Units that `node` holds, units it ended, and the processor time it gave to those.
+    pub fn work_of(&self, node: NodeId) -> (u32, u64, u64) {
+        let held = self.book.granted_count(node);
+        let given = self.jobs.values().filter_map(|job| job.by_node.get(&node));
+        let (units, cpu_us) =
+            given.fold((0, 0), |(u, c): (u64, u64), (units, cpu)| (u + units, c.saturating_add(*cpu)));
+        (held, units, cpu_us)
+    }
+
+    fn submit(&mut self, client: NodeId, id: JobId, spec: JobSpec, cx: &mut Cx<'_, Self>) {
+        let refuse = |reason: String, cx: &mut Cx<'_, Self>| {
+            cx.send(client, Message::ToClient(ToClient::Refused { job: id, reason }));
+        };
+        if let Err(reason) = check_client(client, &spec, cx.me, &self.config.submitters) {
+            return refuse(reason, cx);
+        }
+        if let Some(job) = self.jobs.get(&id) {
+            match job.phase {
+                _ if job.spec != spec => {
+                    refuse("another job has this id already; submit again under a new one".into(), cx);
+                }
+                Phase::Accepting => {}
+                _ => cx.send(client, Message::ToClient(ToClient::Accepted { job: id })),
+            }
+            return;
+        }
+        if !self.config.gateway {
+            return refuse("this node owns no jobs; submit to a gateway".into(), cx);
+        }
+        if !self.is_ready() {
+            return refuse("the gateway is still reading its records; try again in a moment".into(), cx);
+        }
+        if let Err(reason) = check_spec(&spec, &self.config.limits) {
+            return refuse(reason, cx);
+        }
+        let accepting = |job: &&Job| job.client == client && job.phase == Phase::Accepting;
+        if client != cx.me && self.jobs.values().filter(accepting).count() >= ACCEPTING {
+            return refuse(format!("{ACCEPTING} of your jobs are being looked into; try in a moment"), cx);
+        }
+        match to_forget(&self.jobs, &spec, &self.config.limits) {
+            Ok(ended) => ended.into_iter().for_each(|id| self.forget_job(id, cx)),
+            Err(reason) => return refuse(reason, cx),
+        }
+        let blobs: Vec<BlobRef> = spec.blobs().into_iter().collect();
+        let mut secret = [0; 32];
+        for word in secret.chunks_exact_mut(8) {
+            word.copy_from_slice(&cx.rng.u64().to_le_bytes());
+        }
+        let submitted_ms = self.wall_now(cx.now);
+        self.keep_job(id, Job::new(spec, client, submitted_ms, secret));
+        let ticket = self.ticket(Pending::JobBlobs(id));
+        cx.emit(Event::Fetch { ticket, blobs, from: client });
+    }
+
+    fn blobs_here(&mut self, id: JobId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get(&id).filter(|j| j.phase == Phase::Accepting) else { return };
+        let (program, memory_bytes) = (job.spec.template.program.id, job.spec.template.limits.memory_bytes);
+        match result {
+            // The node's own API has looked into it already.
+            Ok(()) if job.client == cx.me => self.inspected(id, Ok(()), cx),
+            Ok(()) => {
+                let ticket = self.ticket(Pending::JobProgram(id));
+                cx.emit(Event::Inspect { ticket, program, memory_bytes });
+            }
+            Err(reason) => self.refuse_accepting(id, reason, cx),
+        }
+    }
+
+    /// Its program can run, or why not.
+    fn inspected(&mut self, id: JobId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get(&id).filter(|j| j.phase == Phase::Accepting) else { return };
+        match result {
+            Ok(()) => {
+                let record = JobRecord {
+                    spec: job.spec.clone(),
+                    client: job.client,
+                    submitted_ms: job.submitted_ms,
+                    secret: job.secret,
+                };
+                let ticket = self.ticket(Pending::JobRecord(id));
+                cx.emit(Event::Commit { ticket, writes: vec![rows::job_write(id, &record)] });
+            }
+            Err(reason) => self.refuse_accepting(id, reason, cx),
+        }
+    }
+
+    fn record_written(&mut self, id: JobId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+        if let Err(error) = result {
+            return self.refuse_accepting(id, format!("the gateway could not write it down: {error}"), cx);
+        }
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.phase == Phase::Accepting {
+            job.phase = Phase::Active;
+            self.tell_client(id, ToClient::Accepted { job: id }, cx);
+            self.touch(id, cx);
+            self.look(cx);
+            self.look_after_delegated(cx);
+        }
+    }
+
+    fn refuse_accepting(&mut self, id: JobId, reason: String, cx: &mut Cx<'_, Self>) {
+        self.tell_client(id, ToClient::Refused { job: id, reason }, cx);
+        self.jobs.remove(&id);
+        self.delegation.forget(id);
+        self.book.forget(id);
+        self.payments.forget(id);
+    }
+
+    /// One more job; its units stand in the book.
+    fn keep_job(&mut self, id: JobId, job: Job) {
+        self.book.begin(id, job.spec.units.count(), ONE, job.first_state());
+        if job.is_on_ring() {
+            self.delegation.begin(id);
+        }
+        self.payments.begin(id, &job.spec);
+        self.jobs.insert(id, job);
+    }
+
+    /// Forgets a job that has ended, with its rows.
+    fn forget_job(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.remove(&id) else { return };
+        let units = self.book.units(id).into_iter().flat_map(|units| units.iter());
+        let ended = units.filter(|(_, unit)| unit.state.has_ended()).map(|(index, _)| index);
+        let writes = rows_to_forget(id, &job, ended);
+        self.book.forget(id);
+        self.delegation.forget(id);
+        self.payments.forget(id);
+        let ticket = self.ticket(Pending::End);
+        cx.emit(Event::Commit { ticket, writes });
+    }
+
+    fn cancel(&mut self, from: NodeId, id: JobId, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if !job.is_own() || (job.client != from && from != cx.me) {
+            cx.fault(from, format!("asked to cancel {id:?}, which is not its job"));
+        } else if job.is_active() {
+            self.finish(id, true, cx);
+        }
+    }
+
+    /// The job is over, one way or the other.
+    fn finish(&mut self, id: JobId, cancelled: bool, cx: &mut Cx<'_, Self>) {
+        let now_ms = self.wall_now(cx.now);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        // The wall clock may have been set back meanwhile.
+        let ended_ms = now_ms.max(job.submitted_ms);
+        job.phase = Phase::Over { cancelled };
+        job.ended_ms = Some(ended_ms);
+        self.payments.settle_all(id, &job.records);
+        let ticket = self.ticket(Pending::End);
+        let write = rows::end_write(id, &EndRecord { cancelled, ended_ms });
+        cx.emit(Event::Commit { ticket, writes: vec![write] });
+        self.active.remove(&id);
+        self.changed.remove(&id);
+        self.delegate(cx, |it, _| it.recall(id));
+        self.drop_records(id, cx);
+        for runner in self.book.recall(id) {
+            Self::to_runner(runner, ToRunner::Revoke { job: id }, cx);
+        }
+        self.tell_client(id, ToClient::Ended { job: id }, cx);
+        cx.emit(Event::JobEnded(id));
+    }
+
+    fn restore_jobs(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
+        for (key, value) in entries {
+            let known = match rows::job_key(&key) {
+                Some((id, false)) => rmp_serde::from_slice(&value).is_ok_and(|record: JobRecord| {
+                    let mut job = Job::new(record.spec, record.client, record.submitted_ms, record.secret);
+                    (job.phase, job.restored) = (Phase::Active, true);
+                    self.keep_job(id, job);
+                    true
+                }),
+                Some((id, true)) => rmp_serde::from_slice(&value).is_ok_and(|end: EndRecord| {
+                    if let Some(job) = self.jobs.get_mut(&id) {
+                        job.phase = Phase::Over { cancelled: end.cancelled };
+                        job.ended_ms = Some(end.ended_ms);
+                    }
+                    true
+                }),
+                None => false,
+            };
+            if !known {
+                let what =
+                    "a job's record cannot be read and is left as it is; was it written by a newer version?";
+                cx.trouble(what.into());
+            }
+        }
+    }
+
+    fn restore_checkpoints(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
+        for (key, value) in &entries {
+            if let Some(unit) = rows::unit_of(key) {
+                self.restore_record(unit, value, cx);
+            }
+        }
+        if !entries.is_empty() {
+            return;
+        }
+        self.ready = true;
+        cx.emit(Event::Ready);
+        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        for id in ids {
+            let job = &self.jobs[&id];
+            if job.is_active() && self.book.units(id).is_some_and(Units::all_ended) {
+                // The crash came between the last result and the end record.
+                self.finish(id, false, cx);
+            } else {
+                self.touch(id, cx);
+            }
+        }
+        self.flush_records(cx);
+        self.settle_ended();
+        self.look(cx);
+        self.look_after_delegated(cx);
     }
 }

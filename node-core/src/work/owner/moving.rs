@@ -1,49 +1,23 @@
 //! Units on the move: asked to by people, handed on by nodes that go away, found again at runners
 //! that were cut off, and waited for.
+//!
+//! Pre-copy: what a unit's state will be relative to goes ahead to where the unit will go on, and
+//! the unit runs meanwhile. Once it has stopped, only what has changed since is on the way.
 
-use super::checkpoint::Start;
 use super::job::Job;
-use super::nodes::is_here;
-use super::precopy::{Move, Stage};
+use super::moves::{MOVES_MAX, Move, PATIENCE, Stage, goal_of, whole_of};
+use super::nodes::{Start, is_here};
 use super::{Event, Owner, Pending, Timer};
 use crate::address::Address;
+use crate::content::BlobRef;
 use crate::finding::Offer;
 use crate::ids::{NodeId, UnitId};
 use crate::progress::{Made, Resume};
 use crate::protocol::Cx;
-use crate::time::Time;
 use crate::work::book::{Back, Fetch, State};
 use crate::work::delegation::ATTEMPTS_MAX;
 use crate::work::message::{Lease, Returned, ToRunner};
-use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// A unit that was to move and has not by then stays where it is. Our choice: a gibibyte at
-/// 300 Mbit/s.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Moves under way at a time.
-const MOVES_MAX: usize = 1000;
-
-#[derive(Debug, Default)]
-pub(super) struct Moves {
-    /// Moves that somebody asked for.
-    pub(super) wanted: BTreeMap<UnitId, Move>,
-    /// Waited for until then.
-    away: BTreeMap<UnitId, Time>,
-}
-
-impl Moves {
-    /// The unit is not this owner's any more.
-    pub(super) fn forget(&mut self, unit: UnitId) {
-        self.wanted.remove(&unit);
-        self.away.remove(&unit);
-    }
-
-    pub(super) fn away(&self) -> impl Iterator<Item = UnitId> + '_ {
-        self.away.keys().copied()
-    }
-}
 
 impl Owner {
     pub(super) fn migrate(
@@ -87,27 +61,7 @@ impl Owner {
         if !self.leases.contains_key(&from) || !is_here(from, cx) {
             return Err("its runner is away; it goes on elsewhere if it stays so".into());
         }
-        let memory = job.spec.template.limits.memory_bytes;
-        let why_not = |offer: &Offer| match offer {
-            _ if offer.slots == 0 => Some("it gives no slots now"),
-            _ if offer.memory_bytes < memory => Some("it gives a unit less memory than this one may use"),
-            _ if offer.free == 0 => Some("all its slots are busy"),
-            _ => None,
-        };
-        match to {
-            Some(to) if to == from => Err("it runs there already".into()),
-            Some(to) => {
-                let offer = others.iter().find(|(node, _)| *node == to);
-                let (_, offer) =
-                    offer.ok_or(format!("{} is not connected, or gives no slots", to.short()))?;
-                why_not(offer).map_or(Ok(to), |why| Err(format!("{} cannot take it: {why}", to.short())))
-            }
-            None => {
-                let able = others.iter().filter(|(node, offer)| *node != from && why_not(offer).is_none());
-                let best = able.max_by_key(|(node, offer)| (offer.free, std::cmp::Reverse(*node)));
-                best.map(|(to, _)| *to).ok_or("no other node has a free slot and the memory".into())
-            }
-        }
+        goal_of(to, from, others, job.spec.template.limits.memory_bytes)
     }
 
     pub(super) fn fail_move(&mut self, unit: UnitId, why: &str, cx: &mut Cx<'_, Self>) {
@@ -462,5 +416,125 @@ impl Owner {
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         let grant = job.unit_grant(unit.index, (runner, attempt), Some(resume), self.payments.of(unit.job));
         self.send_grant(runner, unit.job, vec![grant], cx);
+    }
+
+    /// Has the goal get ready, or the unit stop if there is nothing to get.
+    pub(super) fn begin_move(&mut self, unit: UnitId, to: NodeId, cx: &mut Cx<'_, Self>) {
+        let runner = self.book.runner(unit);
+        match self.whence(unit, to, runner, cx) {
+            Some(Start::From(resume)) => {
+                self.prepare(unit, to, whole_of(&resume.checkpoint), resume.sources, cx)
+            }
+            Some(Start::Relay(checkpoint, from)) => {
+                let ticket = self.ticket(Pending::Ahead(unit));
+                let wanted = self.moves.wanted.get_mut(&unit);
+                if let Some(old) = wanted.and_then(|wanted| wanted.relay.replace(ticket)) {
+                    cx.emit(Event::ReleasePassing { ticket: old });
+                }
+                cx.emit(Event::FetchPassing { ticket, blobs: vec![whole_of(&checkpoint)], from });
+            }
+            _ => self.stop_to_move(unit, cx),
+        }
+    }
+
+    fn prepare(
+        &mut self,
+        unit: UnitId,
+        to: NodeId,
+        whole: BlobRef,
+        sources: Vec<Address>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let Some(job) = self.jobs.get(&unit.job) else { return };
+        let runs_at = self.book.runner(unit).and_then(|runner| self.book.placement(unit, runner));
+        let Some(now) = runs_at.map(|placement| (placement.runner, placement.attempt)) else { return };
+        let batch = Box::new(job.batch(
+            unit.job,
+            Vec::new(),
+            vec![job.unit_grant(unit.index, now, None, self.payments.of(unit.job))],
+        ));
+        Self::to_runner(to, ToRunner::Prepare { batch, whole, sources }, cx);
+    }
+
+    /// The base that the destination can get only through this node is here, or cannot be had: then the
+    /// destination gets the whole state when the unit has stopped.
+    pub(super) fn ahead_here(
+        &mut self,
+        unit: UnitId,
+        ticket: u64,
+        result: Result<(), String>,
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let of_this = |wanted: &&Move| wanted.relay == Some(ticket) && wanted.stage == Stage::Preparing;
+        let Some(to) = self.moves.wanted.get(&unit).filter(of_this).map(|wanted| wanted.to) else {
+            return cx.emit(Event::ReleasePassing { ticket });
+        };
+        let newest = self.record(unit).and_then(|record| record.newest.as_ref());
+        match newest.map(|newest| whole_of(&newest.checkpoint)) {
+            Some(whole) if result.is_ok() => {
+                let here = Address::here(cx.me);
+                self.prepare(unit, to, whole, vec![here], cx);
+            }
+            _ => self.stop_to_move(unit, cx),
+        }
+    }
+
+    /// A node is ready for a unit, or will not be.
+    pub(super) fn prepared(
+        &mut self,
+        from: NodeId,
+        unit: UnitId,
+        (error, unreached): (Option<String>, bool),
+        cx: &mut Cx<'_, Self>,
+    ) {
+        let of_this = |wanted: &&Move| wanted.to == from && wanted.stage == Stage::Preparing;
+        let Some(wanted) = self.moves.wanted.get_mut(&unit).filter(|wanted| of_this(&&**wanted)) else {
+            return;
+        };
+        match error {
+            None => self.stop_to_move(unit, cx),
+            // Through here it can get what it could not get from others.
+            Some(_) if unreached && !wanted.again => {
+                (wanted.until, wanted.again) = (cx.now + PATIENCE, true);
+                self.nodes.found_behind(from, cx);
+                self.begin_move(unit, from, cx);
+            }
+            Some(error) => {
+                let error: String = error.chars().take(super::lease::REASON_MAX).collect();
+                self.fail_move(unit, &format!("{} cannot take it: {error}", from.short()), cx);
+            }
+        }
+    }
+
+    fn stop_to_move(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
+        let from = self.book.runner(unit).filter(|from| self.is_placed(unit, *from));
+        let Some(from) = from else {
+            return self.fail_move(unit, "it stopped running meanwhile; it goes on where there is room", cx);
+        };
+        if let Some(wanted) = self.moves.wanted.get_mut(&unit) {
+            (wanted.stage, wanted.until) = (Stage::Stopping(cx.now), cx.now + PATIENCE);
+            Self::to_runner(from, ToRunner::Suspend { unit }, cx);
+        }
+    }
+
+    /// The move is over, one way or the other.
+    pub(super) fn end_move(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) -> Option<Move> {
+        let wanted = self.moves.wanted.remove(&unit)?;
+        if let Some(ticket) = wanted.relay {
+            cx.emit(Event::ReleasePassing { ticket });
+        }
+        if !self.is_placed(unit, wanted.to) {
+            Self::to_runner(wanted.to, ToRunner::NotComing { unit }, cx);
+        }
+        Some(wanted)
+    }
+
+    /// Nothing has to stop for a node that has gone.
+    pub(super) fn goal_down(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
+        let its = |wanted: &Move| wanted.to == peer && wanted.stage == Stage::Preparing;
+        let units = self.moves.wanted.iter().filter(|(_, wanted)| its(wanted)).map(|(unit, _)| *unit);
+        for unit in units.collect::<Vec<_>>() {
+            self.fail_move(unit, &format!("{} has gone; it goes on where it is", peer.short()), cx);
+        }
     }
 }

@@ -7,9 +7,10 @@ use crate::address::Address;
 use crate::ids::{JobId, NodeId};
 use crate::peers::Peers;
 use crate::platform::Platform;
-use crate::progress::KEEPERS;
+use crate::progress::{Checkpoint, KEEPERS, Resume};
 use crate::protocol::Cx;
 use crate::time::Time;
+use crate::work::unit_record::UnitRecord;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -27,6 +28,16 @@ pub(super) struct Nodes {
     behind: BTreeSet<NodeId>,
     /// By runner and keeper, so that no runner speaks ill of keepers to others.
     cooling: BTreeMap<(NodeId, NodeId), Time>,
+}
+
+/// How a unit begins on a runner.
+pub(super) enum Start {
+    Anew,
+    From(Box<Resume>),
+    /// The parts have to come here first: the runner can reach nobody else.
+    Relay(Box<Checkpoint>, Vec<NodeId>),
+    /// Nobody who has its checkpoint is here.
+    Later,
 }
 
 /// Whether the node is connected, or this one.
@@ -111,6 +122,42 @@ impl Nodes {
             }
         }
         best.into_iter().map(|(_, source)| source).collect()
+    }
+
+    /// The newest checkpoint that somebody here has, and how `runner` gets it. `beside`: who has it
+    /// beside those that are known to.
+    pub(super) fn whence(
+        &self,
+        record: &UnitRecord,
+        runner: NodeId,
+        beside: Option<NodeId>,
+        cx: &Cx<'_, Owner>,
+    ) -> Option<Start> {
+        let guest = self.gets_all_from_here(runner, cx.peers);
+        let has = |node: &NodeId| *node == runner || is_here(*node, cx);
+        for held in record.all() {
+            let checkpoint = held.checkpoint;
+            let others = beside.filter(|node| !held.holders.contains(node));
+            let here: Vec<NodeId> = held.holders.iter().copied().chain(others).filter(has).collect();
+            if here.is_empty() {
+                continue;
+            }
+            // The runner that made it has it at hand; this node is asked last, everybody asks it.
+            let mut sources: Vec<Address> = here
+                .iter()
+                .filter(|node| **node != cx.me && !guest)
+                .filter_map(|node| Some(Address::of(*node, Some(cx.peers.contact(*node)?))))
+                .collect();
+            sources.sort_by_key(|source| source.id != held.runner);
+            if here.contains(&cx.me) {
+                sources.push(Address::here(cx.me));
+            }
+            if sources.is_empty() && !here.contains(&runner) {
+                return Some(Start::Relay(Box::new(checkpoint), here));
+            }
+            return Some(Start::From(Box::new(Resume { checkpoint, sources })));
+        }
+        None
     }
 }
 

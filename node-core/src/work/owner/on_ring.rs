@@ -1,7 +1,7 @@
 //! Units whose owner the ring names, as the owner does what delegation asks for (`work/delegation`).
 
+use super::coming::Unfit;
 use super::job::Job;
-use super::results::Unfit;
 use super::{Event, Owner, Pending, Timer};
 use crate::content::BlobRef;
 use crate::disk::Write;

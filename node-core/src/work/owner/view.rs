@@ -1,69 +1,19 @@
 //! The owner's jobs as people see them.
 
-use super::Owner;
 use super::job::{Job, Phase};
 use crate::ids::{JobId, NodeId};
 use crate::work::book::{State, Unit, Units};
 use crate::work::delegation::{OnRing, Out};
 use crate::work::payments::Deals;
-use crate::work::spec::JobSpec;
 use crate::work::view::{CostView, JobState, JobView, UnitState, UnitView};
-
-impl Owner {
-    /// Newest first.
-    pub fn jobs(&self) -> Vec<JobView> {
-        let mut jobs: Vec<JobView> = self
-            .jobs
-            .iter()
-            .filter(|(_, job)| job.phase != Phase::Accepting && job.is_own())
-            .filter_map(|(id, job)| Some(view(*id, self.seen(*id, job)?)))
-            .collect();
-        jobs.sort_by_key(|job| (std::cmp::Reverse(job.submitted_ms), job.id));
-        jobs
-    }
-
-    pub fn job(&self, id: JobId) -> Option<JobView> {
-        let job = self.own(id).filter(|job| job.phase != Phase::Accepting)?;
-        Some(view(id, self.seen(id, job)?))
-    }
-
-    pub fn spec(&self, id: JobId) -> Option<&JobSpec> {
-        self.own(id).map(|job| &job.spec)
-    }
-
-    /// A job of this node's, not one of which it owns some units for another.
-    fn own(&self, id: JobId) -> Option<&Job> {
-        self.jobs.get(&id).filter(|job| job.is_own())
-    }
-
-    pub fn units(&self, id: JobId, from: u32, limit: u32) -> Option<Vec<UnitView>> {
-        let seen = self.seen(id, self.own(id)?)?;
-        let to = from.saturating_add(limit).min(seen.units.len());
-        Some((from..to).filter_map(|index| unit_view(seen, index)).collect())
-    }
-
-    fn seen<'a>(&'a self, id: JobId, job: &'a Job) -> Option<Seen<'a>> {
-        let (deals, ring) = (self.payments.of(id), self.delegation.home(id));
-        Some(Seen { job, units: self.book.units(id)?, deals, ring })
-    }
-
-    /// Units that `node` holds, units it ended, and the processor time it gave to those.
-    pub fn work_of(&self, node: NodeId) -> (u32, u64, u64) {
-        let held = self.book.granted_count(node);
-        let given = self.jobs.values().filter_map(|job| job.by_node.get(&node));
-        let (units, cpu_us) =
-            given.fold((0, 0), |(u, c): (u64, u64), (units, cpu)| (u + units, c.saturating_add(*cpu)));
-        (held, units, cpu_us)
-    }
-}
 
 /// A job, where its units stand, what was bought for them, and who owns them on the ring.
 #[derive(Clone, Copy)]
-struct Seen<'a> {
-    job: &'a Job,
-    units: &'a Units,
-    deals: Option<&'a Deals>,
-    ring: Option<&'a OnRing>,
+pub(super) struct Seen<'a> {
+    pub(super) job: &'a Job,
+    pub(super) units: &'a Units,
+    pub(super) deals: Option<&'a Deals>,
+    pub(super) ring: Option<&'a OnRing>,
 }
 
 fn state(seen: Seen<'_>) -> JobState {
@@ -87,7 +37,7 @@ fn held_elsewhere(Seen { units, ring, .. }: Seen<'_>) -> u32 {
     ring.map_or(0, |ring| ring.held().count() as u32).min(units.count(State::Elsewhere))
 }
 
-fn view(id: JobId, seen: Seen<'_>) -> JobView {
+pub(super) fn view(id: JobId, seen: Seen<'_>) -> JobView {
     let Seen { job, units, deals, ring } = seen;
     let over = matches!(job.phase, Phase::Over { .. });
     let of = |state| units.count(state);
@@ -159,7 +109,7 @@ fn newest_is_missing(job: &Job, index: u32) -> bool {
     job.records.get(&index).is_some_and(|record| record.missing.is_some())
 }
 
-fn unit_view(Seen { job, units, deals, ring }: Seen<'_>, index: u32) -> Option<UnitView> {
+pub(super) fn unit_view(Seen { job, units, deals, ring }: Seen<'_>, index: u32) -> Option<UnitView> {
     let unit: Unit = units.get(index)?;
     let out = ring.and_then(|ring| ring.of(index)).filter(|_| unit.state == State::Elsewhere);
     let runner = out.and_then(|out| Some(out.runner?.id)).or_else(|| units.last_runner(index));
