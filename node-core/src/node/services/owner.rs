@@ -63,9 +63,7 @@ impl Service for Owner {
     fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
         node.tell::<Self>(match reply {
             Reply::Fetched(result) => Command::Fetched { ticket: number, result },
-            Reply::Inspected(result) => {
-                Command::Answered { ticket: number, result: result.map_err(|why| why.to_string()) }
-            }
+            Reply::Inspected(result) => Command::Inspected { ticket: number, result },
             Reply::Found(found) => Command::Found(found),
             Reply::Ordered { outcome, .. } => Command::Settled { ticket: number, outcome },
             Reply::Located(found) => {
@@ -82,8 +80,7 @@ impl Service for Owner {
                 what: format!("the gateway's records cannot be read, and it takes no jobs: {error}"),
             }),
             (_, result) => {
-                let result = result.map(drop).map_err(|failed| failed.to_string());
-                node.tell::<Self>(Command::Answered { ticket: asked.number, result });
+                node.tell::<Self>(Command::Committed { ticket: asked.number, result: result.map(drop) });
             }
         }
     }

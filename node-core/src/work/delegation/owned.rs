@@ -3,10 +3,10 @@
 
 use super::acts::{Adopted, Step};
 use super::content::{Content, content_of};
-use super::room::weight_of;
+use super::room::{NotAdopted, weight_of};
 use super::{ATTEMPTS_MAX, Act, Delegated, Delegation, Described, Message, Part, View};
 use crate::address::Address;
-use crate::content::BlobRef;
+use crate::content::{BlobRef, NotFetched};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::time::Time;
 use crate::work::message::Report;
@@ -67,13 +67,13 @@ impl Delegation {
             return self.acts.push(Act::Fault(from, "entrusted units that are not its own".into()));
         }
         let (mut refused, mut known) = (Vec::new(), Vec::new());
-        let mut reason = String::from("the ring has moved");
+        let mut reason = NotAdopted::Moved;
         let mut room = self.room_of(&part, from, view);
         for delegated in units {
             let unit = UnitId { job, index: delegated.index };
             let home = self.home_of_job(job, view).unwrap_or(from);
             if home != from {
-                reason = "another gateway has a job of this name".into();
+                reason = NotAdopted::OtherHome;
                 refused.push(unit.index);
             } else if self.ends.tell_again(unit) {
                 // It has ended here, and its home hears so below.
@@ -92,7 +92,7 @@ impl Delegation {
         self.next(Step::TellHome(job, known));
         self.next(Step::TellResults);
         if !refused.is_empty() {
-            self.say(part.home, Message::Refused { job, units: refused, reason });
+            self.say(part.home, Message::Refused { job, units: refused, reason: reason.to_string() });
         }
     }
 
@@ -238,7 +238,7 @@ impl Delegation {
         &mut self,
         job: JobId,
         (ticket, blobs): (u64, BTreeSet<BlobRef>),
-        result: Result<(), String>,
+        result: Result<(), NotFetched>,
         now: Time,
     ) {
         let Some(owned) = self.owned.get_mut(&job) else { return };

@@ -22,14 +22,31 @@ const OF_ONE: u64 = DESCRIPTIONS / 2;
 /// A description below this is not weighed: the number of units bounds it, to as many bytes again.
 const LIGHT: u64 = 2 << 10;
 
-const NO_ROOM: &str = "descriptions of units take as much of its memory as they may";
+/// Why a node does not own a unit for another; the words follow "the node does not own it:".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotAdopted {
+    #[error("the ring has moved")]
+    Moved,
+    #[error("another gateway has a job of this name")]
+    OtherHome,
+    #[error("it owns as many units as it may")]
+    Full,
+    #[error("it owns as many of this gateway's units as it may")]
+    FullOfOne,
+    #[error("descriptions of units take as much of its memory as they may")]
+    Descriptions,
+    #[error("a blob is larger than it takes")]
+    Blob,
+    #[error(transparent)]
+    Unfit(#[from] submission::Unfit),
+}
 
 /// Room for units of one home that one node brings, and why those of this job find none.
 pub(super) struct Room {
     by: NodeId,
     all: usize,
     its: usize,
-    unfit: Option<String>,
+    unfit: Option<NotAdopted>,
 }
 
 /// Bytes of the unit's own description.
@@ -58,16 +75,14 @@ impl Delegation {
             all: most.saturating_sub(self.owned_count()),
             // Another home finds room.
             its: most.div_ceil(2).saturating_sub(self.owned_of(part.home.id).max(brought)),
-            unfit: submission::check(&spec_of(part, Units::ONE), view.limits)
-                .err()
-                .map(|unfit| unfit.to_string()),
+            unfit: submission::check(&spec_of(part, Units::ONE), view.limits).err().map(NotAdopted::Unfit),
         }
     }
 
     /// Whether one more unit may be owned here, whoever brings it; counts it, too.
     ///
     /// # Errors
-    /// Says why not.
+    /// [`NotAdopted`] says why not.
     pub(super) fn may_adopt(
         &self,
         room: &mut Room,
@@ -75,18 +90,18 @@ impl Delegation {
         part: &Part,
         delegated: &Delegated,
         view: &View<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotAdopted> {
         if let Some(why) = room.unfit.clone().or_else(|| unfit(part, delegated, view.limits.blob_bytes)) {
             return Err(why);
         }
         if room.all == 0 {
-            return Err("it owns as many units as it may".into());
+            return Err(NotAdopted::Full);
         }
         if room.its == 0 {
-            return Err("it owns as many of this gateway's units as it may".into());
+            return Err(NotAdopted::FullOfOne);
         }
         if !self.has_room_for(room.by, job, part, delegated, view) {
-            return Err(NO_ROOM.into());
+            return Err(NotAdopted::Descriptions);
         }
         (room.all, room.its) = (room.all - 1, room.its - 1);
         Ok(())
@@ -164,11 +179,11 @@ impl Delegation {
 }
 
 /// Why the unit may not be owned here, if so.
-fn unfit(part: &Part, delegated: &Delegated, blob_bytes: u64) -> Option<String> {
+fn unfit(part: &Part, delegated: &Delegated, blob_bytes: u64) -> Option<NotAdopted> {
     let large = |blob: &BlobRef| blob.len > blob_bytes;
     if content_of(part, delegated).iter().any(large) {
-        return Some("a blob is larger than it takes".into());
+        return Some(NotAdopted::Blob);
     }
     let unfit = delegated.spec.as_ref().and_then(|spec| submission::check_unit(&part.template, spec).err());
-    unfit.map(|unfit| unfit.to_string())
+    unfit.map(NotAdopted::Unfit)
 }

@@ -9,20 +9,49 @@ use crate::work::spec::{JobSpec, OwnedBy};
 use crate::work::submission;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Why a gateway does not take a job.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotTaken {
+    #[error(transparent)]
+    Unfit(#[from] submission::Unfit),
+    #[error("this gateway is on no ring that could own the units; leave `owner` out")]
+    NoRing,
+    #[error(
+        "a job that buys its places is owned by its gateway, which has the budget; use owner = \"ring\" without \
+         a price, or leave `owner` out"
+    )]
+    RingBuysNothing,
+    #[error(
+        "this gateway takes no jobs from {0}; submit through its page or API, or ask its operator to start it \
+         with --submitter {0}"
+    )]
+    Stranger(NodeId),
+    #[error(
+        "a job that buys its places is paid by the gateway that takes it; submit it at a gateway of your own, \
+         whose account pays"
+    )]
+    Buys,
+    #[error("the gateway has {0} unfinished jobs, its bound; try later")]
+    Jobs(usize),
+    #[error(
+        "the job needs {needs_kib} KiB of the gateway's memory, which keeps {most_mib} MiB for all jobs and has \
+         not as much left; wait until others have ended, or cancel some"
+    )]
+    Memory { needs_kib: u64, most_mib: u64 },
+}
+
 /// Whether a gateway with these bounds takes the job.
 ///
 /// # Errors
-/// Says why not.
-pub(super) fn check_spec(spec: &JobSpec, limits: &Bounds) -> Result<(), String> {
-    submission::check(spec, limits).map_err(|unfit| unfit.to_string())?;
+/// [`NotTaken`] says why not.
+pub(super) fn check_spec(spec: &JobSpec, limits: &Bounds) -> Result<(), NotTaken> {
+    submission::check(spec, limits)?;
     if spec.owner == OwnedBy::Ring {
         if limits.delegated_units == 0 {
-            return Err("this gateway is on no ring that could own the units; leave `owner` out".into());
+            return Err(NotTaken::NoRing);
         }
         if spec.find.terms().is_some() {
-            return Err("a job that buys its places is owned by its gateway, which has the budget; \
-                        use owner = \"ring\" without a price, or leave `owner` out"
-                .into());
+            return Err(NotTaken::RingBuysNothing);
         }
     }
     Ok(())
@@ -32,28 +61,21 @@ pub(super) fn check_spec(spec: &JobSpec, limits: &Bounds) -> Result<(), String> 
 /// pays from its own account, so that only the node itself gives it jobs that buy.
 ///
 /// # Errors
-/// Says why not.
+/// [`NotTaken`] says why not.
 pub(super) fn check_client(
     client: NodeId,
     spec: &JobSpec,
     me: NodeId,
     submitters: &BTreeSet<NodeId>,
-) -> Result<(), String> {
+) -> Result<(), NotTaken> {
     if client == me {
         return Ok(());
     }
     if !submitters.contains(&client) {
-        return Err(format!(
-            "this gateway takes no jobs from {client}; submit through its page or API, or ask its \
-             operator to start it with --submitter {client}"
-        ));
+        return Err(NotTaken::Stranger(client));
     }
     if spec.find.terms().is_some() {
-        return Err(
-            "a job that buys its places is paid by the gateway that takes it; submit it at a gateway \
-                    of your own, whose account pays"
-                .into(),
-        );
+        return Err(NotTaken::Buys);
     }
     Ok(())
 }
@@ -62,24 +84,20 @@ pub(super) fn check_client(
 /// Units of other gateways have bounds of their own.
 ///
 /// # Errors
-/// Says why there is no room.
+/// [`NotTaken`] says why there is no room.
 pub(super) fn to_forget(
     jobs: &BTreeMap<JobId, Job>,
     spec: &JobSpec,
     limits: &Bounds,
-) -> Result<Vec<JobId>, String> {
+) -> Result<Vec<JobId>, NotTaken> {
     let new = weight_of(spec);
     let is_over = |job: &Job| matches!(job.phase, Phase::Over { .. });
     let (count, bytes) = held(jobs, |job| !is_over(job));
     if count >= limits.jobs {
-        return Err(format!("the gateway has {count} unfinished jobs, its bound; try later"));
+        return Err(NotTaken::Jobs(count));
     }
     if bytes.saturating_add(new) > limits.jobs_bytes {
-        let (needs, most) = (new >> 10, limits.jobs_bytes >> 20);
-        return Err(format!(
-            "the job needs {needs} KiB of the gateway's memory, which keeps {most} MiB for all jobs and \
-             has not as much left; wait until others have ended, or cancel some"
-        ));
+        return Err(NotTaken::Memory { needs_kib: new >> 10, most_mib: limits.jobs_bytes >> 20 });
     }
     let mut ended: Vec<(&JobId, &Job)> = jobs.iter().filter(|(_, job)| is_over(job)).collect();
     ended.sort_by_key(|(id, job)| (job.ended_ms, **id));

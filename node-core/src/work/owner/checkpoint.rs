@@ -6,7 +6,7 @@
 
 use super::nodes::{self, Start, is_here};
 use super::{Event, Owner, Pending, Timer};
-use crate::disk::Write;
+use crate::disk::{self, Write};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::progress::{Made, Version};
 use crate::protocol::Cx;
@@ -349,7 +349,7 @@ impl Owner {
         &mut self,
         told: Vec<(UnitId, NodeId, Version)>,
         units: Vec<UnitId>,
-        result: Result<(), String>,
+        result: Result<(), disk::Failed>,
         cx: &mut Cx<'_, Self>,
     ) {
         self.records.writing = false;

@@ -4,7 +4,8 @@ use super::coming::Arrived;
 use crate::circle::Point;
 use crate::content::{BlobRef, NotFetched};
 use crate::contract::{Holding, Order, Outcome, Sale};
-use crate::disk::Write;
+use crate::disk::{self, Write};
+use crate::engine::NotRunnable;
 use crate::finding::{Bought, Found, Offer, Purchase, Query};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::progress::Version;
@@ -48,10 +49,15 @@ pub enum Command {
         unit: UnitId,
         paused: bool,
     },
-    /// Answers [`Event::Commit`] and [`Event::Inspect`].
-    Answered {
+    /// Answers [`Event::Commit`].
+    Committed {
         ticket: u64,
-        result: Result<(), String>,
+        result: Result<(), disk::Failed>,
+    },
+    /// Answers [`Event::Inspect`].
+    Inspected {
+        ticket: u64,
+        result: Result<(), NotRunnable>,
     },
     /// Answers [`Event::Fetch`] and [`Event::FetchPassing`].
     Fetched {

@@ -36,6 +36,8 @@ mod view;
 
 use crate::content::{BlobRef, NotFetched};
 use crate::contract::Holding;
+use crate::disk;
+use crate::engine::NotRunnable;
 use crate::ids::{JobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
@@ -193,7 +195,8 @@ impl Owner {
             Input::Command(Command::Bought(bought)) => self.bought(bought, cx),
             Input::Command(Command::Settled { ticket, outcome }) => self.settled(ticket, outcome, cx),
             Input::Command(Command::Holding(held)) => self.bank_holds(held),
-            Input::Command(Command::Answered { ticket, result }) => self.answered(ticket, result, cx),
+            Input::Command(Command::Committed { ticket, result }) => self.committed(ticket, result, cx),
+            Input::Command(Command::Inspected { ticket, result }) => self.looked_at(ticket, result, cx),
             Input::Command(Command::Fetched { ticket, result }) => self.fetched(ticket, result, cx),
             Input::Command(Command::Heard(node)) => self.heard(node, cx),
             Input::Command(Command::RestoreJobs(entries)) => self.restore_jobs(entries, cx),
@@ -257,7 +260,6 @@ impl Owner {
         if let Some(Pending::ResultBlobs(arrived)) = pending {
             return self.result_blobs(arrived, ticket, result, cx);
         }
-        let result = result.map_err(|error| error.to_string());
         match pending {
             Some(Pending::JobBlobs(job)) => self.blobs_here(job, result, cx),
             Some(Pending::Relay(unit, runner)) => self.relay_here(unit, runner, ticket, result, cx),
@@ -269,14 +271,23 @@ impl Owner {
         }
     }
 
-    /// Storage, or an engine, has done something or could not.
-    fn answered(&mut self, ticket: u64, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+    /// An engine has looked into a program.
+    fn looked_at(&mut self, ticket: u64, result: Result<(), NotRunnable>, cx: &mut Cx<'_, Self>) {
         match self.pending.remove(&ticket) {
             Some(Pending::JobProgram(job)) => self.inspected(job, result, cx),
+            Some(Pending::DelegatedProgram(job)) => self.looked_into(job, result, cx),
+            // The others wait for the store, storage or the bank.
+            Some(pending) => drop(self.pending.insert(ticket, pending)),
+            None => {}
+        }
+    }
+
+    /// Storage has written something, or could not.
+    fn committed(&mut self, ticket: u64, result: Result<(), disk::Failed>, cx: &mut Cx<'_, Self>) {
+        match self.pending.remove(&ticket) {
             Some(Pending::JobRecord(job)) => self.record_written(job, result, cx),
             Some(Pending::Results(arrived)) => self.results_written(arrived, result, cx),
             Some(Pending::Records(told, units)) => self.records_written(told, units, result, cx),
-            Some(Pending::DelegatedProgram(job)) => self.looked_into(job, result, cx),
             Some(Pending::Deal) => {
                 if let Err(error) = result {
                     cx.trouble(format!("what was bought could not be written down: {error}"));
@@ -287,7 +298,7 @@ impl Owner {
                     cx.trouble(format!("the end of a job could not be written: {error}"));
                 }
             }
-            // The others wait for the store or the bank.
+            // The others wait for the store, an engine or the bank.
             Some(pending) => drop(self.pending.insert(ticket, pending)),
             None => {}
         }
@@ -379,8 +390,8 @@ impl Owner {
         let refuse = |reason: String, cx: &mut Cx<'_, Self>| {
             cx.send(client, Message::ToClient(ToClient::Refused { job: id, reason }));
         };
-        if let Err(reason) = check_client(client, &spec, cx.me, &self.config.submitters) {
-            return refuse(reason, cx);
+        if let Err(why) = check_client(client, &spec, cx.me, &self.config.submitters) {
+            return refuse(why.to_string(), cx);
         }
         if let Some(job) = self.jobs.get(&id) {
             match job.phase {
@@ -398,8 +409,8 @@ impl Owner {
         if !self.is_ready() {
             return refuse("the gateway is still reading its records; try again in a moment".into(), cx);
         }
-        if let Err(reason) = check_spec(&spec, &self.config.limits) {
-            return refuse(reason, cx);
+        if let Err(why) = check_spec(&spec, &self.config.limits) {
+            return refuse(why.to_string(), cx);
         }
         let accepting = |job: &&Job| job.client == client && job.phase == Phase::Accepting;
         if client != cx.me && self.jobs.values().filter(accepting).count() >= ACCEPTING {
@@ -407,7 +418,7 @@ impl Owner {
         }
         match to_forget(&self.jobs, &spec, &self.config.limits) {
             Ok(ended) => ended.into_iter().for_each(|id| self.forget_job(id, cx)),
-            Err(reason) => return refuse(reason, cx),
+            Err(why) => return refuse(why.to_string(), cx),
         }
         let blobs: Vec<BlobRef> = spec.blobs().into_iter().collect();
         let mut secret = [0; 32];
@@ -420,7 +431,7 @@ impl Owner {
         cx.emit(Event::Fetch { ticket, blobs, from: client });
     }
 
-    fn blobs_here(&mut self, id: JobId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+    fn blobs_here(&mut self, id: JobId, result: Result<(), NotFetched>, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get(&id).filter(|j| j.phase == Phase::Accepting) else { return };
         let (program, memory_bytes) = (job.spec.template.program.id, job.spec.template.limits.memory_bytes);
         match result {
@@ -430,12 +441,12 @@ impl Owner {
                 let ticket = self.ticket(Pending::JobProgram(id));
                 cx.emit(Event::Inspect { ticket, program, memory_bytes });
             }
-            Err(reason) => self.refuse_accepting(id, reason, cx),
+            Err(why) => self.refuse_accepting(id, why.to_string(), cx),
         }
     }
 
     /// Its program can run, or why not.
-    fn inspected(&mut self, id: JobId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+    fn inspected(&mut self, id: JobId, result: Result<(), NotRunnable>, cx: &mut Cx<'_, Self>) {
         let Some(job) = self.jobs.get(&id).filter(|j| j.phase == Phase::Accepting) else { return };
         match result {
             Ok(()) => {
@@ -448,11 +459,11 @@ impl Owner {
                 let ticket = self.ticket(Pending::JobRecord(id));
                 cx.emit(Event::Commit { ticket, writes: vec![rows::job_write(id, &record)] });
             }
-            Err(reason) => self.refuse_accepting(id, reason, cx),
+            Err(why) => self.refuse_accepting(id, why.to_string(), cx),
         }
     }
 
-    fn record_written(&mut self, id: JobId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+    fn record_written(&mut self, id: JobId, result: Result<(), disk::Failed>, cx: &mut Cx<'_, Self>) {
         if let Err(error) = result {
             return self.refuse_accepting(id, format!("the gateway could not write it down: {error}"), cx);
         }

@@ -64,34 +64,72 @@ impl Move {
     }
 }
 
+/// Why a unit is not moved.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotMoved {
+    #[error("this gateway owns no such job")]
+    NoJob,
+    #[error("the job has no such unit")]
+    NoUnit,
+    #[error("its owner is on the ring, and moves it by itself alone")]
+    Delegated,
+    #[error("it is not running: only what runs can be moved")]
+    NotRunning,
+    #[error("it is being moved already")]
+    Already,
+    #[error("{MOVES_MAX} units are being moved already; try again in a moment")]
+    Full,
+    #[error("its runner is away; it goes on elsewhere if it stays so")]
+    Away,
+    #[error("it runs there already")]
+    There,
+    #[error("{} is not connected, or gives no slots", .0.short())]
+    Unknown(NodeId),
+    #[error("{node} cannot take it: {why}", node = .0.short(), why = .1)]
+    NotAble(NodeId, NotAble),
+    #[error("no other node has a free slot and the memory")]
+    Nowhere,
+}
+
+/// Why a node can't take a unit.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotAble {
+    #[error("it gives no slots now")]
+    NoSlots,
+    #[error("it gives a unit less memory than this one may use")]
+    Memory,
+    #[error("all its slots are busy")]
+    Busy,
+}
+
 /// Node to which a unit is moved that runs at `from` and may use so much memory: `to`, or the one with most free
 /// slots.
 ///
 /// # Errors
-/// Says why there is none.
+/// [`NotMoved`] says why there is none.
 pub(super) fn goal_of(
     to: Option<NodeId>,
     from: NodeId,
     others: &[(NodeId, Offer)],
     memory: u64,
-) -> Result<NodeId, String> {
+) -> Result<NodeId, NotMoved> {
     let why_not = |offer: &Offer| match offer {
-        _ if offer.slots == 0 => Some("it gives no slots now"),
-        _ if offer.memory_bytes < memory => Some("it gives a unit less memory than this one may use"),
-        _ if offer.free == 0 => Some("all its slots are busy"),
+        _ if offer.slots == 0 => Some(NotAble::NoSlots),
+        _ if offer.memory_bytes < memory => Some(NotAble::Memory),
+        _ if offer.free == 0 => Some(NotAble::Busy),
         _ => None,
     };
     match to {
-        Some(to) if to == from => Err("it runs there already".into()),
+        Some(to) if to == from => Err(NotMoved::There),
         Some(to) => {
             let offer = others.iter().find(|(node, _)| *node == to);
-            let (_, offer) = offer.ok_or(format!("{} is not connected, or gives no slots", to.short()))?;
-            why_not(offer).map_or(Ok(to), |why| Err(format!("{} cannot take it: {why}", to.short())))
+            let (_, offer) = offer.ok_or(NotMoved::Unknown(to))?;
+            why_not(offer).map_or(Ok(to), |why| Err(NotMoved::NotAble(to, why)))
         }
         None => {
             let able = others.iter().filter(|(node, offer)| *node != from && why_not(offer).is_none());
             let best = able.max_by_key(|(node, offer)| (offer.free, std::cmp::Reverse(*node)));
-            best.map(|(to, _)| *to).ok_or("no other node has a free slot and the memory".into())
+            best.map(|(to, _)| *to).ok_or(NotMoved::Nowhere)
         }
     }
 }

@@ -5,11 +5,11 @@
 //! the unit runs meanwhile. Once it has stopped, only what has changed since is on the way.
 
 use super::job::Job;
-use super::moves::{MOVES_MAX, Move, PATIENCE, Stage, goal_of, whole_of};
+use super::moves::{MOVES_MAX, Move, NotMoved, PATIENCE, Stage, goal_of, whole_of};
 use super::nodes::{Start, is_here};
 use super::{Event, Owner, Pending, Timer};
 use crate::address::Address;
-use crate::content::BlobRef;
+use crate::content::{BlobRef, NotFetched};
 use crate::finding::Offer;
 use crate::ids::{NodeId, UnitId};
 use crate::progress::{Made, Resume};
@@ -33,33 +33,36 @@ impl Owner {
                 cx.set_timer_by(Timer::Moves, PATIENCE);
                 self.begin_move(unit, to, cx);
             }
-            Err(why) => cx.emit(Event::MigrationFailed { unit, why }),
+            Err(why) => cx.emit(Event::MigrationFailed { unit, why: why.to_string() }),
         }
     }
 
-    /// Where to, or why not.
+    /// Where to.
+    ///
+    /// # Errors
+    /// [`NotMoved`] says why nowhere.
     fn check_move(
         &self,
         unit: UnitId,
         to: Option<NodeId>,
         others: &[(NodeId, Offer)],
         cx: &Cx<'_, Self>,
-    ) -> Result<NodeId, String> {
-        let job = self.jobs.get(&unit.job).ok_or("this gateway owns no such job")?;
-        let state = self.book.state(unit).ok_or("the job has no such unit")?;
+    ) -> Result<NodeId, NotMoved> {
+        let job = self.jobs.get(&unit.job).ok_or(NotMoved::NoJob)?;
+        let state = self.book.state(unit).ok_or(NotMoved::NoUnit)?;
         if !job.is_own() || state == State::Elsewhere {
-            return Err("its owner is on the ring, and moves it by itself alone".into());
+            return Err(NotMoved::Delegated);
         }
         let from = self.book.runner(unit).filter(|_| job.is_active());
-        let from = from.ok_or("it is not running: only what runs can be moved")?;
+        let from = from.ok_or(NotMoved::NotRunning)?;
         if self.moves.wanted.contains_key(&unit) {
-            return Err("it is being moved already".into());
+            return Err(NotMoved::Already);
         }
         if self.moves.wanted.len() >= MOVES_MAX {
-            return Err(format!("{MOVES_MAX} units are being moved already; try again in a moment"));
+            return Err(NotMoved::Full);
         }
         if !self.leases.contains_key(&from) || !is_here(from, cx) {
-            return Err("its runner is away; it goes on elsewhere if it stays so".into());
+            return Err(NotMoved::Away);
         }
         goal_of(to, from, others, job.spec.template.limits.memory_bytes)
     }
@@ -387,7 +390,7 @@ impl Owner {
         unit: UnitId,
         runner: NodeId,
         ticket: u64,
-        result: Result<(), String>,
+        result: Result<(), NotFetched>,
         cx: &mut Cx<'_, Self>,
     ) {
         let active = self.jobs.get(&unit.job).is_some_and(Job::is_active);
@@ -462,7 +465,7 @@ impl Owner {
         &mut self,
         unit: UnitId,
         ticket: u64,
-        result: Result<(), String>,
+        result: Result<(), NotFetched>,
         cx: &mut Cx<'_, Self>,
     ) {
         let of_this = |wanted: &&Move| wanted.relay == Some(ticket) && wanted.stage == Stage::Preparing;

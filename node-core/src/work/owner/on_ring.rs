@@ -3,8 +3,9 @@
 use super::coming::Unfit;
 use super::job::Job;
 use super::{Event, Owner, Pending, Timer};
-use crate::content::BlobRef;
+use crate::content::{BlobRef, NotFetched};
 use crate::disk::Write;
+use crate::engine::NotRunnable;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::Micro;
 use crate::protocol::Cx;
@@ -177,19 +178,19 @@ impl Owner {
         &mut self,
         job: JobId,
         asked: (u64, BTreeSet<BlobRef>),
-        result: Result<(), String>,
+        result: Result<(), NotFetched>,
         cx: &mut Cx<'_, Self>,
     ) {
         self.delegate(cx, |it, view| it.content_here(job, asked, result, view.now));
     }
 
     /// The program of another gateway's units can run, or why not: they are held then, and their home is told.
-    pub(super) fn looked_into(&mut self, id: JobId, result: Result<(), String>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn looked_into(&mut self, id: JobId, result: Result<(), NotRunnable>, cx: &mut Cx<'_, Self>) {
         if !self.delegation.looked_into(id, result.is_ok(), cx.now) {
             return;
         }
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.refusals.unfit = result.err();
+            job.refusals.unfit = result.err().map(|why| why.to_string());
         }
         self.release_refused(id, cx);
         self.touch(id, cx);

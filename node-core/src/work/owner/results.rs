@@ -7,6 +7,7 @@ use super::coming::{Admission, Arrived, OnTheWay, REPORTS_MAX, Standing, Unfit, 
 use super::job::Job;
 use super::{Event, Owner, Pending, Timer, nodes};
 use crate::content::{BlobRef, FetchError, NotFetched};
+use crate::disk;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::Micro;
 use crate::progress::Journey;
@@ -270,12 +271,12 @@ impl Owner {
     pub(super) fn results_written(
         &mut self,
         arrived: Arrived,
-        result: Result<(), String>,
+        result: Result<(), disk::Failed>,
         cx: &mut Cx<'_, Self>,
     ) {
         if let Err(error) = result {
             cx.trouble(format!("results could not be written and stay with their runner: {error}"));
-            return self.not_written(arrived, &error, cx);
+            return self.not_written(arrived, &error.0, cx);
         }
         let mut jobs: BTreeSet<JobId> = BTreeSet::new();
         let mut content: BTreeSet<BlobRef> = BTreeSet::new();
