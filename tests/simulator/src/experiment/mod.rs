@@ -8,6 +8,7 @@ mod ring;
 mod session;
 mod stage;
 mod traffic;
+mod whole;
 
 pub use stage::{Play, Stage};
 

@@ -2,6 +2,7 @@
 
 use super::Watch;
 use super::session::Sessions;
+use super::whole::Shared;
 use crate::report::Report;
 use crate::rng::Rng;
 use crate::scenario::{Kind, Order, Scenario, WayName, What};
@@ -128,6 +129,10 @@ impl Stage {
             ..Config::default()
         };
         config.limits_mut().overrun_panics = true;
+        let services = scenario.whole.then(Shared::default);
+        if services.is_some() {
+            Shared::bound(&mut config);
+        }
         let mut configs: Vec<(u64, Arc<Config>)> = Vec::new();
         stage.world.nodes.reserve_exact(nodes);
         for (at, ip) in addresses(nodes, scenario.tree.order, &mut rng).into_iter().enumerate() {
@@ -165,7 +170,13 @@ impl Stage {
                     shared
                 }
             };
-            stage.world.place(shared);
+            match &services {
+                Some(services) => {
+                    let (whole, secret) = services.whole(at, &shared);
+                    stage.world.place_keyed(Arc::new(whole), &secret);
+                }
+                None => drop(stage.world.place(shared)),
+            }
             let place = &mut stage.world.nodes[at];
             place.ip = ip;
             place.region = of.map_or(0, |kind| kind.region.0 as u8);

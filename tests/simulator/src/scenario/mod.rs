@@ -27,6 +27,10 @@ pub struct Scenario {
     pub network: NetworkPart,
     #[serde(default)]
     pub tree: TreePart,
+    /// Nodes have all services of the product beside the tree: a place on the ring, markets, an account, records
+    /// and files; the first of them is the bank. False: what the tree needs.
+    #[serde(default)]
+    pub whole: bool,
     /// Kinds of nodes; one kind with one slot each if none are given.
     #[serde(default)]
     pub population: Vec<Kind>,

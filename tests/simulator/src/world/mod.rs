@@ -70,6 +70,8 @@ pub struct World {
     pub liars: BTreeMap<usize, Liar>,
     /// By index. Most frames need no more of the node at their other end, and its memory is far away.
     ids: Vec<NodeId>,
+    /// Indices of nodes whose ids are those of keys.
+    keyed: BTreeMap<NodeId, usize>,
     /// Dials of pages: a page's driver has no way to do that.
     pub refused_dials: usize,
     /// Gateways that had no room, by page.
@@ -214,6 +216,7 @@ impl World {
             kinds: None,
             liars: BTreeMap::new(),
             ids: Vec::new(),
+            keyed: BTreeMap::new(),
             refused_dials: 0,
             pages_tried: BTreeMap::new(),
             trace: Trace::default(),

@@ -29,10 +29,17 @@ impl World {
     /// Adds a node that has a key, so that it can sign, and starts it.
     pub fn add_keyed(&mut self, mut config: Config, secret: &Secret) -> usize {
         self.decide_overruns(&mut config);
-        let at = self.place(Arc::new(config));
-        self.nodes[at].id = secret.node();
-        self.ids[at] = secret.node();
+        let at = self.place_keyed(Arc::new(config), secret);
         self.start(at);
+        at
+    }
+
+    /// Adds a place for a node that has a key and is started later.
+    pub fn place_keyed(&mut self, config: Arc<Config>, secret: &Secret) -> usize {
+        let (at, id) = (self.place(config), secret.node());
+        self.nodes[at].id = id;
+        self.ids[at] = id;
+        self.keyed.insert(id, at);
         at
     }
 
@@ -87,7 +94,7 @@ impl World {
         match self.ids.get(at) {
             Some(there) if *there == id => Some(at),
             // A key says nothing about the place.
-            _ => self.ids.iter().position(|there| *there == id),
+            _ => self.keyed.get(&id).copied(),
         }
     }
 

@@ -1,0 +1,54 @@
+//! Nodes with all services of the product, to be weighed.
+
+use node_core::Config;
+use node_core::files::FilesConfig;
+use node_core::keys::Secret;
+use node_core::ledger::books::Rules;
+use node_core::market::MarketConfig;
+use node_core::node::config::{BankPart, MarketPart, RecordsPart};
+use node_core::overlay::ring::RingConfig;
+use node_core::records::RecordsConfig;
+use std::sync::Arc;
+
+/// Units of other gateways' jobs that a node owns at most: what the native node takes.
+const DELEGATED: usize = 10_000;
+
+/// Settings that all nodes share.
+#[derive(Default)]
+pub(super) struct Shared {
+    ring: Arc<RingConfig>,
+    market: Arc<MarketConfig>,
+    records: Arc<RecordsConfig>,
+    files: Arc<FilesConfig>,
+}
+
+impl Shared {
+    /// Bounds that all nodes share.
+    pub(super) fn bound(config: &mut Config) {
+        config.limits_mut().delegated_units = DELEGATED;
+    }
+
+    /// The node at this index with all services, and its key.
+    pub(super) fn whole(&self, at: usize, config: &Config) -> (Config, Secret) {
+        let secret = secret(at);
+        let config = Config {
+            ring: Some(self.ring.clone()),
+            market: Some(MarketPart { config: self.market.clone(), secret: secret.clone() }),
+            bank: Some(BankPart {
+                secret: secret.clone(),
+                bank: Some(self::secret(0).node()),
+                rules: (at == 0).then(Rules::default),
+            }),
+            records: Some(RecordsPart { config: self.records.clone(), secret: secret.clone() }),
+            files: Some(self.files.clone()),
+            ..config.clone()
+        };
+        (config, secret)
+    }
+}
+
+fn secret(at: usize) -> Secret {
+    let mut bytes = [1; 32];
+    bytes[..8].copy_from_slice(&(at as u64).to_be_bytes());
+    Secret::from_bytes(&bytes)
+}
