@@ -42,7 +42,7 @@ pub struct Seller {
     secret: Secret,
     wall: Option<Wall>,
     me: Option<Address>,
-    stock: BTreeMap<Kind, Stock>,
+    stock: BTreeMap<Kind, Box<Stock>>,
     /// The last number that was used.
     number: u64,
     /// Lookups under way.
@@ -284,7 +284,7 @@ impl Seller {
         let at = self.stock.remove(&kind).and_then(|old| old.at);
         let stock =
             Stock { goods, since: number, number, signed: None, at, listed: None, probed: Vec::new() };
-        self.stock.insert(kind, stock);
+        self.stock.insert(kind, Box::new(stock));
         self.list(kind, cx);
     }
 
@@ -320,7 +320,8 @@ impl Seller {
     /// Nothing of this kind is for sale any more.
     fn close(&mut self, kind: Kind, cx: &mut Scx<'_>) {
         cx.cancel_timer(Timer::Relist(kind));
-        if let Some(Stock { at: Some((market, owner)), number, .. }) = self.stock.remove(&kind) {
+        if let Some(Stock { at: Some((market, owner)), number, .. }) = self.stock.remove(&kind).map(|it| *it)
+        {
             to_owner(&owner, ToOwner::Withdraw { market, number }, cx);
         }
     }

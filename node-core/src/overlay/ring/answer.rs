@@ -18,7 +18,9 @@ impl Ring {
         }
         let joins = find.joins.then_some(from);
         let member = match find.to {
-            Some(point) => self.members.get(&MemberId { ring, point }).filter(|member| member.is_in()),
+            Some(point) => {
+                self.members.get(&MemberId { ring, point }).map(|it| &**it).filter(|member| member.is_in())
+            }
             None => self.nearest(ring, key),
         };
         let Some(member) = member else {

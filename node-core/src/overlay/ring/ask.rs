@@ -24,8 +24,8 @@ const SETTLED: Duration = Duration::from_secs(120);
 
 impl Ring {
     pub(super) fn command(&mut self, ticket: Ticket, ring: RingId, key: Point, mode: Mode, cx: &mut Rcx<'_>) {
-        let own = |lookup: &&Lookup| matches!(lookup.purpose, Purpose::Command(_));
-        let busy = self.lookups.values().filter(own).count() >= self.config.lookups;
+        let own = self.lookups.values().filter(|lookup| matches!(lookup.purpose, Purpose::Command(_)));
+        let busy = own.count() >= self.config.lookups;
         let nobody = self.mine_in(ring).next().is_none() && self.via.get(&ring).is_none_or(Vec::is_empty);
         if busy || nobody {
             let why = if busy { Failure::Busy } else { Failure::Nobody };
@@ -60,7 +60,7 @@ impl Ring {
     ) {
         let ticket = cx.rng.u64();
         let until = cx.now + self.config.deadline;
-        self.lookups.insert(ticket, Lookup::new(ring, key, purpose, mode, until));
+        self.lookups.insert(ticket, Box::new(Lookup::new(ring, key, purpose, mode, until)));
         self.try_again(ticket, hint, cx);
     }
 

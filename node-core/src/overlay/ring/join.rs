@@ -30,7 +30,7 @@ impl Ring {
             member.stand_alone();
             cx.emit(Event::Joined(id));
         }
-        self.members.insert(id, member);
+        self.members.insert(id, Box::new(member));
         self.touched = true;
         if !first {
             self.seek(id, None, cx);

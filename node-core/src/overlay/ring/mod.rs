@@ -94,9 +94,10 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Ring {
     config: Arc<RingConfig>,
-    members: BTreeMap<MemberId, Member>,
+    /// Mostly one, in a tree whose nodes have room for eleven.
+    members: BTreeMap<MemberId, Box<Member>>,
     /// By ticket.
-    lookups: BTreeMap<u64, Lookup>,
+    lookups: BTreeMap<u64, Box<Lookup>>,
     known: Known,
     /// Connected peers that may be members.
     via: BTreeMap<RingId, Vec<NodeId>>,
@@ -186,7 +187,7 @@ impl Ring {
     /// Members of this node on a ring that have their place.
     fn mine_in(&self, ring: RingId) -> impl Iterator<Item = &Member> {
         let all = MemberId { ring, point: Point(0) }..=MemberId { ring, point: Point(u128::MAX) };
-        self.members.range(all).map(|(_, member)| member).filter(|member| member.is_in())
+        self.members.range(all).map(|(_, member)| &**member).filter(|member| member.is_in())
     }
 
     /// Which of them is nearest before the key.

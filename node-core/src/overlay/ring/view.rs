@@ -92,7 +92,7 @@ impl Ring {
                 + member.fingers.capacity() * size_of::<Finger>()
         };
         size_of::<Ring>()
-            + self.members.values().map(member).sum::<usize>()
+            + self.members.values().map(|it| member(it)).sum::<usize>()
             + self.known.memory()
             + self.lookups.len() * size_of::<super::Lookup>()
             + (self.links.dialled.capacity() + self.held.capacity()) * 32
@@ -134,7 +134,7 @@ impl Ring {
                 }
             }
         }
-        node.members.insert(id, member);
+        node.members.insert(id, Box::new(member));
         node
     }
 }
