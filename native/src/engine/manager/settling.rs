@@ -27,7 +27,7 @@ pub(super) struct Told {
     pub(super) of: (usize, u64),
 }
 
-/// The same, with what was found.
+/// A told snapshot with its name, or why it has none.
 pub(in crate::engine) struct Settled {
     told: Told,
     result: Result<(BlobRef, Bytes), NoBlob>,

@@ -357,7 +357,6 @@ impl Owner {
             // Runners repeat what they were not told to be written.
             self.records.dirty.extend(units);
             cx.set_timer(Timer::Records, self.config.timing.retry);
-            self.records.writing = false;
             return cx.trouble(format!("checkpoints could not be written down: {error}"));
         }
         let units_written = units;

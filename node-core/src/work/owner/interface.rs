@@ -116,7 +116,7 @@ pub enum Event {
         program: BlobId,
         memory_bytes: u64,
     },
-    /// So many places that were found there were not used.
+    /// Places that were found at a node and were not used.
     Unused {
         node: NodeId,
         units: u32,

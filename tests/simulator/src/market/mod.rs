@@ -178,7 +178,7 @@ impl Markets {
         markets
     }
 
-    /// So many nodes as they are in a ring at rest, and what their market operators hear of it.
+    /// A ring of `count` nodes at rest, whose market operators have heard of their keys.
     pub fn rested(seed: u64, ring: RingConfig, config: MarketConfig, count: usize) -> Markets {
         let mut markets = Markets::with(seed, ring, config);
         markets.rest(count);
