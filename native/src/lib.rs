@@ -19,7 +19,6 @@ mod storage;
 mod text;
 mod token;
 
-#[cfg(feature = "hostile")]
 pub use driver::lies;
 
 /// Runs the command that the process's arguments name.

@@ -31,10 +31,7 @@ pub(super) struct NativeHost {
 impl Host for NativeHost {
     fn transmit(&mut self, to: NodeId, channel: Channel, bytes: Bytes) {
         let Some(link) = &self.link else { return };
-        #[cfg(feature = "hostile")]
         super::lies::send(link, to, channel, bytes);
-        #[cfg(not(feature = "hostile"))]
-        link.send(to, channel, bytes);
     }
 
     fn dial(&mut self, contact: Contact) {

@@ -1,10 +1,11 @@
 //! Lets another program make this node lie to others: the frames that it sends are shown to that program
-//! first. Only with the feature `hostile`, which no release has, and only if a liar was set.
+//! first. No command and no setting of this binary does that: `tests/hostile` alone calls [`set`], and `tests/house`
+//! checks it.
 
 use bytes::Bytes;
 use link::Link;
 use node_core::{Channel, NodeId};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The fate of a frame on its way out.
 pub enum Said {
@@ -19,16 +20,16 @@ pub trait Liar: Send {
     fn says(&mut self, channel: Channel, bytes: &Bytes) -> Said;
 }
 
-static LIAR: Mutex<Option<Box<dyn Liar>>> = Mutex::new(None);
+static LIAR: OnceLock<Mutex<Box<dyn Liar>>> = OnceLock::new();
 
-/// Makes all that this process sends to peers pass this liar.
+/// Makes all that this process sends to peers pass this liar, from its start on. A second one is ignored.
 pub fn set(liar: Box<dyn Liar>) {
-    *LIAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(liar);
+    let _ = LIAR.set(Mutex::new(liar));
 }
 
 fn ask<T>(question: impl FnOnce(&mut dyn Liar) -> T) -> Option<T> {
-    let mut liar = LIAR.lock().unwrap_or_else(PoisonError::into_inner);
-    liar.as_mut().map(|liar| question(&mut **liar))
+    let mut liar = LIAR.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(question(&mut **liar))
 }
 
 pub(super) fn send(link: &Link, to: NodeId, channel: Channel, bytes: Bytes) {

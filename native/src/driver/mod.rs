@@ -10,7 +10,6 @@
 //! asked, which the node bounds, and callers wait for their answers.
 
 mod host;
-#[cfg(feature = "hostile")]
 pub mod lies;
 mod pulse;
 mod refusals;

@@ -158,7 +158,6 @@ impl Driver {
         match event {
             LinkEvent::Frame { from, .. } if self.host.refusals.is_unheard(from) => {}
             LinkEvent::Frame { from, channel, bytes } => {
-                #[cfg(feature = "hostile")]
                 if let Some(link) = &self.host.link {
                     super::lies::heard(link, from, channel, &bytes);
                 }

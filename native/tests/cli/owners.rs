@@ -54,7 +54,7 @@ fn a_unit_goes_on_where_it_is_when_its_owner_is_killed() {
     assert_eq!(ended["lost_fuel"], 0, "{ended}");
     story.world.run(["results", &job, "-o", "out"]).ok();
     let stdout = std::fs::read_to_string(story.world.path("out/0/stdout")).unwrap();
-    let alone = story.world.run(["run", "--suspend-every", "50000000", "ballast.wasm", "4", ROUNDS]);
+    let alone = story.world.run(["run", "--suspend-every", "1000000000", "ballast.wasm", "4", ROUNDS]);
     assert_eq!(stdout, alone.ok().text());
 }
 
