@@ -424,3 +424,18 @@ fn a_node_without_jobs_of_its_own_submits_to_its_gateway() {
     });
     world.assert_all_right(job, 30);
 }
+
+#[test]
+fn a_submission_is_refused_when_its_gateway_goes_unheard_and_no_other_comes() {
+    let mut world = World::seed(31).swarm(1, 1);
+    world.run_for(Duration::from_secs(1));
+    let spec = world.sweep(1, 1);
+    world.freeze(0);
+    let job = world.submit(1, spec);
+    // Longer than a submission without any gateway waits.
+    world.run_for(Duration::from_secs(15));
+    assert_eq!(world.refusal(job), None, "its gateway may still answer");
+    world.kill(0);
+    world.run_until(A_MINUTE, "the submission is refused", |w| w.refusal(job).is_some());
+    assert!(world.refusal(job).is_some_and(|why| why.contains("no gateway is connected")));
+}

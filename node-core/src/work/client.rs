@@ -7,10 +7,12 @@ use crate::protocol::{Cx, Input, InputOf, Protocol};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a submission looks for an owner. Our choice: longer than a reconnection.
+/// How long a submission looks for an owner, at first and when its owner has gone. Our choice: longer than a
+/// reconnection.
 const NO_OWNER: Duration = Duration::from_secs(10);
 
-/// Submissions that may wait for an answer at once.
+/// Submissions that may wait for an answer at once. Our choice: far more than people make in the 10 s that one
+/// waits.
 const PENDING_MAX: usize = 1000;
 
 #[derive(Debug)]
@@ -19,7 +21,8 @@ pub struct Client {
     /// This node owns jobs itself.
     gateway: bool,
     pending: BTreeMap<JobId, Pending>,
-    /// Jobs that an owner accepted, and the owner.
+    /// Jobs of this node that an owner accepted and that have not ended, and the owner. No more than its user has
+    /// submitted.
     accepted: BTreeMap<JobId, NodeId>,
 }
 
@@ -83,8 +86,9 @@ impl Protocol for Client {
                 waiting.into_iter().for_each(|job| self.send(job, cx));
             }
             Input::Down(peer) => {
-                for pending in self.pending.values_mut().filter(|p| p.owner == Some(peer)) {
+                for (job, pending) in self.pending.iter_mut().filter(|(_, p)| p.owner == Some(peer)) {
                     pending.owner = None;
+                    cx.set_timer(Timer::NoOwner(*job), NO_OWNER);
                 }
             }
             // It was not connected.
