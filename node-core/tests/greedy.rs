@@ -97,7 +97,7 @@ fn batch(job: JobId, program: BlobRef, units: Vec<UnitGrant>) -> Batch {
         checkpoint: CheckpointEvery(0),
         on_loss: OnLoss::default(),
     };
-    Batch { job, name: "job".into(), template, sweep_first: Some(0), keepers: vec![], units, home: None }
+    Batch { job, name: "job".into(), template, sweep_first: Some(0), keepers: vec![], units, origin: None }
 }
 
 fn grant(index: u32, spec: Option<UnitSpec>) -> UnitGrant {
@@ -247,12 +247,18 @@ fn checkpoints_of_no_bytes_are_counted_too() {
     for attempt in 1..=5_000 {
         let unit = UnitId { job: JOB, index: attempt % 2 };
         let version = Version { attempt, number: 1 };
-        let keep =
-            Keep { unit, owner: OWNER, home: OWNER, version, parts: vec![blob(attempt, 0)], relayed: false };
+        let keep = Keep {
+            unit,
+            owner: OWNER,
+            origin: OWNER,
+            version,
+            parts: vec![blob(attempt, 0)],
+            relayed: false,
+        };
         let message = Message::ToKeeper(ToKeeper::Keep(keep));
         let mut effects = keeper.step(ME, Time(1), Input::Message { from: OTHER, message });
         // The units' owner says that it is the sender's, each time.
-        let terms = KeepTerms { home: OWNER, part_bytes: u64::MAX };
+        let terms = KeepTerms { origin: OWNER, part_bytes: u64::MAX };
         let granted = ToKeeper::Granted { unit, runner: OTHER, attempt, terms: Some(terms) };
         let message = Message::ToKeeper(granted);
         effects.extend(keeper.step(ME, Time(1), Input::Message { from: OWNER, message }));

@@ -105,7 +105,8 @@ impl Desk {
             on_loss: OnLoss::default(),
         };
         let keepers = Vec::new();
-        let batch = Batch { job, name: "n".into(), template, sweep_first: None, keepers, units, home: None };
+        let batch =
+            Batch { job, name: "n".into(), template, sweep_first: None, keepers, units, origin: None };
         self.hear(ToRunner::Grant { lease, batches: vec![batch] });
     }
 }

@@ -121,7 +121,7 @@ fn examples() -> Vec<Message> {
             }),
             keeper: Some(source()),
         }],
-        home: Some(NodeId([18; 32])),
+        origin: Some(NodeId([18; 32])),
     };
     let owner = |m| Message::Work(Work::ToOwner(m));
     let runner = |m| Message::Work(Work::ToRunner(m));
@@ -265,13 +265,13 @@ fn checkpoint_examples() -> Vec<Message> {
     let keep = Keep {
         unit,
         owner: NodeId([4; 32]),
-        home: NodeId([5; 32]),
+        origin: NodeId([5; 32]),
         version,
         parts: checkpoint().parts(),
         relayed: false,
     };
     let runner_of = NodeId([4; 32]);
-    let terms = KeepTerms { home: NodeId([5; 32]), part_bytes: 6 };
+    let terms = KeepTerms { origin: NodeId([5; 32]), part_bytes: 6 };
     let granted = ToKeeper::Granted { unit, runner: runner_of, attempt: 5, terms: Some(terms) };
     let keeper = [ToKeeper::Keep(keep), ToKeeper::Drop { units: vec![unit] }, granted];
     let all = owner.map(Work::ToOwner).into_iter().chain(runner.map(Work::ToRunner));
@@ -283,7 +283,7 @@ fn delegated_examples() -> Vec<Message> {
     let unit = UnitId { job, index: 1 };
     let part = || {
         let part = Part {
-            home: source(),
+            origin: source(),
             name: "n".into(),
             template: template(),
             sweep_first: Some(3),
@@ -297,7 +297,7 @@ fn delegated_examples() -> Vec<Message> {
         spec: None,
         key: SealKey([200; 32]),
         grants: grants(),
-        term: 5,
+        epoch: 5,
         attempts: 6,
         runner: Some(source()),
         record: Some(Box::new(UnitRecord::default())),
@@ -325,10 +325,10 @@ fn delegated_examples() -> Vec<Message> {
         delegated::Message::Results(vec![Report { unit, attempt: 2, proof: proof(), began: 1, result }]),
         delegated::Message::Over(vec![unit]),
     ];
-    let (home, successors) = (NodeId([4; 32]), vec![NodeId([5; 32])]);
+    let (origin, successors) = (NodeId([4; 32]), vec![NodeId([5; 32])]);
     let runner = [
-        ToRunner::Successors { units: vec![(unit, 5)], home, successors: successors.clone() },
-        ToRunner::Claim { units: vec![(unit, 6)], home, successors },
+        ToRunner::Successors { units: vec![(unit, 5)], origin, successors: successors.clone() },
+        ToRunner::Claim { units: vec![(unit, 6)], origin, successors },
     ];
     all.map(Work::Delegated).into_iter().chain(runner.map(Work::ToRunner)).map(Message::Work).collect()
 }

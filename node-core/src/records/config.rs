@@ -26,7 +26,7 @@ pub struct RecordsConfig {
     /// copies know who is before them, which they hear half a second later each.
     pub settle: Duration,
     /// After such a silence of its owner a copy is dropped. Our choice: ten comparisons, all of which
-    /// the owner's heir would make as well.
+    /// the owner's successor would make as well.
     pub stale: Duration,
     /// Records on one node, copies included: one of its own arc takes the place of a copy, and a
     /// copy, or one more when all are its own, is refused. Our choice: 26 MB.

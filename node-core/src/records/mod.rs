@@ -9,17 +9,17 @@
 //! |---|---|
 //! | `record` | what is signed, and what of it is believed |
 //! | `table` | the records on a node, which take whose place, and bounds |
-//! | `home` | the side of who owns keys and of who keeps copies |
+//! | `storage` | the side of who owns keys and of who keeps copies |
 //! | `sender` | whose copies count |
 //! | `publish`, `read` | the sides of who publishes and who reads |
 
 mod config;
-mod home;
 mod message;
 mod publish;
 mod read;
 mod record;
 mod sender;
+mod storage;
 mod table;
 
 use crate::record::Key;

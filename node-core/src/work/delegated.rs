@@ -1,7 +1,7 @@
-//! Units whose owner is the ring's choice: what is entrusted, and what home, owner and successors say to
+//! Units whose owner is the ring's choice: what is entrusted, and what origin, owner and successors say to
 //! each other about it.
 //!
-//! A job's *home* is the gateway that took it; it has the job's record and its results. The *owner*
+//! A job's *origin* is the gateway that took it; it has the job's record and its results. The *owner*
 //! of a unit is the successor of its point: it finds places, holds leases, records checkpoints. The
 //! *successors* are the next members on the ring, who have a copy of what the owner has written down.
 
@@ -27,7 +27,7 @@ pub fn point_of(unit: UnitId) -> Point {
 /// Description that the units of a job share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    pub home: Address,
+    pub origin: Address,
     pub name: String,
     pub template: Template,
     pub sweep_first: Option<u64>,
@@ -46,7 +46,7 @@ pub struct Delegated {
     pub grants: GrantKey,
     /// Ownership epoch: incremented whenever another node takes the unit over. Of two claims the higher epoch
     /// wins; ties go to the higher node id.
-    pub term: u32,
+    pub epoch: u32,
     pub attempts: u32,
     /// Where it runs, as far as is known.
     pub runner: Option<Address>,
@@ -72,18 +72,19 @@ impl Delegated {
 /// Messages between origin, owner and replicas of delegated units. Each may be repeated without harm.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    /// From the home to whom the ring names: own these. Answered by `Owned`, `Results` or `Refused`.
+    /// From the origin to whom the ring names: own these. Answered by `Owned`, `Results` or `Refused`.
     Entrust { job: JobId, part: Box<Part>, units: Vec<Delegated> },
-    /// To the home: the sender does not own them, and why.
+    /// To the origin: the sender does not own them, and why.
     Refused { job: JobId, units: Vec<u32>, reason: String },
-    /// From the owner to its successors and to the home: this is written down here.
+    /// From the owner to its successors and to the origin: this is written down here.
     Owned { job: JobId, part: Box<Part>, units: Vec<Delegated> },
-    /// From the owner to the home, now and then: it lives, and owns these, with their terms.
+    /// From the owner to the origin, now and then: it lives, and owns these, with their epochs. A replica that has not
+    /// heard from the owner for long sends it too, to be told [`Message::Over`] if nobody needs the unit.
     Lives { job: JobId, units: Vec<(u32, u32)> },
     /// To who owns these now, from who did or has a copy.
     Handed { job: JobId, part: Box<Part>, units: Vec<Delegated> },
-    /// To the home: how units ended. Repeated until they are over.
+    /// To the origin: how units ended. Repeated until they are over.
     Results(Vec<Report>),
-    /// From the home to the owner, and from that one to its successors: nobody needs these any more.
+    /// From the origin to the owner, and from that one to its successors: nobody needs these any more.
     Over(Vec<UnitId>),
 }

@@ -21,7 +21,7 @@ pub enum Message {
     ToRunner(ToRunner),
     ToClient(ToClient),
     ToKeeper(ToKeeper),
-    /// Between home, owner and successors of units on the ring.
+    /// Between origin, owner and successors of units on the ring.
     Delegated(delegated::Message),
 }
 
@@ -110,8 +110,9 @@ pub enum ToRunner {
     Ack {
         seq: u64,
     },
-    /// The results of this report could not be made durable, or too many reports are under way.
-    /// Repeat it in a while.
+    /// The report does not count yet: the owner is still reading its records; too many reports or blobs are under
+    /// way; the content did not come; the disk failed; or another result of the unit is being written down. Repeat
+    /// it in a while.
     NotWritten {
         seq: u64,
     },
@@ -174,17 +175,17 @@ pub enum ToRunner {
         version: Version,
         reason: String,
     },
-    /// From the units' owner, which the ring chose, or from their home: who may own them next, under
-    /// which term it is owned now.
+    /// From the units' owner, which the ring chose, or from their origin: who may own them next, under
+    /// which epoch it is owned now.
     Successors {
         units: Vec<(UnitId, u32)>,
-        home: NodeId,
+        origin: NodeId,
         successors: Vec<NodeId>,
     },
-    /// From a successor, or from the home: it owns these units now, under a higher term.
+    /// From a successor, or from the origin: it owns these units now, under a higher epoch.
     Claim {
         units: Vec<(UnitId, u32)>,
-        home: NodeId,
+        origin: NodeId,
         successors: Vec<NodeId>,
     },
 }
@@ -194,7 +195,7 @@ pub enum ToKeeper {
     /// Get the parts of this checkpoint from the sender and keep them for the unit's owner, if that says
     /// that the sender runs the unit. Repeating it is harmless.
     Keep(Keep),
-    /// From the owner, or the unit's home: these units need no checkpoints any more.
+    /// From the owner, or the unit's origin: these units need no checkpoints any more.
     Drop { units: Vec<UnitId> },
     /// From the owner: what it says of a runner that wants checkpoints of the unit kept; `None`: it does not run
     /// there.
@@ -205,7 +206,7 @@ pub enum ToKeeper {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeepTerms {
     /// Origin of the job; it may drop what earlier owners on the ring left at the keeper.
-    pub home: NodeId,
+    pub origin: NodeId,
     /// No part of one is larger, bytes.
     pub part_bytes: u64,
 }
@@ -216,7 +217,7 @@ pub struct Keep {
     /// Owner that granted the unit to the sender; the checkpoint takes room of this owner.
     pub owner: NodeId,
     /// Origin of the job; read only if the sender is the owner itself.
-    pub home: NodeId,
+    pub origin: NodeId,
     pub version: Version,
     pub parts: Vec<BlobRef>,
     /// The owner passes it on for a runner that nobody else can reach, and wants the answer.
@@ -236,7 +237,7 @@ pub struct Batch {
     pub keepers: Vec<Address>,
     pub units: Vec<UnitGrant>,
     /// Origin of the job; `None` if it is the sender.
-    pub home: Option<NodeId>,
+    pub origin: Option<NodeId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -35,19 +35,39 @@ impl JobSpec {
 
     /// Every blob that the units need.
     pub fn blobs(&self) -> BTreeSet<BlobRef> {
-        fn add(blobs: &mut BTreeSet<BlobRef>, data: &Data) {
-            blobs.extend(data.blob());
-        }
-        let mut blobs = BTreeSet::from([self.template.program]);
-        add(&mut blobs, &self.template.stdin);
-        self.template.files.iter().for_each(|f| add(&mut blobs, &f.data));
+        let mut blobs: BTreeSet<BlobRef> = self.template.blobs().into_iter().collect();
         if let Units::List(units) = &self.units {
-            for unit in units {
-                unit.stdin.iter().for_each(|data| add(&mut blobs, data));
-                unit.files.iter().for_each(|f| add(&mut blobs, &f.data));
-            }
+            blobs.extend(units.iter().flat_map(UnitSpec::blobs));
         }
         blobs
+    }
+}
+
+impl Template {
+    /// Every blob that all units need, each once, in the order of their ids.
+    pub fn blobs(&self) -> Vec<BlobRef> {
+        let data = std::iter::once(&self.stdin).chain(self.files.iter().map(|file| &file.data));
+        each_once(std::iter::once(self.program).chain(data.filter_map(Data::blob)))
+    }
+}
+
+impl UnitSpec {
+    /// Every blob that this unit needs beside the template's, each once, in the order of their ids.
+    pub fn blobs(&self) -> Vec<BlobRef> {
+        let data = self.stdin.iter().chain(self.files.iter().map(|file| &file.data));
+        each_once(data.filter_map(Data::blob))
+    }
+}
+
+fn each_once(blobs: impl Iterator<Item = BlobRef>) -> Vec<BlobRef> {
+    blobs.collect::<BTreeSet<BlobRef>>().into_iter().collect()
+}
+
+impl UnitResult {
+    /// Every blob that the result refers to, in the order of its parts. One may come twice.
+    pub fn blobs(&self) -> impl Iterator<Item = BlobRef> + '_ {
+        let files = self.files.iter().map(|file| &file.data);
+        [&self.stdout, &self.stderr].into_iter().chain(files).filter_map(Data::blob)
     }
 }
 

@@ -269,7 +269,7 @@ fn nobody_pushes_out_what_others_have_kept() {
         for n in 1..=20 {
             let blob = world.upload(stranger, &[n; 300]);
             let version = Version { attempt: u32::MAX - u32::from(n), number: 1 };
-            let keep = Keep { unit, owner, home: owner, version, parts: vec![blob], relayed: false };
+            let keep = Keep { unit, owner, origin: owner, version, parts: vec![blob], relayed: false };
             say(&mut world, stranger, *keeper, Work::ToKeeper(ToKeeper::Keep(keep)));
             world.run_for(Duration::from_millis(150));
         }
@@ -358,8 +358,14 @@ fn strangers_move_forget_and_record_nothing() {
     say(&mut world, stranger, keepers[0], Work::ToKeeper(ToKeeper::Drop { units: vec![unit_id] }));
     let endless = BlobRef { id: BlobId([8; 32]), len: u64::MAX };
     for parts in [vec![endless; 2], vec![], vec![blob; 3], vec![endless]] {
-        let keep =
-            |owner| Keep { unit: unit_id, owner, home: owner, version, parts: parts.clone(), relayed: false };
+        let keep = |owner| Keep {
+            unit: unit_id,
+            owner,
+            origin: owner,
+            version,
+            parts: parts.clone(),
+            relayed: false,
+        };
         for owner in [world.nodes[0].id, world.nodes[stranger].id] {
             say(&mut world, stranger, keepers[0], Work::ToKeeper(ToKeeper::Keep(keep(owner))));
         }

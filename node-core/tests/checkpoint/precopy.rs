@@ -178,7 +178,7 @@ fn nobody_fills_a_node_with_what_will_never_come() {
             sweep_first: None,
             keepers: Vec::new(),
             units,
-            home: None,
+            origin: None,
         };
         let whole = BlobRef { id: BlobId([n as u8; 32]), len: 1 << 40 };
         Work::ToRunner(ToRunner::Prepare { batch: Box::new(batch), whole, sources: Vec::new() })

@@ -58,7 +58,7 @@ impl Shelf {
                     to,
                     message: Message::ToOwner(ToOwner::IsGranted { unit, runner, attempt }),
                 } if self.answers => {
-                    let terms = KeepTerms { home: to, part_bytes: u64::MAX };
+                    let terms = KeepTerms { origin: to, part_bytes: u64::MAX };
                     let granted = ToKeeper::Granted { unit, runner, attempt, terms: Some(terms) };
                     self.step(Input::Message { from: to, message: Message::ToKeeper(granted) });
                 }
@@ -73,7 +73,7 @@ impl Shelf {
         let (index, id) = (self.units, BlobId([self.units as u8; 32]));
         let unit = UnitId { job: JobId([9; 16]), index };
         let (version, parts) = (Version { attempt: 1, number: 1 }, vec![BlobRef { id, len }]);
-        let keep = Keep { unit, owner, home: owner, version, parts, relayed: false };
+        let keep = Keep { unit, owner, origin: owner, version, parts, relayed: false };
         self.refused = None;
         let message = Message::ToKeeper(ToKeeper::Keep(keep));
         self.step(Input::Message { from: NodeId([8; 32]), message });

@@ -14,7 +14,7 @@ fn keep(unit: UnitId, owner: NodeId, version: Version, blob: BlobRef) -> Work {
     Work::ToKeeper(ToKeeper::Keep(Keep {
         unit,
         owner,
-        home: owner,
+        origin: owner,
         version,
         parts: vec![blob],
         relayed: false,
@@ -102,7 +102,7 @@ fn a_runner_that_calls_itself_the_home_drops_nothing() {
     for keeper in &keepers {
         let version = Version { attempt: 2, number: 99 };
         let Work::ToKeeper(ToKeeper::Keep(keep)) = keep(id, owner, version, rubbish) else { return };
-        say(&mut world, at, *keeper, Work::ToKeeper(ToKeeper::Keep(Keep { home: me, ..keep })));
+        say(&mut world, at, *keeper, Work::ToKeeper(ToKeeper::Keep(Keep { origin: me, ..keep })));
     }
     world.run_for(Duration::from_millis(500));
     for keeper in &keepers {

@@ -36,10 +36,10 @@ fn a_forged_takeover_is_refused() {
     // It listens to what it is answered.
     world.liars.insert(stranger, Liar::new(Lie::Listen, job, 0));
     let template = world.node(0).job_spec(job).expect("known").template.clone();
-    let (home, me) = (world.nodes[0].id, world.nodes[stranger].id);
+    let (origin, me) = (world.nodes[0].id, world.nodes[stranger].id);
     let source = Address::here;
     let part = |node| Part {
-        home: source(node),
+        origin: source(node),
         name: String::new(),
         template: template.clone(),
         sweep_first: Some(0),
@@ -51,7 +51,7 @@ fn a_forged_takeover_is_refused() {
         spec: None,
         key: SealKey::default(),
         grants: Default::default(),
-        term: u32::MAX,
+        epoch: u32::MAX,
         attempts: u32::MAX,
         runner: Some(source(me)),
         record: None,
@@ -62,22 +62,22 @@ fn a_forged_takeover_is_refused() {
         &mut world,
         stranger,
         runner,
-        Work::ToRunner(ToRunner::Claim { units: units(), home, successors: vec![me] }),
+        Work::ToRunner(ToRunner::Claim { units: units(), origin, successors: vec![me] }),
     );
     say(
         &mut world,
         stranger,
         runner,
-        Work::ToRunner(ToRunner::Successors { units: units(), home: me, successors: vec![me] }),
+        Work::ToRunner(ToRunner::Successors { units: units(), origin: me, successors: vec![me] }),
     );
     say(
         &mut world,
         stranger,
         runner,
-        Work::ToRunner(ToRunner::Claim { units: units(), home, successors: vec![me] }),
+        Work::ToRunner(ToRunner::Claim { units: units(), origin, successors: vec![me] }),
     );
     for at in 0..=MEMBERS {
-        for node in [home, me] {
+        for node in [origin, me] {
             let (part, units) = (|| Box::new(part(node)), || vec![delegated.clone()]);
             for message in [
                 Message::Entrust { job, part: part(), units: units() },
@@ -136,7 +136,7 @@ fn who_only_knows_a_jobs_id_has_no_unit_entrusted_again() {
     world.connect(stranger, 0);
     world.run_for(Duration::from_secs(1));
     let elsewhere: Vec<u32> = (0..5).filter(|index| unit(&world, job, *index).owner.is_some()).collect();
-    assert!(elsewhere.len() > 2, "the home owns the others itself: {elsewhere:?}");
+    assert!(elsewhere.len() > 2, "the origin owns the others itself: {elsewhere:?}");
     for _ in 0..20 {
         let units = (0..5).map(|index| (index, u32::MAX)).collect();
         say(&mut world, stranger, 0, Work::Delegated(Message::Lives { job, units }));
@@ -212,14 +212,14 @@ fn descriptions_of_others_units_fill_no_memory() {
         let at = world.add(config);
         world.connect(0, at);
     }
-    // It says that it is the home of a job.
+    // It says that it is the origin of a job.
     let liar = world.add(Config { slots: 0, ..Config::default() });
     world.connect(1, liar);
     world.run_for(A_MINUTE);
-    let (home, owner) = (world.nodes[liar].id, 1);
+    let (origin, owner) = (world.nodes[liar].id, 1);
     let spec = world.sweep(0, 1);
     let part = Part {
-        home: Address::here(home),
+        origin: Address::here(origin),
         name: "long".into(),
         template: spec.template,
         sweep_first: None,
@@ -235,7 +235,7 @@ fn descriptions_of_others_units_fill_no_memory() {
             spec,
             key: SealKey::default(),
             grants: Default::default(),
-            term: 1,
+            epoch: 1,
             attempts: 0,
             runner: None,
             record: None,
@@ -261,7 +261,7 @@ fn unknown(index: u32) -> Delegated {
         spec: None,
         key: SealKey([index as u8; 32]),
         grants: Default::default(),
-        term: 1,
+        epoch: 1,
         attempts: 0,
         runner: None,
         record: None,
@@ -270,11 +270,11 @@ fn unknown(index: u32) -> Delegated {
 }
 
 /// The part that the units share: a program that is at `at`, and the highest priority.
-fn urgent(world: &mut World, at: usize, home: NodeId) -> Part {
+fn urgent(world: &mut World, at: usize, origin: NodeId) -> Part {
     let template = world.sweep(at, 1).template;
     let program = world.upload(at, b"another program");
     Part {
-        home: Address::here(home),
+        origin: Address::here(origin),
         name: "urgent".into(),
         template: node_core::work::spec::Template { program, ..template },
         sweep_first: Some(0),
@@ -342,8 +342,8 @@ fn the_operators_jobs_go_before_units_that_others_bring() {
 fn units_that_a_stranger_hands_on_are_nobodys() {
     let (mut world, liar) = with_liar(105, 40);
     for n in 0..100 {
-        let (job, home) = (JobId([n; 16]), NodeId([n; 32]));
-        let part = Box::new(urgent(&mut world, liar, home));
+        let (job, origin) = (JobId([n; 16]), NodeId([n; 32]));
+        let part = Box::new(urgent(&mut world, liar, origin));
         let units: Vec<Delegated> = units_at(&world, job, 0, liar, 2).into_iter().map(unknown).collect();
         let (handed, owned) = (part.clone(), units.clone());
         say(&mut world, liar, 0, Work::Delegated(Message::Handed { job, part: handed, units: owned }));
@@ -359,9 +359,9 @@ fn units_that_a_stranger_hands_on_are_nobodys() {
 fn a_member_that_names_ever_new_homes_has_one_share() {
     let (mut world, stranger) = with_liar(106, 40);
     let liar = 1;
-    let hand = |world: &mut World, n: u8, home: NodeId| {
+    let hand = |world: &mut World, n: u8, origin: NodeId| {
         let job = JobId([n; 16]);
-        let part = Box::new(urgent(world, stranger, home));
+        let part = Box::new(urgent(world, stranger, origin));
         let units = units_at(world, job, 0, stranger, 1).into_iter().map(unknown).collect();
         say(world, liar, 0, Work::Delegated(Message::Handed { job, part, units }));
     };
@@ -370,11 +370,11 @@ fn a_member_that_names_ever_new_homes_has_one_share() {
     }
     world.run_for(Duration::from_secs(5));
     assert_eq!(owned_by(&world, 0), 20, "half of its table");
-    // Another home finds room.
-    let home = id_of(stranger);
+    // Another origin finds room.
+    let origin = id_of(stranger);
     for n in 100..200 {
         let job = JobId([n; 16]);
-        let part = Box::new(urgent(&mut world, stranger, home));
+        let part = Box::new(urgent(&mut world, stranger, origin));
         let units = units_at(&world, job, 0, stranger, 1).into_iter().map(unknown).collect();
         say(&mut world, stranger, 0, Work::Delegated(Message::Entrust { job, part, units }));
     }

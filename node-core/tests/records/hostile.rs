@@ -33,7 +33,7 @@ struct Home {
 }
 
 const ME: NodeId = NodeId([9; 32]);
-const HEIR: NodeId = NodeId([8; 32]);
+const SUCCESSOR: NodeId = NodeId([8; 32]);
 /// It owned all keys until a moment ago, if they are the machine's now.
 const FORMER: NodeId = NodeId([4; 32]);
 const STRANGER: NodeId = NodeId([3; 32]);
@@ -54,7 +54,7 @@ impl Home {
         let records = Records::new(config, secret(9));
         let mut home = Home { machine: Machine::new(records, Rng::from_seed([1; 32])), now: Time::ZERO };
         home.tell(records::Command::WallClock(NOW));
-        home.tell(records::Command::Successors(vec![contact(HEIR)]));
+        home.tell(records::Command::Successors(vec![contact(SUCCESSOR)]));
         if owns {
             let all = Range { after: Point(0), upto: Point(0) };
             home.tell(records::Command::Gained { range: all, from: Some(contact(FORMER)) });
@@ -243,7 +243,7 @@ fn what_is_taken_is_copied_at_once() {
     let message = Message::Put { ticket: 7, signed: Box::new(prize(1, 5, "x")) };
     let effects = home.hear(NodeId([3; 32]), message);
     let copied = effects.iter().any(|effect| {
-        matches!(effect, Effect::Send { to: HEIR, message: Message::Copies(copies) } if copies.len() == 1)
+        matches!(effect, Effect::Send { to: SUCCESSOR, message: Message::Copies(copies) } if copies.len() == 1)
     });
     assert!(copied);
 }
@@ -293,7 +293,7 @@ fn an_owner_believes_who_was_first_from_the_owner_before_it_and_for_a_minute() {
         home
     };
     let mut home = published();
-    for from in [STRANGER, HEIR] {
+    for from in [STRANGER, SUCCESSOR] {
         home.copy_from(from, prize(2, 9, "stolen"), 0);
     }
     home.now = Time::ZERO + Duration::from_secs(61);
@@ -308,9 +308,9 @@ fn an_owner_believes_who_was_first_from_the_owner_before_it_and_for_a_minute() {
 #[test]
 fn a_node_that_keeps_copies_fills_in_what_the_owner_lacks() {
     let mut home = home();
-    home.copy_from(HEIR, prize(1, 5, "mine"), NOW - 1);
+    home.copy_from(SUCCESSOR, prize(1, 5, "mine"), NOW - 1);
     assert_eq!(home.get(name("prize")), Some(vec![(secret(1).node(), 5)]));
-    home.copy_from(HEIR, prize(1, 6, "newer"), NOW - 1);
+    home.copy_from(SUCCESSOR, prize(1, 6, "newer"), NOW - 1);
     assert_eq!(home.get(name("prize")), Some(vec![(secret(1).node(), 6)]));
 }
 

@@ -7,14 +7,14 @@
 //! left goes up (`request`, `answer`). Both follow the paper or are improved
 //! (`Changes`); what is a departure says "Modification".
 //!
-//! Nothing depends on timing for safety: the slots are the `ledger`'s, and whoever asks for
+//! Nothing depends on timing for safety: the slots are the `own_slots`'s, and whoever asks for
 //! one that is not free is refused, which corrects what led it there.
 
 mod answer;
 mod branch;
 mod config;
-mod ledger;
 mod message;
+mod own_slots;
 mod place;
 mod predict;
 mod query;
@@ -25,10 +25,10 @@ mod tell;
 mod view;
 
 pub use config::{Changes, NearestConfig, Policy, Way};
-pub use ledger::Load;
 pub use message::{
     Above, Ack, Answer, Ask, Gone, Message, NotFound, Packed, Places, Refuse, Status, Taken, Toward,
 };
+pub use own_slots::Load;
 pub use state::{NOWHERE, SIZES, State, UNUSUAL};
 pub use view::{BranchLine, BranchView};
 
@@ -40,7 +40,7 @@ use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
 use answer::Pending;
 use branch::Branch;
-use ledger::Ledger;
+use own_slots::OwnSlots;
 use query::Asked;
 use single::Unacked;
 use std::collections::{BTreeMap, VecDeque};
@@ -67,7 +67,7 @@ pub struct Nearest {
     above: Vec<u32>,
     /// Value of `above` that the children were told.
     above_told: Vec<u32>,
-    ledger: Ledger,
+    own_slots: OwnSlots,
     branch: Branch,
     /// Requests in hand whose answers are gathered here.
     pending: BTreeMap<u32, Pending>,
@@ -176,7 +176,7 @@ impl Protocol for Nearest {
     }
 
     fn check_invariants(&self) {
-        self.ledger.check();
+        self.own_slots.check();
         for pending in self.pending.values() {
             pending.check();
         }
@@ -194,7 +194,7 @@ impl Nearest {
             ancestors: Vec::new(),
             above: Vec::new(),
             above_told: Vec::new(),
-            ledger: Ledger::default(),
+            own_slots: OwnSlots::default(),
             branch: Branch::default(),
             pending: BTreeMap::new(),
             queries: BTreeMap::new(),
@@ -238,7 +238,7 @@ impl Nearest {
             }
             Command::Placed(placement) => self.placed(placement, cx),
             Command::Load(load) => {
-                self.ledger.load(load);
+                self.own_slots.load(load);
                 cx.emit(Event::Changed);
             }
             Command::Guest { guest, load } => self.guest(guest, load, cx),
@@ -252,7 +252,7 @@ impl Nearest {
     fn fire(&mut self, timer: Timer, cx: &mut Cx<'_, Self>) {
         match timer {
             Timer::Lease => {
-                self.ledger.expire(cx.now);
+                self.own_slots.expire(cx.now);
                 cx.emit(Event::Changed);
             }
             Timer::Settle => self.settle(cx),
@@ -290,7 +290,7 @@ impl Nearest {
     }
 
     fn watch_leases(&mut self, cx: &mut Cx<'_, Self>) {
-        match self.ledger.next_end() {
+        match self.own_slots.next_end() {
             Some(end) => {
                 if !cx.timer_is_set(Timer::Lease) {
                     cx.set_timer(Timer::Lease, end.since(cx.now));

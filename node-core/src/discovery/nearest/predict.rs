@@ -49,7 +49,7 @@ impl Usual {
 impl Nearest {
     /// Learns how long it is at work.
     pub(super) fn watch_work(&mut self, cx: &Cx<'_, Self>) {
-        let idle = self.ledger.free() == self.ledger.slots();
+        let idle = self.own_slots.free() == self.own_slots.slots();
         match self.usual.since {
             Some(since) if idle => {
                 let took = cx.now.since(since);

@@ -176,14 +176,14 @@ impl Nearest {
     /// Slots are kept for the sender, as if it had found them through the tree.
     pub(super) fn keep_slots(&mut self, from: NodeId, slots: u32, cx: &mut Cx<'_, Self>) {
         // A number that a peer says makes no lease longer than these slots are worth.
-        let slots = slots.min(self.ledger.free());
+        let slots = slots.min(self.own_slots.free());
         let origin = Contact { ip: Ip([0; 16]), id: from, port: 0 };
         self.take(&origin, slots, &Needs::default(), slots, 1, cx);
     }
 
     /// Slots that are kept for the sender are free again.
     pub(super) fn release(&mut self, from: NodeId, slots: u32, cx: &mut Cx<'_, Self>) {
-        self.ledger.release(from, slots);
+        self.own_slots.release(from, slots);
         cx.emit(Event::Released { owner: from, slots });
         cx.emit(Event::Changed);
     }

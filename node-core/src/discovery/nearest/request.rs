@@ -100,7 +100,7 @@ impl Nearest {
         if slots == 0 {
             self.will_return(taken, ask.back, cx);
         } else {
-            let for_needs = ask.needs.is_some_and(|needs| !self.ledger.meets(&needs));
+            let for_needs = ask.needs.is_some_and(|needs| !self.own_slots.meets(&needs));
             self.branch.up.refuse(slots, for_needs, &self.config);
             cx.send(parent, Message::Refuse(Refuse { slots, for_needs }));
             if ask.origin.id != cx.me {
@@ -121,7 +121,7 @@ impl Nearest {
         cx: &mut Cx<'_, Self>,
     ) -> u32 {
         let until = cx.now + self.config.lease_for(asked);
-        let slots = self.ledger.reserve(origin.id, tasks, needs, until);
+        let slots = self.own_slots.reserve(origin.id, tasks, needs, until);
         if slots > 0 {
             cx.emit(Event::Reserved { for_owner: *origin, slots, until, hops });
             cx.emit(Event::Changed);

@@ -121,7 +121,7 @@ impl Nearest {
             // It does not know of the place, so nobody will come.
             let (owner, slots) = (unacked.origin.id, unacked.slots);
             self.unacked.remove(&number);
-            return self.ledger.release(owner, slots);
+            return self.own_slots.release(owner, slots);
         }
         unacked.tries += 1;
         let Unacked { origin, id, slots, hops, .. } = *unacked;
@@ -156,7 +156,7 @@ impl Nearest {
         {
             cx.cancel_timer(Timer::Again(ack.number));
             if !ack.keep {
-                self.ledger.release(from, unacked.slots);
+                self.own_slots.release(from, unacked.slots);
             }
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 impl Nearest {
     /// This node's branch, itself included.
     pub(super) fn state(&self) -> State {
-        let state = self.branch.state(self.ledger.state(), &self.config);
+        let state = self.branch.state(self.own_slots.state(), &self.config);
         State { usual: self.usual.told(), ..state }
     }
 

@@ -63,9 +63,9 @@ impl Nearest {
         BranchView {
             joined: self.joined,
             level: self.level,
-            slots: self.ledger.slots(),
-            free: self.ledger.free(),
-            reserved: self.ledger.reserved(),
+            slots: self.own_slots.slots(),
+            free: self.own_slots.free(),
+            reserved: self.own_slots.reserved(),
             branch_low: state.low,
             branch_high: state.high,
             branch_slots: state.slots,

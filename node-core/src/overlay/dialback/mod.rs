@@ -3,7 +3,7 @@
 //! A node is dialable only after a peer has opened a new connection to it, as in libp2p's AutoNAT
 //! v2. The node asks a peer to dial it back at the address that the peer sees it at; the peer
 //! answers whether the node itself (its key is part of the handshake) was there. Until that is
-//! confirmed the node is a guest. A dialable node is asked about again every few minutes.
+//! confirmed the node is a guest. A dialable node is asked about again every 10 minutes or so.
 //!
 //! An address counts only if it is as wide as the swarm: a node that answers at 127.0.0.1 is
 //! dialable while all members are on one machine, and a guest as soon as one is elsewhere.
@@ -118,7 +118,7 @@ pub struct Listening {
 #[derive(Debug)]
 pub struct DialBack {
     listening: Listening,
-    /// Most nodes have a few: a list is a fifth of a tree's size.
+    /// Most nodes have a few: a `LiteMap` takes a fifth of the memory of a `BTreeMap`.
     peers: LiteMap<NodeId, Peer>,
     candidates: Vec<Candidate>,
     standing: Standing,

@@ -6,7 +6,7 @@ use crate::time::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Dials under way for all peers. Our choice: a fifth of the handshakes that a link allows, so that
+/// Dials under way for all peers. Our choice: less than a tenth of the handshakes that a link allows (512), so that
 /// a thousand peers behind walls, whose dials take 10 s each, leave room for the node's own.
 pub(super) const UNDER_WAY: usize = 48;
 

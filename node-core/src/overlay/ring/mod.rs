@@ -11,7 +11,7 @@
 //! | `join` | finding one's place, and finding back to it |
 //! | `stabilise` | beats: who is whose successor and predecessor, and since when |
 //! | `failure` | deaths, and what is done about them |
-//! | `heir` | who may have a lease from a predecessor that is gone |
+//! | `takeover` | who may have a lease from a predecessor that is gone |
 //! | `leave` | going of one's own accord |
 //! | `sight` | whether one is on the right ring |
 //! | `fingers` | members far away |
@@ -35,7 +35,7 @@
 //! 3. *Ownership is a lease*, renewed by each answer of the successor. A member that stood still or
 //!    was cut off does not answer until its successor, or the next one, has confirmed it.
 //!
-//! 4. *An heir asks first.* Each member tells its successor who is before it, and a successor tells
+//! 4. *A takeover asks first.* Each member tells its successor who is before it, and a successor tells
 //!    who begins anew. Whoever was behind a dead predecessor, and is not known to who comes now, may
 //!    have a lease from the dead: it is asked to look at its successor, and what it may own is taken
 //!    only when it has come, is dead too, is no member, or has had a lease's time.
@@ -58,7 +58,6 @@ pub mod check;
 mod config;
 mod failure;
 mod fingers;
-mod heir;
 mod join;
 mod known;
 mod leave;
@@ -67,6 +66,7 @@ mod member;
 mod message;
 mod sight;
 mod stabilise;
+mod takeover;
 mod view;
 
 use crate::circle::MemberId;

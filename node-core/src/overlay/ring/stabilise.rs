@@ -97,8 +97,8 @@ impl Ring {
                 // Nearer than the old one: a part of the range is its. Further off: the range of
                 // who is gone is ours, and so are its records if it left them.
                 let nearer = old.is_none_or(|old| peer.point.is_between(old.peer.point, id.point));
-                let heir = old.filter(|old| old.left).map(|old| old.peer.contact);
-                member.other = if nearer { Some(peer.contact) } else { heir };
+                let taker = old.filter(|old| old.left).map(|old| old.peer.contact);
+                member.other = if nearer { Some(peer.contact) } else { taker };
                 member.after = member.begins();
                 self.touched = true;
             }

@@ -20,7 +20,7 @@ impl Tree {
     pub(super) fn doubted(&mut self, record: &Record, cx: &mut Tcx<'_>) -> bool {
         let Some(root) = self.root() else { return false };
         let writes = root.writer == cx.me;
-        let expected = record.writer == root.writer || root.heir == Some(record.writer);
+        let expected = record.writer == root.writer || root.successor_root == Some(record.writer);
         if expected || !writes && !self.is_up(root.writer) {
             return false;
         }

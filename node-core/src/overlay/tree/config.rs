@@ -31,7 +31,7 @@ pub struct TreeConfig {
     /// several repetitions of the request.
     pub promotion: Duration,
     /// How long orphans of a lone root look for a new one before the first promotes itself.
-    pub heir: Duration,
+    pub successor_root: Duration,
     /// How long a branch without a parent looks for one before it falls apart.
     pub dissolve: Duration,
     /// How long a node that reaches nobody in the tree waits before it begins one of its own.
@@ -53,7 +53,7 @@ impl Default for TreeConfig {
             vacancy: Duration::from_secs(8),
             settle: Duration::from_secs(6),
             promotion: Duration::from_secs(12),
-            heir: Duration::from_secs(6),
+            successor_root: Duration::from_secs(6),
             dissolve: Duration::from_secs(25),
             alone: Duration::from_secs(90),
             probe: Duration::from_secs(20),

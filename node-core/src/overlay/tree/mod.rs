@@ -124,7 +124,7 @@ struct Root {
     stays: Time,
     claim: Option<Box<Claim>>,
     /// To whom this coordinator has abdicated.
-    heir: Option<NodeId>,
+    successor_root: Option<NodeId>,
 }
 
 /// A record of who says that it is the coordinator, while another one seems to live.

@@ -123,7 +123,7 @@ impl Tree {
             // Its siblings have to find it before it may take itself for too small.
             stays: cx.now + 2 * self.config.dissolve,
             claim: None,
-            heir: None,
+            successor_root: None,
         }));
         self.near = Vec::new();
         self.upper = super::Upper { group: Range::ALL, ancestors: Vec::new(), parent_siblings: Vec::new() };
@@ -138,14 +138,15 @@ impl Tree {
         let epoch = self.next_epoch(cx.now);
         let (Some(root), Some(children)) = (self.root(), &self.children) else { return };
         let term = root.term + 1;
-        let heirs: Vec<&Member> = children.group.members.iter().filter(|m| m.missing.is_none()).collect();
-        let Some(first) = heirs.first() else {
+        let successors: Vec<&Member> =
+            children.group.members.iter().filter(|m| m.missing.is_none()).collect();
+        let Some(first) = successors.first() else {
             // No child is left: this node is the tree, a leaf.
             self.become_leaf(cx);
             return self.promote_self(cx);
         };
         let hint = first.contact;
-        let mut members: Vec<(Contact, Key)> = heirs.iter().map(|m| (m.contact, m.lo)).collect();
+        let mut members: Vec<(Contact, Key)> = successors.iter().map(|m| (m.contact, m.lo)).collect();
         if let Some((_, lo)) = members.first_mut() {
             *lo = Key::FIRST;
         }

@@ -132,7 +132,7 @@ impl Tree {
             earlier,
             stays: Time::ZERO,
             claim: None,
-            heir: None,
+            successor_root: None,
         }));
         if record.level == 0 {
             self.range = None;
@@ -387,7 +387,7 @@ impl Tree {
             && let Some(next) = next
         {
             let Some(to) = root.group.get(next).map(|m| m.contact) else { return };
-            root.heir = Some(next);
+            root.successor_root = Some(next);
             let Some(mut record) = self.to_record() else { return };
             record.writer = next;
             record.term += 1;

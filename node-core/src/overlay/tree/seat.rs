@@ -189,11 +189,15 @@ impl Tree {
         let config = &self.config;
         if self.is_heir() {
             // The lowest of them becomes the root, the next one if that is dead too. A lone root
-            // leaves heirs at once; one of several may still be replaced by its peers.
+            // leaves successor roots at once; one of several may still be replaced by its peers.
             let siblings = self.near.iter().filter(|c| self.upper.group.contains(c.key()));
             let rank = siblings.filter(|c| c.key() < self.key()).count() as u32;
-            let first = if self.upper.parent_siblings.is_empty() { config.heir } else { 2 * config.heir };
-            if looked >= first + rank * config.heir / 2 && self.freed.is_none() {
+            let first = if self.upper.parent_siblings.is_empty() {
+                config.successor_root
+            } else {
+                2 * config.successor_root
+            };
+            if looked >= first + rank * config.successor_root / 2 && self.freed.is_none() {
                 self.promote_self(cx);
                 return true;
             }

@@ -250,7 +250,7 @@ impl Book {
     }
 
     /// This node owns it now.
-    pub fn come_home(&mut self, unit: UnitId) {
+    pub fn come_back(&mut self, unit: UnitId) {
         self.turn(unit, State::Elsewhere, State::Waiting);
     }
 

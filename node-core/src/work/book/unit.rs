@@ -14,9 +14,9 @@ pub enum State {
     Done,
     Failed,
     Held,
-    /// Its runner, or who keeps its checkpoint, is waited for.
+    /// The owner waits for its runner, or for a node that keeps its checkpoint.
     Away,
-    /// Another node owns it, or is being looked for that does.
+    /// Another node owns it, or its owner is being looked up.
     Elsewhere,
 }
 
@@ -41,13 +41,13 @@ pub struct Unit {
     pub failures: u16,
     /// Times that it was lost with its runner, or failed there without a result.
     pub losses: u16,
-    /// Placements so far; each has the number that it came to with it.
+    /// Placements so far. A placement's number is this count after it was added.
     pub attempts: u32,
     /// The newest attempt whose failure has counted; 0: none has.
     pub failed_attempt: u32,
     /// Held because the job's program is refused.
     pub barred: bool,
-    /// The newest attempt for the content of whose result the unit has waited; 0: for none.
+    /// Highest attempt for which the unit has already waited for the content of a result; 0: none.
     pub(super) awaited: u32,
     /// Index into the job's runners.
     pub(super) last: u32,

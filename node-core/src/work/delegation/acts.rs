@@ -76,7 +76,7 @@ pub enum Act {
     /// Take the unit, which is over, from its runners, and forget its checkpoints.
     Recall(UnitId),
     /// The unit of this node's own job is this node's to place.
-    ComeHome(UnitId),
+    ComeBack(UnitId),
     /// The unit of this node's own job has been placed so often, and has come so far.
     Progress {
         unit: UnitId,
@@ -138,13 +138,13 @@ pub(super) enum Step {
     ClaimAgain,
     TellResults,
     WantContent,
-    TellHomes,
+    TellOrigins,
     HandOn,
     Refresh,
     /// Send how the unit stands to a node that owned it, or has a copy.
     Show(NodeId, UnitId),
-    /// Tell the job's home of units that it asked about.
-    TellHome(JobId, Vec<UnitId>),
+    /// Tell the job's origin of units that it asked about.
+    TellOrigin(JobId, Vec<UnitId>),
     /// This node says that nobody needs the unit any more.
     Over(NodeId, UnitId),
     /// Nothing of the unit stays.

@@ -2,7 +2,7 @@
 //! it, and when their program has been looked into, as the program of a job that comes over the wire is.
 
 use super::{Delegated, Part};
-use crate::content::{BlobRef, Data};
+use crate::content::BlobRef;
 use crate::time::Time;
 use crate::work::spec::UnitSpec;
 use std::collections::BTreeSet;
@@ -116,12 +116,6 @@ impl Content {
 
 /// Blobs without which a unit cannot be run.
 pub(super) fn content_of(part: &Part, delegated: &Delegated) -> BTreeSet<BlobRef> {
-    let template = &part.template;
-    let of_unit = |spec: &UnitSpec| -> Vec<BlobRef> {
-        let files = spec.files.iter().filter_map(|file| file.data.blob());
-        spec.stdin.iter().filter_map(Data::blob).chain(files).collect()
-    };
-    let shared = template.files.iter().filter_map(|file| file.data.blob());
-    let own = delegated.spec.iter().flat_map(of_unit);
-    std::iter::once(template.program).chain(template.stdin.blob()).chain(shared).chain(own).collect()
+    let own = delegated.spec.iter().flat_map(UnitSpec::blobs);
+    part.template.blobs().into_iter().chain(own).collect()
 }

@@ -13,7 +13,7 @@ pub(super) struct Replica {
     pub(super) heard: Time,
     /// It has a row here: this node owned it once.
     pub(super) written: bool,
-    /// Another owner and its word, until the ring has been asked.
+    /// Another node that says it owns the unit, and its message, until the ring has been asked.
     pub(super) next: Option<Box<(NodeId, Delegated, Part)>>,
 }
 

@@ -1,4 +1,4 @@
-//! Results of units that ended here, until their homes have written them down.
+//! Results of units that ended here, until their origins have written them down.
 
 use super::BYTES;
 use crate::address::Address;
@@ -9,10 +9,10 @@ use crate::work::rows::encode;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Between two tries to bring a result home. Our choice: as runners do.
+/// Between two tries to bring a result origin. Our choice: as runners do.
 const AGAIN: Duration = Duration::from_secs(3);
 
-/// A home that has not taken a result for so long has gone for good. Our choice: a gateway is mended
+/// A origin that has not taken a result for so long has gone for good. Our choice: a gateway is mended
 /// within a week, or never.
 const WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -20,16 +20,16 @@ const WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Debug)]
 struct Ended {
     report: Report,
-    home: Address,
+    origin: Address,
     since: Time,
     told: Option<Time>,
     /// Its outputs are kept here under this ticket.
     ticket: Option<u64>,
 }
 
-/// Results on their way to one home.
+/// Results on their way to one origin.
 struct Bundle {
-    home: Address,
+    origin: Address,
     size: usize,
     results: Vec<Report>,
 }
@@ -59,11 +59,11 @@ impl Ends {
         self.0.get(&unit).map(|ended| &ended.report)
     }
 
-    /// Keeps the result until its home has it. `false` if another came first, which counts.
-    pub(super) fn keep(&mut self, report: Report, home: Address, now: Time) -> bool {
+    /// Keeps the result until its origin has it. `false` if another came first, which counts.
+    pub(super) fn keep(&mut self, report: Report, origin: Address, now: Time) -> bool {
         let is_first = !self.contains(report.unit);
         if is_first {
-            self.0.insert(report.unit, Ended { report, home, since: now, told: None, ticket: None });
+            self.0.insert(report.unit, Ended { report, origin, since: now, told: None, ticket: None });
         }
         is_first
     }
@@ -74,7 +74,7 @@ impl Ends {
         ended.map(|ended| ended.ticket = Some(ticket)).is_some()
     }
 
-    /// Its home asked for the result.
+    /// Its origin asked for the result.
     pub(super) fn tell_again(&mut self, unit: UnitId) -> bool {
         let ended = self.0.get_mut(&unit);
         ended.map(|ended| ended.told = None).is_some()
@@ -85,7 +85,7 @@ impl Ends {
         self.0.remove(&unit).map(|ended| ended.ticket)
     }
 
-    /// Results whose homes have gone for good.
+    /// Results whose origins have gone for good.
     pub(super) fn old(&self, now: Time) -> Vec<UnitId> {
         let old = self.0.iter().filter(|(_, ended)| now.since(ended.since) >= WAIT);
         old.map(|(unit, _)| *unit).collect()
@@ -93,20 +93,21 @@ impl Ends {
 
     /// Results to be told now: to whom, and which.
     pub(super) fn due(&mut self, now: Time) -> Vec<(Address, Vec<Report>)> {
-        let mut by_home: BTreeMap<NodeId, Bundle> = BTreeMap::new();
+        let mut by_origin: BTreeMap<NodeId, Bundle> = BTreeMap::new();
         for ended in self.0.values_mut() {
             let is_old = now.since(ended.since) >= WAIT;
             if is_old || ended.told.is_some_and(|told| now.since(told) < AGAIN) {
                 continue;
             }
-            let bundle = by_home.entry(ended.home.id);
-            let bundle = bundle.or_insert_with(|| Bundle { home: ended.home, size: 0, results: Vec::new() });
+            let bundle = by_origin.entry(ended.origin.id);
+            let bundle =
+                bundle.or_insert_with(|| Bundle { origin: ended.origin, size: 0, results: Vec::new() });
             if bundle.size < BYTES {
                 ended.told = Some(now);
                 bundle.size += encode(&ended.report).len();
                 bundle.results.push(ended.report.clone());
             }
         }
-        by_home.into_values().map(|bundle| (bundle.home, bundle.results)).collect()
+        by_origin.into_values().map(|bundle| (bundle.origin, bundle.results)).collect()
     }
 }

@@ -1,14 +1,14 @@
 //! Units whose owner the ring names (paper `match`: the successor of the task's id), and this node's part
-//! in that: a job's home, an owner, a successor. Pure: it reads jobs and the book ([`View`]), changes its own tables
+//! in that: a job's origin, an owner, a successor. Pure: it reads jobs and the book ([`View`]), changes its own tables
 //! alone, and asks for everything else ([`Act`]).
 //!
 //! | file | what it knows |
 //! |---|---|
 //! | `acts` | what delegation reads, and what it asks for |
-//! | `home` | the gateway that took the job: who owns which unit, and what they tell |
+//! | `origin` | the gateway that took the job: who owns which unit, and what they tell |
 //! | `owned` | the owner: units taken over, and when they leave again |
 //! | `content` | what owned units need before they are placed: content, and a program that is one |
-//! | `ends` | results of owned units, on the way home |
+//! | `ends` | results of owned units, on the way origin |
 //! | `replicas` | copies of what others own, and when they become what is owned here |
 //! | `copies` | the table of these copies |
 //! | `room` | how many units of whom are owned and copied here, and who may bring them |
@@ -18,7 +18,7 @@ mod acts;
 mod content;
 mod copies;
 mod ends;
-mod home;
+mod origin;
 mod owned;
 mod replicas;
 mod room;
@@ -28,7 +28,7 @@ mod rows;
 mod tests;
 
 pub use acts::{Act, Adopted, Jobs, Next, View};
-pub use home::{OnRing, Out};
+pub use origin::{OnRing, Out};
 pub use owned::spec_of;
 pub use rows::end_write;
 
@@ -55,10 +55,11 @@ pub const TICK: Duration = Duration::from_secs(1);
 /// unit goes through.
 pub const ATTEMPTS_MAX: u32 = 1 << 16;
 
-/// Between two words of an owner to a home that it lives.
+/// Between two messages of an owner to a origin that it lives.
 const LIVES: Duration = Duration::from_secs(10);
 
-/// Between two full copies to successors, which mend what was lost. Our choice: six words to the home.
+/// Between two full copies to successors, which mend what was lost. Our choice: six times
+/// [`LIVES`].
 const REFRESH: Duration = Duration::from_secs(60);
 
 /// Lookups under way at a time. Our choice: as many as rings of some hundred members answer within a
@@ -113,7 +114,7 @@ pub struct Delegation {
     /// Members that follow this node on the ring, as far as it knows them.
     following: Vec<NodeId>,
     /// This node's own jobs whose units the ring owns.
-    homes: BTreeMap<JobId, OnRing>,
+    origins: BTreeMap<JobId, OnRing>,
     /// Units of other gateways' jobs that this node owns.
     owned: BTreeMap<JobId, owned::Ownership>,
     replicas: copies::Copies,
@@ -174,7 +175,7 @@ impl Delegation {
             || !self.ends.is_empty()
             || self.settled_at.is_some()
             || !self.owned.is_empty()
-            || self.homes.keys().any(|job| view.jobs.is_active(*job))
+            || self.origins.keys().any(|job| view.jobs.is_active(*job))
     }
 
     /// Sees to what is due.
@@ -183,7 +184,7 @@ impl Delegation {
             vec![Step::Settle, Step::FindOwners, Step::ClaimAgain, Step::TellResults, Step::WantContent];
         if view.now.since(self.lived) >= LIVES {
             self.lived = view.now;
-            due.extend([Step::TellHomes, Step::HandOn]);
+            due.extend([Step::TellOrigins, Step::HandOn]);
         }
         if view.now.since(self.refreshed) >= REFRESH {
             self.refreshed = view.now;
@@ -200,7 +201,7 @@ impl Delegation {
             Step::ClaimAgain => self.claim_again(view),
             Step::TellResults => self.tell_results(view.now),
             Step::WantContent => self.want_content(view),
-            Step::TellHomes => self.tell_homes(),
+            Step::TellOrigins => self.tell_origins(),
             Step::HandOn => self.hand_on_misplaced(view),
             Step::Refresh => {
                 let all = self.all_owned();
@@ -208,7 +209,7 @@ impl Delegation {
                 self.forget_old_replicas(view);
             }
             Step::Show(to, unit) => self.show(to, unit, view),
-            Step::TellHome(job, units) => self.tell_home(job, &units, view),
+            Step::TellOrigin(job, units) => self.tell_origin(job, &units, view),
             Step::Over(from, unit) => self.over(from, unit, view),
             Step::Release(unit) => self.release(unit),
             Step::Gone { unit, owned, written } => self.gone(unit, owned, written, view),
@@ -231,8 +232,8 @@ impl Delegation {
     }
 
     fn owner_found(&mut self, unit: UnitId, found: Option<Located>, view: &View<'_>) {
-        if self.homes.contains_key(&unit.job) {
-            return self.home_located(unit, found, view);
+        if self.origins.contains_key(&unit.job) {
+            return self.origin_located(unit, found, view);
         }
         if let Some(found) = found {
             self.misplaced_located(unit, found.owner.contact, view);
@@ -253,10 +254,10 @@ impl Delegation {
         self.share.replicas().iter().map(|successor| successor.id).collect()
     }
 
-    /// The unit's home, if it is on the ring.
-    pub fn home_of(&self, unit: UnitId, me: NodeId) -> Option<NodeId> {
-        let away = self.owned.get(&unit.job).map(|owned| owned.home.id);
-        away.or_else(|| self.homes.contains_key(&unit.job).then_some(me))
+    /// The unit's origin, if it is on the ring.
+    pub fn origin_of(&self, unit: UnitId, me: NodeId) -> Option<NodeId> {
+        let away = self.owned.get(&unit.job).map(|owned| owned.origin.id);
+        away.or_else(|| self.origins.contains_key(&unit.job).then_some(me))
     }
 
     /// A runner is told of its units' owner until it comes or is not waited for any more.
@@ -269,19 +270,19 @@ impl Delegation {
     }
 
     fn claim_from(&mut self, unit: UnitId, runner: Address, view: &View<'_>) {
-        let (Some(home), Some(term)) = (self.home_of(unit, view.me), self.term_of(unit)) else { return };
+        let (Some(origin), Some(epoch)) = (self.origin_of(unit, view.me), self.term_of(unit)) else { return };
         // A unit that its origin owns has no replicas.
-        let successors = if home == view.me { Vec::new() } else { self.successors() };
-        let claim = ToRunner::Claim { units: vec![(unit, term)], home, successors };
+        let successors = if origin == view.me { Vec::new() } else { self.successors() };
+        let claim = ToRunner::Claim { units: vec![(unit, epoch)], origin, successors };
         self.acts.push(Act::Tell(runner, claim));
     }
 
     /// The runner has the unit from another owner: this node came to own it before it was told where it runs. It
-    /// claims the unit under a new term.
+    /// claims the unit under a new epoch.
     pub fn claim_anew(&mut self, unit: UnitId, runner: Address, view: &View<'_>) {
         if let Some(own) = self.own_mut(unit) {
-            (own.term, own.runner) = (own.term.saturating_add(1), Some(runner));
-        } else if let Some(ring) = self.homes.get_mut(&unit.job) {
+            (own.epoch, own.runner) = (own.epoch.saturating_add(1), Some(runner));
+        } else if let Some(ring) = self.origins.get_mut(&unit.job) {
             ring.next_term(unit.index);
         }
         self.claim(unit, runner, view);
@@ -302,10 +303,10 @@ impl Delegation {
     /// A runner was just granted these units of one job: who may come in this node's place.
     pub fn name_successors(&mut self, runner: NodeId, units: &[UnitId]) {
         let Some(first) = units.first() else { return };
-        let Some(home) = self.owned.get(&first.job).map(|owned| owned.home.id) else { return };
+        let Some(origin) = self.owned.get(&first.job).map(|owned| owned.origin.id) else { return };
         let units: Vec<_> = units.iter().filter_map(|unit| Some((*unit, self.term_of(*unit)?))).collect();
         let told: Vec<UnitId> = units.iter().map(|(unit, _)| *unit).collect();
-        let successors = ToRunner::Successors { units, home, successors: self.successors() };
+        let successors = ToRunner::Successors { units, origin, successors: self.successors() };
         self.acts.push(Act::Tell(Address::here(runner), successors));
         self.acts.extend(told.into_iter().map(Act::Write));
     }

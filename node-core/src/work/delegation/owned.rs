@@ -1,5 +1,5 @@
 //! The owner's side: units that the ring has here are placed, watched and written down as a gateway
-//! does with its own; their results wait here until their home has written them down.
+//! does with its own; their results wait here until their origin has written them down.
 
 use super::acts::{Adopted, Step};
 use super::content::{Content, content_of};
@@ -14,10 +14,11 @@ use crate::work::spec::{Find, JobSpec, OwnedBy, Units};
 use crate::work::weight::of_template;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Terms that are believed of who has no other standing.
-const TERM_MAX: u32 = 1 << 30;
+/// Highest ownership epoch that is accepted for a unit that is not known here. Our choice: far above any real one,
+/// and far below overflow.
+const EPOCH_MAX: u32 = 1 << 30;
 
-/// How many owners, or placements, one word may be ahead of what is known. Our choice: who was cut off
+/// How many owners, or placements, one message may be ahead of what is known. Our choice: who was cut off
 /// for an hour is not; and nobody makes a number so large that no later one is.
 const AHEAD: u32 = 64;
 
@@ -29,7 +30,7 @@ pub(super) fn later(known: u32, told: u32) -> u32 {
 /// Units of another gateway's job.
 #[derive(Debug)]
 pub(super) struct Ownership {
-    pub(super) home: Address,
+    pub(super) origin: Address,
     pub(super) units: BTreeMap<u32, Own>,
     /// Bytes of the description that the units share.
     pub(super) weight: u64,
@@ -39,7 +40,7 @@ pub(super) struct Ownership {
 /// A unit of another gateway that this node owns.
 #[derive(Debug)]
 pub(super) struct Own {
-    pub(super) term: u32,
+    pub(super) epoch: u32,
     /// Where it runs, as far as is known.
     pub(super) runner: Option<Address>,
     /// The node that brought it.
@@ -54,7 +55,7 @@ impl Delegation {
         self.owned.get(&job).is_none_or(|owned| owned.content.is_here())
     }
 
-    /// From a home: own these.
+    /// From a origin: own these.
     pub(super) fn entrusted(
         &mut self,
         from: NodeId,
@@ -63,7 +64,7 @@ impl Delegation {
         units: Vec<Delegated>,
         view: &View<'_>,
     ) {
-        if part.home.id != from || from == view.me {
+        if part.origin.id != from || from == view.me {
             return self.acts.push(Act::Fault(from, "entrusted units that are not its own".into()));
         }
         let (mut refused, mut known) = (Vec::new(), Vec::new());
@@ -71,14 +72,14 @@ impl Delegation {
         let mut room = self.room_of(&part, from, view);
         for delegated in units {
             let unit = UnitId { job, index: delegated.index };
-            let home = self.home_of_job(job, view).unwrap_or(from);
-            if home != from {
-                reason = NotAdopted::OtherHome;
+            let origin = self.origin_of_job(job, view).unwrap_or(from);
+            if origin != from {
+                reason = NotAdopted::OtherOrigin;
                 refused.push(unit.index);
             } else if self.ends.tell_again(unit) {
-                // It has ended here, and its home hears so below.
+                // It has ended here, and its origin hears so below.
             } else if let Some(own) = self.own_mut(unit) {
-                own.term = later(own.term, delegated.term);
+                own.epoch = later(own.epoch, delegated.epoch);
                 known.push(unit);
             } else if !self.is_mine(unit) || view.jobs.is_own(job) {
                 refused.push(unit.index);
@@ -89,10 +90,10 @@ impl Delegation {
                 self.adopt(job, &part, delegated, from, view);
             }
         }
-        self.next(Step::TellHome(job, known));
+        self.next(Step::TellOrigin(job, known));
         self.next(Step::TellResults);
         if !refused.is_empty() {
-            self.say(part.home, Message::Refused { job, units: refused, reason: reason.to_string() });
+            self.say(part.origin, Message::Refused { job, units: refused, reason: reason.to_string() });
         }
     }
 
@@ -129,31 +130,31 @@ impl Delegation {
         // The newer of two accounts counts; a runner that one of them knows is asked.
         let (mut delegated, previous) = match before {
             Some(replica) => {
-                let (owner, term) = (replica.owner(), later(replica.delegated.term, delegated.term));
+                let (owner, epoch) = (replica.owner(), later(replica.delegated.epoch, delegated.epoch));
                 let runner = replica.delegated.runner.or(delegated.runner);
                 let believed = delegated.attempts <= later(replica.delegated.attempts, delegated.attempts);
                 let delegated = match believed && delegated.age() > replica.delegated.age() {
-                    true => Delegated { term, ..delegated },
-                    false => Delegated { term, runner, ..replica.delegated },
+                    true => Delegated { epoch, ..delegated },
+                    false => Delegated { epoch, runner, ..replica.delegated },
                 };
                 (delegated, Some(owner))
             }
-            None => (Delegated { term: delegated.term.min(TERM_MAX), ..delegated }, None),
+            None => (Delegated { epoch: delegated.epoch.min(EPOCH_MAX), ..delegated }, None),
         };
         self.forget_part(id);
-        delegated.term = delegated.term.saturating_add(1);
+        delegated.epoch = delegated.epoch.saturating_add(1);
         let content = content_of(part, &delegated);
         let weight = weight_of(&delegated);
-        let Delegated { index, spec, key, grants, term, attempts, runner, mut record, held } = delegated;
+        let Delegated { index, spec, key, grants, epoch, attempts, runner, mut record, held } = delegated;
         record.iter_mut().for_each(|record| record.at = view.now);
         let is_new = !self.owned.contains_key(&id);
         let owned = self.owned.entry(id).or_insert_with(|| Ownership {
-            home: part.home,
+            origin: part.origin,
             units: BTreeMap::new(),
             weight: of_template(&part.template),
             content: Content::default(),
         });
-        owned.units.insert(index, Own { term, runner, by, weight });
+        owned.units.insert(index, Own { epoch, runner, by, weight });
         *self.brought.entry(by).or_default() += 1;
         let is_held = held.is_some();
         self.acts.push(Act::Adopt(Box::new(Adopted {
@@ -186,7 +187,7 @@ impl Delegation {
     }
 
     /// The unit leaves this node's table, since it is over or another owns it now; its row stays. A result that
-    /// comes here all the same goes home from here.
+    /// comes here all the same goes to the origin from here.
     pub(super) fn leave(&mut self, unit: UnitId, view: &View<'_>) {
         self.claims.remove(&unit);
         let Some(owned) = self.owned.get_mut(&unit.job) else { return };
@@ -219,7 +220,7 @@ impl Delegation {
         let Some(owned) = self.owned.get_mut(&job) else { return };
         owned.content.ask();
         let runners = owned.units.values().filter_map(|own| own.runner);
-        let sources: Vec<Address> = std::iter::once(owned.home).chain(runners.take(4)).collect();
+        let sources: Vec<Address> = std::iter::once(owned.origin).chain(runners.take(4)).collect();
         let from = sources.iter().map(|source| source.id).chain(self.successors()).collect();
         self.acts.extend(sources.into_iter().map(Act::Reach));
         self.acts.push(Act::Fetch { job, blobs, from });
@@ -283,10 +284,10 @@ impl Delegation {
         }
     }
 
-    /// The result of a unit of another gateway's job is durable here: it goes home.
+    /// The result of a unit of another gateway's job is durable here: it goes to the origin.
     pub fn ended(&mut self, report: &Report, view: &View<'_>) {
-        let Some(home) = self.part_of(report.unit.job, view).map(|part| part.home) else { return };
-        self.keep_end(report.clone(), home, view.now);
+        let Some(origin) = self.part_of(report.unit.job, view).map(|part| part.origin) else { return };
+        self.keep_end(report.clone(), origin, view.now);
         self.next(Step::TellResults);
     }
 
@@ -295,9 +296,9 @@ impl Delegation {
         self.ends.get(unit)
     }
 
-    pub(super) fn keep_end(&mut self, report: Report, home: Address, now: Time) {
+    pub(super) fn keep_end(&mut self, report: Report, origin: Address, now: Time) {
         let unit = report.unit;
-        if self.ends.keep(report, home, now) {
+        if self.ends.keep(report, origin, now) {
             // Nobody needs the content once the origin has it.
             self.acts.push(Act::Keep(unit));
         }
@@ -314,17 +315,17 @@ impl Delegation {
         for unit in self.ends.old(now) {
             self.next(Step::Release(unit));
         }
-        for (home, results) in self.ends.due(now) {
-            self.say(home, Message::Results(results));
+        for (origin, results) in self.ends.due(now) {
+            self.say(origin, Message::Results(results));
         }
     }
 
-    /// Nobody needs the unit any more: says its home, or an owner of what has a copy here.
+    /// Nobody needs the unit any more: says its origin, or an owner of what has a copy here.
     pub(super) fn over(&mut self, from: NodeId, unit: UnitId, view: &View<'_>) {
-        let home = self.home_of_job(unit.job, view);
+        let origin = self.origin_of_job(unit.job, view);
         let owner = self.replicas.get(&unit).map(|replica| replica.owner());
         let owned = self.own(unit).is_some();
-        if !view.jobs.is_own(unit.job) && (home == Some(from) || (owner == Some(from) && !owned)) {
+        if !view.jobs.is_own(unit.job) && (origin == Some(from) || (owner == Some(from) && !owned)) {
             self.release(unit);
         }
     }

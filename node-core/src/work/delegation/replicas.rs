@@ -32,11 +32,11 @@ const ALONE: Duration = Duration::from_secs(30);
 /// misplaced units twice in that time, and hands it over.
 const RETURN: Duration = Duration::from_secs(25);
 
-/// A copy of which its owner has said nothing for so long is looked up. Our choice: two of its words
-/// and a half.
+/// A copy of which its owner has said nothing for so long is looked up. Our choice: two and a half times
+/// [`REFRESH`](super::REFRESH).
 const ORPHAN: Duration = Duration::from_secs(150);
 
-/// Its home has so long to say that it is over.
+/// Its origin has so long to say that it is over.
 const ASKED: Duration = Duration::from_secs(20);
 
 /// A copy is forgotten after this silence. Our choice: a day, as keepers do with checkpoints.
@@ -107,7 +107,7 @@ impl Delegation {
         }
         let Some(part) = self.parts.get(&unit.job).cloned() else { return };
         let Some(replica) = self.replicas.get(&unit) else { return };
-        if replica.owner() == part.home.id {
+        if replica.owner() == part.origin.id {
             return;
         }
         // A node that claimed the unit meanwhile may have the later record.
@@ -122,7 +122,7 @@ impl Delegation {
                 && self.may_adopt(&mut room, unit.job, &part, &delegated, view).is_ok()
         };
         if !may {
-            // Its home, asked after a while, entrusts it to whom the ring names.
+            // Its origin, asked after a while, entrusts it to whom the ring names.
             return;
         }
         self.adopt(unit.job, &part, delegated, by, view);
@@ -153,13 +153,13 @@ impl Delegation {
         }
         let mut misplaced = self.all_owned();
         misplaced.retain(|unit| !self.is_mine(*unit));
-        // Its home is asked first: it may be over.
+        // Its origin is asked first: it may be over.
         let now = view.now;
         let silent = |copy: &Replica, time| now.since(copy.heard) >= time;
         for (unit, copy) in self.replicas.iter().filter(|(_, copy)| silent(copy, ORPHAN)) {
             if let Some(part) = self.parts.get(&unit.job) {
-                let lives = Message::Lives { job: unit.job, units: vec![(unit.index, copy.delegated.term)] };
-                self.acts.push(Act::Say(part.home, lives));
+                let lives = Message::Lives { job: unit.job, units: vec![(unit.index, copy.delegated.epoch)] };
+                self.acts.push(Act::Say(part.origin, lives));
             }
         }
         let silent = self.replicas.iter().filter(|(_, copy)| silent(copy, ORPHAN + ASKED));
@@ -192,13 +192,13 @@ impl Delegation {
         // It may follow this node nowhere on the ring: runners are told of it.
         for unit in units {
             let runner = view.book.last_runner(*unit);
-            let (Some(runner), Some(home), Some(term)) =
-                (runner, self.home_of(*unit, view.me), self.term_of(*unit))
+            let (Some(runner), Some(origin), Some(epoch)) =
+                (runner, self.origin_of(*unit, view.me), self.term_of(*unit))
             else {
                 continue;
             };
             let successors = std::iter::once(to.id).chain(self.successors()).collect();
-            let told = ToRunner::Successors { units: vec![(*unit, term)], home, successors };
+            let told = ToRunner::Successors { units: vec![(*unit, epoch)], origin, successors };
             self.acts.push(Act::Tell(Address::here(runner), told));
         }
         for (job, delegated) in self.by_job(units, view) {
@@ -221,7 +221,7 @@ impl Delegation {
         by_job
     }
 
-    /// Tells successors and homes of units what is written down of them.
+    /// Tells successors and origins of units what is written down of them.
     pub fn tell_successors(&mut self, units: &[UnitId], view: &View<'_>) {
         let owned: Vec<UnitId> =
             units.iter().copied().filter(|unit| self.owned.contains_key(&unit.job)).collect();
@@ -232,35 +232,35 @@ impl Delegation {
                 let owned = Message::Owned { job, part: Box::new(part.clone()), units };
                 successors
                     .iter()
-                    .filter(|successor| successor.id != part.home.id)
+                    .filter(|successor| successor.id != part.origin.id)
                     .for_each(|successor| self.say(successor, owned.clone()));
-                self.say(part.home, owned);
+                self.say(part.origin, owned);
             });
         }
     }
 
-    /// The home asked again: it has not heard.
-    pub(super) fn tell_home(&mut self, job: JobId, units: &[UnitId], view: &View<'_>) {
+    /// The origin asked again: it has not heard.
+    pub(super) fn tell_origin(&mut self, job: JobId, units: &[UnitId], view: &View<'_>) {
         let Some(part) = self.part_of(job, view) else { return };
         for (job, delegated) in self.by_job(units, view) {
             in_parts(delegated, |units| {
-                self.say(part.home, Message::Owned { job, part: Box::new(part.clone()), units });
+                self.say(part.origin, Message::Owned { job, part: Box::new(part.clone()), units });
             });
         }
     }
 
-    /// Tells all homes that this node lives, and what it owns.
-    pub(super) fn tell_homes(&mut self) {
+    /// Tells all origins that this node lives, and what it owns.
+    pub(super) fn tell_origins(&mut self) {
         for (id, owned) in &self.owned {
-            let units: Vec<(u32, u32)> = owned.units.iter().map(|(index, own)| (*index, own.term)).collect();
+            let units: Vec<(u32, u32)> = owned.units.iter().map(|(index, own)| (*index, own.epoch)).collect();
             for units in units.chunks(AT_ONCE * 16) {
                 let lives = Message::Lives { job: *id, units: units.to_vec() };
-                self.acts.push(Act::Say(owned.home, lives));
+                self.acts.push(Act::Say(owned.origin, lives));
             }
         }
     }
 
-    /// Whether a word about a unit comes from who was told its keys: its home, an owner, a successor. Runners and
+    /// Whether a message about a unit comes from a node that was told its keys: its origin, an owner, a successor. Runners and
     /// keepers know its name as well, and must neither take it over nor be told its keys.
     pub(super) fn shows_keys(&self, unit: UnitId, delegated: &Delegated, view: &View<'_>) -> bool {
         view.book.unit(unit).is_some() && view.jobs.keys(unit) == Some((delegated.key, delegated.grants))
@@ -275,18 +275,18 @@ impl Delegation {
         units: Vec<Delegated>,
         view: &View<'_>,
     ) {
-        if view.jobs.is_own(job) || part.home.id == view.me {
-            return self.home_told(from, job, units, view);
+        if view.jobs.is_own(job) || part.origin.id == view.me {
+            return self.origin_told(from, job, units, view);
         }
         for delegated in units.into_iter().take(AT_ONCE) {
             let unit = UnitId { job, index: delegated.index };
             let mine = self.is_mine(unit);
-            let home = self.home_of_job(job, view);
+            let origin = self.origin_of_job(job, view);
             let shown = self.shows_keys(unit, &delegated, view);
             if let Some(own) = self.own(unit) {
-                let higher = (delegated.term, from) > (own.term, view.me);
+                let higher = (delegated.epoch, from) > (own.epoch, view.me);
                 // A unit that the origin owns is nobody else's. An owner that the ring does not name gives way.
-                if home == Some(from) || (higher && !mine && shown) {
+                if origin == Some(from) || (higher && !mine && shown) {
                     self.leave(unit, view);
                     self.copy(from, unit, &part, delegated, true, view);
                 } else if !higher && shown {
@@ -313,10 +313,10 @@ impl Delegation {
             return;
         }
         if let Some(known) = self.replicas.get_mut(&unit) {
-            let home = self.parts.get(&unit.job).map(|part| part.home.id);
-            if known.owner() == from || home == Some(from) {
+            let origin = self.parts.get(&unit.job).map(|part| part.origin.id);
+            if known.owner() == from || origin == Some(from) {
                 self.replicas.told(unit, from, delegated, view.now);
-            } else if (delegated.term, from) > (known.delegated.term, known.owner())
+            } else if (delegated.epoch, from) > (known.delegated.epoch, known.owner())
                 || known.owner() == view.me
             {
                 // Another than before: the ring says whether it is so.
@@ -338,7 +338,7 @@ impl Delegation {
         let Some(known) = self.replicas.get_mut(&unit) else { return };
         let Some((from, delegated, part)) = known.next.take().map(|next| *next) else { return };
         if from == owner
-            || from == part.home.id && self.parts.get(&unit.job).is_some_and(|p| p.home.id == from)
+            || from == part.origin.id && self.parts.get(&unit.job).is_some_and(|p| p.origin.id == from)
         {
             self.replicas.told(unit, from, delegated, now);
             self.parts.insert(unit.job, part);
@@ -354,7 +354,7 @@ impl Delegation {
         units: Vec<Delegated>,
         view: &View<'_>,
     ) {
-        let home = view.jobs.is_own(job);
+        let origin = view.jobs.is_own(job);
         let mut room = self.room_of(&part, from, view);
         for delegated in units.into_iter().take(AT_ONCE) {
             let unit = UnitId { job, index: delegated.index };
@@ -363,32 +363,32 @@ impl Delegation {
                 // It was named twice.
                 continue;
             }
-            if (home || owned) && !self.shows_keys(unit, &delegated, view) {
+            if (origin || owned) && !self.shows_keys(unit, &delegated, view) {
                 let fault = format!("handed on {unit}, whose keys it does not know");
                 self.acts.push(Act::Fault(from, fault));
                 continue;
             }
             if !self.is_mine(unit) {
-                if !home && !owned {
+                if !origin && !owned {
                     // It may be soon.
                     self.copy(from, unit, &part, delegated, false, view);
                 }
                 continue;
             }
-            if home {
-                self.come_home(unit, Some(&delegated), view);
+            if origin {
+                self.come_back(unit, Some(&delegated), view);
                 let state = view.book.state(unit).filter(|_| view.jobs.is_active(job));
                 match state.is_none_or(State::has_ended) {
                     true => self.say(Address::here(from), Message::Over(vec![unit])),
                     false => self.next(Step::Show(from, unit)),
                 }
             } else if self.ends.contains(unit) {
-                // It has ended here; its home will say so.
+                // It has ended here; its origin will say so.
             } else if let Some(own) = self.own_mut(unit) {
-                own.term = later(own.term, delegated.term.saturating_add(1));
+                own.epoch = later(own.epoch, delegated.epoch.saturating_add(1));
                 self.acts.push(Act::Write(unit));
                 self.next(Step::Show(from, unit));
-            } else if part.home.id != view.me
+            } else if part.origin.id != view.me
                 && self.may_hand_over(from, unit, &part)
                 && self.may_adopt(&mut room, job, &part, &delegated, view).is_ok()
             {

@@ -1,4 +1,4 @@
-//! Room for units of other gateways: how many, of which home, brought by which node, and how much memory
+//! Room for units of other gateways: how many, of which origin, brought by which node, and how much memory
 //! their descriptions take. Their number is bounded ([`crate::bounds::Bounds::delegated_units`]), and one of
 //! them may have a description of a MiB.
 
@@ -28,7 +28,7 @@ pub(super) enum NotAdopted {
     #[error("the ring has moved")]
     Moved,
     #[error("another gateway has a job of this name")]
-    OtherHome,
+    OtherOrigin,
     #[error("it owns as many units as it may")]
     Full,
     #[error("it owns as many of this gateway's units as it may")]
@@ -41,7 +41,7 @@ pub(super) enum NotAdopted {
     Unfit(#[from] submission::Unfit),
 }
 
-/// Room for units of one home that one node brings, and why those of this job find none.
+/// Room for units of one origin that one node brings, and why those of this job find none.
 pub(super) struct Room {
     by: NodeId,
     all: usize,
@@ -55,26 +55,26 @@ pub(super) fn weight_of(delegated: &Delegated) -> u64 {
 }
 
 impl Delegation {
-    /// Units owned for others, those that ended included until their homes know.
+    /// Units owned for others, those that ended included until their origins know.
     pub(super) fn owned_count(&self) -> usize {
         self.owned.values().map(|owned| owned.units.len()).sum::<usize>() + self.ends.len()
     }
 
-    /// Units of this home that are owned here and have not ended.
-    fn owned_of(&self, home: NodeId) -> usize {
-        let its = self.owned.values().filter(|owned| owned.home.id == home);
+    /// Units of this origin that are owned here and have not ended.
+    fn owned_of(&self, origin: NodeId) -> usize {
+        let its = self.owned.values().filter(|owned| owned.origin.id == origin);
         its.map(|owned| owned.units.len()).sum()
     }
 
-    /// Counts the room for units of this home that `by` brings: whoever names ever new homes has one share.
+    /// Counts the room for units of this origin that `by` brings: whoever names ever new origins has one share.
     pub(super) fn room_of(&self, part: &Part, by: NodeId, view: &View<'_>) -> Room {
         let most = view.limits.delegated_units;
         let brought = self.brought.get(&by).copied().unwrap_or_default();
         Room {
             by,
             all: most.saturating_sub(self.owned_count()),
-            // Another home finds room.
-            its: most.div_ceil(2).saturating_sub(self.owned_of(part.home.id).max(brought)),
+            // Another origin finds room.
+            its: most.div_ceil(2).saturating_sub(self.owned_of(part.origin.id).max(brought)),
             unfit: submission::check(&spec_of(part, Units::ONE), view.limits).err().map(NotAdopted::Unfit),
         }
     }
@@ -107,12 +107,12 @@ impl Delegation {
         Ok(())
     }
 
-    /// Whether the node may say of a unit that nobody here knows that it is this node's now: its home, and
+    /// Whether the node may say of a unit that nobody here knows that it is this node's now: its origin, and
     /// members that owned it or had a copy as far as the ring shows here. These stand between the unit and
     /// this node, which came after them, or follow this node.
     pub(super) fn may_hand_over(&self, node: NodeId, unit: UnitId, part: &Part) -> bool {
         let before = |me| Point::of_node(node).is_between(point_of(unit), me);
-        node == part.home.id
+        node == part.origin.id
             || self.following.contains(&node)
             || self.share.range().is_some_and(|arc| before(arc.upto))
     }

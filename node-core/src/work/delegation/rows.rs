@@ -56,12 +56,12 @@ pub(super) fn size_of(delegated: &Delegated) -> usize {
 
 impl Delegation {
     /// Origin of the job, if it is known here.
-    pub(super) fn home_of_job(&self, job: JobId, view: &View<'_>) -> Option<NodeId> {
+    pub(super) fn origin_of_job(&self, job: JobId, view: &View<'_>) -> Option<NodeId> {
         if view.jobs.is_own(job) {
             return Some(view.me);
         }
-        let owned = self.owned.get(&job).map(|owned| owned.home.id);
-        owned.or_else(|| self.parts.get(&job).map(|part| part.home.id))
+        let owned = self.owned.get(&job).map(|owned| owned.origin.id);
+        owned.or_else(|| self.parts.get(&job).map(|part| part.origin.id))
     }
 
     pub(super) fn part_of(&self, job: JobId, view: &View<'_>) -> Option<Part> {
@@ -75,11 +75,11 @@ impl Delegation {
     }
 
     pub(super) fn term_of(&self, unit: UnitId) -> Option<u32> {
-        let owned = self.own(unit).map(|own| own.term);
-        owned.or_else(|| self.homes.get(&unit.job).map(|ring| ring.term(unit.index)))
+        let owned = self.own(unit).map(|own| own.epoch);
+        owned.or_else(|| self.origins.get(&unit.job).map(|ring| ring.epoch(unit.index)))
     }
 
-    /// The unit as others are told of it; `None` if it is neither owned here nor at home here.
+    /// The unit as others are told of it; `None` if it is neither owned here nor of a job of this node.
     pub(super) fn delegated_of(&self, unit: UnitId, view: &View<'_>) -> Option<Delegated> {
         let stands = view.book.unit(unit)?;
         let (key, grants) = view.jobs.keys(unit)?;
@@ -98,7 +98,7 @@ impl Delegation {
             spec: view.jobs.unit_spec(unit),
             key,
             grants,
-            term: self.term_of(unit)?,
+            epoch: self.term_of(unit)?,
             attempts: stands.attempts,
             runner,
             record: view.jobs.record(unit).cloned().map(Box::new),
@@ -146,8 +146,8 @@ impl Delegation {
                     }
                 }
                 Some(Row::Result(report)) => {
-                    if let Some(home) = self.parts.get(&report.unit.job).map(|part| part.home) {
-                        self.keep_end(report, home, view.now);
+                    if let Some(origin) = self.parts.get(&report.unit.job).map(|part| part.origin) {
+                        self.keep_end(report, origin, view.now);
                     }
                 }
                 None => self.acts.push(Act::Trouble(

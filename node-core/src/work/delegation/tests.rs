@@ -15,7 +15,7 @@ use sandbox::{End, Limits};
 
 const JOB: JobId = JobId([7; 16]);
 
-/// This node, a home, and others.
+/// This node, a origin, and others.
 const ME: u8 = 1;
 const HOME: u8 = 2;
 const OTHER: u8 = 3;
@@ -34,9 +34,9 @@ fn unit(index: u32) -> UnitId {
     UnitId { job: JOB, index }
 }
 
-fn part_of(home: u8) -> Part {
+fn part_of(origin: u8) -> Part {
     Part {
-        home: contact(home).into(),
+        origin: contact(origin).into(),
         name: "a job".into(),
         template: Template {
             program: BlobRef { id: BlobId([3; 32]), len: 10 },
@@ -59,10 +59,10 @@ fn keys(index: u32) -> (SealKey, GrantKey) {
     (SealKey([index as u8; 32]), GrantKey::of(&[9; 32], index))
 }
 
-fn delegated(index: u32, term: u32, runner: Option<u8>) -> Delegated {
+fn delegated(index: u32, epoch: u32, runner: Option<u8>) -> Delegated {
     let (key, grants) = keys(index);
     let runner = runner.map(|runner| contact(runner).into());
-    Delegated { index, spec: None, key, grants, term, attempts: 1, runner, record: None, held: None }
+    Delegated { index, spec: None, key, grants, epoch, attempts: 1, runner, record: None, held: None }
 }
 
 fn owned(units: Vec<Delegated>) -> Message {
@@ -98,7 +98,7 @@ impl Jobs for Known {
 
     fn part(&self, job: JobId, me: Address) -> Option<Part> {
         let of_other = || self.others.get(&job).map(|(part, _)| part.clone());
-        self.is_own(job).then(|| Part { home: me, ..part_of(ME) }).or_else(of_other)
+        self.is_own(job).then(|| Part { origin: me, ..part_of(ME) }).or_else(of_other)
     }
 
     fn unit_spec(&self, _: UnitId) -> Option<UnitSpec> {
@@ -193,7 +193,7 @@ impl Desk {
                     self.told.push((runner, ToRunner::Forget { units: vec![unit] }));
                 }
             }
-            Act::ComeHome(unit) => self.book.come_home(unit),
+            Act::ComeBack(unit) => self.book.come_back(unit),
             Act::Progress { unit, attempts, .. } => self.book.attempted(unit, attempts),
             Act::Wait(unit) => self.book.wait(unit),
             Act::Write(unit) => {
@@ -258,18 +258,18 @@ impl Desk {
         self.of_ring(OfRing::Located { number, found });
     }
 
-    fn entrusts(&mut self, home: u8, units: &[u32]) {
+    fn entrusts(&mut self, origin: u8, units: &[u32]) {
         let units = units.iter().map(|index| delegated(*index, 0, None)).collect();
-        self.hears(home, Message::Entrust { job: job_of(home), part: Box::new(part_of(home)), units });
+        self.hears(origin, Message::Entrust { job: job_of(origin), part: Box::new(part_of(origin)), units });
     }
 }
 
-/// Each home has a job.
-fn job_of(home: u8) -> JobId {
-    if home == HOME { JOB } else { JobId([home; 16]) }
+/// Each origin has a job.
+fn job_of(origin: u8) -> JobId {
+    if origin == HOME { JOB } else { JobId([origin; 16]) }
 }
 
-/// A node that owns units 0 and 1 of a job of another home, each of which has run.
+/// A node that owns units 0 and 1 of a job of another origin, each of which has run.
 fn owner() -> Desk {
     let mut desk = Desk::new(10);
     desk.of_ring(OfRing::Gained { range: all(), from: None });
@@ -286,42 +286,62 @@ fn refused(said: &[(NodeId, Message)]) -> Vec<(&[u32], &str)> {
 }
 
 #[test]
-fn a_home_that_hears_of_a_second_owner_believes_the_one_that_the_ring_names() {
-    let mut home = Desk::new(10);
-    home.jobs.own.insert(JOB);
-    home.book.begin(JOB, 1, 1, State::Elsewhere);
-    home.it.begin(JOB);
-    home.passes(TICK);
-    let first = home.lookups();
+fn an_origin_that_hears_of_a_second_owner_believes_the_one_that_the_ring_names() {
+    let mut origin = Desk::new(10);
+    origin.jobs.own.insert(JOB);
+    origin.book.begin(JOB, 1, 1, State::Elsewhere);
+    origin.it.begin(JOB);
+    origin.passes(TICK);
+    let first = origin.lookups();
     assert_eq!(first.len(), 1);
-    home.located(first[0], unit(0), OTHER);
-    assert!(matches!(&home.said()[..], [(to, Message::Entrust { .. })] if *to == node(OTHER)));
-    home.hears(OTHER, owned(vec![delegated(0, 1, Some(RUNNER))]));
-    let owner_of = |home: &Desk| home.it.home(JOB).and_then(|ring| ring.of(0)?.owner());
-    assert_eq!(owner_of(&home), Some(node(OTHER)));
+    origin.located(first[0], unit(0), OTHER);
+    assert!(matches!(&origin.said()[..], [(to, Message::Entrust { .. })] if *to == node(OTHER)));
+    origin.hears(OTHER, owned(vec![delegated(0, 1, Some(RUNNER))]));
+    let owner_of = |origin: &Desk| origin.it.origin(JOB).and_then(|ring| ring.of(0)?.owner());
+    assert_eq!(owner_of(&origin), Some(node(OTHER)));
 
-    // No higher term: it is told at once that it need not own the unit.
-    home.hears(THIRD, owned(vec![delegated(0, 1, None)]));
-    assert_eq!(home.said(), [(node(THIRD), Message::Over(vec![unit(0)]))]);
-    // A node that knows the unit's name, and not its keys, does not make the home look again.
+    // No higher epoch: it is told at once that it need not own the unit.
+    origin.hears(THIRD, owned(vec![delegated(0, 1, None)]));
+    assert_eq!(origin.said(), [(node(THIRD), Message::Over(vec![unit(0)]))]);
+    // A node that knows the unit's name, and not its keys, does not make the origin look again.
     let stranger = Delegated { key: SealKey([99; 32]), ..delegated(0, 5, None) };
-    home.hears(THIRD, owned(vec![stranger]));
-    home.passes(TICK);
-    assert_eq!((owner_of(&home), home.lookups()), (Some(node(OTHER)), vec![]));
+    origin.hears(THIRD, owned(vec![stranger]));
+    origin.passes(TICK);
+    assert_eq!((owner_of(&origin), origin.lookups()), (Some(node(OTHER)), vec![]));
 
-    home.hears(THIRD, owned(vec![delegated(0, 2, None)]));
-    home.passes(TICK);
-    let again = home.lookups();
-    assert_eq!((owner_of(&home), again.len()), (None, 1), "the ring is asked, and nobody believed");
-    home.told.clear();
-    home.located(again[0], unit(0), THIRD);
-    home.hears(THIRD, owned(vec![delegated(0, 2, Some(RUNNER))]));
-    assert_eq!(owner_of(&home), Some(node(THIRD)));
+    origin.hears(THIRD, owned(vec![delegated(0, 2, None)]));
+    origin.passes(TICK);
+    let again = origin.lookups();
+    assert_eq!((owner_of(&origin), again.len()), (None, 1), "the ring is asked, and nobody believed");
+    origin.told.clear();
+    origin.located(again[0], unit(0), THIRD);
+    origin.hears(THIRD, owned(vec![delegated(0, 2, Some(RUNNER))]));
+    assert_eq!(owner_of(&origin), Some(node(THIRD)));
     let vouched = |(to, told): &(NodeId, ToRunner)| {
         *to == node(RUNNER)
             && matches!(told, ToRunner::Successors { successors, .. } if successors[..] == [node(THIRD)])
     };
-    assert!(home.told.iter().any(vouched), "its runner may believe the new owner: {:?}", home.told);
+    assert!(origin.told.iter().any(vouched), "its runner may believe the new owner: {:?}", origin.told);
+}
+
+#[test]
+fn an_origin_has_so_many_units_out_of_all_its_jobs_together() {
+    let mut origin = Desk::new(10);
+    let other = JobId([8; 16]);
+    for (job, units) in [(JOB, 4096), (other, 1)] {
+        origin.jobs.own.insert(job);
+        origin.book.begin(job, units, 1, State::Elsewhere);
+        origin.it.begin(job);
+    }
+    origin.passes(TICK);
+    let out =
+        |origin: &Desk, job| (0..4096).filter(|index| origin.it.origin(job).unwrap().is_out(*index)).count();
+    assert_eq!((out(&origin, JOB), out(&origin, other)), (4096, 0), "one job has all the room");
+
+    let owned =
+        Message::Owned { job: other, part: Box::new(part_of(ME)), units: vec![delegated(0, 1, None)] };
+    origin.hears(THIRD, owned);
+    assert_eq!(out(&origin, other), 0, "and nobody gets more by naming units of another");
 }
 
 #[test]
@@ -339,12 +359,12 @@ fn a_copy_is_owned_when_the_ring_gives_its_arc_and_its_owner_hands_nothing_over(
     assert_eq!(desk.book.state(unit(0)), Some(State::Away), "its runner is asked to come");
     assert!(!desk.it.has_copy(unit(0)));
     let claim =
-        ToRunner::Claim { units: vec![(unit(0), 4)], home: node(HOME), successors: vec![node(OTHER)] };
-    assert!(desk.told.contains(&(node(RUNNER), claim)), "under the next term: {:?}", desk.told);
+        ToRunner::Claim { units: vec![(unit(0), 4)], origin: node(HOME), successors: vec![node(OTHER)] };
+    assert!(desk.told.contains(&(node(RUNNER), claim)), "under the next epoch: {:?}", desk.told);
     let said = desk.said();
     let shown = said.iter().find(|(to, _)| *to == node(OTHER)).map(|(_, message)| message);
     let Some(Message::Owned { units, .. }) = shown else { panic!("the owner is told: {said:?}") };
-    assert_eq!((units[0].term, units[0].runner), (4, Some(contact(RUNNER).into())));
+    assert_eq!((units[0].epoch, units[0].runner), (4, Some(contact(RUNNER).into())));
     assert!(desk.rows.len() == 2, "the unit, and what its job's units share");
 }
 
@@ -362,7 +382,7 @@ fn a_copy_of_a_stranger_is_not_owned_when_its_arc_comes() {
 }
 
 #[test]
-fn a_home_and_a_node_find_as_much_room_as_they_may_and_it_comes_back() {
+fn an_origin_and_a_node_find_as_much_room_as_they_may_and_it_comes_back() {
     let mut desk = Desk::new(3);
     desk.of_ring(OfRing::Gained { range: all(), from: None });
     desk.entrusts(HOME, &[0, 1, 2]);
@@ -401,7 +421,7 @@ fn units_that_are_over_leave_with_their_rows_the_shared_one_last() {
     desk.book.place(unit(0), node(RUNNER));
     desk.book.grant(unit(0), node(RUNNER));
     desk.hears(THIRD, Message::Over(vec![unit(0)]));
-    assert_eq!(desk.rows.len(), 3, "only their home says so");
+    assert_eq!(desk.rows.len(), 3, "only their origin says so");
     desk.said();
     desk.hears(HOME, Message::Over(vec![unit(0)]));
     assert_eq!(desk.told.last(), Some(&(node(RUNNER), ToRunner::Forget { units: vec![unit(0)] })));
@@ -428,7 +448,7 @@ fn an_owner_gives_way_to_a_higher_term_only_if_the_ring_names_another() {
 }
 
 #[test]
-fn a_result_is_repeated_until_its_home_has_it() {
+fn a_result_is_repeated_until_its_origin_has_it() {
     let mut desk = owner();
     desk.said();
     let nothing = || Data::Inline(Default::default());
@@ -457,7 +477,7 @@ fn a_result_is_repeated_until_its_home_has_it() {
     assert_eq!(desk.said(), []);
     desk.passes(Duration::from_secs(1));
     assert_eq!(desk.said(), [(node(HOME), results.clone())]);
-    // Its home entrusts what it has not heard of: it hears again at once.
+    // Its origin entrusts what it has not heard of: it hears again at once.
     desk.entrusts(HOME, &[0]);
     assert_eq!(desk.said(), [(node(HOME), results)]);
     desk.hears(HOME, Message::Over(vec![unit(0)]));

@@ -49,7 +49,7 @@ const OWNERS: usize = 256;
 /// and a question a minute costs nothing.
 const VOUCHED: Duration = Duration::from_secs(60);
 
-/// Owners of one unit that are looked through for what its home drops. Our choice: more than a unit on the ring
+/// Owners of one unit that are looked through for what its origin drops. Our choice: more than a unit on the ring
 /// has in a day.
 const OWNERS_OF_UNIT: usize = 16;
 
@@ -89,7 +89,7 @@ struct Placement {
 
 #[derive(Debug)]
 struct Kept {
-    /// The job's home is told what is kept, and may drop it as the owner may.
+    /// The job's origin is told what is kept, and may drop it as the owner may.
     terms: KeepTerms,
     /// The oldest first.
     versions: Vec<(Placement, Stored)>,
@@ -235,12 +235,12 @@ impl Keeper {
     }
 
     /// Says what is kept of a gateway's jobs, so that it can say what has ended meanwhile.
-    fn tell(&self, home: NodeId, cx: &mut Cx<'_, Self>) {
-        let its = self.units.iter().filter(|(_, kept)| kept.terms.home == home);
+    fn tell(&self, origin: NodeId, cx: &mut Cx<'_, Self>) {
+        let its = self.units.iter().filter(|(_, kept)| kept.terms.origin == origin);
         let mut units: Vec<UnitId> = its.map(|((unit, _), _)| *unit).collect();
         units.dedup();
         if !units.is_empty() {
-            cx.send(home, Message::ToOwner(ToOwner::Holding { units }));
+            cx.send(origin, Message::ToOwner(ToOwner::Holding { units }));
         }
     }
 
@@ -282,7 +282,7 @@ impl Keeper {
         }
         if from == owner {
             // In its own room: it says whose it is, and how large.
-            let terms = KeepTerms { home: keep.home, part_bytes: u64::MAX };
+            let terms = KeepTerms { origin: keep.origin, part_bytes: u64::MAX };
             return self.take(from, keep, Some(terms), cx);
         }
         match vouched.is_some_and(|vouched| cx.now.since(vouched) < VOUCHED) {
@@ -344,10 +344,10 @@ impl Keeper {
         self.owners.iter().find(|(_, known)| !known.connected && known.units == 0).map(|(id, _)| *id)
     }
 
-    /// The units' owner, or their home, needs these no more.
+    /// The units' owner, or their origin, needs these no more.
     fn dropped(&mut self, from: NodeId, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let all = (unit, NodeId([0; 32]))..=(unit, NodeId([255; 32]));
-        let its = self.units.range(all).take(OWNERS_OF_UNIT).filter(|(_, kept)| kept.terms.home == from);
+        let its = self.units.range(all).take(OWNERS_OF_UNIT).filter(|(_, kept)| kept.terms.origin == from);
         let mut keys: Vec<Key> = its.map(|(key, _)| *key).collect();
         keys.push((unit, from));
         keys.into_iter().for_each(|key| self.forget(key, cx));

@@ -156,8 +156,8 @@ impl Owner {
         }
         let (version, parts) = (newest.checkpoint.version, newest.checkpoint.parts());
         if let Some(keeper) = self.second_keeper(unit, newest.runner, cx) {
-            let home = self.delegation.home_of(unit, cx.me).unwrap_or(cx.me);
-            let keep = Keep { unit, owner: cx.me, home, version, parts, relayed: true };
+            let origin = self.delegation.origin_of(unit, cx.me).unwrap_or(cx.me);
+            let keep = Keep { unit, owner: cx.me, origin, version, parts, relayed: true };
             Self::to_keeper(keeper, ToKeeper::Keep(keep), cx);
         }
     }
@@ -203,7 +203,7 @@ impl Owner {
         let terms = job.filter(|_| granted).map(|job| {
             let limits = &job.spec.template.limits;
             let part_bytes = limits.memory_bytes.saturating_add(limits.output_bytes).saturating_add(BESIDE);
-            KeepTerms { home: self.delegation.home_of(unit, cx.me).unwrap_or(cx.me), part_bytes }
+            KeepTerms { origin: self.delegation.origin_of(unit, cx.me).unwrap_or(cx.me), part_bytes }
         });
         Self::to_keeper(from, ToKeeper::Granted { unit, runner, attempt, terms }, cx);
     }
@@ -401,8 +401,8 @@ impl Owner {
         for held in record.older.iter().chain(&record.newest) {
             if held.holders.contains(&cx.me) {
                 let (version, parts) = (held.checkpoint.version, held.checkpoint.parts());
-                let home = self.delegation.home_of(unit, cx.me).unwrap_or(cx.me);
-                let keep = Keep { unit, owner: cx.me, home, version, parts, relayed: true };
+                let origin = self.delegation.origin_of(unit, cx.me).unwrap_or(cx.me);
+                let keep = Keep { unit, owner: cx.me, origin, version, parts, relayed: true };
                 Self::to_keeper(cx.me, ToKeeper::Keep(keep), cx);
             }
         }

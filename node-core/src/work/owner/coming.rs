@@ -1,10 +1,8 @@
 //! Reports on their way to the disk: how many of one node, and how each of their results stands.
 
-use crate::content::BlobRef;
 use crate::ids::{NodeId, UnitId};
 use crate::work::book::Placement;
 use crate::work::message::Report;
-use crate::work::spec::UnitResult;
 use sandbox::End;
 
 /// Reports of one runner that may be on their way to the disk at once.
@@ -74,13 +72,6 @@ pub(super) enum Unfit {
     /// The unit is not this node's any more.
     Over,
     Fault(String),
-}
-
-pub(super) fn blobs_of(result: &UnitResult) -> impl Iterator<Item = BlobRef> + '_ {
-    [&result.stdout, &result.stderr]
-        .into_iter()
-        .chain(result.files.iter().map(|f| &f.data))
-        .filter_map(|d| d.blob())
 }
 
 /// Why its runner refused the program, if it did.

@@ -64,7 +64,7 @@ pub enum Command {
         ticket: u64,
         result: Result<(), NotFetched>,
     },
-    /// Content that was asked of a node has begun to come.
+    /// A part of content that was asked of a node has come.
     Heard(NodeId),
     Found(Found),
     /// Entries of the table of deals, after all results; an empty list ends it.
@@ -181,7 +181,7 @@ pub(super) enum Pending {
     DelegatedProgram(JobId),
     /// Content that units of another gateway's job need.
     Content(JobId, BTreeSet<BlobRef>),
-    /// Outputs that are kept: with the results of a job, or until a unit's home has them.
+    /// Outputs that are kept: with the results of a job, or until a unit's origin has them.
     Kept,
     /// An end record; nobody waits for it, and a restart finds the end again by counting.
     End,

@@ -69,15 +69,15 @@ pub(super) struct Job {
     /// Units of which these nodes say that they have ended, and whose results' content is on its way.
     pub(super) coming: BTreeMap<u32, NodeId>,
     /// The job's gateway, if that is another node: the ring has some of the units here (`work/delegation`).
-    pub(super) origin: Option<Box<Origin>>,
+    pub(super) foreign: Option<Box<Foreign>>,
     /// Bytes of memory, about, units of other gateways aside.
     pub(super) weight: u64,
 }
 
 /// Gateway of a job, and its description of the units that this node owns.
 #[derive(Debug)]
-pub(super) struct Origin {
-    home: Address,
+pub(super) struct Foreign {
+    origin: Address,
     sweep_first: Option<u64>,
     pub(super) units: BTreeMap<u32, Described>,
 }
@@ -105,23 +105,23 @@ impl Job {
             journeys: BTreeMap::new(),
             paused: BTreeSet::new(),
             coming: BTreeMap::new(),
-            origin: None,
+            foreign: None,
         }
     }
 
     /// A job of another gateway, without units yet.
     pub(super) fn of_another(part: Part) -> Job {
         let spec = spec_of(&part, Units::List(Vec::new()));
-        let mut job = Job::new(spec, part.home.id, 0, [0; 32]);
+        let mut job = Job::new(spec, part.origin.id, 0, [0; 32]);
         job.phase = Phase::Active;
-        let Part { home, sweep_first, .. } = part;
-        job.origin = Some(Box::new(Origin { home, sweep_first, units: BTreeMap::new() }));
+        let Part { origin, sweep_first, .. } = part;
+        job.foreign = Some(Box::new(Foreign { origin, sweep_first, units: BTreeMap::new() }));
         job
     }
 
     /// Whether it is this node's own.
     pub(super) fn is_own(&self) -> bool {
-        self.origin.is_none()
+        self.foreign.is_none()
     }
 
     /// Whether it is this node's own, and the ring names the owners of its units.
@@ -151,7 +151,7 @@ impl Job {
 
     /// The unit is not this node's any more.
     pub(super) fn drop_unit(&mut self, index: u32) {
-        self.origin.iter_mut().for_each(|origin| drop(origin.units.remove(&index)));
+        self.foreign.iter_mut().for_each(|foreign| drop(foreign.units.remove(&index)));
         self.records.remove(&index);
         self.paused.remove(&index);
         self.coming.remove(&index);
@@ -180,16 +180,16 @@ impl Job {
     }
 
     pub(super) fn unit_spec(&self, index: u32) -> Option<UnitSpec> {
-        match (&self.origin, &self.spec.units) {
-            (Some(origin), _) => origin.units.get(&index)?.spec.clone(),
+        match (&self.foreign, &self.spec.units) {
+            (Some(foreign), _) => foreign.units.get(&index)?.spec.clone(),
             (None, Units::Sweep { .. }) => None,
             (None, Units::List(list)) => list.get(index as usize).cloned(),
         }
     }
 
     pub(super) fn sweep_first(&self) -> Option<u64> {
-        match (&self.origin, &self.spec.units) {
-            (Some(origin), _) => origin.sweep_first,
+        match (&self.foreign, &self.spec.units) {
+            (Some(foreign), _) => foreign.sweep_first,
             (None, Units::Sweep { first, .. }) => Some(*first),
             (None, Units::List(_)) => None,
         }
@@ -199,22 +199,22 @@ impl Job {
     pub(super) fn batch(&self, id: JobId, keepers: Vec<Address>, units: Vec<UnitGrant>) -> Batch {
         let sweep_first = self.sweep_first();
         let (name, template) = (self.spec.name.clone(), self.spec.template.clone());
-        let home = self.origin.as_ref().map(|origin| origin.home.id);
-        Batch { job: id, name, template, sweep_first, keepers, units, home }
+        let origin = self.foreign.as_ref().map(|foreign| foreign.origin.id);
+        Batch { job: id, name, template, sweep_first, keepers, units, origin }
     }
 
     /// Key with which the unit's snapshots are sealed.
     pub(super) fn key(&self, index: u32) -> SealKey {
-        if let Some(origin) = &self.origin {
-            return origin.units.get(&index).map(|unit| unit.key).unwrap_or_default();
+        if let Some(foreign) = &self.foreign {
+            return foreign.units.get(&index).map(|unit| unit.key).unwrap_or_default();
         }
         SealKey(*blake3::keyed_hash(&self.secret, &index.to_be_bytes()).as_bytes())
     }
 
     /// The key for the proofs of the unit's grants.
     pub(super) fn grants(&self, index: u32) -> GrantKey {
-        match &self.origin {
-            Some(origin) => origin.units.get(&index).map(|unit| unit.grants).unwrap_or_default(),
+        match &self.foreign {
+            Some(foreign) => foreign.units.get(&index).map(|unit| unit.grants).unwrap_or_default(),
             None => GrantKey::of(&self.secret, index),
         }
     }
@@ -244,7 +244,7 @@ impl Jobs for BTreeMap<JobId, Job> {
     fn part(&self, job: JobId, me: Address) -> Option<Part> {
         let job = self.get(&job)?;
         Some(Part {
-            home: job.origin.as_ref().map_or(me, |origin| origin.home),
+            origin: job.foreign.as_ref().map_or(me, |foreign| foreign.origin),
             name: job.spec.name.clone(),
             template: job.spec.template.clone(),
             sweep_first: job.sweep_first(),

@@ -10,7 +10,7 @@ pub(super) const REASON_MAX: usize = 300;
 #[derive(Debug)]
 pub(super) struct Held {
     lease: Lease,
-    /// Grants sent under the lease.
+    /// Grants sent under the lease. The runner's heartbeat says how many it has received.
     pub(super) grants: u64,
     /// Reports from it on their way to the disk, by sequence number.
     pub(super) reports: BTreeSet<u64>,
@@ -27,9 +27,8 @@ impl Held {
         self.lease
     }
 
-    /// The number of the next grant under the lease.
+    /// Counts one more grant, and returns the lease that it is sent under.
     pub(super) fn granted(&mut self) -> Lease {
-        // A runner says how many it has seen.
         self.grants = self.grants.saturating_add(1);
         self.lease
     }

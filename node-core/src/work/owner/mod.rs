@@ -59,8 +59,8 @@ use view::Seen;
 
 pub use interface::{Command, Event, Timer};
 
-/// A unit that was lost with this many runners is held. Our choice: one more than an unlucky
-/// afternoon of closing tabs, far fewer than a swarm.
+/// A unit that was lost with its runner, or came back without a result, so many times without progress is held. Our
+/// choice: one more than an unlucky afternoon of closing tabs, far fewer than a swarm.
 const MAX_LOSSES: u16 = 8;
 
 /// Jobs of another node that are looked into at once. Our choice: a check takes seconds at worst, and the
@@ -373,7 +373,7 @@ impl Owner {
     }
 
     fn seen<'a>(&'a self, id: JobId, job: &'a Job) -> Option<Seen<'a>> {
-        let (deals, ring) = (self.payments.of(id), self.delegation.home(id));
+        let (deals, ring) = (self.payments.of(id), self.delegation.origin(id));
         Some(Seen { job, units: self.book.units(id)?, deals, ring })
     }
 

@@ -77,7 +77,7 @@ impl Owner {
                 }
                 self.drop_record(unit, cx);
             }
-            Act::ComeHome(unit) => self.book.come_home(unit),
+            Act::ComeBack(unit) => self.book.come_back(unit),
             Act::Progress { unit, attempts, record } => {
                 self.book.attempted(unit, attempts);
                 if let Some((job, record)) = self.jobs.get_mut(&unit.job).zip(record) {
@@ -122,8 +122,8 @@ impl Owner {
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         self.book.add(unit, attempts);
         job.records.extend(record.map(|record| (unit.index, record)));
-        if let Some(origin) = &mut job.origin {
-            origin.units.insert(unit.index, described);
+        if let Some(foreign) = &mut job.foreign {
+            foreign.units.insert(unit.index, described);
         }
         if let Some(why) = held {
             self.book.hold(unit, why, false);
@@ -133,7 +133,7 @@ impl Owner {
     /// Keeps the outputs of a unit that has ended here.
     fn keep_end(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let Some(end) = self.delegation.end(unit) else { return };
-        let blobs: Vec<BlobRef> = super::coming::blobs_of(&end.result).collect();
+        let blobs: Vec<BlobRef> = end.result.blobs().collect();
         let from = vec![end.result.runner];
         if !blobs.is_empty() {
             let ticket = self.ticket(Pending::Kept);
@@ -184,7 +184,7 @@ impl Owner {
         self.delegate(cx, |it, view| it.content_here(job, asked, result, view.now));
     }
 
-    /// The program of another gateway's units can run, or why not: they are held then, and their home is told.
+    /// The program of another gateway's units can run, or why not: they are held then, and their origin is told.
     pub(super) fn looked_into(&mut self, id: JobId, result: Result<(), NotRunnable>, cx: &mut Cx<'_, Self>) {
         if !self.delegation.looked_into(id, result.is_ok(), cx.now) {
             return;
@@ -198,7 +198,7 @@ impl Owner {
     }
 
     /// The runner has these units from another owner: this node came to own them before it was told where
-    /// they run. It claims them under a new term.
+    /// they run. It claims them under a new epoch.
     pub(super) fn of_another(
         &mut self,
         from: NodeId,
@@ -211,7 +211,7 @@ impl Owner {
         }
         let units = units.into_iter().filter(|unit| self.book.is_granted(*unit, from));
         let (ring, others): (Vec<_>, Vec<_>) =
-            units.partition(|unit| self.delegation.home_of(*unit, cx.me).is_some());
+            units.partition(|unit| self.delegation.origin_of(*unit, cx.me).is_some());
         if !others.is_empty() {
             self.declined(from, lease, others, ("it runs this for another owner", false), cx);
         }
@@ -265,7 +265,7 @@ impl Owner {
         self.take_results(from, good, cx);
     }
 
-    /// The result of a unit of another gateway's job is durable here: it goes home.
+    /// The result of a unit of another gateway's job is durable here: it goes to the origin.
     pub(super) fn delegated_ended(&mut self, report: &Report, cx: &mut Cx<'_, Self>) {
         self.delegate(cx, |it, view| it.ended(report, view));
         self.wake(cx);

@@ -228,7 +228,7 @@ impl Owner {
         self.touch(unit.job, cx);
     }
 
-    /// Has done what payments ask for.
+    /// Performs what payments ask for.
     pub(super) fn act(&mut self, cx: &mut Cx<'_, Self>) {
         for act in self.payments.acts() {
             match act {

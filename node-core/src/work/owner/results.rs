@@ -3,7 +3,7 @@
 //! A unit stays as it is until the content of a result is here: a runner that names content and never sends it
 //! must not take the unit from others. Of several results on their way the first counts whose content has come.
 
-use super::coming::{Admission, Arrived, OnTheWay, REPORTS_MAX, Standing, Unfit, blobs_of, refusal_of};
+use super::coming::{Admission, Arrived, OnTheWay, REPORTS_MAX, Standing, Unfit, refusal_of};
 use super::job::Job;
 use super::{Event, Owner, Pending, Timer, nodes};
 use crate::content::{BlobRef, FetchError, NotFetched};
@@ -182,7 +182,7 @@ impl Owner {
         });
         let mut seen = BTreeSet::new();
         results.retain(|report| seen.insert(report.unit));
-        let blobs = results.iter().map(|report| blobs_of(&report.result).count()).sum();
+        let blobs = results.iter().map(|report| report.result.blobs().count()).sum();
         if !results.is_empty() && self.on_the_way(from).has_room_for(blobs) {
             for report in &results {
                 self.expect_content(from, report, cx);
@@ -299,7 +299,7 @@ impl Owner {
                 continue;
             }
             jobs.insert(report.unit.job);
-            content.extend(blobs_of(&report.result));
+            content.extend(report.result.blobs());
             self.delegate(cx, |it, _| it.out_over(arrived.from, report.unit));
             self.payments.settle_result(report.unit);
             self.drop_record(report.unit, cx);
@@ -341,7 +341,7 @@ impl Owner {
             let taken: Vec<Placement> = taken.filter(|at| self.leases.contains_key(&at.runner)).collect();
             let UnitId { job, index } = report.unit;
             if self.jobs.get(&job).is_some_and(Job::is_active) {
-                let on_ring = self.delegation.home(job).is_some_and(|ring| ring.is_out(index));
+                let on_ring = self.delegation.origin(job).is_some_and(|ring| ring.is_out(index));
                 let nobody = if on_ring { State::Elsewhere } else { State::Waiting };
                 for at in &taken {
                     self.lease_of(at.runner, cx);
@@ -377,7 +377,7 @@ impl Owner {
         if self.leases.get(&from).is_some_and(|held| held.reports.contains(&seq)) {
             return Admission::Repeated;
         }
-        let blobs = reports.iter().map(|report| blobs_of(&report.result).count()).sum();
+        let blobs = reports.iter().map(|report| report.result.blobs().count()).sum();
         let held = self.leases.get(&from).map(|held| held.reports.len());
         let has_room = match held {
             // All that are on their way are known without a look.
@@ -399,7 +399,7 @@ impl Owner {
         for pending in self.pending.values() {
             match pending {
                 Pending::ResultBlobs(arrived) if arrived.from == from => {
-                    let blobs = arrived.results.iter().map(|report| blobs_of(&report.result).count());
+                    let blobs = arrived.results.iter().map(|report| report.result.blobs().count());
                     on_the_way.blobs += blobs.sum::<usize>();
                     on_the_way.reports += 1;
                 }
@@ -412,7 +412,7 @@ impl Owner {
 
     pub(super) fn bring(&mut self, arrived: Arrived, cx: &mut Cx<'_, Self>) {
         let from = arrived.from;
-        let blobs: BTreeSet<BlobRef> = arrived.results.iter().flat_map(|r| blobs_of(&r.result)).collect();
+        let blobs: BTreeSet<BlobRef> = arrived.results.iter().flat_map(|r| r.result.blobs()).collect();
         if blobs.is_empty() {
             self.write_results(arrived, cx);
         } else {
@@ -427,7 +427,7 @@ impl Owner {
     /// The unit's content is on its way. A unit that nobody runs waits for that, once for each attempt and not
     /// for long: whoever sends nothing must not keep it from others.
     pub(super) fn expect_content(&mut self, from: NodeId, report: &Report, cx: &mut Cx<'_, Self>) {
-        let mut bytes = blobs_of(&report.result).map(|blob| blob.len).peekable();
+        let mut bytes = report.result.blobs().map(|blob| blob.len).peekable();
         let UnitId { job: id, index } = report.unit;
         let Some(job) = self.jobs.get_mut(&id).filter(|_| bytes.peek().is_some()) else { return };
         job.coming.insert(index, from);
@@ -466,7 +466,7 @@ impl Owner {
         if arrived.entrusted {
             return self.again(&arrived, cx);
         }
-        let lacks = |report: &&Report| blobs_of(&report.result).any(|blob| blob.id == error.blob);
+        let lacks = |report: &&Report| report.result.blobs().any(|blob| blob.id == error.blob);
         // Two attempts of one unit count once.
         let lacking: BTreeSet<UnitId> =
             arrived.results.iter().filter(lacks).map(|report| report.unit).collect();

@@ -10,7 +10,7 @@ use crate::progress::{Checkpoint, KEEPERS, Made, Version};
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Keep, ToKeeper, ToOwner};
-use crate::work::runner::pace::Pace;
+use crate::work::runner::interval::Interval;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) struct Progress {
     pub(super) stop: bool,
     /// When it began, or when the last was taken.
     last: Time,
-    pace: Pace,
+    interval: Interval,
     /// The last whole one, and its ticket.
     base: Option<(BlobRef, u64)>,
     newest: Option<Newest>,
@@ -64,7 +64,7 @@ impl Progress {
             storing: false,
             stop: false,
             last: since,
-            pace: Pace::new(every),
+            interval: Interval::new(every),
             base: None,
             newest: None,
         }
@@ -116,7 +116,7 @@ impl Unit {
 impl Runner {
     /// A unit has just begun.
     pub(super) fn due_after(every: Duration, cx: &mut Cx<'_, Self>) {
-        let due = Pace::new(every).next(cx.now);
+        let due = Interval::new(every).next(cx.now);
         cx.set_timer_by(Timer::Snapshots, due.since(cx.now));
     }
 
@@ -128,8 +128,8 @@ impl Runner {
             let (UnitState::Running { since, .. }, Some(every)) = (&unit.state, every) else { continue };
             let due = match &unit.progress {
                 Some(progress) if progress.is_busy() => continue,
-                Some(progress) => progress.pace.next(progress.last),
-                None => Pace::new(every).next(*since),
+                Some(progress) => progress.interval.next(progress.last),
+                None => Interval::new(every).next(*since),
             };
             if due <= cx.now && !unit.paused {
                 let since = *since;
@@ -171,8 +171,8 @@ impl Runner {
         if stopped {
             self.runs.remove(&run);
             unit.state = UnitState::Suspended;
-            if let Some(ledger) = self.owners.get_mut(&unit.owner) {
-                ledger.suspended += 1;
+            if let Some(owner_state) = self.owners.get_mut(&unit.owner) {
+                owner_state.suspended += 1;
             }
             Self::changed(cx);
         }
@@ -188,7 +188,7 @@ impl Runner {
             }
             Err(NoSnapshot::Immobile(reason)) => {
                 // It may do it later, but it is not asked all the time.
-                progress.pace.refused();
+                progress.interval.refused();
                 if stopped {
                     self.suspended(id, cx);
                 } else if std::mem::take(&mut progress.stop) {
@@ -217,7 +217,7 @@ impl Runner {
         let Some(progress) = unit.progress.as_mut() else { return };
         progress.number += 1;
         progress.storing = true;
-        progress.pace.taken(Duration::from_micros(taken.pause_us), taken.blob.len);
+        progress.interval.taken(Duration::from_micros(taken.pause_us), taken.blob.len);
         let snapshot =
             SnapshotRef { blob: taken.blob, base: base.flatten(), root: taken.root, fuel: taken.fuel };
         let version = Version { attempt, number: progress.number };
@@ -266,7 +266,7 @@ impl Runner {
     /// Tells those keepers of the newest checkpoint that do not know of it.
     fn offer_to_keepers(&mut self, id: UnitId, cx: &mut Cx<'_, Self>) {
         let (Some(unit), Some(job)) = (self.units.get_mut(&id), self.jobs.get(&id.job)) else { return };
-        let (owner, home) = (unit.owner, unit.home());
+        let (owner, origin) = (unit.owner, unit.origin());
         let keepers = keepers_of(unit.keeper, &job.keepers);
         let Some(newest) = unit.progress.as_mut().and_then(|progress| progress.newest.as_mut()) else {
             return;
@@ -275,7 +275,7 @@ impl Runner {
             let known = newest.waiting.iter().any(|(waiting, _)| *waiting == keeper.id);
             if !known && !newest.kept.contains(&keeper.id) && keeper.id != cx.me {
                 newest.waiting.push((keeper.id, 0));
-                Self::ask_keeper(id, (owner, home), newest, keeper, cx);
+                Self::ask_keeper(id, (owner, origin), newest, keeper, cx);
             }
         }
     }
@@ -290,14 +290,14 @@ impl Runner {
 
     fn ask_keeper(
         unit: UnitId,
-        (owner, home): (NodeId, NodeId),
+        (owner, origin): (NodeId, NodeId),
         newest: &Newest,
         keeper: &Address,
         cx: &mut Cx<'_, Self>,
     ) {
         cx.reach(*keeper);
         let Checkpoint { version, .. } = newest.checkpoint;
-        let keep = Keep { unit, owner, home, version, parts: newest.checkpoint.parts(), relayed: false };
+        let keep = Keep { unit, owner, origin, version, parts: newest.checkpoint.parts(), relayed: false };
         Self::to_keeper(keeper.id, ToKeeper::Keep(keep), cx);
         cx.set_timer_by(Timer::Keepers, RETRY);
     }
@@ -319,7 +319,7 @@ impl Runner {
         let (settled, took) = (newest.waiting.is_empty(), cx.now.since(newest.at));
         let Some(unit) = self.units.get_mut(&id) else { return };
         if settled && let Some(progress) = unit.progress.as_mut() {
-            progress.pace.kept(took);
+            progress.interval.kept(took);
             cx.set_timer_by(Timer::Snapshots, Duration::ZERO);
         }
         if let Some(made) = unit.made(id) {
@@ -394,7 +394,7 @@ impl Runner {
     fn ask_again(&mut self, only: Option<NodeId>, tries: u8, cx: &mut Cx<'_, Self>) {
         let mut lost: BTreeMap<(JobId, NodeId), ()> = BTreeMap::new();
         for (id, unit) in &mut self.units {
-            let (whose, own) = ((unit.owner, unit.home()), unit.keeper);
+            let (whose, own) = ((unit.owner, unit.origin()), unit.keeper);
             let Some(newest) = unit.progress.as_mut().and_then(|progress| progress.newest.as_mut()) else {
                 continue;
             };

@@ -2,7 +2,7 @@
 //! led here are offered room, so that one slot is not promised twice.
 
 use super::declined::Declined;
-use super::owners::Ledger;
+use super::owners::OwnerState;
 use super::{Event, Runner, Timer};
 use crate::contract::{Receipt, Sale};
 use crate::ids::{NodeId, UnitId};
@@ -60,9 +60,9 @@ impl Engaged {
     }
 
     /// Whether the owner is given credit.
-    pub(super) fn takes(&self, owner: NodeId, ledger: &Ledger, (me, now): (NodeId, Time)) -> bool {
+    pub(super) fn takes(&self, owner: NodeId, owner_state: &OwnerState, (me, now): (NodeId, Time)) -> bool {
         let comes = self.reserved.contains_key(&owner) || self.sold.contains_key(&owner);
-        !self.findable || owner == me || ledger.units > 0 || now < ledger.lingers || comes
+        !self.findable || owner == me || owner_state.units > 0 || now < owner_state.lingers || comes
     }
 
     pub(super) fn new(bank: Option<NodeId>) -> Engaged {
@@ -190,8 +190,9 @@ impl Runner {
 
     /// Time to see whether the owner still has work here.
     pub(super) fn disengage(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        let ledger = self.owners.get(&owner);
-        let works = ledger.is_some_and(|ledger| ledger.units > 0 || cx.now < ledger.lingers);
+        let owner_state = self.owners.get(&owner);
+        let works =
+            owner_state.is_some_and(|owner_state| owner_state.units > 0 || cx.now < owner_state.lingers);
         let engaged = &mut self.engaged;
         let reserved = engaged.reserved.get(&owner).is_some_and(|(_, until)| *until > cx.now);
         if works || reserved || engaged.kept(owner, cx.now) > 0 {
@@ -219,9 +220,9 @@ impl Runner {
     /// The last unit of this owner here has gone: more may come at once.
     pub(super) fn linger(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
         if self.engaged.findable
-            && let Some(ledger) = self.owners.get_mut(&owner)
+            && let Some(owner_state) = self.owners.get_mut(&owner)
         {
-            ledger.lingers = cx.now + LINGER;
+            owner_state.lingers = cx.now + LINGER;
             cx.set_timer_by(Timer::Disengage(owner), LINGER);
         }
     }
@@ -232,8 +233,8 @@ impl Runner {
         let mut busy = Vec::new();
         // A full runner takes nothing before its results are acknowledged.
         let full = self.units.len() >= self.config.limits.held_units as usize;
-        for (owner, ledger) in &self.owners {
-            let wanted = if full { ledger.units - ledger.suspended } else { ledger.busy() };
+        for (owner, owner_state) in &self.owners {
+            let wanted = if full { owner_state.units - owner_state.suspended } else { owner_state.busy() };
             let units = wanted.min(slots);
             if units > 0 {
                 busy.push((*owner, units));
@@ -259,7 +260,11 @@ impl Runner {
         let taken = taken.values().fold(0u32, |sum, slots| sum.saturating_add(*slots));
         // Gifts fill the slots that are kept for them first. Slots that gifts take beyond those are for sale,
         // if they are free again soon: paid work goes first then.
-        let gifts: u32 = self.owners.values().map(|ledger| ledger.gifts.min(ledger.busy()).min(slots)).sum();
+        let gifts: u32 = self
+            .owners
+            .values()
+            .map(|owner_state| owner_state.gifts.min(owner_state.busy()).min(slots))
+            .sum();
         let kept = self.terms.kept_for_gifts(slots);
         let yields = if self.pace.is_quick() { gifts.saturating_sub(kept) } else { 0 };
         let spare = (slots + yields).saturating_sub(taken.saturating_add(kept.saturating_sub(gifts)));

@@ -29,7 +29,7 @@ impl Runner {
         for ticket in unanswered {
             // Units that have gone have taken their tickets along.
             let Some((owner, blobs)) = self.wanted_under(ticket) else { continue };
-            if self.owners.get(&owner).is_some_and(|ledger| ledger.connected) {
+            if self.owners.get(&owner).is_some_and(|owner_state| owner_state.connected) {
                 cx.emit(Event::Fetch { ticket, blobs, from: owner });
             } else {
                 self.unanswered.insert(ticket);
@@ -42,14 +42,14 @@ impl Runner {
         match self.tickets.get(&ticket)? {
             Ticket::Unit(id) => {
                 let unit = self.units.get(id)?;
-                Some((unit.owner, unit.spec.as_ref().map(super::queue::blobs_of_unit)?))
+                Some((unit.owner, unit.spec.as_ref().map(|spec| spec.blobs())?))
             }
             Ticket::Job(id) => {
                 let owners = self.units_of(*id).filter_map(|unit| self.units.get(&unit));
                 let connected = |owner: &NodeId| self.owners.get(owner).is_some_and(|l| l.connected);
                 let owner = owners.map(|unit| unit.owner).max_by_key(connected)?;
                 let job = self.jobs.get(id)?;
-                Some((owner, super::queue::blobs_of_template(&job.template)))
+                Some((owner, job.template.blobs()))
             }
             _ => None,
         }

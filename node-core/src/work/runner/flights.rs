@@ -4,7 +4,7 @@
 //! the others, so that a blob that takes long holds up nothing. The owner acknowledges each report
 //! by its number.
 
-use super::outbox::{REPORT_BYTES, blobs_of, size_of};
+use super::outbox::{REPORT_BYTES, size_of};
 use crate::ids::UnitId;
 use crate::time::{Time, on_a_slow_line};
 use crate::work::message::Report;
@@ -136,7 +136,7 @@ impl Outbox {
     }
 
     pub(super) fn push(&mut self, report: Report) {
-        let has_blobs = blobs_of(&report).next().is_some();
+        let has_blobs = report.result.blobs().next().is_some();
         if has_blobs { &mut self.with_blobs } else { &mut self.plain }.push(report);
     }
 
@@ -151,7 +151,7 @@ impl Outbox {
         self.had_blobs = has_blobs;
         self.sent_bytes += bytes;
         self.sent_results += results.len();
-        let content = results.iter().flat_map(blobs_of).map(|blob| blob.len).sum();
+        let content = results.iter().flat_map(|report| report.result.blobs()).map(|blob| blob.len).sum();
         self.sent_content += content;
         self.seq += 1;
         self.reported = now;

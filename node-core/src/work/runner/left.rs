@@ -215,7 +215,7 @@ impl Runner {
             return;
         }
         let owners: Vec<NodeId> =
-            self.owners.iter().filter(|(_, ledger)| ledger.connected).map(|(id, _)| *id).collect();
+            self.owners.iter().filter(|(_, owner_state)| owner_state.connected).map(|(id, _)| *id).collect();
         owners.into_iter().for_each(|owner| self.ask_after(owner, 0, cx));
         cx.set_timer(Timer::Left, ASK);
     }

@@ -8,12 +8,12 @@ mod declined;
 mod engage;
 mod fetching;
 mod flights;
+mod interval;
 pub mod left;
 mod moving;
 mod offer;
 mod outbox;
 mod owners;
-mod pace;
 mod patience;
 mod precopy;
 mod queue;
@@ -41,7 +41,7 @@ use crate::work::proof::GrantProof;
 use crate::work::spec::{Template, UnitSpec};
 use bytes::Bytes;
 use litemap::LiteMap;
-use owners::Ledger;
+use owners::OwnerState;
 use sandbox::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub struct Runner {
     units: BTreeMap<UnitId, Unit>,
     ready: ready::Ready,
     runs: BTreeMap<RunId, UnitId>,
-    owners: LiteMap<NodeId, Box<Ledger>>,
+    owners: LiteMap<NodeId, Box<OwnerState>>,
     left: left::Left,
     /// Units that will come.
     coming: BTreeMap<UnitId, precopy::Coming>,
@@ -67,7 +67,7 @@ pub struct Runner {
     /// Tickets whose owner did not send the content, and is asked again.
     unanswered: BTreeSet<u64>,
     next: u64,
-    pace: offer::Pace,
+    pace: offer::UnitTimes,
     rest: rest::Rest,
     engaged: engage::Engaged,
     terms: terms::Terms,
@@ -120,8 +120,8 @@ impl Unit {
     }
 
     /// Origin of the job: owners on the ring come and go, the origin stays.
-    fn home(&self) -> NodeId {
-        self.delegated.as_ref().map_or(self.owner, |delegated| delegated.home)
+    fn origin(&self) -> NodeId {
+        self.delegated.as_ref().map_or(self.owner, |delegated| delegated.origin)
     }
 }
 
@@ -376,11 +376,11 @@ impl Protocol for Runner {
                 ToRunner::KeepRefused { unit, version, reason } => {
                     self.keep_refused(from, unit, version, &reason, cx);
                 }
-                ToRunner::Successors { units, home, successors } => {
-                    self.successors_named(from, &units, home, &successors)
+                ToRunner::Successors { units, origin, successors } => {
+                    self.successors_named(from, &units, origin, &successors)
                 }
-                ToRunner::Claim { units, home, successors } => {
-                    self.claimed(from, &units, home, &successors, cx)
+                ToRunner::Claim { units, origin, successors } => {
+                    self.claimed(from, &units, origin, &successors, cx)
                 }
             },
             // The route gives a runner nothing else.
@@ -460,17 +460,17 @@ impl Protocol for Runner {
             }
         }
         assert_eq!(running, self.runs.len(), "every run has its unit");
-        let counted = self.owners.values().map(|ledger| ledger.suspended).sum::<u32>();
+        let counted = self.owners.values().map(|owner_state| owner_state.suspended).sum::<u32>();
         assert_eq!(suspended, counted, "units that are suspended are counted");
-        let counted = self.owners.values().map(|ledger| ledger.gifts).sum::<u32>();
+        let counted = self.owners.values().map(|owner_state| owner_state.gifts).sum::<u32>();
         assert_eq!(gifts, counted, "gifts are counted");
         for (id, job) in &self.jobs {
             assert_eq!(by_job.get(id).copied().unwrap_or(0), job.units, "a job counts its units");
         }
         for (owner, units) in by_owner {
             assert!(
-                self.owners.get(&owner).is_some_and(|ledger| ledger.units == units),
-                "an owner's ledger counts its units"
+                self.owners.get(&owner).is_some_and(|owner_state| owner_state.units == units),
+                "an owner's owner_state counts its units"
             );
         }
         assert!(self.coming.len() <= precopy::COMING_MAX, "what is got ready for is bounded");
@@ -494,7 +494,7 @@ impl Runner {
             tickets: BTreeMap::new(),
             unanswered: BTreeSet::new(),
             next: 1,
-            pace: offer::Pace::default(),
+            pace: offer::UnitTimes::default(),
             rest: rest::Rest::default(),
             engaged: engage::Engaged::new(config.bank),
             config,

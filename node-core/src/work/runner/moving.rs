@@ -169,8 +169,8 @@ impl Runner {
             return;
         }
         unit.state = UnitState::Fetching;
-        if let Some(ledger) = self.owners.get_mut(&unit.owner) {
-            ledger.suspended -= 1;
+        if let Some(owner_state) = self.owners.get_mut(&unit.owner) {
+            owner_state.suspended -= 1;
         }
         let newest = unit.progress.as_mut().and_then(|progress| {
             progress.again(cx.now);

@@ -18,13 +18,13 @@ const ENGINE_QUEUE: Duration = Duration::from_millis(4);
 
 /// How long units have been taking, per slot.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct UnitTimes {
     /// Moving average, nanoseconds; none before the first end.
     unit_ns: Option<u64>,
     last_end: Time,
 }
 
-impl Pace {
+impl UnitTimes {
     /// A unit ended that was handed over at `since`; how long it took, as far as that shows.
     pub(super) fn ended(&mut self, now: Time, since: Time, slots: u32) -> Duration {
         // In a busy engine the distance of ends tells more than the time since the hand-over,
@@ -85,8 +85,9 @@ impl Runner {
     /// at all can be taken from that owner any more.
     pub(super) fn offer(&mut self, cx: &mut Cx<'_, Self>) {
         let slots = if self.is_closed() { 0 } else { self.slots };
-        let idle = |ledger: &super::owners::Ledger| ledger.suspended + ledger.outbox.len() as u32;
-        let ended: u32 = self.owners.values().map(|ledger| idle(ledger)).sum();
+        let idle =
+            |owner_state: &super::owners::OwnerState| owner_state.suspended + owner_state.outbox.len() as u32;
+        let ended: u32 = self.owners.values().map(|owner_state| idle(owner_state)).sum();
         let held = self.units.len() as u32;
         let busy = held - ended.min(held);
         let target = if slots == 0 { 0 } else { self.pace.target(slots) };
@@ -97,19 +98,20 @@ impl Runner {
         let free = slots.saturating_sub(busy);
         let memory_bytes = self.terms.memory_bytes;
         let (engaged, terms) = (&self.engaged, &self.terms);
-        for (owner, ledger) in self.owners.iter_mut().filter(|(_, ledger)| ledger.connected) {
+        for (owner, owner_state) in self.owners.iter_mut().filter(|(_, owner_state)| owner_state.connected) {
             let works_for = terms.work_for(*owner, cx.me);
-            let welcome = works_for && !ledger.refused;
+            let welcome = works_for && !owner_state.refused;
             let (slots, free) = (if works_for { slots } else { 0 }, if welcome { free } else { 0 });
-            let room = if welcome && engaged.takes(*owner, ledger, (cx.me, cx.now)) {
+            let room = if welcome && engaged.takes(*owner, owner_state, (cx.me, cx.now)) {
                 engaged.left_for(*owner, room, cx.now)
             } else {
                 0
             };
             // Credit that was given, and for which no unit has come yet.
-            let open = u32::try_from(ledger.credit.saturating_sub(ledger.received)).unwrap_or(u32::MAX);
-            let news = ledger.offered.is_none_or(|last| {
-                let since = u32::try_from(ledger.received - last.received).unwrap_or(u32::MAX);
+            let open =
+                u32::try_from(owner_state.credit.saturating_sub(owner_state.received)).unwrap_or(u32::MAX);
+            let news = owner_state.offered.is_none_or(|last| {
+                let since = u32::try_from(owner_state.received - last.received).unwrap_or(u32::MAX);
                 let known_free = last.free.saturating_sub(since);
                 let more = room.saturating_sub(open);
                 last.slots != slots
@@ -124,11 +126,11 @@ impl Runner {
             });
             if news {
                 let open = if room == 0 { 0 } else { room.max(open) };
-                ledger.credit = ledger.received + u64::from(open);
-                ledger.promised = ledger.promised.max(ledger.credit);
-                let (credit, received) = (ledger.credit, ledger.received);
+                owner_state.credit = owner_state.received + u64::from(open);
+                owner_state.promised = owner_state.promised.max(owner_state.credit);
+                let (credit, received) = (owner_state.credit, owner_state.received);
                 let offer = Offer { slots, free, credit, received, memory_bytes };
-                ledger.offered = Some(offer);
+                owner_state.offered = Some(offer);
                 cx.emit(Event::Offer { to: *owner, offer });
             }
         }

@@ -53,7 +53,7 @@ impl Runner {
         } else {
             self.totals.failed += 1;
         }
-        let held = self.owners.get(&owner).map_or(0, |ledger| ledger.outbox.bytes());
+        let held = self.owners.get(&owner).map_or(0, |owner_state| owner_state.outbox.bytes());
         let inline = if held < HELD_BYTES { Data::INLINE_MAX } else { SMALL };
         let (result, blobs) = pack(outcome, (cx.me, attempt), inline);
         if blobs.is_empty() {
@@ -116,8 +116,8 @@ impl Runner {
         let Some(ended) = self.units.get(&unit) else { return };
         let (owner, paid) = (ended.owner, ended.price > Price(0));
         let (attempt, proof, began) = (ended.attempt, ended.proof, ended.began());
-        if let Some(ledger) = self.owners.get_mut(&owner) {
-            ledger.outbox.push(Report { unit, attempt, proof, began, result });
+        if let Some(owner_state) = self.owners.get_mut(&owner) {
+            owner_state.outbox.push(Report { unit, attempt, proof, began, result });
             self.engaged.paid_ended |= paid;
         }
         self.report(owner, cx);
@@ -126,14 +126,14 @@ impl Runner {
     /// Sends what has gathered. Beside reports under way only what fills another one, or has
     /// waited: each report costs the owner a write.
     pub(super) fn report(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        while let Some(ledger) = self.owners.get_mut(&owner)
-            && ledger.connected
-            && ledger.outbox.may_send()
+        while let Some(owner_state) = self.owners.get_mut(&owner)
+            && owner_state.connected
+            && owner_state.outbox.may_send()
         {
-            let outbox = &mut ledger.outbox;
+            let outbox = &mut owner_state.outbox;
             // While there is more to come, single results wait for company.
             let enough = match outbox.under_way() {
-                0 => outbox.len() >= ledger.units as usize || outbox.waiting() >= COMPANY,
+                0 => outbox.len() >= owner_state.units as usize || outbox.waiting() >= COMPANY,
                 _ => false,
             };
             let due = outbox.reported() + PACE;
@@ -150,8 +150,8 @@ impl Runner {
 
     /// The owner is there again: it is told all that it has not acknowledged.
     pub(super) fn report_all(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        if let Some(ledger) = self.owners.get_mut(&owner) {
-            ledger.outbox.lost(cx.now);
+        if let Some(owner_state) = self.owners.get_mut(&owner) {
+            owner_state.outbox.lost(cx.now);
         }
         self.report_again(owner, cx);
     }
@@ -159,11 +159,14 @@ impl Runner {
     /// Repeats reports that were not answered in time, and goes on.
     pub(super) fn report_again(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
         let retry = self.config.timing.retry;
-        let Some(ledger) = self.owners.get_mut(&owner).filter(|ledger| ledger.connected) else { return };
-        for (seq, results) in ledger.outbox.overdue(cx.now, retry) {
+        let Some(owner_state) = self.owners.get_mut(&owner).filter(|owner_state| owner_state.connected)
+        else {
+            return;
+        };
+        for (seq, results) in owner_state.outbox.overdue(cx.now, retry) {
             Self::to_owner(owner, ToOwner::Report { seq, results }, cx);
         }
-        if let Some(next) = ledger.outbox.next_overdue() {
+        if let Some(next) = owner_state.outbox.next_overdue() {
             // A report that finds no room now is overdue already.
             let after = next.since(cx.now).max(retry / 10);
             cx.set_timer(Timer::Retry(owner), after);
@@ -172,9 +175,9 @@ impl Runner {
     }
 
     pub(super) fn acknowledged(&mut self, owner: NodeId, seq: u64, cx: &mut Cx<'_, Self>) {
-        let Some(ledger) = self.owners.get_mut(&owner) else { return };
-        let done = ledger.outbox.acknowledged(seq);
-        if ledger.outbox.next_overdue().is_none() {
+        let Some(owner_state) = self.owners.get_mut(&owner) else { return };
+        let done = owner_state.outbox.acknowledged(seq);
+        if owner_state.outbox.next_overdue().is_none() {
             cx.cancel_timer(Timer::Retry(owner));
         }
         done.into_iter().for_each(|id| self.remove(id, cx));
@@ -184,8 +187,8 @@ impl Runner {
     /// The owner could not write down a report. It is repeated, and others go meanwhile.
     pub(super) fn not_written(&mut self, owner: NodeId, seq: u64, cx: &mut Cx<'_, Self>) {
         let retry = self.config.timing.retry;
-        if let Some(ledger) = self.owners.get_mut(&owner) {
-            ledger.outbox.refused(seq, cx.now + retry);
+        if let Some(owner_state) = self.owners.get_mut(&owner) {
+            owner_state.outbox.refused(seq, cx.now + retry);
             cx.set_timer_by(Timer::Retry(owner), retry);
         }
         self.report(owner, cx);
@@ -234,12 +237,6 @@ fn pack(
         paid: Micro::ZERO,
     };
     (result, blobs)
-}
-
-/// Content that the owner has to fetch.
-pub(super) fn blobs_of(report: &Report) -> impl Iterator<Item = BlobRef> + '_ {
-    let UnitResult { stdout, stderr, files, .. } = &report.result;
-    [stdout, stderr].into_iter().chain(files.iter().map(|f| &f.data)).filter_map(Data::blob)
 }
 
 /// Encoded size, generously.

@@ -18,7 +18,7 @@ const LIST_EVERY: u32 = 5;
 const KEEP_RESULTS: Duration = Duration::from_secs(4 * 3600);
 
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct OwnerState {
     pub(super) connected: bool,
     /// The newest lease under which units came; 0 before the first.
     pub(super) lease: Lease,
@@ -47,7 +47,7 @@ pub(super) struct Ledger {
     beats: u32,
 }
 
-impl Ledger {
+impl OwnerState {
     /// Units that want a slot.
     pub(super) fn busy(&self) -> u32 {
         self.units.saturating_sub(self.suspended + self.outbox.len() as u32)
@@ -56,13 +56,13 @@ impl Ledger {
 
 impl Runner {
     pub(super) fn owner_up(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        let ledger = self.owners.entry(owner).or_default();
-        ledger.connected = true;
-        (ledger.received, ledger.credit, ledger.promised) = (0, 0, 0);
-        ledger.offered = None;
+        let owner_state = self.owners.entry(owner).or_default();
+        owner_state.connected = true;
+        (owner_state.received, owner_state.credit, owner_state.promised) = (0, 0, 0);
+        owner_state.offered = None;
         cx.cancel_timer(Timer::Forget(owner));
-        if ledger.units > 0 {
-            ledger.beats = LIST_EVERY - 1;
+        if owner_state.units > 0 {
+            owner_state.beats = LIST_EVERY - 1;
             self.beat(owner, cx);
         }
         self.report_all(owner, cx);
@@ -70,11 +70,11 @@ impl Runner {
     }
 
     pub(super) fn owner_down(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        let Some(ledger) = self.owners.get_mut(&owner) else { return };
-        ledger.connected = false;
+        let Some(owner_state) = self.owners.get_mut(&owner) else { return };
+        owner_state.connected = false;
         cx.cancel_timer(Timer::Heartbeat(owner));
         cx.cancel_timer(Timer::Retry(owner));
-        if ledger.units == 0 {
+        if owner_state.units == 0 {
             self.owners.remove(&owner);
         } else {
             cx.set_timer(Timer::Forget(owner), KEEP_RESULTS);
@@ -83,12 +83,12 @@ impl Runner {
 
     /// Keeps the lease alive, as long as there is anything under it.
     pub(super) fn beat(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
-        let Some(ledger) = self.owners.get_mut(&owner) else { return };
-        if !ledger.connected || ledger.units == 0 {
+        let Some(owner_state) = self.owners.get_mut(&owner) else { return };
+        if !owner_state.connected || owner_state.units == 0 {
             return;
         }
-        ledger.beats = (ledger.beats + 1) % LIST_EVERY;
-        let (lease, grants, list) = (ledger.lease, ledger.grants, ledger.beats == 0);
+        owner_state.beats = (owner_state.beats + 1) % LIST_EVERY;
+        let (lease, grants, list) = (owner_state.lease, owner_state.grants, owner_state.beats == 0);
         let units = list.then(|| {
             let mut jobs: BTreeMap<JobId, Vec<u32>> = BTreeMap::new();
             for (id, _) in self.units.iter().filter(|(_, unit)| unit.owner == owner) {
@@ -119,7 +119,7 @@ impl Runner {
         let its: Vec<UnitId> =
             self.units.iter().filter(|(_, u)| u.owner == owner).map(|(id, _)| *id).collect();
         its.into_iter().for_each(|id| self.remove(id, cx));
-        if self.owners.get(&owner).is_some_and(|ledger| !ledger.connected) {
+        if self.owners.get(&owner).is_some_and(|owner_state| !owner_state.connected) {
             self.owners.remove(&owner);
         }
     }

@@ -3,7 +3,7 @@
 
 use super::declined::Declined;
 use super::moving::SOURCES_MAX;
-use super::queue::{blobs_of_template, blobs_of_unit, task_of};
+use super::queue::task_of;
 use super::weight::Weight;
 use super::{Event, Runner, Ticket, Timer};
 use crate::address::Address;
@@ -71,8 +71,8 @@ impl Runner {
             return Self::to_owner(owner, ToOwner::Prepared { unit, error, unreached: false }, cx);
         }
         self.has_come(unit, cx);
-        let mut blobs = blobs_of_template(&template);
-        blobs.extend(grant.spec.iter().flat_map(blobs_of_unit));
+        let mut blobs = template.blobs();
+        blobs.extend(grant.spec.iter().flat_map(|spec| spec.blobs()));
         let (content, snapshot) = (self.ticket(Ticket::Coming(unit)), self.ticket(Ticket::Coming(unit)));
         // Its root is not known here: reading it proves that it is one state and no other.
         let from = SnapshotRef { blob: whole, base: None, root: [0; 32], fuel: 0 };

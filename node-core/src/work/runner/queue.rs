@@ -3,7 +3,7 @@
 use super::declined::Declined;
 use super::terms::{FAILED, REFUSED_FOR};
 use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState, left};
-use crate::content::{BlobRef, Data, NamedData, NotFetched};
+use crate::content::NotFetched;
 use crate::engine::{EngineTask, RunId, SealKey, SnapshotRef};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::Price;
@@ -12,7 +12,6 @@ use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Batch, Lease, ToOwner, UnitGrant};
 use crate::work::spec::{Template, UnitSpec};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Runner {
@@ -27,17 +26,17 @@ impl Runner {
         if !self.owners.contains_key(&owner) {
             self.owner_up(owner, cx);
         }
-        let Some(ledger) = self.owners.get_mut(&owner) else { return };
-        if lease > ledger.lease {
-            ledger.lease = lease;
-            ledger.grants = 0;
+        let Some(owner_state) = self.owners.get_mut(&owner) else { return };
+        if lease > owner_state.lease {
+            owner_state.lease = lease;
+            owner_state.grants = 0;
         }
-        ledger.grants += 1;
+        owner_state.grants += 1;
         // Units within the credit are taken, whatever has come from others meanwhile.
-        let mut covered = ledger.promised.saturating_sub(ledger.received);
+        let mut covered = owner_state.promised.saturating_sub(owner_state.received);
         let units = batches.iter().map(|batch| batch.units.len()).sum::<usize>();
-        ledger.received += units as u64;
-        if ledger.units == 0 {
+        owner_state.received += units as u64;
+        if owner_state.units == 0 {
             cx.set_timer(Timer::Heartbeat(owner), self.config.timing.heartbeat);
         }
         self.arrived(owner, units);
@@ -72,7 +71,7 @@ impl Runner {
             job.keepers = batch.keepers;
             job.keepers.truncate(KEEPERS);
             if job.ticket == 0 {
-                let blobs = blobs_of_template(&job.template);
+                let blobs = job.template.blobs();
                 let ticket = self.ticket(Ticket::Job(id));
                 if let Some(job) = self.jobs.get_mut(&id) {
                     job.ticket = ticket;
@@ -100,7 +99,7 @@ impl Runner {
                 } else {
                     self.take(owner, lease, unit, grant, cx);
                 }
-                self.has_home(unit, batch.home);
+                self.has_origin(unit, batch.origin);
                 self.left_again(unit, again, cx);
             }
             if self.jobs.get(&id).is_some_and(|job| job.units == 0) {
@@ -140,7 +139,7 @@ impl Runner {
     ) {
         let price = self.use_up(owner, &grant, cx.me);
         let UnitGrant { attempt, proof, spec, key, resume, keeper, .. } = grant;
-        let blobs = spec.as_ref().map(blobs_of_unit).unwrap_or_default();
+        let blobs = spec.as_ref().map(UnitSpec::blobs).unwrap_or_default();
         let ticket = (!blobs.is_empty()).then(|| self.ticket(Ticket::Unit(id)));
         let unit = Unit {
             owner,
@@ -162,9 +161,9 @@ impl Runner {
         if let Some(job) = self.jobs.get_mut(&id.job) {
             job.units += 1;
         }
-        if let Some(ledger) = self.owners.get_mut(&owner) {
-            ledger.units += 1;
-            ledger.gifts += u32::from(price == Price(0));
+        if let Some(owner_state) = self.owners.get_mut(&owner) {
+            owner_state.units += 1;
+            owner_state.gifts += u32::from(price == Price(0));
         }
         match resume {
             Some(resume) => self.fetch_resume(id, resume, cx),
@@ -261,11 +260,11 @@ impl Runner {
             cx.emit(Event::Release { ticket });
         }
         let mut last = false;
-        if let Some(ledger) = self.owners.get_mut(&unit.owner) {
-            ledger.units -= 1;
-            ledger.gifts -= u32::from(unit.price == Price(0));
-            ledger.suspended -= u32::from(matches!(unit.state, UnitState::Suspended));
-            last = ledger.units == 0;
+        if let Some(owner_state) = self.owners.get_mut(&unit.owner) {
+            owner_state.units -= 1;
+            owner_state.gifts -= u32::from(unit.price == Price(0));
+            owner_state.suspended -= u32::from(matches!(unit.state, UnitState::Suspended));
+            last = owner_state.units == 0;
         }
         if last {
             self.linger(unit.owner, cx);
@@ -373,19 +372,4 @@ pub(super) fn task_of(
         key,
         from,
     }
-}
-
-fn blobs_in<'a>(stdin: Option<&'a Data>, files: &'a [NamedData]) -> impl Iterator<Item = BlobRef> + 'a {
-    stdin.into_iter().chain(files.iter().map(|f| &f.data)).filter_map(|data| data.blob())
-}
-
-pub(super) fn blobs_of_template(template: &Template) -> Vec<BlobRef> {
-    let mut blobs: BTreeSet<BlobRef> = blobs_in(Some(&template.stdin), &template.files).collect();
-    blobs.insert(template.program);
-    blobs.into_iter().collect()
-}
-
-pub(super) fn blobs_of_unit(unit: &UnitSpec) -> Vec<BlobRef> {
-    let blobs: BTreeSet<BlobRef> = blobs_in(unit.stdin.as_ref(), &unit.files).collect();
-    blobs.into_iter().collect()
 }

@@ -3,35 +3,36 @@
 //! The owner names the nodes that may own its units next; the job's origin does, should owner and replicas be
 //! lost at once. Claims of other nodes are ignored. The unit runs on meanwhile.
 
-use super::owners::Ledger;
+use super::owners::OwnerState;
 use super::{Runner, Timer, UnitState};
 use crate::ids::{NodeId, UnitId};
 use crate::money::Price;
 use crate::protocol::Cx;
 use crate::work::message::Report;
 
-/// Successors that are remembered: an owner's, and whom its home named.
+/// Successors that are remembered: an owner's, and whom its origin named.
 const REPLICAS_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Succession {
-    pub(super) home: NodeId,
+    pub(super) origin: NodeId,
     successors: Vec<NodeId>,
-    term: u32,
+    epoch: u32,
 }
 
 impl Runner {
     /// A peer that is no gateway may be an owner that was away.
     pub(super) fn peer_up(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
-        if self.owners.get(&peer).is_some_and(|ledger| !ledger.connected) {
+        if self.owners.get(&peer).is_some_and(|owner_state| !owner_state.connected) {
             self.owner_up(peer, cx);
         }
     }
 
     /// The unit's owner is the ring's choice; who may be the next is told in a moment.
-    pub(super) fn has_home(&mut self, id: UnitId, home: Option<NodeId>) {
-        let (Some(unit), Some(home)) = (self.units.get_mut(&id), home) else { return };
-        unit.delegated.get_or_insert_with(|| Box::new(Succession { home, successors: Vec::new(), term: 0 }));
+    pub(super) fn has_origin(&mut self, id: UnitId, origin: Option<NodeId>) {
+        let (Some(unit), Some(origin)) = (self.units.get_mut(&id), origin) else { return };
+        unit.delegated
+            .get_or_insert_with(|| Box::new(Succession { origin, successors: Vec::new(), epoch: 0 }));
     }
 
     /// Sets the nodes that may own these units next.
@@ -39,25 +40,25 @@ impl Runner {
         &mut self,
         from: NodeId,
         units: &[(UnitId, u32)],
-        home: NodeId,
+        origin: NodeId,
         successors: &[NodeId],
     ) {
-        for (id, term) in units {
+        for (id, epoch) in units {
             let Some(unit) = self.units.get_mut(id) else { continue };
             let first = REPLICAS_MAX.min(successors.len());
             match &mut unit.delegated {
                 // Nodes that the origin names come before those that the owner named.
-                Some(known) if known.home == from && unit.owner != from => {
+                Some(known) if known.origin == from && unit.owner != from => {
                     known.successors.retain(|successor| !successors.contains(successor));
                     known.successors.splice(0..0, successors[..first].iter().copied());
                     known.successors.truncate(REPLICAS_MAX);
                 }
                 known if unit.owner == from => {
-                    let home = known.as_ref().map_or(home, |known| known.home);
+                    let origin = known.as_ref().map_or(origin, |known| known.origin);
                     *known = Some(Box::new(Succession {
-                        home,
+                        origin,
                         successors: successors[..first].to_vec(),
-                        term: *term,
+                        epoch: *epoch,
                     }));
                 }
                 _ => {}
@@ -70,30 +71,30 @@ impl Runner {
         &mut self,
         from: NodeId,
         units: &[(UnitId, u32)],
-        home: NodeId,
+        origin: NodeId,
         successors: &[NodeId],
         cx: &mut Cx<'_, Self>,
     ) {
-        let may = |id: &UnitId, term: u32| {
+        let may = |id: &UnitId, epoch: u32| {
             let Some(unit) = self.units.get(id) else { return false };
-            let Some(known) = unit.delegated.as_ref().filter(|known| known.home == home) else {
+            let Some(known) = unit.delegated.as_ref().filter(|known| known.origin == origin) else {
                 return false;
             };
             unit.owner != from
-                && term > known.term
-                && (known.successors.contains(&from) || known.home == from)
+                && epoch > known.epoch
+                && (known.successors.contains(&from) || known.origin == from)
         };
-        let taken: Vec<(UnitId, u32)> = units.iter().copied().filter(|(id, term)| may(id, *term)).collect();
+        let taken: Vec<(UnitId, u32)> = units.iter().copied().filter(|(id, epoch)| may(id, *epoch)).collect();
         if taken.is_empty() {
             return;
         }
         for (id, _) in &taken {
             self.change_owner(*id, from, cx);
         }
-        self.successors_named(from, &taken, home, successors);
+        self.successors_named(from, &taken, origin, successors);
         self.report_all(from, cx);
         self.ask_after(from, 0, cx);
-        if self.owners.get(&from).is_some_and(|ledger| ledger.units > 0) {
+        if self.owners.get(&from).is_some_and(|owner_state| owner_state.units > 0) {
             cx.set_timer_by(Timer::Heartbeat(from), self.config.timing.heartbeat);
         }
     }
@@ -109,18 +110,18 @@ impl Runner {
         // Lease 0 is none: the new owner is asked what it wants of the unit.
         (unit.owner, unit.lease) = (to, 0);
         let mut moved: Vec<Report> = Vec::new();
-        if let Some(ledger) = self.owners.get_mut(&from) {
-            ledger.units -= 1;
-            ledger.gifts -= gift;
-            ledger.suspended -= suspended;
-            moved = ledger.outbox.remove(id);
+        if let Some(owner_state) = self.owners.get_mut(&from) {
+            owner_state.units -= 1;
+            owner_state.gifts -= gift;
+            owner_state.suspended -= suspended;
+            moved = owner_state.outbox.remove(id);
         }
-        let ledger = self.owners.entry(to).or_insert_with(|| Box::new(Ledger::default()));
-        ledger.connected = true;
-        ledger.units += 1;
-        ledger.gifts += gift;
-        ledger.suspended += suspended;
-        ledger.outbox.extend(moved);
+        let owner_state = self.owners.entry(to).or_insert_with(|| Box::new(OwnerState::default()));
+        owner_state.connected = true;
+        owner_state.units += 1;
+        owner_state.gifts += gift;
+        owner_state.suspended += suspended;
+        owner_state.outbox.extend(moved);
         self.report(from, cx);
         Self::changed(cx);
     }

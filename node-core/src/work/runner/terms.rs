@@ -106,25 +106,25 @@ impl Runner {
     pub(super) fn set_terms(&mut self, memory_bytes: u64, policy: Arc<Policy>, cx: &mut Cx<'_, Self>) {
         self.terms.memory_bytes = memory_bytes.min(self.config.memory_bytes);
         self.terms.policy = Some(policy);
-        for (_, ledger) in self.owners.iter_mut() {
-            ledger.refused = false;
+        for (_, owner_state) in self.owners.iter_mut() {
+            owner_state.refused = false;
         }
         Self::changed(cx);
     }
 
     /// It is offered nothing for a while.
     pub(super) fn turn_away(&mut self, owner: NodeId, time: Duration, cx: &mut Cx<'_, Self>) {
-        let Some(ledger) = self.owners.get_mut(&owner) else { return };
+        let Some(owner_state) = self.owners.get_mut(&owner) else { return };
         // A longer time that runs already stays.
-        if !ledger.refused || time >= REFUSED_FOR {
-            ledger.refused = true;
+        if !owner_state.refused || time >= REFUSED_FOR {
+            owner_state.refused = true;
             cx.set_timer(Timer::TurnedAway(owner), time);
         }
     }
 
     pub(super) fn welcome_again(&mut self, owner: NodeId) {
-        if let Some(ledger) = self.owners.get_mut(&owner) {
-            ledger.refused = false;
+        if let Some(owner_state) = self.owners.get_mut(&owner) {
+            owner_state.refused = false;
         }
     }
 }

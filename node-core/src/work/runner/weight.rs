@@ -2,7 +2,6 @@
 //! a grant is a promise of content to come, and what a unit needs stays until it has ended.
 
 use super::declined::Declined;
-use super::queue::{blobs_of_template, blobs_of_unit};
 use super::{Job, Runner, Unit};
 use crate::content::BlobRef;
 use crate::ids::BlobId;
@@ -36,13 +35,13 @@ impl Weight {
 
     fn add_job(&mut self, name: &str, it: &Template) {
         self.texts += name.len() as u64 + weight::of_template(it);
-        self.add_content(blobs_of_template(it).into_iter().map(|blob| (blob.id, blob.len)));
+        self.add_content(it.blobs().into_iter().map(|blob| (blob.id, blob.len)));
     }
 
     fn add_unit(&mut self, spec: Option<&UnitSpec>, resume: Option<&crate::progress::Resume>) {
         self.texts += spec.map_or(0, weight::of_unit);
         let parts = resume.map(|resume| resume.checkpoint.parts()).unwrap_or_default();
-        let blobs = spec.map(blobs_of_unit).unwrap_or_default().into_iter().chain(parts);
+        let blobs = spec.map(UnitSpec::blobs).unwrap_or_default().into_iter().chain(parts);
         self.add_content(blobs.map(|blob| (blob.id, blob.len)));
     }
 

@@ -18,7 +18,7 @@ const LEAST: Duration = Duration::from_millis(100);
 
 /// The time between two checkpoints of a unit: the job's, or longer if they cost too much.
 #[derive(Clone, Debug)]
-pub(super) struct Pace {
+pub(super) struct Interval {
     every: Duration,
     /// Cost of the dearest checkpoint of late; halved with each that follows.
     cost: Duration,
@@ -26,9 +26,9 @@ pub(super) struct Pace {
     took: Duration,
 }
 
-impl Pace {
-    pub(super) fn new(every: Duration) -> Pace {
-        Pace { every: every.max(LEAST), cost: Duration::ZERO, took: Duration::ZERO }
+impl Interval {
+    pub(super) fn new(every: Duration) -> Interval {
+        Interval { every: every.max(LEAST), cost: Duration::ZERO, took: Duration::ZERO }
     }
 
     /// The task stood still for `pause` to give so many bytes.
@@ -47,7 +47,7 @@ impl Pace {
     }
 
     /// Time between two checkpoints: the most that is lost with the runner.
-    pub(super) fn interval(&self) -> Duration {
+    pub(super) fn length(&self) -> Duration {
         let cost = self.cost.saturating_mul(SHARE as u32);
         self.every.max(cost).max(self.took.saturating_mul(LINE as u32))
     }
@@ -55,7 +55,7 @@ impl Pace {
     /// When the next is taken, the last having been taken at `last`: early enough that it is kept
     /// when the interval is over.
     pub(super) fn next(&self, last: Time) -> Time {
-        let interval = self.interval();
+        let interval = self.length();
         // Nothing is known of the first: a sixteenth should do.
         let ahead = if self.took.is_zero() { interval / 16 } else { self.took };
         last + (interval - ahead.min(interval / 2))
@@ -64,29 +64,29 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use crate::work::runner::pace::*;
+    use crate::work::runner::interval::*;
 
     #[test]
     fn dear_checkpoints_are_taken_less_often() {
-        let mut pace = Pace::new(Duration::from_secs(1));
-        assert_eq!(pace.interval(), Duration::from_secs(1));
-        pace.taken(Duration::from_millis(5), 1 << 20);
-        assert_eq!(pace.interval(), Duration::from_secs(1), "10 ms in a second are 1 %");
-        pace.taken(Duration::from_millis(60), 1 << 20);
-        assert!(pace.interval() > Duration::from_secs(3), "{:?}", pace.interval());
+        let mut interval = Interval::new(Duration::from_secs(1));
+        assert_eq!(interval.length(), Duration::from_secs(1));
+        interval.taken(Duration::from_millis(5), 1 << 20);
+        assert_eq!(interval.length(), Duration::from_secs(1), "10 ms in a second are 1 %");
+        interval.taken(Duration::from_millis(60), 1 << 20);
+        assert!(interval.length() > Duration::from_secs(3), "{:?}", interval.length());
         for _ in 0..10 {
-            pace.taken(Duration::from_millis(1), 1000);
+            interval.taken(Duration::from_millis(1), 1000);
         }
-        assert_eq!(pace.interval(), Duration::from_secs(1), "the dear one is forgotten");
+        assert_eq!(interval.length(), Duration::from_secs(1), "the dear one is forgotten");
     }
 
     #[test]
     fn it_is_taken_so_early_that_it_is_kept_in_time() {
-        let mut pace = Pace::new(Duration::from_secs(10));
-        pace.kept(Duration::from_secs(2));
-        assert_eq!(pace.next(Time(0)), Time(8_000_000));
-        pace.kept(Duration::from_secs(30));
-        assert_eq!(pace.interval(), Duration::from_secs(60), "a slow line is not filled");
-        assert_eq!(Pace::new(Duration::ZERO).interval(), LEAST);
+        let mut interval = Interval::new(Duration::from_secs(10));
+        interval.kept(Duration::from_secs(2));
+        assert_eq!(interval.next(Time(0)), Time(8_000_000));
+        interval.kept(Duration::from_secs(30));
+        assert_eq!(interval.length(), Duration::from_secs(60), "a slow line is not filled");
+        assert_eq!(Interval::new(Duration::ZERO).length(), LEAST);
     }
 }

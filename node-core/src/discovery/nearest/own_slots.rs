@@ -1,4 +1,4 @@
-//! The slot ledger: what the tree is told of a node's slots. The runner's word on what is busy comes first;
+//! The slot own_slots: what the tree is told of a node's slots. The runner's word on what is busy comes first;
 //! reservations are added until their units come, so that two requests never get the same slot.
 
 use super::state::State;
@@ -31,7 +31,7 @@ struct Held {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Ledger {
+pub(super) struct OwnSlots {
     slots: u32,
     power: u32,
     memory_bytes: u64,
@@ -39,13 +39,13 @@ pub(super) struct Ledger {
     held: Vec<Held>,
 }
 
-impl Default for Ledger {
+impl Default for OwnSlots {
     fn default() -> Self {
-        Ledger { slots: 0, power: 0, memory_bytes: 0, platform: Platform::Native, held: Vec::new() }
+        OwnSlots { slots: 0, power: 0, memory_bytes: 0, platform: Platform::Native, held: Vec::new() }
     }
 }
 
-impl Ledger {
+impl OwnSlots {
     pub(super) fn free(&self) -> u32 {
         let held = self.held.iter().fold(0u32, |n, h| n.saturating_add(h.busy).saturating_add(h.expected));
         self.slots.saturating_sub(held)
@@ -169,64 +169,64 @@ mod tests {
         Load { slots, busy, power: 2000, memory_bytes: 1 << 30, platform: Platform::Native }
     }
 
-    fn ledger(slots: u32) -> Ledger {
-        let mut ledger = Ledger::default();
-        ledger.load(load(slots, &[]));
-        ledger
+    fn own_slots(slots: u32) -> OwnSlots {
+        let mut own_slots = OwnSlots::default();
+        own_slots.load(load(slots, &[]));
+        own_slots
     }
 
     #[test]
     fn two_requests_never_get_the_same_slot() {
-        let mut ledger = ledger(3);
-        assert_eq!(ledger.reserve(node(1), 2, &Needs::default(), Time(10)), 2);
-        assert_eq!(ledger.reserve(node(2), 2, &Needs::default(), Time(10)), 1);
-        assert_eq!(ledger.reserve(node(1), 1, &Needs::default(), Time(10)), 0);
+        let mut own_slots = own_slots(3);
+        assert_eq!(own_slots.reserve(node(1), 2, &Needs::default(), Time(10)), 2);
+        assert_eq!(own_slots.reserve(node(2), 2, &Needs::default(), Time(10)), 1);
+        assert_eq!(own_slots.reserve(node(1), 1, &Needs::default(), Time(10)), 0);
     }
 
     #[test]
     fn a_reservation_ends_with_its_units_and_no_slot_counts_twice() {
-        let mut ledger = ledger(4);
-        ledger.load(load(4, &[(1, 1)]));
-        ledger.reserve(node(1), 2, &Needs::default(), Time(10));
-        assert_eq!(ledger.free(), 1, "one is at work and two are expected");
-        ledger.load(load(4, &[(1, 2)]));
-        assert_eq!(ledger.free(), 1, "one of the two has come");
-        ledger.load(load(4, &[(1, 3)]));
-        assert_eq!((ledger.free(), ledger.reserved()), (1, 0));
-        ledger.load(load(4, &[]));
-        assert_eq!(ledger.free(), 4);
+        let mut own_slots = own_slots(4);
+        own_slots.load(load(4, &[(1, 1)]));
+        own_slots.reserve(node(1), 2, &Needs::default(), Time(10));
+        assert_eq!(own_slots.free(), 1, "one is at work and two are expected");
+        own_slots.load(load(4, &[(1, 2)]));
+        assert_eq!(own_slots.free(), 1, "one of the two has come");
+        own_slots.load(load(4, &[(1, 3)]));
+        assert_eq!((own_slots.free(), own_slots.reserved()), (1, 0));
+        own_slots.load(load(4, &[]));
+        assert_eq!(own_slots.free(), 4);
     }
 
     #[test]
     fn what_nobody_comes_for_is_free_again_after_the_lease() {
-        let mut ledger = ledger(2);
-        ledger.reserve(node(1), 2, &Needs::default(), Time(10));
-        ledger.expire(Time(9));
-        assert_eq!((ledger.free(), ledger.next_end()), (0, Some(Time(10))));
-        ledger.expire(Time(10));
-        assert_eq!((ledger.free(), ledger.next_end()), (2, None));
+        let mut own_slots = own_slots(2);
+        own_slots.reserve(node(1), 2, &Needs::default(), Time(10));
+        own_slots.expire(Time(9));
+        assert_eq!((own_slots.free(), own_slots.next_end()), (0, Some(Time(10))));
+        own_slots.expire(Time(10));
+        assert_eq!((own_slots.free(), own_slots.next_end()), (2, None));
     }
 
     #[test]
     fn more_work_than_slots_is_no_free_slot_and_no_overflow() {
-        let mut ledger = ledger(2);
-        ledger.load(load(1, &[(1, u32::MAX), (2, 7)]));
-        assert_eq!(ledger.free(), 0);
-        assert_eq!(ledger.reserve(node(3), 1, &Needs::default(), Time(1)), 0);
+        let mut own_slots = own_slots(2);
+        own_slots.load(load(1, &[(1, u32::MAX), (2, 7)]));
+        assert_eq!(own_slots.free(), 0);
+        assert_eq!(own_slots.reserve(node(3), 1, &Needs::default(), Time(1)), 0);
     }
 
     #[test]
     fn needs_that_the_node_does_not_meet_get_nothing() {
-        let mut ledger = ledger(2);
+        let mut own_slots = own_slots(2);
         let refused = [
             Needs { memory_bytes: (1 << 30) + 1, ..Needs::default() },
             Needs { platform: Some(Platform::Browser), ..Needs::default() },
             Needs { power: 2001, ..Needs::default() },
         ];
         for needs in refused {
-            assert_eq!(ledger.reserve(node(1), 1, &needs, Time(1)), 0, "{needs:?}");
+            assert_eq!(own_slots.reserve(node(1), 1, &needs, Time(1)), 0, "{needs:?}");
         }
         let met = Needs { memory_bytes: 1 << 30, platform: Some(Platform::Native), power: 2000 };
-        assert_eq!(ledger.reserve(node(1), 1, &met, Time(1)), 1);
+        assert_eq!(own_slots.reserve(node(1), 1, &met, Time(1)), 1);
     }
 }

@@ -1,6 +1,6 @@
-//! The home of a job: looks up who owns which of its units, entrusts them, and hears how they do.
+//! The origin of a job: looks up who owns which of its units, entrusts them, and hears how they do.
 //!
-//! The home believes whom the ring names. Whoever else says that it owns a unit makes it look again.
+//! The origin believes whom the ring names. Whoever else says that it owns a unit makes it look again.
 
 use super::acts::Step;
 use super::{AT_ONCE, Act, Delegated, Delegation, Message, View, in_parts, point_of};
@@ -13,7 +13,7 @@ use crate::work::message::ToRunner;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Units that a home has out at a time; the next follow as these end. Our choice: a few for each slot
+/// Units that a origin has out at a time; the next follow as these end. Our choice: a few for each slot
 /// of a swarm of a thousand, and 2 MB of state.
 const OUT_MAX: usize = 4096;
 
@@ -22,8 +22,8 @@ const OUT_MAX: usize = 4096;
 const ANSWER: Duration = Duration::from_secs(5);
 const TRIES: u8 = 3;
 
-/// An owner of which nothing was heard for so long is looked up again. Our choice: three of its words,
-/// and longer than successors need to take over.
+/// An owner of which nothing was heard for so long is looked up again. Our choice: three times
+/// [`LIVES`], and longer than successors need to take over.
 const SILENT: Duration = Duration::from_secs(30);
 
 /// After a lookup in vain, or a refusal.
@@ -32,13 +32,13 @@ const REST: Duration = Duration::from_secs(2);
 /// Characters of a reason that are kept.
 const REASON: usize = 300;
 
-/// The units of a job that others own, as its home knows.
+/// The units of a job that others own, as its origin knows.
 #[derive(Debug, Default)]
 pub struct OnRing {
     /// Those from here on have not been looked up yet.
     next: u32,
     out: BTreeMap<u32, Out>,
-    /// Those that the ring has at the home itself, and their terms.
+    /// Those that the ring has at the origin itself, and their epochs.
     mine: BTreeMap<u32, u32>,
 }
 
@@ -49,7 +49,7 @@ pub struct Out {
     at: Time,
     point: Point,
     owner: Option<Contact>,
-    term: u32,
+    epoch: u32,
     pub runner: Option<Address>,
     pub held: Option<String>,
 }
@@ -71,15 +71,15 @@ impl OnRing {
         self.out.get(&index)
     }
 
-    pub fn term(&self, index: u32) -> u32 {
+    pub fn epoch(&self, index: u32) -> u32 {
         let mine = self.mine.get(&index).copied();
-        mine.or_else(|| self.out.get(&index).map(|out| out.term)).unwrap_or_default()
+        mine.or_else(|| self.out.get(&index).map(|out| out.epoch)).unwrap_or_default()
     }
 
-    /// The home owns the unit under a new term.
+    /// The origin owns the unit under a new epoch.
     pub(super) fn next_term(&mut self, index: u32) {
-        if let Some(term) = self.mine.get_mut(&index) {
-            *term = term.saturating_add(1);
+        if let Some(epoch) = self.mine.get_mut(&index) {
+            *epoch = epoch.saturating_add(1);
         }
     }
 
@@ -97,7 +97,7 @@ impl OnRing {
 impl Out {
     fn new(unit: UnitId, now: Time) -> Out {
         let point = point_of(unit);
-        Out { stage: Stage::Unknown, at: now, point, owner: None, term: 0, runner: None, held: None }
+        Out { stage: Stage::Unknown, at: now, point, owner: None, epoch: 0, runner: None, held: None }
     }
 
     /// Owner of the unit, as far as is known.
@@ -113,25 +113,25 @@ impl Out {
 impl Delegation {
     /// This node's own job begins: the ring names the owners of its units.
     pub fn begin(&mut self, job: JobId) {
-        self.homes.insert(job, OnRing::default());
+        self.origins.insert(job, OnRing::default());
     }
 
     /// Nothing is left of this node's own job.
     pub fn forget(&mut self, job: JobId) {
-        self.homes.remove(&job);
+        self.origins.remove(&job);
     }
 
     /// Owners of the units of this node's own job, if the ring names them.
-    pub fn home(&self, job: JobId) -> Option<&OnRing> {
-        self.homes.get(&job)
+    pub fn origin(&self, job: JobId) -> Option<&OnRing> {
+        self.origins.get(&job)
     }
 
     /// Sees to it that every unit on the ring has an owner.
     pub(super) fn find_owners(&mut self, view: &View<'_>) {
         let now = view.now;
-        let mut count: usize = self.homes.values().map(|ring| ring.out.len()).sum();
+        let mut count: usize = self.origins.values().map(|ring| ring.out.len()).sum();
         let (mut again, mut unknown) = (Vec::new(), Vec::new());
-        for (id, ring) in self.homes.iter_mut().filter(|(id, _)| view.jobs.is_active(**id)) {
+        for (id, ring) in self.origins.iter_mut().filter(|(id, _)| view.jobs.is_active(**id)) {
             while count < OUT_MAX && ring.next < view.book.len(*id) {
                 let index = ring.next;
                 ring.next += 1;
@@ -166,12 +166,12 @@ impl Delegation {
     }
 
     /// All units whose owner is not known and that are on the same arc are entrusted to it.
-    pub(super) fn home_located(&mut self, unit: UnitId, found: Option<Located>, view: &View<'_>) {
+    pub(super) fn origin_located(&mut self, unit: UnitId, found: Option<Located>, view: &View<'_>) {
         let now = view.now;
         let alone = self.is_alone(now);
         let found = found.filter(|found| found.owner.contact.id != view.me || !alone);
         let (mut mine, mut others) = (Vec::new(), Vec::new());
-        for (id, ring) in self.homes.iter_mut().filter(|(id, _)| view.jobs.is_active(**id)) {
+        for (id, ring) in self.origins.iter_mut().filter(|(id, _)| view.jobs.is_active(**id)) {
             for (index, out) in ring.out.iter_mut().filter(|(_, out)| out.stage == Stage::Unknown) {
                 let of = UnitId { job: *id, index: *index };
                 match &found {
@@ -185,7 +185,7 @@ impl Delegation {
                 }
             }
         }
-        mine.into_iter().for_each(|unit| self.come_home(unit, None, view));
+        mine.into_iter().for_each(|unit| self.come_back(unit, None, view));
         self.entrust(others, view);
         self.acts.push(Act::Look);
     }
@@ -208,38 +208,40 @@ impl Delegation {
         }
     }
 
-    /// Owner and successors may all be lost: the runner is told by the home whom to believe.
+    /// Owner and successors may all be lost: the runner is told by the origin whom to believe.
     fn vouch(&mut self, unit: UnitId, runner: Address, owner: NodeId, view: &View<'_>) {
-        let term = self.term_of(unit).unwrap_or_default();
+        let epoch = self.term_of(unit).unwrap_or_default();
         let successors =
-            ToRunner::Successors { units: vec![(unit, term)], home: view.me, successors: vec![owner] };
+            ToRunner::Successors { units: vec![(unit, epoch)], origin: view.me, successors: vec![owner] };
         self.acts.push(Act::Tell(runner, successors));
     }
 
     fn out(&self, unit: UnitId) -> Option<&Out> {
-        self.homes.get(&unit.job)?.out.get(&unit.index)
+        self.origins.get(&unit.job)?.out.get(&unit.index)
     }
 
     fn out_mut(&mut self, unit: UnitId) -> Option<&mut Out> {
-        self.homes.get_mut(&unit.job)?.out.get_mut(&unit.index)
+        self.origins.get_mut(&unit.job)?.out.get_mut(&unit.index)
     }
 
-    /// The ring has the unit here: the home owns it as any gateway does its units.
-    pub(super) fn come_home(&mut self, unit: UnitId, delegated: Option<&Delegated>, view: &View<'_>) {
+    /// The ring has the unit here: the origin owns it as any gateway does its units.
+    pub(super) fn come_back(&mut self, unit: UnitId, delegated: Option<&Delegated>, view: &View<'_>) {
         if !view.jobs.is_active(unit.job) || view.book.state(unit) != Some(State::Elsewhere) {
             return;
         }
-        let Some(ring) = self.homes.get_mut(&unit.job) else { return };
+        let Some(ring) = self.origins.get_mut(&unit.job) else { return };
         if ring.mine.contains_key(&unit.index) {
             // It was named twice.
             return;
         }
         let out = ring.out.remove(&unit.index);
-        let known = out.as_ref().map_or(0, |out| out.term);
-        ring.mine
-            .insert(unit.index, known.max(delegated.map_or(0, |delegated| delegated.term)).saturating_add(1));
+        let known = out.as_ref().map_or(0, |out| out.epoch);
+        ring.mine.insert(
+            unit.index,
+            known.max(delegated.map_or(0, |delegated| delegated.epoch)).saturating_add(1),
+        );
         let runner = delegated.and_then(|delegated| delegated.runner).or(out.and_then(|out| out.runner));
-        self.acts.push(Act::ComeHome(unit));
+        self.acts.push(Act::ComeBack(unit));
         if let Some(delegated) = delegated {
             self.believe(unit, delegated, view);
         }
@@ -259,17 +261,17 @@ impl Delegation {
     }
 
     /// From who owns units of this node's, or says so.
-    pub(super) fn home_told(&mut self, from: NodeId, job: JobId, units: Vec<Delegated>, view: &View<'_>) {
+    pub(super) fn origin_told(&mut self, from: NodeId, job: JobId, units: Vec<Delegated>, view: &View<'_>) {
         let mut over = Vec::new();
         for delegated in units.into_iter().take(AT_ONCE) {
             let unit = UnitId { job, index: delegated.index };
             let shown = self.shows_keys(unit, &delegated, view);
-            match self.verdict_on(from, unit, (delegated.term, shown), view) {
+            match self.verdict_on(from, unit, (delegated.epoch, shown), view) {
                 ClaimVerdict::Owner => {
                     let mut claimed = None;
                     if let Some(out) = self.out_mut(unit) {
-                        claimed = delegated.runner.filter(|_| delegated.term > out.term);
-                        (out.term, out.runner) = (delegated.term, delegated.runner);
+                        claimed = delegated.runner.filter(|_| delegated.epoch > out.epoch);
+                        (out.epoch, out.runner) = (delegated.epoch, delegated.runner);
                         out.held = delegated.held.as_ref().map(|why| why.chars().take(REASON).collect());
                     }
                     if let Some(runner) = claimed {
@@ -289,9 +291,9 @@ impl Delegation {
     /// From an owner: it lives.
     pub(super) fn lives(&mut self, from: NodeId, job: JobId, units: Vec<(u32, u32)>, view: &View<'_>) {
         let mut over = Vec::new();
-        for (index, term) in units {
+        for (index, epoch) in units {
             let unit = UnitId { job, index };
-            match self.verdict_on(from, unit, (term, false), view) {
+            match self.verdict_on(from, unit, (epoch, false), view) {
                 ClaimVerdict::Over => over.push(unit),
                 // It will show whether it knows the unit's keys when it tells more of it.
                 ClaimVerdict::Mine | ClaimVerdict::Owner | ClaimVerdict::Doubt => {}
@@ -313,7 +315,7 @@ impl Delegation {
         &mut self,
         from: NodeId,
         unit: UnitId,
-        (term, shown): (u32, bool),
+        (epoch, shown): (u32, bool),
         view: &View<'_>,
     ) -> ClaimVerdict {
         if self.owned.contains_key(&unit.job) {
@@ -325,17 +327,18 @@ impl Delegation {
             Some(State::Elsewhere) => {}
             Some(_) => return ClaimVerdict::Mine,
         }
-        let Some(ring) = self.homes.get_mut(&unit.job) else { return ClaimVerdict::Over };
-        if ring.out.len() >= OUT_MAX && !ring.is_out(unit.index) {
+        let is_full = self.origins.values().map(|ring| ring.out.len()).sum::<usize>() >= OUT_MAX;
+        let Some(ring) = self.origins.get_mut(&unit.job) else { return ClaimVerdict::Over };
+        if is_full && !ring.is_out(unit.index) {
             // Its turn comes; until then nobody fills the table by naming units.
             return ClaimVerdict::Doubt;
         }
         let out = ring.out.entry(unit.index).or_insert_with(|| Out::new(unit, view.now));
-        if out.is_of(from) && term >= out.term {
+        if out.is_of(from) && epoch >= out.epoch {
             (out.stage, out.at) = (Stage::Owned, view.now);
             return ClaimVerdict::Owner;
         }
-        if out.stage == Stage::Owned && term <= out.term {
+        if out.stage == Stage::Owned && epoch <= out.epoch {
             return ClaimVerdict::Over;
         }
         // The ring may have moved: whom it names now is asked, if a new owner says so, and not whoever knows the
@@ -355,7 +358,7 @@ impl Delegation {
         reason: &str,
         view: &View<'_>,
     ) {
-        let Some(ring) = self.homes.get_mut(&id) else { return };
+        let Some(ring) = self.origins.get_mut(&id) else { return };
         for index in units {
             if let Some(out) =
                 ring.out.get_mut(index).filter(|out| out.is_of(from) && out.stage != Stage::Unknown)
@@ -369,7 +372,7 @@ impl Delegation {
 
     /// The result is durable: whoever else still owns the unit need not.
     pub fn out_over(&mut self, from: NodeId, unit: UnitId) {
-        let Some(ring) = self.homes.get_mut(&unit.job) else { return };
+        let Some(ring) = self.origins.get_mut(&unit.job) else { return };
         ring.mine.remove(&unit.index);
         let out = ring.out.remove(&unit.index);
         if let Some(owner) = out.and_then(|out| out.owner).filter(|owner| owner.id != from) {
@@ -379,7 +382,7 @@ impl Delegation {
 
     /// The job is over: nobody needs to own its units any more.
     pub fn recall(&mut self, job: JobId) {
-        let Some(ring) = self.homes.get_mut(&job) else { return };
+        let Some(ring) = self.origins.get_mut(&job) else { return };
         let mut by_owner: BTreeMap<NodeId, (Contact, Vec<UnitId>)> = BTreeMap::new();
         for (index, out) in std::mem::take(&mut ring.out) {
             if let Some(owner) = out.owner {
@@ -395,11 +398,11 @@ impl Delegation {
     pub(super) fn own_on_arc(&mut self, view: &View<'_>) {
         let Some(arc) = self.share.range() else { return };
         let mut mine = Vec::new();
-        for (id, ring) in self.homes.iter().filter(|(id, _)| view.jobs.is_active(**id)) {
+        for (id, ring) in self.origins.iter().filter(|(id, _)| view.jobs.is_active(**id)) {
             let here = ring.out.iter().filter(|(_, out)| arc.contains(out.point) && out.owner.is_some());
             mine.extend(here.map(|(index, _)| UnitId { job: *id, index: *index }));
         }
-        mine.into_iter().for_each(|unit| self.come_home(unit, None, view));
+        mine.into_iter().for_each(|unit| self.come_back(unit, None, view));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Members that may have a lease from a predecessor that is gone (our addition).
 //!
 //! Each member tells its successor who is before it (its *line*, with its beats, when it changes),
-//! so that an heir knows for whom a dead predecessor may have answered. It takes over what lies
+//! so that a taker knows for whom a dead predecessor may have answered. It takes over what lies
 //! behind them only when each of them has come, is dead too, says that it is no member, or has had
 //! time enough for its lease to end.
 
@@ -133,21 +133,21 @@ impl Ring {
 
     /// Somebody may have lost who was between it and this member.
     pub(super) fn come(&mut self, from: NodeId, come: Come, cx: &mut Rcx<'_>) {
-        let (id, heir) = (come.to, come.from);
-        if !come.passed && heir.id() != from {
+        let (id, taker) = (come.to, come.from);
+        if !come.passed && taker.id() != from {
             return fault(from, "speaks for another member", cx);
         }
-        if !heir.fits(id.ring) || heir.point == id.point {
+        if !taker.fits(id.ring) || taker.point == id.point {
             return fault(from, "stands where it may not", cx);
         }
-        let it = MemberId { ring: id.ring, point: heir.point };
+        let it = MemberId { ring: id.ring, point: taker.point };
         let Some(member) = self.members.get(&id) else {
-            return self.links.send(&heir.contact, Message::Bye { to: it, from: id.point }, cx);
+            return self.links.send(&taker.contact, Message::Bye { to: it, from: id.point }, cx);
         };
         match member.phase {
             Phase::In => {
                 let first = member.succ.first().copied();
-                let nearer = first.filter(|first| first.point.is_between(id.point, heir.point));
+                let nearer = first.filter(|first| first.point.is_between(id.point, taker.point));
                 match nearer.filter(|first| first.point != come.next) {
                     Some(first) => {
                         let to = MemberId { ring: id.ring, point: first.point };
@@ -160,13 +160,13 @@ impl Ring {
                 }
             }
             // It has no lease, but may get one from the dead.
-            Phase::Asking if !member.succ.contains(&heir) => {}
+            Phase::Asking if !member.succ.contains(&taker) => {}
             Phase::Asking => {
-                self.links.send(&heir.contact, Message::Bye { to: it, from: id.point }, cx);
+                self.links.send(&taker.contact, Message::Bye { to: it, from: id.point }, cx);
                 self.lost(id, cx);
             }
             Phase::Seeking { .. } | Phase::Leaving { .. } => {
-                self.links.send(&heir.contact, Message::Bye { to: it, from: id.point }, cx);
+                self.links.send(&taker.contact, Message::Bye { to: it, from: id.point }, cx);
             }
         }
     }
