@@ -230,7 +230,7 @@ impl Records {
             Command::Successors(list) => self.successors(list, cx),
             Command::Predecessors(list) => self.predecessors = list,
             Command::Located { number, found } => match self.lookups.answered(number) {
-                Some(For::Publish(id)) => self.home_found(id, found.as_ref(), cx),
+                Some(For::Publish(id)) => self.storage_found(id, found.as_ref(), cx),
                 Some(For::Read(id)) => self.readable_found(id, found.as_ref(), cx),
                 None => {}
             },

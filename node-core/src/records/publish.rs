@@ -86,10 +86,10 @@ impl Records {
         let Some(publication) = self.published.get_mut(&id) else { return };
         (publication.number, publication.expires_ms) = (number, now_ms.saturating_add(life));
         publication.tries = 0;
-        self.look_for_home(id, cx);
+        self.look_for_storage(id, cx);
     }
 
-    fn look_for_home(&mut self, id: u64, cx: &mut Rcx<'_>) {
+    fn look_for_storage(&mut self, id: u64, cx: &mut Rcx<'_>) {
         let Some(publication) = self.published.get_mut(&id) else { return };
         publication.phase = Phase::LookingUp;
         publication.tries += 1;
@@ -98,7 +98,7 @@ impl Records {
         self.look_up(point, For::Publish(id), cx);
     }
 
-    pub(super) fn home_found(&mut self, id: u64, found: Option<&Located>, cx: &mut Rcx<'_>) {
+    pub(super) fn storage_found(&mut self, id: u64, found: Option<&Located>, cx: &mut Rcx<'_>) {
         let Some(publication) = self.published.get_mut(&id) else { return };
         if publication.phase != Phase::LookingUp {
             return;
@@ -125,7 +125,7 @@ impl Records {
     fn not_said(&mut self, id: u64, cx: &mut Rcx<'_>) {
         let Some(publication) = self.published.get_mut(&id) else { return };
         if publication.tries < TRIES {
-            return self.look_for_home(id, cx);
+            return self.look_for_storage(id, cx);
         }
         publication.phase = Phase::Resting;
         for ticket in std::mem::take(&mut publication.asked) {
