@@ -38,6 +38,35 @@ fn a_comment_begins_with_its_subject() {
     none(&breaches, "Name the subject first:");
 }
 
+/// Sentences of the pages, in paragraphs, bullets and cells of tables. Headings and code are left out.
+#[test]
+fn a_sentence_of_the_docs_begins_with_its_subject() {
+    let mut breaches = Vec::new();
+    for source in sources("", &[".md"]) {
+        let mut is_code = false;
+        for (number, line) in source.text.lines().enumerate() {
+            is_code ^= line.starts_with("```");
+            if is_code || line.starts_with('#') {
+                continue;
+            }
+            let found = sentences_of(line).find(|text| BEGINNINGS.iter().any(|with| text.starts_with(with)));
+            if let Some(text) = found {
+                breaches.push(format!("{}:{}: {text}", source.path, number + 1));
+            }
+        }
+    }
+    none(&breaches, "Name the subject first:");
+}
+
+/// Beginnings of sentences in a line of Markdown, each with the rest of the line.
+fn sentences_of(line: &str) -> impl Iterator<Item = &str> {
+    let line = line.trim_start();
+    let number = line.split_once(". ").filter(|(number, _)| number.parse::<u8>().is_ok());
+    let first = number.map_or(line, |(_, rest)| rest).trim_start_matches(['-', '|', ' ', '*']);
+    let within = [". ", "; ", "| "].into_iter().flat_map(move |end| line.split(end).skip(1));
+    std::iter::once(first).chain(within)
+}
+
 /// A line of comment without its marks.
 fn comment_of(line: &str) -> Option<&str> {
     let line = line.trim_start();
@@ -51,4 +80,11 @@ fn the_rule_sees_comments_and_nothing_else() {
     assert_eq!(comment_of("    /// What it costs."), Some("What it costs."));
     assert_eq!(comment_of("//! Of a job:"), Some("Of a job:"));
     assert_eq!(comment_of("let who = 1; // Who"), None);
+}
+
+#[test]
+fn the_rule_sees_each_sentence_of_a_line() {
+    let sees = |line| sentences_of(line).any(|text| BEGINNINGS.iter().any(|with| text.starts_with(with)));
+    assert!(["- What it costs.", "One. What two?", "| a | Who asks |", "3. Of a job"].into_iter().all(sees));
+    assert!(!sees("It says what it costs, and of what."));
 }
