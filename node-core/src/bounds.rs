@@ -87,7 +87,7 @@ pub struct Timing {
     pub lease: Duration,
     /// Silence after which a lease is lost once the connection itself broke: time for one reconnection.
     pub grace: Duration,
-    /// Between repetitions of a request that was not answered.
+    /// Between repetitions of a request that was not answered. Our choice: longer than any round trip with a write.
     pub retry: Duration,
     /// For suspending and handing on what runs, once a node is to go away. Half of what service
     /// managers give a process (10 s), and a task of 64 MiB is suspended and sent in one.

@@ -81,7 +81,7 @@ pub struct Purchase {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bought {
     pub sale: Sale,
-    pub place: Result<Bargain, Missed>,
+    pub place: Result<PurchasedSlot, Missed>,
 }
 
 /// Why nothing was bought.
@@ -95,7 +95,7 @@ pub struct Missed {
 
 /// A place that was bought, for which the bank holds what it may cost.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bargain {
+pub struct PurchasedSlot {
     pub seller: Address,
     pub term: Term,
     pub fuel: u64,
@@ -103,12 +103,12 @@ pub struct Bargain {
     /// The bank's word for it, for the seller.
     pub receipt: Option<Signed>,
     /// Space for its checkpoints, if the hold has a second term for that.
-    pub shelf: Option<Box<Shelf>>,
+    pub storage: Option<Box<StorageLease>>,
 }
 
 /// Space for a unit's checkpoints, and who has sold it, if anybody has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shelf {
+pub struct StorageLease {
     pub space: Space,
     pub at: Option<Contact>,
 }

@@ -14,7 +14,7 @@
 //! node stops lies at the bank, which lists it to the next life ([`crate::ledger::client`]).
 
 use crate::contract::{Goods, Order, Outcome, Refusal, Sale, Space, Term};
-use crate::finding::{Bargain, Bought, Missed, Purchase, Shelf};
+use crate::finding::{Bought, Missed, Purchase, PurchasedSlot, StorageLease};
 use crate::goods::Kind;
 use crate::goods::NoDeal;
 use crate::goods::Offer;
@@ -60,7 +60,7 @@ pub struct Cheapest {
     /// By ticket.
     sales: BTreeMap<u64, Under>,
     /// Space that is being bought; the sale's ticket.
-    shelves: BTreeMap<u64, u64>,
+    storage_of: BTreeMap<u64, u64>,
     /// So many bytes nobody sold, until then.
     nobody: Option<(u64, Time)>,
     next: u64,
@@ -71,7 +71,7 @@ pub struct Cheapest {
 struct Under {
     sale: Sale,
     offer: Offer,
-    bargain: Bargain,
+    purchased: PurchasedSlot,
     /// Space that is put aside for as well, until it was sold or not.
     space: Option<Offer>,
     /// The place is bought, the space not yet.
@@ -94,7 +94,7 @@ pub enum Timer {
     /// The time for a market of space is over.
     Market(u64),
     /// The time for a seller of space is over.
-    Shelf(u64),
+    StorageLease(u64),
 }
 
 #[derive(Clone, Debug)]
@@ -134,7 +134,7 @@ impl Protocol for Cheapest {
             }
             Input::Command(Command::Taken { ticket, taken }) => self.taken(ticket, taken, cx),
             Input::Timer(Timer::Market(number)) => self.space_quoted(number, &[], None, cx),
-            Input::Timer(Timer::Shelf(ticket)) => self.end(ticket, cx),
+            Input::Timer(Timer::StorageLease(ticket)) => self.end(ticket, cx),
             Input::Message { .. } | Input::Up(_) | Input::Down(_) | Input::Unreachable(_) => {}
         }
     }
@@ -143,7 +143,7 @@ impl Protocol for Cheapest {
         let furnished: usize = self.furnished.values().map(|it| it.places.len()).sum();
         assert!(self.sales.len() + furnished <= SALES, "sales under way are bounded");
         let awaited = |ticket| self.sales.get(ticket).is_some_and(|under| under.space.is_some());
-        assert!(self.shelves.values().all(awaited), "space is bought for sales");
+        assert!(self.storage_of.values().all(awaited), "space is bought for sales");
     }
 }
 
@@ -290,9 +290,10 @@ impl Cheapest {
             return miss(sale, why, true, cx);
         };
         let ticket = self.ticket();
-        let (space, shelf) = space.map(|(offer, space)| (offer, Box::new(Shelf { space, at: None }))).unzip();
-        let bargain = Bargain { seller: offer.seller, term, fuel, held, receipt: None, shelf };
-        self.sales.insert(ticket, Under { sale, offer: *offer, bargain, space, placed: false });
+        let (space, storage) =
+            space.map(|(offer, space)| (offer, Box::new(StorageLease { space, at: None }))).unzip();
+        let purchased = PurchasedSlot { seller: offer.seller, term, fuel, held, receipt: None, storage };
+        self.sales.insert(ticket, Under { sale, offer: *offer, purchased, space, placed: false });
         cx.emit(Event::Order { ticket, order: Order::Hold { sale, payer: cx.me, fuel, terms } });
     }
 
@@ -301,22 +302,22 @@ impl Cheapest {
         let Some(under) = self.sales.get_mut(&ticket) else { return };
         match outcome {
             Ok(()) => {
-                under.bargain.receipt = receipt.clone();
+                under.purchased.receipt = receipt.clone();
                 cx.emit(Event::Buy { ticket, offer: under.offer, receipt: receipt.clone() });
                 if let Some(offer) = under.space {
                     let number = self.ticket();
-                    self.shelves.insert(number, ticket);
+                    self.storage_of.insert(number, ticket);
                     cx.emit(Event::Buy { ticket: number, offer, receipt });
                 }
             }
             Err(refusal) => {
-                let Some(Under { sale, offer, bargain, space, .. }) = self.sales.remove(&ticket) else {
+                let Some(Under { sale, offer, purchased, space, .. }) = self.sales.remove(&ticket) else {
                     return;
                 };
                 let too_much = matches!(refusal, Refusal::NoFunds { .. } | Refusal::NotAllowed { .. });
                 if space.is_some() && too_much {
                     // It may do for the place.
-                    return self.hold(sale, &offer, None, (bargain.fuel, bargain.held), cx);
+                    return self.hold(sale, &offer, None, (purchased.fuel, purchased.held), cx);
                 }
                 miss(sale, format!("the bank puts nothing aside for it: {refusal}"), true, cx);
             }
@@ -324,19 +325,19 @@ impl Cheapest {
     }
 
     fn taken(&mut self, ticket: u64, taken: bool, cx: &mut Cx<'_, Self>) {
-        if let Some(sale) = self.shelves.remove(&ticket) {
+        if let Some(sale) = self.storage_of.remove(&ticket) {
             return self.shelf_taken(sale, taken, cx);
         }
         let Some(under) = self.sales.get_mut(&ticket) else { return };
         if taken {
             under.placed = true;
             return match under.space {
-                Some(_) => cx.set_timer(Timer::Shelf(ticket), SELLER),
+                Some(_) => cx.set_timer(Timer::StorageLease(ticket), SELLER),
                 None => self.end(ticket, cx),
             };
         }
-        let Some(Under { sale, bargain, .. }) = self.forget(ticket, cx) else { return };
-        let why = format!("{} has just sold it to somebody else, or is gone", bargain.seller.id.short());
+        let Some(Under { sale, purchased, .. }) = self.forget(ticket, cx) else { return };
+        let why = format!("{} has just sold it to somebody else, or is gone", purchased.seller.id.short());
         let ticket = self.ticket();
         cx.emit(Event::Order { ticket, order: sale.settle(&[]) });
         miss(sale, why, true, cx);
@@ -346,8 +347,8 @@ impl Cheapest {
     fn shelf_taken(&mut self, ticket: u64, taken: bool, cx: &mut Cx<'_, Self>) {
         let Some(under) = self.sales.get_mut(&ticket) else { return };
         let offer = under.space.take();
-        if let Some(shelf) = &mut under.bargain.shelf {
-            shelf.at = offer.and_then(|offer| offer.seller.contact()).filter(|_| taken);
+        if let Some(storage) = &mut under.purchased.storage {
+            storage.at = offer.and_then(|offer| offer.seller.contact()).filter(|_| taken);
         }
         if under.placed {
             self.end(ticket, cx);
@@ -356,14 +357,14 @@ impl Cheapest {
 
     /// The place is bought.
     fn end(&mut self, ticket: u64, cx: &mut Cx<'_, Self>) {
-        if let Some(Under { sale, bargain, .. }) = self.forget(ticket, cx) {
-            cx.emit(Event::Bought(Bought { sale, place: Ok(bargain) }));
+        if let Some(Under { sale, purchased, .. }) = self.forget(ticket, cx) {
+            cx.emit(Event::Bought(Bought { sale, place: Ok(purchased) }));
         }
     }
 
     fn forget(&mut self, ticket: u64, cx: &mut Cx<'_, Self>) -> Option<Under> {
-        cx.cancel_timer(Timer::Shelf(ticket));
-        self.shelves.retain(|_, sale| *sale != ticket);
+        cx.cancel_timer(Timer::StorageLease(ticket));
+        self.storage_of.retain(|_, sale| *sale != ticket);
         self.sales.remove(&ticket)
     }
 }

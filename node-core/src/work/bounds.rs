@@ -15,6 +15,9 @@ pub(super) const NAMES_MAX: usize = 128 << 10;
 /// Bytes of the words that say how a unit ended. Our choice: a page of text.
 pub(super) const WORDS_MAX: usize = 4 << 10;
 
+/// Characters of another node's reason that are kept. Our choice: three lines for a person.
+pub(super) const REASON_MAX: usize = 300;
+
 /// Fuel beyond the limit at which a program may be noticed to have passed it. Our choice: between two polls,
 /// one bulk operation may cover all of a 32-bit memory.
 const FUEL_SLACK: u64 = 1 << 33;

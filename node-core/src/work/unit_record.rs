@@ -12,7 +12,7 @@ use std::time::Duration;
 /// at fault itself, or lie.
 const DOUBTS: u8 = 2;
 
-/// Holders of one checkpoint that are remembered.
+/// Holders of one checkpoint that are remembered. Our choice: two keepers, the runner, and some that had it before.
 const HOLDERS_MAX: usize = 8;
 
 /// Where a unit stands.

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Addresses that peers see this node at. Our choice: loopback, the network's and the world's, of
-/// both families, and two more after a move.
+/// both families, and two more after a move. One more replaces an address that is neither confirmed nor asked
+/// about; if there is none, the new one is ignored.
 pub(super) const CANDIDATES: usize = 8;
 
 /// Until an answer is overdue. The driver of the other side gives up dialling after 10 s.
@@ -18,11 +19,13 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// members dials 17 of them a second.
 const AGAIN: Duration = Duration::from_secs(600);
 
-/// Until the next peer is asked after an answer that settles nothing.
+/// Until the next peer is asked after an answer that settles nothing. Our choice: a node knows where it stands after
+/// some seconds, and peers are asked 30 times a minute at most.
 const NEXT: Duration = Duration::from_secs(2);
 
 /// Until an address that nobody has reached is tried again: the first, and the longest pause; it
-/// doubles in between.
+/// doubles in between. Our choice: a person who opens a port sees it within the time that it takes, and a node that
+/// nobody will ever reach asks 12 times an hour.
 const FIRST_PAUSE: Duration = Duration::from_secs(15);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
@@ -30,11 +33,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// peer's own network, and a busy machine.
 const LOSSES: u8 = 3;
 
-/// How often nobody could say before the node says itself that it is a guest.
+/// How often nobody could say before the node says itself that it is a guest. Our choice: as many as [`LOSSES`].
 const UNANSWERED: u8 = 3;
 
 /// How long an address stays that nobody sees this node at any more, while it is seen at another one
-/// of the same scope and family: it has moved. And how long if it is not.
+/// of the same scope and family: it has moved. And how long if it is not. Our choice: a router's new lease takes
+/// seconds, and a peer that sees the node may be away for a while.
 const MOVED: Duration = Duration::from_secs(30);
 const UNSEEN: Duration = Duration::from_secs(900);
 

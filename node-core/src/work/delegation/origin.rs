@@ -9,6 +9,7 @@ use crate::circle::{Located, Point};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::time::Time;
 use crate::work::book::State;
+use crate::work::bounds::REASON_MAX;
 use crate::work::message::ToRunner;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use std::time::Duration;
 const OUT_MAX: usize = 4096;
 
 /// Until a node that was asked to own a unit and has not answered is asked again; after [`TRIES`] requests the
-/// ring is asked anew.
+/// ring is asked anew. Our choice: an owner looks into a program for some seconds before it answers.
 const ANSWER: Duration = Duration::from_secs(5);
 const TRIES: u8 = 3;
 
@@ -26,11 +27,8 @@ const TRIES: u8 = 3;
 /// [`LIVES`], and longer than successors need to take over.
 const SILENT: Duration = Duration::from_secs(30);
 
-/// After a lookup in vain, or a refusal.
+/// After a lookup in vain, or a refusal. Our choice: as long as the ring takes to notice a lost member.
 const REST: Duration = Duration::from_secs(2);
-
-/// Characters of a reason that are kept.
-const REASON: usize = 300;
 
 /// The units of a job that others own, as its origin knows.
 #[derive(Debug, Default)]
@@ -272,7 +270,7 @@ impl Delegation {
                     if let Some(out) = self.out_mut(unit) {
                         claimed = delegated.runner.filter(|_| delegated.epoch > out.epoch);
                         (out.epoch, out.runner) = (delegated.epoch, delegated.runner);
-                        out.held = delegated.held.as_ref().map(|why| why.chars().take(REASON).collect());
+                        out.held = delegated.held.as_ref().map(|why| why.chars().take(REASON_MAX).collect());
                     }
                     if let Some(runner) = claimed {
                         self.vouch(unit, runner, from, view);
@@ -366,7 +364,7 @@ impl Delegation {
                 (out.stage, out.at) = (Stage::Unknown, view.now + REST);
             }
         }
-        let reason: String = reason.chars().take(REASON).collect();
+        let reason: String = reason.chars().take(REASON_MAX).collect();
         self.acts.push(Act::Short(id, format!("{} does not own them: {reason}", from.short())));
     }
 

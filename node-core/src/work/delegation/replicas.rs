@@ -36,13 +36,14 @@ const RETURN: Duration = Duration::from_secs(25);
 /// [`REFRESH`](super::REFRESH).
 const ORPHAN: Duration = Duration::from_secs(150);
 
-/// Its origin has so long to say that it is over.
+/// Its origin has so long to say that it is over. Our choice: longer than a reconnection.
 const ASKED: Duration = Duration::from_secs(20);
 
 /// A copy is forgotten after this silence. Our choice: a day, as keepers do with checkpoints.
 const SILENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// Units that are looked up to be handed on, at a time.
+/// Units that are looked up to be handed on, at a time. Our choice: a quarter of the lookups, which the node's own
+/// jobs need as well.
 const STRAYS: usize = 4;
 
 impl Delegation {

@@ -3,9 +3,6 @@
 use crate::work::message::Lease;
 use std::collections::BTreeSet;
 
-/// Characters of a runner's reason that are kept.
-pub(super) const REASON_MAX: usize = 300;
-
 /// The lease of one runner.
 #[derive(Debug)]
 pub(super) struct Held {

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// 300 Mbit/s.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Moves under way at a time.
+/// Moves under way at a time. Our choice: a node that drains has fewer units; one more move is refused.
 pub(super) const MOVES_MAX: usize = 1000;
 
 #[derive(Debug, Default)]

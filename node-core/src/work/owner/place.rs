@@ -4,7 +4,7 @@
 //! A runner has one lease. Silence ends it, and its units, which the book knows, are placed elsewhere.
 
 use super::job::{size_of_template, size_of_unit};
-use super::lease::{Held, REASON_MAX};
+use super::lease::Held;
 use super::{Event, Owner, Pending, Timer, nodes};
 use crate::contract::{Holding, Outcome};
 use crate::finding::{Bought, Found, Needs, Query, Queue};
@@ -13,6 +13,7 @@ use crate::platform::Platform;
 use crate::protocol::Cx;
 use crate::ticket::ServiceId;
 use crate::work::book::{Back, State, Units};
+use crate::work::bounds::REASON_MAX;
 use crate::work::message::{Lease, ToRunner, UnitGrant};
 use crate::work::payments::{Act, Deal, Settled};
 use crate::work::rows;

@@ -3,7 +3,7 @@
 use crate::address::Address;
 use crate::contract::{Sale, Term};
 use crate::disk::{Table, Write};
-use crate::finding::Shelf;
+use crate::finding::StorageLease;
 use crate::goods::Kind;
 use crate::ids::{NodeId, UnitId};
 use crate::keys::Signed;
@@ -58,7 +58,7 @@ pub struct Place {
     pub(super) receipt: Option<Signed>,
     /// Space for its checkpoints: the hold's second term.
     #[serde(default)]
-    pub(super) shelf: Option<Box<Shelf>>,
+    pub(super) storage: Option<Box<StorageLease>>,
 }
 
 impl Place {
@@ -71,11 +71,11 @@ impl Place {
 
     /// Quantities to pay for, in the order of the hold's payment legs.
     pub(super) fn legs(&self, used: u64) -> Vec<u64> {
-        std::iter::once(used).chain(self.shelf.iter().map(|shelf| shelf.space.used())).collect()
+        std::iter::once(used).chain(self.storage.iter().map(|storage| storage.space.used())).collect()
     }
 
     pub(super) fn cost(&self, used: u64) -> Micro {
-        let space = self.shelf.iter().map(|shelf| shelf.space.term.clone());
+        let space = self.storage.iter().map(|storage| storage.space.term.clone());
         let terms: Vec<Term> = std::iter::once(self.term.clone()).chain(space).collect();
         Term::cost_of(self.fuel, &terms, &self.legs(used)).unwrap_or_default()
     }
@@ -127,15 +127,15 @@ impl Deals {
     }
 
     /// That of a place that is not to be settled yet.
-    pub(super) fn shelf_mut(&mut self, index: u32, seller: NodeId) -> Option<&mut Shelf> {
+    pub(super) fn storage_mut(&mut self, index: u32, seller: NodeId) -> Option<&mut StorageLease> {
         let place = self.by_unit.get_mut(&index)?.place.as_mut()?;
-        (place.term.to == seller && place.used.is_none()).then_some(place.shelf.as_deref_mut())?
+        (place.term.to == seller && place.used.is_none()).then_some(place.storage.as_deref_mut())?
     }
 
     /// Whether somebody is paid for the unit's checkpoints, and its place is not to be settled yet.
     pub fn is_kept(&self, index: u32) -> bool {
         let place = self.by_unit.get(&index).and_then(|deal| deal.place.as_ref());
-        place.is_some_and(|place| place.used.is_none() && place.shelf.is_some())
+        place.is_some_and(|place| place.used.is_none() && place.storage.is_some())
     }
 
     pub fn pay(&mut self, paid: Micro) {
@@ -160,7 +160,7 @@ impl Deals {
 
     /// Keeper that has sold space for the unit's checkpoints, together with the unit's place at `runner`.
     pub fn keeper(&self, index: u32, runner: NodeId) -> Option<Address> {
-        let at = self.sold(index, runner)?.shelf.as_ref()?.at?;
+        let at = self.sold(index, runner)?.storage.as_ref()?.at?;
         Some(at.into())
     }
 
@@ -173,7 +173,7 @@ impl Deals {
         keepers: &[NodeId],
         now_ms: u64,
     ) {
-        let Some(Shelf { space, at: Some(at) }) = self.shelf_mut(index, runner) else { return };
+        let Some(StorageLease { space, at: Some(at) }) = self.storage_mut(index, runner) else { return };
         if keepers.contains(&at.id) {
             let bytes = checkpoint.parts().iter().map(|part| part.len).fold(0, u64::saturating_add);
             space.holds(bytes, now_ms);

@@ -22,7 +22,7 @@ use super::unit_record::UnitRecord;
 use crate::address::Address;
 use crate::contract::{Holding, Outcome, Refusal, Sale};
 use crate::disk::Write;
-use crate::finding::{Bargain, Bought, Missed, Purchase};
+use crate::finding::{Bought, Missed, Purchase, PurchasedSlot};
 use crate::goods::Market;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::Micro;
@@ -194,8 +194,8 @@ impl Payments {
             }
             return None;
         };
-        let Bargain { seller, term, fuel, held, receipt, shelf } = match place {
-            Ok(bargain) => bargain,
+        let PurchasedSlot { seller, term, fuel, held, receipt, storage } = match place {
+            Ok(purchased) => purchased,
             Err(missed) => {
                 if missed.named {
                     deals.not_before = now + NAMED;
@@ -204,9 +204,9 @@ impl Payments {
             }
         };
         deals.not_before = now;
-        let keeper = shelf.as_ref().and_then(|shelf| shelf.at).map(Address::from);
+        let keeper = storage.as_ref().and_then(|storage| storage.at).map(Address::from);
         let from = began(records, index).unwrap_or_default();
-        deals.put(index, Place { term, held, from, fuel, used: None, receipt, shelf });
+        deals.put(index, Place { term, held, from, fuel, used: None, receipt, storage });
         if let Some(deal) = deals.by_unit.get_mut(&index) {
             deal.attempts = unit.attempts + 1;
         }

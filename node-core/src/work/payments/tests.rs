@@ -112,7 +112,7 @@ impl Life {
         assert!(held <= wish.most, "the market sells no dearer");
         let place = match rng.below(4) {
             0 => Err(Missed { why: "none".into(), named: rng.below(2) == 0 }),
-            _ => Ok(Bargain { seller: by, term, fuel: wish.fuel, held, receipt: None, shelf: None }),
+            _ => Ok(PurchasedSlot { seller: by, term, fuel: wish.fuel, held, receipt: None, storage: None }),
         };
         if place.is_ok() {
             self.bought.insert(sale, 0);
@@ -204,7 +204,8 @@ fn what_the_bank_holds_of_an_earlier_life_is_given_back_unless_it_was_written_do
     let sale = |index| Sale { unit: UnitId { job: JOB, index }, number: 1, kind: Kind::Cycles };
     let holding = |index| Holding { sale: sale(index), payer: seller(9).id, amount: Micro(10) };
     let term = Term { to: seller(1).id, goods: Goods::Cycles, price: Price(1), fees: Vec::new() };
-    let place = Place { term, held: Micro(10), from: 0, fuel: FUEL, used: None, receipt: None, shelf: None };
+    let place =
+        Place { term, held: Micro(10), from: 0, fuel: FUEL, used: None, receipt: None, storage: None };
     let deal = Deal { before: Micro::ZERO, sales: 1, attempts: 3, place: Some(place) };
     assert_eq!(payments.restore(sale(0).unit, deal, false), Some((3, true)));
     payments.bank_holds(vec![holding(0), holding(1)]);

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// between two jobs of a script; afterwards it finds this node again, or another.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Owners that may have reserved slots at once; one more is turned away by its first grant.
+/// Owners that may have reserved slots at once. Our choice: more than a node has slots; one more is turned away by its first grant.
 const OWNERS: usize = 256;
 
 /// How long what was bought is kept for its buyer. Our choice: a dial and a grant on a slow line.
