@@ -7,7 +7,7 @@
 //! left goes up (`request`, `answer`). Both follow the paper or are improved
 //! (`Changes`); what is a departure says "Modification".
 //!
-//! Nothing depends on timing for safety: the slots are the `own_slots`'s, and whoever asks for
+//! Nothing depends on timing for safety: the slots are those of `own_slots`, and whoever asks for
 //! one that is not free is refused, which corrects what led it there.
 
 mod answer;

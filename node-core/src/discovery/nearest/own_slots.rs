@@ -1,4 +1,4 @@
-//! The slot own_slots: what the tree is told of a node's slots. The runner's word on what is busy comes first;
+//! A node's own slots, as the tree is told of them. The runner's word on what is busy comes first;
 //! reservations are added until their units come, so that two requests never get the same slot.
 
 use super::state::State;

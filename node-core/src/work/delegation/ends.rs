@@ -9,10 +9,10 @@ use crate::work::rows::encode;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Between two tries to bring a result origin. Our choice: as runners do.
+/// Between two tries to bring a result to its origin. Our choice: as runners do.
 const AGAIN: Duration = Duration::from_secs(3);
 
-/// A origin that has not taken a result for so long has gone for good. Our choice: a gateway is mended
+/// An origin that has not taken a result for so long has gone for good. Our choice: a gateway is mended
 /// within a week, or never.
 const WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
 

@@ -8,7 +8,7 @@
 //! | `origin` | the gateway that took the job: who owns which unit, and what they tell |
 //! | `owned` | the owner: units taken over, and when they leave again |
 //! | `content` | what owned units need before they are placed: content, and a program that is one |
-//! | `ends` | results of owned units, on the way origin |
+//! | `ends` | results of owned units, on the way to the origin |
 //! | `replicas` | copies of what others own, and when they become what is owned here |
 //! | `copies` | the table of these copies |
 //! | `room` | how many units of whom are owned and copied here, and who may bring them |
@@ -55,7 +55,7 @@ pub const TICK: Duration = Duration::from_secs(1);
 /// unit goes through.
 pub const ATTEMPTS_MAX: u32 = 1 << 16;
 
-/// Between two messages of an owner to a origin that it lives.
+/// Between two messages of an owner to an origin that it lives.
 const LIVES: Duration = Duration::from_secs(10);
 
 /// Between two full copies to successors, which mend what was lost. Our choice: six times

@@ -14,7 +14,7 @@ use crate::work::message::ToRunner;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Units that a origin has out at a time; the next follow as these end. Our choice: a few for each slot
+/// Units that an origin has out at a time; the next follow as these end. Our choice: a few for each slot
 /// of a swarm of a thousand, and 2 MB of state.
 const OUT_MAX: usize = 4096;
 

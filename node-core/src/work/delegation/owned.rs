@@ -55,7 +55,7 @@ impl Delegation {
         self.owned.get(&job).is_none_or(|owned| owned.content.is_here())
     }
 
-    /// From a origin: own these.
+    /// From an origin: own these.
     pub(super) fn entrusted(
         &mut self,
         from: NodeId,

@@ -15,7 +15,7 @@ use sandbox::{End, Limits};
 
 const JOB: JobId = JobId([7; 16]);
 
-/// This node, a origin, and others.
+/// This node, an origin, and others.
 const ME: u8 = 1;
 const HOME: u8 = 2;
 const OTHER: u8 = 3;

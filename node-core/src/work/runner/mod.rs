@@ -470,7 +470,7 @@ impl Protocol for Runner {
         for (owner, units) in by_owner {
             assert!(
                 self.owners.get(&owner).is_some_and(|owner_state| owner_state.units == units),
-                "an owner's owner_state counts its units"
+                "the state of an owner counts its units"
             );
         }
         assert!(self.coming.len() <= precopy::COMING_MAX, "what is got ready for is bounded");
