@@ -21,6 +21,17 @@ const REST: Duration = Duration::from_secs(10);
 const PULLS: usize = 256;
 const PULLS_OF_ONE: usize = 16;
 
+/// News of the ring of nodes for a service that lies on it.
+#[derive(Clone, Debug)]
+pub enum Keys {
+    /// This node owns these keys from now on. `from`: their owner before, if it is known.
+    Gained { range: Range, from: Option<Contact> },
+    /// Another owns these keys from now on. `to`: that one, if it is known.
+    Lost { range: Range, to: Option<Contact> },
+    /// The members that follow this node, the nearest first.
+    Successors(Vec<Contact>),
+}
+
 /// Range that this node owns, and who keeps replicas of what lies there.
 #[derive(Debug, Default)]
 pub struct Share {

@@ -4,7 +4,7 @@ use super::Node;
 use super::host::{Host, NodeEvent};
 use super::table::Service;
 use crate::address::{Contact, Dialable, Ip};
-use crate::circle::{Located, Range};
+use crate::circle::Located;
 use crate::content::NotFetched;
 use crate::contract::Outcome;
 use crate::engine::NotRunnable;
@@ -16,6 +16,7 @@ use crate::overlay::ring;
 use crate::overlay::swarm::Swarm;
 use crate::protocol::Input;
 use crate::record::Refused;
+use crate::replicas::Keys;
 use crate::ticket::{ServiceId, Ticket};
 
 /// News for all services, or for one ([`Node::note_to`]); each says in its file which concern it. They hear it
@@ -64,13 +65,6 @@ pub(super) enum Note<'a> {
     Sold { kind: Kind, buyer: NodeId, capacity: u64 },
     /// The process will end.
     Drain,
-}
-
-/// Keys of the ring of nodes that this node owns, and their replicas.
-pub(super) enum Keys {
-    Gained { range: Range, from: Option<Contact> },
-    Lost { range: Range, to: Option<Contact> },
-    Successors(Vec<Contact>),
 }
 
 /// A peer that has introduced itself.

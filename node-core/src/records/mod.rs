@@ -24,14 +24,13 @@ mod table;
 
 use crate::record::Key;
 use crate::record::Refused;
-use crate::replicas::{Pulls, Share};
+use crate::replicas::{Keys, Pulls, Share};
 use crate::ticket::Ticket;
 pub use config::RecordsConfig;
 pub use message::{COPIES, Copied, Message};
 pub use record::{Record, VALUE};
 
-use crate::address::Contact;
-use crate::circle::{Located, Point, Range};
+use crate::circle::{Located, Point};
 use crate::ids::NodeId;
 use crate::keys::Secret;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
@@ -91,34 +90,16 @@ pub enum Command {
     WallClock(u64),
     /// Publish this from now on, or, without a value, give it up. Ends with [`Event::Published`] of
     /// this ticket.
-    Publish {
-        ticket: Ticket,
-        key: Key,
-        value: Option<Bytes>,
-    },
+    Publish { ticket: Ticket, key: Key, value: Option<Bytes> },
     /// Read what is published under this key. Ends with [`Event::Read`] of this number.
-    Read {
-        number: u64,
-        key: Key,
-    },
-    /// From the ring of nodes, as it says it.
-    Gained {
-        range: Range,
-        from: Option<Contact>,
-    },
-    Lost {
-        range: Range,
-        to: Option<Contact>,
-    },
-    Successors(Vec<Contact>),
+    Read { number: u64, key: Key },
+    /// From the ring of nodes.
+    Keys(Keys),
     /// The members before this node on the ring of nodes, the nearest first: of those next to it this
     /// node keeps copies.
     Predecessors(Vec<NodeId>),
     /// Result of [`Event::Lookup`]; `None` if no owner was found.
-    Located {
-        number: u64,
-        found: Option<Located>,
-    },
+    Located { number: u64, found: Option<Located> },
 }
 
 /// Value that a node has published.
@@ -225,9 +206,9 @@ impl Records {
             }
             Command::Publish { ticket, key, value } => self.publish(ticket, key, value, cx),
             Command::Read { number, key } => self.read(number, key, cx),
-            Command::Gained { range, from } => self.gained(range, from, cx),
-            Command::Lost { range, to } => self.lost(range, to, cx),
-            Command::Successors(list) => self.successors(list, cx),
+            Command::Keys(Keys::Gained { range, from }) => self.gained(range, from, cx),
+            Command::Keys(Keys::Lost { range, to }) => self.lost(range, to, cx),
+            Command::Keys(Keys::Successors(list)) => self.successors(list, cx),
             Command::Predecessors(list) => self.predecessors = list,
             Command::Located { number, found } => match self.lookups.answered(number) {
                 Some(For::Publish(id)) => self.storage_found(id, found.as_ref(), cx),

@@ -10,6 +10,7 @@ use node_core::market::listing::Listing;
 use node_core::market::owner::{Command, Owner, Timer};
 use node_core::market::{Message, Purpose, Query, ToOwner, ToSeller};
 use node_core::protocol::{Effect, Input, Machine, Rng};
+use node_core::replicas::Keys;
 use node_core::time::Time;
 
 /// Ten thousand signed listings, then questions. The simulator's `market.toml` measures the time of an
@@ -20,7 +21,7 @@ fn a_market_of_ten_thousand_sellers_is_small_and_asks_winners_and_second() {
     let (me, now, wall) = (node_core::NodeId([0; 32]), Time(1_000_000), 1_800_000_000_000);
     owner.step(me, now, Input::Command(Command::WallClock(wall)));
     let all = Range { after: Point(0), upto: Point(0) };
-    owner.step(me, now, Input::Command(Command::Gained { range: all, from: None }));
+    owner.step(me, now, Input::Command(Command::Keys(Keys::Gained { range: all, from: None })));
     let mut rng = Rng::from_seed([2; 32]);
     let signed: Vec<_> = (0..10_000u64)
         .map(|n| {

@@ -7,6 +7,7 @@ use node_core::circle::Range;
 use node_core::keys::Signed;
 use node_core::protocol::{Effect, Input, Machine, Protocol, Rng};
 use node_core::records::{self, Copied, Message, Record, Records};
+use node_core::replicas::Keys;
 use node_core::time::Time;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -54,10 +55,10 @@ impl Home {
         let records = Records::new(config, secret(9));
         let mut home = Home { machine: Machine::new(records, Rng::from_seed([1; 32])), now: Time::ZERO };
         home.tell(records::Command::WallClock(NOW));
-        home.tell(records::Command::Successors(vec![contact(SUCCESSOR)]));
+        home.tell(records::Command::Keys(Keys::Successors(vec![contact(SUCCESSOR)])));
         if owns {
             let all = Range { after: Point(0), upto: Point(0) };
-            home.tell(records::Command::Gained { range: all, from: Some(contact(FORMER)) });
+            home.tell(records::Command::Keys(Keys::Gained { range: all, from: Some(contact(FORMER)) }));
         } else {
             home.tell(records::Command::Predecessors(vec![predecessors()[0]]));
         }
@@ -208,7 +209,7 @@ fn a_full_node_takes_its_own_in_place_of_copies_and_then_none() {
     assert_eq!(home.machine.state().here().count(), 4, "copies are bounded");
     let point = name("prize").point();
     let range = Range { after: Point(point.0.wrapping_sub(1)), upto: point };
-    home.tell(records::Command::Gained { range, from: None });
+    home.tell(records::Command::Keys(Keys::Gained { range, from: None }));
     assert_eq!(home.put(prize(2, 1, "x")), None, "in place of a copy");
     assert_eq!(home.get(name("prize")).map(|all| all.len()), Some(1));
     assert_eq!(home.machine.state().here().count(), 4);

@@ -1,7 +1,7 @@
 //! The owner of markets (paper `market`, sections IV-A and V-A): lists sellers, purges them, and says who
 //! is the cheapest, when it has made sure that this one is alive and able.
 //!
-//! Which markets are a node's own, the ring of nodes says ([`Command::Gained`], [`Command::Lost`]);
+//! Which markets are a node's own, the ring of nodes says ([`Keys`]);
 //! of others it may have copies.
 //!
 //! | file | what it knows |
@@ -29,12 +29,12 @@ pub use view::{BookView, OwnerView};
 use super::config::MarketConfig;
 use super::message::{Message, Summary, ToBuyer, ToOwner, ToSeller};
 use crate::address::{Address, Contact, Sender};
-use crate::circle::{Located, MemberId, Point, Range, RingId};
+use crate::circle::{Located, MemberId, Point, RingId};
 use crate::goods::{Kind, Market};
 use crate::ids::NodeId;
 use crate::money::Price;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::replicas::{Pulls, Share};
+use crate::replicas::{Keys, Pulls, Share};
 use crate::time::{Time, Wall};
 use crate::under_way::UnderWay;
 use answer::{Held, Session};
@@ -118,16 +118,8 @@ pub enum Command {
         guest: NodeId,
         by: NodeId,
     },
-    /// From the ring of nodes, as it says it.
-    Gained {
-        range: Range,
-        from: Option<Contact>,
-    },
-    Lost {
-        range: Range,
-        to: Option<Contact>,
-    },
-    Successors(Vec<Contact>),
+    /// From the ring of nodes.
+    Keys(Keys),
     /// Results of [`Event::Join`] and [`Event::Leave`]: `Joined`, `Refused`, `Left`.
     Joined(MemberId),
     Refused(MemberId),
@@ -252,9 +244,9 @@ impl Owner {
             }
             Command::Forwarded { sender, said } => self.message(sender, said, cx),
             Command::Gone { guest, by } => self.gone(guest, by, cx),
-            Command::Gained { range, from } => self.gained(range, from, cx),
-            Command::Lost { range, to } => self.lost(range, to, cx),
-            Command::Successors(list) => self.successors(list, cx),
+            Command::Keys(Keys::Gained { range, from }) => self.gained(range, from, cx),
+            Command::Keys(Keys::Lost { range, to }) => self.lost(range, to, cx),
+            Command::Keys(Keys::Successors(list)) => self.successors(list, cx),
             Command::Joined(member) => self.joined(member, cx),
             Command::Refused(member) => self.refused(member, cx),
             Command::Left(member) => self.left(member, cx),

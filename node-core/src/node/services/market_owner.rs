@@ -8,7 +8,7 @@ use crate::market::{MarketConfig, Message, ToOwner};
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{Host, NodeEvent};
-use crate::node::notes::{Keys, Note, Reply};
+use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::ring::{self, Ring};
 use crate::protocol::{Input, InputOf};
@@ -51,7 +51,7 @@ impl Service for Owner {
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
             Note::Me(me) => node.tell::<Self>(Command::Me(me)),
             Note::Learnt(_) => node.rules().into_iter().for_each(|it| node.tell::<Self>(Command::Rules(it))),
-            Note::Keys(keys) => node.tell::<Self>(of_keys(keys)),
+            Note::Keys(keys) => node.tell::<Self>(Command::Keys(keys.clone())),
             Note::Ring(ring::Event::Joined(member)) if member.ring != RingId::NODES => {
                 node.tell::<Self>(Command::Joined(*member));
             }
@@ -104,13 +104,6 @@ impl Service for Owner {
 }
 
 /// Changes of the keys that this node owns.
-fn of_keys(keys: &Keys) -> Command {
-    match keys {
-        Keys::Gained { range, from } => Command::Gained { range: *range, from: *from },
-        Keys::Lost { range, to } => Command::Lost { range: *range, to: *to },
-        Keys::Successors(list) => Command::Successors(list.clone()),
-    }
-}
 
 impl Node {
     /// Markets that this node owns, or has copies of; none if its swarm has no markets.

@@ -9,7 +9,7 @@ use crate::ledger::client as purse;
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
-use crate::node::notes::{Keys, Note, Reply};
+use crate::node::notes::{Note, Reply};
 use crate::node::storage::{Entries, commit, scan, scanned};
 use crate::node::table::Service;
 use crate::protocol::Input;
@@ -41,7 +41,7 @@ impl Service for Owner {
             Note::Down(peer) => node.give::<Self>(Input::Down(peer)),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
             Note::Me(me) => node.tell_delegation(OfRing::Me(me)),
-            Note::Keys(keys) => node.tell_delegation(of_keys(keys)),
+            Note::Keys(keys) => node.tell_delegation(OfRing::Keys(keys.clone())),
             Note::Room(_) => node.tell::<Self>(Command::Room),
             Note::Came(from) => node.tell::<Self>(Command::Heard(from)),
             _ => {}
@@ -139,13 +139,6 @@ impl Framed for Message {
 }
 
 /// Changes of the keys that this node owns.
-fn of_keys(keys: &Keys) -> OfRing {
-    match keys {
-        Keys::Gained { range, from } => OfRing::Gained { range: *range, from: *from },
-        Keys::Lost { range, to } => OfRing::Lost { range: *range, to: *to },
-        Keys::Successors(list) => OfRing::Successors(list.clone()),
-    }
-}
 
 impl Node {
     fn tell_delegation(&mut self, told: OfRing) {

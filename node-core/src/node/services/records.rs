@@ -5,7 +5,7 @@ use crate::ids::NodeId;
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
-use crate::node::notes::{Keys, Note, Reply};
+use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::ring::MemberView;
 use crate::protocol::{Input, InputOf};
@@ -44,7 +44,7 @@ impl Service for Records {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
-            Note::Keys(keys) => node.tell::<Self>(of_keys(keys)),
+            Note::Keys(keys) => node.tell::<Self>(Command::Keys(keys.clone())),
             _ => {}
         }
     }
@@ -78,13 +78,6 @@ impl Service for Records {
 }
 
 /// Changes of the keys that this node owns.
-fn of_keys(keys: &Keys) -> Command {
-    match keys {
-        Keys::Gained { range, from } => Command::Gained { range: *range, from: *from },
-        Keys::Lost { range, to } => Command::Lost { range: *range, to: *to },
-        Keys::Successors(list) => Command::Successors(list.clone()),
-    }
-}
 
 impl Node {
     /// Records that lie on this node; none if its swarm has none.

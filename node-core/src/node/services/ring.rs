@@ -6,10 +6,11 @@ use crate::circle::{Point, RingId};
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
-use crate::node::notes::{Keys, Note, Reply};
+use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::ring::{Command, Event, Failure, Message, Mode, Ring, RingView};
 use crate::protocol::Input;
+use crate::replicas::Keys;
 use crate::ticket::{ServiceId, Ticket};
 use crate::wire::Framed;
 

@@ -33,10 +33,10 @@ pub use owned::spec_of;
 pub use rows::end_write;
 
 use crate::address::{Address, Contact};
-use crate::circle::{Located, Range};
+use crate::circle::Located;
 use crate::engine::SealKey;
 use crate::ids::{JobId, NodeId, UnitId};
-use crate::replicas::Share;
+use crate::replicas::{Keys, Share};
 use crate::time::Time;
 use crate::under_way::UnderWay;
 use crate::work::book::State;
@@ -75,15 +75,7 @@ const BYTES: usize = 400 << 10;
 pub enum OfRing {
     /// Where others dial this node.
     Me(Contact),
-    Gained {
-        range: Range,
-        from: Option<Contact>,
-    },
-    Lost {
-        range: Range,
-        to: Option<Contact>,
-    },
-    Successors(Vec<Contact>),
+    Keys(Keys),
     /// Result of [`Act::Locate`].
     Located {
         number: u64,
@@ -142,9 +134,9 @@ impl Delegation {
     pub fn of_ring(&mut self, told: OfRing, view: &View<'_>) {
         match told {
             OfRing::Me(contact) => self.me = Some(contact),
-            OfRing::Gained { range, from } => self.gained(range, from, view),
-            OfRing::Lost { range, to } => self.lost(range, to, view),
-            OfRing::Successors(list) => self.on_successors(list, view),
+            OfRing::Keys(Keys::Gained { range, from }) => self.gained(range, from, view),
+            OfRing::Keys(Keys::Lost { range, to }) => self.lost(range, to, view),
+            OfRing::Keys(Keys::Successors(list)) => self.on_successors(list, view),
             OfRing::Located { number, found } => {
                 if let Some(unit) = self.lookups.answered(number) {
                     self.owner_found(unit, found, view);

@@ -261,8 +261,8 @@ impl Delegation {
         }
     }
 
-    /// Whether a message about a unit comes from a node that was told its keys: its origin, an owner, a successor. Runners and
-    /// keepers know its name as well, and must neither take it over nor be told its keys.
+    /// Whether a message about a unit comes from a node that was told its keys: its origin, an owner, a successor.
+    /// Runners and keepers know its name as well, and must neither take it over nor be told its keys.
     pub(super) fn shows_keys(&self, unit: UnitId, delegated: &Delegated, view: &View<'_>) -> bool {
         view.book.unit(unit).is_some() && view.jobs.keys(unit) == Some((delegated.key, delegated.grants))
     }

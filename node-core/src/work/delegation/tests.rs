@@ -3,10 +3,11 @@
 use super::*;
 use crate::address::Ip;
 use crate::bounds::Bounds;
-use crate::circle::{Peer, Point};
+use crate::circle::{Peer, Point, Range};
 use crate::content::{BlobRef, Data};
 use crate::ids::BlobId;
 use crate::peers::Peers;
+use crate::replicas::Keys;
 use crate::work::book::{Book, Placement};
 use crate::work::message::Report;
 use crate::work::spec::{Template, UnitResult};
@@ -272,7 +273,7 @@ fn job_of(origin: u8) -> JobId {
 /// A node that owns units 0 and 1 of a job of another origin, each of which has run.
 fn owner() -> Desk {
     let mut desk = Desk::new(10);
-    desk.of_ring(OfRing::Gained { range: all(), from: None });
+    desk.of_ring(OfRing::Keys(Keys::Gained { range: all(), from: None }));
     desk.entrusts(HOME, &[0, 1]);
     desk
 }
@@ -348,10 +349,10 @@ fn an_origin_has_so_many_units_out_of_all_its_jobs_together() {
 fn a_copy_is_owned_when_the_ring_gives_its_arc_and_its_owner_hands_nothing_over() {
     let mut desk = Desk::new(10);
     // The owner follows on the ring, as far as the node knows.
-    desk.of_ring(OfRing::Successors(vec![contact(OTHER)]));
+    desk.of_ring(OfRing::Keys(Keys::Successors(vec![contact(OTHER)])));
     desk.hears(OTHER, owned(vec![delegated(0, 3, Some(RUNNER))]));
     assert!(desk.it.has_copy(unit(0)) && desk.book.unit(unit(0)).is_none());
-    desk.of_ring(OfRing::Gained { range: arc_of(unit(0)), from: Some(contact(OTHER)) });
+    desk.of_ring(OfRing::Keys(Keys::Gained { range: arc_of(unit(0)), from: Some(contact(OTHER)) }));
     desk.passes(Duration::from_secs(4));
     assert!(desk.book.unit(unit(0)).is_none(), "the owner may still hand it over");
     desk.said();
@@ -376,7 +377,7 @@ fn a_copy_of_a_stranger_is_not_owned_when_its_arc_comes() {
     let before = |unit| Point::of_node(node(OTHER)).is_between(point_of(unit), upto);
     let mine = (0..).map(unit).find(|unit| !before(*unit)).expect("there is one");
     desk.hears(OTHER, owned(vec![delegated(mine.index, 3, None)]));
-    desk.of_ring(OfRing::Gained { range: Range { upto, ..arc_of(mine) }, from: None });
+    desk.of_ring(OfRing::Keys(Keys::Gained { range: Range { upto, ..arc_of(mine) }, from: None }));
     desk.passes(Duration::from_secs(60));
     assert!(desk.it.has_copy(mine) && desk.book.unit(mine).is_none());
 }
@@ -384,7 +385,7 @@ fn a_copy_of_a_stranger_is_not_owned_when_its_arc_comes() {
 #[test]
 fn an_origin_and_a_node_find_as_much_room_as_they_may_and_it_comes_back() {
     let mut desk = Desk::new(3);
-    desk.of_ring(OfRing::Gained { range: all(), from: None });
+    desk.of_ring(OfRing::Keys(Keys::Gained { range: all(), from: None }));
     desk.entrusts(HOME, &[0, 1, 2]);
     let said = desk.said();
     assert_eq!(refused(&said), [(&[2][..], "it owns as many of this gateway's units as it may")]);
@@ -399,7 +400,7 @@ fn an_origin_and_a_node_find_as_much_room_as_they_may_and_it_comes_back() {
 #[test]
 fn a_large_description_finds_no_room_beside_others_of_the_same_node() {
     let mut desk = Desk::new(2000);
-    desk.of_ring(OfRing::Gained { range: all(), from: None });
+    desk.of_ring(OfRing::Keys(Keys::Gained { range: all(), from: None }));
     let large = |index| {
         let spec = UnitSpec { arguments: Some(vec!["a".repeat(64 << 10)]), ..UnitSpec::default() };
         Delegated { spec: Some(spec), ..delegated(index, 0, None) }
@@ -416,7 +417,7 @@ fn a_large_description_finds_no_room_beside_others_of_the_same_node() {
 #[test]
 fn units_that_are_over_leave_with_their_rows_the_shared_one_last() {
     let mut desk = owner();
-    desk.of_ring(OfRing::Successors(vec![contact(OTHER)]));
+    desk.of_ring(OfRing::Keys(Keys::Successors(vec![contact(OTHER)])));
     assert_eq!((desk.rows.len(), desk.tickets.len()), (3, 2), "two units, what they share, their content");
     desk.book.place(unit(0), node(RUNNER));
     desk.book.grant(unit(0), node(RUNNER));
@@ -438,7 +439,7 @@ fn an_owner_gives_way_to_a_higher_term_only_if_the_ring_names_another() {
     desk.said();
     desk.hears(OTHER, owned(vec![delegated(0, 9, None)]));
     assert!(desk.book.unit(unit(0)).is_some(), "the ring has it here");
-    desk.of_ring(OfRing::Lost { range: all(), to: None });
+    desk.of_ring(OfRing::Keys(Keys::Lost { range: all(), to: None }));
     let stranger = Delegated { key: SealKey([99; 32]), ..delegated(0, 9, None) };
     desk.hears(OTHER, owned(vec![stranger]));
     assert!(desk.book.unit(unit(0)).is_some(), "and a node that does not know its keys is not believed");

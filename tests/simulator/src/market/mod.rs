@@ -19,6 +19,7 @@ use node_core::market::seller::{self, Seller};
 use node_core::market::{MarketConfig, Message};
 use node_core::overlay::ring::{Event, RingConfig};
 use node_core::protocol::{Input, Machine, Rng as NodeRng};
+use node_core::replicas::Keys;
 use node_core::ticket::ServiceId;
 use node_core::time::Time;
 use std::collections::BTreeMap;
@@ -188,10 +189,11 @@ impl Markets {
                 continue;
             };
             if let Some(range) = range {
-                markets.step_owner(n, Input::Command(owner::Command::Gained { range, from: None }));
+                markets
+                    .step_owner(n, Input::Command(owner::Command::Keys(Keys::Gained { range, from: None })));
             }
             let list = list.into_iter().map(|peer| peer.contact).collect();
-            markets.step_owner(n, Input::Command(owner::Command::Successors(list)));
+            markets.step_owner(n, Input::Command(owner::Command::Keys(Keys::Successors(list))));
         }
         markets
     }

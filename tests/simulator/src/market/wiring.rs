@@ -10,6 +10,7 @@ use node_core::market::owner::{self, Owner};
 use node_core::market::seller::{self, Seller};
 use node_core::overlay::ring::{Command, Event, Mode};
 use node_core::protocol::{Effect, Input, InputOf, Protocol};
+use node_core::replicas::Keys;
 use node_core::ticket::{ServiceId, Ticket};
 
 impl Markets {
@@ -146,13 +147,13 @@ impl Markets {
             Event::Found { ticket, found } => return self.found(n, *ticket, Some(found.clone())),
             Event::Failed { ticket, .. } => return self.found(n, *ticket, None),
             Event::Gained { member, range, from } if member.ring == RingId::NODES => {
-                owner::Command::Gained { range: *range, from: *from }
+                owner::Command::Keys(Keys::Gained { range: *range, from: *from })
             }
             Event::Lost { member, range, to } if member.ring == RingId::NODES => {
-                owner::Command::Lost { range: *range, to: *to }
+                owner::Command::Keys(Keys::Lost { range: *range, to: *to })
             }
             Event::Successors { member, list } if member.ring == RingId::NODES => {
-                owner::Command::Successors(list.iter().map(|peer| peer.contact).collect())
+                owner::Command::Keys(Keys::Successors(list.iter().map(|peer| peer.contact).collect()))
             }
             Event::Joined(member) if member.ring != RingId::NODES => owner::Command::Joined(*member),
             Event::Refused { member, .. } if member.ring != RingId::NODES => owner::Command::Refused(*member),
