@@ -5,9 +5,11 @@
 //! of a unit is the successor of its point: it finds places, holds leases, records checkpoints. The
 //! *successors* are the next members on the ring, who have a copy of what the owner has written down.
 
+use super::bounds::REASON_MAX;
 use super::message::Report;
 use super::proof::GrantKey;
 use super::spec::{Template, UnitSpec};
+use super::submission::NAME_MAX;
 use super::unit_record::UnitRecord;
 use crate::address::Address;
 use crate::circle::Point;
@@ -55,7 +57,26 @@ pub struct Delegated {
     pub held: Option<String>,
 }
 
+impl Part {
+    /// Whether units are run alike by both.
+    pub fn runs_as(&self, other: &Part) -> bool {
+        self.template == other.template && self.sweep_first == other.sweep_first
+    }
+
+    /// Whether its name is no longer than that of a submission.
+    pub fn is_bounded(&self) -> bool {
+        self.name.len() <= NAME_MAX
+    }
+}
+
 impl Delegated {
+    /// Without what is longer than any honest node tells: a receiver keeps thousands of these.
+    pub fn bounded(mut self) -> Delegated {
+        self.held = self.held.map(|why| why.chars().take(REASON_MAX).collect());
+        self.record.iter_mut().for_each(|record| record.bound());
+        self
+    }
+
     /// Whether both are told by who knows the unit's keys, or by nobody who does.
     pub fn has_keys_of(&self, other: &Delegated) -> bool {
         (self.key, self.grants) == (other.key, other.grants)

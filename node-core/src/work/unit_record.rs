@@ -3,7 +3,7 @@
 
 use crate::ids::NodeId;
 use crate::platform::Platform;
-use crate::progress::{Checkpoint, Journey, Version};
+use crate::progress::{Checkpoint, Journey, SPANS_MAX, Version};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -31,6 +31,18 @@ pub struct UnitRecord {
     /// Since when nobody is here who keeps any of it.
     #[serde(skip)]
     pub(crate) missing: Option<Time>,
+}
+
+impl UnitRecord {
+    /// Forgets what is more than a correct node keeps: the record came from another.
+    pub(crate) fn bound(&mut self) {
+        let helds = [&mut self.newest, &mut self.older];
+        helds.into_iter().flatten().for_each(|held| held.holders.truncate(HOLDERS_MAX));
+        if self.journey.spans.len() > SPANS_MAX {
+            self.journey.spans.truncate(SPANS_MAX);
+            self.journey.merged = true;
+        }
+    }
 }
 
 /// A checkpoint and who has it.

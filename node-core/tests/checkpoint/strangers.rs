@@ -89,7 +89,7 @@ fn who_names_a_unit_first_keeps_it_from_nobody() {
 }
 
 #[test]
-fn a_runner_that_calls_itself_the_home_drops_nothing() {
+fn a_runner_that_calls_itself_the_origin_drops_nothing() {
     let mut world = world(56, 4);
     let job = job(&mut world, 1);
     let (first, _) = under_way(&mut world, job, 3);

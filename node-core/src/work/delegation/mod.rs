@@ -68,7 +68,16 @@ const LOOKUPS: usize = 16;
 
 /// Delegated units in one message, and bytes of them. Our choice: half a frame.
 const AT_ONCE: usize = 256;
+/// Units in one message that the owner lives. Our choice: 40 KB.
+const LIVES_MAX: usize = 4096;
 const BYTES: usize = 400 << 10;
+
+/// Units of a message: no more than a correct node puts into one, each once and within its bounds.
+fn each_once(units: Vec<Delegated>) -> impl Iterator<Item = Delegated> {
+    let mut seen = BTreeSet::new();
+    let units = units.into_iter().filter(move |unit| seen.insert(unit.index));
+    units.take(AT_ONCE).map(Delegated::bounded)
+}
 
 /// Events of the ring: changes of this node's place, and results of lookups.
 #[derive(Clone, Debug)]
@@ -148,11 +157,20 @@ impl Delegation {
     /// Results of units go to whoever looks into results (`owner/on_ring`).
     pub fn on_message(&mut self, from: NodeId, message: Message, view: &View<'_>) {
         match message {
-            Message::Entrust { job, part, units } => self.entrusted(from, job, *part, units, view),
+            Message::Entrust { part, .. } | Message::Owned { part, .. } | Message::Handed { part, .. }
+                if !part.is_bounded() =>
+            {
+                self.acts.push(Act::Fault(from, "told of units of a job with an endless name".into()));
+            }
+            Message::Entrust { job, part, units } => {
+                self.entrusted(from, job, *part, each_once(units), view);
+            }
             Message::Refused { job, units, reason } => self.not_taken(from, job, &units, &reason, view),
-            Message::Owned { job, part, units } => self.told_owned(from, job, *part, units, view),
+            Message::Owned { job, part, units } => {
+                self.told_owned(from, job, *part, each_once(units), view);
+            }
             Message::Lives { job, units } => self.lives(from, job, units, view),
-            Message::Handed { job, part, units } => self.handed(from, job, *part, units, view),
+            Message::Handed { job, part, units } => self.handed(from, job, *part, each_once(units), view),
             Message::Over(units) => {
                 self.acts.extend(units.into_iter().map(|unit| Act::Next(Next(Step::Over(from, unit)))));
             }

@@ -3,7 +3,7 @@
 //! The origin believes whom the ring names. Whoever else says that it owns a unit makes it look again.
 
 use super::acts::Step;
-use super::{AT_ONCE, Act, Delegated, Delegation, Message, View, in_parts, point_of};
+use super::{Act, Delegated, Delegation, LIVES_MAX, Message, View, in_parts, point_of};
 use crate::address::{Address, Contact};
 use crate::circle::{Located, Point};
 use crate::ids::{JobId, NodeId, UnitId};
@@ -259,9 +259,15 @@ impl Delegation {
     }
 
     /// From who owns units of this node's, or says so.
-    pub(super) fn origin_told(&mut self, from: NodeId, job: JobId, units: Vec<Delegated>, view: &View<'_>) {
+    pub(super) fn origin_told(
+        &mut self,
+        from: NodeId,
+        job: JobId,
+        units: impl Iterator<Item = Delegated>,
+        view: &View<'_>,
+    ) {
         let mut over = Vec::new();
-        for delegated in units.into_iter().take(AT_ONCE) {
+        for delegated in units {
             let unit = UnitId { job, index: delegated.index };
             let shown = self.shows_keys(unit, &delegated, view);
             match self.verdict_on(from, unit, (delegated.epoch, shown), view) {
@@ -270,7 +276,7 @@ impl Delegation {
                     if let Some(out) = self.out_mut(unit) {
                         claimed = delegated.runner.filter(|_| delegated.epoch > out.epoch);
                         (out.epoch, out.runner) = (delegated.epoch, delegated.runner);
-                        out.held = delegated.held.as_ref().map(|why| why.chars().take(REASON_MAX).collect());
+                        out.held = delegated.held.clone();
                     }
                     if let Some(runner) = claimed {
                         self.vouch(unit, runner, from, view);
@@ -289,7 +295,7 @@ impl Delegation {
     /// From an owner: it lives.
     pub(super) fn lives(&mut self, from: NodeId, job: JobId, units: Vec<(u32, u32)>, view: &View<'_>) {
         let mut over = Vec::new();
-        for (index, epoch) in units {
+        for (index, epoch) in units.into_iter().take(LIVES_MAX) {
             let unit = UnitId { job, index };
             match self.verdict_on(from, unit, (epoch, false), view) {
                 ClaimVerdict::Over => over.push(unit),
@@ -357,12 +363,17 @@ impl Delegation {
         view: &View<'_>,
     ) {
         let Some(ring) = self.origins.get_mut(&id) else { return };
+        let mut was_asked = false;
         for index in units {
             if let Some(out) =
                 ring.out.get_mut(index).filter(|out| out.is_of(from) && out.stage != Stage::Unknown)
             {
                 (out.stage, out.at) = (Stage::Unknown, view.now + REST);
+                was_asked = true;
             }
+        }
+        if !was_asked {
+            return;
         }
         let reason: String = reason.chars().take(REASON_MAX).collect();
         self.acts.push(Act::Short(id, format!("{} does not own them: {reason}", from.short())));

@@ -61,18 +61,23 @@ impl Delegation {
         from: NodeId,
         job: JobId,
         part: Part,
-        units: Vec<Delegated>,
+        units: impl Iterator<Item = Delegated>,
         view: &View<'_>,
     ) {
         if part.origin.id != from || from == view.me {
             return self.acts.push(Act::Fault(from, "entrusted units that are not its own".into()));
         }
+        self.forget_claims_of_others(job, &part, view);
         let (mut refused, mut known) = (Vec::new(), Vec::new());
         let mut reason = NotAdopted::Moved;
         let mut room = self.room_of(&part, from, view);
         for delegated in units {
             let unit = UnitId { job, index: delegated.index };
             let origin = self.origin_of_job(job, view).unwrap_or(from);
+            if origin == from && self.own(unit).is_some() && !self.shows_keys(unit, &delegated, view) {
+                // Another brought it under keys that are not its own.
+                self.leave(unit, view);
+            }
             if origin != from {
                 reason = NotAdopted::OtherOrigin;
                 refused.push(unit.index);
@@ -94,6 +99,27 @@ impl Delegation {
         self.next(Step::TellResults);
         if !refused.is_empty() {
             self.say(part.origin, Message::Refused { job, units: refused, reason: reason.to_string() });
+        }
+    }
+
+    /// The job's origin speaks. Whatever others have brought of the job counts only as far as it agrees.
+    fn forget_claims_of_others(&mut self, job: JobId, part: &Part, view: &View<'_>) {
+        if view.jobs.is_own(job) {
+            return;
+        }
+        if let Some(owned) = self.owned.get(&job).filter(|owned| owned.origin.id == part.origin.id) {
+            let units: Vec<u32> = owned.units.keys().copied().collect();
+            if view.jobs.part(job, Address::of(view.me, self.me)).is_some_and(|known| !known.runs_as(part)) {
+                units.into_iter().for_each(|index| self.leave(UnitId { job, index }, view));
+                self.parts.entry(job).and_modify(|known| *known = part.clone());
+            }
+        } else if !self.owned.contains_key(&job)
+            && self.parts.get(&job).is_some_and(|known| known.origin.id != part.origin.id)
+            && !self.ends.has_job(job)
+        {
+            // Only copies name another origin, and anybody can tell of copies.
+            let copies: Vec<UnitId> = self.replicas.of_job(job).map(|(unit, _)| *unit).collect();
+            copies.into_iter().for_each(|unit| self.forget_replica(unit));
         }
     }
 

@@ -7,7 +7,7 @@
 use super::acts::Step;
 use super::copies::Replica;
 use super::owned::later;
-use super::{AT_ONCE, Act, Delegated, Delegation, Message, Part, View, in_parts, point_of};
+use super::{Act, Delegated, Delegation, LIVES_MAX, Message, Part, View, in_parts, point_of};
 use crate::address::{Address, Contact};
 use crate::circle::Range;
 use crate::ids::{JobId, NodeId, UnitId};
@@ -243,7 +243,9 @@ impl Delegation {
     /// The origin asked again: it has not heard.
     pub(super) fn tell_origin(&mut self, job: JobId, units: &[UnitId], view: &View<'_>) {
         let Some(part) = self.part_of(job, view) else { return };
-        for (job, delegated) in self.by_job(units, view) {
+        for (job, mut delegated) in self.by_job(units, view) {
+            // The origin has their descriptions.
+            delegated.iter_mut().for_each(|delegated| delegated.spec = None);
             in_parts(delegated, |units| {
                 self.say(part.origin, Message::Owned { job, part: Box::new(part.clone()), units });
             });
@@ -254,7 +256,7 @@ impl Delegation {
     pub(super) fn tell_origins(&mut self) {
         for (id, owned) in &self.owned {
             let units: Vec<(u32, u32)> = owned.units.iter().map(|(index, own)| (*index, own.epoch)).collect();
-            for units in units.chunks(AT_ONCE * 16) {
+            for units in units.chunks(LIVES_MAX) {
                 let lives = Message::Lives { job: *id, units: units.to_vec() };
                 self.acts.push(Act::Say(owned.origin, lives));
             }
@@ -273,13 +275,13 @@ impl Delegation {
         from: NodeId,
         job: JobId,
         part: Part,
-        units: Vec<Delegated>,
+        units: impl Iterator<Item = Delegated>,
         view: &View<'_>,
     ) {
         if view.jobs.is_own(job) || part.origin.id == view.me {
             return self.origin_told(from, job, units, view);
         }
-        for delegated in units.into_iter().take(AT_ONCE) {
+        for delegated in units {
             let unit = UnitId { job, index: delegated.index };
             let mine = self.is_mine(unit);
             let origin = self.origin_of_job(job, view);
@@ -352,21 +354,17 @@ impl Delegation {
         from: NodeId,
         job: JobId,
         part: Part,
-        units: Vec<Delegated>,
+        units: impl Iterator<Item = Delegated>,
         view: &View<'_>,
     ) {
         let origin = view.jobs.is_own(job);
         let mut room = self.room_of(&part, from, view);
-        for delegated in units.into_iter().take(AT_ONCE) {
+        for delegated in units {
             let unit = UnitId { job, index: delegated.index };
             let owned = self.own(unit).is_some();
-            if owned && view.book.unit(unit).is_none() {
-                // It was named twice.
-                continue;
-            }
             if (origin || owned) && !self.shows_keys(unit, &delegated, view) {
-                let fault = format!("handed on {unit}, whose keys it does not know");
-                self.acts.push(Act::Fault(from, fault));
+                // It may have the copy from a liar, and is not to blame. It need not keep it.
+                self.tell_over(from, vec![unit]);
                 continue;
             }
             if !self.is_mine(unit) {

@@ -18,7 +18,7 @@ const JOB: JobId = JobId([7; 16]);
 
 /// This node, an origin, and others.
 const ME: u8 = 1;
-const HOME: u8 = 2;
+const ORIGIN: u8 = 2;
 const OTHER: u8 = 3;
 const THIRD: u8 = 4;
 const RUNNER: u8 = 5;
@@ -67,7 +67,7 @@ fn delegated(index: u32, epoch: u32, runner: Option<u8>) -> Delegated {
 }
 
 fn owned(units: Vec<Delegated>) -> Message {
-    Message::Owned { job: JOB, part: Box::new(part_of(HOME)), units }
+    Message::Owned { job: JOB, part: Box::new(part_of(ORIGIN)), units }
 }
 
 /// All of the circle.
@@ -267,14 +267,14 @@ impl Desk {
 
 /// Each origin has a job.
 fn job_of(origin: u8) -> JobId {
-    if origin == HOME { JOB } else { JobId([origin; 16]) }
+    if origin == ORIGIN { JOB } else { JobId([origin; 16]) }
 }
 
 /// A node that owns units 0 and 1 of a job of another origin, each of which has run.
 fn owner() -> Desk {
     let mut desk = Desk::new(10);
     desk.of_ring(OfRing::Keys(Keys::Gained { range: all(), from: None }));
-    desk.entrusts(HOME, &[0, 1]);
+    desk.entrusts(ORIGIN, &[0, 1]);
     desk
 }
 
@@ -345,6 +345,86 @@ fn an_origin_has_so_many_units_out_of_all_its_jobs_together() {
     assert_eq!(out(&origin, other), 0, "and nobody gets more by naming units of another");
 }
 
+/// A job's shared description as a liar tells it.
+fn forged(origin: u8) -> Part {
+    let mut part = part_of(origin);
+    part.template.program.id = BlobId([66; 32]);
+    part
+}
+
+#[test]
+fn units_run_as_their_origin_says_whatever_others_brought_before() {
+    let mut desk = Desk::new(10);
+    desk.of_ring(OfRing::Keys(Keys::Successors(vec![contact(THIRD)])));
+    desk.of_ring(OfRing::Keys(Keys::Gained { range: all(), from: Some(contact(THIRD)) }));
+    let job = job_of(ORIGIN);
+    let units = vec![Delegated { key: SealKey([99; 32]), ..delegated(0, 1, None) }, delegated(7, 1, None)];
+    desk.hears(THIRD, Message::Handed { job, part: Box::new(forged(ORIGIN)), units });
+    let program = |desk: &Desk| desk.jobs.others.get(&job).map(|(part, _)| part.template.program.id);
+    assert_eq!(program(&desk), Some(BlobId([66; 32])), "nobody else has spoken yet");
+
+    desk.entrusts(ORIGIN, &[0, 1]);
+    assert_eq!(program(&desk), Some(BlobId([3; 32])));
+    let owned: Vec<u32> = desk.it.all_owned().iter().map(|unit| unit.index).collect();
+    assert_eq!(owned, [0, 1], "the made-up unit is gone");
+}
+
+#[test]
+fn a_copy_does_not_say_whose_a_job_is() {
+    let mut desk = Desk::new(10);
+    let job = job_of(ORIGIN);
+    desk.hears(
+        THIRD,
+        Message::Owned { job, part: Box::new(part_of(THIRD)), units: vec![delegated(5, 1, None)] },
+    );
+    desk.of_ring(OfRing::Keys(Keys::Gained { range: all(), from: None }));
+    desk.said();
+    desk.entrusts(ORIGIN, &[0]);
+    assert_eq!(refused(&desk.said()), Vec::<(&[u32], &str)>::new());
+    assert_eq!(desk.it.all_owned().len(), 1);
+}
+
+#[test]
+fn a_message_that_names_a_unit_a_thousand_times_is_answered_once_and_briefly() {
+    let mut desk = owner();
+    let large = UnitSpec { arguments: Some(vec!["x".repeat(100_000)]), ..UnitSpec::default() };
+    let unit = |spec| Delegated { spec, ..delegated(9, 1, None) };
+    let (job, part) = (job_of(ORIGIN), Box::new(part_of(ORIGIN)));
+    desk.hears(ORIGIN, Message::Entrust { job, part: part.clone(), units: vec![unit(Some(large))] });
+    desk.said();
+    desk.hears(ORIGIN, Message::Entrust { job, part, units: vec![unit(None); 1000] });
+    let said = desk.said();
+    let Some((_, Message::Owned { units, .. })) = said.first() else { panic!("{said:?}") };
+    assert_eq!((said.len(), units.len()), (1, 1));
+    assert_eq!(units[0].spec, None, "its origin has the description");
+}
+
+#[test]
+fn a_copy_keeps_no_more_words_than_a_person_reads() {
+    let mut desk = Desk::new(10);
+    let job = job_of(ORIGIN);
+    let told = Delegated { held: Some("x".repeat(1 << 20)), ..delegated(0, 1, None) };
+    desk.hears(OTHER, Message::Owned { job, part: Box::new(part_of(ORIGIN)), units: vec![told] });
+    let held = desk.it.replicas.get(&UnitId { job, index: 0 }).and_then(|copy| copy.delegated.held.clone());
+    assert_eq!(held.map(|why| why.len()), Some(300));
+
+    let part = Part { name: "x".repeat(1 << 20), ..part_of(ORIGIN) };
+    desk.hears(OTHER, Message::Owned { job, part: Box::new(part), units: vec![delegated(1, 1, None)] });
+    assert!(desk.it.replicas.get(&UnitId { job, index: 1 }).is_none());
+}
+
+#[test]
+fn a_copy_that_is_handed_on_under_other_keys_is_dropped_and_nobody_is_to_blame() {
+    let mut origin = Desk::new(10);
+    origin.jobs.own.insert(JOB);
+    origin.book.begin(JOB, 1, 1, State::Elsewhere);
+    origin.it.begin(JOB);
+    let stray = Delegated { key: SealKey([99; 32]), ..delegated(0, 5, None) };
+    origin.hears(OTHER, Message::Handed { job: JOB, part: Box::new(part_of(ME)), units: vec![stray] });
+    assert_eq!(origin.said(), [(node(OTHER), Message::Over(vec![unit(0)]))]);
+    assert!(!origin.asked.iter().any(|act| matches!(act, Act::Fault(..))));
+}
+
 #[test]
 fn a_copy_is_owned_when_the_ring_gives_its_arc_and_its_owner_hands_nothing_over() {
     let mut desk = Desk::new(10);
@@ -360,7 +440,7 @@ fn a_copy_is_owned_when_the_ring_gives_its_arc_and_its_owner_hands_nothing_over(
     assert_eq!(desk.book.state(unit(0)), Some(State::Away), "its runner is asked to come");
     assert!(!desk.it.has_copy(unit(0)));
     let claim =
-        ToRunner::Claim { units: vec![(unit(0), 4)], origin: node(HOME), successors: vec![node(OTHER)] };
+        ToRunner::Claim { units: vec![(unit(0), 4)], origin: node(ORIGIN), successors: vec![node(OTHER)] };
     assert!(desk.told.contains(&(node(RUNNER), claim)), "under the next epoch: {:?}", desk.told);
     let said = desk.said();
     let shown = said.iter().find(|(to, _)| *to == node(OTHER)).map(|(_, message)| message);
@@ -386,13 +466,13 @@ fn a_copy_of_a_stranger_is_not_owned_when_its_arc_comes() {
 fn an_origin_and_a_node_find_as_much_room_as_they_may_and_it_comes_back() {
     let mut desk = Desk::new(3);
     desk.of_ring(OfRing::Keys(Keys::Gained { range: all(), from: None }));
-    desk.entrusts(HOME, &[0, 1, 2]);
+    desk.entrusts(ORIGIN, &[0, 1, 2]);
     let said = desk.said();
     assert_eq!(refused(&said), [(&[2][..], "it owns as many of this gateway's units as it may")]);
     desk.entrusts(OTHER, &[0, 1]);
     let said = desk.said();
     assert_eq!(refused(&said), [(&[1][..], "it owns as many units as it may")]);
-    desk.hears(HOME, Message::Over(vec![unit(0)]));
+    desk.hears(ORIGIN, Message::Over(vec![unit(0)]));
     desk.entrusts(OTHER, &[1]);
     assert_eq!(refused(&desk.said()), []);
 }
@@ -406,10 +486,12 @@ fn a_large_description_finds_no_room_beside_others_of_the_same_node() {
         Delegated { spec: Some(spec), ..delegated(index, 0, None) }
     };
     let fit = ((32 << 20) / room::weight_of(&large(0))) as u32;
-    let units = (0..600).map(large).collect();
-    desk.hears(HOME, Message::Entrust { job: JOB, part: Box::new(part_of(HOME)), units });
+    for first in [0, 200, 400] {
+        let units = (first..first + 200).map(large).collect();
+        desk.hears(ORIGIN, Message::Entrust { job: JOB, part: Box::new(part_of(ORIGIN)), units });
+    }
     let said = desk.said();
-    let [(units, _)] = refused(&said)[..] else { panic!("{said:?}") };
+    let units: Vec<u32> = refused(&said).into_iter().flat_map(|(units, _)| units).copied().collect();
     assert_eq!(units, (fit..600).collect::<Vec<_>>(), "32 MiB of one node");
     assert!(desk.book.unit(unit(fit - 1)).is_some() && desk.book.unit(unit(fit)).is_none());
 }
@@ -424,11 +506,11 @@ fn units_that_are_over_leave_with_their_rows_the_shared_one_last() {
     desk.hears(THIRD, Message::Over(vec![unit(0)]));
     assert_eq!(desk.rows.len(), 3, "only their origin says so");
     desk.said();
-    desk.hears(HOME, Message::Over(vec![unit(0)]));
+    desk.hears(ORIGIN, Message::Over(vec![unit(0)]));
     assert_eq!(desk.told.last(), Some(&(node(RUNNER), ToRunner::Forget { units: vec![unit(0)] })));
     assert_eq!(desk.said(), [(node(OTHER), Message::Over(vec![unit(0)]))], "copies go, too");
     assert_eq!((desk.rows.len(), desk.tickets.len()), (2, 2));
-    desk.hears(HOME, Message::Over(vec![unit(1)]));
+    desk.hears(ORIGIN, Message::Over(vec![unit(1)]));
     assert_eq!((desk.rows.len(), desk.tickets.len()), (0, 0), "nothing of the job stays");
     assert!(desk.jobs.others.is_empty() && desk.it.parts.is_empty() && desk.it.brought.is_empty());
 }
@@ -473,15 +555,15 @@ fn a_result_is_repeated_until_its_origin_has_it() {
     };
     let results = Message::Results(vec![report.clone()]);
     desk.with(|it, view| it.ended(&report, view));
-    assert_eq!(desk.said(), [(node(HOME), results.clone())]);
+    assert_eq!(desk.said(), [(node(ORIGIN), results.clone())]);
     desk.passes(Duration::from_secs(2));
     assert_eq!(desk.said(), []);
     desk.passes(Duration::from_secs(1));
-    assert_eq!(desk.said(), [(node(HOME), results.clone())]);
+    assert_eq!(desk.said(), [(node(ORIGIN), results.clone())]);
     // Its origin entrusts what it has not heard of: it hears again at once.
-    desk.entrusts(HOME, &[0]);
-    assert_eq!(desk.said(), [(node(HOME), results)]);
-    desk.hears(HOME, Message::Over(vec![unit(0)]));
+    desk.entrusts(ORIGIN, &[0]);
+    assert_eq!(desk.said(), [(node(ORIGIN), results)]);
+    desk.hears(ORIGIN, Message::Over(vec![unit(0)]));
     desk.passes(Duration::from_secs(60));
     assert!(desk.it.end(unit(0)).is_none());
     assert!(!desk.said().iter().any(|(_, message)| matches!(message, Message::Results(_))));

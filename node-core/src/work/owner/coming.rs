@@ -71,7 +71,20 @@ pub(super) enum Standing {
 pub(super) enum Unfit {
     /// The unit is not this node's any more.
     Over,
+    /// Its runner has no proof that it was granted the unit.
+    NotGranted,
     Fault(String),
+}
+
+impl Unfit {
+    /// The fault in words; `None` if it is none.
+    pub(super) fn fault(self) -> Option<String> {
+        match self {
+            Unfit::Over => None,
+            Unfit::NotGranted => Some("it was not granted the unit".into()),
+            Unfit::Fault(why) => Some(why),
+        }
+    }
 }
 
 /// Why its runner refused the program, if it did.

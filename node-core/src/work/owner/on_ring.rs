@@ -230,6 +230,11 @@ impl Owner {
             match self.check_report(&report) {
                 // Unknown, or over: the owner need not keep it.
                 Ok(()) | Err(Unfit::Over) => {}
+                Err(Unfit::NotGranted) => {
+                    // It may have a copy, and the result, from a liar, and is not to blame. It need not keep them.
+                    over.push(unit);
+                    continue;
+                }
                 Err(Unfit::Fault(why)) => {
                     cx.fault(from, format!("brought a result of {unit}: {why}"));
                     continue;

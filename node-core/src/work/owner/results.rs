@@ -49,13 +49,11 @@ impl Owner {
             }
             // No runner knows these of its unit.
             (report.result.runner, report.result.journey, report.result.paid) = (from, None, Micro::ZERO);
-            match self.check_report(&report) {
-                Ok(()) => {}
-                Err(Unfit::Over) => continue,
-                Err(Unfit::Fault(fault)) => {
+            if let Err(unfit) = self.check_report(&report) {
+                if let Some(fault) = unfit.fault() {
                     self.not_a_result(from, unit, fault, cx);
-                    continue;
                 }
+                continue;
             }
             match self.standing(&report, cx) {
                 Standing::Late => {
@@ -148,7 +146,7 @@ impl Owner {
             (job.grants(index), &job.spec.template, stands.attempts)
         };
         if !grants.accepts(report.result.runner, report.attempt, report.proof) {
-            return Err(Unfit::Fault("it was not granted the unit".into()));
+            return Err(Unfit::NotGranted);
         }
         let files = || self.files_of(report.unit);
         check_result(template, files, attempts.max(report.attempt), &report.result)
