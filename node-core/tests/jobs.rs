@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use node_core::content::Data;
+use node_core::ids::UnitId;
 use node_core::work::spec::{UnitSpec, Units};
 use node_core::work::view::{JobState, UnitState};
 use node_core::{Command, Config, NodeEvent, NodeInput};
@@ -438,4 +439,25 @@ fn a_submission_is_refused_when_its_gateway_goes_unheard_and_no_other_comes() {
     world.kill(0);
     world.run_until(A_MINUTE, "the submission is refused", |w| w.refusal(job).is_some());
     assert!(world.refusal(job).is_some_and(|why| why.contains("no gateway is connected")));
+}
+
+#[test]
+fn a_paused_unit_says_so_until_its_job_is_over() {
+    let mut world = World::seed(32).swarm(1, 1).with(|_| (A_MINUTE, ended(0)));
+    let spec = world.sweep(0, 1);
+    let job = world.submit(0, spec);
+    world.run_until(A_MINUTE, "the unit is placed", |w| w.job(job).is_some_and(|job| job.placed == 1));
+    let unit = UnitId { job, index: 0 };
+    let pause = |world: &mut World| {
+        world.drive(0, NodeInput::Command(Command::PauseUnit { unit, paused: true }));
+        world.node(0).units(job, 0, 1).unwrap().remove(0)
+    };
+    let view = pause(&mut world);
+    assert!(view.paused && view.reason.ends_with(", paused"), "{}", view.reason);
+    assert_eq!(world.job(job).unwrap().reason, "1 unit is placed and paused");
+
+    world.drive(0, NodeInput::Command(Command::Cancel { job }));
+    world.run_until(A_MINUTE, "the job is cancelled", |w| w.is_over(job));
+    assert!(!world.node(0).units(job, 0, 1).unwrap()[0].paused, "nothing is paused any more");
+    assert!(!pause(&mut world).paused, "and nothing can be");
 }

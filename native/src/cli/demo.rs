@@ -54,7 +54,10 @@ pub(crate) fn run(args: DemoArgs) -> Result<u8, Failure> {
     let slots = (processors() / WORKERS as u32).max(1);
     let swarm = LocalSwarm::start(home.path(), args.http_port.unwrap_or_else(usual_port), WORKERS, slots)?;
     let url = &swarm.gateway.url;
-    tell(&format!("open {url}/ in a browser to join with it; the dashboard is {}", swarm.dashboard()));
+    tell(&format!(
+        "open {url}/ in a browser to let that browser compute too; the dashboard is {}",
+        swarm.dashboard()
+    ));
     tell(&format!(
         "berlin52: a round trip through 52 places in Berlin, searched with {} seeds, one unit each",
         args.units

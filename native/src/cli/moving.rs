@@ -57,9 +57,9 @@ fn about(unit: &Unit) -> String {
     if let Some(owner) = &unit.owner {
         line("owner", &short_node(owner));
     }
-    match ended && unit.fuel == 0 {
-        true => line("fuel", "its result says; see `manyhands results`"),
-        false => line("fuel", &unit.fuel.to_string()),
+    match &*unit.state {
+        "done" | "failed" if unit.fuel == 0 => line("fuel", "its result says; see `manyhands results`"),
+        _ => line("fuel", &unit.fuel.to_string()),
     }
     let newest = match unit.checkpoint_fuel {
         Some(fuel) => {
@@ -109,7 +109,7 @@ pub(crate) fn pause(args: &UnitArgs, paused: bool, folder: &DataFolder) -> Resul
     let client = find(&args.swarm, folder)?;
     let (job, index) = place(&client, &args.unit)?;
     let (unit, text) = client.pause(job, index, paused)?;
-    let word = if paused { "stands still" } else { "goes on" };
+    let word = if paused { "stands still" } else { "continues" };
     show(args, &text, &unit, |at| format!("{} {word} on {at}", args.unit))
 }
 

@@ -98,7 +98,8 @@ fn words(wallet: &Wallet) -> String {
         out += &format!("held     {} credits, for places that are not settled yet\n", Credits(wallet.held));
     }
     if wallet.pending > 0 {
-        out += &format!("waiting  {} orders that the bank has not answered yet\n", wallet.pending);
+        let orders = if wallet.pending == 1 { "order" } else { "orders" };
+        out += &format!("waiting  {} {orders} that the bank has not answered yet\n", wallet.pending);
     }
     if wallet.statement.is_empty() {
         return out + "nothing has come or gone yet\n";

@@ -93,7 +93,7 @@ impl Host for NativeHost {
                 }
             }
             NodeEvent::Trouble { what } => tracing::error!("{what}"),
-            NodeEvent::Standing(standing) => tracing::info!(?standing, "whether others can dial this node"),
+            NodeEvent::Standing(standing) => tracing::debug!(?standing, "whether others can dial this node"),
             _ => {}
         }
         // Nobody listening is fine.

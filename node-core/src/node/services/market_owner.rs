@@ -103,8 +103,6 @@ impl Service for Owner {
     }
 }
 
-/// Changes of the keys that this node owns.
-
 impl Node {
     /// Markets that this node owns, or has copies of; none if its swarm has no markets.
     pub fn markets(&self) -> Option<OwnerView<'_>> {

@@ -138,8 +138,6 @@ impl Framed for Message {
     }
 }
 
-/// Changes of the keys that this node owns.
-
 impl Node {
     fn tell_delegation(&mut self, told: OfRing) {
         if self.config.limits.delegated_units > 0 {

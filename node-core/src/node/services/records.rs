@@ -77,8 +77,6 @@ impl Service for Records {
     }
 }
 
-/// Changes of the keys that this node owns.
-
 impl Node {
     /// Records that lie on this node; none if its swarm has none.
     pub fn records(&self) -> Option<&Records> {

@@ -334,9 +334,9 @@ impl Owner {
     }
 
     pub(super) fn pause(&mut self, unit: UnitId, paused: bool, cx: &mut Cx<'_, Self>) {
-        let Some(job) = self.jobs.get_mut(&unit.job).filter(|_| self.book.unit(unit).is_some()) else {
-            return;
-        };
+        // The API has said why not.
+        let goes_on = self.state_of(unit).is_some_and(|state| !state.has_ended());
+        let Some(job) = self.jobs.get_mut(&unit.job).filter(|_| goes_on) else { return };
         match paused {
             true => job.paused.insert(unit.index),
             false => job.paused.remove(&unit.index),

@@ -88,6 +88,12 @@ fn reason(seen: Seen<'_>) -> String {
                 1 => "1 unit is placed".to_owned(),
                 placed => format!("{placed} units are placed"),
             };
+            let is_placed = |index: &&u32| units.get(**index).is_some_and(|it| it.state == State::Placed);
+            match job.paused.iter().filter(is_placed).count() {
+                0 => {}
+                1 if placed(seen) == 1 => text += " and paused",
+                paused => text += &format!(" ({paused} of them paused)"),
+            }
             if let Some(shortage) = job.shortage.as_ref().filter(|_| waiting > 0) {
                 text += &format!(", {waiting} wait: {shortage}");
             }
@@ -127,6 +133,7 @@ pub(super) fn unit_view(Seen { job, units, deals, ring }: Seen<'_>, index: u32) 
             let state = if unit.state == State::Placed { UnitState::Placed } else { UnitState::Waiting };
             (state, format!("{from} has computed it; what it left is on its way"))
         }
+        State::Placed if job.paused.contains(&index) => (UnitState::Placed, format!("on {}, paused", who())),
         State::Placed => (UnitState::Placed, format!("on {}, queued or running there", who())),
         State::Storing => (UnitState::Placed, format!("{} has computed it; it is being written down", who())),
         State::Held => {
@@ -165,7 +172,7 @@ pub(super) fn unit_view(Seen { job, units, deals, ring }: Seen<'_>, index: u32) 
         runner,
         attempts: unit.attempts,
         price: runner.and_then(|runner| deals?.price(index, runner)),
-        paused: job.paused.contains(&index) && !unit.state.has_ended(),
+        paused: job.paused.contains(&index) && !over && !unit.state.has_ended(),
         journey: journey.map(|journey| journey.spans.clone()).unwrap_or_default(),
         merged: journey.is_some_and(|journey| journey.merged),
         checkpoints: journey.map_or(0, |journey| journey.checkpoints),
