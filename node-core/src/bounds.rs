@@ -43,7 +43,7 @@ pub struct Bounds {
     /// go on from them. None by default: others keep them.
     pub left_bytes: u64,
     /// Units of other gateways' jobs that this node owns because the ring says so, ended ones that
-    /// their home has not taken included. It has copies of four times as many. None by default: a
+    /// their origin has not taken included. It has copies of four times as many. None by default: a
     /// driver whose swarm has a ring says how many.
     pub delegated_units: usize,
     /// Steps, each an input of one machine, that one call of `Node::drive` takes; the rest waits

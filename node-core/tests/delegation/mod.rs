@@ -3,6 +3,7 @@
 mod hostile;
 mod losses;
 mod moving;
+mod strangers;
 mod swarm;
 
 use node_core::bounds::Bounds;

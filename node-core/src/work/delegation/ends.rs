@@ -46,6 +46,11 @@ impl Ends {
         self.0.len()
     }
 
+    /// Results that this runner has brought.
+    pub(super) fn of_runner(&self, runner: NodeId) -> usize {
+        self.0.values().filter(|ended| ended.report.result.runner == runner).count()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

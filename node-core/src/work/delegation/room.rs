@@ -49,6 +49,11 @@ pub(super) struct Room {
     unfit: Option<NotAdopted>,
 }
 
+/// Part of the room for units that results of mere copies may take, and the part of one runner: anybody can tell of
+/// copies, and bring results of them. Our choice: most of the room is left for units that are owned here.
+const LATE: usize = 4;
+const LATE_OF_ONE: usize = 16;
+
 /// Bytes of the unit's own description.
 pub(super) fn weight_of(delegated: &Delegated) -> u64 {
     delegated.spec.as_ref().map_or(0, of_unit)
@@ -58,6 +63,12 @@ impl Delegation {
     /// Units owned for others, those that ended included until their origins know.
     pub(super) fn owned_count(&self) -> usize {
         self.owned.values().map(|owned| owned.units.len()).sum::<usize>() + self.ends.len()
+    }
+
+    /// Results of units with a mere copy here that may still come from this runner.
+    pub fn room_for_late(&self, runner: NodeId, delegated_units: usize) -> usize {
+        let all = (delegated_units / LATE).saturating_sub(self.ends.len());
+        all.min((delegated_units / LATE_OF_ONE).max(1).saturating_sub(self.ends.of_runner(runner)))
     }
 
     /// Units of this origin that are owned here and have not ended.

@@ -40,6 +40,7 @@ impl Owner {
         }
         let mut results = Vec::with_capacity(reports.len());
         let (mut again, mut late, mut seen) = (false, BTreeSet::new(), BTreeSet::new());
+        let mut late_room = None;
         for mut report in reports {
             let unit = report.unit;
             // A runner that was given a unit again may report both attempts.
@@ -57,8 +58,18 @@ impl Owner {
             }
             match self.standing(&report, cx) {
                 Standing::Late => {
-                    if late.insert(unit) && self.delegation.end(unit).is_none() {
-                        results.push(report);
+                    if self.delegation.end(unit).is_none() && !late.contains(&unit) {
+                        let units = self.config.limits.delegated_units;
+                        let room =
+                            *late_room.get_or_insert_with(|| self.delegation.room_for_late(from, units));
+                        match late.len() < room {
+                            true => {
+                                late.insert(unit);
+                                results.push(report);
+                            }
+                            // Its runner keeps it, and brings it again.
+                            false => again = true,
+                        }
                     }
                 }
                 Standing::Over => {}
