@@ -24,7 +24,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 const TRIES: u8 = 3;
 
 /// An owner of which nothing was heard for so long is looked up again. Our choice: three times
-/// [`LIVES`], and longer than successors need to take over.
+/// [`LIVES`](super::LIVES), and longer than successors need to take over.
 const SILENT: Duration = Duration::from_secs(30);
 
 /// After a lookup in vain, or a refusal. Our choice: as long as the ring takes to notice a lost member.
