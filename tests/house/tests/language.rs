@@ -58,6 +58,23 @@ fn a_sentence_of_the_docs_begins_with_its_subject() {
     none(&breaches, "Name the subject first:");
 }
 
+/// Longer ones are read as paragraphs, or not at all.
+const BULLET: usize = 300;
+
+#[test]
+fn a_bullet_is_short() {
+    let mut breaches = Vec::new();
+    for source in sources("", &[".md"]).iter().filter(|source| source.path != "CHANGELOG.md") {
+        for (number, line) in source.text.lines().enumerate() {
+            let length = line.trim_start().strip_prefix("- ").map_or(0, |text| text.chars().count());
+            if length > BULLET {
+                breaches.push(format!("{}:{}: {length} characters", source.path, number + 1));
+            }
+        }
+    }
+    none(&breaches, "Split these bullets; one has at most 300 characters:");
+}
+
 /// Beginnings of sentences in a line of Markdown, each with the rest of the line.
 fn sentences_of(line: &str) -> impl Iterator<Item = &str> {
     let line = line.trim_start();
