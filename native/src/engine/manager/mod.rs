@@ -216,6 +216,7 @@ impl Manager {
                     }
                 }
             }
+            working.asked = working.asked.saturating_add(1);
             let job = &mut working.given.jobs[at];
             job.asked = Some(stop || job.asked == Some(true));
             working.tell(&ToSlot::Snapshot { run: run.0, stop });
@@ -279,7 +280,8 @@ impl Manager {
                     Ok(process) => {
                         self.started += 1;
                         let (number, given) = (self.started, Given::new(now));
-                        self.slots[at] = Some(Working { process, number, file: None, given, fate: None });
+                        self.slots[at] =
+                            Some(Working { process, number, file: None, asked: 0, given, fate: None });
                     }
                     Err(error) => {
                         self.broken(job.run, error);
@@ -362,6 +364,7 @@ impl Manager {
                     continue;
                 }
                 FromSlot::Snapshot { run, taken: Err(none), stopped: false } => {
+                    working.asked = working.asked.saturating_sub(1);
                     if let Some(job) = given.jobs.iter_mut().find(|job| job.run == run) {
                         job.asked = None;
                         if !job.killed {

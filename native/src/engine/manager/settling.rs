@@ -98,13 +98,16 @@ impl Manager {
         for told in told {
             let (at, _) = told.of;
             let Some(working) = self.slots.get_mut(at).and_then(Option::as_mut) else { continue };
-            let file = working.file.take();
-            // It may have been asked for another meanwhile, and waits for a file to write it into.
-            working.file = SlotFile::give(&working.process, &self.staging).ok();
+            let file = working.file.take().filter(|_| working.asked > 0);
             let Some(SlotFile(draft)) = file else {
                 self.deceived(&told, "that nobody asked for");
                 continue;
             };
+            working.asked -= 1;
+            if working.asked > 0 {
+                // It was asked for another meanwhile, and waits for a file to write it into.
+                working.file = SlotFile::give(&working.process, &self.staging).ok();
+            }
             if self.waiting(told.run).is_none() {
                 continue;
             }

@@ -29,8 +29,10 @@ pub(super) struct Working {
     pub(super) process: Process,
     /// Tells this process from others that had, and will have, its place.
     pub(super) number: u64,
-    /// The file for its next snapshot; `None` before it is asked for the first.
+    /// The file for its next snapshot; `None` while it is asked for none.
     pub(super) file: Option<SlotFile>,
+    /// Snapshots that it was asked for and has not told of. It tells of no more.
+    pub(super) asked: u32,
     pub(super) given: Given,
     /// Set when it was told to end, or must be ended: it gets nothing more.
     pub(super) fate: Option<Fate>,
