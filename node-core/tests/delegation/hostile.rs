@@ -14,7 +14,7 @@ use simulator::engine::UNFIT;
 use simulator::liar::{Liar, Lie};
 use simulator::world::id_of;
 
-fn say(world: &mut World, from: usize, to: usize, message: Work) {
+pub(super) fn say(world: &mut World, from: usize, to: usize, message: Work) {
     let bytes = node_core::Message::Work(message).encode().expect("it fits");
     let from = world.nodes[from].id;
     world.drive(to, NodeInput::Received { from, channel: Channel::Control, bytes });
@@ -150,7 +150,7 @@ fn who_only_knows_a_jobs_id_has_no_unit_entrusted_again() {
 }
 
 /// A result that no runner of the unit has made.
-fn forged(unit: UnitId, runner: NodeId) -> Report {
+pub(super) fn forged(unit: UnitId, runner: NodeId) -> Report {
     let result = UnitResult {
         end: End::Exited(0),
         stdout: Data::EMPTY,

@@ -1,21 +1,15 @@
 //! Stories of a node on no ring that tells members of units on the ring, and brings results of them.
 
+use super::hostile::{forged, say};
 use super::*;
 use node_core::address::Address;
-use node_core::channel::Channel;
 use node_core::content::Data;
 use node_core::engine::SealKey;
 use node_core::ids::NodeId;
 use node_core::work::delegated::{Delegated, Message, Part};
 use node_core::work::message::{Message as Work, Report, ToOwner};
 use node_core::work::proof::GrantKey;
-use node_core::work::spec::{Template, UnitResult};
-
-fn say(world: &mut World, from: usize, to: usize, message: Work) {
-    let bytes = node_core::Message::Work(message).encode().expect("it fits a frame");
-    let from = world.nodes[from].id;
-    world.drive(to, NodeInput::Received { from, channel: Channel::Control, bytes });
-}
+use node_core::work::spec::Template;
 
 /// A unit under keys that only the stranger knows.
 fn made_up(index: u32) -> Delegated {
@@ -48,19 +42,9 @@ fn part(world: &mut World, stranger: usize, origin: NodeId) -> Part {
 
 /// A result with the proof that the made-up key makes.
 fn result(unit: UnitId, runner: NodeId, bytes: usize) -> Report {
-    let result = UnitResult {
-        end: sandbox::End::Exited(0),
-        stdout: Data::Inline(vec![7; bytes].into()),
-        stderr: Data::EMPTY,
-        files: vec![],
-        cpu_us: 0,
-        runner,
-        attempts: 1,
-        fuel: 0,
-        journey: None,
-        paid: Default::default(),
-    };
-    Report { unit, attempt: 1, proof: GrantKey::default().proof(runner, 1), began: 0, result }
+    let mut report = forged(unit, runner);
+    report.result.stdout = Data::Inline(vec![7; bytes].into());
+    Report { proof: GrantKey::default().proof(runner, report.attempt), ..report }
 }
 
 /// The swarm of the other stories, with a node on no ring that all members know.

@@ -280,7 +280,9 @@ impl Delegation {
     }
 
     fn claim_from(&mut self, unit: UnitId, runner: Address, view: &View<'_>) {
-        let (Some(origin), Some(epoch)) = (self.origin_of(unit, view.me), self.term_of(unit)) else { return };
+        let (Some(origin), Some(epoch)) = (self.origin_of(unit, view.me), self.epoch_of(unit)) else {
+            return;
+        };
         // A unit that its origin owns has no replicas.
         let successors = if origin == view.me { Vec::new() } else { self.successors() };
         let claim = ToRunner::Claim { units: vec![(unit, epoch)], origin, successors };
@@ -293,7 +295,7 @@ impl Delegation {
         if let Some(own) = self.own_mut(unit) {
             (own.epoch, own.runner) = (own.epoch.saturating_add(1), Some(runner));
         } else if let Some(ring) = self.origins.get_mut(&unit.job) {
-            ring.next_term(unit.index);
+            ring.next_epoch(unit.index);
         }
         self.claim(unit, runner, view);
         self.acts.extend([Act::Touch(unit.job), Act::Write(unit)]);
@@ -314,7 +316,7 @@ impl Delegation {
     pub fn name_successors(&mut self, runner: NodeId, units: &[UnitId]) {
         let Some(first) = units.first() else { return };
         let Some(origin) = self.owned.get(&first.job).map(|owned| owned.origin.id) else { return };
-        let units: Vec<_> = units.iter().filter_map(|unit| Some((*unit, self.term_of(*unit)?))).collect();
+        let units: Vec<_> = units.iter().filter_map(|unit| Some((*unit, self.epoch_of(*unit)?))).collect();
         let told: Vec<UnitId> = units.iter().map(|(unit, _)| *unit).collect();
         let successors = ToRunner::Successors { units, origin, successors: self.successors() };
         self.acts.push(Act::Tell(Address::here(runner), successors));

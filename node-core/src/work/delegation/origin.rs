@@ -75,7 +75,7 @@ impl OnRing {
     }
 
     /// The origin owns the unit under a new epoch.
-    pub(super) fn next_term(&mut self, index: u32) {
+    pub(super) fn next_epoch(&mut self, index: u32) {
         if let Some(epoch) = self.mine.get_mut(&index) {
             *epoch = epoch.saturating_add(1);
         }
@@ -124,10 +124,15 @@ impl Delegation {
         self.origins.get(&job)
     }
 
+    /// Units that are out, of all jobs together.
+    fn out_count(&self) -> usize {
+        self.origins.values().map(|ring| ring.out.len()).sum()
+    }
+
     /// Sees to it that every unit on the ring has an owner.
     pub(super) fn find_owners(&mut self, view: &View<'_>) {
         let now = view.now;
-        let mut count: usize = self.origins.values().map(|ring| ring.out.len()).sum();
+        let mut count = self.out_count();
         let (mut again, mut unknown) = (Vec::new(), Vec::new());
         for (id, ring) in self.origins.iter_mut().filter(|(id, _)| view.jobs.is_active(**id)) {
             while count < OUT_MAX && ring.next < view.book.len(*id) {
@@ -208,7 +213,7 @@ impl Delegation {
 
     /// Owner and successors may all be lost: the runner is told by the origin whom to believe.
     fn vouch(&mut self, unit: UnitId, runner: Address, owner: NodeId, view: &View<'_>) {
-        let epoch = self.term_of(unit).unwrap_or_default();
+        let epoch = self.epoch_of(unit).unwrap_or_default();
         let successors =
             ToRunner::Successors { units: vec![(unit, epoch)], origin: view.me, successors: vec![owner] };
         self.acts.push(Act::Tell(runner, successors));
@@ -331,12 +336,12 @@ impl Delegation {
             Some(State::Elsewhere) => {}
             Some(_) => return ClaimVerdict::Mine,
         }
-        let is_full = self.origins.values().map(|ring| ring.out.len()).sum::<usize>() >= OUT_MAX;
-        let Some(ring) = self.origins.get_mut(&unit.job) else { return ClaimVerdict::Over };
-        if is_full && !ring.is_out(unit.index) {
+        let Some(ring) = self.origins.get(&unit.job) else { return ClaimVerdict::Over };
+        if !ring.is_out(unit.index) && self.out_count() >= OUT_MAX {
             // Its turn comes; until then nobody fills the table by naming units.
             return ClaimVerdict::Doubt;
         }
+        let Some(ring) = self.origins.get_mut(&unit.job) else { return ClaimVerdict::Over };
         let out = ring.out.entry(unit.index).or_insert_with(|| Out::new(unit, view.now));
         if out.is_of(from) && epoch >= out.epoch {
             (out.stage, out.at) = (Stage::Owned, view.now);

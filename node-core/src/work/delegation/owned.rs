@@ -108,8 +108,8 @@ impl Delegation {
             return;
         }
         if let Some(owned) = self.owned.get(&job).filter(|owned| owned.origin.id == part.origin.id) {
-            let units: Vec<u32> = owned.units.keys().copied().collect();
             if view.jobs.part(job, Address::of(view.me, self.me)).is_some_and(|known| !known.runs_as(part)) {
+                let units: Vec<u32> = owned.units.keys().copied().collect();
                 units.into_iter().for_each(|index| self.leave(UnitId { job, index }, view));
                 self.parts.entry(job).and_modify(|known| *known = part.clone());
             }

@@ -194,7 +194,7 @@ impl Delegation {
         for unit in units {
             let runner = view.book.last_runner(*unit);
             let (Some(runner), Some(origin), Some(epoch)) =
-                (runner, self.origin_of(*unit, view.me), self.term_of(*unit))
+                (runner, self.origin_of(*unit, view.me), self.epoch_of(*unit))
             else {
                 continue;
             };

@@ -74,7 +74,7 @@ impl Delegation {
         !view.jobs.is_own(job) && !self.owned.contains_key(&job) && !self.parts.contains_key(&job)
     }
 
-    pub(super) fn term_of(&self, unit: UnitId) -> Option<u32> {
+    pub(super) fn epoch_of(&self, unit: UnitId) -> Option<u32> {
         let owned = self.own(unit).map(|own| own.epoch);
         owned.or_else(|| self.origins.get(&unit.job).map(|ring| ring.epoch(unit.index)))
     }
@@ -98,7 +98,7 @@ impl Delegation {
             spec: view.jobs.unit_spec(unit),
             key,
             grants,
-            epoch: self.term_of(unit)?,
+            epoch: self.epoch_of(unit)?,
             attempts: stands.attempts,
             runner,
             record: view.jobs.record(unit).cloned().map(Box::new),

@@ -516,7 +516,7 @@ fn units_that_are_over_leave_with_their_rows_the_shared_one_last() {
 }
 
 #[test]
-fn an_owner_gives_way_to_a_higher_term_only_if_the_ring_names_another() {
+fn an_owner_gives_way_to_a_higher_epoch_only_if_the_ring_names_another() {
     let mut desk = owner();
     desk.said();
     desk.hears(OTHER, owned(vec![delegated(0, 9, None)]));
