@@ -7,6 +7,7 @@
 use super::acts::Step;
 use super::copies::Replica;
 use super::owned::later;
+use super::room::Descriptions;
 use super::{Act, Delegated, Delegation, LIVES_MAX, Message, Part, View, in_parts, point_of};
 use crate::address::{Address, Contact};
 use crate::circle::Range;
@@ -281,6 +282,7 @@ impl Delegation {
         if view.jobs.is_own(job) || part.origin.id == view.me {
             return self.origin_told(from, job, units, view);
         }
+        let mut room = Descriptions::of(from);
         for delegated in units {
             let unit = UnitId { job, index: delegated.index };
             let mine = self.is_mine(unit);
@@ -291,27 +293,28 @@ impl Delegation {
                 // A unit that the origin owns is nobody else's. An owner that the ring does not name gives way.
                 if origin == Some(from) || (higher && !mine && shown) {
                     self.leave(unit, view);
-                    self.copy(from, unit, &part, delegated, true, view);
+                    self.copy(&mut room, unit, &part, delegated, true, view);
                 } else if !higher && shown {
                     self.next(Step::Show(from, unit));
                 }
             } else {
-                self.copy(from, unit, &part, delegated, false, view);
+                self.copy(&mut room, unit, &part, delegated, false, view);
             }
         }
     }
 
     fn copy(
         &mut self,
-        from: NodeId,
+        room: &mut Descriptions,
         unit: UnitId,
         part: &Part,
         delegated: Delegated,
         written: bool,
         view: &View<'_>,
     ) {
+        let from = room.by();
         let same = self.replicas.get(&unit).is_some_and(|known| known.delegated.spec == delegated.spec);
-        if !same && !self.has_room_for(from, unit.job, part, &delegated, view) {
+        if !same && !self.has_room_for(room, unit.job, part, &delegated, view) {
             // Others have one.
             return;
         }
@@ -328,7 +331,7 @@ impl Delegation {
             }
             return;
         }
-        if !self.may_copy(from, unit.job, part, &delegated, view) {
+        if !self.may_copy(from, view) {
             // Others have one.
             return;
         }
@@ -370,7 +373,7 @@ impl Delegation {
             if !self.is_mine(unit) {
                 if !origin && !owned {
                     // It may be soon.
-                    self.copy(from, unit, &part, delegated, false, view);
+                    self.copy(&mut room.descriptions, unit, &part, delegated, false, view);
                 }
                 continue;
             }

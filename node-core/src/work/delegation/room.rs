@@ -43,10 +43,28 @@ pub(super) enum NotAdopted {
 
 /// Room for units of one origin that one node brings, and why those of this job find none.
 pub(super) struct Room {
-    by: NodeId,
+    pub(super) descriptions: Descriptions,
     all: usize,
     its: usize,
     unfit: Option<NotAdopted>,
+}
+
+/// Room for descriptions that one node brings in one message. What is here is weighed once a message, and only if
+/// there is something to weigh: a message has hundreds of units, and a node may own thousands.
+pub(super) struct Descriptions {
+    by: NodeId,
+    /// Bytes of all descriptions here, and of those that the node brought.
+    known: Option<(u64, u64)>,
+}
+
+impl Descriptions {
+    pub(super) fn of(by: NodeId) -> Descriptions {
+        Descriptions { by, known: None }
+    }
+
+    pub(super) fn by(&self) -> NodeId {
+        self.by
+    }
 }
 
 /// Part of the room for units that results of mere copies may take, and the part of one runner: anybody can tell of
@@ -82,7 +100,7 @@ impl Delegation {
         let most = view.limits.delegated_units;
         let brought = self.brought.get(&by).copied().unwrap_or_default();
         Room {
-            by,
+            descriptions: Descriptions::of(by),
             all: most.saturating_sub(self.owned_count()),
             // Another origin finds room.
             its: most.div_ceil(2).saturating_sub(self.owned_of(part.origin.id).max(brought)),
@@ -111,7 +129,7 @@ impl Delegation {
         if room.its == 0 {
             return Err(NotAdopted::FullOfOne);
         }
-        if !self.has_room_for(room.by, job, part, delegated, view) {
+        if !self.has_room_for(&mut room.descriptions, job, part, delegated, view) {
             return Err(NotAdopted::Descriptions);
         }
         (room.all, room.its) = (room.all - 1, room.its - 1);
@@ -129,25 +147,16 @@ impl Delegation {
     }
 
     /// Whether a copy of one more unit may be kept that this node tells.
-    pub(super) fn may_copy(
-        &self,
-        by: NodeId,
-        job: JobId,
-        part: &Part,
-        delegated: &Delegated,
-        view: &View<'_>,
-    ) -> bool {
+    pub(super) fn may_copy(&self, by: NodeId, view: &View<'_>) -> bool {
         let most = view.limits.delegated_units;
         // Each of as many owners finds room.
-        self.replicas.len() < most.saturating_mul(REPLICAS)
-            && self.replicas.count_of(by) < most
-            && self.has_room_for(by, job, part, delegated, view)
+        self.replicas.len() < most.saturating_mul(REPLICAS) && self.replicas.count_of(by) < most
     }
 
-    /// Whether the description of a unit that this node brings has room here.
+    /// Whether the description of one more unit has room here; counts it, too.
     pub(super) fn has_room_for(
         &self,
-        by: NodeId,
+        room: &mut Descriptions,
         job: JobId,
         part: &Part,
         delegated: &Delegated,
@@ -158,8 +167,13 @@ impl Delegation {
         if new < LIGHT {
             return true;
         }
-        let (all, its) = self.descriptions(by);
-        new.saturating_add(all) <= DESCRIPTIONS && new.saturating_add(its) <= OF_ONE
+        let by = room.by;
+        let (all, its) = room.known.get_or_insert_with(|| self.descriptions(by));
+        let has = new.saturating_add(*all) <= DESCRIPTIONS && new.saturating_add(*its) <= OF_ONE;
+        if has {
+            (*all, *its) = (*all + new, *its + new);
+        }
+        has
     }
 
     /// Bytes of all descriptions, and of those that this node brought.
