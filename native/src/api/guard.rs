@@ -207,12 +207,13 @@ fn parse_origin(origin: &str) -> Option<(Host, u16)> {
 
 /// Asks for the bearer token.
 pub(super) async fn check_token(State(state): State<ApiState>, request: Request, next: Next) -> Response {
-    let given = match request.headers().get(header::AUTHORIZATION) {
-        None => None,
-        Some(value) => match bearer(value.as_bytes()) {
+    let given = match single(request.headers(), header::AUTHORIZATION) {
+        Ok(None) => None,
+        Ok(Some(value)) => match bearer(value.as_bytes()) {
             Some(token) => Some(token),
             None => return refuse("the Authorization header has to read: Bearer, a space, the token"),
         },
+        Err(problem) => return problem.into_response(),
     };
     match given {
         None => refuse(

@@ -70,7 +70,7 @@ pub(super) async fn submit(State(state): State<ApiState>, request: Request) -> R
             id
         }
         Some(key) => {
-            let id = id_of_key(key);
+            let id = id_of_key(&state.job_ids, key);
             check_same(&state, id, &spec).await?;
             // Also when the job is there: it may not be durable yet, and this waits for it.
             if let Err(refused) = state.node.submit(id, spec.clone()).await {
@@ -95,10 +95,12 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     Ok(Some(String::from_utf8_lossy(key).into_owned()))
 }
 
-fn id_of_key(key: &str) -> JobId {
-    let hash = blake3::derive_key("Manyhands 2026-11 job id of an idempotency key", key.as_bytes());
+/// The job of a key. Keys may be as plain as `monday`: without the gateway's secret, whoever guesses one
+/// could put another job under its id onto the ring first.
+fn id_of_key(secret: &[u8; 32], key: &str) -> JobId {
+    let hash = blake3::keyed_hash(secret, key.as_bytes());
     let mut id = [0; 16];
-    id.copy_from_slice(&hash[..16]);
+    id.copy_from_slice(&hash.as_bytes()[..16]);
     JobId(id)
 }
 

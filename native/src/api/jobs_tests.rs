@@ -68,8 +68,14 @@ fn a_cursor_survives_the_way_to_the_client_and_back() {
 
 #[test]
 fn a_key_always_means_the_same_job() {
-    assert_eq!(id_of_key("monday"), id_of_key("monday"));
-    assert_ne!(id_of_key("monday"), id_of_key("tuesday"));
+    let (ours, theirs) = ([1; 32], [2; 32]);
+    assert_eq!(id_of_key(&ours, "monday"), id_of_key(&ours, "monday"));
+    assert_ne!(id_of_key(&ours, "monday"), id_of_key(&ours, "tuesday"));
+    assert_ne!(
+        id_of_key(&ours, "monday"),
+        id_of_key(&theirs, "monday"),
+        "another gateway cannot foretell it"
+    );
     assert_ne!(random_id().unwrap(), random_id().unwrap());
 }
 

@@ -88,6 +88,8 @@ pub(crate) struct ApiOptions {
     pub(crate) policy: Option<Enforcer>,
     /// Key that files are encrypted with; `None` for a node that lives in a command.
     pub(crate) seal: Option<Arc<Seal>>,
+    /// Turns an `Idempotency-Key` into an id that nobody else can foretell.
+    pub(crate) job_ids: [u8; 32],
     /// The launcher of the process that checks programs.
     pub(crate) launcher: Launcher,
 }
@@ -96,6 +98,10 @@ impl ApiOptions {
     pub(crate) fn new(token: String) -> Self {
         ApiOptions {
             name: String::new(),
+            job_ids: blake3::derive_key(
+                "Manyhands 2026-11 job ids of a gateway without a folder",
+                token.as_bytes(),
+            ),
             token,
             token_file: None,
             public_hosts: Vec::new(),
@@ -123,6 +129,7 @@ pub(crate) struct Shared {
     max_upload: u64,
     policy: Option<Enforcer>,
     seal: Option<Arc<Seal>>,
+    job_ids: [u8; 32],
     metrics: Metrics,
     programs: Programs,
     closed: watch::Receiver<bool>,
@@ -155,6 +162,7 @@ impl ApiState {
             max_upload: options.max_upload,
             policy: options.policy,
             seal: options.seal,
+            job_ids: options.job_ids,
             metrics: Metrics::new(),
             programs: Programs::new(options.launcher),
             closed,

@@ -96,6 +96,9 @@ impl<'a> Place<'a> {
     }
 
     fn remark(&self) {
+        if let Place::Gateway(client) = self {
+            say(&format!("this is the policy of the gateway at {}", client.url()));
+        }
         if let Place::Folder { folder, .. } = self
             && Pid::see(folder).is_none()
         {

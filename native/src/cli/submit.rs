@@ -7,19 +7,18 @@ use super::failure::Failure;
 use super::outputs::OutputFolder;
 use super::progress::{Progress, say};
 use super::run::{print_json, print_text, records};
-use super::swarm::{Swarm, find, find_or_embed};
+use super::swarm::{find, find_or_embed, find_patiently};
 use super::waiting::{Guard, OnInterrupt, Waits, verdict, warn_if_nobody_computes};
 use super::{job_file, lists, stderr_end};
 use crate::paths::DataFolder;
 use std::path::Path;
-use std::sync::Arc;
 
 pub(crate) fn submit(args: SubmitArgs, folder: &DataFolder) -> Result<u8, Failure> {
     let plan = job_file::read(&args.job)?;
     plan.check()?;
     let swarm = match args.wait {
         true => find_or_embed(&args.swarm, folder)?,
-        false => Swarm { client: Arc::new(find(&args.swarm, folder)?), embedded: None },
+        false => find_patiently(&args.swarm, folder)?,
     };
     if swarm.embedded.is_some() && args.out_dir.is_none() {
         say("no gateway runs on this machine, so the job runs in this process and its outputs end \

@@ -60,21 +60,35 @@ pub(crate) fn find_if_any(args: &SwarmArgs, folder: &DataFolder) -> Result<Optio
     })
 }
 
-/// A gateway that runs without us, else a swarm of our own. The client waits for a gateway
-/// that goes away.
+/// [`find`], for what is sent once and not lost: the client waits for a gateway that goes away.
+pub(crate) fn find_patiently(args: &SwarmArgs, folder: &DataFolder) -> Result<Swarm, Failure> {
+    let found = look(args, folder)?;
+    let client = patient(found, folder)?.ok_or_else(|| Failure::unreachable(nobody(folder)))?;
+    Ok(Swarm { client: Arc::new(client), embedded: None })
+}
+
+/// [`find_patiently`], else a swarm of our own.
 pub(crate) fn find_or_embed(args: &SwarmArgs, folder: &DataFolder) -> Result<Swarm, Failure> {
-    let (client, embedded) = match look(args, folder)? {
-        Found::Named(endpoint) => (named(endpoint)?.patient(None), None),
-        Found::Here(endpoint) => {
-            let folder = folder.clone();
-            (Client::new(endpoint).patient(Some(Box::new(move || local(&folder)))), None)
-        }
-        Found::Nobody => {
+    let found = look(args, folder)?;
+    let (client, embedded) = match patient(found, folder)? {
+        Some(client) => (client, None),
+        None => {
             let (embedded, endpoint) = Embedded::start(folder)?;
             (Client::new(endpoint), Some(embedded))
         }
     };
     Ok(Swarm { client: Arc::new(client), embedded })
+}
+
+fn patient(found: Found, folder: &DataFolder) -> Result<Option<Client>, Failure> {
+    Ok(match found {
+        Found::Named(endpoint) => Some(named(endpoint)?.patient(None)),
+        Found::Here(endpoint) => {
+            let folder = folder.clone();
+            Some(Client::new(endpoint).patient(Some(Box::new(move || local(&folder)))))
+        }
+        Found::Nobody => None,
+    })
 }
 
 /// Makes sure that somebody is there before files are read and sent.
