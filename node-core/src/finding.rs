@@ -8,6 +8,7 @@ use crate::money::Micro;
 use crate::platform::Platform;
 use crate::ticket::Ticket;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// *n* units' worth of slots that satisfy these needs.
@@ -21,7 +22,7 @@ pub struct Query {
     /// Whether the whole swarm is asked if the nodes at hand have too few places.
     pub swarm: bool,
     /// Nodes whose slots are of no use to the asker.
-    pub without: Vec<NodeId>,
+    pub without: BTreeSet<NodeId>,
 }
 
 /// Whether units may be placed behind others that run at the same node.

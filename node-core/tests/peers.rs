@@ -60,9 +60,10 @@ fn introduce(world: &mut World, stranger: usize, invite: Option<&str>) {
 fn garbage_and_other_versions_are_named_and_nothing_breaks() {
     let (mut world, stranger) = with_stranger(1);
     introduce(&mut world, stranger, None);
+    let (later, ours) = (VERSION + 1, format!("this node version {VERSION}"));
     let cases: [(&[u8], &str); 5] = [
         (&[], "empty frame"),
-        (&[VERSION + 1, 0xc0], "version 13"),
+        (&[later, 0xc0], &ours),
         (&[VERSION, OWNER, 0xc1, 0xff, 0xff], "not a message"),
         (&[VERSION, OWNER, 0xdd, 0xff, 0xff, 0xff, 0xff], "not a message"),
         (&[VERSION], "not a message"),

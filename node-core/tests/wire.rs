@@ -34,7 +34,7 @@ use node_core::ticket::Services;
 use node_core::wire::MAX_FRAME;
 use node_core::work::delegated::{self, Delegated, Part};
 use node_core::work::message::{
-    Batch, Keep, KeepTerms, Message as Work, Report, Returned, ToClient, ToKeeper, ToOwner, ToRunner,
+    Batch, Cause, Keep, KeepTerms, Message as Work, Report, Returned, ToClient, ToKeeper, ToOwner, ToRunner,
     UnitGrant,
 };
 use node_core::work::proof::{GrantKey, GrantProof};
@@ -169,8 +169,8 @@ fn examples() -> Vec<Message> {
         owner(ToOwner::Decline {
             lease: 11,
             units: vec![UnitId { job, index: 12 }],
+            cause: Cause::Failed,
             reason: "d".into(),
-            tried: true,
         }),
         owner(ToOwner::NotBegun { lease: 11, units: vec![UnitId { job, index: 12 }] }),
         owner(ToOwner::OfAnother { lease: 11, units: vec![UnitId { job, index: 12 }] }),

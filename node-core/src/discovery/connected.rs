@@ -337,7 +337,7 @@ mod tests {
             needs: Needs::default(),
             queue,
             swarm: true,
-            without: vec![],
+            without: Default::default(),
         });
         found.places.iter().map(|p| (p.node.id.0[0], p.units)).collect()
     }
@@ -390,7 +390,7 @@ mod tests {
             needs,
             queue: Queue::Yes,
             swarm: true,
-            without: vec![],
+            without: Default::default(),
         });
         assert!(found.places.is_empty());
         assert!(found.shortage.is_some_and(|s| s.contains("2048 MiB") && s.contains("1024 MiB")));

@@ -65,7 +65,7 @@ impl Node {
         let ticket = ServiceId::Driver.ticket(number);
         match self.finder() {
             Some(find) => {
-                let (queue, without) = (Queue::No, Vec::new());
+                let (queue, without) = (Queue::No, Default::default());
                 find(self, Query { ticket, units, needs, queue, swarm: true, without });
             }
             None => {

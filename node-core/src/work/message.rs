@@ -37,9 +37,8 @@ pub enum ToOwner {
     Heartbeat { lease: Lease, grants: u64, units: Option<Vec<(JobId, Vec<u32>)>> },
     /// Finished units, whatever lease they were given under. Repeated until acknowledged.
     Report { seq: u64, results: Vec<Report> },
-    /// Units that the runner will not run, with the reason for people; `tried`: it would have,
-    /// but could not.
-    Decline { lease: Lease, units: Vec<UnitId>, reason: String, tried: bool },
+    /// Units that the runner will not run, with the reason for people.
+    Decline { lease: Lease, units: Vec<UnitId>, cause: Cause, reason: String },
     /// Units that found no free slot here for longer than a queue of short units lasts. The sender
     /// is not to blame, and neither are they.
     NotBegun { lease: Lease, units: Vec<UnitId> },
@@ -76,6 +75,17 @@ pub enum ToOwner {
     /// From a node that this runner asks to keep a checkpoint: does it run the unit, in that attempt?
     /// Answered by `Granted`.
     IsGranted { unit: UnitId, runner: NodeId, attempt: u32 },
+}
+
+/// Cause for which a runner declined units, as their owner deals with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// The runner takes no unit of the owner's now, of whatever job.
+    Node,
+    /// The runner does not take such units. Those of other jobs it may.
+    Job,
+    /// The runner would have run them, and could not.
+    Failed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

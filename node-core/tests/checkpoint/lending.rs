@@ -3,6 +3,7 @@
 use crate::checkpoint::support::{A_MINUTE, beginnings, done, job, long, runner, under_way, unit, world};
 use node_core::bounds::Bounds;
 use node_core::trust::policy::Policy;
+use node_core::work::spec::JobSpec;
 use node_core::{Command, Config, NodeInput};
 use simulator::World;
 use simulator::engine::Ran;
@@ -143,6 +144,33 @@ fn work_against_the_terms_is_declined_in_words_and_not_offered_again_and_again()
     assert!(!world.is_over(long_one));
     terms(&mut world, 1, u64::MAX, Policy::default());
     done(&mut world, long_one, 3);
+}
+
+/// The gateway has one worker, and its other jobs are not to blame.
+#[test]
+fn a_job_that_a_node_declines_holds_up_no_other_job_of_its_owner() {
+    let mut world = World::seed(68).swarm(1, 2);
+    terms(&mut world, 1, u64::MAX, Policy { max_task_seconds: Some(600), ..Policy::default() });
+    let mut spec = world.sweep(0, 300);
+    spec.template.limits.time_us = 600_000_000;
+    let timed = |world: &mut World, spec: JobSpec| {
+        let (job, start) = (world.submit(0, spec), world.now);
+        world.run_until(A_MINUTE * 10, "the job is done", |w| w.is_over(job));
+        world.assert_all_right(job, 300);
+        world.now.since(start)
+    };
+    let alone = timed(&mut world, spec.clone());
+    let mut long = spec.clone();
+    long.template.limits.time_us = 3_600_000_000;
+    let long = world.submit(0, long);
+    world.run_until(A_MINUTE, "it is told why", |w| unit(w, long, 0).reason.contains("600 s at most"));
+    for _ in 0..3 {
+        let beside = timed(&mut world, spec.clone());
+        assert!(beside < alone * 2, "{beside:?} beside a job that is declined, {alone:?} alone");
+    }
+    assert!(!world.is_over(long));
+    let said = unit(&world, long, 0).reason;
+    assert!(said.contains("600 s at most"), "still in the words of the node: {said}");
 }
 
 #[test]

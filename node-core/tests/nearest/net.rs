@@ -394,7 +394,7 @@ impl Net {
                 needs,
                 queue: Queue::No,
                 swarm: true,
-                without: vec![],
+                without: Default::default(),
             })),
         );
         id
@@ -408,7 +408,7 @@ impl Net {
             needs: Needs::default(),
             queue: Queue::No,
             swarm: true,
-            without: vec![],
+            without: Default::default(),
         });
         self.push(time, What::Do { to, command });
     }

@@ -141,8 +141,8 @@ impl Owner {
                 ToOwner::Cancel { job } => self.cancel(from, job, cx),
                 ToOwner::Heartbeat { lease, grants, units } => self.heartbeat(from, lease, grants, units, cx),
                 ToOwner::Report { seq, results } => self.report(from, seq, results, cx),
-                ToOwner::Decline { lease, units, reason, tried } => {
-                    self.declined(from, lease, units, (&reason, tried), cx);
+                ToOwner::Decline { lease, units, cause, reason } => {
+                    self.declined(from, lease, units, (cause, &reason), cx);
                 }
                 ToOwner::NotBegun { lease, units } => self.not_begun(from, lease, units, cx),
                 ToOwner::OfAnother { lease, units } => self.of_another(from, lease, units, cx),

@@ -12,7 +12,7 @@ use crate::protocol::Cx;
 use crate::work::book::{Back, Placement, State};
 use crate::work::delegated;
 use crate::work::delegation::{self, ATTEMPTS_MAX, Act, Adopted, Delegation, OfRing, View};
-use crate::work::message::{Lease, Message, Report, ToRunner};
+use crate::work::message::{Cause, Lease, Message, Report, ToRunner};
 use crate::work::rows;
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -213,7 +213,7 @@ impl Owner {
         let (ring, others): (Vec<_>, Vec<_>) =
             units.partition(|unit| self.delegation.origin_of(*unit, cx.me).is_some());
         if !others.is_empty() {
-            self.declined(from, lease, others, ("it runs this for another owner", false), cx);
+            self.declined(from, lease, others, (Cause::Job, "it runs this for another owner"), cx);
         }
         self.units_back(from, &ring, Back::Unharmed, cx);
         let runner = super::nodes::address(from, cx.peers);

@@ -14,7 +14,7 @@ use crate::protocol::Cx;
 use crate::ticket::ServiceId;
 use crate::work::book::{Back, State, Units};
 use crate::work::bounds::REASON_MAX;
-use crate::work::message::{Lease, ToRunner, UnitGrant};
+use crate::work::message::{Cause, Lease, ToRunner, UnitGrant};
 use crate::work::payments::{Act, Deal, Settled};
 use crate::work::rows;
 use crate::work::spec::OnLoss;
@@ -372,11 +372,14 @@ impl Owner {
         from: NodeId,
         lease: Lease,
         units: Vec<UnitId>,
-        (reason, tried): (&str, bool),
+        (cause, reason): (Cause, &str),
         cx: &mut Cx<'_, Self>,
     ) {
         let Some(units) = self.held_of(from, lease, units) else { return };
-        cx.emit(Event::Declined { node: from });
+        // The finder leaves the node alone for a while; one that runs other jobs it goes on with.
+        if cause != Cause::Job {
+            cx.emit(Event::Declined { node: from });
+        }
         let mut why: String = reason.chars().take(REASON_MAX).collect();
         why = format!("{} declined: {why}", from.short());
         for unit in &units {
@@ -384,17 +387,20 @@ impl Owner {
                 job.shortage = Some(why.clone());
             }
         }
-        let failed: BTreeSet<JobId> = units.iter().filter(|_| tried).map(|unit| unit.job).collect();
-        for id in failed {
-            if let Some(job) = self.jobs.get_mut(&id) {
-                job.avoided.failed(from, &why, cx.now);
+        let jobs: BTreeSet<JobId> = units.iter().map(|unit| unit.job).collect();
+        for id in jobs {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            match cause {
+                Cause::Node => {}
+                Cause::Job => job.avoided.declined(from, &why, cx.now),
+                Cause::Failed => job.avoided.failed(from, &why, cx.now),
             }
         }
         for unit in &units {
             self.fail_move(*unit, &format!("{why}; it goes on where there is room"), cx);
         }
         // A unit that breaks every engine it meets is held in the end.
-        let back = if tried { Back::Failed(&why) } else { Back::Unharmed };
+        let back = if cause == Cause::Failed { Back::Failed(&why) } else { Back::Unharmed };
         self.units_back(from, &units, back, cx);
     }
 

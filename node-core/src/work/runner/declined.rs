@@ -1,6 +1,7 @@
 //! Reasons for which a runner takes no unit of a batch.
 
 use crate::trust::policy::Rejection;
+use crate::work::message::Cause;
 
 /// Why units are not taken. The owner gets the words, and the submitter may read them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,4 +35,23 @@ pub(super) enum Declined {
     /// The donor's policy.
     #[error(transparent)]
     Policy(#[from] Rejection),
+}
+
+impl Declined {
+    /// Whether it is due to the job, to this node, or to who asks.
+    pub(super) fn cause(self) -> Cause {
+        match self {
+            Declined::NoSlots | Declined::Full | Declined::Busy => Cause::Node,
+            // An owner that says that it pays, and does not, would say so of its next job too.
+            Declined::NoReceipt | Declined::OtherReceipt | Declined::UsedReceipt | Declined::Price => {
+                Cause::Node
+            }
+            Declined::Policy(Rejection::Peer | Rejection::Submitter) => Cause::Node,
+            Declined::Policy(Rejection::Time { .. } | Rejection::Memory { .. } | Rejection::Price { .. }) => {
+                Cause::Job
+            }
+            Declined::OtherJob | Declined::OtherOwner | Declined::Memory | Declined::Output(_) => Cause::Job,
+            Declined::Content { .. } | Declined::Texts { .. } => Cause::Job,
+        }
+    }
 }

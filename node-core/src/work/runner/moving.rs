@@ -7,7 +7,7 @@ use crate::engine::RunId;
 use crate::ids::{NodeId, UnitId};
 use crate::progress::{Checkpoint, Resume};
 use crate::protocol::Cx;
-use crate::work::message::{Lease, Returned, ToOwner, UnitGrant};
+use crate::work::message::{Cause, Lease, Returned, ToOwner, UnitGrant};
 
 /// Units in one question. Our choice: 300 bytes each fill a third of a frame.
 const RETURNED_MAX: usize = 1000;
@@ -40,7 +40,7 @@ impl Runner {
 
     pub(super) fn immobile(&mut self, id: UnitId, reason: String, cx: &mut Cx<'_, Self>) {
         if let Some(why) = self.hands_on() {
-            return self.give_back(vec![id], why, false, cx);
+            return self.give_back(vec![id], why, Cause::Node, cx);
         }
         let Some(owner) = self.units.get(&id).map(|unit| unit.owner) else { return };
         Self::to_owner(owner, ToOwner::Immobile { unit: id, reason }, cx);
@@ -221,7 +221,7 @@ impl Runner {
             self.units.get(id).is_some_and(|unit| matches!(unit.state, UnitState::Running { .. }))
         };
         let (running, rest): (Vec<UnitId>, Vec<UnitId>) = self.units.keys().copied().partition(running);
-        self.give_back(rest, why, false, cx);
+        self.give_back(rest, why, Cause::Node, cx);
         if !self.units.is_empty() {
             cx.set_timer(Timer::Drained, self.config.timing.drain);
         }
@@ -232,7 +232,7 @@ impl Runner {
     pub(super) fn drained(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(why) = self.hands_on() else { return };
         let all: Vec<UnitId> = self.units.keys().copied().collect();
-        self.give_back(all.clone(), why, false, cx);
+        self.give_back(all.clone(), why, Cause::Node, cx);
         if !self.draining {
             // A node that stays keeps what is suspended for whoever takes it, perhaps itself.
             return;

@@ -11,7 +11,7 @@ use crate::money::Micro;
 use crate::money::Price;
 use crate::protocol::Cx;
 use crate::work::bounds::{FILES_MAX, NAMES_MAX, WORDS_MAX};
-use crate::work::message::{Report, ToOwner};
+use crate::work::message::{Cause, Report, ToOwner};
 use crate::work::spec::UnitResult;
 use bytes::Bytes;
 use sandbox::{End, Outcome};
@@ -82,7 +82,7 @@ impl Runner {
             return;
         }
         let program = self.program_of(id);
-        self.give_back(vec![id], &error, true, cx);
+        self.give_back(vec![id], &error, Cause::Failed, cx);
         self.failed_here(program, &error, cx);
     }
 
@@ -106,7 +106,7 @@ impl Runner {
                 cx.trouble(format!("the output of {id} could not be stored: {error}"));
                 let why = format!("it could not store the output: {error}");
                 let program = self.program_of(id);
-                self.give_back(vec![id], &why, true, cx);
+                self.give_back(vec![id], &why, Cause::Failed, cx);
                 self.failed_here(program, &why, cx);
             }
         }

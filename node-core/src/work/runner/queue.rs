@@ -10,7 +10,7 @@ use crate::money::Price;
 use crate::progress::KEEPERS;
 use crate::protocol::Cx;
 use crate::time::Time;
-use crate::work::message::{Batch, Lease, ToOwner, UnitGrant};
+use crate::work::message::{Batch, Cause, Lease, ToOwner, UnitGrant};
 use crate::work::spec::{Template, UnitSpec};
 use std::sync::Arc;
 
@@ -54,9 +54,11 @@ impl Runner {
                 Err(why) => Some(why),
             });
             if let Some(reason) = reason {
-                let (units, reason) = (units().collect(), reason.to_string());
-                Self::to_owner(owner, ToOwner::Decline { lease, units, reason, tried: false }, cx);
-                self.turn_away(owner, REFUSED_FOR, cx);
+                let (units, cause, reason) = (units().collect(), reason.cause(), reason.to_string());
+                Self::to_owner(owner, ToOwner::Decline { lease, units, cause, reason }, cx);
+                if cause == Cause::Node {
+                    self.turn_away(owner, REFUSED_FOR, cx);
+                }
                 continue;
             }
             let job = self.jobs.entry(id).or_insert_with(|| Job {
@@ -108,11 +110,8 @@ impl Runner {
         }
         if !declined.is_empty() {
             let reason = if self.is_closed() || self.slots == 0 { Declined::NoSlots } else { Declined::Full };
-            Self::to_owner(
-                owner,
-                ToOwner::Decline { lease, units: declined, reason: reason.to_string(), tried: false },
-                cx,
-            );
+            let (cause, reason) = (reason.cause(), reason.to_string());
+            Self::to_owner(owner, ToOwner::Decline { lease, units: declined, cause, reason }, cx);
         }
         if !others.is_empty() {
             Self::to_owner(owner, ToOwner::OfAnother { lease, units: others }, cx);
@@ -200,11 +199,21 @@ impl Runner {
             }
             (Ticket::Job(id), Err(error)) => {
                 let units: Vec<UnitId> = self.units_of(id).collect();
-                self.give_back(units, &format!("it could not get the job's content: {error}"), true, cx);
+                self.give_back(
+                    units,
+                    &format!("it could not get the job's content: {error}"),
+                    Cause::Failed,
+                    cx,
+                );
             }
             (Ticket::Unit(id), Ok(())) => self.make_ready(id, cx.now),
             (Ticket::Unit(id), Err(error)) => {
-                self.give_back(vec![id], &format!("it could not get the unit's input: {error}"), true, cx);
+                self.give_back(
+                    vec![id],
+                    &format!("it could not get the unit's input: {error}"),
+                    Cause::Failed,
+                    cx,
+                );
             }
             (Ticket::Coming(id), result) => self.came_ahead(id, ticket, result, cx),
             (Ticket::Left(id), result) => self.left_came(id, result, cx),
@@ -224,7 +233,7 @@ impl Runner {
     }
 
     /// Hands units that have not ended back to their owners.
-    pub(super) fn give_back(&mut self, ids: Vec<UnitId>, reason: &str, tried: bool, cx: &mut Cx<'_, Self>) {
+    pub(super) fn give_back(&mut self, ids: Vec<UnitId>, reason: &str, cause: Cause, cx: &mut Cx<'_, Self>) {
         let mut by_lease: std::collections::BTreeMap<(NodeId, Lease), Vec<UnitId>> = Default::default();
         for id in ids {
             let Some(unit) = self.units.get(&id) else { continue };
@@ -235,8 +244,8 @@ impl Runner {
             self.remove(id, cx);
         }
         for ((owner, lease), units) in by_lease {
-            Self::to_owner(owner, ToOwner::Decline { lease, units, reason: reason.into(), tried }, cx);
-            if tried {
+            Self::to_owner(owner, ToOwner::Decline { lease, units, cause, reason: reason.into() }, cx);
+            if cause == Cause::Failed {
                 self.turn_away(owner, FAILED, cx);
             }
         }
@@ -305,7 +314,7 @@ impl Runner {
             cx.emit(Event::Slots(slots));
             if slots == 0 {
                 let waiting = self.ready.all();
-                self.give_back(waiting, "it gives no slots now", false, cx);
+                self.give_back(waiting, "it gives no slots now", Cause::Node, cx);
             }
             Self::changed(cx);
         }

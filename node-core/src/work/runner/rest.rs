@@ -7,6 +7,7 @@
 use super::{Runner, Timer};
 use crate::ids::{BlobId, UnitId};
 use crate::protocol::Cx;
+use crate::work::message::Cause;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -58,7 +59,7 @@ impl Runner {
             pause.as_secs()
         ));
         let waiting = self.ready.all();
-        self.give_back(waiting, "its engine fails, it rests", false, cx);
+        self.give_back(waiting, "its engine fails, it rests", Cause::Node, cx);
     }
 
     pub(super) fn rested(&mut self, cx: &mut Cx<'_, Self>) {

@@ -11,8 +11,9 @@ use sandbox::Limits;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An owner whose unit was rejected is offered nothing for so long. Our choice: an offer has no room
-/// for all terms, so the owner tries again, and this makes it a message in a while.
+/// An owner of which no unit is taken is offered nothing for so long. Our choice: an offer has no room
+/// for all terms, so the owner tries again, and this makes it a message in a while. Where one job alone
+/// is not taken, the owner keeps it away for as long (`owner/avoid.rs`), and its other jobs run here.
 pub(super) const REFUSED_FOR: Duration = Duration::from_secs(10);
 
 /// An owner whose unit failed here by no fault of its own is offered nothing for so long. Our choice:
