@@ -67,6 +67,19 @@ async fn jobs_blobs_and_events_need_the_token() {
 }
 
 #[tokio::test]
+async fn a_second_token_beside_the_right_one_is_no_request() {
+    let gateway = Gateway::start().await;
+    let (right, wrong) = (format!("Bearer {TOKEN}"), "Bearer wrong".to_owned());
+    for (first, second) in [(&right, &wrong), (&wrong, &right), (&right, &right)] {
+        let twice = request(Method::GET, "/api/v1/jobs");
+        let twice = twice.header("authorization", first).header("authorization", second);
+        let answer = gateway.send(twice, Body::empty()).await;
+        assert_eq!(answer.status, 400);
+        assert!(answer.problem().contains("more than one authorization header"), "{}", answer.problem());
+    }
+}
+
+#[tokio::test]
 async fn a_rebound_name_and_a_foreign_page_reach_nothing() {
     let gateway = Gateway::start().await;
     let authorized = |method: &Method, path: &str| {
