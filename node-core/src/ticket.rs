@@ -65,6 +65,8 @@ services! {
     Random,
     /// Hears what relays forward; of a node that nobody can dial, also who its relay is.
     Guest,
+    /// Agrees with others on data channels.
+    Signalling,
 }
 
 impl ServiceId {

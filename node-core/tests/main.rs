@@ -29,6 +29,7 @@ mod rest;
 mod ring;
 mod ring_swarm;
 mod services;
+mod signalling;
 mod swarm;
 mod tree;
 mod wire;

@@ -6,6 +6,7 @@ use crate::contract::Refusal;
 use crate::files::owner::{NotNamed, NotPut};
 use crate::ledger::bank::NotInvited;
 use crate::overlay::ring::Failure;
+use crate::overlay::signalling::NotOpened;
 use crate::record::Refused;
 use crate::ticket::ServiceId;
 use crate::work::client::NotAccepted;
@@ -27,6 +28,7 @@ impl Command {
             Command::Invite { .. } => ServiceId::Bank,
             Command::Publish { .. } | Command::ReadRecord { .. } => ServiceId::Records,
             Command::PutFile { .. } | Command::DropFile { .. } | Command::NameFile { .. } => ServiceId::Files,
+            Command::Connect(_) => ServiceId::Signalling,
             Command::Bring { .. } | Command::LetGo { .. } | Command::BlobsStored(_) => ServiceId::Store,
             Command::Find { .. } | Command::Drain => return None,
         })
@@ -61,6 +63,7 @@ impl Command {
             }
             Command::Buy { number, .. } => NodeEvent::Bought { number, taken: false },
             Command::Order { number, .. } => NodeEvent::Ordered { number, outcome: Err(Refusal::NoAccount) },
+            Command::Connect(to) => NodeEvent::NotConnected { peer: to.id, why: NotOpened::NoDriver },
             Command::Invite { number, .. } => NodeEvent::Invited { number, made: Err(NotInvited::NotBank) },
             Command::Publish { number, .. } => {
                 NodeEvent::Published { number, refused: Some(Refused::NoAnswer) }

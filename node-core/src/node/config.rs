@@ -68,6 +68,8 @@ pub struct Config {
     pub bank: Option<BankPart>,
     /// Names and other records on that ring; none without.
     pub records: Option<RecordsPart>,
+    /// Key that the node signs with when it agrees with others on data channels. None: its driver has none.
+    pub signalling: Option<Secret>,
     /// Files: this node's, kept by others, and others', kept here. None: neither.
     pub files: Option<Arc<FilesConfig>>,
 }
@@ -141,6 +143,7 @@ impl Default for Config {
             market: None,
             bank: None,
             records: None,
+            signalling: None,
             files: None,
         }
     }

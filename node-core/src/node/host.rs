@@ -1,6 +1,6 @@
 //! The node's edge: what drivers feed it, and what it asks of them.
 
-use crate::address::{Contact, Ip};
+use crate::address::{Address, Contact, Ip};
 use crate::channel::Channel;
 use crate::circle::{Located, Point};
 use crate::content::{BlobRef, NotFetched};
@@ -21,6 +21,7 @@ use crate::ledger::bank::NotInvited;
 use crate::money::{Micro, Price};
 use crate::overlay::dialback::Standing;
 use crate::overlay::ring::Failure;
+use crate::overlay::signalling::{self, NotOpened};
 use crate::overlay::swarm::Swarm;
 use crate::record::{Key, Refused};
 use crate::records::Found as RecordFound;
@@ -69,6 +70,7 @@ pub enum NodeInput {
     },
     Storage(StorageReply),
     Engine(EngineReply),
+    DataChannel(signalling::Reply),
     Command(Command),
 }
 
@@ -201,6 +203,9 @@ pub enum Command {
     LetGo {
         number: u64,
     },
+    /// Connect to this node by a data channel, whether or not it can be dialled. It is [`NodeInput::Connected`], or
+    /// [`NodeEvent::NotConnected`] says why not.
+    Connect(Address),
     /// Count so many slots as busy for `owner`, though no unit holds them (experiments); 0 frees them.
     Occupy {
         owner: NodeId,
@@ -231,6 +236,9 @@ pub trait Host {
     fn storage(&mut self, request: StorageRequest);
     /// Do this and answer with [`NodeInput::Engine`], in any order.
     fn engine(&mut self, request: EngineRequest);
+    /// Do this with an end of a data channel, and answer with [`NodeInput::DataChannel`]. Asked only of a driver whose
+    /// configuration has [`crate::Config::signalling`].
+    fn data_channel(&mut self, _request: signalling::Request) {}
     /// Something happened that people or programs may want to know.
     fn event(&mut self, event: NodeEvent);
 }
@@ -266,6 +274,11 @@ pub enum NodeEvent {
     MigrationFailed {
         unit: UnitId,
         why: String,
+    },
+    /// The answer to [`Command::Connect`] where no channel could be opened.
+    NotConnected {
+        peer: NodeId,
+        why: NotOpened,
     },
     /// The set of connected nodes or what is known of them changed.
     NodesChanged,

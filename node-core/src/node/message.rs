@@ -56,6 +56,7 @@ messages! {
     Ledger(ledger::Message): Purse | Bank,
     Records(records::Message): Records,
     Files(files::Message): Files | KeptFiles,
+    Signalling(overlay::signalling::Message): Signalling,
 }
 
 impl Message {

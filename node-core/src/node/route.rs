@@ -8,6 +8,7 @@ use crate::channel::Channel;
 use crate::engine::{EngineReply, EngineRequest};
 use crate::ids::NodeId;
 use crate::overlay::neighbours::{self, Hearing, Neighbours};
+use crate::overlay::signalling::{self, Signalling};
 use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::wire;
@@ -38,6 +39,9 @@ impl Node {
             NodeInput::Received { from, channel, bytes } => self.received(from, channel, &bytes, host),
             NodeInput::Storage(reply) => self.storage(reply, host),
             NodeInput::Engine(reply) => self.engine(reply, host),
+            NodeInput::DataChannel(reply) => {
+                self.tell::<Signalling>(signalling::Command::Reply(reply));
+            }
             NodeInput::Command(Command::Drain) => self.note(Note::Drain, host),
             NodeInput::Command(command) => self.command(command, host),
         }

@@ -4,5 +4,6 @@ pub mod dialback;
 pub mod guests;
 pub mod neighbours;
 pub mod ring;
+pub mod signalling;
 pub mod swarm;
 pub mod tree;

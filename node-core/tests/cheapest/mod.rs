@@ -9,5 +9,5 @@ mod lies;
 mod losses;
 mod restart;
 mod stories;
-mod support;
+pub(crate) mod support;
 mod young;

@@ -6,6 +6,7 @@
 use super::*;
 use node_core::discovery::random;
 use node_core::overlay::guests::{self, ToGuest, ToRelay};
+use node_core::overlay::signalling::{self, Over};
 use node_core::{files, ledger, market, records};
 use std::collections::BTreeSet;
 
@@ -58,7 +59,8 @@ kinds!(Message:
     Ledger.0: ledger::Message,
     Records.0: records::Message,
     Files.0: files::Message,
-    Guests.0: guests::Message
+    Guests.0: guests::Message,
+    Signalling.0: signalling::Message
 );
 kinds!(Greeting: Hello Rejected Full Swarm Dialable);
 kinds!(dialback::Message: Ask; Answer.outcome: Outcome);
@@ -87,6 +89,8 @@ kinds!(market::ToOwner:
 kinds!(market::ToSeller: Listed Refused Probe Take);
 kinds!(market::ToBuyer: Alive Entry Taken Gone Summary; Answer.0: market::Answer);
 kinds!(market::Outcome: Sale Costs None NotMine Busy);
+kinds!(signalling::Message: Said; Over.why: Over);
+kinds!(Over: Refused Busy Failed);
 kinds!(guests::Message: ; ToRelay.0: ToRelay, ToGuest.0: ToGuest);
 kinds!(ToRelay: Forward Locate Balance);
 kinds!(ToGuest: Relay Forwarded Gone Owner Balance);

@@ -112,6 +112,7 @@ impl State {
             market: Some(market),
             bank: Some(bank),
             records: Some(records),
+            signalling: Some(secret(0).clone()),
             files: Some(Arc::new(FilesConfig::giving(1 << 20))),
             limits: limits.into(),
             ..Config::default()

@@ -80,6 +80,8 @@ pub struct Network {
     pub keepalive: Option<(u64, u64)>,
     /// Frames from the first to the second are swallowed.
     pub cuts: BTreeSet<(u32, u32)>,
+    /// Pairs between which no data channel opens, the smaller index first.
+    pub walls: BTreeSet<(u32, u32)>,
     /// Whether nodes are in different parts at all.
     pub parted: bool,
 }
@@ -98,6 +100,7 @@ impl Default for Network {
             notice: (1_000, 1_000),
             keepalive: None,
             cuts: BTreeSet::new(),
+            walls: BTreeSet::new(),
             parted: false,
         }
     }

@@ -23,6 +23,7 @@ mod relay;
 mod ring;
 mod runner;
 mod seller;
+mod signalling;
 mod space;
 mod store;
 pub(super) mod tree;
@@ -33,15 +34,21 @@ use crate::files::{keeper::Keeper as KeptFiles, owner::Owner as Files};
 use crate::ledger::{bank::Bank, client::Client as Purse};
 use crate::market::{buyer::Buyer, owner::Owner as MarketOwner, seller::Seller};
 use crate::overlay::guests::{guest::Guest, relay::Relay};
-use crate::overlay::{dialback::DialBack, ring::Ring, tree::Tree};
+use crate::overlay::{dialback::DialBack, ring::Ring, signalling::Signalling, tree::Tree};
 use crate::records::Records;
 use crate::store::Store;
 use crate::work::{client::Client, keeper::Keeper, owner::Owner, runner::Runner};
 
 /// A page's services, in the order in which they hear notes. What is not named here is not linked into a
 /// page.
-pub(super) const GUEST: &[Entry] =
-    &[entry::<Connected>, entry::<Runner>, entry::<Seller>, entry::<Guest>, entry::<Store>];
+pub(super) const GUEST: &[Entry] = &[
+    entry::<Connected>,
+    entry::<Runner>,
+    entry::<Seller>,
+    entry::<Guest>,
+    entry::<Store>,
+    entry::<Signalling>,
+];
 
 /// All services. Dial-back is the last to hear: by then the others know what the node's place follows from.
 pub(super) const FULL: &[Entry] = &[
@@ -66,5 +73,6 @@ pub(super) const FULL: &[Entry] = &[
     shown::<Files>,
     shown::<KeptFiles>,
     shown::<Store>,
+    shown::<Signalling>,
     shown::<DialBack>,
 ];

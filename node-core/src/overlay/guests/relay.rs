@@ -159,14 +159,14 @@ impl Relay {
             guest.askers.retain(|asker| *asker != from);
             keep(&mut guest.askers, from, ASKERS);
         } else {
-            // So that who spoke to a guest that has gone need not wait.
-            let Some(guest) = self.guests.get(&from) else {
-                return cx.send(from, Message::ToGuest(ToGuest::Gone(to)));
-            };
-            match guest.owners.iter().find(|owner| owner.id == to) {
-                Some(owner) => cx.reach(*owner),
-                None if guest.askers.contains(&to) => {}
-                None => return,
+            let owner = |guest: &Guest| guest.owners.iter().find(|owner| owner.id == to).copied();
+            match self.guests.get(&from).map(|guest| (owner(guest), guest.askers.contains(&to))) {
+                Some((Some(owner), _)) => cx.reach(owner),
+                Some((None, true)) => {}
+                // So that who spoke to a guest that has gone need not wait.
+                Some((None, false)) | None => {
+                    return cx.send(from, Message::ToGuest(ToGuest::Gone(to)));
+                }
             }
         }
         cx.send(to, Message::ToGuest(ToGuest::Forwarded { from, frame }));
@@ -247,21 +247,22 @@ mod tests {
     #[test]
     fn a_guest_speaks_to_who_was_looked_up_for_it_and_to_who_has_spoken_to_it() {
         let mut story = Story::new();
-        assert_eq!(story.forward(GUEST, OPERATOR), [], "nobody knows each other yet");
+        let unknown = |to| [(GUEST, ToGuest::Gone(to))];
+        assert_eq!(story.forward(GUEST, OPERATOR), unknown(OPERATOR), "nobody knows each other yet");
         story.hear(GUEST, ToRelay::Locate { number: 7, key: Point(1) });
         let number = story.lookups[0];
         story.step(Input::Command(Command::Found { number, owner: Some(contact(OPERATOR)) }));
         let owner = ToGuest::Owner { number: 7, owner: Some(contact(OPERATOR)) };
         assert_eq!(story.sent(), [(GUEST, owner)]);
         assert_eq!(story.forward(GUEST, OPERATOR), [(OPERATOR, forwarded(GUEST))]);
-        assert_eq!(story.forward(GUEST, STRANGER), []);
+        assert_eq!(story.forward(GUEST, STRANGER), unknown(STRANGER));
         assert_eq!(story.forward(STRANGER, GUEST), [(GUEST, forwarded(STRANGER))]);
         assert_eq!(story.forward(GUEST, STRANGER), [(STRANGER, forwarded(GUEST))]);
         // The first of many that speak to it is forgotten.
         for n in 0..ASKERS as u8 {
             story.forward(NodeId([100 + n; 32]), GUEST);
         }
-        assert_eq!(story.forward(GUEST, STRANGER), []);
+        assert_eq!(story.forward(GUEST, STRANGER), unknown(STRANGER));
     }
 
     #[test]

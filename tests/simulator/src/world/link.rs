@@ -22,7 +22,7 @@ pub struct Link {
 
 /// State of the first message between the ends of a new connection.
 #[derive(Clone, Copy, PartialEq)]
-enum First {
+pub(super) enum First {
     OnItsWay,
     /// On its way, from a node that the other one was not told to join.
     OfAVisitor,
@@ -93,7 +93,7 @@ impl World {
         self.join(a, b, First::OfAVisitor);
     }
 
-    fn join(&mut self, a: usize, b: usize, first: First) {
+    pub(super) fn join(&mut self, a: usize, b: usize, first: First) {
         if a == b || self.connected(a, b) || !self.lives(a) || !self.lives(b) {
             return;
         }

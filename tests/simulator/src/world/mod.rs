@@ -4,6 +4,7 @@
 //! way needs a table. Everything that happens to a node is one call of [`node_core::Node::drive`],
 //! and every call goes into the trace.
 
+mod channels;
 mod fault;
 mod link;
 mod pages;
@@ -27,6 +28,7 @@ use crate::trace::Trace;
 use bytes::Bytes;
 use node_core::address::{Contact, Ip};
 use node_core::node::message::Message;
+use node_core::overlay::signalling::SessionId;
 use node_core::{Channel, Config, EngineReply, Node, NodeEvent, NodeId, NodeInput, StorageReply, Time};
 use places::index_in;
 use slab::Slab;
@@ -78,6 +80,8 @@ pub struct World {
     pages_tried: BTreeMap<u32, Vec<NodeId>>,
     trace: Trace,
     wishes: Wishes,
+    /// Ends of data channels that are being opened.
+    ends: channels::Ends,
     /// Events that befell frozen nodes meanwhile, by node.
     held: BTreeMap<u32, Vec<Event>>,
     /// Counts links.
@@ -170,6 +174,12 @@ enum Event {
         life: u32,
         peer: NodeId,
     },
+    /// The checks of two ends of a data channel have got through, or not.
+    Pierced {
+        session: SessionId,
+        a: u32,
+        b: u32,
+    },
     /// A page comes to another gateway.
     Visits {
         page: u32,
@@ -221,6 +231,7 @@ impl World {
             pages_tried: BTreeMap::new(),
             trace: Trace::default(),
             wishes: Wishes::default(),
+            ends: Default::default(),
             held: BTreeMap::new(),
             epoch: 0,
             greeting: None,
@@ -322,6 +333,9 @@ impl World {
         }
         for (number, contact) in wishes.probes.drain(..) {
             self.probe(at, number, contact);
+        }
+        for request in wishes.channels.drain(..) {
+            self.data_channel(at, request);
         }
         for (to, channel, bytes) in wishes.frames.drain(..) {
             match self.liars.get_mut(&at).map_or(Said::Truly, |liar| liar.says(channel, &bytes)) {
@@ -476,6 +490,7 @@ impl World {
             Event::Dialled { from, to, life, ip } => self.dialled(from, to, life, ip),
             Event::Probed { from, to, life, number, ip } => self.probed(from, to, life, number, ip),
             Event::Unreachable { from, life, peer } => self.unreachable(from, life, peer),
+            Event::Pierced { session, a, b } => self.pierced(session, a, b),
             Event::Visits { page, to, life } => self.visits(page, to, life),
         }
     }
@@ -516,7 +531,11 @@ impl Event {
             Event::Input { at, .. } | Event::Gone { at, .. } => Some(*at),
             Event::Unreachable { from, .. } => Some(*from),
             // Nobody answers the handshake; see `dialled`.
-            Event::Dialled { .. } | Event::Probed { .. } | Event::Visits { .. } | Event::Cut { .. } => None,
+            Event::Dialled { .. }
+            | Event::Probed { .. }
+            | Event::Pierced { .. }
+            | Event::Visits { .. }
+            | Event::Cut { .. } => None,
         }
     }
 }

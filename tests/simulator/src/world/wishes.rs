@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use node_core::address::Contact;
+use node_core::overlay::signalling::Request;
 use node_core::{Channel, EngineRequest, Host, NodeEvent, NodeId, StorageRequest, Time};
 
 #[derive(Default)]
@@ -14,6 +15,7 @@ pub(super) struct Wishes {
     pub(super) wake: Option<Option<Time>>,
     pub(super) storage: Vec<StorageRequest>,
     pub(super) engine: Vec<EngineRequest>,
+    pub(super) channels: Vec<Request>,
     pub(super) events: Vec<NodeEvent>,
 }
 
@@ -38,6 +40,9 @@ impl Host for Wishes {
     }
     fn engine(&mut self, request: EngineRequest) {
         self.engine.push(request);
+    }
+    fn data_channel(&mut self, request: Request) {
+        self.channels.push(request);
     }
     fn event(&mut self, event: NodeEvent) {
         self.events.push(event);

@@ -1,0 +1,56 @@
+//! Signalling: connections to nodes that nobody can dial, by data channels.
+
+use crate::address::Sender;
+use crate::ids::NodeId;
+use crate::node::Node;
+use crate::node::config::Config;
+use crate::node::host::{self, Host, NodeEvent};
+use crate::node::notes::Note;
+use crate::node::table::Service;
+use crate::overlay::signalling::{Command, Event, Message, Signalling};
+use crate::protocol::Input;
+use crate::ticket::ServiceId;
+use crate::wire::Framed;
+
+impl Framed for Message {
+    fn service(&self) -> ServiceId {
+        ServiceId::Signalling
+    }
+}
+
+impl Service for Signalling {
+    const ID: ServiceId = ServiceId::Signalling;
+    const NAME: &'static str = "signalling";
+    type Beside = ();
+
+    fn open(config: &Config) -> Option<Self> {
+        config.signalling.clone().map(Signalling::new)
+    }
+
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+        if let host::Command::Connect(to) = command {
+            node.tell::<Self>(Command::Connect(to));
+        }
+    }
+
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+        if let Note::Up(up) = note {
+            node.give::<Self>(Input::Up(up.peer));
+        }
+    }
+
+    fn on_forwarded(node: &mut Node, sender: Sender, message: Message) {
+        node.tell::<Self>(Command::Forwarded(sender, message));
+    }
+
+    fn on_gone(node: &mut Node, guest: NodeId, by: NodeId) {
+        node.tell::<Self>(Command::Gone { peer: guest, by });
+    }
+
+    fn on_event(_: &mut Node, event: Event, host: &mut dyn Host) {
+        match event {
+            Event::Request(request) => host.data_channel(request),
+            Event::NotOpened { peer, why } => host.event(NodeEvent::NotConnected { peer, why }),
+        }
+    }
+}

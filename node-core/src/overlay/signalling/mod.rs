@@ -1,0 +1,463 @@
+//! Signalling: two nodes agree on a data channel by way of a peer that both know (RFC 8829 without SDP).
+//!
+//! The one that wants the channel offers, the other one answers, and both name the addresses at which they may
+//! be reached, as they find them. The driver has the ends of channels and opens them; this machine says what is to
+//! be said to whom, and bounds what strangers can cause. Who a peer is proves the channel itself, which carries the
+//! same handshake as every connection; what is signed here keeps others from having a node send packets to
+//! addresses of their choice.
+
+mod limits;
+mod message;
+#[cfg(test)]
+mod tests;
+
+pub use message::{
+    At, BODY_MAX, CANDIDATES, Candidate, Description, Fingerprint, Kind, Message, NotTaken, Over, Said,
+    SessionId, Uuid, What,
+};
+
+use crate::address::{Address, Scope, Sender};
+use crate::ids::NodeId;
+use crate::keys::Secret;
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::Time;
+use limits::{Backoff, Rates};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Sessions that are being opened. Our choice: a browser has 500 connections in all, and each of these may be wasted.
+pub const SESSIONS: usize = 8;
+
+/// Those of them that one neighbour may have brought: a hostile one leaves room for others, and for this node's own.
+const BROUGHT: usize = SESSIONS / 2;
+
+/// Until an offer of the same peer replaces the one before. Our choice: a page is loaded anew in that time, and a
+/// peer that offers without end costs an end of a channel a second.
+const ANEW: Duration = Duration::from_secs(1);
+
+/// Until an offer is answered. Our choice: three round trips around the world, and as much for a busy page.
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// Until a channel is open, from the first offer on. Then the peer is reached in another way. Our choice: ICE tries
+/// eight candidates of either side in 4 s, and sends each check three times.
+const OPEN: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub struct Signalling {
+    secret: Secret,
+    /// The donor wants no direct connections with strangers: they would learn this node's address.
+    refuses: bool,
+    sessions: BTreeMap<NodeId, Session>,
+    backoff: Backoff,
+    rates: Rates,
+}
+
+/// An attempt to open a channel with a peer, of which there is one at most.
+#[derive(Debug)]
+struct Session {
+    id: SessionId,
+    way: Way,
+    role: Role,
+    /// The peer knows this node's description, and so candidates may follow.
+    described: bool,
+    /// This node knows the peer's.
+    heard: bool,
+    /// Candidates of this node that were found before it was described.
+    early: Vec<Candidate>,
+    /// Candidates so far: of this node, and of the peer.
+    told: usize,
+    hears: usize,
+    until: Time,
+}
+
+/// The way on which a session is spoken of.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// The peer's address.
+    To(Address),
+    /// On which its offer came.
+    Back(Sender),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Offers,
+    Answers,
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Open a channel to this node. Begins with [`Request::Open`]; ends with [`Reply::Opened`] or
+    /// [`Event::NotOpened`].
+    Connect(Address),
+    Reply(Reply),
+    /// The donor's word on direct connections with strangers.
+    Refuse(bool),
+    /// A message that another node has forwarded.
+    Forwarded(Sender, Message),
+    /// The node `by` says that `peer` is not a guest of its.
+    Gone {
+        peer: NodeId,
+        by: NodeId,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    Request(Request),
+    /// There is no channel to a node that this one wanted to connect to.
+    NotOpened {
+        peer: NodeId,
+        why: NotOpened,
+    },
+}
+
+/// Wishes for this node's end of a data channel, to the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Make an end for a channel with this peer, and describe it.
+    Open { session: SessionId, peer: NodeId, role: Role },
+    /// The peer's end.
+    Remote(SessionId, Description),
+    /// Addresses to try. None that must not be.
+    Try(SessionId, Vec<Candidate>),
+    /// Forget this end: no channel will open.
+    Close(SessionId),
+}
+
+/// Word of the driver on an end that it was asked for, in any order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// How the end is recognised. Once a session.
+    Described(SessionId, Description),
+    /// Addresses of the end, as they are found.
+    Found(SessionId, Vec<Candidate>),
+    /// The channel is open; its connection follows.
+    Opened(SessionId),
+    /// The driver cannot open it, and has forgotten the end.
+    Failed(SessionId),
+}
+
+/// Why there is no channel; the words follow "the node has no data channel to the peer:".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOpened {
+    #[error("this node's donor lets it connect to no strangers")]
+    Unwanted,
+    #[error("{SESSIONS} channels are being opened; it is tried later")]
+    Busy,
+    #[error("an attempt failed a moment ago; it is tried later")]
+    Early,
+    #[error("the peer does not answer")]
+    Unanswered,
+    #[error("none of the two reaches the other directly within {} s", OPEN.as_secs())]
+    Unreached,
+    #[error("nobody forwards to the peer any more")]
+    Gone,
+    #[error("this program has no data channels")]
+    NoDriver,
+    #[error("this node could not make its end of the channel")]
+    Driver,
+    #[error("the peer says that {0}")]
+    Refused(Over),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    Session(NodeId),
+}
+
+type Scx<'a> = Cx<'a, Signalling>;
+
+impl Protocol for Signalling {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Scx<'_>) {
+        match input {
+            Input::Message { from, message } => self.heard(Sender::direct(from), message, cx),
+            Input::Timer(Timer::Session(peer)) => self.late(peer, cx),
+            Input::Command(command) => self.command(command, cx),
+            // The peer is connected by another way: this one is not needed.
+            Input::Up(peer) => self.give_up(peer, cx),
+            // An offer is not sent again: the node that wants the channel asks for another session.
+            Input::Down(_) | Input::Unreachable(_) => {}
+        }
+    }
+
+    fn check_invariants(&self) {
+        assert!(self.sessions.len() <= SESSIONS, "sessions are bounded");
+        for session in self.sessions.values() {
+            assert!(session.told <= CANDIDATES && session.hears <= CANDIDATES, "candidates are bounded");
+            assert!(session.early.is_empty() || !session.described, "nothing waits without a reason");
+        }
+    }
+}
+
+impl Signalling {
+    pub fn new(secret: Secret) -> Signalling {
+        Signalling {
+            secret,
+            refuses: false,
+            sessions: BTreeMap::new(),
+            backoff: Backoff::default(),
+            rates: Rates::default(),
+        }
+    }
+
+    /// Sessions that are being opened.
+    pub fn under_way(&self) -> usize {
+        self.sessions.len()
+    }
+
+    fn command(&mut self, command: Command, cx: &mut Scx<'_>) {
+        match command {
+            Command::Connect(to) => self.connect(to, cx),
+            Command::Reply(reply) => self.reply(reply, cx),
+            Command::Forwarded(sender, message) => self.heard(sender, message, cx),
+            Command::Refuse(refuses) => self.refuses = refuses,
+            Command::Gone { peer, by } => {
+                let relay = |session: &Session| match session.way {
+                    Way::To(address) => address.relay().map(|relay| relay.id),
+                    Way::Back(sender) => sender.by,
+                };
+                // Anybody can say so.
+                if self.sessions.get(&peer).is_some_and(|it| !it.heard && relay(it) == Some(by)) {
+                    self.fail(peer, NotOpened::Gone, cx);
+                }
+            }
+        }
+    }
+
+    fn reply(&mut self, reply: Reply, cx: &mut Scx<'_>) {
+        let (Reply::Described(id, _) | Reply::Found(id, _) | Reply::Opened(id) | Reply::Failed(id)) = reply;
+        // It may have been closed meanwhile.
+        let Some(peer) = self.peer_of(id) else { return };
+        match reply {
+            Reply::Described(_, description) => self.described(peer, description, cx),
+            Reply::Found(_, candidates) => self.found(peer, candidates, cx),
+            Reply::Opened(_) => {
+                self.backoff.opened(peer);
+                self.end(peer, cx);
+            }
+            Reply::Failed(_) => {
+                self.say_over(peer, Over::Failed, cx);
+                self.fail(peer, NotOpened::Driver, cx);
+            }
+        }
+    }
+
+    fn connect(&mut self, to: Address, cx: &mut Scx<'_>) {
+        let peer = to.id;
+        if peer == cx.me || self.sessions.contains_key(&peer) || cx.peers.is_connected(peer) {
+            return;
+        }
+        let why_not = match () {
+            () if self.refuses => Some(NotOpened::Unwanted),
+            () if self.sessions.len() >= SESSIONS => Some(NotOpened::Busy),
+            () if self.backoff.is_early(peer, cx.now) => Some(NotOpened::Early),
+            () => None,
+        };
+        if let Some(why) = why_not {
+            return cx.emit(Event::NotOpened { peer, why });
+        }
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&cx.rng.u64().to_be_bytes());
+        id[8..].copy_from_slice(&cx.rng.u64().to_be_bytes());
+        self.begin(peer, SessionId(id), Way::To(to), Role::Offers, cx);
+    }
+
+    fn begin(&mut self, peer: NodeId, id: SessionId, way: Way, role: Role, cx: &mut Scx<'_>) {
+        let session = Session {
+            id,
+            way,
+            role,
+            described: false,
+            heard: role == Role::Answers,
+            early: Vec::new(),
+            told: 0,
+            hears: 0,
+            until: cx.now + OPEN,
+        };
+        self.sessions.insert(peer, session);
+        let patience = if role == Role::Offers { ANSWER } else { OPEN };
+        cx.set_timer(Timer::Session(peer), patience);
+        cx.emit(Event::Request(Request::Open { session: id, peer, role }));
+    }
+
+    fn described(&mut self, peer: NodeId, description: Description, cx: &mut Scx<'_>) {
+        let Some(session) = self.sessions.get_mut(&peer).filter(|session| !session.described) else { return };
+        if !description.is_well_formed() {
+            self.say_over(peer, Over::Failed, cx);
+            return self.fail(peer, NotOpened::Driver, cx);
+        }
+        session.described = true;
+        let early = std::mem::take(&mut session.early);
+        let what = match session.role {
+            Role::Offers => What::Offer(description),
+            Role::Answers => What::Answer(description),
+        };
+        self.say(peer, what, cx);
+        if !early.is_empty() {
+            self.say(peer, What::Candidates(early), cx);
+        }
+    }
+
+    fn found(&mut self, peer: NodeId, mut candidates: Vec<Candidate>, cx: &mut Scx<'_>) {
+        let Some(session) = self.sessions.get_mut(&peer) else { return };
+        candidates.truncate(CANDIDATES - session.told);
+        session.told += candidates.len();
+        if !session.described {
+            session.early.extend(candidates);
+        } else if !candidates.is_empty() {
+            self.say(peer, What::Candidates(candidates), cx);
+        }
+    }
+
+    /// A message has come; `sender.by` has forwarded it, if anybody has.
+    fn heard(&mut self, sender: Sender, message: Message, cx: &mut Scx<'_>) {
+        // Neither a signature is checked nor an answer sent for one who asks too often.
+        if !self.rates.take(sender.by.unwrap_or(sender.id), cx.now) {
+            return;
+        }
+        match message {
+            Message::Over { session, why } => {
+                let is_its = self.sessions.get(&sender.id).is_some_and(|known| known.id == session);
+                if is_its {
+                    self.fail(sender.id, NotOpened::Refused(why), cx);
+                }
+            }
+            Message::Said(signed) => match Said::open(&signed, sender.id, cx.me) {
+                Ok(said) => self.said(sender, said, cx),
+                // A relay does not read what it forwards, and may have made it up.
+                Err(why) if sender.by.is_none() => cx.fault(sender.id, why.to_string()),
+                Err(_) => {}
+            },
+        }
+    }
+
+    fn said(&mut self, sender: Sender, Said { session: id, what, .. }: Said, cx: &mut Scx<'_>) {
+        let peer = sender.id;
+        let known = self.sessions.get_mut(&peer);
+        match what {
+            What::Offer(description) => self.offered(sender, id, description, cx),
+            What::Answer(description) => {
+                let Some(session) = known.filter(|known| known.id == id && known.role == Role::Offers) else {
+                    return;
+                };
+                if session.heard || !session.described {
+                    return;
+                }
+                session.heard = true;
+                cx.set_timer(Timer::Session(peer), session.until.since(cx.now));
+                cx.emit(Event::Request(Request::Remote(id, description)));
+            }
+            What::Candidates(mut candidates) => {
+                let Some(session) = known.filter(|known| known.id == id && known.heard) else { return };
+                let on_this_machine = cx.peers.nearest() == Some(Scope::Machine);
+                candidates.truncate(CANDIDATES - session.hears);
+                // Those that are left out count, too.
+                session.hears += candidates.len();
+                candidates.retain(|candidate| candidate.may_be_tried(on_this_machine));
+                if !candidates.is_empty() {
+                    cx.emit(Event::Request(Request::Try(id, candidates)));
+                }
+            }
+        }
+    }
+
+    fn offered(&mut self, sender: Sender, id: SessionId, description: Description, cx: &mut Scx<'_>) {
+        let peer = sender.id;
+        if let Some(session) = self.sessions.get(&peer) {
+            // Both offer at once: the offer of the smaller id stands. Its node drops the other's just so.
+            let crossing = session.role == Role::Offers && !session.heard;
+            let soon = session.role == Role::Answers && session.until.since(cx.now) > OPEN - ANEW;
+            if session.id == id || crossing && cx.me < peer || soon {
+                return;
+            }
+            // Or the peer has begun anew.
+            cx.emit(Event::Request(Request::Close(session.id)));
+            self.end(peer, cx);
+        }
+        let why_not = match () {
+            () if self.refuses => Some(Over::Refused),
+            () if self.sessions.len() >= SESSIONS => Some(Over::Busy),
+            () if self.brought_by(sender) >= BROUGHT => Some(Over::Busy),
+            () => None,
+        };
+        if let Some(why) = why_not {
+            return cx.answer(sender, Message::Over { session: id, why });
+        }
+        self.begin(peer, id, Way::Back(sender), Role::Answers, cx);
+        cx.emit(Event::Request(Request::Remote(id, description)));
+    }
+
+    fn late(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
+        let Some(session) = self.sessions.get(&peer) else { return };
+        let why = if session.heard { NotOpened::Unreached } else { NotOpened::Unanswered };
+        self.say_over(peer, Over::Failed, cx);
+        self.fail(peer, why, cx);
+    }
+
+    /// The session comes to nothing.
+    fn fail(&mut self, peer: NodeId, why: NotOpened, cx: &mut Scx<'_>) {
+        let Some(session) = self.end(peer, cx) else { return };
+        cx.emit(Event::Request(Request::Close(session.id)));
+        if session.role == Role::Offers {
+            self.backoff.failed(peer, cx.now);
+            cx.emit(Event::NotOpened { peer, why });
+        }
+    }
+
+    fn give_up(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
+        // One that is heard of may be the very channel that has opened; the driver says so.
+        if self.sessions.get(&peer).is_some_and(|session| !session.heard) {
+            let session = self.end(peer, cx);
+            session.into_iter().for_each(|session| cx.emit(Event::Request(Request::Close(session.id))));
+        }
+    }
+
+    fn end(&mut self, peer: NodeId, cx: &mut Scx<'_>) -> Option<Session> {
+        cx.cancel_timer(Timer::Session(peer));
+        self.sessions.remove(&peer)
+    }
+
+    fn say_over(&self, peer: NodeId, why: Over, cx: &mut Scx<'_>) {
+        let Some(session) = self.sessions.get(&peer) else { return };
+        // A peer that has heard nothing of it need not hear that it is over.
+        if session.described || session.role == Role::Answers {
+            Self::send(session.way, Message::Over { session: session.id, why }, cx);
+        }
+    }
+
+    fn say(&self, peer: NodeId, what: What, cx: &mut Scx<'_>) {
+        let Some(session) = self.sessions.get(&peer) else { return };
+        let said = Said { to: peer, session: session.id, what };
+        match said.sign(&self.secret) {
+            Some(message) => Self::send(session.way, message, cx),
+            None => cx.trouble(
+                "a signalling message was longer than it may be, and was not sent; please report this".into(),
+            ),
+        }
+    }
+
+    fn send(way: Way, message: Message, cx: &mut Scx<'_>) {
+        match way {
+            Way::To(address) => cx.send_to(address, message),
+            Way::Back(sender) => cx.answer(sender, message),
+        }
+    }
+
+    /// Sessions that came by the same neighbour.
+    fn brought_by(&self, sender: Sender) -> usize {
+        let neighbour = |of: Sender| of.by.unwrap_or(of.id);
+        let by =
+            |session: &Session| matches!(session.way, Way::Back(of) if neighbour(of) == neighbour(sender));
+        self.sessions.values().filter(|session| by(session)).count()
+    }
+
+    fn peer_of(&self, id: SessionId) -> Option<NodeId> {
+        self.sessions.iter().find(|(_, session)| session.id == id).map(|(peer, _)| *peer)
+    }
+}
