@@ -4,7 +4,8 @@
 //! wants: two ordered channels of frames to each connected peer. It knows nothing of what the
 //! frames say and spawns nothing itself.
 //!
-//! A driver brings a transport (TCP and WebSocket natively, the browser's WebSocket there):
+//! A driver brings a transport (TCP and WebSocket natively, the browser's WebSocket there; [`Pipes`] for streams that it
+//! opened itself):
 //! ```ignore
 //! let (link, mut events, mut runner) = link::start(&key, transport, executor, LinkOptions::default());
 //! runner.listen(&address)?;                   // native only; a port in use fails here
@@ -38,6 +39,7 @@ mod ids;
 mod join;
 mod memory;
 mod muxer;
+mod pipes;
 mod queue;
 mod runner;
 mod sessions;
@@ -47,6 +49,7 @@ mod words;
 pub use block::AddressBlock;
 pub use events::{Events, LinkEvent};
 pub use ids::{NotANode, node_id, peer_id};
+pub use pipes::{NotPiped, Pipe, Pipes, Piping, pipes};
 pub use runner::{Link, LinkBusy, ListenError, Runner};
 pub use start::{StartError, start};
 

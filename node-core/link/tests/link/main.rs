@@ -6,6 +6,7 @@
 mod crowds;
 mod exchange;
 mod faults;
+mod pipes;
 mod probes;
 mod sessions;
 mod silence;

@@ -1,0 +1,165 @@
+//! Byte streams that the driver opened itself, such as data channels: a transport that gives them to the link, which
+//! puts the same handshake and the same framed channels on them as on TCP.
+
+use futures::channel::mpsc;
+use futures::future::{self, Ready};
+use futures::{AsyncRead, AsyncWrite, StreamExt};
+use libp2p::core::multiaddr::Protocol;
+use libp2p::core::transport::{DialOpts, ListenerId, TransportError, TransportEvent};
+use libp2p::{Multiaddr, Transport};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use crate::events::locked;
+
+/// Streams that wait to be dialled or taken. Our choice: twice the channels that a node opens at once.
+const WAITING: usize = 16;
+
+/// A stream of bytes, in order and without loss.
+pub trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Pipe for T {}
+
+type Boxed = Box<dyn Pipe>;
+
+/// Why a stream is not given to the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotPiped {
+    #[error("{WAITING} byte streams wait for the link already; open no further ones for a moment")]
+    Full,
+    #[error("the link has ended")]
+    Ended,
+}
+
+/// Why a pipe cannot be dialled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no byte stream of this number")]
+pub struct NoPipe;
+
+/// The transport. One for each link, in front of those that dial.
+pub struct Pipes {
+    dialled: Arc<Mutex<BTreeMap<u64, Boxed>>>,
+    incoming: mpsc::Receiver<(u64, Boxed)>,
+    listener: Option<ListenerId>,
+    /// The listener has to be told of.
+    new: bool,
+}
+
+/// Gives streams to the transport; clones share it.
+#[derive(Clone)]
+pub struct Piping {
+    dialled: Arc<Mutex<BTreeMap<u64, Boxed>>>,
+    incoming: Arc<Mutex<mpsc::Sender<(u64, Boxed)>>>,
+    next: Arc<Mutex<u64>>,
+}
+
+/// The transport, and what gives it streams.
+pub fn pipes() -> (Pipes, Piping) {
+    let (sender, incoming) = mpsc::channel(WAITING);
+    let dialled = Arc::default();
+    let piping = Piping {
+        dialled: Arc::clone(&dialled),
+        incoming: Arc::new(Mutex::new(sender)),
+        next: Arc::default(),
+    };
+    (Pipes { dialled, incoming, listener: None, new: false }, piping)
+}
+
+impl Piping {
+    /// Address that [`crate::Runner::listen`] has to listen on for [`Piping::accept`].
+    pub fn listening() -> Multiaddr {
+        address(0)
+    }
+
+    /// The end of the one that has to dial: dial the address that this returns, with `/p2p/` and the peer that has
+    /// to be at the other end.
+    ///
+    /// # Errors
+    /// Too many streams wait ([`NotPiped::Full`]).
+    pub fn dial(&self, pipe: impl Pipe + 'static) -> Result<Multiaddr, NotPiped> {
+        let number = self.number();
+        let mut dialled = locked(&self.dialled);
+        if dialled.len() >= WAITING {
+            return Err(NotPiped::Full);
+        }
+        dialled.insert(number, Box::new(pipe));
+        Ok(address(number))
+    }
+
+    /// The other end: its connection comes as others' do.
+    ///
+    /// # Errors
+    /// Too many streams wait, or the link has ended.
+    pub fn accept(&self, pipe: impl Pipe + 'static) -> Result<(), NotPiped> {
+        let number = self.number();
+        let sent = locked(&self.incoming).try_send((number, Box::new(pipe)));
+        sent.map_err(|error| if error.is_full() { NotPiped::Full } else { NotPiped::Ended })
+    }
+
+    fn number(&self) -> u64 {
+        let mut next = locked(&self.next);
+        *next += 1;
+        *next
+    }
+}
+
+fn address(number: u64) -> Multiaddr {
+    Multiaddr::empty().with(Protocol::Memory(number))
+}
+
+fn number(address: &Multiaddr) -> Option<u64> {
+    match address.iter().next() {
+        Some(Protocol::Memory(number)) => Some(number),
+        _ => None,
+    }
+}
+
+impl Transport for Pipes {
+    type Output = Boxed;
+    type Error = NoPipe;
+    type ListenerUpgrade = Ready<Result<Boxed, NoPipe>>;
+    type Dial = Ready<Result<Boxed, NoPipe>>;
+
+    fn listen_on(&mut self, id: ListenerId, at: Multiaddr) -> Result<(), TransportError<NoPipe>> {
+        if number(&at) != Some(0) || self.listener.is_some() {
+            return Err(TransportError::MultiaddrNotSupported(at));
+        }
+        (self.listener, self.new) = (Some(id), true);
+        Ok(())
+    }
+
+    fn remove_listener(&mut self, id: ListenerId) -> bool {
+        let is_it = self.listener == Some(id);
+        if is_it {
+            self.listener = None;
+        }
+        is_it
+    }
+
+    fn dial(&mut self, at: Multiaddr, _: DialOpts) -> Result<Self::Dial, TransportError<NoPipe>> {
+        let Some(number) = number(&at) else { return Err(TransportError::MultiaddrNotSupported(at)) };
+        let pipe = locked(&self.dialled).remove(&number);
+        pipe.map(|pipe| future::ready(Ok(pipe))).ok_or(TransportError::Other(NoPipe))
+    }
+
+    fn poll(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<TransportEvent<Self::ListenerUpgrade, NoPipe>> {
+        let Some(listener_id) = self.listener else { return Poll::Pending };
+        if std::mem::take(&mut self.new) {
+            return Poll::Ready(TransportEvent::NewAddress { listener_id, listen_addr: Piping::listening() });
+        }
+        match self.incoming.poll_next_unpin(cx) {
+            Poll::Ready(Some((number, pipe))) => Poll::Ready(TransportEvent::Incoming {
+                listener_id,
+                upgrade: future::ready(Ok(pipe)),
+                local_addr: Piping::listening(),
+                send_back_addr: address(number),
+            }),
+            // Nobody can give it streams any more.
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
