@@ -234,7 +234,8 @@ impl Runner {
         // A full runner takes nothing before its results are acknowledged.
         let full = self.units.len() >= self.config.limits.held_units as usize;
         for (owner, owner_state) in &self.owners {
-            let wanted = if full { owner_state.units - owner_state.suspended } else { owner_state.busy() };
+            let wanted =
+                if full { owner_state.units - owner_state.suspended } else { owner_state.unfinished() };
             let units = wanted.min(slots);
             if units > 0 {
                 busy.push((*owner, units));
@@ -263,7 +264,7 @@ impl Runner {
         let gifts: u32 = self
             .owners
             .values()
-            .map(|owner_state| owner_state.gifts.min(owner_state.busy()).min(slots))
+            .map(|owner_state| owner_state.gifts.min(owner_state.unfinished()).min(slots))
             .sum();
         let kept = self.terms.kept_for_gifts(slots);
         let yields = if self.pace.is_quick() { gifts.saturating_sub(kept) } else { 0 };

@@ -89,13 +89,13 @@ impl Runner {
             |owner_state: &super::owners::OwnerState| owner_state.suspended + owner_state.outbox.len() as u32;
         let ended: u32 = self.owners.values().map(|owner_state| idle(owner_state)).sum();
         let held = self.units.len() as u32;
-        let busy = held - ended.min(held);
+        let unfinished = held - ended.min(held);
         let target = if slots == 0 { 0 } else { self.pace.target(slots) };
         // An owner can have this at most: 250 ms of units of 20 us are more than a runner holds.
         let window = target.min(self.config.limits.held_units);
-        let room = (target + self.fetching(slots, busy)).saturating_sub(busy);
+        let room = (target + self.fetching(slots, unfinished)).saturating_sub(unfinished);
         let room = room.min(self.config.limits.held_units.saturating_sub(held));
-        let free = slots.saturating_sub(busy);
+        let free = slots.saturating_sub(unfinished);
         let memory_bytes = self.terms.memory_bytes;
         let (engaged, terms) = (&self.engaged, &self.terms);
         for (owner, owner_state) in self.owners.iter_mut().filter(|(_, owner_state)| owner_state.connected) {
@@ -138,9 +138,9 @@ impl Runner {
 
     /// Units that wait for their content and leave a slot idle meanwhile: as many may come behind them, at
     /// most two a slot, so that a large input does not keep small units from a slot that has nothing to do.
-    fn fetching(&self, slots: u32, busy: u32) -> u32 {
+    fn fetching(&self, slots: u32, unfinished: u32) -> u32 {
         // With more units than that, some of them have content; those that have ended are not counted.
-        if busy > slots.saturating_mul(4) {
+        if unfinished > slots.saturating_mul(4) {
             return 0;
         }
         let fetching = self.units.values().filter(|unit| matches!(unit.state, UnitState::Fetching)).count();

@@ -48,8 +48,8 @@ pub(super) struct OwnerState {
 }
 
 impl OwnerState {
-    /// Units that want a slot.
-    pub(super) fn busy(&self) -> u32 {
+    /// Units that have a slot or want one.
+    pub(super) fn unfinished(&self) -> u32 {
         self.units.saturating_sub(self.suspended + self.outbox.len() as u32)
     }
 }
