@@ -69,12 +69,6 @@ impl Identity {
         Some(Secret::from_bytes(keypair.secret().as_ref().try_into().ok()?))
     }
 
-    /// A secret of this node for one purpose, of which nobody learns anything about its key.
-    pub(crate) fn derived(&self, purpose: &str) -> Option<[u8; 32]> {
-        let keypair = self.keypair.clone().try_into_ed25519().ok()?;
-        Some(blake3::derive_key(purpose, keypair.secret().as_ref()))
-    }
-
     fn of(keypair: Keypair) -> Option<Identity> {
         let public = keypair.public().try_into_ed25519().ok()?;
         Some(Identity { node: NodeId(public.to_bytes()), keypair })

@@ -88,8 +88,6 @@ pub(crate) struct ApiOptions {
     pub(crate) policy: Option<Enforcer>,
     /// Key that files are encrypted with; `None` for a node that lives in a command.
     pub(crate) seal: Option<Arc<Seal>>,
-    /// Turns an `Idempotency-Key` into an id that nobody else can foretell.
-    pub(crate) job_ids: [u8; 32],
     /// The launcher of the process that checks programs.
     pub(crate) launcher: Launcher,
 }
@@ -98,10 +96,6 @@ impl ApiOptions {
     pub(crate) fn new(token: String) -> Self {
         ApiOptions {
             name: String::new(),
-            job_ids: blake3::derive_key(
-                "Manyhands 2026-11 job ids of a gateway without a folder",
-                token.as_bytes(),
-            ),
             token,
             token_file: None,
             public_hosts: Vec::new(),
@@ -129,6 +123,7 @@ pub(crate) struct Shared {
     max_upload: u64,
     policy: Option<Enforcer>,
     seal: Option<Arc<Seal>>,
+    /// Turns an `Idempotency-Key` into an id that nobody else can foretell.
     job_ids: [u8; 32],
     metrics: Metrics,
     programs: Programs,
@@ -151,6 +146,11 @@ impl ApiState {
         bound: SocketAddr,
         closed: watch::Receiver<bool>,
     ) -> Result<Self, String> {
+        const JOB_IDS: &str = "Manyhands 2026-11 job ids of a gateway";
+        let job_ids = match &options.seal {
+            Some(seal) => seal.derived(JOB_IDS),
+            None => blake3::derive_key(JOB_IDS, options.token.as_bytes()),
+        };
         Ok(ApiState(Arc::new(Shared {
             node,
             name: options.name,
@@ -162,7 +162,7 @@ impl ApiState {
             max_upload: options.max_upload,
             policy: options.policy,
             seal: options.seal,
-            job_ids: options.job_ids,
+            job_ids,
             metrics: Metrics::new(),
             programs: Programs::new(options.launcher),
             closed,

@@ -304,7 +304,6 @@ impl Up {
         let hosts = hosts.map_err(|e| Failure::usage(format!("--public-host: {e}")))?;
         let cache = folder.cache();
         let secret = identity.secret();
-        let job_ids = identity.derived("Manyhands 2026-11 job ids of a gateway");
         let mut limits = Bounds { delegated_units: DELEGATED, ..within(Bounds::default(), space) };
         let files = FilesConfig {
             cost: Price(policy.marginal_cost),
@@ -356,7 +355,7 @@ impl Up {
             tokio::spawn(sell(assembly.node.clone(), policy.clone(), cache, config.speed, works));
         }
         let http = match config.gateway {
-            true => Some(Http::start(config, folder, &assembly, (policy.clone(), job_ids)).await?),
+            true => Some(Http::start(config, folder, &assembly, policy.clone()).await?),
             false => None,
         };
         let admission = Admission::watch(&assembly.node);
@@ -482,7 +481,7 @@ impl Http {
         config: &UpConfig,
         folder: &DataFolder,
         assembly: &Assembly,
-        (policy, job_ids): (Enforcer, Option<[u8; 32]>),
+        policy: Enforcer,
     ) -> Result<Http, Failure> {
         let token = crate::token::load_or_create(folder)?;
         let at = SocketAddr::new(config.bind, config.http_port);
@@ -501,16 +500,14 @@ impl Http {
         let port =
             listener.local_addr().map_err(|e| Failure::failed(format!("cannot listen on {at}: {e}")))?.port();
         let at = SocketAddr::new(at.ip(), port);
-        let usual = ApiOptions::new(token.clone());
         let options = ApiOptions {
-            job_ids: job_ids.unwrap_or(usual.job_ids),
             name: config.name.clone(),
             public_hosts: config.public_host.clone(),
             invite_required: config.invite.is_some(),
             policy: Some(policy),
             seal: Some(Seal::load_or_create(folder)?.into()),
             token_file: Some(folder.token()),
-            ..usual
+            ..ApiOptions::new(token.clone())
         };
         let url = local_url(at);
         let node = assembly.node.clone();

@@ -36,6 +36,11 @@ impl Seal {
         self.0.to_public().to_string()
     }
 
+    /// A secret of this folder for one purpose, of which nobody learns anything about the key.
+    pub(crate) fn derived(&self, purpose: &str) -> [u8; 32] {
+        blake3::derive_key(purpose, self.0.to_string().expose_secret().as_bytes())
+    }
+
     /// For these, and for this node.
     pub(crate) fn encryptor(&self, recipients: &[String]) -> Result<Encryptor, String> {
         let mut all = vec![self.0.to_public()];
