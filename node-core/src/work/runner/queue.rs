@@ -115,7 +115,6 @@ impl Runner {
         }
         if !others.is_empty() {
             Self::to_owner(owner, ToOwner::OfAnother { lease, units: others }, cx);
-            self.turn_away(owner, REFUSED_FOR, cx);
         }
         Self::changed(cx);
     }
