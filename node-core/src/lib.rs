@@ -11,6 +11,7 @@
 //! | [`channel`], [`disk`], [`engine`], [`content`], [`wire`] | what a driver carries, keeps and runs |
 //! | [`finding`], [`goods`], [`money`], [`budget`], [`contract`] | what is asked for, sold and ordered |
 //! | [`peers`], [`elsewhere`] | who is connected, and other gateways |
+//! | [`backoff`] | how soon something that failed is tried again |
 //! | [`under_way`] | questions that a machine asked, and what their answers are for |
 //! | [`circle`], [`replicas`], [`placement`], `record`, [`progress`], [`bounds`], [`trust`] | places in overlays, what is copied there, records, checkpoints, bounds, policy |
 //! | [`overlay`] | who knows whom |
@@ -27,6 +28,7 @@
 //! import. Modules with machines import the ground floor and themselves; only [`node`] imports them.
 
 pub mod address;
+pub mod backoff;
 pub mod bounds;
 pub mod budget;
 pub mod channel;

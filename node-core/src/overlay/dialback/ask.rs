@@ -1,6 +1,7 @@
 //! The node's own addresses: which are confirmed, and whom to ask about them next.
 
 use super::{Dcx, DialBack, Ip, Message, Outcome, Timer};
+use crate::backoff::Pauses;
 use crate::ids::NodeId;
 use crate::time::Time;
 use std::collections::BTreeSet;
@@ -23,11 +24,9 @@ const AGAIN: Duration = Duration::from_secs(600);
 /// some seconds, and peers are asked 30 times a minute at most.
 const NEXT: Duration = Duration::from_secs(2);
 
-/// Until an address that nobody has reached is tried again: the first, and the longest pause; it
-/// doubles in between. Our choice: a person who opens a port sees it within the time that it takes, and a node that
+/// Until an address that nobody has reached is tried again. Our choice: a person who opens a port sees it within the time that it takes, and a node that
 /// nobody will ever reach asks 12 times an hour.
-const FIRST_PAUSE: Duration = Duration::from_secs(15);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+const PAUSES: Pauses = Pauses { first: Duration::from_secs(15), longest: Duration::from_secs(300) };
 
 /// Failures in a row until a confirmed address counts as lost. Our choice: one may be the asked
 /// peer's own network, and a busy machine.
@@ -164,7 +163,7 @@ impl DialBack {
                 // Another peer may reach it; after that, less and less often.
                 let pause = match candidate.failures {
                     ..=LOSSES if candidate.confirmed.is_some() => NEXT,
-                    failures => FIRST_PAUSE.saturating_mul(1 << (failures - 1).min(8)).min(LONGEST_PAUSE),
+                    failures => PAUSES.after(failures.into()),
                 };
                 candidate.later(pause, cx);
             }

@@ -99,7 +99,7 @@ impl Job {
             shortage: None,
             asking: None,
             nowhere: false,
-            avoided: Avoided::default(),
+            avoided: Avoided::new(),
             refusals: Refusals::default(),
             records: BTreeMap::new(),
             journeys: BTreeMap::new(),

@@ -5,6 +5,7 @@
 //! units of other programs run as before.
 
 use super::{Runner, Timer};
+use crate::backoff::Pauses;
 use crate::ids::{BlobId, UnitId};
 use crate::protocol::Cx;
 use crate::work::message::Cause;
@@ -15,10 +16,9 @@ use std::time::Duration;
 /// choice: a broken node meets them soon, and a donor seldom has so many bad programs in a row.
 const FAILURES: usize = 4;
 
-/// The first rest, doubled by each that follows without a good unit between. Our choice: time
-/// to free some memory or disk; an hour at last, as for a donor who sees to it tomorrow.
-const FIRST: Duration = Duration::from_secs(30);
-const LONGEST: Duration = Duration::from_secs(3600);
+/// Rests without a good unit between. Our choice: time to free some memory or disk; an hour at last, as for a donor
+/// who sees to it tomorrow.
+const RESTS: Pauses = Pauses { first: Duration::from_secs(30), longest: Duration::from_secs(3600) };
 
 #[derive(Debug, Default)]
 pub(super) struct Rest {
@@ -50,8 +50,8 @@ impl Runner {
             return;
         }
         self.rest.failed.clear();
-        let pause = FIRST.saturating_mul(1 << self.rest.rests.min(16)).min(LONGEST);
-        self.rest.rests += 1;
+        self.rest.rests = self.rest.rests.saturating_add(1);
+        let pause = RESTS.after(self.rest.rests);
         self.rest.resting = true;
         cx.set_timer(Timer::Rest, pause);
         cx.trouble(format!(
