@@ -1,5 +1,6 @@
 //! Bounds on what others can have this node try: how often one may speak, and how soon a peer is tried again.
 
+use crate::backoff::Pauses;
 use crate::ids::NodeId;
 use crate::time::Time;
 use std::collections::BTreeMap;
@@ -15,15 +16,13 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// at once, those of others are dropped for a second. Our choice: the connections of a busy gateway.
 const COUNTED: usize = 4096;
 
-/// How soon a peer is tried again after a failure; doubled by each that follows. Our choice: a page that begins anew
-/// is there, and a peer behind a wall costs little.
-const FIRST: Duration = Duration::from_secs(10);
+/// How soon a peer is tried again to which no channel could be opened. Our choice: a page that begins anew is there, a
+/// peer behind a wall costs little, and people change their networks within an hour.
+pub(super) const PAUSES: Pauses =
+    Pauses { first: Duration::from_secs(10), longest: Duration::from_secs(600) };
 
-/// The longest time between two attempts. Our choice: people change their networks within an hour.
-const LONGEST: Duration = Duration::from_secs(600);
-
-/// Peers that are remembered to have failed; of more, the one that may be tried soonest is forgotten.
-const FAILED: usize = 256;
+/// Peers that are remembered to have failed.
+pub(super) const FAILED: usize = 256;
 
 /// Rates of the neighbours by which messages come. Who is said to have written one may be made up.
 #[derive(Debug, Default)]
@@ -48,35 +47,6 @@ impl Rates {
             *idle = next;
         }
         has_room
-    }
-}
-
-/// Peers to which no channel could be opened.
-#[derive(Debug, Default)]
-pub(super) struct Backoff {
-    failed: BTreeMap<NodeId, (u32, Time)>,
-}
-
-impl Backoff {
-    pub(super) fn is_early(&self, peer: NodeId, now: Time) -> bool {
-        self.failed.get(&peer).is_some_and(|(_, until)| *until > now)
-    }
-
-    pub(super) fn failed(&mut self, peer: NodeId, now: Time) {
-        let times = self.failed.get(&peer).map_or(0, |(times, _)| *times);
-        if times == 0
-            && self.failed.len() >= FAILED
-            && let Some(soonest) =
-                self.failed.iter().min_by_key(|(_, (_, until))| *until).map(|(peer, _)| *peer)
-        {
-            self.failed.remove(&soonest);
-        }
-        let until = now + FIRST.saturating_mul(1 << times.min(16)).min(LONGEST);
-        self.failed.insert(peer, (times + 1, until));
-    }
-
-    pub(super) fn opened(&mut self, peer: NodeId) {
-        self.failed.remove(&peer);
     }
 }
 
@@ -115,23 +85,5 @@ mod tests {
         assert_eq!((taken, rates.idle.len()), (COUNTED, COUNTED));
         assert!(rates.take(node(9_999_999), now + AGAIN));
         assert!(rates.idle.len() < COUNTED);
-    }
-
-    #[test]
-    fn peers_that_failed_are_tried_ever_later_and_are_bounded() {
-        let mut backoff = Backoff::default();
-        let mut at = Time(0);
-        for wait in [10, 20, 40, 80, 160, 320, 600, 600].map(Duration::from_secs) {
-            backoff.failed(node(1), at);
-            assert!(backoff.is_early(node(1), at + wait - Duration::from_micros(1)));
-            at = at + wait;
-            assert!(!backoff.is_early(node(1), at));
-        }
-        (2..2000).for_each(|n| backoff.failed(node(n), at));
-        assert_eq!(backoff.failed.len(), FAILED);
-        backoff.failed(node(5000), at);
-        assert!(backoff.is_early(node(5000), at));
-        backoff.opened(node(5000));
-        assert!(!backoff.is_early(node(5000), at));
     }
 }

@@ -16,17 +16,21 @@ pub use message::{
     SessionId, Uuid, What,
 };
 
-use crate::address::{Address, Scope, Sender};
+use crate::address::{Address, Contact, Scope, Sender};
+use crate::backoff::Backoff;
 use crate::ids::NodeId;
 use crate::keys::Secret;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::Time;
-use limits::{Backoff, Rates};
-use std::collections::BTreeMap;
+use limits::Rates;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Sessions that are being opened. Our choice: a browser has 500 connections in all, and each of these may be wasted.
 pub const SESSIONS: usize = 8;
+
+/// Nodes that this one wants to connect to and that wait for a session. Our choice: as many as are dialled at once.
+const WAITING: usize = 256;
 
 /// Those of them that one neighbour may have brought: a hostile one leaves room for others, and for this node's own.
 const BROUGHT: usize = SESSIONS / 2;
@@ -48,7 +52,10 @@ pub struct Signalling {
     /// The donor wants no direct connections with strangers: they would learn this node's address.
     refuses: bool,
     sessions: BTreeMap<NodeId, Session>,
-    backoff: Backoff,
+    /// Nodes for which there was no session, and since when they wait, the first one first.
+    waiting: VecDeque<(Address, Time)>,
+    /// Peers to which no channel could be opened.
+    backoff: Backoff<NodeId>,
     rates: Rates,
 }
 
@@ -58,6 +65,8 @@ struct Session {
     id: SessionId,
     way: Way,
     role: Role,
+    /// This node wants the channel, whoever has offered it, and hears if it does not open.
+    wanted: bool,
     /// The peer knows this node's description, and so candidates may follow.
     described: bool,
     /// This node knows the peer's.
@@ -87,8 +96,8 @@ pub enum Role {
 
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Open a channel to this node. Begins with [`Request::Open`]; ends with [`Reply::Opened`] or
-    /// [`Event::NotOpened`].
+    /// Open a channel to this node, unless it is connected. Ends with [`Reply::Opened`], with a connection by
+    /// another way, or with [`Event::NotOpened`].
     Connect(Address),
     Reply(Reply),
     /// The donor's word on direct connections with strangers.
@@ -115,8 +124,9 @@ pub enum Event {
 /// Wishes for this node's end of a data channel, to the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Make an end for a channel with this peer, and describe it.
-    Open { session: SessionId, peer: NodeId, role: Role },
+    /// Make an end for a channel with this peer, and describe it. `mirror`: a node whose UDP port tells who asks where
+    /// it is seen (STUN).
+    Open { session: SessionId, peer: NodeId, role: Role, mirror: Option<Contact> },
     /// The peer's end.
     Remote(SessionId, Description),
     /// Addresses to try. None that must not be.
@@ -188,6 +198,8 @@ impl Protocol for Signalling {
 
     fn check_invariants(&self) {
         assert!(self.sessions.len() <= SESSIONS, "sessions are bounded");
+        assert!(self.waiting.len() <= WAITING, "those that wait are bounded");
+        assert!(self.waiting.is_empty() || self.sessions.len() == SESSIONS, "nobody waits without a reason");
         for session in self.sessions.values() {
             assert!(session.told <= CANDIDATES && session.hears <= CANDIDATES, "candidates are bounded");
             assert!(session.early.is_empty() || !session.described, "nothing waits without a reason");
@@ -201,9 +213,15 @@ impl Signalling {
             secret,
             refuses: false,
             sessions: BTreeMap::new(),
-            backoff: Backoff::default(),
+            waiting: VecDeque::new(),
+            backoff: Backoff::new(limits::PAUSES, limits::FAILED),
             rates: Rates::default(),
         }
+    }
+
+    /// Whether others may open channels with this node.
+    pub fn is_open(&self) -> bool {
+        !self.refuses
     }
 
     /// Sessions that are being opened.
@@ -238,7 +256,7 @@ impl Signalling {
             Reply::Described(_, description) => self.described(peer, description, cx),
             Reply::Found(_, candidates) => self.found(peer, candidates, cx),
             Reply::Opened(_) => {
-                self.backoff.opened(peer);
+                self.backoff.succeeded(peer);
                 self.end(peer, cx);
             }
             Reply::Failed(_) => {
@@ -250,29 +268,48 @@ impl Signalling {
 
     fn connect(&mut self, to: Address, cx: &mut Scx<'_>) {
         let peer = to.id;
-        if peer == cx.me || self.sessions.contains_key(&peer) || cx.peers.is_connected(peer) {
+        if peer == cx.me || cx.peers.is_connected(peer) {
             return;
         }
+        if let Some(session) = self.sessions.get_mut(&peer) {
+            session.wanted = true;
+            return;
+        }
+        if self.waiting.iter().any(|(other, _)| other.id == peer) {
+            return;
+        }
+        let is_full = self.sessions.len() >= SESSIONS;
         let why_not = match () {
             () if self.refuses => Some(NotOpened::Unwanted),
-            () if self.sessions.len() >= SESSIONS => Some(NotOpened::Busy),
-            () if self.backoff.is_early(peer, cx.now) => Some(NotOpened::Early),
+            () if self.backoff.contains(peer, cx.now) => Some(NotOpened::Early),
+            () if is_full && self.waiting.len() >= WAITING => Some(NotOpened::Busy),
             () => None,
         };
         if let Some(why) = why_not {
             return cx.emit(Event::NotOpened { peer, why });
         }
+        if is_full {
+            return self.waiting.push_back((to, cx.now));
+        }
         let mut id = [0; 16];
         id[..8].copy_from_slice(&cx.rng.u64().to_be_bytes());
         id[8..].copy_from_slice(&cx.rng.u64().to_be_bytes());
-        self.begin(peer, SessionId(id), Way::To(to), Role::Offers, cx);
+        self.begin(peer, SessionId(id), Way::To(to), (Role::Offers, true), cx);
     }
 
-    fn begin(&mut self, peer: NodeId, id: SessionId, way: Way, role: Role, cx: &mut Scx<'_>) {
+    fn begin(
+        &mut self,
+        peer: NodeId,
+        id: SessionId,
+        way: Way,
+        (role, wanted): (Role, bool),
+        cx: &mut Scx<'_>,
+    ) {
         let session = Session {
             id,
             way,
             role,
+            wanted,
             described: false,
             heard: role == Role::Answers,
             early: Vec::new(),
@@ -283,7 +320,10 @@ impl Signalling {
         self.sessions.insert(peer, session);
         let patience = if role == Role::Offers { ANSWER } else { OPEN };
         cx.set_timer(Timer::Session(peer), patience);
-        cx.emit(Event::Request(Request::Open { session: id, peer, role }));
+        // A gateway: where it is dialled by TCP it answers by UDP.
+        let gateways = cx.peers.all().filter(|(of, hello, _)| hello.gateway && *of != peer);
+        let mirror = gateways.filter_map(|(_, hello, _)| hello.dialable.contact()).next();
+        cx.emit(Event::Request(Request::Open { session: id, peer, role, mirror }));
     }
 
     fn described(&mut self, peer: NodeId, description: Description, cx: &mut Scx<'_>) {
@@ -369,6 +409,7 @@ impl Signalling {
 
     fn offered(&mut self, sender: Sender, id: SessionId, description: Description, cx: &mut Scx<'_>) {
         let peer = sender.id;
+        let mut wanted = false;
         if let Some(session) = self.sessions.get(&peer) {
             // Both offer at once: the offer of the smaller id stands. Its node drops the other's just so.
             let crossing = session.role == Role::Offers && !session.heard;
@@ -377,8 +418,9 @@ impl Signalling {
                 return;
             }
             // Or the peer has begun anew.
+            wanted = session.wanted;
             cx.emit(Event::Request(Request::Close(session.id)));
-            self.end(peer, cx);
+            self.drop_session(peer, cx);
         }
         let why_not = match () {
             () if self.refuses => Some(Over::Refused),
@@ -387,9 +429,15 @@ impl Signalling {
             () => None,
         };
         if let Some(why) = why_not {
-            return cx.answer(sender, Message::Over { session: id, why });
+            if wanted {
+                cx.emit(Event::NotOpened { peer, why: NotOpened::Busy });
+            }
+            cx.answer(sender, Message::Over { session: id, why });
+            return self.next_turn(cx);
         }
-        self.begin(peer, id, Way::Back(sender), Role::Answers, cx);
+        // One that waits for its turn has it now.
+        let wanted = self.forget_waiting(peer) || wanted;
+        self.begin(peer, id, Way::Back(sender), (Role::Answers, wanted), cx);
         cx.emit(Event::Request(Request::Remote(id, description)));
     }
 
@@ -406,11 +454,14 @@ impl Signalling {
         cx.emit(Event::Request(Request::Close(session.id)));
         if session.role == Role::Offers {
             self.backoff.failed(peer, cx.now);
+        }
+        if session.wanted {
             cx.emit(Event::NotOpened { peer, why });
         }
     }
 
     fn give_up(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
+        self.forget_waiting(peer);
         // One that is heard of may be the very channel that has opened; the driver says so.
         if self.sessions.get(&peer).is_some_and(|session| !session.heard) {
             let session = self.end(peer, cx);
@@ -419,8 +470,33 @@ impl Signalling {
     }
 
     fn end(&mut self, peer: NodeId, cx: &mut Scx<'_>) -> Option<Session> {
+        let ended = self.drop_session(peer, cx);
+        self.next_turn(cx);
+        ended
+    }
+
+    fn next_turn(&mut self, cx: &mut Scx<'_>) {
+        // Unless it has waited for as long as a session may take.
+        while self.sessions.len() < SESSIONS
+            && let Some((to, since)) = self.waiting.pop_front()
+        {
+            match cx.now.since(since) < OPEN {
+                true => self.connect(to, cx),
+                false => cx.emit(Event::NotOpened { peer: to.id, why: NotOpened::Busy }),
+            }
+        }
+    }
+
+    fn drop_session(&mut self, peer: NodeId, cx: &mut Scx<'_>) -> Option<Session> {
         cx.cancel_timer(Timer::Session(peer));
         self.sessions.remove(&peer)
+    }
+
+    /// Whether the peer waited for a session; it does not any more.
+    fn forget_waiting(&mut self, peer: NodeId) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|(to, _)| to.id != peer);
+        self.waiting.len() < before
     }
 
     fn say_over(&self, peer: NodeId, why: Over, cx: &mut Scx<'_>) {

@@ -161,7 +161,7 @@ impl Story {
 fn two_nodes_agree_on_a_channel_by_way_of_a_relay() {
     let mut story = Story::new();
     story.connect(0);
-    let [Request::Open { session, peer, role: Role::Offers }] = story.events(0)[..] else {
+    let [Request::Open { session, peer, role: Role::Offers, .. }] = story.events(0)[..] else {
         panic!("it makes its end")
     };
     assert_eq!(peer, story.nodes[1].id);
@@ -465,4 +465,73 @@ fn in_whatever_order_things_come_each_end_that_is_made_is_closed_or_open() {
         story.pass(OPEN);
         assert_eq!(story.under_way(), [0, 0], "seed {seed}: nothing stays");
     }
+}
+
+#[test]
+fn who_finds_all_sessions_taken_waits_for_its_turn_and_not_for_ever() {
+    let mut node = node(1);
+    let mut now = Time(1_000_000);
+    let peer = |n: u8| NodeId([100 + n; 32]);
+    let mut step = |now: Time, input| node.machine.step(node.id, now, input);
+    let opened = |effects: Vec<Effect<Signalling>>| -> Vec<(NodeId, SessionId)> {
+        effects
+            .into_iter()
+            .filter_map(|effect| match effect {
+                Effect::Emit(Event::Request(Request::Open { session, peer, .. })) => Some((peer, session)),
+                _ => None,
+            })
+            .collect()
+    };
+    let connect = |n: u8| Input::Command(Command::Connect(Address::guest(peer(n), relay())));
+    let sessions: Vec<SessionId> =
+        (0..SESSIONS as u8).flat_map(|n| opened(step(now, connect(n)))).map(|(_, session)| session).collect();
+    assert_eq!(sessions.len(), SESSIONS);
+    for n in 0..3 {
+        assert_eq!(opened(step(now, connect(SESSIONS as u8 + n))), [], "it waits");
+    }
+    // Asked twice it waits once.
+    assert_eq!(opened(step(now, connect(SESSIONS as u8))), []);
+
+    let mut over = |now, session| step(now, Input::Command(Command::Reply(Reply::Opened(session))));
+    let first = opened(over(now, sessions[0]));
+    assert_eq!(first.iter().map(|(peer, _)| *peer).collect::<Vec<_>>(), [peer(SESSIONS as u8)]);
+    now = now + OPEN;
+    let effects = over(now, sessions[1]);
+    let late = |effect: &Effect<Signalling>| match effect {
+        Effect::Emit(Event::NotOpened { peer, why }) => Some((*peer, *why)),
+        _ => None,
+    };
+    let told: Vec<_> = effects.iter().filter_map(late).collect();
+    let waited = [1, 2].map(|n| (peer(SESSIONS as u8 + n), NotOpened::Busy));
+    assert_eq!(told, waited, "they have waited as long as a session takes");
+    assert_eq!(opened(effects), []);
+}
+
+#[test]
+fn a_channel_that_this_node_wants_and_the_other_one_has_offered_is_told_of_when_it_fails() {
+    let mut story = Story::new();
+    // The smaller id offers; the other one wants the channel as well, before and after it has heard of that.
+    for late in [false, true] {
+        let mut story_of = Story::new();
+        story_of.connect(0);
+        story_of.describe(0);
+        if !late {
+            story_of.connect(1);
+        }
+        while story_of.deliver() {}
+        if late {
+            story_of.connect(1);
+        }
+        story_of.now = story_of.now + OPEN;
+        let peer = story_of.nodes[0].id;
+        story_of.step(1, Input::Timer(Timer::Session(peer)));
+        assert_eq!(story_of.nodes[1].not_opened, [NotOpened::Unreached], "late: {late}");
+    }
+    story.connect(0);
+    story.describe(0);
+    while story.deliver() {}
+    story.now = story.now + OPEN;
+    let peer = story.nodes[0].id;
+    story.step(1, Input::Timer(Timer::Session(peer)));
+    assert_eq!(story.nodes[1].not_opened, [], "it did not want it");
 }
