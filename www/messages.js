@@ -19,8 +19,9 @@
  */
 
 /**
- * How a node is started. `speed`: fuel a second of a slot, measured if it is missing.
- * @typedef {{ gateway: string, slots: number, name?: string, invite?: string, policy: Policy, knows: Knows, speed?: number }} Options
+ * How a node is started. `speed`: fuel a second of a slot, measured if it is missing. `channels`: the page makes data
+ * channels and hands them over (`peers.js`).
+ * @typedef {{ gateway: string, slots: number, name?: string, invite?: string, policy: Policy, knows: Knows, speed?: number, channels?: boolean }} Options
  */
 
 /**
@@ -32,12 +33,14 @@
  */
 
 /**
- * Page → node's Worker. `last`: the name under which this tab left things before. `patience`: milliseconds.
+ * Page → node's Worker. `last`: the name under which this tab left things before. `patience`: milliseconds. `rtc`: the
+ * channel, the SDP or a candidate of an end of a data channel; without any of them it has failed.
  * @typedef {{ type: "start", last: string | null } & Options
  *   | { type: "slots", n: number }
  *   | { type: "policy", policy: Policy }
  *   | { type: "knows", knows: Knows }
  *   | { type: "check", n: number, policy: Policy }
+   | { type: "rtc", session: string, channel?: RTCDataChannel, sdp?: string, candidate?: string }
  *   | { type: "stop", patience: number }} ToNode
  */
 
@@ -62,8 +65,13 @@
  */
 
 /**
- * Node's Worker → page.
+ * Node's Worker → page. `rtc_…`: what to do with an end of a data channel; `sdp` and `candidates` are the peer's, `stun` says where
+ * this tab is seen.
  * @typedef {Status
+ *   | { type: "rtc_open", session: string, offers: boolean, stun?: string }
+ *   | { type: "rtc_remote", session: string, sdp: string }
+ *   | { type: "rtc_try", session: string, candidates: string[] }
+ *   | { type: "rtc_close", session: string }
  *   | { type: "policy" } & PolicyNow
  *   | { type: "named", name: string }
  *   | { type: "checked", n: number, faults: Fault[] }

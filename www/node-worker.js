@@ -15,10 +15,10 @@ const tell = (message) => postMessage(message);
 
 /** @type {Handlers<ToNode>} */
 const does = {
-  async start({ gateway, slots, name, invite, policy, knows, speed }) {
+  async start({ gateway, slots, name, invite, policy, knows, speed, channels }) {
     const kept = await left;
     if (kept) tell({ type: "named", name: kept.name });
-    node ??= new WebNode(gateway, slots, name, invite, kept, policy, knows, speed);
+    node ??= new WebNode(gateway, slots, name, invite, kept, policy, knows, speed, channels ?? false);
   },
   slots({ n }) {
     node?.set_slots(n);
@@ -31,6 +31,9 @@ const does = {
   },
   check({ n, policy }) {
     tell({ type: "checked", n, faults: JSON.parse(faults_of(policy)) });
+  },
+  rtc(message) {
+    node?.channel(message);
   },
   stop({ patience }) {
     if (node) node.stop(patience);

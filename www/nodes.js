@@ -60,6 +60,9 @@ function byRank(a, b) {
   return Number(b.gateway) - Number(a.gateway) || b.slots - a.slots || a.id.localeCompare(b.id);
 }
 
+/** Connections that are not the usual ones, in words. @type {Record<string, string>} */
+const LINKS = { webrtc: "by a data channel" };
+
 /** @returns {Row<Api.Node>} */
 function nodeRow() {
   const name = h("span", { class: "name" });
@@ -73,7 +76,7 @@ function nodeRow() {
     update(node) {
       setText(name, node.name || node.short);
       name.title = node.id;
-      setText(tags, [node.name ? node.short : null, node.gateway ? "gateway" : null, node.platform === "browser" ? "browser tab" : "native", node.guest && !node.gateway && node.platform !== "browser" ? "guest" : null, node.me ? "answers this page" : null].filter(Boolean).join(" · "));
+      setText(tags, [node.name ? node.short : null, node.gateway ? "gateway" : null, node.platform === "browser" ? "browser tab" : "native", node.guest && !node.gateway && node.platform !== "browser" ? "guest" : null, LINKS[node.connection ?? "tcp"] ?? null, node.me ? "answers this page" : null].filter(Boolean).join(" · "));
       slots.update(node.slots, node.slots - node.free);
       setText(held, count(node.held));
       setText(done, count(node.units_done));

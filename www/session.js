@@ -1,6 +1,7 @@
 // One donation, from Start to Stop: owns the node's Worker, starts it again when it fails, and
 // keeps the totals over those restarts. Knows nothing of the page that shows it.
 
+import { Peers, handsOver } from "./peers.js";
 import { errorText } from "./text.js";
 
 /** @import { FromNode, Knows, Options, Policy, PolicyNow, Sales, ToNode, Work } from "./messages.js" */
@@ -73,6 +74,8 @@ export class Session extends EventTarget {
   #options = null;
   /** @type {Worker | null} */
   #worker = null;
+  /** Connections of the Worker's node. @type {Peers | null} */
+  #peers = null;
   #timer = 0;
   #failures = 0;
   #startedAt = 0;
@@ -176,6 +179,7 @@ export class Session extends EventTarget {
       return this.#failed(`The browser refused to start a Worker: ${errorText(error)}`);
     }
     this.#worker = worker;
+    this.#peers = new Peers((message, transfer = []) => worker.postMessage(message, transfer));
     worker.onmessage = (event) => worker === this.#worker && this.#heard(event.data);
     worker.onmessageerror = () => worker === this.#worker && this.#failed("The Worker sent something unreadable.");
     worker.onerror = (event) => {
@@ -183,7 +187,7 @@ export class Session extends EventTarget {
       if (worker !== this.#worker) return;
       this.#failed(event.message || "Its program could not be loaded from the gateway.");
     };
-    this.#tell({ type: "start", ...options, last: lastName() });
+    this.#tell({ type: "start", channels: handsOver(), ...options, last: lastName() });
     this.#timer = setTimeout(() => this.#failed(`It gave no sign of life for ${FIRST_WORD / 1000} s after its start.`), FIRST_WORD);
   }
 
@@ -207,6 +211,11 @@ export class Session extends EventTarget {
         this.policy = message;
         this.dispatchEvent(new Event("policy"));
         return this.dispatchEvent(new Event("change"));
+      case "rtc_open":
+      case "rtc_remote":
+      case "rtc_try":
+      case "rtc_close":
+        return this.#peers?.heard(message);
       case "named":
         return rememberName(message.name);
       case "stopped":
@@ -239,6 +248,8 @@ export class Session extends EventTarget {
     clearTimeout(this.#timer);
     this.#worker?.terminate();
     this.#worker = null;
+    this.#peers?.end();
+    this.#peers = null;
     this.#before = this.totals;
     this.work = NO_WORK;
     this.sales = null;

@@ -86,6 +86,7 @@ export const GROUPS = [
   ["Refused", "They are not connected to.", [
     lines("refused_peers", "Nodes", "nobody", "Node ids, one a line."),
     lines("refused_addresses", "Addresses", "nobody", "With their length, as in 10.0.0.0/8, one a line."),
+    yes("direct_connections", "Direct connections", true, "With nodes that cannot be dialled, such as tabs, by data channels. They learn this node’s address."),
   ]],
   ["Prices", "For markets, in micro-credits (µcr) for 10⁹ fuel.", [
     number("marginal_cost", "What it costs you", "µcr", 1, "At least 1."),

@@ -201,7 +201,8 @@ export class Sharing extends EventTarget {
       number("min_price", "Least price (µcr)", "0 if left empty: what nobody pays for runs here too. Above 0, nothing that pays less does.", { min: "0", max: "1000000000", step: "1", placeholder: "0" }),
     ];
     const peers = refused();
-    this.#fields = [cycles, from, to, week, battery, input, limits, prices, peers].flat().filter((one) => one !== false);
+    const direct = check("direct_connections", "Let other nodes connect to this tab directly", "They learn this computer’s address, as a web server does. Without it, only the gateway’s jobs come here.", true);
+    this.#fields = [cycles, from, to, week, battery, input, limits, prices, peers, direct].flat().filter((one) => one !== false);
     /** @param {false | Field[]} fields */
     const element = (fields) => fields && fields.map((one) => one.element);
     replace(place, this.#title,
@@ -213,7 +214,7 @@ export class Sharing extends EventTarget {
           week.element, element(battery), element(input)),
         h("fieldset", null, h("legend", null, "How much"), element(limits)),
         h("fieldset", null, h("legend", null, "For how much"), element(prices)),
-        h("fieldset", null, h("legend", null, "For whom"), cycles.element, peers.element),
+        h("fieldset", null, h("legend", null, "For whom"), cycles.element, direct.element, peers.element),
         h("div", { class: "row" },
           h("button", { type: "button", class: "link-button", onclick: () => this.#take({}, true) }, "Back to the defaults"), this.#said)));
     for (const one of this.#fields) {

@@ -54,10 +54,11 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
     let storage = storage.map_err(Failure::failed)?;
     let running = Arc::new(OnceLock::new());
     let asked = parts.listen.clone().unwrap_or_default();
-    let links = match parts.listen {
+    let net = match parts.listen {
         Some(listen) => {
             let pages = Pages { hosts: parts.hosts, node: running.clone() };
-            let options = NetOptions { listen, pages, ..NetOptions::default() };
+            let channels = parts.config.signalling.is_some().then(|| inbox.channels());
+            let options = NetOptions { listen, pages, channels, ..NetOptions::default() };
             let started = crate::net::start(&parts.identity.keypair, options).await;
             Some(started.map_err(|e| Failure::failed(format!("{e}; see --bind, --p2p-port and --ws-port")))?)
         }
@@ -78,7 +79,7 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
         },
         inbox.engine(),
     );
-    let link = links.as_ref().map(|(link, _)| link.clone());
+    let link = net.as_ref().map(|net| net.link.clone());
     let port = link.as_ref().and_then(|link| link.addresses().iter().find_map(crate::net::tcp_port));
     // The links learn the addresses of all interfaces one after the other; the addresses asked for are known
     // now.
@@ -87,7 +88,7 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
     let ws_port = link.as_ref().and_then(|link| link.addresses().iter().find_map(crate::net::ws_port));
     let web = parts.config.web.and_then(|web| Some(Web { port: ws_port?, ..web }));
     let config = Config { port, loopback_only, first_ip, web, ..parts.config };
-    let parts = Parts { id: parts.identity.node, config, seed, storage, engine, link: links };
+    let parts = Parts { id: parts.identity.node, config, seed, storage, engine, net };
     let works = parts.engine.works();
     let node = driver::start(parts, inbox)
         .map_err(|e| Failure::failed(format!("this system gives no thread to a node: {e}")))?;

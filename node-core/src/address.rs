@@ -147,12 +147,14 @@ pub struct Address {
     dial: Option<(Ip, u16)>,
     /// The node whose guest it is.
     relay: Option<Contact>,
+    /// It opens data channels with who asks for one by way of that relay.
+    channels: bool,
 }
 
 impl Address {
     /// Address of a node that the addressee is connected to.
     pub fn here(id: NodeId) -> Address {
-        Address { id, dial: None, relay: None }
+        Address { id, dial: None, relay: None, channels: false }
     }
 
     /// Address of a node that can be dialled at `contact`, if that is known.
@@ -162,7 +164,17 @@ impl Address {
 
     /// Address of a guest of `relay`.
     pub fn guest(id: NodeId, relay: Contact) -> Address {
-        Address { id, dial: None, relay: Some(relay) }
+        Address { id, dial: None, relay: Some(relay), channels: false }
+    }
+
+    /// The same, of a node that opens data channels, or does not.
+    pub fn with_channels(self, channels: bool) -> Address {
+        Address { channels, ..self }
+    }
+
+    /// Whether it opens data channels with who asks for one by way of its relay.
+    pub fn has_channels(&self) -> bool {
+        self.channels && self.relay().is_some()
     }
 
     /// Where to dial it, if it can be dialled.
@@ -182,7 +194,7 @@ impl Address {
 
     /// The address with its best way alone, in which others that know more ways are the same.
     pub fn best(&self) -> Address {
-        Address { relay: self.relay(), ..*self }
+        Address { relay: self.relay(), channels: self.has_channels(), ..*self }
     }
 
     /// Whether `me` takes a message of this sender for the node's own. A guest's comes by way of its relay, or
@@ -195,7 +207,7 @@ impl Address {
 
 impl From<Contact> for Address {
     fn from(contact: Contact) -> Address {
-        Address { id: contact.id, dial: Some((contact.ip, contact.port)), relay: None }
+        Address { id: contact.id, dial: Some((contact.ip, contact.port)), relay: None, channels: false }
     }
 }
 
@@ -297,6 +309,7 @@ as_bytes!(Contact, 50, bytes_of, |bytes| contact(&bytes));
 /// Ways on the wire, by number. A number that a node does not know is a way that it cannot go, and no error.
 const DIAL: u8 = 1;
 const RELAY: u8 = 2;
+const CHANNELS: u8 = 3;
 
 /// Longest address, bytes: room for ways that are to come. Our choice: an id, and four ways like ours.
 const LONGEST: usize = 256;
@@ -313,6 +326,9 @@ impl serde::Serialize for Address {
         if let Some(relay) = self.relay {
             bytes.extend_from_slice(&[RELAY, 50]);
             bytes.extend_from_slice(&bytes_of(&relay));
+        }
+        if self.channels {
+            bytes.extend_from_slice(&[CHANNELS, 0]);
         }
         s.serialize_bytes(&bytes)
     }
@@ -340,7 +356,8 @@ impl<'de> Visitor<'de> for Ways {
             match (*number, way.len()) {
                 (DIAL, 18) => address.dial = Some((Ip(part(way, 0)), u16::from_be_bytes(part(way, 16)))),
                 (RELAY, 50) => address.relay = Some(contact(way)),
-                (DIAL | RELAY, _) => return Err(wrong()),
+                (CHANNELS, 0) => address.channels = true,
+                (DIAL | RELAY | CHANNELS, _) => return Err(wrong()),
                 _ => {}
             }
             rest = after;

@@ -1,4 +1,4 @@
-//! The streams between a pair of peers.
+//! The connection between a pair of peers, and its streams.
 
 /// One of the two streams between a pair of peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -7,4 +7,13 @@ pub enum Channel {
     Control,
     /// Chunks of blobs, so that they never hold up a heartbeat.
     Blob,
+}
+
+/// Carrier of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Carrier {
+    Tcp,
+    WebSocket,
+    /// A WebRTC data channel.
+    DataChannel,
 }

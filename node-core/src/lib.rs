@@ -65,7 +65,7 @@ pub mod under_way;
 pub mod wire;
 pub mod work;
 
-pub use channel::Channel;
+pub use channel::{Carrier, Channel};
 pub use disk::{StorageReply, StorageRequest, Table, Token, Write};
 pub use engine::{EngineReply, EngineRequest, EngineTask, NoSnapshot, RunId, SealKey, SnapshotRef, Taken};
 pub use ids::{BlobId, JobId, NodeId, UnitId};

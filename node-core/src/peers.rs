@@ -5,6 +5,7 @@
 //! Inputs wait in a line, so that a machine may find a peer gone before it hears of that, or there again.
 
 use crate::address::{Contact, Dialable, Ip, Scope};
+use crate::channel::Carrier;
 use crate::elsewhere::Web;
 use crate::ids::NodeId;
 use crate::platform::Platform;
@@ -49,6 +50,7 @@ pub struct Peer {
     pub hello: Option<Known>,
     /// Where it is seen.
     pub ip: Option<Ip>,
+    pub over: Carrier,
     pub since: Time,
     pub heard: Time,
     /// This node has no use for the connection.
@@ -61,7 +63,16 @@ pub struct Peer {
 
 impl Peer {
     pub fn new(ip: Option<Ip>, now: Time) -> Peer {
-        Peer { hello: None, ip, since: now, heard: now, spare: false, leaving: false, joined: false }
+        Peer {
+            hello: None,
+            ip,
+            over: Carrier::Tcp,
+            since: now,
+            heard: now,
+            spare: false,
+            leaving: false,
+            joined: false,
+        }
     }
 
     /// It has introduced itself as a guest, and stays.

@@ -14,7 +14,7 @@ use node_core::ticket::{ServiceId, Services};
 use node_core::wire::{MAX_FRAME, VERSION};
 use node_core::work::message::{Message as Work, Report, ToOwner};
 use node_core::work::spec::UnitResult;
-use node_core::{Channel, Config, NodeEvent, NodeInput};
+use node_core::{Carrier, Channel, Config, NodeEvent, NodeInput};
 use simulator::World;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn hear(world: &mut World, stranger: usize, channel: Channel, bytes: Bytes) {
 
 fn introduce(world: &mut World, stranger: usize, invite: Option<&str>) {
     let peer = world.nodes[stranger].id;
-    world.drive(0, NodeInput::Connected { peer, ip: None, joined: true });
+    world.drive(0, NodeInput::Connected { peer, ip: None, joined: true, over: Carrier::Tcp });
     let hello = Hello {
         name: "x".repeat(1000),
         platform: Platform::Native,
@@ -88,7 +88,7 @@ fn garbage_and_other_versions_are_named_and_nothing_breaks() {
 fn nobody_is_heard_before_it_has_introduced_itself() {
     let (mut world, stranger) = with_stranger(2);
     let peer = world.nodes[stranger].id;
-    world.drive(0, NodeInput::Connected { peer, ip: None, joined: true });
+    world.drive(0, NodeInput::Connected { peer, ip: None, joined: true, over: Carrier::Tcp });
     say(&mut world, stranger, &Message::Offer(Offer { slots: 9, free: 9, credit: 9, ..Offer::default() }));
     assert_eq!(world.faults(0), ["spoke before it was let in"]);
     assert_eq!(world.node(0).nodes(world.now).len(), 2, "it is not among the nodes");
@@ -137,7 +137,7 @@ fn the_invite_of_a_swarm_is_not_guessed_from_one_address() {
         strangers += 1;
         let mut peer = node_core::NodeId([77; 32]);
         peer.0[..4].copy_from_slice(&(1000 + strangers).to_be_bytes());
-        world.drive(0, NodeInput::Connected { peer, ip, joined: false });
+        world.drive(0, NodeInput::Connected { peer, ip, joined: false, over: Carrier::Tcp });
         let hello = Message::Neighbours(Greeting::Hello(Hello {
             name: "stranger".into(),
             platform: Platform::Native,

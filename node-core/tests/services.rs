@@ -11,7 +11,9 @@ use node_core::overlay::swarm::Swarm;
 use node_core::platform::Platform;
 use node_core::ticket::{ServiceId, Services};
 use node_core::wire::VERSION;
-use node_core::{BlobId, Channel, Command, Config, EngineRequest, Host, Node, NodeEvent, NodeId, NodeInput};
+use node_core::{
+    BlobId, Carrier, Channel, Command, Config, EngineRequest, Host, Node, NodeEvent, NodeId, NodeInput,
+};
 use node_core::{StorageRequest, Time};
 use simulator::World;
 use std::time::Duration;
@@ -122,7 +124,7 @@ fn frames_to(speaks: Services) -> usize {
     let (peer, mut host) = (NodeId([2; 32]), Frames::default());
     let mut node = Node::new(NodeId([1; 32]), Config::default(), [0; 32], Time(0));
     node.drive(Time(0), NodeInput::Wake, &mut host);
-    node.drive(Time(0), NodeInput::Connected { peer, ip: None, joined: true }, &mut host);
+    node.drive(Time(0), NodeInput::Connected { peer, ip: None, joined: true, over: Carrier::Tcp }, &mut host);
     let hello = Message::Neighbours(Greeting::Hello(Hello {
         name: "gateway".into(),
         platform: Platform::Native,

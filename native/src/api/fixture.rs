@@ -62,7 +62,7 @@ impl Gateway {
         let engine = Engine::start(engine, inbox.engine());
         let key = libp2p::identity::ed25519::Keypair::generate().public();
         let config = Config { gateway: true, slots: 0, ..config };
-        let parts = Parts { id: NodeId(key.to_bytes()), config, seed: [7; 32], storage, engine, link: None };
+        let parts = Parts { id: NodeId(key.to_bytes()), config, seed: [7; 32], storage, engine, net: None };
         let node = start(parts, inbox).unwrap();
         node.ready().await.unwrap();
         let mut options = ApiOptions::new(TOKEN.into());

@@ -30,6 +30,7 @@ fn node(platform: Platform) -> NodeView {
         platform,
         gateway: false,
         guest: false,
+        over: None,
         me: false,
         slots: 4,
         free: 1,

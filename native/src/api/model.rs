@@ -9,7 +9,7 @@ use node_core::node::snapshot::NodeView;
 use node_core::progress::Span;
 use node_core::work::spec::UnitResult;
 use node_core::work::view::{JobState, JobView, UnitState, UnitView};
-use node_core::{Node, Platform};
+use node_core::{Carrier, Node, Platform};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sandbox::End;
 use serde::{Serialize, Serializer};
@@ -64,6 +64,10 @@ pub(super) struct NodeInfo {
     gateway: bool,
     /// It takes no connections: a page, or a node behind a wall. Its gateway is its host.
     guest: bool,
+    /// Others can dial it, as far as is known.
+    reachable: bool,
+    /// How this gateway is connected to it; `null` for the gateway itself.
+    connection: Option<Connection>,
     /// It is the gateway that answers.
     me: bool,
     /// Tasks that it runs at once.
@@ -87,6 +91,26 @@ pub(super) enum PlatformName {
     Browser,
 }
 
+/// Carrier of a connection.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Connection {
+    Tcp,
+    WebSocket,
+    /// A data channel, by UDP.
+    WebRtc,
+}
+
+impl From<Carrier> for Connection {
+    fn from(carrier: Carrier) -> Self {
+        match carrier {
+            Carrier::Tcp => Connection::Tcp,
+            Carrier::WebSocket => Connection::WebSocket,
+            Carrier::DataChannel => Connection::WebRtc,
+        }
+    }
+}
+
 impl From<Platform> for PlatformName {
     fn from(platform: Platform) -> Self {
         match platform {
@@ -105,6 +129,8 @@ impl From<NodeView> for NodeInfo {
             platform: node.platform.into(),
             gateway: node.gateway,
             guest: node.guest,
+            reachable: !node.guest,
+            connection: node.over.map(Connection::from),
             me: node.me,
             slots: node.slots,
             free: node.free,

@@ -501,6 +501,11 @@ pub(crate) enum BenchCommand {
         #[command(flatten)]
         common: BenchCommon,
     },
+    /// What a connection carries, by what it runs over: TCP, WebSocket, a data channel
+    Link {
+        #[command(flatten)]
+        common: BenchCommon,
+    },
     /// What a node costs that has nothing to do
     Idle {
         /// How long to watch

@@ -88,15 +88,16 @@ pub(crate) fn nodes(args: NodesArgs, folder: &DataFolder) -> Result<u8, Failure>
     let nodes = client.nodes()?.nodes;
     let mut text = node_table(&nodes).to_string();
     if nodes.iter().any(|node| node.guest && !node.gateway) {
-        text.push_str("guests cannot be dialled by others, and work through one gateway\n");
+        text.push_str("guests cannot be dialled by others; they work for one gateway, and over data channels for others\n");
     }
     print_text(&text)?;
     Ok(0)
 }
 
 fn node_table(nodes: &[Node]) -> String {
-    let header = ["NODE", "NAME", "KIND", "STANDING", "SLOTS", "FREE", "HELD", "UNITS", "CPU", "HEARD OF"];
-    let mut table = Table::new(&header, &[4, 5, 6, 7, 8]);
+    let header =
+        ["NODE", "NAME", "KIND", "STANDING", "LINK", "SLOTS", "FREE", "HELD", "UNITS", "CPU", "HEARD OF"];
+    let mut table = Table::new(&header, &[5, 6, 7, 8, 9]);
     for node in nodes {
         let kind = if node.gateway { "gateway" } else { &node.platform };
         let standing = match (node.guest, node.gateway) {
@@ -110,6 +111,7 @@ fn node_table(nodes: &[Node]) -> String {
             clipped(&node.name, 32),
             kind.to_owned(),
             standing.to_owned(),
+            node.connection.clone().unwrap_or_else(|| "-".into()),
             node.slots.to_string(),
             node.free.to_string(),
             node.held.to_string(),
@@ -250,6 +252,7 @@ mod tests {
             platform: "browser".into(),
             gateway: me,
             guest: !me,
+            connection: (!me).then(|| "webrtc".into()),
             me,
             slots: 2,
             free: 1,
@@ -260,7 +263,10 @@ mod tests {
         };
         let text = node_table(&[node(true, "home"), node(false, &"x".repeat(40))]);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[1].contains("gateway  member") && lines[1].ends_with("now"), "{text}");
-        assert!(lines[2].contains("x…  browser  guest ") && lines[2].ends_with("1.2 s ago"), "{text}");
+        assert!(lines[1].contains("gateway  member    -") && lines[1].ends_with("now"), "{text}");
+        assert!(
+            lines[2].contains("x…  browser  guest     webrtc") && lines[2].ends_with("1.2 s ago"),
+            "{text}"
+        );
     }
 }

@@ -190,7 +190,9 @@ async fn standing(node: NodeHandle) {
                     let at = SocketAddr::new(at.ip.into(), at.port);
                     say(&format!("member: others reach this node at {at}"));
                 }
-                Standing::Guest(why) => say(&format!("guest, which works for its gateway alone: {why}")),
+                Standing::Guest(why) => {
+                    say(&format!("guest, which others reach by data channels only: {why}"))
+                }
             }
         }
         loop {
@@ -330,7 +332,8 @@ impl Up {
                 ring: Some(Default::default()),
                 market: Some(market),
                 bank: Some(bank),
-                records: secret.map(|secret| RecordsPart { config: Default::default(), secret }),
+                records: secret.clone().map(|secret| RecordsPart { config: Default::default(), secret }),
+                signalling: secret,
                 files: Some(files.into()),
                 ..node_core::Config::default()
             },

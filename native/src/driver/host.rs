@@ -2,11 +2,13 @@
 
 use super::refusals::Refusals;
 use crate::engine::Engine;
+use crate::net::Channels;
 use crate::storage::Storage;
 use bytes::Bytes;
 use link::Link;
 use node_core::address::Contact;
 use node_core::ids::JobId;
+use node_core::overlay::signalling::Request;
 use node_core::work::client::NotAccepted;
 use node_core::{Channel, EngineRequest, Host, NodeEvent, NodeId, StorageRequest, Time};
 use std::collections::HashMap;
@@ -16,6 +18,7 @@ pub(super) struct NativeHost {
     pub(super) storage: Storage,
     pub(super) engine: Engine,
     pub(super) link: Option<Link>,
+    pub(super) channels: Option<Channels>,
     pub(super) events: broadcast::Sender<NodeEvent>,
     pub(super) wake: Option<Time>,
     /// Peers that could not even be tried; told to the node after the input that it works on.
@@ -72,6 +75,12 @@ impl Host for NativeHost {
 
     fn engine(&mut self, request: EngineRequest) {
         self.engine.request(request);
+    }
+
+    fn data_channel(&mut self, request: Request) {
+        if let Some(channels) = &self.channels {
+            channels.request(request);
+        }
     }
 
     fn event(&mut self, event: NodeEvent) {

@@ -16,12 +16,14 @@ mod refusals;
 mod run;
 
 use crate::engine::Engine;
+use crate::net::{Answer, Net};
 use crate::storage::Storage;
 pub(crate) use pulse::STALL;
 
-use link::{Events, Link};
+use link::Link;
 use node_core::content::BlobRef;
 use node_core::ids::JobId;
+use node_core::overlay::signalling;
 use node_core::trust::policy::Policy;
 use node_core::work::client::NotAccepted;
 use node_core::work::spec::JobSpec;
@@ -43,6 +45,7 @@ type Look = Box<dyn FnOnce(&Node, Time) + Send>;
 enum Item {
     Storage(StorageReply),
     Engine(EngineReply),
+    DataChannel(signalling::Reply),
     Command(Command),
     Submit {
         job: JobId,
@@ -81,6 +84,12 @@ impl Inbox {
         let sender = self.sender.clone();
         move |reply| drop(sender.send(Item::Engine(reply)))
     }
+
+    /// For [`crate::net::start`].
+    pub(crate) fn channels(&self) -> Answer {
+        let sender = self.sender.clone();
+        Arc::new(move |reply| drop(sender.send(Item::DataChannel(reply))))
+    }
 }
 
 /// The parts of a native node.
@@ -91,7 +100,7 @@ pub(crate) struct Parts {
     pub(crate) storage: Storage,
     pub(crate) engine: Engine,
     /// None for a swarm of one, in one process.
-    pub(crate) link: Option<(Link, Events)>,
+    pub(crate) net: Option<Net>,
 }
 
 /// Starts the node's thread.
@@ -104,7 +113,7 @@ pub(crate) fn start(parts: Parts, inbox: Inbox) -> std::io::Result<NodeHandle> {
     let handle = NodeHandle {
         id: parts.id,
         storage: parts.storage.clone(),
-        link: parts.link.as_ref().map(|(link, _)| link.clone()),
+        link: parts.net.as_ref().map(|net| net.link.clone()),
         events: events.clone(),
         sender: inbox.sender,
         pulse: pulse.clone(),

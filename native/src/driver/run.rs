@@ -29,8 +29,11 @@ pub(super) async fn run(
     events: broadcast::Sender<NodeEvent>,
     pulse: Pulse,
 ) {
-    let Parts { id, config, seed, storage, engine, link } = parts;
-    let (link, mut link_events) = link.unzip();
+    let Parts { id, config, seed, storage, engine, net } = parts;
+    let (link, mut link_events, channels) = match net {
+        Some(net) => (Some(net.link), Some(net.events), net.channels),
+        None => (None, None, None),
+    };
     let epoch = Instant::now();
     let blobs = storage.blobs();
     let mut driver = Driver {
@@ -40,6 +43,7 @@ pub(super) async fn run(
             storage,
             engine,
             link,
+            channels,
             events,
             wake: None,
             not_dialled: Vec::new(),
@@ -124,6 +128,7 @@ impl Driver {
         match item {
             Item::Storage(reply) => self.drive(NodeInput::Storage(reply)),
             Item::Engine(reply) => self.drive(NodeInput::Engine(reply)),
+            Item::DataChannel(reply) => self.drive(NodeInput::DataChannel(reply)),
             Item::Command(command) => self.drive(NodeInput::Command(command)),
             Item::Submit { job, spec, answer } => {
                 self.host.submitting.entry(job).or_default().push(answer);
@@ -163,15 +168,15 @@ impl Driver {
                 }
                 self.drive(NodeInput::Received { from, channel, bytes });
             }
-            LinkEvent::Connected { peer, ip, joined } => {
+            LinkEvent::Connected { peer, ip, joined, over } => {
                 let ip = ip.map(Ip::from);
                 if self.host.refusals.connected(peer, ip) {
                     self.let_go(peer);
                     return;
                 }
-                tracing::info!(peer = %peer.short(), "connected");
+                tracing::info!(peer = %peer.short(), ?over, "connected");
                 self.unreached.clear();
-                self.drive(NodeInput::Connected { peer, ip, joined });
+                self.drive(NodeInput::Connected { peer, ip, joined, over });
             }
             LinkEvent::Disconnected { peer, reason } => {
                 if self.host.refusals.disconnected(peer) {

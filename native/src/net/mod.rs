@@ -4,8 +4,10 @@
 //! own.
 
 mod probe;
+mod rtc;
 mod upgrade;
 
+pub(crate) use rtc::{Answer, Channels, introduce};
 pub(crate) use upgrade::Pages;
 
 use libp2p::core::Transport as _;
@@ -13,7 +15,7 @@ use libp2p::core::transport::{Boxed, OrTransport};
 use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, dns, swarm, tcp, websocket};
-use link::{Events, Link, LinkOptions};
+use link::{Events, Link, LinkOptions, Pipes, Piping};
 use node_core::address::Contact;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use upgrade::Replayed;
@@ -26,6 +28,15 @@ pub(crate) struct NetOptions {
     pub(crate) link: LinkOptions,
     /// Which pages may come in by WebSocket.
     pub(crate) pages: Pages,
+    /// Receiver of what data channels answer; none for a node without them.
+    pub(crate) channels: Option<Answer>,
+}
+
+/// Ways of a node to others.
+pub(crate) struct Net {
+    pub(crate) link: Link,
+    pub(crate) events: Events,
+    pub(crate) channels: Option<Channels>,
 }
 
 /// Why a node cannot talk to others; says what to do next.
@@ -35,14 +46,16 @@ pub(crate) struct NetError(pub(crate) String);
 
 /// Starts on the current runtime. When it returns, all addresses are listened on and known to
 /// [`Link::addresses`]. Ends when the link or its events are dropped.
-pub(crate) async fn start(key: &Keypair, options: NetOptions) -> Result<(Link, Events), NetError> {
+pub(crate) async fn start(key: &Keypair, options: NetOptions) -> Result<Net, NetError> {
     let listen: Vec<Multiaddr> = options.listen.iter().filter(|at| probe::is_possible(at)).cloned().collect();
     for address in &listen {
         probe::free(address)?;
     }
     let executor = swarm::Config::with_tokio_executor();
-    let (link, events, mut runner) = link::start(key, transport(options.pages), executor, options.link)
-        .map_err(|e| NetError(e.to_string()))?;
+    let (pipes, piping) = link::pipes();
+    let transport = transport(pipes, options.pages);
+    let (link, events, mut runner) =
+        link::start(key, transport, executor, options.link).map_err(|e| NetError(e.to_string()))?;
     for address in &listen {
         let wanted = same_port(address, &link.addresses());
         match runner.listen(&wanted) {
@@ -53,8 +66,16 @@ pub(crate) async fn start(key: &Keypair, options: NetOptions) -> Result<(Link, E
         }
         runner.listening().await.map_err(|e| probe::explain(&e.address, e.kind, &e.reason))?;
     }
+    let channels = match options.channels {
+        Some(answer) => {
+            runner.listen(&Piping::listening()).map_err(|e| NetError(e.to_string()))?;
+            let port = link.addresses().iter().find_map(tcp_port);
+            Some(Channels::start(link.clone(), piping, port, answer))
+        }
+        None => None,
+    };
     tokio::spawn(runner.run());
-    Ok((link, events))
+    Ok(Net { link, events, channels })
 }
 
 /// A free port is the same one for both families: others are told of one.
@@ -130,15 +151,15 @@ type Tcp = dns::tokio::Transport<tcp::tokio::Transport>;
 /// TCP below WebSocket, whose incoming connections have passed the door.
 type Guarded = Boxed<Replayed<tcp::tokio::TcpStream>>;
 
-/// WebSocket first: plain TCP would take its addresses for its own.
-fn transport(pages: Pages) -> OrTransport<websocket::Config<Guarded>, Tcp> {
+/// Streams of data channels, and WebSocket before plain TCP, which would take its addresses for its own.
+fn transport(pipes: Pipes, pages: Pages) -> OrTransport<Pipes, OrTransport<websocket::Config<Guarded>, Tcp>> {
     let guarded = resolving_tcp().and_then(move |stream, point| async move {
         match point.is_dialer() {
             true => Ok(Replayed::whole(stream)),
             false => upgrade::check(stream, &pages).await,
         }
     });
-    websocket::Config::new(guarded.boxed()).or_transport(resolving_tcp())
+    pipes.or_transport(websocket::Config::new(guarded.boxed()).or_transport(resolving_tcp()))
 }
 
 fn resolving_tcp() -> Tcp {

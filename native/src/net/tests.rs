@@ -8,14 +8,15 @@ use std::time::Duration;
 async fn node(listen: &[&str]) -> (Link, Events) {
     let listen = listen.iter().map(|a| a.parse().unwrap()).collect();
     let options = NetOptions { listen, ..NetOptions::default() };
-    start(&Keypair::generate_ed25519(), options).await.unwrap()
+    let net = start(&Keypair::generate_ed25519(), options).await.unwrap();
+    (net.link, net.events)
 }
 
 async fn fails(listen: &str) -> String {
     let options = NetOptions { listen: vec![listen.parse().unwrap()], ..NetOptions::default() };
     match start(&Keypair::generate_ed25519(), options).await {
         Err(e) => e.to_string(),
-        Ok((link, _)) => panic!("{listen} was listened on as {:?}", link.addresses()),
+        Ok(net) => panic!("{listen} was listened on as {:?}", net.link.addresses()),
     }
 }
 

@@ -55,6 +55,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("max_task_memory_mb"),
     key("refused_peers"),
     key("refused_addresses"),
+    key("direct_connections"),
     key("allowed_submitters"),
     key("marginal_cost"),
     key("min_price"),

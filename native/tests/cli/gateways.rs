@@ -59,7 +59,7 @@ fn workers_join_by_url_or_multiaddress_and_compute() {
             })
         };
         let all = has("gateway", "member") && has("one", "member") && has("three", "guest");
-        all && nodes.ends_with("guests cannot be dialled by others, and work through one gateway\n")
+        all && nodes.ends_with("guests cannot be dialled by others; they work for one gateway, and over data channels for others\n")
     });
 }
 

@@ -7,7 +7,7 @@ use futures::channel::mpsc;
 use futures::task::AtomicWaker;
 use futures::{Stream, StreamExt};
 use libp2p::Multiaddr;
-use node_core::{Channel, NodeId};
+use node_core::{Carrier, Channel, NodeId};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub enum LinkEvent {
     /// Frames can be sent to `peer` and will come from it. `ip` is where it is seen, if that is
     /// an address and not a name. `joined`: it is one of those that this node was told to join.
-    Connected { peer: NodeId, ip: Option<IpAddr>, joined: bool },
+    Connected { peer: NodeId, ip: Option<IpAddr>, joined: bool, over: Carrier },
     /// The session is over; what was not yet delivered is lost.
     Disconnected { peer: NodeId, reason: String },
     /// One frame. Small frames share memory with their neighbours: copy what is kept.
@@ -100,8 +100,14 @@ impl Sender {
         self.send_item(event, None);
     }
 
-    pub(crate) fn connected(&self, peer: NodeId, ip: Option<IpAddr>, joined: bool, queue: Arc<Queue>) {
-        self.send_item(LinkEvent::Connected { peer, ip, joined }, Some(queue));
+    pub(crate) fn connected(
+        &self,
+        peer: NodeId,
+        (ip, over): (Option<IpAddr>, Carrier),
+        joined: bool,
+        queue: Arc<Queue>,
+    ) {
+        self.send_item(LinkEvent::Connected { peer, ip, joined, over }, Some(queue));
     }
 
     pub(crate) fn dial_failed(&self, addr: Multiaddr, reason: String, retry_in: Option<Duration>) {

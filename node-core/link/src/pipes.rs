@@ -9,6 +9,7 @@ use libp2p::core::multiaddr::Protocol;
 use libp2p::core::transport::{DialOpts, ListenerId, TransportError, TransportEvent};
 use libp2p::{Multiaddr, Transport};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -40,7 +41,7 @@ pub struct NoPipe;
 /// The transport. One for each link, in front of those that dial.
 pub struct Pipes {
     dialled: Arc<Mutex<BTreeMap<u64, Boxed>>>,
-    incoming: mpsc::Receiver<(u64, Boxed)>,
+    incoming: mpsc::Receiver<(Multiaddr, Boxed)>,
     listener: Option<ListenerId>,
     /// The listener has to be told of.
     new: bool,
@@ -50,7 +51,7 @@ pub struct Pipes {
 #[derive(Clone)]
 pub struct Piping {
     dialled: Arc<Mutex<BTreeMap<u64, Boxed>>>,
-    incoming: Arc<Mutex<mpsc::Sender<(u64, Boxed)>>>,
+    incoming: Arc<Mutex<mpsc::Sender<(Multiaddr, Boxed)>>>,
     last: Arc<AtomicU64>,
 }
 
@@ -69,30 +70,30 @@ pub fn pipes() -> (Pipes, Piping) {
 impl Piping {
     /// Address that [`crate::Runner::listen`] has to listen on for [`Piping::accept`].
     pub fn listening() -> Multiaddr {
-        address(0)
+        address(0, None)
     }
 
     /// The end of the one that has to dial: dial the address that this returns, with `/p2p/` and the peer that has
-    /// to be at the other end.
+    /// to be at the other end. `ip`: where that one is, if the driver knows.
     ///
     /// One that is never dialled, since the peer is connected by then, ends when too many have come after it.
-    pub fn dial(&self, pipe: impl Pipe + 'static) -> Multiaddr {
+    pub fn dial(&self, pipe: impl Pipe + 'static, ip: Option<IpAddr>) -> Multiaddr {
         let number = self.number();
         let mut dialled = locked(&self.dialled);
         if dialled.len() >= WAITING {
             dialled.pop_first();
         }
         dialled.insert(number, Box::new(pipe));
-        address(number)
+        address(number, ip)
     }
 
     /// The other end: its connection comes as others' do.
     ///
     /// # Errors
     /// Too many streams wait, or the link has ended.
-    pub fn accept(&self, pipe: impl Pipe + 'static) -> Result<(), NotPiped> {
-        let number = self.number();
-        let sent = locked(&self.incoming).try_send((number, Box::new(pipe)));
+    pub fn accept(&self, pipe: impl Pipe + 'static, ip: Option<IpAddr>) -> Result<(), NotPiped> {
+        let from = address(self.number(), ip);
+        let sent = locked(&self.incoming).try_send((from, Box::new(pipe)));
         sent.map_err(|error| if error.is_full() { NotPiped::Full } else { NotPiped::Ended })
     }
 
@@ -101,15 +102,21 @@ impl Piping {
     }
 }
 
-fn address(number: u64) -> Multiaddr {
-    Multiaddr::empty().with(Protocol::Memory(number))
+/// The IP address first, as in every other one, so that whoever is there is counted and refused by it.
+fn address(number: u64, ip: Option<IpAddr>) -> Multiaddr {
+    ip.map_or_else(Multiaddr::empty, Multiaddr::from).with(Protocol::Memory(number))
 }
 
 fn number(address: &Multiaddr) -> Option<u64> {
-    match address.iter().next() {
-        Some(Protocol::Memory(number)) => Some(number),
-        _ => None,
-    }
+    address
+        .iter()
+        .take(2)
+        .find_map(|part| if let Protocol::Memory(number) = part { Some(number) } else { None })
+}
+
+/// Whether the address is one of streams.
+pub(crate) fn is_pipe(address: &Multiaddr) -> bool {
+    number(address).is_some()
 }
 
 impl Transport for Pipes {
@@ -149,11 +156,11 @@ impl Transport for Pipes {
             return Poll::Ready(TransportEvent::NewAddress { listener_id, listen_addr: Piping::listening() });
         }
         match self.incoming.poll_next_unpin(cx) {
-            Poll::Ready(Some((number, pipe))) => Poll::Ready(TransportEvent::Incoming {
+            Poll::Ready(Some((send_back_addr, pipe))) => Poll::Ready(TransportEvent::Incoming {
                 listener_id,
                 upgrade: future::ready(Ok(pipe)),
                 local_addr: Piping::listening(),
-                send_back_addr: address(number),
+                send_back_addr,
             }),
             // Nobody can give it streams any more.
             Poll::Ready(None) | Poll::Pending => Poll::Pending,

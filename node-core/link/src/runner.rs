@@ -17,7 +17,7 @@ use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, DialError, SwarmEvent};
 use libp2p::{Multiaddr, Swarm, identify};
 use node_core::wire::MAX_FRAME;
-use node_core::{Channel, NodeId};
+use node_core::{Carrier, Channel, NodeId};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -143,8 +143,8 @@ struct Listener {
 
 struct Opening {
     peer: NodeId,
-    /// Where it is seen.
-    ip: Option<IpAddr>,
+    /// Where it is seen, and what it runs over.
+    seen: (Option<IpAddr>, Carrier),
     /// The protocols that the peer says it speaks.
     offers: Option<Vec<String>>,
     /// Whether it turned out to lack one of ours.
@@ -355,7 +355,7 @@ impl Runner {
                         connection_id,
                         Opening {
                             peer,
-                            ip: words::ip(endpoint.get_remote_address()),
+                            seen: (words::ip(endpoint.get_remote_address()), words::carrier(&endpoint)),
                             offers: None,
                             unsuited: false,
                             ready: None,
@@ -383,7 +383,10 @@ impl Runner {
                     listener.outcome = Some(Ok(()));
                 }
                 let addr = words::with_peer(address, *self.swarm.local_peer_id());
-                locked(&self.addresses).push(addr.clone());
+                // Nobody dials a stream that this driver opens.
+                if !crate::pipes::is_pipe(&addr) {
+                    locked(&self.addresses).push(addr.clone());
+                }
                 self.events.send(LinkEvent::Listening { addr });
             }
             SwarmEvent::ExpiredListenAddr { address, .. } => {
@@ -484,7 +487,7 @@ impl Runner {
     fn offer(&mut self, peer: NodeId, connection: ConnectionId) {
         let Some(opening) = self.opening.get_mut(&connection) else { return };
         let Some((queue, dialled)) = opening.ready.take() else { return };
-        let ip = opening.ip;
+        let seen = opening.seen;
         let verdict = self.sessions.offer(peer, Standing { connection, dialled });
         if verdict == Verdict::Superfluous {
             return self.close(peer, connection);
@@ -500,7 +503,7 @@ impl Runner {
         self.queues.insert(peer, queue.clone());
         let id = crate::peer_id(&peer);
         let joined = id.is_some_and(|id| self.joins.names(id));
-        self.events.connected(peer, ip, joined, queue);
+        self.events.connected(peer, seen, joined, queue);
         if let Some(id) = id {
             self.joins.connected(id, peer);
         }

@@ -1,8 +1,10 @@
 //! Errors in words that fit on a line.
 
+use libp2p::core::ConnectedPoint;
 use libp2p::multiaddr::Protocol;
 use libp2p::swarm::DialError;
 use libp2p::{Multiaddr, PeerId};
+use node_core::Carrier;
 use std::error::Error;
 use std::io;
 use std::net::IpAddr;
@@ -67,6 +69,21 @@ pub(crate) fn ip(address: &Multiaddr) -> Option<IpAddr> {
         Protocol::Ip4(ip) => Some(ip.into()),
         Protocol::Ip6(ip) => Some(ip.into()),
         _ => None,
+    }
+}
+
+/// The carrier of a connection. One that came in is known by where it was listened for.
+pub(crate) fn carrier(endpoint: &ConnectedPoint) -> Carrier {
+    let address = match endpoint {
+        ConnectedPoint::Dialer { address, .. } => address,
+        ConnectedPoint::Listener { local_addr, .. } => local_addr,
+    };
+    if crate::pipes::is_pipe(address) {
+        return Carrier::DataChannel;
+    }
+    match address.iter().any(|part| matches!(part, Protocol::Ws(_) | Protocol::Wss(_))) {
+        true => Carrier::WebSocket,
+        false => Carrier::Tcp,
     }
 }
 

@@ -105,16 +105,32 @@ impl Listing {
         self.seller.id
     }
 
-    /// Whether this seller sells to that node: a guest sells to its relay alone.
+    /// Whether this seller sells to that node.
     pub fn sells_to(&self, buyer: NodeId) -> bool {
-        sells_to(self.seller.relay().map(|relay| relay.id), buyer)
+        Guest::of(&self.seller).is_none_or(|guest| guest.sells_to(buyer))
     }
 }
 
-/// Whether a seller with this relay, or without one, sells to this node. Units of a buyer come to a guest over their
-/// connection, and a guest has no connection but to its relay.
-pub(super) fn sells_to(relay: Option<NodeId>, buyer: NodeId) -> bool {
-    relay.is_none_or(|relay| relay == buyer)
+/// A seller that nobody can dial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guest {
+    pub relay: NodeId,
+    /// It opens data channels with who asks for one by way of its relay.
+    pub channels: bool,
+}
+
+impl Guest {
+    /// `None` if the seller can be dialled.
+    pub(super) fn of(seller: &Address) -> Option<Guest> {
+        let relay = seller.relay()?;
+        Some(Guest { relay: relay.id, channels: seller.has_channels() })
+    }
+
+    /// Whether it sells to that node. Units of a buyer come over a connection, and a guest without data channels has
+    /// none but to its relay.
+    pub(super) fn sells_to(self, buyer: NodeId) -> bool {
+        self.channels || self.relay == buyer
+    }
 }
 
 #[cfg(test)]

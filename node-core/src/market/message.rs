@@ -1,7 +1,7 @@
 //! Messages between market operators, sellers and buyers. One enum with a part for each addressee; the route
 //! gives each part to its machine.
 
-use super::listing::BadListing;
+use super::listing::{BadListing, Guest};
 use super::pricing::{Ask, Deal};
 use crate::address::Contact;
 use crate::circle::Range;
@@ -238,8 +238,8 @@ pub struct Copy {
     /// At most [`COPY`].
     pub entries: Vec<Entry>,
     pub gone: Vec<NodeId>,
-    /// Relays of those entries that are guests: seller, relay.
-    pub relays: Vec<(NodeId, NodeId)>,
+    /// Those of the entries that are guests.
+    pub guests: Vec<(NodeId, Guest)>,
 }
 
 /// Sellers in one message of copies. Our choice: half of what a message may be.

@@ -5,7 +5,7 @@
 //! still for sale. What was sold is de-listed, and what is left is listed under a higher number.
 
 use super::config::MarketConfig;
-use super::listing::{Listing, sells_to};
+use super::listing::{Guest, Listing};
 use super::message::{Alive, Message, Prober, Take, ToBuyer, ToOwner, ToSeller, Unlisted};
 use crate::address::{Address, Contact, Sender};
 use crate::circle::{Point, RingId};
@@ -408,8 +408,11 @@ impl Seller {
         if self.sales.contains(&(from, ticket)) {
             return cx.answer(sender, Message::ToBuyer(ToBuyer::Taken { ticket }));
         }
-        let relay = self.me.and_then(|me| me.relay()).map(|relay| relay.id);
-        let reached = sells_to(relay, from) && sender.by.is_none();
+        // Only who connects to this node can give it units.
+        let reached = match self.me.as_ref().and_then(Guest::of) {
+            Some(guest) => guest.sells_to(from) && (guest.channels || sender.by.is_none()),
+            None => sender.by.is_none(),
+        };
         let paid = reached.then(|| self.paid_by(from, &take, cx.me).ok()).flatten();
         let Some(sale) = paid else {
             return cx.answer(sender, Message::ToBuyer(ToBuyer::Gone { ticket }));

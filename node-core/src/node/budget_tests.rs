@@ -1,6 +1,6 @@
 use super::*;
 use crate::address::Contact;
-use crate::channel::Channel;
+use crate::channel::{Carrier, Channel};
 use crate::disk::StorageRequest;
 use crate::engine::EngineRequest;
 use crate::ids::NodeId;
@@ -114,7 +114,7 @@ fn machines_that_answer_each_other_for_ever_cost_a_message_and_the_node_goes_on(
 
     // Peers are heard, and timers fire: one who never introduces itself is told to go.
     let peer = NodeId([2; 32]);
-    node.drive(Time(1), NodeInput::Connected { peer, ip: None, joined: true }, &mut host);
+    node.drive(Time(1), NodeInput::Connected { peer, ip: None, joined: true, over: Carrier::Tcp }, &mut host);
     assert_eq!(host.sent, [peer], "it introduces itself");
     let mut at = Time(61_000_000);
     for _ in 0..100 {

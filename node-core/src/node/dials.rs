@@ -65,6 +65,15 @@ impl Dials {
         may
     }
 
+    /// A data channel is being opened to the peer. Whether there is room for one more.
+    pub(super) fn begin_channel(&mut self, peer: NodeId) -> bool {
+        let may = self.waiting.len() < DIALS;
+        if may {
+            self.waiting.insert(peer, Dial { spare: true, ..Dial::default() });
+        }
+        may
+    }
+
     /// The dial came to nothing.
     pub(super) fn failed(&mut self, dial: &Dial, now: Time) {
         // On the machine itself there is nobody to be spared.

@@ -10,6 +10,7 @@ use crate::channel::Channel;
 use crate::ids::NodeId;
 use crate::overlay::guests::{self, LONGEST, ToRelay};
 use crate::overlay::neighbours::{self, Neighbours};
+use crate::overlay::signalling::{self, Signalling};
 use crate::protocol::Effect;
 use crate::ticket::ServiceId;
 use crate::wire::{self, Framed};
@@ -126,10 +127,24 @@ impl Node {
         }
     }
 
-    /// Connects to a node if it can be dialled; nobody counts on the connection.
+    /// Connects to a node, by a data channel if it cannot be dialled; nobody counts on the connection.
     pub(super) fn reach_for_now(&mut self, address: &Address, host: &mut dyn Host) {
         if let Some(contact) = address.contact() {
-            self.reach(contact, true, host);
+            return self.reach(contact, true, host);
+        }
+        let peer = address.id;
+        let under_way = self.dials.as_ref().is_some_and(|dials| dials.is_under_way(peer));
+        if !address.has_channels()
+            || !self.has::<Signalling>()
+            || under_way
+            || self.peers().is_connected(peer)
+        {
+            return;
+        }
+        // A page keeps nothing for peers that are not there.
+        match self.dials.as_mut().is_none_or(|dials| dials.begin_channel(peer)) {
+            true => self.tell::<Signalling>(signalling::Command::Connect(*address)),
+            false => self.note(Note::Unreachable(peer), host),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The node's edge: what drivers feed it, and what it asks of them.
 
 use crate::address::{Address, Contact, Ip};
-use crate::channel::Channel;
+use crate::channel::{Carrier, Channel};
 use crate::circle::{Located, Point};
 use crate::content::{BlobRef, NotFetched};
 use crate::contract::{Order, Outcome as Ordered};
@@ -47,6 +47,7 @@ pub enum NodeInput {
         peer: NodeId,
         ip: Option<Ip>,
         joined: bool,
+        over: Carrier,
     },
     /// A dial that [`Host::dial`] asked for failed.
     DialFailed {

@@ -4,7 +4,7 @@ use super::Node;
 use super::host::{Command, Host, NodeEvent, NodeInput};
 use super::notes::{Note, Reply};
 use crate::address::Ip;
-use crate::channel::Channel;
+use crate::channel::{Carrier, Channel};
 use crate::engine::{EngineReply, EngineRequest};
 use crate::ids::NodeId;
 use crate::overlay::neighbours::{self, Hearing, Neighbours};
@@ -25,7 +25,7 @@ impl Node {
         match input {
             NodeInput::Wake => {}
             NodeInput::WallClock(ms) => self.note(Note::Clock(ms), host),
-            NodeInput::Connected { peer, ip, joined } => self.connected(peer, ip, joined, host),
+            NodeInput::Connected { peer, ip, joined, over } => self.connected(peer, ip, (joined, over), host),
             NodeInput::DialFailed { peer } => {
                 self.not_reached(peer, host);
                 self.try_next_gateway(peer, host);
@@ -61,13 +61,14 @@ impl Node {
         });
     }
 
-    fn connected(&mut self, peer: NodeId, ip: Option<Ip>, joined: bool, host: &mut dyn Host) {
+    fn connected(&mut self, peer: NodeId, ip: Option<Ip>, how: (bool, Carrier), host: &mut dyn Host) {
         if let Some(reason) = self.faults.refusal(peer, self.now) {
             return self.refuse(peer, reason, host);
         }
         let dial = self.dials.as_mut().and_then(|dials| dials.end(peer)).unwrap_or_default();
         // The introduction goes first, also when other steps wait.
-        let connected = neighbours::Command::Connected { peer, ip, joined };
+        let (joined, over) = how;
+        let connected = neighbours::Command::Connected { peer, ip, joined, over };
         self.run::<Neighbours>(Input::Command(connected), host);
         if dial.spare {
             self.tell::<Neighbours>(neighbours::Command::Spare(peer, true));
@@ -89,7 +90,7 @@ impl Node {
     }
 
     /// A dial has failed, if one was under way. A peer that has connected meanwhile is not unreachable.
-    fn not_reached(&mut self, peer: NodeId, host: &mut dyn Host) {
+    pub(super) fn not_reached(&mut self, peer: NodeId, host: &mut dyn Host) {
         let now = self.now;
         let Some(dials) = &mut self.dials else { return };
         let Some(dial) = dials.end(peer) else { return };

@@ -1,5 +1,6 @@
 //! Views for people: plain data, no protocol state.
 
+use crate::channel::Carrier;
 use crate::ids::NodeId;
 use crate::platform::Platform;
 
@@ -13,6 +14,8 @@ pub struct NodeView {
     /// Others cannot dial it, as far as is known: a page, a node behind a wall, or one that no peer
     /// has dialled back yet.
     pub guest: bool,
+    /// The carrier of this node's connection to it; none to itself.
+    pub over: Option<Carrier>,
     /// This very node.
     pub me: bool,
     pub slots: u32,

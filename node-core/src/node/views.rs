@@ -42,6 +42,7 @@ impl Node {
                 platform,
                 gateway,
                 guest,
+                over: self.peers().connection(id).map(|peer| peer.over),
                 me: id == self.me,
                 slots: offer.slots,
                 free: offer.free,

@@ -6,6 +6,7 @@ mod guests;
 mod invites;
 
 use crate::address::{Dialable, Ip};
+use crate::channel::Carrier;
 use crate::elsewhere::{Elsewhere, NAMED_MAX, Web};
 use crate::ids::NodeId;
 use crate::overlay::swarm::{Conflict, Swarm};
@@ -123,6 +124,7 @@ pub enum Command {
         ip: Option<Ip>,
         /// This node was told to connect to it.
         joined: bool,
+        over: Carrier,
     },
     /// A gateway that another one has named, and that is dialled in its place: its word on the swarm is believed.
     Joins(NodeId),
@@ -186,7 +188,9 @@ impl Protocol for Neighbours {
 
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
         match input {
-            Input::Command(Command::Connected { peer, ip, joined }) => self.connected(peer, ip, joined, cx),
+            Input::Command(Command::Connected { peer, ip, joined, over }) => {
+                self.connected(peer, ip, (joined, over), cx);
+            }
             Input::Command(Command::Joins(peer)) => self.joins = Some(peer),
             Input::Command(Command::Yields { guest, to }) => self.yields = Some((guest, to)),
             Input::Command(Command::Disconnected(peer)) => {
@@ -262,10 +266,16 @@ impl Neighbours {
         self.peers.change(peer, |peer| peer.leaving = true);
     }
 
-    fn connected(&mut self, peer: NodeId, ip: Option<Ip>, joined: bool, cx: &mut Cx<'_, Self>) {
+    fn connected(
+        &mut self,
+        peer: NodeId,
+        ip: Option<Ip>,
+        (joined, over): (bool, Carrier),
+        cx: &mut Cx<'_, Self>,
+    ) {
         let joined = joined || self.joins.take_if(|named| *named == peer).is_some();
         let now = cx.now;
-        let new = |leaving| Peer { leaving, joined, ..Peer::new(ip, now) };
+        let new = |leaving| Peer { leaving, joined, over, ..Peer::new(ip, now) };
         if self.peers.len() >= self.room.peers && !self.peers.is_connected(peer) {
             if self.peers.len() < self.room.peers + LEAVING_MAX {
                 self.peers.insert(peer, new(true));

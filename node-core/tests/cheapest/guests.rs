@@ -172,6 +172,72 @@ fn nobody_buys_of_another_gateways_pages_nor_are_their_prices_its_own() {
     assert_eq!(shown(&world, near), Some(price(2000)), "its gateway asks the bank");
 }
 
+/// Bank and gateway 0, gateway 1 with two natives, and a page of gateway 0 that sells for less than they. All of
+/// them open data channels.
+fn far_page(seed: u64) -> (World, usize) {
+    let with = |at: usize, config: Config| Config { signalling: Some(secret(at)), ..config };
+    let mut world = World::seed(seed).with(long);
+    world.add_keyed(with(0, config(0, true, true)), &secret(0));
+    world.add_keyed(with(1, config(1, true, false)), &secret(1));
+    world.connect(0, 1);
+    for at in [2, 3] {
+        world.add_keyed(with(at, config(at, false, false)), &secret(at));
+        world.connect(1, at);
+    }
+    world.run_for(A_MINUTE);
+    [2, 3].into_iter().for_each(|at| sell(&mut world, at, 1000 * at as u64));
+    let page = world.nodes.len();
+    let alone = Config { port: None, platform: Platform::Browser, bank: None, ..config(page, false, false) };
+    assert_eq!(world.add_keyed(with(page, alone), &secret(page)), page);
+    world.connect(page, 0);
+    sell(&mut world, page, 10);
+    world.run_for(A_MINUTE);
+    (world, page)
+}
+
+#[test]
+fn another_gateways_page_that_opens_data_channels_is_bought_works_and_is_paid() {
+    for seed in 0..5 {
+        let (mut world, page) = far_page(40 + seed);
+        endow(&mut world, 1, 10 * CREDIT);
+        let job = job(&mut world, 1, 1, CREDIT);
+        world.run_until(A_MINUTE * 5, "the job is done", |w| is_over(w, 1, job));
+        assert_settled(&mut world, 1);
+        // At the price of the next one.
+        assert_eq!((balance(&world, page), wages(&mut world, 2)), (price(2000), 0), "seed {seed}");
+        assert!(world.connected(1, page), "its units came by a data channel");
+        assert!((0..=page).all(|at| world.faults(at).is_empty()), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_page_whose_donor_wants_no_direct_connections_serves_its_gateway_alone() {
+    let (mut world, page) = far_page(45);
+    let policy = Policy { direct_connections: false, ..Policy::default() };
+    let terms = Command::Terms { memory_bytes: 1 << 30, policy: Arc::new(policy) };
+    world.drive(page, NodeInput::Command(terms));
+    world.run_for(A_MINUTE);
+    [0, 1].into_iter().for_each(|buyer| endow(&mut world, buyer, 10 * CREDIT));
+    for (buyer, earns) in [(1, false), (0, true)] {
+        let job = job(&mut world, buyer, 1, CREDIT);
+        world.run_until(A_MINUTE * 5, "the job is done", |w| is_over(w, buyer, job));
+        assert_settled(&mut world, buyer);
+        assert_eq!(balance(&world, page) > 0, earns, "a job of {buyer}");
+    }
+    assert!(!world.connected(1, page));
+}
+
+#[test]
+fn a_page_that_no_data_channel_reaches_is_let_be_and_the_job_ends_elsewhere() {
+    let (mut world, page) = far_page(50);
+    world.wall(1, page);
+    endow(&mut world, 1, 10 * CREDIT);
+    let job = job(&mut world, 1, 1, CREDIT);
+    world.run_until(A_MINUTE * 10, "the job is done", |w| is_over(w, 1, job));
+    assert_settled(&mut world, 1);
+    assert_eq!(balance(&world, page), 0);
+}
+
 #[test]
 fn a_page_that_is_closed_sells_nothing_and_nobody_waits_for_it() {
     for seed in 0..4 {

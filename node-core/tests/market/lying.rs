@@ -5,7 +5,7 @@ use node_core::NodeId;
 use node_core::goods::{Kind, Market, Scheme};
 use node_core::keys::Signed;
 use node_core::market::buyer::{BadAnswer, Doubt};
-use node_core::market::listing::{BadListing, Listing};
+use node_core::market::listing::{BadListing, Guest, Listing};
 use node_core::market::pricing::{BadCost, Deal};
 use node_core::market::{
     Answer, Copy, Entrance, MarketConfig, Message, Outcome, Prober, Purpose, Query, Sale, Take, ToBuyer,
@@ -367,7 +367,7 @@ fn nonsense(markets: &mut Markets, liar: usize, at: usize) -> Message {
             whole: index < 9,
             entries: (0..index).map(entry).collect(),
             gone: vec![me.id],
-            relays: vec![(NodeId([1; 32]), me.id)],
+            guests: vec![(NodeId([1; 32]), Guest { relay: me.id, channels: index.is_multiple_of(2) })],
         }))),
         5 => Message::ToOwner(ToOwner::Compare { market, count: index.into(), digest: number }),
         6 => Message::ToOwner(ToOwner::Here { kind: market.kind, me, markets: 0, wants: true }),

@@ -8,6 +8,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
     use node_core::goods::Wanted;
     use node_core::goods::{Kind, Market};
     use node_core::market::Message as M;
+    use node_core::market::listing::Guest;
     use node_core::market::pricing::Deal;
     use node_core::market::{
         Alive, Answer as Named, Copy, Entrance, Entry, Outcome, Prober, Purpose, Query, Sale, Stock, Summary,
@@ -74,7 +75,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
             whole: true,
             entries: vec![entry],
             gone: vec![at.id],
-            relays: vec![(at.id, at.id)],
+            guests: vec![(at.id, Guest { relay: at.id, channels: true })],
         })),
         ToOwner::Compare { market, count: 1, digest: 2 },
         ToOwner::Pull(range),

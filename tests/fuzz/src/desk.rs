@@ -25,8 +25,8 @@ use node_core::ticket::Services;
 use node_core::work::message::{Message as Work, ToOwner};
 use node_core::work::spec::{CheckpointEvery, JobSpec, OwnedBy, Units};
 use node_core::{
-    BlobId, Channel, Command, Config, EngineReply, EngineRequest, JobId, Node, NodeEvent, NodeId, NodeInput,
-    Platform, RunId, Time,
+    BlobId, Carrier, Channel, Command, Config, EngineReply, EngineRequest, JobId, Node, NodeEvent, NodeId,
+    NodeInput, Platform, RunId, Time,
 };
 use sandbox::{End, Outcome};
 use simulator::disk::Disk;
@@ -267,7 +267,12 @@ impl Desk {
         if !self.around.here.insert(peer) {
             return;
         }
-        self.drive(NodeInput::Connected { peer, ip: Some(contact(who).ip), joined: who == 1 });
+        self.drive(NodeInput::Connected {
+            peer,
+            ip: Some(contact(who).ip),
+            joined: who == 1,
+            over: Carrier::Tcp,
+        });
         let guest = who == PEERS;
         let hello = Hello {
             name: "peer".into(),

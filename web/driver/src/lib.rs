@@ -5,6 +5,7 @@
 //!
 //! - [`pool`]: which Worker runs which task, and what happens when one does not come back.
 //! - [`storage`]: blobs in memory, bounded.
+//! - [`channels`]: words of data channels, to and from what nodes signal.
 //! - [`address`]: where the gateway of a page can be reached, and when to try again.
 //! - [`join`]: the way there, and back.
 //! - [`policy`]: what the donor shares, when and how much.
@@ -13,6 +14,7 @@
 //! - [`status`]: what the page is told, and how often.
 
 pub mod address;
+pub mod channels;
 pub mod join;
 pub mod policy;
 pub mod pool;

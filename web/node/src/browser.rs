@@ -88,12 +88,17 @@ pub(crate) fn post_json(json: &str) {
     }
 }
 
+/// Posts a message of these properties.
+pub(crate) fn post(properties: &[(&str, &JsValue)]) {
+    drop(post_message(&object(properties)));
+}
+
 pub(crate) fn post_stopped() {
-    drop(post_message(&object(&[("type", &"stopped".into())])));
+    post(&[("type", &"stopped".into())]);
 }
 
 pub(crate) fn post_fatal(message: &str) {
-    drop(post_message(&object(&[("type", &"fatal".into()), ("message", &message.into())])));
+    post(&[("type", &"fatal".into()), ("message", &message.into())]);
 }
 
 /// The gateway's addresses. The caller limits the time.

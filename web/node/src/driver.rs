@@ -1,6 +1,7 @@
 //! One task owns the node; links, Workers, timers and the page talk to it.
 
 use crate::browser;
+use crate::channels::Channels;
 use crate::host::WebHost;
 use crate::left::Left;
 use crate::settings;
@@ -10,16 +11,20 @@ use futures::channel::mpsc;
 use futures::future::poll_fn;
 use futures::{FutureExt, StreamExt, ready, select_biased};
 use gloo_timers::future::TimeoutFuture;
+use libp2p::Transport;
 use libp2p::identity::Keypair;
 use libp2p::swarm;
-use link::{Events, LinkEvent, LinkOptions};
+use link::{Events, LinkEvent, LinkOptions, Piping};
+use node_core::address::Ip;
 use node_core::bounds::{Bounds, Timing};
 use node_core::keys::Secret;
 use node_core::money::Micro;
 use node_core::node::config::{MarketPart, Open};
-use node_core::{BlobId, Command, Config, EngineReply, Node, NodeEvent, NodeInput, Platform, Time};
+use node_core::overlay::signalling::SessionId;
+use node_core::{BlobId, Carrier, Command, Config, EngineReply, Node, NodeEvent, NodeInput, Platform, Time};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::spawn_local;
 use web_driver::join::{Join, Step};
 use web_driver::policy::{Known, Setting, Tab};
@@ -78,6 +83,8 @@ pub(crate) struct Options {
     pub(crate) known: Known,
     /// Speed of a slot, fuel a second; `None` if it is to be measured.
     pub(crate) speed: Option<u64>,
+    /// The page makes data channels.
+    pub(crate) channels: bool,
 }
 
 /// Inputs of the node's task beside links and Workers.
@@ -89,6 +96,10 @@ pub(crate) enum Input {
     Stop(Duration),
     /// The gateway's addresses.
     Asked(Result<Vec<String>, String>),
+    /// The page's word on an end of a data channel.
+    Channel(JsValue),
+    /// The channel of this session is open.
+    Opened(SessionId),
 }
 
 /// Starts a node: the one that this tab was before, or a new one.
@@ -102,8 +113,11 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
     let sells = MarketPart { config: Default::default(), secret: Secret::from_bytes(&secret) };
     let key = Keypair::ed25519_from_bytes(&mut secret).map_err(|e| format!("no identity: {e}"))?;
     let executor = swarm::Config::with_wasm_executor();
-    let (link, events, runner) =
-        link::start(&key, WebSockets, executor, LinkOptions::default()).map_err(|e| e.to_string())?;
+    let (pipes, piping) = link::pipes();
+    let (link, events, mut runner) =
+        link::start(&key, pipes.or_transport(WebSockets), executor, LinkOptions::default())
+            .map_err(|e| e.to_string())?;
+    runner.listen(&Piping::listening()).map_err(|e| e.to_string())?;
     spawn_local(runner.run());
 
     let config = Config {
@@ -113,6 +127,7 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         memory_bytes: UNIT_MEMORY,
         invited_with: options.invite,
         timing: Timing { drain: DRAIN, ..Timing::default() }.into(),
+        signalling: options.channels.then(|| sells.secret.clone()),
         market: Some(sells),
         // Its gateway tells.
         open: Open { scheme: true, pricing: true, degree: true },
@@ -137,7 +152,7 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         done: 0,
         looked: None,
         node: Node::guest(link.id(), config, browser::random_bytes()?, now),
-        host: WebHost::new(link, storage, save, workers),
+        host: WebHost::new(link.clone(), Channels::new(link, piping, inputs.clone()), storage, save, workers),
         join: Join::new(&options.gateway, now),
         gateway: options.gateway,
         throttle: Throttle::default(),
@@ -213,6 +228,16 @@ impl Driver {
                         let answer = answer.map(|addresses| canonical(&addresses));
                         let step = self.join.asked(browser::now(), browser::random_u32(), answer);
                         self.step(step);
+                    }
+                    Some(Input::Channel(message)) => {
+                        let reply = self.host.channels.said(&message);
+                        self.host.inputs.extend(reply.map(NodeInput::DataChannel));
+                        self.feed();
+                    }
+                    Some(Input::Opened(session)) => {
+                        let reply = self.host.channels.opened(session);
+                        self.host.inputs.extend(reply.map(NodeInput::DataChannel));
+                        self.feed();
                     }
                     Some(Input::Stop(patience)) => self.leave(patience.min(MAX_PATIENCE)),
                     None => return self.end(events).await,
@@ -396,9 +421,26 @@ impl Driver {
             LinkEvent::Frame { from, channel, bytes } => {
                 return self.host.inputs.push_back(NodeInput::Received { from, channel, bytes });
             }
-            LinkEvent::Connected { peer, .. } => {
+            LinkEvent::Connected { peer, over: Carrier::DataChannel, .. } => {
+                let over = Carrier::DataChannel;
+                self.host.inputs.push_back(NodeInput::Connected { peer, ip: None, joined: false, over });
+            }
+            LinkEvent::Disconnected { peer, reason } if self.host.channels.has(peer) => {
+                self.host.channels.gone(peer);
+                self.host.inputs.push_back(NodeInput::Disconnected { peer, reason });
+            }
+            LinkEvent::DialFailed { peer: Some(peer), .. } if self.host.channels.has(peer) => {
+                self.host.channels.gone(peer);
+                self.host.inputs.push_back(NodeInput::DialFailed { peer });
+            }
+            LinkEvent::Connected { peer, ip, over, .. } => {
                 self.join.connected();
-                self.host.inputs.push_back(NodeInput::Connected { peer, ip: None, joined: true });
+                self.host.inputs.push_back(NodeInput::Connected {
+                    peer,
+                    ip: ip.map(Ip::from),
+                    joined: true,
+                    over,
+                });
             }
             LinkEvent::Disconnected { peer, reason } => {
                 // The node may have said why before: that is worth more than what follows.

@@ -1,10 +1,12 @@
 //! The node's wishes, carried out.
 
+use crate::channels::Channels;
 use crate::left::Save;
 use crate::workers::{Heard, Workers};
 use bytes::Bytes;
 use link::Link;
 use node_core::address::Contact;
+use node_core::overlay::signalling::Request;
 use node_core::{
     BlobId, Channel, EngineReply, EngineRequest, Host, NodeEvent, NodeId, NodeInput, RunId, StorageRequest,
     Time,
@@ -19,6 +21,7 @@ pub(crate) struct WebHost {
     /// Time of the input that is being worked on.
     pub(crate) now: Time,
     pub(crate) link: Link,
+    pub(crate) channels: Channels,
     /// Answers on their way back into the node, and what happened: fed and told between two
     /// inputs.
     pub(crate) inputs: VecDeque<NodeInput>,
@@ -39,10 +42,17 @@ struct Shell {
 }
 
 impl WebHost {
-    pub(crate) fn new(link: Link, storage: Storage, save: Option<Save>, workers: Workers) -> WebHost {
+    pub(crate) fn new(
+        link: Link,
+        channels: Channels,
+        storage: Storage,
+        save: Option<Save>,
+        workers: Workers,
+    ) -> WebHost {
         WebHost {
             now: Time::ZERO,
             link,
+            channels,
             inputs: VecDeque::new(),
             events: VecDeque::new(),
             wake: None,
@@ -112,7 +122,7 @@ impl Host for WebHost {
         self.link.send(to, channel, bytes);
     }
 
-    /// A page reaches the gateway that it came from, and nobody else.
+    /// A page dials the gateway that it came from, and nobody else.
     fn dial(&mut self, contact: Contact) {
         self.inputs.push_back(NodeInput::DialFailed { peer: contact.id });
     }
@@ -139,6 +149,10 @@ impl Host for WebHost {
     fn engine(&mut self, request: EngineRequest) {
         self.pool.request(self.now, request, &mut self.shell);
         self.take_replies();
+    }
+
+    fn data_channel(&mut self, request: Request) {
+        self.channels.request(request);
     }
 
     fn event(&mut self, event: NodeEvent) {

@@ -10,15 +10,20 @@
 //! - [`left`]: what outlives the page.
 //! - [`settings`]: what its donor wants, and what the page knows of the computer.
 //! - [`socket`]: WebSockets as a libp2p transport.
+//! - [`channels`]: data channels, which the page makes; [`channel`]: one of them as a stream.
+//! - [`stream`]: what both share.
 //! - [`workers`]: the slots' Workers.
 //! - [`browser`]: clock, randomness, fetch, messages to the page.
 
 mod browser;
+mod channel;
+mod channels;
 mod driver;
 mod host;
 mod left;
 mod settings;
 mod socket;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -48,7 +53,8 @@ pub struct WebNode {
 impl WebNode {
     /// Starts a node that gives `slots` to the swarm of `gateway`, with what `www/left.js` has of it, as
     /// its donor's `policy` (settings by their names) has it under what is `known` of the computer. Its
-    /// `speed`, fuel a second of a slot, is measured unless it is said.
+    /// `speed`, fuel a second of a slot, is measured unless it is said. `channels`: the page makes data channels and
+    /// can hand them over.
     // JavaScript gives all arguments in one call.
     #[allow(clippy::too_many_arguments)]
     #[wasm_bindgen(constructor)]
@@ -61,6 +67,7 @@ impl WebNode {
         policy: JsValue,
         known: JsValue,
         speed: Option<f64>,
+        channels: bool,
     ) -> Result<WebNode, JsValue> {
         let options = Options {
             gateway,
@@ -70,6 +77,7 @@ impl WebNode {
             policy: settings::settings(&policy),
             known: settings::known(&known),
             speed: speed.map(|speed| speed.max(0.0) as u64).filter(|speed| *speed > 0),
+            channels,
         };
         let inputs = driver::start(options, left::Left::read(&left)).map_err(|e| JsError::new(&e))?;
         Ok(WebNode { inputs })
@@ -89,6 +97,11 @@ impl WebNode {
     /// The page knows this of the computer now.
     pub fn set_known(&self, known: &JsValue) {
         drop(self.inputs.unbounded_send(Input::Known(settings::known(known))));
+    }
+
+    /// Takes the page's word on an end of a data channel (`rtc` in `www/messages.js`).
+    pub fn channel(&self, message: JsValue) {
+        drop(self.inputs.unbounded_send(Input::Channel(message)));
     }
 
     /// Suspends all tasks and hands them on, for so many milliseconds at most; then tells the

@@ -4,20 +4,18 @@
 //! on: connecting took 200 ms of such waits, and a connection that was closed was noticed by
 //! silence only. Here everything happens when the browser says so.
 
+use crate::stream::Stream;
 use futures::io::{self, AsyncRead, AsyncWrite};
 use futures::ready;
 use futures_timer::Delay;
-use js_sys::{Function, Uint8Array};
+use js_sys::Function;
 use libp2p::Multiaddr;
 use libp2p::core::transport::{DialOpts, ListenerId, Transport, TransportError, TransportEvent};
 use libp2p::multiaddr::Protocol;
 use send_wrapper::SendWrapper;
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use wasm_bindgen::prelude::*;
 use web_sys::{BinaryType, CloseEvent, Event, MessageEvent, WebSocket};
@@ -28,10 +26,6 @@ const SEND_BUFFER: u32 = 4 << 20;
 
 /// How often a full buffer is looked at: browsers do not tell when it empties.
 const SEND_POLL: Duration = Duration::from_millis(5);
-
-/// Bytes that may wait to be read. A browser cannot make the sender wait; yamux's windows do,
-/// and who ignores them is disconnected.
-const RECEIVE_BUFFER: usize = 64 << 20;
 
 /// Dials only: a browser cannot listen.
 pub(crate) struct WebSockets;
@@ -107,7 +101,7 @@ pub(crate) fn url_of(address: &Multiaddr) -> Option<String> {
 pub(crate) async fn open(url: String) -> io::Result<Socket> {
     let error = |e: JsValue| io::Error::other(format!("{url}: {}", crate::browser::text(&e)));
     let socket = Socket::new(&url).map_err(error)?;
-    poll_fn(|cx| socket.poll_open(cx)).await.map_err(|_| {
+    poll_fn(|cx| socket.inner.stream.poll_open(cx)).await.map_err(|_| {
         // Browsers hide the reason from pages on purpose.
         io::Error::new(io::ErrorKind::ConnectionRefused, format!("nobody answers at {url}"))
     })?;
@@ -121,7 +115,7 @@ pub(crate) struct Socket {
 
 struct Inner {
     socket: WebSocket,
-    shared: Rc<RefCell<Shared>>,
+    stream: Stream,
     /// Runs while the send buffer is full.
     pause: Option<Delay>,
     _calls: Calls,
@@ -130,70 +124,21 @@ struct Inner {
 /// Closures that the browser calls; they must live as long as the socket does.
 type Calls = (Closure<dyn FnMut(Event)>, Closure<dyn FnMut(MessageEvent)>, Closure<dyn FnMut(CloseEvent)>);
 
-/// State that the browser's calls, the readers and the writers share.
-#[derive(Default)]
-struct Shared {
-    is_open: bool,
-    /// Why it is over.
-    closed: Option<String>,
-    received: VecDeque<Vec<u8>>,
-    /// Bytes read of the first of `received`.
-    read: usize,
-    bytes: usize,
-    reader: Option<Waker>,
-    writer: Option<Waker>,
-}
-
-impl Shared {
-    fn wake(&mut self) {
-        self.reader.take().into_iter().chain(self.writer.take()).for_each(Waker::wake);
-    }
-
-    fn close(&mut self, reason: String) {
-        self.closed.get_or_insert(reason);
-        self.wake();
-    }
-
-    fn broken(&self) -> io::Error {
-        let reason = self.closed.as_deref().unwrap_or("the connection is closed");
-        io::Error::new(io::ErrorKind::BrokenPipe, reason)
-    }
-}
-
 impl Socket {
     fn new(url: &str) -> Result<Socket, JsValue> {
         let socket = WebSocket::new(url)?;
         socket.set_binary_type(BinaryType::Arraybuffer);
-        let shared = Rc::new(RefCell::new(Shared::default()));
+        let stream = Stream::default();
 
-        let state = shared.clone();
-        let (on_open, call) = crate::browser::on(move |_: Event| {
-            let mut state = state.borrow_mut();
-            state.is_open = true;
-            state.wake();
-        });
+        let state = stream.clone();
+        let (on_open, call) = crate::browser::on(move |_: Event| state.opened());
         socket.set_onopen(Some(&call));
 
-        let state = shared.clone();
-        let (on_message, call) = crate::browser::on(move |event: MessageEvent| {
-            let bytes = Uint8Array::new(&event.data()).to_vec();
-            let mut state = state.borrow_mut();
-            if bytes.is_empty() || state.closed.is_some() {
-                return;
-            }
-            state.bytes += bytes.len();
-            if state.bytes > RECEIVE_BUFFER {
-                state.received.clear();
-                return state.close("the peer sends faster than this page can read".into());
-            }
-            state.received.push_back(bytes);
-            if let Some(reader) = state.reader.take() {
-                reader.wake();
-            }
-        });
+        let state = stream.clone();
+        let (on_message, call) = crate::browser::on(move |event: MessageEvent| state.message(&event));
         socket.set_onmessage(Some(&call));
 
-        let state = shared.clone();
+        let state = stream.clone();
         let (on_close, call) = crate::browser::on(move |event: CloseEvent| {
             let mut words = match event.code() {
                 1000 | 1001 | 1005 => "the other end closed it".to_owned(),
@@ -204,55 +149,25 @@ impl Socket {
             if !event.reason().is_empty() {
                 words = format!("{words}: {}", event.reason());
             }
-            state.borrow_mut().close(words);
+            state.close(words);
         });
         // An error event says nothing and is always followed by a close event.
         socket.set_onclose(Some(&call));
 
-        let inner = Inner { socket, shared, pause: None, _calls: (on_open, on_message, on_close) };
+        let inner = Inner { socket, stream, pause: None, _calls: (on_open, on_message, on_close) };
         Ok(Socket { inner: SendWrapper::new(inner) })
-    }
-
-    fn poll_open(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        let mut shared = self.inner.shared.borrow_mut();
-        if shared.closed.is_some() {
-            return Poll::Ready(Err(shared.broken()));
-        }
-        if shared.is_open {
-            return Poll::Ready(Ok(()));
-        }
-        shared.writer = Some(cx.waker().clone());
-        Poll::Pending
     }
 }
 
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
-        let mut guard = self.inner.shared.borrow_mut();
-        let shared = &mut *guard;
-        let Some(first) = shared.received.front() else {
-            if shared.closed.is_some() {
-                return Poll::Ready(Err(shared.broken()));
-            }
-            shared.reader = Some(cx.waker().clone());
-            return Poll::Pending;
-        };
-        let rest = &first[shared.read..];
-        let n = rest.len().min(into.len());
-        into[..n].copy_from_slice(&rest[..n]);
-        shared.read += n;
-        shared.bytes -= n;
-        if shared.read == first.len() {
-            shared.received.pop_front();
-            shared.read = 0;
-        }
-        Poll::Ready(Ok(n))
+        self.inner.stream.poll_read(cx, into)
     }
 }
 
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        ready!(self.poll_open(cx))?;
+        ready!(self.inner.stream.poll_open(cx))?;
         let inner = &mut *self.inner;
         while inner.socket.buffered_amount() > SEND_BUFFER {
             let pause = inner.pause.get_or_insert_with(|| Delay::new(SEND_POLL));
@@ -260,12 +175,12 @@ impl AsyncWrite for Socket {
             inner.pause = None;
         }
         let sent = inner.socket.send_with_u8_array(bytes);
-        Poll::Ready(sent.map(|()| bytes.len()).map_err(|_| inner.shared.borrow().broken()))
+        Poll::Ready(sent.map(|()| bytes.len()).map_err(|_| inner.stream.broken()))
     }
 
     /// Browsers send at once.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_open(cx)
+        self.inner.stream.poll_open(cx)
     }
 
     /// Browsers send what they have before they close.

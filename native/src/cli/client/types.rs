@@ -32,6 +32,7 @@ pub(crate) struct Node {
     /// Others cannot dial it.
     #[serde(default)]
     pub(crate) guest: bool,
+    pub(crate) connection: Option<String>,
     #[serde(default)]
     pub(crate) me: bool,
     pub(crate) slots: u32,

@@ -7,11 +7,15 @@ use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, swarm};
 use link::{Events, Link, LinkEvent, NotPiped, Piping};
-use node_core::Channel;
+use node_core::{Carrier, Channel};
 use std::io::Result;
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, DuplexStream, ReadBuf};
+
+/// Where the driver sees the other end.
+const SOMEWHERE: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)));
 
 /// One end of a stream within this process.
 struct End(DuplexStream);
@@ -76,14 +80,17 @@ impl Piped {
     }
 
     fn dial(&self, pipe: End, peer: &Piped) {
-        let to: Multiaddr = self.piping.dial(pipe);
+        let to: Multiaddr = self.piping.dial(pipe, SOMEWHERE);
         self.link.dial(to.with(Protocol::P2p(link::peer_id(&peer.link.id()).unwrap()))).unwrap();
     }
 }
 
 async fn connected(node: &mut Piped) -> node_core::NodeId {
     node.until(|event| match event {
-        LinkEvent::Connected { peer, .. } => Some(peer),
+        LinkEvent::Connected { peer, ip, over, .. } => {
+            assert_eq!((ip, over), (SOMEWHERE, Carrier::DataChannel));
+            Some(peer)
+        }
         _ => None,
     })
     .await
@@ -93,7 +100,7 @@ async fn connected(node: &mut Piped) -> node_core::NodeId {
 async fn two_nodes_speak_over_a_stream_that_they_were_given() {
     let (mut a, mut b) = (Piped::start().await, Piped::start().await);
     let (here, there) = ends();
-    b.piping.accept(there).unwrap();
+    b.piping.accept(there, SOMEWHERE).unwrap();
     a.dial(here, &b);
     assert_eq!((connected(&mut a).await, connected(&mut b).await), (b.link.id(), a.link.id()));
     // Beyond what the stream itself holds.
@@ -112,7 +119,7 @@ async fn two_nodes_speak_over_a_stream_that_they_were_given() {
 async fn a_stream_with_another_node_at_its_end_than_was_agreed_is_no_connection() {
     let (mut a, b, other) = (Piped::start().await, Piped::start().await, Piped::start().await);
     let (here, there) = ends();
-    other.piping.accept(there).unwrap();
+    other.piping.accept(there, SOMEWHERE).unwrap();
     a.dial(here, &b);
     let failed = |event| match event {
         LinkEvent::DialFailed { reason, .. } => Some(reason),
@@ -130,7 +137,7 @@ async fn a_stream_that_ends_ends_the_connection_and_a_new_one_may_come() {
         // The cable between them, which is pulled.
         let ((near, mut left), (far, mut right)) = (tokio::io::duplex(64 << 10), tokio::io::duplex(64 << 10));
         let cable = tokio::spawn(async move { tokio::io::copy_bidirectional(&mut left, &mut right).await });
-        b.piping.accept(End(far)).unwrap();
+        b.piping.accept(End(far), SOMEWHERE).unwrap();
         a.dial(End(near), &b);
         connected(&mut a).await;
         connected(&mut b).await;
@@ -146,15 +153,15 @@ async fn a_stream_that_ends_ends_the_connection_and_a_new_one_may_come() {
 async fn streams_that_wait_are_bounded() {
     let (pipes, piping) = link::pipes();
     let (first, mut other_end) = tokio::io::duplex(1);
-    piping.dial(End(first));
+    piping.dial(End(first), SOMEWHERE);
     // None of them is ever dialled.
-    (0..16).for_each(|_| drop(piping.dial(ends().0)));
+    (0..16).for_each(|_| drop(piping.dial(ends().0, SOMEWHERE)));
     let mut byte = [0];
     let read = other_end.read(&mut byte);
     assert_eq!(tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap(), 0, "the oldest has ended");
-    let taken = (0..1000).take_while(|_| piping.accept(ends().0).is_ok()).count();
+    let taken = (0..1000).take_while(|_| piping.accept(ends().0, SOMEWHERE).is_ok()).count();
     assert!((16..=20).contains(&taken), "{taken} streams wait for a link that does not run");
-    assert_eq!(piping.accept(ends().0), Err(NotPiped::Full));
+    assert_eq!(piping.accept(ends().0, SOMEWHERE), Err(NotPiped::Full));
     drop(pipes);
-    assert_eq!(piping.accept(ends().0), Err(NotPiped::Ended));
+    assert_eq!(piping.accept(ends().0, SOMEWHERE), Err(NotPiped::Ended));
 }

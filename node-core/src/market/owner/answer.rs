@@ -3,7 +3,7 @@
 //! Buyers are served in the order in which they ask: winners are held for the first as soon as it
 //! asks, however long probing takes.
 
-use super::super::listing::{Listing, sells_to};
+use super::super::listing::Listing;
 use super::super::message::{
     Alive, Answer, Entry, Outcome, Prober, Purpose, Query, Sale, Stock, ToBuyer, ToSeller,
 };
@@ -205,7 +205,7 @@ impl Owner {
             if out(&id) || market.kind.divides() && id == buyer {
                 return 0;
             }
-            if !sells_to(book.table.relay(id), buyer) {
+            if book.table.guest(id).is_some_and(|guest| !guest.sells_to(buyer)) {
                 return 0;
             }
             entry.units.saturating_sub(held.get(&id).copied().unwrap_or(0))
@@ -342,7 +342,9 @@ impl Owner {
         let books = &self.books;
         let waits = self.sessions.iter_mut().filter_map(|(ticket, session)| {
             let table = books.get(&session.query.market).map(|book| &book.table);
-            let its = |seller| is_gone(seller, table.and_then(|table| table.relay(seller)));
+            let its = |seller| {
+                is_gone(seller, table.and_then(|table| table.guest(seller)).map(|guest| guest.relay))
+            };
             let asked = session.asked.iter_mut().filter(|(seller, _)| its(**seller));
             let untils = asked.map(|(_, until)| *until = cx.now);
             (untils.count() > 0).then_some(*ticket)

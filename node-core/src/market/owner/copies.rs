@@ -5,6 +5,7 @@
 //! now and then. Who becomes the owner has the copy, or pulls it from whoever was, and gives all
 //! sellers the time of one purge to list again.
 
+use super::super::listing::Guest;
 use super::super::message::{COPY, Copy, Entry, Message, ToOwner, ToSeller, Unlisted};
 use super::{Book, Ocx, Owner, Timer, fault, seconds_after, to_owner, to_seller};
 use crate::address::Contact;
@@ -97,8 +98,8 @@ impl Owner {
             for part in changed.chunks(COPY) {
                 let entries: Vec<Entry> = part.iter().filter_map(|id| book.table.get(*id)).copied().collect();
                 let gone = part.iter().filter(|id| book.table.get(**id).is_none()).copied().collect();
-                let relays = relays(book, &entries);
-                let copy = Copy { market: *market, whole: false, entries, gone, relays };
+                let guests = guests(book, &entries);
+                let copy = Copy { market: *market, whole: false, entries, gone, guests };
                 for replica in self.share.replicas() {
                     to_owner(replica, ToOwner::Copy(Box::new(copy.clone())), cx);
                 }
@@ -165,16 +166,16 @@ impl Owner {
 
     /// A part of a market, from its owner or from who was.
     pub(super) fn copy(&mut self, from: NodeId, copy: Copy, cx: &mut Ocx<'_>) {
-        let Copy { market, whole, entries, gone, relays } = copy;
+        let Copy { market, whole, entries, gone, guests } = copy;
         let fits = |entry: &Entry| entry.goods(market.kind).market() == Some(market);
-        let sane = market.is_valid() && entries.len() <= COPY && gone.len() <= COPY && relays.len() <= COPY;
+        let sane = market.is_valid() && entries.len() <= COPY && gone.len() <= COPY && guests.len() <= COPY;
         if !sane || !entries.iter().all(|entry| fits(entry) && entry.units > 0) {
             return fault(from, "sent a copy of no market", cx);
         }
         let mine = self.mine.contains(&market);
         let until = seconds_after(cx.now, self.config.purge);
         let (most, gather) = (self.config.sellers, self.config.gather);
-        let relays: BTreeMap<NodeId, NodeId> = relays.into_iter().collect();
+        let guests: BTreeMap<NodeId, Guest> = guests.into_iter().collect();
         let book = self.books.entry(market).or_default();
         if !mine {
             book.holder = Some((from, cx.now));
@@ -191,7 +192,7 @@ impl Owner {
             // A listing that the operator has received itself is newer than another node's copy.
             let newer = old.is_none_or(|old| !mine || !old.proven && old.number < entry.number);
             if newer && (old.is_some() || book.table.len() < most) {
-                book.table.put(entry, relays.get(&entry.seller.id).copied());
+                book.table.put(entry, guests.get(&entry.seller.id).copied());
                 if mine {
                     book.changed.insert(entry.seller.id);
                     cx.set_timer_by(Timer::Gather, gather);
@@ -211,13 +212,13 @@ fn whole(market: Market, book: &Book) -> impl Iterator<Item = Copy> + '_ {
         whole: at == 0,
         entries: part.to_vec(),
         gone: Vec::new(),
-        relays: relays(book, part),
+        guests: guests(book, part),
     })
 }
 
-fn relays(book: &Book, of: &[Entry]) -> Vec<(NodeId, NodeId)> {
-    let relay = |entry: &Entry| Some((entry.seller.id, book.table.relay(entry.seller.id)?));
-    of.iter().filter_map(relay).collect()
+fn guests(book: &Book, of: &[Entry]) -> Vec<(NodeId, Guest)> {
+    let guest = |entry: &Entry| Some((entry.seller.id, book.table.guest(entry.seller.id)?));
+    of.iter().filter_map(guest).collect()
 }
 
 fn send_whole(market: Market, book: &Book, to: &Contact, cx: &mut Ocx<'_>) {

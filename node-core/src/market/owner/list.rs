@@ -1,6 +1,6 @@
 //! Listings: what is taken up, and what is refused, each with its reason.
 
-use super::super::listing::Listing;
+use super::super::listing::{Guest, Listing};
 use super::super::message::{Entry, Message, ToSeller, Unlisted};
 use super::summary::is_less;
 use super::{Ocx, Owner, Timer, fault, seconds_after};
@@ -65,7 +65,7 @@ impl Owner {
             book.table.remove(last);
             book.changed.insert(last);
         }
-        book.table.put(entry, relay(listing));
+        book.table.put(entry, Guest::of(&listing.seller));
         let out = book.stage.is_out();
         if !same {
             book.changed.insert(listing.id());
@@ -116,7 +116,7 @@ impl Owner {
             return;
         }
         let same = old.goods(market.kind) == listing.goods;
-        book.table.put(entry(listing, until), relay(listing));
+        book.table.put(entry(listing, until), Guest::of(&listing.seller));
         if !same {
             book.changed.insert(listing.id());
             cx.set_timer_by(Timer::Gather, self.config.gather);
@@ -127,10 +127,6 @@ impl Owner {
 /// Answers a seller on the way by which its listing came.
 pub(super) fn answer(to: Sender, said: ToSeller, cx: &mut Ocx<'_>) {
     cx.answer(to, Message::ToSeller(said));
-}
-
-fn relay(listing: &Listing) -> Option<NodeId> {
-    listing.seller.relay().map(|relay| relay.id)
 }
 
 fn entry(listing: &Listing, until: u32) -> Entry {

@@ -1,5 +1,6 @@
 //! The sellers of one market.
 
+use super::super::listing::Guest;
 use super::super::message::Entry;
 use super::super::pricing::Bid;
 use crate::address::{Address, Contact};
@@ -10,15 +11,15 @@ use crate::ids::NodeId;
 use crate::money::Price;
 use std::collections::BTreeMap;
 
-/// Memory for a guest's relay, with the tree that it is in, bytes.
+/// Memory for what is known of a guest, with the tree that it is in, bytes.
 const GUEST: usize = 96;
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
     /// In the order of their ids: 88 bytes each.
     all: Vec<Entry>,
-    /// By way of whom those sell that are guests; the others cost nothing here.
-    relays: BTreeMap<NodeId, NodeId>,
+    /// Those that are guests; the others cost nothing here.
+    guests: BTreeMap<NodeId, Guest>,
 }
 
 impl Table {
@@ -43,24 +44,26 @@ impl Table {
     }
 
     /// By way of whom a seller is reached that is a guest.
-    pub(super) fn relay(&self, seller: NodeId) -> Option<NodeId> {
-        self.relays.get(&seller).copied()
+    pub(super) fn guest(&self, seller: NodeId) -> Option<Guest> {
+        self.guests.get(&seller).copied()
     }
 
     /// How a seller is reached.
     pub(super) fn address(&self, seller: NodeId) -> Option<Address> {
         let at = self.get(seller)?.seller;
-        Some(match self.relay(seller) {
+        Some(match self.guest(seller) {
             None => at.into(),
-            Some(relay) => Address::guest(seller, Contact { id: relay, ..at }),
+            Some(Guest { relay, channels }) => {
+                Address::guest(seller, Contact { id: relay, ..at }).with_channels(channels)
+            }
         })
     }
 
-    /// With a relay, `entry.seller` has the relay's IP address and port under the seller's id.
-    pub(super) fn put(&mut self, entry: Entry, relay: Option<NodeId>) {
-        match relay {
-            Some(relay) => self.relays.insert(entry.seller.id, relay),
-            None => self.relays.remove(&entry.seller.id),
+    /// Puts a seller. A guest's `entry.seller` has the relay's IP address and port under the seller's id.
+    pub(super) fn put(&mut self, entry: Entry, guest: Option<Guest>) {
+        match guest {
+            Some(guest) => self.guests.insert(entry.seller.id, guest),
+            None => self.guests.remove(&entry.seller.id),
         };
         match self.place(entry.seller.id) {
             Ok(at) => self.all[at] = entry,
@@ -75,7 +78,7 @@ impl Table {
 
     pub(super) fn remove(&mut self, seller: NodeId) -> Option<Entry> {
         let at = self.place(seller).ok()?;
-        self.relays.remove(&seller);
+        self.guests.remove(&seller);
         let gone = self.all.remove(at);
         if self.all.len() < self.all.capacity() / 2 {
             self.all.shrink_to(self.all.len() + 8);
@@ -93,7 +96,7 @@ impl Table {
             self.all.iter().filter(|entry| entry.until <= now).map(|entry| entry.seller.id).collect();
         if !over.is_empty() {
             self.all.retain(|entry| entry.until > now);
-            self.relays.retain(|seller, _| over.binary_search(seller).is_err());
+            self.guests.retain(|seller, _| over.binary_search(seller).is_err());
         }
         over
     }
@@ -158,15 +161,16 @@ impl Table {
             })
         };
         let word = |id: &NodeId| id.0.first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
-        let guest = |(guest, relay): (&NodeId, &NodeId)| {
-            (word(guest).rotate_left(13) ^ word(relay)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        let guest = |(id, guest): (&NodeId, &Guest)| {
+            (word(id).rotate_left(13) ^ word(&guest.relay) ^ u64::from(guest.channels))
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         };
-        let guests = self.relays.iter().fold(0, |all, one| all ^ guest(one));
+        let guests = self.guests.iter().fold(0, |all, one| all ^ guest(one));
         self.all.iter().fold(guests, |all, entry| all ^ of(entry))
     }
 
     pub(super) fn memory(&self) -> usize {
-        self.all.capacity() * size_of::<Entry>() + self.relays.len() * GUEST
+        self.all.capacity() * size_of::<Entry>() + self.guests.len() * GUEST
     }
 }
 

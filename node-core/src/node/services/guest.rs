@@ -1,5 +1,6 @@
 //! Messages that relays forward to this node, and this node's own relay, if nobody can dial it.
 
+use crate::address::Contact;
 use crate::ids::NodeId;
 use crate::node::Node;
 use crate::node::config::Config;
@@ -55,6 +56,10 @@ impl Service for Guest {
 impl Node {
     /// The gateway that forwards what others say to this node, if nobody can dial it.
     pub fn relay(&self) -> Option<NodeId> {
-        self.state::<Guest>()?.relay().map(|relay| relay.id)
+        self.relay_contact().map(|relay| relay.id)
+    }
+
+    pub(super) fn relay_contact(&self) -> Option<Contact> {
+        self.state::<Guest>()?.relay()
     }
 }

@@ -1,6 +1,6 @@
 //! The seller of a node.
 
-use crate::address::{Address, Sender};
+use crate::address::{Address, Contact, Sender};
 use crate::goods::{Goods, Kind};
 use crate::ledger;
 use crate::market::Message;
@@ -11,6 +11,7 @@ use crate::node::host::{self, Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::guests::guest::{self, Guest};
+use crate::overlay::signalling::Signalling;
 use crate::ticket::ServiceId;
 use crate::work::runner::{self, Runner};
 
@@ -37,11 +38,8 @@ impl Service for Seller {
             Note::Me(me) => node.tell::<Self>(Command::Me(Some(me.into()))),
             Note::Guest => node.tell::<Self>(Command::Me(None)),
             Note::Relay(by) => {
-                let me = by.map(|by| Address::guest(node.me, by));
-                // A member has no relay, and has said where it is dialled.
-                if node.contact().is_none() {
-                    node.tell::<Self>(Command::Me(me));
-                }
+                let channels = node.state::<Signalling>().is_some_and(Signalling::is_open);
+                node.sell_as_guest_of(by, channels);
             }
             Note::Bank(bank) => node.tell::<Self>(Command::Bank(bank)),
             Note::Learnt(_) => node.rules().into_iter().for_each(|it| node.tell::<Self>(Command::Rules(it))),
@@ -109,6 +107,15 @@ impl Node {
     /// Whether a market has confirmed that slots of this node are listed there.
     pub fn is_listed(&self) -> bool {
         self.state::<Seller>().is_some_and(|seller| seller.listed_at(Kind::Cycles).is_some())
+    }
+
+    /// Sells as the guest of this relay; `channels`: to others than its gateway, too.
+    pub(super) fn sell_as_guest_of(&mut self, relay: Option<Contact>, channels: bool) {
+        // A member has no relay, and has said where it is dialled.
+        if self.contact().is_none() {
+            let me = relay.map(|relay| Address::guest(self.me, relay).with_channels(channels));
+            self.tell::<Seller>(Command::Me(me));
+        }
     }
 
     /// Sets the goods that the donor sells from now on. Slots are offered as far as they are free.

@@ -47,10 +47,23 @@ impl Service for Signalling {
         node.tell::<Self>(Command::Gone { peer: guest, by });
     }
 
-    fn on_event(_: &mut Node, event: Event, host: &mut dyn Host) {
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Request(request) => host.data_channel(request),
-            Event::NotOpened { peer, why } => host.event(NodeEvent::NotConnected { peer, why }),
+            Event::NotOpened { peer, why } => {
+                node.not_reached(peer, host);
+                host.event(NodeEvent::NotConnected { peer, why });
+            }
+        }
+    }
+}
+
+impl Node {
+    /// The donor's word on direct connections with strangers. A guest sells to whom it lets in.
+    pub(super) fn connects_directly(&mut self, may: bool) {
+        if self.state::<Signalling>().is_some_and(|state| state.is_open() != may) {
+            self.tell::<Signalling>(Command::Refuse(!may));
+            self.sell_as_guest_of(self.relay_contact(), may);
         }
     }
 }

@@ -86,6 +86,9 @@ pub struct Policy {
     pub refused_peers: Vec<NodeId>,
     /// Networks whose nodes are refused.
     pub refused_addresses: Vec<IpNet>,
+    /// Whether nodes that can neither dial this one nor be dialled connect to it by data channels. They learn its
+    /// address, as it learns theirs.
+    pub direct_connections: bool,
     /// If there are any, nobody else's work is taken.
     #[serde(with = "texts")]
     pub allowed_submitters: Vec<NodeId>,
@@ -133,6 +136,8 @@ impl Default for Policy {
             max_task_memory_mb: None,
             refused_peers: Vec::new(),
             refused_addresses: Vec::new(),
+            // Gateways and their members learn addresses anyway; without it a tab serves its gateway alone.
+            direct_connections: true,
             allowed_submitters: Vec::new(),
             // The least that a market knows; paper `market` lets a seller name its own.
             marginal_cost: 1,

@@ -79,7 +79,7 @@ impl World {
             self.ends.remove(&(session, at));
             self.drive(at as usize, NodeInput::DataChannel(Reply::Opened(session)));
         }
-        self.join(a as usize, b as usize, First::Here);
+        self.join(a as usize, b as usize, First::OfAChannel);
     }
 
     /// No data channel opens between these two from now on: their routers let in only whom they spoke to before.

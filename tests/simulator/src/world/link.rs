@@ -4,7 +4,7 @@ use super::{Event, NEVER, Place, World};
 use crate::network::{BACKLOG, kind_of};
 use bytes::Bytes;
 use node_core::address::{Contact, Ip};
-use node_core::{Channel, NodeId, NodeInput, Time};
+use node_core::{Carrier, Channel, NodeId, NodeInput, Time};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub(super) enum First {
     OfAVisitor,
     /// It came along with the handshake.
     Here,
+    /// The same, and the connection is a data channel.
+    OfAChannel,
     /// The connection breaks, and it is lost.
     Lost,
 }
@@ -99,6 +101,7 @@ impl World {
         }
         self.epoch += 1;
         let epoch = self.epoch;
+        let over = if first == First::OfAChannel { Carrier::DataChannel } else { Carrier::Tcp };
         for (at, peer) in [(a, b), (b, a)] {
             let peer = peer as u32;
             // A new connection is how it notices the end of the old one.
@@ -112,10 +115,10 @@ impl World {
             self.nodes[at].set_link(link);
         }
         for (at, peer) in [(a, b), (b, a)] {
-            self.greeting = (first == First::Here).then_some(peer as u32);
+            self.greeting = (matches!(first, First::Here | First::OfAChannel)).then_some(peer as u32);
             let (id, ip) = (self.ids[peer], self.seen(at, peer));
             let joined = first == First::OnItsWay || first == First::OfAVisitor && at == a;
-            self.drive(at, NodeInput::Connected { peer: id, ip: Some(ip), joined });
+            self.drive(at, NodeInput::Connected { peer: id, ip: Some(ip), joined, over });
             if first == First::Lost {
                 let (at, life, peer) = (at as u32, self.nodes[at].life, peer as u32);
                 self.after(1_000, Event::Gone { at, life, peer, epoch });

@@ -1,0 +1,402 @@
+//! One end of a data channel, in a task of its own.
+
+use super::Answer;
+use super::mirror::Mirror;
+use super::routes::{Datagram, Inbox, Routes, WAITING};
+use link::{Link, Piping};
+use node_core::NodeId;
+use node_core::address::Ip;
+use node_core::overlay::signalling::{
+    At, CANDIDATES, Candidate, Description, Fingerprint, Kind, Reply, Role, SessionId,
+};
+use std::collections::{HashSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+use str0m::channel::{ChannelConfig, ChannelId};
+use str0m::net::{Protocol, Receive};
+use str0m::{Event, IceConnectionState, IceCreds, Input, Output, Rtc, RtcConfig, RtcError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tokio_util::compat::TokioAsyncReadCompatExt;
+
+/// Orders that wait: the peer's description, and its candidates one by one.
+pub(super) const ORDERS: usize = CANDIDATES + 1;
+
+/// Bytes of a message. RFC 8831, 6.6: what every end takes.
+const MESSAGE: usize = 16 << 10;
+
+/// Bytes that are sent and not acknowledged. Our choice, measured (`docs/benchmarks.md`): more than what a socket of
+/// the usual size holds is lost, and a loss costs more than a pause.
+const UNDER_WAY: usize = 128 << 10;
+
+/// Bytes that wait between the channel and the link, each way.
+const PIPE: usize = 64 << 10;
+
+/// Bytes that have come and that the link has not read. The link gives its peer no more room than that; an end
+/// whose peer sends more is closed.
+const RECEIVED: usize = 8 << 20;
+
+/// Word of the node on this end.
+pub(super) enum Order {
+    Remote(Description),
+    Try(Vec<Candidate>),
+}
+
+pub(super) struct End {
+    session: SessionId,
+    peer: NodeId,
+    role: Role,
+    rtc: Rtc,
+    channel: ChannelId,
+    net: Net,
+    inbox: Inbox,
+    packets: mpsc::Receiver<Datagram>,
+    /// Addresses that packets went to, each from a socket.
+    sent_to: HashSet<(SocketAddr, SocketAddr)>,
+    /// Where the peer is: what was sent there last.
+    at: Option<IpAddr>,
+    links: (Link, Piping),
+    answer: Answer,
+    pipe: Option<Ends>,
+}
+
+/// Ways out of this machine.
+pub(super) struct Net {
+    /// Each with its address.
+    pub(super) sockets: Vec<(SocketAddr, Arc<UdpSocket>)>,
+    pub(super) routes: Routes,
+    pub(super) mirror: Option<Mirror>,
+}
+
+/// The link's end of the channel, seen from here.
+struct Ends {
+    from_link: ReadHalf<DuplexStream>,
+    to_link: WriteHalf<DuplexStream>,
+    /// A message of the link.
+    buffer: Box<[u8]>,
+    /// Bytes of it that the channel has had no room for. Nothing is read of the link meanwhile.
+    unsent: usize,
+    /// Messages that the link has not read, the first from here on.
+    received: VecDeque<Vec<u8>>,
+    read: usize,
+    bytes: usize,
+}
+
+/// Reason why an end ends.
+#[derive(Debug, thiserror::Error)]
+enum Ended {
+    #[error("the node gave it up")]
+    GivenUp,
+    #[error("the peer is gone")]
+    Gone,
+    #[error("the link closed it")]
+    Closed,
+    #[error("the peer sent more than it may")]
+    Flooded,
+    #[error("{0}")]
+    Failed(#[from] RtcError),
+    #[error("{0}")]
+    NotPiped(String),
+}
+
+/// Something to do for an end.
+enum Turn {
+    Order(Option<Order>),
+    Packet(Datagram),
+    Late,
+    /// So many bytes of the link lie in the buffer; none when it has closed.
+    FromLink(usize),
+    /// The link took so many bytes; none when it has closed.
+    ToLink(usize),
+}
+
+impl End {
+    pub(super) fn new(
+        (session, peer, role): (SessionId, NodeId, Role),
+        mut net: Net,
+        links: (Link, Piping),
+        answer: Answer,
+    ) -> End {
+        let mut rtc = RtcConfig::new()
+            .clear_codecs()
+            .set_sctp_max_buffered_amount(UNDER_WAY)
+            .set_crypto_provider(Arc::new(str0m::crypto::from_feature_flags()))
+            .build(Instant::now());
+        // Both ends have it from the beginning, so that no message has to open it.
+        let channel =
+            rtc.direct_api().create_data_channel(ChannelConfig { negotiated: Some(0), ..Default::default() });
+        let (inbox, packets) = mpsc::channel(WAITING);
+        if let Some(mirror) = &mut net.mirror {
+            mirror.ask_from(&net.sockets, &inbox);
+        }
+        End {
+            session,
+            peer,
+            role,
+            rtc,
+            channel,
+            net,
+            inbox,
+            packets,
+            sent_to: HashSet::new(),
+            at: None,
+            links,
+            answer,
+            pipe: None,
+        }
+    }
+
+    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
+        self.describe();
+        let ended = self.last(&mut orders).await;
+        tracing::debug!(peer = %self.peer.short(), %ended, "a data channel has ended");
+        if self.pipe.is_none() && !matches!(ended, Ended::GivenUp) {
+            (self.answer)(Reply::Failed(self.session));
+        }
+        // The peer hears of it, if the packet gets through; else of nothing, and gives up after its silence.
+        if self.pipe.take().is_some() && self.rtc.close().is_ok() {
+            while let Ok(Output::Transmit(packet)) = self.rtc.poll_output() {
+                self.transmit(&packet);
+            }
+        }
+        self.net.routes.forget(&self.inbox);
+    }
+
+    /// Says how this end is recognised, and where.
+    fn describe(&mut self) {
+        let api = self.rtc.direct_api();
+        let IceCreds { ufrag, pass } = api.local_ice_credentials();
+        let Ok(fingerprint) = <[u8; 32]>::try_from(&api.local_dtls_fingerprint().bytes[..]) else {
+            return (self.answer)(Reply::Failed(self.session));
+        };
+        self.net.routes.name(ufrag.clone(), self.inbox.clone());
+        let description = Description { ufrag, password: pass, fingerprint: Fingerprint(fingerprint) };
+        (self.answer)(Reply::Described(self.session, description));
+        let mut found = Vec::new();
+        for (at, _) in &self.net.sockets {
+            let Ok(candidate) = str0m::Candidate::host(*at, Protocol::Udp) else { continue };
+            let added = self.rtc.add_local_candidate(candidate);
+            found.extend(added.map(|added| named(*at, Kind::Host, added)));
+        }
+        (self.answer)(Reply::Found(self.session, found));
+    }
+
+    /// The socket at `from` is seen at this address from outside.
+    fn seen(&mut self, from: SocketAddr, at: SocketAddr) {
+        // Without a router between it is the same one, which the peer knows.
+        let Ok(candidate) = str0m::Candidate::server_reflexive(at, from, Protocol::Udp) else { return };
+        if from != at
+            && let Some(added) = self.rtc.add_local_candidate(candidate)
+        {
+            (self.answer)(Reply::Found(self.session, vec![named(at, Kind::Reflexive, added)]));
+        }
+    }
+
+    /// Works until the end ends.
+    async fn last(&mut self, orders: &mut mpsc::Receiver<Order>) -> Ended {
+        loop {
+            let mut due = match self.settle() {
+                Ok(due) => due,
+                Err(ended) => return ended,
+            };
+            if let Some(mirror) = self.net.mirror.as_mut().filter(|_| self.pipe.is_none()) {
+                mirror.ask(Instant::now());
+                due = mirror.due().map_or(due, |again| due.min(again));
+            }
+            let turn = self.turn(orders, due).await;
+            let done = match turn {
+                Turn::Order(Some(order)) => self.order(order),
+                // After that the node has forgotten the session; an open channel is the link's.
+                Turn::Order(None) if self.pipe.is_none() => Err(Ended::GivenUp),
+                Turn::Order(None) => Ok(()),
+                Turn::Packet(packet) => self.packet(&packet),
+                Turn::Late => self.rtc.handle_input(Input::Timeout(Instant::now())).map_err(Ended::from),
+                Turn::FromLink(0) => Err(Ended::Closed),
+                Turn::FromLink(bytes) => self.send(bytes),
+                Turn::ToLink(0) => Err(Ended::Closed),
+                Turn::ToLink(bytes) => {
+                    self.taken(bytes);
+                    Ok(())
+                }
+            };
+            if let Err(ended) = done {
+                return ended;
+            }
+        }
+    }
+
+    /// Waits for the next thing to do.
+    async fn turn(&mut self, orders: &mut mpsc::Receiver<Order>, due: Instant) -> Turn {
+        let Some(pipe) = &mut self.pipe else {
+            return tokio::select! {
+                order = orders.recv() => Turn::Order(order),
+                Some(packet) = self.packets.recv() => Turn::Packet(packet),
+                () = tokio::time::sleep_until(due.into()) => Turn::Late,
+            };
+        };
+        let waits = pipe.received.front().map(|first| &first[pipe.read..]);
+        let give = async {
+            match waits {
+                Some(rest) => pipe.to_link.write(rest).await.unwrap_or(0),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            Some(packet) = self.packets.recv() => Turn::Packet(packet),
+            given = give => Turn::ToLink(given),
+            read = pipe.from_link.read(&mut pipe.buffer), if pipe.unsent == 0 => {
+                Turn::FromLink(read.unwrap_or(0))
+            }
+            () = tokio::time::sleep_until(due.into()) => Turn::Late,
+        }
+    }
+
+    /// Does what `str0m` wants done; gives the time at which it wants to be asked again.
+    fn settle(&mut self) -> Result<Instant, Ended> {
+        loop {
+            match self.rtc.poll_output()? {
+                Output::Timeout(due) => return Ok(due),
+                Output::Transmit(packet) => self.transmit(&packet),
+                Output::Event(event) => self.event(event)?,
+            }
+            if !self.rtc.is_alive() {
+                return Err(Ended::Gone);
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), Ended> {
+        match event {
+            Event::ChannelOpen(..) => self.open(),
+            Event::ChannelData(data) => {
+                let Some(pipe) = &mut self.pipe else { return Ok(()) };
+                if data.data.is_empty() {
+                    return Ok(());
+                }
+                pipe.bytes += data.data.len();
+                pipe.received.push_back(data.data);
+                if pipe.bytes > RECEIVED { Err(Ended::Flooded) } else { Ok(()) }
+            }
+            Event::ChannelBufferedAmountLow(_) => self.send(self.pipe.as_ref().map_or(0, |pipe| pipe.unsent)),
+            Event::ChannelClose(_) | Event::IceConnectionStateChange(IceConnectionState::Disconnected) => {
+                Err(Ended::Gone)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The channel is open: from now on it is the link's.
+    fn open(&mut self) -> Result<(), Ended> {
+        if self.pipe.is_some() {
+            return Ok(());
+        }
+        let (here, there) = tokio::io::duplex(PIPE);
+        let (from_link, to_link) = tokio::io::split(here);
+        if let Some(mut channel) = self.rtc.channel(self.channel) {
+            channel.set_buffered_amount_low_threshold(UNDER_WAY / 2);
+        }
+        let (link, piping) = &self.links;
+        match self.role {
+            Role::Offers => {
+                let to = piping.dial(there.compat(), self.at);
+                let to = link::peer_id(&self.peer).and_then(|peer| to.with_p2p(peer).ok());
+                let to = to.ok_or_else(|| Ended::NotPiped("the peer's id is no key".into()))?;
+                link.dial(to).map_err(|busy| Ended::NotPiped(busy.to_string()))?;
+            }
+            Role::Answers => {
+                piping.accept(there.compat(), self.at).map_err(|why| Ended::NotPiped(why.to_string()))?;
+            }
+        }
+        let buffer = vec![0; MESSAGE].into_boxed_slice();
+        self.pipe = Some(Ends {
+            from_link,
+            to_link,
+            buffer,
+            unsent: 0,
+            received: VecDeque::new(),
+            read: 0,
+            bytes: 0,
+        });
+        (self.answer)(Reply::Opened(self.session));
+        Ok(())
+    }
+
+    fn order(&mut self, order: Order) -> Result<(), Ended> {
+        match order {
+            Order::Remote(Description { ufrag, password, fingerprint }) => {
+                let offers = self.role == Role::Offers;
+                let mut api = self.rtc.direct_api();
+                api.set_remote_ice_credentials(IceCreds { ufrag, pass: password });
+                api.set_remote_fingerprint(str0m::crypto::Fingerprint {
+                    hash_func: "sha-256".into(),
+                    bytes: fingerprint.0.to_vec(),
+                });
+                // RFC 8842, 5: who answers is the client of DTLS. RFC 8445, 6.1.1: who offers decides on the pair.
+                api.set_ice_controlling(offers);
+                api.start_dtls(!offers)?;
+                api.start_sctp(!offers);
+            }
+            Order::Try(candidates) => {
+                for Candidate { at, port, .. } in candidates {
+                    // Names of mDNS are not looked up: the peer's own checks show where it is.
+                    let At::Ip(ip) = at else { continue };
+                    let at = SocketAddr::new(ip.into(), port);
+                    if let Ok(candidate) = str0m::Candidate::host(at, Protocol::Udp) {
+                        self.rtc.add_remote_candidate(candidate);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn packet(&mut self, packet: &Datagram) -> Result<(), Ended> {
+        let Datagram { source, destination, at, bytes } = packet;
+        if let Some((from, at)) = self.net.mirror.as_mut().and_then(|mirror| mirror.answered(bytes)) {
+            self.seen(from, at);
+            return Ok(());
+        }
+        let Ok(contents) = bytes.as_slice().try_into() else { return Ok(()) };
+        let received = Receive { proto: Protocol::Udp, source: *source, destination: *destination, contents };
+        self.rtc.handle_input(Input::Receive(*at, received)).map_err(Ended::from)
+    }
+
+    fn transmit(&mut self, packet: &str0m::net::Transmit) {
+        let (from, to) = (packet.source, packet.destination);
+        self.at = Some(to.ip());
+        if self.sent_to.insert((from, to)) {
+            self.net.routes.peer(from, to, self.inbox.clone());
+        }
+        if let Some((_, socket)) = self.net.sockets.iter().find(|(at, _)| *at == from) {
+            // A packet for which there is no room is lost, and sent again.
+            drop(socket.try_send_to(&packet.contents, to));
+        }
+    }
+
+    /// Sends so many bytes of the buffer to the peer, or keeps them until there is room.
+    fn send(&mut self, bytes: usize) -> Result<(), Ended> {
+        let Some(pipe) = self.pipe.as_mut().filter(|_| bytes > 0) else { return Ok(()) };
+        let Some(mut channel) = self.rtc.channel(self.channel) else { return Err(Ended::Gone) };
+        let sent = channel.write(true, &pipe.buffer[..bytes])?;
+        pipe.unsent = if sent { 0 } else { bytes };
+        Ok(())
+    }
+
+    /// The link took so many of the bytes that have come.
+    fn taken(&mut self, bytes: usize) {
+        let Some(pipe) = &mut self.pipe else { return };
+        pipe.read += bytes;
+        pipe.bytes -= bytes;
+        if pipe.received.front().is_some_and(|first| pipe.read >= first.len()) {
+            pipe.received.pop_front();
+            pipe.read = 0;
+        }
+    }
+}
+
+/// A candidate of this end, as it is signalled.
+fn named(at: SocketAddr, kind: Kind, of: &str0m::Candidate) -> Candidate {
+    Candidate { at: At::Ip(Ip::from(at.ip())), port: at.port(), kind, priority: of.prio() }
+}
