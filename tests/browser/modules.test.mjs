@@ -45,7 +45,7 @@ test("a session makes no Worker before it is started, and one after", (t) => {
   const it = session(t);
   assert.equal(FakeWorker.all.length, 0);
   it.start(GIVEN);
-  assert.deepEqual(newest().heard, [{ type: "start", ...GIVEN, last: null }], "it left nothing under any name");
+  assert.deepEqual(newest().heard, [{ type: "start", channels: false, ...GIVEN, last: null }], "it left nothing under any name, and node has no data channels");
   it.start(GIVEN);
   assert.equal(FakeWorker.all.length, 1, "a second click starts nothing");
 });

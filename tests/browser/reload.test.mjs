@@ -7,6 +7,9 @@ import { Swarm, execute, guest, native, stdout, test } from "./harness.mjs";
 /** Some ten seconds of work on 4 MiB that no compression shortens. */
 const WORK = ["4", "1500000"];
 
+/** As much as leaves time for five intervals on a fast machine. */
+const LONG = ["4", "6000000"];
+
 const tabs = (nodes) => nodes.filter((node) => node.platform === "browser");
 
 async function submit(swarm, args = WORK) {
@@ -89,10 +92,10 @@ test("a tab that is loaded again is the same node and goes on with its unit", as
 });
 
 test("it goes on from what it alone has kept", async (t) => {
-  const answer = execute(native("ballast"), ["4", "3000000"]);
+  const answer = execute(native("ballast"), LONG);
   const swarm = await Swarm.start(t);
   const page = await swarm.donor("ada");
-  const job = await submit(swarm, ["4", "3000000"]);
+  const job = await submit(swarm, LONG);
   await unit(swarm, job, (unit) => unit.checkpoints >= 1);
 
   // The gateway, its keeper, is gone; the tab works on.

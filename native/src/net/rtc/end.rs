@@ -34,9 +34,9 @@ const UNDER_WAY: usize = 128 << 10;
 /// Bytes that wait between the channel and the link, each way.
 const PIPE: usize = 64 << 10;
 
-/// Bytes that have come and that the link has not read. The link gives its peer no more room than that; an end
-/// whose peer sends more is closed.
-const RECEIVED: usize = 8 << 20;
+/// Bytes that have come and that the link has not read. Beyond them no packet is read: the peer sends what is lost
+/// again, and less at a time. Our choice: what `str0m` says that it takes.
+const RECEIVED: usize = 1 << 20;
 
 /// Word of the node on this end.
 pub(super) enum Order {
@@ -93,8 +93,6 @@ enum Ended {
     Gone,
     #[error("the link closed it")]
     Closed,
-    #[error("the peer sent more than it may")]
-    Flooded,
     #[error("{0}")]
     Failed(#[from] RtcError),
     #[error("{0}")]
@@ -236,6 +234,7 @@ impl End {
                 () = tokio::time::sleep_until(due.into()) => Turn::Late,
             };
         };
+        let has_room = pipe.bytes < RECEIVED;
         let waits = pipe.received.front().map(|first| &first[pipe.read..]);
         let give = async {
             match waits {
@@ -244,7 +243,7 @@ impl End {
             }
         };
         tokio::select! {
-            Some(packet) = self.packets.recv() => Turn::Packet(packet),
+            Some(packet) = self.packets.recv(), if has_room => Turn::Packet(packet),
             given = give => Turn::ToLink(given),
             read = pipe.from_link.read(&mut pipe.buffer), if pipe.unsent == 0 => {
                 Turn::FromLink(read.unwrap_or(0))
@@ -277,7 +276,7 @@ impl End {
                 }
                 pipe.bytes += data.data.len();
                 pipe.received.push_back(data.data);
-                if pipe.bytes > RECEIVED { Err(Ended::Flooded) } else { Ok(()) }
+                Ok(())
             }
             Event::ChannelBufferedAmountLow(_) => self.send(self.pipe.as_ref().map_or(0, |pipe| pipe.unsent)),
             Event::ChannelClose(_) | Event::IceConnectionStateChange(IceConnectionState::Disconnected) => {

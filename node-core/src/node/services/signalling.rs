@@ -34,8 +34,10 @@ impl Service for Signalling {
     }
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
-        if let Note::Up(up) = note {
-            node.give::<Self>(Input::Up(up.peer));
+        match note {
+            Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
+            Note::Unreachable(peer) => node.give::<Self>(Input::Unreachable(*peer)),
+            _ => {}
         }
     }
 

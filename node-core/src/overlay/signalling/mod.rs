@@ -67,6 +67,8 @@ struct Session {
     role: Role,
     /// This node wants the channel, whoever has offered it, and hears if it does not open.
     wanted: bool,
+    /// The channel is open, and the handshake on it under way.
+    open: bool,
     /// The peer knows this node's description, and so candidates may follow.
     described: bool,
     /// This node knows the peer's.
@@ -96,8 +98,8 @@ pub enum Role {
 
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Open a channel to this node, unless it is connected. Ends with [`Reply::Opened`], with a connection by
-    /// another way, or with [`Event::NotOpened`].
+    /// Open a channel to this node, unless it is connected. Ends with a connection, by the channel or by another way,
+    /// or with [`Event::NotOpened`].
     Connect(Address),
     Reply(Reply),
     /// The donor's word on direct connections with strangers.
@@ -161,6 +163,8 @@ pub enum NotOpened {
     Unanswered,
     #[error("none of the two reaches the other directly within {} s", OPEN.as_secs())]
     Unreached,
+    #[error("the node at its other end is not the peer, or did not prove it")]
+    Unproven,
     #[error("nobody forwards to the peer any more")]
     Gone,
     #[error("this program has no data channels")]
@@ -189,10 +193,15 @@ impl Protocol for Signalling {
             Input::Message { from, message } => self.heard(Sender::direct(from), message, cx),
             Input::Timer(Timer::Session(peer)) => self.late(peer, cx),
             Input::Command(command) => self.command(command, cx),
-            // The peer is connected by another way: this one is not needed.
-            Input::Up(peer) => self.give_up(peer, cx),
+            Input::Up(peer) => self.up(peer, cx),
+            // Whoever was at the other end of the channel was not the peer.
+            Input::Unreachable(peer) => {
+                if self.sessions.get(&peer).is_some_and(|session| session.open) {
+                    self.fail(peer, NotOpened::Unproven, cx);
+                }
+            }
             // An offer is not sent again: the node that wants the channel asks for another session.
-            Input::Down(_) | Input::Unreachable(_) => {}
+            Input::Down(_) => {}
         }
     }
 
@@ -255,9 +264,13 @@ impl Signalling {
         match reply {
             Reply::Described(_, description) => self.described(peer, description, cx),
             Reply::Found(_, candidates) => self.found(peer, candidates, cx),
+            Reply::Opened(_) if cx.peers.is_connected(peer) => self.connected(peer, cx),
             Reply::Opened(_) => {
-                self.backoff.succeeded(peer);
-                self.end(peer, cx);
+                if let Some(session) = self.sessions.get_mut(&peer) {
+                    session.open = true;
+                    // For the handshake on it.
+                    cx.set_timer(Timer::Session(peer), OPEN);
+                }
             }
             Reply::Failed(_) => {
                 self.say_over(peer, Over::Failed, cx);
@@ -310,6 +323,7 @@ impl Signalling {
             way,
             role,
             wanted,
+            open: false,
             described: false,
             heard: role == Role::Answers,
             early: Vec::new(),
@@ -443,7 +457,11 @@ impl Signalling {
 
     fn late(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
         let Some(session) = self.sessions.get(&peer) else { return };
-        let why = if session.heard { NotOpened::Unreached } else { NotOpened::Unanswered };
+        let why = match (session.open, session.heard) {
+            (true, _) => NotOpened::Unproven,
+            (false, true) => NotOpened::Unreached,
+            (false, false) => NotOpened::Unanswered,
+        };
         self.say_over(peer, Over::Failed, cx);
         self.fail(peer, why, cx);
     }
@@ -460,13 +478,24 @@ impl Signalling {
         }
     }
 
-    fn give_up(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
+    /// The peer is connected, by its channel or by another way.
+    fn up(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
         self.forget_waiting(peer);
-        // One that is heard of may be the very channel that has opened; the driver says so.
-        if self.sessions.get(&peer).is_some_and(|session| !session.heard) {
-            let session = self.end(peer, cx);
-            session.into_iter().for_each(|session| cx.emit(Event::Request(Request::Close(session.id))));
+        let Some(session) = self.sessions.get(&peer) else { return };
+        match (session.open, session.heard) {
+            (true, _) => self.connected(peer, cx),
+            // It may be the very channel, of which the driver has not told yet.
+            (false, true) => {}
+            (false, false) => {
+                let session = self.end(peer, cx);
+                session.into_iter().for_each(|session| cx.emit(Event::Request(Request::Close(session.id))));
+            }
         }
+    }
+
+    fn connected(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
+        self.backoff.succeeded(peer);
+        self.end(peer, cx);
     }
 
     fn end(&mut self, peer: NodeId, cx: &mut Scx<'_>) -> Option<Session> {

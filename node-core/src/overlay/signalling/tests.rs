@@ -184,6 +184,8 @@ fn two_nodes_agree_on_a_channel_by_way_of_a_relay() {
     assert_eq!(story.events(0), [Request::Try(session, vec![candidate("198.51.100.4", 6000)])]);
     for at in [0, 1] {
         story.reply(at, Reply::Opened(session));
+        let peer = story.nodes[1 - at].id;
+        story.step(at, Input::Up(peer));
     }
     story.pass(Duration::from_secs(60));
     assert_eq!((story.under_way(), story.events(0), story.events(1)), ([0, 0], vec![], vec![]));
@@ -427,8 +429,13 @@ fn in_whatever_order_things_come_each_end_that_is_made_is_closed_or_open() {
                 }
                 6 => story.pass(Duration::from_millis(rng.below(4_000))),
                 7 if rng.below(4) == 0 => {
-                    if let Some(session) = ends[at].pop() {
+                    if let Some(session) = ends[at].last().copied() {
                         story.reply(at, Reply::Opened(session));
+                        if rng.below(2) == 0 {
+                            let peer = story.nodes[1 - at].id;
+                            story.step(at, Input::Up(peer));
+                            ends[at].pop();
+                        }
                     }
                 }
                 8 if rng.below(8) == 0 => {
@@ -492,11 +499,15 @@ fn who_finds_all_sessions_taken_waits_for_its_turn_and_not_for_ever() {
     // Asked twice it waits once.
     assert_eq!(opened(step(now, connect(SESSIONS as u8))), []);
 
-    let mut over = |now, session| step(now, Input::Command(Command::Reply(Reply::Opened(session))));
-    let first = opened(over(now, sessions[0]));
+    let mut over = |now, n: u8| {
+        let told = step(now, Input::Command(Command::Reply(Reply::Opened(sessions[n as usize]))));
+        assert!(told.iter().all(|effect| !matches!(effect, Effect::Emit(_))), "the handshake is under way");
+        step(now, Input::Up(peer(n)))
+    };
+    let first = opened(over(now, 0));
     assert_eq!(first.iter().map(|(peer, _)| *peer).collect::<Vec<_>>(), [peer(SESSIONS as u8)]);
     now = now + OPEN;
-    let effects = over(now, sessions[1]);
+    let effects = over(now, 1);
     let late = |effect: &Effect<Signalling>| match effect {
         Effect::Emit(Event::NotOpened { peer, why }) => Some((*peer, *why)),
         _ => None,
@@ -534,4 +545,26 @@ fn a_channel_that_this_node_wants_and_the_other_one_has_offered_is_told_of_when_
     let peer = story.nodes[0].id;
     story.step(1, Input::Timer(Timer::Session(peer)));
     assert_eq!(story.nodes[1].not_opened, [], "it did not want it");
+}
+
+#[test]
+fn a_channel_on_which_nobody_proves_to_be_the_peer_is_told_of() {
+    for refused in [true, false] {
+        let mut story = Story::new();
+        story.connect(0);
+        let session = story.describe(0).expect("an end");
+        story.reply(0, Reply::Opened(session));
+        assert_eq!(story.nodes[0].not_opened, []);
+        let peer = story.nodes[1].id;
+        match refused {
+            // The link found another node there.
+            true => story.step(0, Input::Unreachable(peer)),
+            false => {
+                story.now = story.now + OPEN;
+                story.step(0, Input::Timer(Timer::Session(peer)));
+            }
+        }
+        assert_eq!(story.nodes[0].not_opened, [NotOpened::Unproven], "refused: {refused}");
+        assert_eq!(story.nodes[0].machine.state().under_way(), 0);
+    }
 }
