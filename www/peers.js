@@ -64,7 +64,7 @@ export class Peers {
 
   /** @param {string} session @param {boolean} offers @param {string} [stun] */
   #open(session, offers, stun) {
-    if (this.#connections.size >= MOST) return this.#failed(session);
+    if (this.#connections.size >= MOST || this.#connections.has(session)) return this.#tell({ type: "rtc", session });
     try {
       const connection = new RTCPeerConnection({ iceServers: stun ? [{ urls: stun }] : [] });
       this.#connections.set(session, connection);

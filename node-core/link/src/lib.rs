@@ -49,7 +49,7 @@ mod words;
 pub use block::AddressBlock;
 pub use events::{Events, LinkEvent};
 pub use ids::{NotANode, node_id, peer_id};
-pub use pipes::{NotPiped, Pipe, Pipes, Piping, pipes};
+pub use pipes::{NotPiped, Pipe, Pipes, Piping, is_pipe, pipes};
 pub use runner::{Link, LinkBusy, ListenError, Runner};
 pub use start::{StartError, start};
 

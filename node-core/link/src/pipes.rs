@@ -114,8 +114,8 @@ fn number(address: &Multiaddr) -> Option<u64> {
         .find_map(|part| if let Protocol::Memory(number) = part { Some(number) } else { None })
 }
 
-/// Whether the address is one of streams.
-pub(crate) fn is_pipe(address: &Multiaddr) -> bool {
+/// Whether the address is one of streams ([`Piping::dial`]).
+pub fn is_pipe(address: &Multiaddr) -> bool {
     number(address).is_some()
 }
 

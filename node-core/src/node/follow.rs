@@ -134,7 +134,8 @@ impl Node {
         }
         let peer = address.id;
         let under_way = self.dials.as_ref().is_some_and(|dials| dials.is_under_way(peer));
-        if !address.has_channels()
+        if peer == self.me
+            || !address.has_channels()
             || !self.has::<Signalling>()
             || under_way
             || self.peers().is_connected(peer)

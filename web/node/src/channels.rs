@@ -20,7 +20,7 @@ pub(crate) struct Channels {
     inputs: UnboundedSender<Input>,
     /// Ends that are not open yet. As many as the node has sessions.
     opening: BTreeMap<SessionId, End>,
-    /// Peers whose channels have opened.
+    /// Peers that are connected by a channel.
     peers: BTreeSet<NodeId>,
 }
 
@@ -35,9 +35,17 @@ impl Channels {
         Channels { link, piping, inputs, opening: BTreeMap::new(), peers: BTreeSet::new() }
     }
 
-    /// Whether the peer is connected by a data channel, or about to be.
+    /// Whether the peer is connected by a data channel.
     pub(crate) fn has(&self, peer: NodeId) -> bool {
         self.peers.contains(&peer)
+    }
+
+    /// The peer is connected, `by_channel` or by another way.
+    pub(crate) fn connected(&mut self, peer: NodeId, by_channel: bool) {
+        match by_channel {
+            true => self.peers.insert(peer),
+            false => self.peers.remove(&peer),
+        };
     }
 
     pub(crate) fn gone(&mut self, peer: NodeId) {
@@ -110,7 +118,6 @@ impl Channels {
         if !given {
             return Some(Reply::Failed(session));
         }
-        self.peers.insert(peer);
         Some(Reply::Opened(session))
     }
 }

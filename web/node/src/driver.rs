@@ -423,17 +423,18 @@ impl Driver {
             }
             LinkEvent::Connected { peer, over: Carrier::DataChannel, .. } => {
                 let over = Carrier::DataChannel;
+                self.host.channels.connected(peer, true);
                 self.host.inputs.push_back(NodeInput::Connected { peer, ip: None, joined: false, over });
             }
             LinkEvent::Disconnected { peer, reason } if self.host.channels.has(peer) => {
                 self.host.channels.gone(peer);
                 self.host.inputs.push_back(NodeInput::Disconnected { peer, reason });
             }
-            LinkEvent::DialFailed { peer: Some(peer), .. } if self.host.channels.has(peer) => {
-                self.host.channels.gone(peer);
+            LinkEvent::DialFailed { peer: Some(peer), addr, .. } if link::is_pipe(&addr) => {
                 self.host.inputs.push_back(NodeInput::DialFailed { peer });
             }
             LinkEvent::Connected { peer, ip, over, .. } => {
+                self.host.channels.connected(peer, false);
                 self.join.connected();
                 self.host.inputs.push_back(NodeInput::Connected {
                     peer,

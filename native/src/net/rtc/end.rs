@@ -24,6 +24,10 @@ use tokio_util::compat::TokioAsyncReadCompatExt;
 /// Orders that wait: the peer's description, and its candidates one by one.
 pub(super) const ORDERS: usize = CANDIDATES + 1;
 
+/// Pairs of addresses that packets are sent between. Our choice: all candidates from all sockets, and those that the
+/// peer's own checks show.
+const ADDRESSES: usize = 128;
+
 /// Bytes of a message. RFC 8831, 6.6: what every end takes.
 const MESSAGE: usize = 16 << 10;
 
@@ -34,9 +38,9 @@ const UNDER_WAY: usize = 128 << 10;
 /// Bytes that wait between the channel and the link, each way.
 const PIPE: usize = 64 << 10;
 
-/// Bytes that have come and that the link has not read. Beyond them no packet is read: the peer sends what is lost
-/// again, and less at a time. Our choice: what `str0m` says that it takes.
-const RECEIVED: usize = 1 << 20;
+/// Bytes that have come and that the link has not read; an end with more is closed. Packets are read all the same:
+/// what this end has sent is acknowledged in them. Our choice: as a page has it.
+const RECEIVED: usize = 64 << 20;
 
 /// Word of the node on this end.
 pub(super) enum Order {
@@ -93,6 +97,8 @@ enum Ended {
     Gone,
     #[error("the link closed it")]
     Closed,
+    #[error("the peer sends faster than the link reads")]
+    Flooded,
     #[error("{0}")]
     Failed(#[from] RtcError),
     #[error("{0}")]
@@ -234,7 +240,6 @@ impl End {
                 () = tokio::time::sleep_until(due.into()) => Turn::Late,
             };
         };
-        let has_room = pipe.bytes < RECEIVED;
         let waits = pipe.received.front().map(|first| &first[pipe.read..]);
         let give = async {
             match waits {
@@ -243,7 +248,7 @@ impl End {
             }
         };
         tokio::select! {
-            Some(packet) = self.packets.recv(), if has_room => Turn::Packet(packet),
+            Some(packet) = self.packets.recv() => Turn::Packet(packet),
             given = give => Turn::ToLink(given),
             read = pipe.from_link.read(&mut pipe.buffer), if pipe.unsent == 0 => {
                 Turn::FromLink(read.unwrap_or(0))
@@ -256,7 +261,8 @@ impl End {
     fn settle(&mut self) -> Result<Instant, Ended> {
         loop {
             match self.rtc.poll_output()? {
-                Output::Timeout(due) => return Ok(due),
+                Output::Timeout(due) if self.rtc.is_alive() => return Ok(due),
+                Output::Timeout(_) => return Err(Ended::Gone),
                 Output::Transmit(packet) => self.transmit(&packet),
                 Output::Event(event) => self.event(event)?,
             }
@@ -276,10 +282,12 @@ impl End {
                 }
                 pipe.bytes += data.data.len();
                 pipe.received.push_back(data.data);
-                Ok(())
+                if pipe.bytes > RECEIVED { Err(Ended::Flooded) } else { Ok(()) }
             }
             Event::ChannelBufferedAmountLow(_) => self.send(self.pipe.as_ref().map_or(0, |pipe| pipe.unsent)),
-            Event::ChannelClose(_) | Event::IceConnectionStateChange(IceConnectionState::Disconnected) => {
+            Event::ChannelClose(_) | Event::Closed => Err(Ended::Gone),
+            // Before that more addresses may come, and the node gives up in time.
+            Event::IceConnectionStateChange(IceConnectionState::Disconnected) if self.pipe.is_some() => {
                 Err(Ended::Gone)
             }
             _ => Ok(()),
@@ -364,9 +372,15 @@ impl End {
 
     fn transmit(&mut self, packet: &str0m::net::Transmit) {
         let (from, to) = (packet.source, packet.destination);
-        self.at = Some(to.ip());
-        if self.sent_to.insert((from, to)) {
-            self.net.routes.peer(from, to, self.inbox.clone());
+        // RFC 7983: DTLS begins with 20 to 63, and goes to the pair that was chosen; checks go where the peer says.
+        if packet.contents.first().is_some_and(|first| (20..64).contains(first)) {
+            self.at = Some(to.ip());
+        }
+        if self.sent_to.len() < ADDRESSES && self.sent_to.insert((from, to)) {
+            self.net.routes.peer(from, to, self.peer, self.inbox.clone());
+        }
+        if !self.sent_to.contains(&(from, to)) {
+            return;
         }
         if let Some((_, socket)) = self.net.sockets.iter().find(|(at, _)| *at == from) {
             // A packet for which there is no room is lost, and sent again.

@@ -1,6 +1,7 @@
 //! The way of a packet to its end.
 
 use super::stun;
+use node_core::NodeId;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +29,7 @@ pub(super) struct Routes(Arc<Mutex<Table>>);
 #[derive(Default)]
 struct Table {
     by_name: HashMap<String, Inbox>,
-    by_peer: HashMap<(SocketAddr, SocketAddr), Inbox>,
+    by_peer: HashMap<(SocketAddr, SocketAddr), (NodeId, Inbox)>,
     by_question: HashMap<stun::Id, Inbox>,
 }
 
@@ -38,7 +39,7 @@ impl Routes {
         let table = self.table();
         match name {
             Some(name) => table.by_name.get(name).cloned(),
-            None => table.by_peer.get(&(at, from)).cloned(),
+            None => table.by_peer.get(&(at, from)).map(|(_, inbox)| inbox.clone()),
         }
     }
 
@@ -46,9 +47,14 @@ impl Routes {
         self.table().by_name.insert(name, inbox);
     }
 
-    /// Packets from `peer` are for this end from now on: it has sent some there.
-    pub(super) fn peer(&self, at: SocketAddr, peer: SocketAddr, inbox: Inbox) {
-        self.table().by_peer.insert((at, peer), inbox);
+    /// Packets from there are for this end of `peer` from now on: it has sent some there. Those of another peer stay
+    /// that peer's, whose address anybody can name.
+    pub(super) fn peer(&self, at: SocketAddr, from: SocketAddr, peer: NodeId, inbox: Inbox) {
+        let mut table = self.table();
+        let is_anothers = |(of, held): &(NodeId, Inbox)| *of != peer && !held.is_closed();
+        if !table.by_peer.get(&(at, from)).is_some_and(is_anothers) {
+            table.by_peer.insert((at, from), (peer, inbox));
+        }
     }
 
     /// The end that asked this question of STUN.
@@ -64,7 +70,7 @@ impl Routes {
     pub(super) fn forget(&self, inbox: &Inbox) {
         let mut table = self.table();
         table.by_name.retain(|_, other| !other.same_channel(inbox));
-        table.by_peer.retain(|_, other| !other.same_channel(inbox));
+        table.by_peer.retain(|_, (_, other)| !other.same_channel(inbox));
         table.by_question.retain(|_, other| !other.same_channel(inbox));
     }
 

@@ -194,7 +194,7 @@ impl Protocol for Signalling {
             Input::Timer(Timer::Session(peer)) => self.late(peer, cx),
             Input::Command(command) => self.command(command, cx),
             Input::Up(peer) => self.up(peer, cx),
-            // Whoever was at the other end of the channel was not the peer.
+            // The node at the other end of the channel was not the peer.
             Input::Unreachable(peer) => {
                 if self.sessions.get(&peer).is_some_and(|session| session.open) {
                     self.fail(peer, NotOpened::Unproven, cx);
@@ -423,6 +423,10 @@ impl Signalling {
 
     fn offered(&mut self, sender: Sender, id: SessionId, description: Description, cx: &mut Scx<'_>) {
         let peer = sender.id;
+        // Drivers know ends by their sessions: nobody takes another's.
+        if self.peer_of(id).is_some_and(|other| other != peer) {
+            return;
+        }
         let mut wanted = false;
         if let Some(session) = self.sessions.get(&peer) {
             // Both offer at once: the offer of the smaller id stands. Its node drops the other's just so.
