@@ -40,7 +40,7 @@
  *   | { type: "policy", policy: Policy }
  *   | { type: "knows", knows: Knows }
  *   | { type: "check", n: number, policy: Policy }
-   | { type: "rtc", session: string, channel?: RTCDataChannel, sdp?: string, candidate?: string }
+ *   | { type: "rtc", session: string, channel?: RTCDataChannel, sdp?: string, candidate?: string }
  *   | { type: "stop", patience: number }} ToNode
  */
 
@@ -65,8 +65,8 @@
  */
 
 /**
- * Node's Worker → page. `rtc_…`: what to do with an end of a data channel; `sdp` and `candidates` are the peer's, `stun` says where
- * this tab is seen.
+ * Node's Worker → page. `rtc_…`: what to do with an end of a data channel; `sdp` and `candidates` are the peer's, `stun`
+ * says where this tab is seen.
  * @typedef {Status
  *   | { type: "rtc_open", session: string, offers: boolean, stun?: string }
  *   | { type: "rtc_remote", session: string, sdp: string }

@@ -11,25 +11,13 @@ const SPEED = 500_000_000;
 const post = (swarm, path, body, of) =>
   swarm.api(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" }, of });
 
-/** A tab at the swarm's first gateway that sells its slot for less than anybody; its node's id. */
-async function seller(swarm, name) {
-  const page = await swarm.tab(`/?speed=${SPEED}`);
-  await page.locator("#sharing > summary").click();
-  await page.getByLabel("What the work costs you").fill("50000");
-  await page.getByLabel("What the work costs you").blur();
-  await page.getByText("Kept in this browser.").waitFor();
-  await swarm.give(page, name);
-  const nodes = await swarm.nodes((nodes) => nodes.some((node) => node.name === name && node.slots === 1));
-  return { page, node: nodes.find((node) => node.name === name).id };
-}
-
 test("a tab works for another gateway over a data channel, and goes on when its own one stands still", async (t) => {
   const swarm = await Swarm.start(t);
   const home = swarm.gateway;
   const ada = await swarm.trader("ada", 900_000, SPEED);
   const { code } = await post(swarm, "wallet/invites", { amount: 2_000_000_000 });
   await post(swarm, "wallet/redeem", { code }, ada);
-  const tab = await seller(swarm, "tab");
+  const tab = await swarm.seller("tab", 50_000, `/?speed=${SPEED}`);
   await swarm.offers((offers) => offers.some(({ seller }) => seller === tab.node));
 
   // From now on the story is told by ada, who owns the job.

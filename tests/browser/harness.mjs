@@ -213,6 +213,20 @@ export class Swarm {
     return page;
   }
 
+  /** A tab that sells a slot at this cost, or at the usual one: its node's id, and its page. */
+  async seller(name, cost, address = "/") {
+    const page = await this.tab(address);
+    if (cost) {
+      await page.locator("#sharing > summary").click();
+      await page.getByLabel("What the work costs you").fill(String(cost));
+      await page.getByLabel("What the work costs you").blur();
+      await page.getByText("Kept in this browser.").waitFor();
+    }
+    await this.give(page, name);
+    const nodes = await this.nodes((nodes) => nodes.some((node) => node.name === name && node.slots === 1));
+    return { page, node: nodes.find((node) => node.name === name).id };
+  }
+
   /** Another tab of the browser profile that has this one open. */
   async beside(other) {
     const page = await other.context().newPage();

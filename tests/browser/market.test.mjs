@@ -16,25 +16,11 @@ async function command(swarm, ...args) {
   return JSON.parse(stdout);
 }
 
-/** A tab that sells a slot at this cost: its node's id, and its page. */
-async function seller(swarm, name, cost, address = `/?speed=${SPEED}`) {
-  const page = await swarm.tab(address);
-  if (cost) {
-    await page.locator("#sharing > summary").click();
-    await page.getByLabel("What the work costs you").fill(String(cost));
-    await page.getByLabel("What the work costs you").blur();
-    await page.getByText("Kept in this browser.").waitFor();
-  }
-  await swarm.give(page, name);
-  const nodes = await swarm.nodes((nodes) => nodes.some((node) => node.name === name && node.slots === 1));
-  return { page, node: nodes.find((node) => node.name === name).id };
-}
-
 test("a job buys of the cheapest, who are paid what the rule gives", async (t) => {
   const swarm = await Swarm.start(t);
   const traders = [];
   for (let n = 1; n <= 7; n += 1) traders.push(await swarm.trader(`trader-${n}`, 100_000 * n, SPEED));
-  const tabs = [await seller(swarm, "ada", 50_000), await seller(swarm, "bob", 250_000)];
+  const tabs = [await swarm.seller("ada", 50_000, `/?speed=${SPEED}`), await swarm.seller("bob", 250_000, `/?speed=${SPEED}`)];
   const all = [swarm.gateway, ...traders];
   // They sell space for files, too.
   const cycles = (offers) => offers.filter(({ kind }) => kind === "cycles");
@@ -97,7 +83,7 @@ test("a job buys of the cheapest, who are paid what the rule gives", async (t) =
   assert.equal(everything, 100 * CREDIT, "no credit was made or lost");
 
   // A tab measures its speed where nobody says it.
-  const cleo = await seller(swarm, "cleo", null, "/");
+  const cleo = await swarm.seller("cleo");
   const found = await swarm.offers((offers) => offers.some((offer) => offer.seller === cleo.node));
   const { capacity, cost, minutes } = found.find((offer) => offer.seller === cleo.node);
   assert.ok(capacity > 10_000_000 && capacity !== SPEED, `${capacity} of fuel a second`);
