@@ -167,7 +167,7 @@ impl Address {
         Address { id, dial: None, relay: Some(relay), channels: false }
     }
 
-    /// The same, of a node that opens data channels, or does not.
+    /// The address with word on whether its node opens data channels.
     pub fn with_channels(self, channels: bool) -> Address {
         Address { channels, ..self }
     }

@@ -110,7 +110,7 @@ enum Turn {
     Order(Option<Order>),
     Packet(Datagram),
     Late,
-    /// So many bytes of the link lie in the buffer; none when it has closed.
+    /// The link has put this many bytes into the buffer; none when it has closed.
     FromLink(usize),
     /// The link took so many bytes; none when it has closed.
     ToLink(usize),

@@ -133,8 +133,10 @@ async fn read(socket: Arc<UdpSocket>, at: SocketAddr, routes: Routes) {
             }
             continue;
         }
-        // The first packets of an end come from anywhere, and say for whom they are.
-        let of_ice = StunMessage::parse(bytes).ok();
+        // The first packets of an end come from anywhere, and say for whom they are. RFC 7983: STUN begins with 0 to 3;
+        // nearly all packets are of DTLS.
+        let is_stun = bytes.first().is_some_and(|first| *first < 4);
+        let of_ice = if is_stun { StunMessage::parse(bytes).ok() } else { None };
         let name = of_ice.as_ref().filter(|it| it.is_binding_request()).and_then(StunMessage::split_username);
         let name = name.map(|(ours, _)| ours);
         // ICE's answers look like a gateway's; only the questions differ.

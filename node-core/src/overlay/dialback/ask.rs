@@ -24,8 +24,8 @@ const AGAIN: Duration = Duration::from_secs(600);
 /// some seconds, and peers are asked 30 times a minute at most.
 const NEXT: Duration = Duration::from_secs(2);
 
-/// Until an address that nobody has reached is tried again. Our choice: a person who opens a port sees it within the time that it takes, and a node that
-/// nobody will ever reach asks 12 times an hour.
+/// Until an address that nobody has reached is tried again. Our choice: a person who opens a port sees it within the
+/// time that it takes, and a node that nobody will ever reach asks 12 times an hour.
 const PAUSES: Pauses = Pauses { first: Duration::from_secs(15), longest: Duration::from_secs(300) };
 
 /// Failures in a row until a confirmed address counts as lost. Our choice: one may be the asked

@@ -28,7 +28,7 @@ pub(super) enum First {
     OfAVisitor,
     /// It came along with the handshake.
     Here,
-    /// The same, and the connection is a data channel.
+    /// It came along with the handshake, on a data channel.
     OfAChannel,
     /// The connection breaks, and it is lost.
     Lost,
