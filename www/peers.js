@@ -7,6 +7,12 @@
 const MOST = 32;
 
 /**
+ * Milliseconds for which a connection outlives its channel: what was written last still has to arrive. Our choice: as
+ * servers have it (`native/src/net/rtc/end.rs`).
+ */
+const LAST = 2000;
+
+/**
  * Whether this browser makes data channels and lets a page hand them over. Others stay with their gateway.
  */
 export function handsOver() {
@@ -51,8 +57,8 @@ export class Peers {
         }
         return;
       case "rtc_close":
-        connection.close();
-        this.#connections.delete(session);
+        if (connection.connectionState !== "connected") return this.#close(session);
+        setTimeout(() => this.#close(session), LAST);
     }
   }
 
@@ -104,8 +110,13 @@ export class Peers {
 
   /** @param {string} session */
   #failed(session) {
+    this.#close(session);
+    this.#tell({ type: "rtc", session });
+  }
+
+  /** @param {string} session */
+  #close(session) {
     this.#connections.get(session)?.close();
     this.#connections.delete(session);
-    this.#tell({ type: "rtc", session });
   }
 }

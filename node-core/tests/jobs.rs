@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use node_core::content::Data;
 use node_core::ids::UnitId;
+use node_core::work::client::NotAccepted;
 use node_core::work::spec::{UnitSpec, Units};
 use node_core::work::view::{JobState, UnitState};
 use node_core::{Command, Config, NodeEvent, NodeInput};
@@ -322,9 +323,29 @@ fn a_full_disk_at_the_gateway_loses_nothing_that_was_accepted() {
     assert!(!world.is_over(job));
     assert!(world.told.iter().any(|(_, at, event)| *at == 0
         && matches!(event, NodeEvent::Trouble { what } if what.contains("no space left"))));
+    let reason = world.job(job).unwrap().reason;
+    assert!(reason.contains("a result could not be kept") && reason.contains("no space left"), "{reason}");
     world.nodes[0].disk.full = false;
     world.run_until(A_MINUTE, "the job is done", |w| w.is_over(job));
     world.assert_all_right(job, 100);
+}
+
+#[test]
+fn a_job_that_cannot_be_written_down_is_told_apart_from_one_that_makes_no_sense() {
+    let mut world = World::seed(18).swarm(1, 1);
+    world.nodes[0].disk.full = true;
+    let spec = world.sweep(0, 3);
+    let job = world.submit(0, spec);
+    world.run_for(Duration::from_secs(2));
+    let refused = world.told.iter().find_map(|(_, at, event)| match event {
+        NodeEvent::JobRefused { job: of, why } if *at == 0 && *of == job => Some(why.clone()),
+        _ => None,
+    });
+    assert!(
+        matches!(&refused, Some(NotAccepted::NotStored(why)) if why.contains("no space left")),
+        "{refused:?}"
+    );
+    assert!(world.job(job).is_none(), "nothing of it is left");
 }
 
 #[test]

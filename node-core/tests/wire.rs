@@ -187,6 +187,7 @@ fn examples() -> Vec<Message> {
         client(ToClient::Accepted { job }),
         client(ToClient::Refused { job, reason: "no".into() }),
         client(ToClient::Ended { job }),
+        client(ToClient::NotStored { job, reason: "no".into() }),
         Message::Store(Content::GetTree { id: BlobId([5; 32]) }),
         Message::Store(Content::Get { id: BlobId([5; 32]), index: 18 }),
         Message::Store(Content::Tree { id: BlobId([5; 32]), values: Bytes::from_static(&[6; 4]) }),

@@ -99,7 +99,7 @@ test("Stop hands on what runs, and it goes on elsewhere where it stood", async (
 test("a tab that gives a quarter of each core rests most of the time", async (t) => {
   const swarm = await Swarm.start(t);
   const page = await swarm.donor("ada", 1);
-  await page.getByText("When and how much").click();
+  await page.getByText("When and how much", { exact: true }).click();
   await page.getByLabel("How much of each core").selectOption("25");
   await shows(page.locator("#sharing"), "Kept in this browser.");
   await swarm.nodes((nodes) => nodes.length === 2);

@@ -189,12 +189,15 @@ export class Swarm {
     return node.ready();
   }
 
-  /** A tab of one browser that this swarm's pages share. */
+  /** Further words for the browser. */
+  browserArgs = [];
+
+  /** A tab of one browser that this swarm's pages share; `path` may be a URL. */
   async tab(path = "/", options = {}) {
     this.#browser ??= await chromium.launch({
       executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
       args: ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+        "--disable-background-networking", "--disable-component-update", "--disable-sync", ...this.browserArgs],
     });
     const context = await this.#browser.newContext(options);
     // Tests run plugged in or not: a tab without a battery spares none.
@@ -202,7 +205,7 @@ export class Swarm {
     const page = await context.newPage();
     page.on("pageerror", (error) => this.troubles.push(`${path}: ${error.message}`));
     page.on("crash", () => this.#lost.abort(new Error(`the tab ${path} crashed`)));
-    await page.goto(this.url + path);
+    await page.goto(new URL(path, this.url).href);
     return page;
   }
 

@@ -235,6 +235,9 @@ pub(super) async fn put(
     if wishes.name.as_ref().is_some_and(|name| name.len() > NAME) {
         return Err(Problem::bad_request(format!("the name is longer than {NAME} bytes")));
     }
+    if wishes.name.as_ref().is_some_and(|name| name.chars().any(char::is_control)) {
+        return Err(Problem::bad_request("the name has characters that cannot be shown; give it others"));
+    }
     let recipients: Vec<String> =
         wishes.recipients.iter().flat_map(|list| list.split(',')).map(str::to_owned).collect();
     let sealed = wishes.encrypt || !recipients.is_empty();

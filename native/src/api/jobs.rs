@@ -45,6 +45,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
         (status = 201, body = Job, headers(("Location" = String, description = "Where the job is"))),
         (status = 409, body = Problem, content_type = "application/problem+json", description = "The key was used for another job"),
         (status = 422, body = Problem, content_type = "application/problem+json", description = "A field is at fault, or the program cannot run here"),
+        (status = 507, body = Problem, content_type = "application/problem+json", description = "It could not be stored"),
         (status = "default", body = Problem, content_type = "application/problem+json", description = "Any other error"),
     )
 )]

@@ -10,7 +10,8 @@ use super::quantity::Span;
 use super::token::TokenArgs;
 use super::wallet::WalletArgs;
 use super::words::sorted;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -37,8 +38,25 @@ impl Cli {
     fn try_from_words(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         let mut command = Cli::command();
         command.build();
-        Cli::try_parse_from(sorted(words.into_iter().collect(), &command))
+        let matches = command.clone().try_get_matches_from(sorted(words.into_iter().collect(), &command))?;
+        let mut cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?;
+        if let Command::Policy(args) = &mut cli.command
+            && names_folder_alone(&matches)
+        {
+            args.swarm().gateway = None;
+        }
+        Ok(cli)
     }
+}
+
+/// Whether the words name a data folder, and the environment alone a gateway: who types a folder means the node on
+/// it.
+fn names_folder_alone(matches: &ArgMatches) -> bool {
+    let innermost = std::iter::successors(Some(matches), |m| Some(m.subcommand()?.1)).last();
+    innermost.is_some_and(|m| {
+        m.value_source("data") == Some(ValueSource::CommandLine)
+            && m.value_source("gateway") == Some(ValueSource::EnvVariable)
+    })
 }
 
 #[derive(Debug, Subcommand)]

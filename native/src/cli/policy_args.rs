@@ -9,6 +9,15 @@ pub(crate) struct PolicyArgs {
     pub(crate) what: PolicyCommand,
 }
 
+impl PolicyArgs {
+    pub(crate) fn swarm(&mut self) -> &mut SwarmArgs {
+        match &mut self.what {
+            PolicyCommand::Show { swarm } | PolicyCommand::Explain { swarm } => swarm,
+            PolicyCommand::Set { swarm, .. } => swarm,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
     /// Show all settings, and which of them are set

@@ -5,6 +5,7 @@ use crate::private::{make_folder, own_only, tighten};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub(super) struct Folder {
@@ -57,6 +58,22 @@ impl Folder {
     }
 }
 
+/// Until a folder that another process has open counts as in use. Our choice: a node that was told to end and is
+/// started again at once has closed its folder by then.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn lock_within(file: &File, patience: Duration) -> Result<(), TryLockError> {
+    let until = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 fn lock(dir: &Path) -> Result<File, StorageError> {
     let path = dir.join("lock");
     let mut file = own_only(&mut OpenOptions::new())
@@ -66,7 +83,7 @@ fn lock(dir: &Path) -> Result<File, StorageError> {
         .write(true)
         .open(&path)
         .map_err(|e| words::io("write to the data folder: opening", &path, &e))?;
-    match file.try_lock() {
+    match lock_within(&file, PATIENCE) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut pid = String::new();

@@ -2,10 +2,12 @@
 
 mod order;
 mod receipt;
+mod settlements;
 mod space;
 
 pub use order::{FEES, Fee, Goods, Order, Outcome, Refusal, Sale, TERMS, Term, due, most};
 pub use receipt::Receipt;
+pub use settlements::{Settled, Settlements};
 pub use space::Space;
 
 use crate::ids::NodeId;

@@ -13,6 +13,10 @@ use std::time::Duration;
 /// Peers dialled at once. Our choice: a parent greets its whole group, and a little more.
 const DIALS: usize = 256;
 
+/// Peers to which data channels are opened at once: those whose addresses are known are not to wait for them. Our
+/// choice: a few times what is signalled at once.
+const CHANNELS: usize = 64;
+
 /// Frames that wait for one of them; more are lost, as on a wire that breaks. Our choice: what
 /// a machine says to a peer within a round trip.
 const FRAMES: usize = 64;
@@ -67,7 +71,8 @@ impl Dials {
 
     /// A data channel is being opened to the peer. Whether there is room for one more.
     pub(super) fn begin_channel(&mut self, peer: NodeId) -> bool {
-        let may = self.waiting.len() < DIALS;
+        let channels = self.waiting.values().filter(|dial| dial.ip.is_none()).count();
+        let may = self.waiting.len() < DIALS && channels < CHANNELS;
         if may {
             self.waiting.insert(peer, Dial { spare: true, ..Dial::default() });
         }

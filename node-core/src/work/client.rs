@@ -63,6 +63,9 @@ pub enum NotAccepted {
     /// The owner does not take it, in the owner's words.
     #[error("{0}")]
     Refused(String),
+    /// The owner could not write it down.
+    #[error("the gateway could not write it down: {0}")]
+    NotStored(String),
 }
 
 #[derive(Clone, Debug)]
@@ -151,13 +154,17 @@ impl Client {
                 self.over(job, cx);
                 cx.emit(Event::Refused(job, NotAccepted::Refused(reason)));
             }
+            ToClient::NotStored { job, reason } if self.asked(job, from) => {
+                self.over(job, cx);
+                cx.emit(Event::Refused(job, NotAccepted::NotStored(reason)));
+            }
             ToClient::Ended { job } => {
                 if self.accepted.get(&job) == Some(&from) {
                     self.accepted.remove(&job);
                     cx.emit(Event::Ended(job));
                 }
             }
-            ToClient::Accepted { .. } | ToClient::Refused { .. } => {}
+            ToClient::Accepted { .. } | ToClient::Refused { .. } | ToClient::NotStored { .. } => {}
         }
     }
 

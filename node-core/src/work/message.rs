@@ -272,7 +272,19 @@ pub struct UnitGrant {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToClient {
-    Accepted { job: JobId },
-    Refused { job: JobId, reason: String },
-    Ended { job: JobId },
+    Accepted {
+        job: JobId,
+    },
+    Refused {
+        job: JobId,
+        reason: String,
+    },
+    Ended {
+        job: JobId,
+    },
+    /// The job is well formed, and could not be written down. Nothing of it is left.
+    NotStored {
+        job: JobId,
+        reason: String,
+    },
 }

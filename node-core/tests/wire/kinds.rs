@@ -74,7 +74,7 @@ kinds!(ToOwner:
 kinds!(ToRunner:
     Grant Ack NotWritten LeaseOver Revoke Prepare NotComing Suspend Pause Forget Recorded Keepers Kept Keeping
     KeepRefused Successors Claim);
-kinds!(ToClient: Accepted Refused Ended);
+kinds!(ToClient: Accepted Refused Ended NotStored);
 kinds!(ToKeeper: Keep Drop Granted);
 kinds!(delegated::Message: Entrust Refused Owned Lives Handed Results Over);
 kinds!(tree::Message:

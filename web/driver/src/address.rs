@@ -8,8 +8,14 @@ const MAX_CANDIDATES: usize = 16;
 /// The WebSocket addresses among `addresses`, those first that most likely work from where
 /// the page is: the page's own host certainly answers, whatever a gateway behind a container
 /// or a forwarded port knows itself by.
+///
+/// A page loaded over https may use TLS alone, which gateways themselves do not speak: the proxy that served the
+/// page stands before their WebSocket, too (`docs/deployment.md`).
+///
+/// # Errors
+/// A sentence for the donor, if no address can work.
 pub fn candidates(gateway: &str, addresses: &[String]) -> Result<Vec<String>, String> {
-    let (secure, host) = url_host(gateway)?;
+    let Url { secure, host, port } = Url::parse(gateway)?;
     let sockets: Vec<Socket> = addresses.iter().filter_map(|text| Socket::parse(text)).collect();
     if sockets.is_empty() {
         return Err(format!(
@@ -18,17 +24,12 @@ pub fn candidates(gateway: &str, addresses: &[String]) -> Result<Vec<String>, St
         ));
     }
     let usable: Vec<&Socket> = sockets.iter().filter(|s| s.secure || !secure).collect();
-    if usable.is_empty() {
-        return Err(format!(
-            "the gateway at {gateway} offers WebSocket only without TLS, which a page loaded over \
-             https may not use; its operator has to offer a /tls/ws address"
-        ));
-    }
+    let proxy = secure.then(|| format!("{}/tcp/{port}/tls/ws{}", multiaddr(&host), sockets[0].peer()));
     let same = usable.iter().filter(|s| is_same_host(s.host, &host)).map(|s| s.text.to_owned());
     let moved = usable.iter().filter(|s| !is_same_host(s.host, &host)).map(|s| s.at(&host));
     let given = usable.iter().map(|s| s.text.to_owned());
     let mut all: Vec<String> = Vec::new();
-    for candidate in same.chain(moved).chain(given) {
+    for candidate in proxy.into_iter().chain(same).chain(moved).chain(given) {
         if all.len() < MAX_CANDIDATES && !all.contains(&candidate) {
             all.push(candidate);
         }
@@ -66,30 +67,53 @@ impl<'a> Socket<'a> {
     }
 
     fn at(&self, host: &str) -> String {
-        let kind = match host {
-            h if h.parse::<std::net::Ipv4Addr>().is_ok() => "ip4",
-            h if h.parse::<std::net::Ipv6Addr>().is_ok() => "ip6",
-            _ => "dns",
-        };
-        format!("/{kind}/{host}{}", self.rest)
+        multiaddr(host) + self.rest
+    }
+
+    /// The node behind it, as the end of a multiaddr; empty if it is not named.
+    fn peer(&self) -> &str {
+        self.rest.find("/p2p/").map_or("", |at| &self.rest[at..])
     }
 }
 
-/// Whether it is https, and the host without port and brackets.
-fn url_host(url: &str) -> Result<(bool, String), String> {
-    let bad = || format!("{url:?} is not the address of a gateway; expected something like http://host:8080");
-    let (scheme, rest) = url.split_once("://").ok_or_else(bad)?;
-    let secure = match scheme {
-        "http" => false,
-        "https" => true,
-        _ => return Err(bad()),
+fn multiaddr(host: &str) -> String {
+    let kind = match host {
+        h if h.parse::<std::net::Ipv4Addr>().is_ok() => "ip4",
+        h if h.parse::<std::net::Ipv6Addr>().is_ok() => "ip6",
+        _ => "dns",
     };
-    let authority = rest.split('/').next().unwrap_or(rest);
-    let host = match authority.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or(v6),
-        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
-    };
-    if host.is_empty() { Err(bad()) } else { Ok((secure, host.to_ascii_lowercase())) }
+    format!("/{kind}/{host}")
+}
+
+/// Where a page is from.
+struct Url {
+    secure: bool,
+    /// Without brackets.
+    host: String,
+    port: u16,
+}
+
+impl Url {
+    fn parse(url: &str) -> Result<Url, String> {
+        let bad =
+            || format!("{url:?} is not the address of a gateway; expected something like http://host:8080");
+        let (scheme, rest) = url.split_once("://").ok_or_else(bad)?;
+        let (secure, usual) = match scheme {
+            "http" => (false, 80),
+            "https" => (true, 443),
+            _ => return Err(bad()),
+        };
+        let authority = rest.split('/').next().unwrap_or(rest);
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(v6) => v6.split_once(']').ok_or_else(bad)?,
+            None => authority.split_at(authority.rfind(':').unwrap_or(authority.len())),
+        };
+        let port = match port.strip_prefix(':') {
+            Some(port) => port.parse().map_err(|_| bad())?,
+            None => usual,
+        };
+        if host.is_empty() { Err(bad()) } else { Ok(Url { secure, host: host.to_ascii_lowercase(), port }) }
+    }
 }
 
 fn is_same_host(a: &str, b: &str) -> bool {
@@ -154,19 +178,23 @@ mod tests {
     }
 
     #[test]
-    fn a_page_over_https_uses_only_tls() {
-        let addresses = owned(&["/ip4/1.2.3.4/tcp/1/ws/p2p/a", "/dns4/g.example/tcp/443/tls/ws/p2p/a"]);
+    fn a_page_over_https_uses_only_tls_and_first_the_proxy_that_served_it() {
+        let addresses = owned(&["/ip4/1.2.3.4/tcp/1/ws/p2p/a", "/dns4/g.example/tcp/444/tls/ws/p2p/a"]);
         let found = candidates("https://g.example", &addresses).unwrap();
-        assert_eq!(found, ["/dns4/g.example/tcp/443/tls/ws/p2p/a"]);
-        let error = candidates("https://g.example", &addresses[..1]).unwrap_err();
-        assert!(error.contains("/tls/ws"), "{error}");
+        assert_eq!(found, ["/dns/g.example/tcp/443/tls/ws/p2p/a", "/dns4/g.example/tcp/444/tls/ws/p2p/a"]);
+        let found = candidates("https://g.example:8443/#x", &addresses[..1]).unwrap();
+        assert_eq!(found, ["/dns/g.example/tcp/8443/tls/ws/p2p/a"]);
+        let found = candidates("https://[fd00::1]:8443", &addresses[..1]).unwrap();
+        assert_eq!(found, ["/ip6/fd00::1/tcp/8443/tls/ws/p2p/a"]);
+        let found = candidates("https://g.example", &owned(&["/ip4/1.2.3.4/tcp/1/ws"])).unwrap();
+        assert_eq!(found, ["/dns/g.example/tcp/443/tls/ws"]);
     }
 
     #[test]
     fn what_cannot_work_is_said() {
         let error = candidates("http://h:1", &owned(&["/ip4/1.2.3.4/tcp/1", "junk", "/ws"])).unwrap_err();
         assert!(error.contains("no WebSocket address"), "{error}");
-        for url in ["ftp://h:1", "h:1", "http://", "http://:80"] {
+        for url in ["ftp://h:1", "h:1", "http://", "http://:80", "http://h:", "https://h:99999"] {
             assert!(candidates(url, &[]).unwrap_err().contains("not the address of a gateway"), "{url}");
         }
     }

@@ -12,7 +12,7 @@ use node_core::overlay::signalling::{
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use str0m::channel::{ChannelConfig, ChannelId};
 use str0m::net::{Protocol, Receive};
 use str0m::{Event, IceConnectionState, IceCreds, Input, Output, Rtc, RtcConfig, RtcError};
@@ -41,6 +41,10 @@ const PIPE: usize = 64 << 10;
 /// Bytes that have come and that the link has not read; an end with more is closed. Packets are read all the same:
 /// what this end has sent is acknowledged in them. Our choice: as a page has it.
 const RECEIVED: usize = 64 << 20;
+
+/// How long an end that is over may take to bring its last bytes to where they belong. Our choice: a few round trips
+/// to the other side of the world, with a loss.
+const LAST: Duration = Duration::from_secs(2);
 
 /// Word of the node on this end.
 pub(super) enum Order {
@@ -159,13 +163,53 @@ impl End {
         if self.pipe.is_none() && !matches!(ended, Ended::GivenUp) {
             (self.answer)(Reply::Failed(self.session));
         }
+        let last = async {
+            match ended {
+                Ended::Gone => self.give_last().await,
+                Ended::Closed => self.send_last().await,
+                _ => {}
+            }
+        };
+        // Bytes that have not arrived by then are lost.
+        let _ = tokio::time::timeout(LAST, last).await;
         // The peer hears of it, if the packet gets through; else of nothing, and gives up after its silence.
         if self.pipe.take().is_some() && self.rtc.close().is_ok() {
             while let Ok(Output::Transmit(packet)) = self.rtc.poll_output() {
                 self.transmit(&packet);
             }
         }
-        self.net.routes.forget(&self.inbox);
+    }
+
+    /// The peer is gone: the link reads what had come before.
+    async fn give_last(&mut self) {
+        let Some(pipe) = &mut self.pipe else { return };
+        for message in std::mem::take(&mut pipe.received) {
+            let rest = message.get(std::mem::take(&mut pipe.read)..).unwrap_or_default();
+            if pipe.to_link.write_all(rest).await.is_err() {
+                return;
+            }
+        }
+        // The link has heard it all, and of the end.
+        let _ = pipe.to_link.shutdown().await;
+    }
+
+    /// The link has closed: the peer gets what it had written before. The link itself would not wait for it.
+    async fn send_last(&mut self) {
+        while let Ok(due) = self.settle() {
+            let waiting = self.rtc.channel(self.channel).map_or(0, |mut channel| channel.buffered_amount());
+            if waiting == 0 {
+                return;
+            }
+            let done = tokio::select! {
+                Some(packet) = self.packets.recv() => self.packet(&packet),
+                () = tokio::time::sleep_until(due.into()) => {
+                    self.rtc.handle_input(Input::Timeout(Instant::now())).map_err(Ended::from)
+                }
+            };
+            if done.is_err() {
+                return;
+            }
+        }
     }
 
     /// Says how this end is recognised, and where.
@@ -406,6 +450,12 @@ impl End {
             pipe.received.pop_front();
             pipe.read = 0;
         }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.net.routes.forget(&self.inbox);
     }
 }
 

@@ -12,8 +12,9 @@ use str0m::ice::StunMessage;
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 
-/// Sockets at once. Our choice: as many addresses as an end may name.
-const SOCKETS: usize = node_core::overlay::signalling::CANDIDATES;
+/// Sockets at once. Our choice: as many addresses as an end may name, with room for what a router makes of one of each
+/// family.
+const SOCKETS: usize = node_core::overlay::signalling::CANDIDATES - 2;
 
 /// Room that is asked for packets in the system; it gives what it allows. Our choice: what 20 MB/s bring in 200 ms.
 const BUFFER: usize = 4 << 20;

@@ -12,7 +12,7 @@
 //! Table `Files`: content id and big-endian number of the sale → [`Row`].
 
 use super::{Event, File, Ocx, Owner};
-use crate::contract::{Holding, Outcome, Refusal, Sale, Space};
+use crate::contract::{Holding, Order, Outcome, Sale, Settled, Settlements, Space};
 use crate::disk::{Table, Write};
 use crate::goods::Kind;
 use crate::goods::Offer;
@@ -38,10 +38,11 @@ pub(super) struct Deals {
     by_sale: BTreeMap<Sale, Deal>,
     /// Orders to the bank, by ticket; true: a settlement.
     orders: BTreeMap<u64, (Sale, bool)>,
+    settlements: Settlements,
     /// All that an earlier life bought has been read.
     ready: bool,
-    /// Sales that the bank said it holds, before all rows were read.
-    listed: Vec<Sale>,
+    /// Holds that the bank named before all rows were read.
+    listed: Vec<Holding>,
 }
 
 #[derive(Debug)]
@@ -72,9 +73,8 @@ enum Stage {
     /// Not written down, or not put aside yet: for this search, until then.
     Buying(u64, Box<Offer>, Time),
     Open,
-    /// Over, and not ordered to be settled.
+    /// Over. It is settled as soon as that is written down.
     Ended,
-    Settling,
 }
 
 /// Cost of a file until now.
@@ -252,22 +252,37 @@ impl Owner {
                 (Stage::Ended, true) => self.settle(sale, cx),
                 // At the next look.
                 (_, false) => deal.dirty = true,
-                (Stage::Open | Stage::Settling, true) => {}
+                (Stage::Open, true) => {}
             }
         }
     }
 
-    fn order(&mut self, sale: Sale, settles: bool, order: crate::contract::Order, cx: &mut Ocx<'_>) {
+    fn order(&mut self, sale: Sale, settles: bool, order: Order, cx: &mut Ocx<'_>) {
         let ticket = self.number();
         self.deals.orders.insert(ticket, (sale, settles));
         cx.emit(Event::Order { ticket, order });
     }
 
     fn settle(&mut self, sale: Sale, cx: &mut Ocx<'_>) {
-        let Some(deal) = self.deals.by_sale.get_mut(&sale) else { return };
-        deal.stage = Stage::Settling;
-        let order = sale.settle(&[deal.row.used.unwrap_or_default()]);
-        self.order(sale, true, order, cx);
+        let Some(deal) = self.deals.by_sale.get(&sale) else { return };
+        let used = vec![deal.row.used.unwrap_or_default()];
+        if let Some(order) = self.deals.settlements.begin(sale, used) {
+            self.order(sale, true, order, cx);
+        }
+    }
+
+    /// The bank has carried a settlement out, or never will; or it is ordered again at the next look.
+    fn settled(&mut self, sale: Sale, outcome: Outcome, cx: &mut Ocx<'_>) {
+        match self.deals.settlements.answered(sale, outcome) {
+            Settled::Later => return,
+            Settled::Over => {}
+            Settled::Refused(refusal) => {
+                let file = self.deals.by_sale.get(&sale).map(|deal| deal.row.file.to_string());
+                let file = file.as_deref().unwrap_or("that this node does not own any more");
+                cx.trouble(format!("the bank does not settle space for the file {file}: {refusal}"));
+            }
+        }
+        self.forget(sale, cx);
     }
 
     /// The bank has answered.
@@ -279,20 +294,12 @@ impl Owner {
         cx: &mut Ocx<'_>,
     ) {
         let Some((sale, settles)) = self.deals.orders.remove(&ticket) else { return };
-        let Some(deal) = self.deals.by_sale.get_mut(&sale) else { return };
+        if settles {
+            return self.settled(sale, outcome, cx);
+        }
+        let Some(deal) = self.deals.by_sale.get(&sale) else { return };
         match (outcome, &deal.stage) {
-            // The client's queue is full.
-            (Err(Refusal::Full), Stage::Settling) => (deal.stage, deal.dirty) = (Stage::Ended, true),
-            (outcome, Stage::Settling) if settles => {
-                if let Err(refusal) = outcome
-                    && refusal != Refusal::Over
-                {
-                    let file = deal.row.file;
-                    cx.trouble(format!("the bank does not settle space for the file {file}: {refusal}"));
-                }
-                self.forget(sale, cx);
-            }
-            (Ok(()), Stage::Buying(_, offer, _)) if !settles => {
+            (Ok(()), Stage::Buying(_, offer, _)) => {
                 let offer = **offer;
                 let number = self.number();
                 self.takes.insert(number, sale);
@@ -383,6 +390,9 @@ impl Owner {
         }
         dirty.into_iter().for_each(|file| self.write_deals(file, cx));
         late.into_iter().for_each(|sale| self.not_bought(sale, "the bank does not answer", cx));
+        for (sale, order) in self.deals.settlements.again() {
+            self.order(sale, true, order, cx);
+        }
     }
 
     pub(super) fn restore_deal(&mut self, key: &[u8], value: &Bytes, cx: &mut Ocx<'_>) {
@@ -414,22 +424,25 @@ impl Owner {
             }
         }
         let listed = std::mem::take(&mut self.deals.listed);
-        listed.into_iter().for_each(|sale| self.give_back(sale, cx));
+        self.give_back(&listed, cx);
     }
 
     /// Takes the bank's list of holds, which an earlier life ordered.
     pub(super) fn bank_holds(&mut self, held: Vec<Holding>, cx: &mut Ocx<'_>) {
-        let sales = held.into_iter().map(|holding| holding.sale).filter(|sale| sale.kind == Kind::Files);
+        let files = held.into_iter().filter(|holding| holding.sale.kind == Kind::Files);
         match self.deals.ready {
-            true => sales.for_each(|sale| self.give_back(sale, cx)),
-            false => self.deals.listed.extend(sales),
+            true => self.give_back(&files.collect::<Vec<_>>(), cx),
+            false => self.deals.listed.extend(files),
         }
     }
 
-    /// Has a hold returned in full if its sale is not known.
-    fn give_back(&mut self, sale: Sale, cx: &mut Ocx<'_>) {
-        if !self.deals.by_sale.contains_key(&sale) {
-            self.order(sale, true, sale.settle(&[]), cx);
+    /// Has the holds returned in full whose sales are not known.
+    fn give_back(&mut self, held: &[Holding], cx: &mut Ocx<'_>) {
+        let unknown = self.deals.settlements.unknown(held, |sale| self.deals.by_sale.contains_key(&sale));
+        for sale in unknown {
+            if let Some(order) = self.deals.settlements.begin(sale, Vec::new()) {
+                self.order(sale, true, order, cx);
+            }
         }
     }
 }

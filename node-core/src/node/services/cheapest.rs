@@ -51,8 +51,8 @@ impl Service for Cheapest {
                 node.tell::<Buyer>(buyer::Command::Take { ticket: ticket(number), offer, receipt });
             }
             Event::Bought(bought) => {
-                if let Ok(bargain) = &bought.place {
-                    node.reach_for_now(&bargain.seller, host);
+                if let Ok(slot) = &bought.place {
+                    node.reach_for_now(&slot.seller, host);
                 }
                 node.tell::<Owner>(owner::Command::Bought(bought));
             }

@@ -176,7 +176,7 @@ pub(super) enum Pending {
     /// Purchases of a unit, being written; nobody waits for them.
     Deal,
     /// The bank is to pay for so much of a unit's place, and of space for its checkpoints.
-    Settlement(Sale, Vec<u64>),
+    Settlement(Sale),
     /// Whether the program of another gateway's units can run.
     DelegatedProgram(JobId),
     /// Content that units of another gateway's job need.

@@ -53,6 +53,8 @@ pub(super) struct Job {
     pub(super) by_node: BTreeMap<NodeId, (u64, u64)>,
     /// Why units wait, as the finder said last.
     pub(super) shortage: Option<String>,
+    /// Why the last result could not be kept, until one is.
+    pub(super) not_kept: Option<String>,
     /// The query for which the swarm is being searched.
     pub(super) asking: Option<u64>,
     /// The last search of the swarm found no free slot.
@@ -97,6 +99,7 @@ impl Job {
             cpu_us: 0,
             by_node: BTreeMap::new(),
             shortage: None,
+            not_kept: None,
             asking: None,
             nowhere: false,
             avoided: Avoided::new(),

@@ -465,7 +465,8 @@ impl Owner {
 
     fn record_written(&mut self, id: JobId, result: Result<(), disk::Failed>, cx: &mut Cx<'_, Self>) {
         if let Err(error) = result {
-            return self.refuse_accepting(id, format!("the gateway could not write it down: {error}"), cx);
+            self.tell_client(id, ToClient::NotStored { job: id, reason: error.0 }, cx);
+            return self.drop_accepting(id);
         }
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if job.phase == Phase::Accepting {
@@ -479,6 +480,10 @@ impl Owner {
 
     fn refuse_accepting(&mut self, id: JobId, reason: String, cx: &mut Cx<'_, Self>) {
         self.tell_client(id, ToClient::Refused { job: id, reason }, cx);
+        self.drop_accepting(id);
+    }
+
+    fn drop_accepting(&mut self, id: JobId) {
         self.jobs.remove(&id);
         self.delegation.forget(id);
         self.book.forget(id);

@@ -6,7 +6,7 @@
 use super::job::{size_of_template, size_of_unit};
 use super::lease::Held;
 use super::{Event, Owner, Pending, Timer, nodes};
-use crate::contract::{Holding, Outcome};
+use crate::contract::{Holding, Outcome, Settled};
 use crate::finding::{Bought, Found, Needs, Query, Queue};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::platform::Platform;
@@ -15,7 +15,7 @@ use crate::ticket::ServiceId;
 use crate::work::book::{Back, State, Units};
 use crate::work::bounds::REASON_MAX;
 use crate::work::message::{Cause, Lease, ToRunner, UnitGrant};
-use crate::work::payments::{Act, Deal, Settled};
+use crate::work::payments::{Act, Deal};
 use crate::work::rows;
 use crate::work::spec::OnLoss;
 use bytes::Bytes;
@@ -237,9 +237,8 @@ impl Owner {
                     let ticket = self.ticket(Pending::Deal);
                     cx.emit(Event::Commit { ticket, writes: vec![write] });
                 }
-                Act::Settle(sale, used) => {
-                    let order = sale.settle(&used);
-                    let ticket = self.ticket(Pending::Settlement(sale, used));
+                Act::Settle(sale, order) => {
+                    let ticket = self.ticket(Pending::Settlement(sale));
                     cx.emit(Event::Settle { ticket, order });
                 }
             }
@@ -247,8 +246,8 @@ impl Owner {
     }
 
     pub(super) fn settled(&mut self, ticket: u64, outcome: Outcome, cx: &mut Cx<'_, Self>) {
-        let Some(Pending::Settlement(sale, used)) = self.pending.remove(&ticket) else { return };
-        match self.payments.settled(sale, used, outcome) {
+        let Some(Pending::Settlement(sale)) = self.pending.remove(&ticket) else { return };
+        match self.payments.settled(sale, outcome) {
             Settled::Over => {}
             Settled::Later => cx.set_timer_by(Timer::Settle, FULL),
             Settled::Refused(refusal) => {

@@ -316,6 +316,7 @@ impl Owner {
         }
         self.keep_content(content, cx);
         for id in jobs {
+            self.jobs.get_mut(&id).into_iter().for_each(|job| job.not_kept = None);
             self.touch(id, cx);
             if self.book.units(id).is_some_and(Units::all_ended) {
                 self.finish(id, false, cx);
@@ -364,7 +365,7 @@ impl Owner {
 
     pub(super) fn not_kept(&mut self, unit: UnitId, error: &str, cx: &mut Cx<'_, Self>) {
         if let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| job.is_active()) {
-            job.shortage = Some(format!("a result could not be kept: {error}"));
+            job.not_kept = Some(format!("a result could not be kept: {error}"));
             self.touch(unit.job, cx);
         }
     }

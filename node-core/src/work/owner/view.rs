@@ -97,6 +97,9 @@ fn reason(seen: Seen<'_>) -> String {
             if let Some(shortage) = job.shortage.as_ref().filter(|_| waiting > 0) {
                 text += &format!(", {waiting} wait: {shortage}");
             }
+            if let Some(why) = &job.not_kept {
+                text += &format!("; {why}");
+            }
             text
         }
         JobState::Waiting if held > 0 && waiting + of(State::Elsewhere) + of(State::Held) == held => {
@@ -106,7 +109,8 @@ fn reason(seen: Seen<'_>) -> String {
             }
         }
         JobState::Waiting => {
-            job.shortage.clone().unwrap_or_else(|| "it has just come in; a place is looked for".into())
+            let why = job.not_kept.as_ref().or(job.shortage.as_ref());
+            why.cloned().unwrap_or_else(|| "it has just come in; a place is looked for".into())
         }
     }
 }

@@ -20,7 +20,7 @@ use super::message::Report;
 use super::spec::{JobSpec, Template, UnitResult};
 use super::unit_record::UnitRecord;
 use crate::address::Address;
-use crate::contract::{Holding, Outcome, Refusal, Sale};
+use crate::contract::{Holding, Order, Outcome, Sale, Settled, Settlements};
 use crate::disk::Write;
 use crate::finding::{Bought, Missed, Purchase, PurchasedSlot};
 use crate::goods::Market;
@@ -28,7 +28,7 @@ use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::Micro;
 use crate::progress::{Checkpoint, Span};
 use crate::time::Time;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Units for which places are bought at once. Our choice: what one answer of a market names.
@@ -46,10 +46,7 @@ const NAMED: Duration = Duration::from_secs(11);
 #[derive(Debug, Default)]
 pub struct Payments {
     jobs: BTreeMap<JobId, Deals>,
-    /// Ordered of the bank, which has not answered.
-    settling: BTreeSet<Sale>,
-    /// Settlements to be ordered again.
-    late: Vec<(Sale, Vec<u64>)>,
+    settlements: Settlements,
     acts: Vec<Act>,
 }
 
@@ -59,7 +56,7 @@ pub enum Act {
     /// Write this row; nobody waits for it.
     Write(Write),
     /// Have the bank pay for so much of a place, and of space for checkpoints. Answered by [`Payments::settled`].
-    Settle(Sale, Vec<u64>),
+    Settle(Sale, Order),
 }
 
 /// A place that was bought for a unit.
@@ -68,16 +65,6 @@ pub struct Sold {
     pub seller: Address,
     /// Seller of the space for the unit's checkpoints, if anybody sold some.
     pub keeper: Option<Address>,
-}
-
-/// Outcome of a settlement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
-    Over,
-    /// It is ordered again later ([`Payments::again`]).
-    Later,
-    /// Never.
-    Refused(Refusal),
 }
 
 /// Most bytes that a unit's checkpoints take, and how often it is to have one; `None` if it is to have none. A
@@ -322,8 +309,7 @@ impl Payments {
     }
 
     fn settle(&mut self, sale: Sale, used: Vec<u64>) {
-        self.settling.insert(sale);
-        self.acts.push(Act::Settle(sale, used));
+        self.acts.extend(self.settlements.begin(sale, used).map(|order| Act::Settle(sale, order)));
     }
 
     fn give_back(&mut self, sale: Sale) {
@@ -331,29 +317,21 @@ impl Payments {
     }
 
     /// The bank has done so, or not yet, or never will.
-    pub fn settled(&mut self, sale: Sale, used: Vec<u64>, outcome: Outcome) -> Settled {
-        if outcome == Err(Refusal::Full) {
-            self.late.push((sale, used));
-            return Settled::Later;
-        }
-        self.settling.remove(&sale);
+    pub fn settled(&mut self, sale: Sale, outcome: Outcome) -> Settled {
+        let settled = self.settlements.answered(sale, outcome);
         match self.deal(sale.unit) {
+            _ if settled == Settled::Later => {}
             None => self.acts.push(Act::Write(Deal::write(sale.unit, None))),
             // It is not to be settled in the next life again.
             Some(deal) if deal.place.is_none() => self.write(sale.unit),
             Some(_) => {}
         }
-        match outcome {
-            Ok(()) | Err(Refusal::Over) => Settled::Over,
-            Err(refusal) => Settled::Refused(refusal),
-        }
+        settled
     }
 
     /// Those for which too much waited at the bank are ordered again.
     pub fn again(&mut self) {
-        for (sale, used) in std::mem::take(&mut self.late) {
-            self.settle(sale, used);
-        }
+        self.acts.extend(self.settlements.again().into_iter().map(|(sale, order)| Act::Settle(sale, order)));
     }
 
     fn write(&mut self, unit: UnitId) {
@@ -363,13 +341,12 @@ impl Payments {
     /// Gives back holds of an earlier life whose purchase had not been completed. Completed purchases are
     /// written down.
     pub fn bank_holds(&mut self, held: Vec<Holding>) {
-        for Holding { sale, .. } in held {
+        let bought = |sale: Sale| {
             let deal = self.deal(sale.unit);
-            let bought = deal.is_some_and(|deal| deal.place.is_some() && deal.sale(sale.unit) == sale);
-            if !bought && !self.settling.contains(&sale) {
-                self.give_back(sale);
-            }
-        }
+            deal.is_some_and(|deal| deal.place.is_some() && deal.sale(sale.unit) == sale)
+        };
+        let unknown = self.settlements.unknown(&held, bought);
+        unknown.into_iter().for_each(|sale| self.give_back(sale));
     }
 
     /// A row of an earlier life. `ended`: the unit had. Returns how often the unit had been placed, and whether it

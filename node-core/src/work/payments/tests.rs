@@ -2,7 +2,7 @@
 //! more than it may cost.
 
 use super::*;
-use crate::contract::{Goods, Term};
+use crate::contract::{Goods, Refusal, Term};
 use crate::finding::Missed;
 use crate::goods::Kind;
 use crate::money::Price;
@@ -149,10 +149,10 @@ impl Life {
 
     fn act(&mut self, rng: &mut Rng) {
         for act in self.payments.acts() {
-            let Act::Settle(sale, used) = act else { continue };
+            let Act::Settle(sale, _) = act else { continue };
             let full = rng.below(4) == 0;
             let outcome = if full { Err(Refusal::Full) } else { Ok(()) };
-            let settled = self.payments.settled(sale, used, outcome);
+            let settled = self.payments.settled(sale, outcome);
             assert_eq!(settled == Settled::Later, full);
             if !full {
                 *self.bought.get_mut(&sale).expect("only what was bought is settled") += 1;
@@ -209,7 +209,7 @@ fn what_the_bank_holds_of_an_earlier_life_is_given_back_unless_it_was_written_do
     let deal = Deal { before: Micro::ZERO, sales: 1, attempts: 3, place: Some(place) };
     assert_eq!(payments.restore(sale(0).unit, deal, false), Some((3, true)));
     payments.bank_holds(vec![holding(0), holding(1)]);
-    assert_eq!(payments.acts(), [Act::Settle(sale(1), Vec::new())]);
+    assert_eq!(payments.acts(), [Act::Settle(sale(1), sale(1).settle(&[]))]);
     payments.bank_holds(vec![holding(1)]);
     assert_eq!(payments.acts(), [], "it is being given back");
 }
