@@ -18,6 +18,7 @@ const MOST = 500;
 /** @returns {View} */
 export function nodesView() {
   const summary = h("p", { class: "soft", role: "status" });
+  const links = h("p", { class: "soft small" });
   const body = h("tbody");
   const table = h("table", { class: "rows nodes" },
     h("caption", { class: "sr-only" }, "Nodes of this swarm"),
@@ -33,7 +34,7 @@ export function nodesView() {
   const tree = treePart();
   const element = h("div", { class: "page" },
     h("div", { class: "head" }, h("h1", null, "Nodes"), summary),
-    list, none, tree.element);
+    links, list, none, tree.element);
 
   return {
     title: "Nodes",
@@ -41,10 +42,12 @@ export function nodesView() {
     stream: "/events",
     onEvent: (name) => name !== "nodes",
     async load(signal) {
-      const nodes = (await api.nodes(signal)).sort(byRank);
+      const [nodes, network] = await Promise.all([api.nodes(signal), api.network(signal)]);
+      nodes.sort(byRank);
       const slots = nodes.reduce((sum, node) => sum + node.slots, 0);
       const free = nodes.reduce((sum, node) => sum + node.free, 0);
       setText(summary, `${plural(nodes.length, "node")}, ${plural(slots, "slot")}, ${count(free)} of them free`);
+      setText(links, linksOf(nodes, network.data_channels));
       setHidden(none, nodes.some((node) => !node.me));
       setHidden(list, nodes.length === 0);
       setText(more, nodes.length > MOST ? `${count(nodes.length - MOST)} more are not shown. “manyhands nodes” lists all.` : "");
@@ -62,6 +65,27 @@ function byRank(a, b) {
 
 /** Connections that are not the usual ones, in words. @type {Record<string, string>} */
 const LINKS = { webrtc: "by a data channel" };
+
+/**
+ * How the nodes are connected, and how the gateway's attempts at data channels ended: counts alone.
+ * @param {Api.Node[]} nodes @param {Api.DataChannels | null} [channels]
+ */
+function linksOf(nodes, channels) {
+  const others = nodes.filter((node) => !node.me);
+  if (others.length === 0) return "";
+  /** @param {string} carrier */
+  const by = (carrier) => others.filter((node) => node.connection === carrier).length;
+  const carriers = [[by("tcp"), "by TCP"], [by("websocket"), "by WebSocket"], [by("webrtc"), "by a data channel"], [others.filter((node) => !node.connection).length, "known by name alone"]];
+  const connected = carriers.filter(([n]) => n).map(([n, how]) => `${count(Number(n))} ${how}`).join(", ");
+  const guests = others.filter((node) => !node.reachable).length;
+  const words = [`Connected to this gateway: ${connected}.`];
+  if (guests) words.push(`${plural(guests, "node")} cannot be dialled: tabs, and servers behind a router or a wall.`);
+  const lost = channels ? channels.unreached + channels.unanswered + channels.refused + channels.failed : 0;
+  if (channels && channels.opened + lost) {
+    words.push(`Data channels with this gateway: ${count(channels.opened)} opened, ${count(channels.unreached)} found no way between the two, ${count(lost - channels.unreached)} failed otherwise.`);
+  }
+  return words.join(" ");
+}
 
 /** @returns {Row<Api.Node>} */
 function nodeRow() {

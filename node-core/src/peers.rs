@@ -147,9 +147,11 @@ impl Peers {
         joined.filter_map(|peer| peer.hello.as_ref()).filter(|hello| hello.gateway)
     }
 
-    /// From how near the nearest peer is seen; `None` if of none it is known.
+    /// From how near the nearest peer is seen; `None` if of none it is known. Peers that came by WebSocket do not
+    /// count: a proxy may stand before them, which is on this machine while they are anywhere.
     pub fn nearest(&self) -> Option<Scope> {
-        self.all.values().filter_map(|peer| peer.ip).map(Ip::scope).min()
+        let direct = self.all.values().filter(|peer| peer.joined || peer.over != Carrier::WebSocket);
+        direct.filter_map(|peer| peer.ip).map(Ip::scope).min()
     }
 
     /// Every connection, introduced or not, by id.

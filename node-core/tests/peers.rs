@@ -1,21 +1,24 @@
 //! Stories of peers that are strangers, out of date, or hostile.
 
 use bytes::Bytes;
-use node_core::address::{Dialable, Ip};
+use node_core::address::{Dialable, Ip, Scope};
 use node_core::content::Data;
 use node_core::finding::Offer;
-use node_core::ids::{JobId, UnitId};
+use node_core::ids::{JobId, NodeId, UnitId};
 use node_core::node::message::Message;
 use node_core::overlay::neighbours::{Hello, Message as Greeting};
 use node_core::overlay::swarm::Swarm;
+use node_core::peers::{Peer, Peers};
 use node_core::platform::Platform;
 use node_core::store::Message as Content;
 use node_core::ticket::{ServiceId, Services};
+use node_core::time::Time;
 use node_core::wire::{MAX_FRAME, VERSION};
 use node_core::work::message::{Message as Work, Report, ToOwner};
 use node_core::work::spec::UnitResult;
 use node_core::{Carrier, Channel, Config, NodeEvent, NodeInput};
 use simulator::World;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 const OWNER: u8 = ServiceId::Owner as u8;
@@ -317,4 +320,20 @@ fn a_stranger_asking_for_content_gets_what_there_is_and_no_more() {
     say(&mut world, stranger, &Message::Store(Content::Get { id: node_core::BlobId([1; 32]), index: 0 }));
     say(&mut world, stranger, &Message::Store(Content::GetTree { id: blob.id }));
     world.run_for(Duration::from_secs(1));
+}
+
+/// A proxy with TLS is on the gateway's machine, and those who come through it are anywhere.
+#[test]
+fn who_comes_by_websocket_does_not_make_this_machine_near() {
+    let mut peers = Peers::default();
+    let here = Ip::from(IpAddr::from(Ipv4Addr::LOCALHOST));
+    let peer = |over, joined| Peer { over, joined, ..Peer::new(Some(here), Time::ZERO) };
+    peers.insert(NodeId([1; 32]), peer(Carrier::WebSocket, false));
+    assert_eq!(peers.nearest(), None);
+    // A page's own gateway, which it has dialled.
+    peers.insert(NodeId([2; 32]), peer(Carrier::WebSocket, true));
+    assert_eq!(peers.nearest(), Some(Scope::Machine));
+    peers.remove(NodeId([2; 32]));
+    peers.insert(NodeId([3; 32]), peer(Carrier::Tcp, false));
+    assert_eq!(peers.nearest(), Some(Scope::Machine));
 }

@@ -29,6 +29,14 @@ declare namespace Api {
 
   type Connection = "tcp" | "websocket" | "webrtc";
 
+  interface DataChannels {
+    failed: number;
+    opened: number;
+    refused: number;
+    unanswered: number;
+    unreached: number;
+  }
+
   interface File {
     chunks: number;
     copies: number;
@@ -186,6 +194,7 @@ declare namespace Api {
 
   interface Network {
     addresses: Array<string>;
+    data_channels?: null | DataChannels;
     guest_because?: string | null;
     invite_required: boolean;
     name: string;

@@ -45,7 +45,6 @@ async function lines(folder, port, http, ws) {
 /** Starts nginx before the gateway of a swarm; gives the URL that browsers use. */
 async function proxy(t, swarm) {
   const folder = await mkdtemp(join(tmpdir(), "manyhands-proxy-"));
-  t.after(() => rm(folder, { recursive: true, force: true }));
   const made = await execute("openssl", ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", `/CN=${NAME}`,
     "-keyout", join(folder, "key.pem"), "-out", join(folder, "cert.pem")]);
   assert.equal(made.code, 0, made.stderr);
@@ -64,10 +63,15 @@ async function proxy(t, swarm) {
   });
   const end = () => child.kill("SIGKILL");
   process.on("exit", end);
-  t.after(end);
+  const closed = once(child, "close");
+  t.after(async () => {
+    end();
+    await closed;
+    await rm(folder, { recursive: true, force: true });
+  });
   let said = "";
   child.stderr.setEncoding("utf8").on("data", (text) => (said += text));
-  const ended = once(child, "close").then(() => assert.fail(`nginx ended:\n${said}`));
+  const ended = closed.then(() => assert.fail(`nginx ended:\n${said}`));
   ended.catch(() => {});
   await Promise.race([answers(port), ended]);
   return { url: `https://${NAME}:${port}`, said: () => said };

@@ -11,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use node_core::Platform;
 use node_core::node::snapshot::NodeView;
+use node_core::overlay::signalling::Outcomes;
 use node_core::work::view::{JobState, JobView};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
@@ -64,7 +65,8 @@ pub(super) async fn scrape(State(state): State<ApiState>) -> Result<Response, Pr
     let now = state.node.read(|node, now| Sample::of(&node.jobs(), &node.nodes(now), node.is_ready()));
     let mut sampled = Registry::default();
     let longest_us = state.node.longest_input().as_micros();
-    let sample = Sample { longest_us: u64::try_from(longest_us).unwrap_or(u64::MAX), ..now.await? };
+    let channels = state.node.read(|node, _| node.data_channels()).await?.unwrap_or_default();
+    let sample = Sample { longest_us: u64::try_from(longest_us).unwrap_or(u64::MAX), channels, ..now.await? };
     sampled.register_collector(Box::new(sample));
     let mut page = String::new();
     let written = text::encode_registry(&mut page, &sampled)
@@ -99,6 +101,7 @@ struct Sample {
     browsers: u64,
     slots: u64,
     free: u64,
+    channels: Outcomes,
     /// Longest time at one input.
     longest_us: u64,
 }
@@ -154,6 +157,16 @@ impl Collector for Sample {
         gauges(&mut to, "manyhands_nodes", "Nodes known, this one included", ("platform", &nodes))?;
         let slots = [("free", self.free), ("busy", self.slots.saturating_sub(self.free))];
         gauges(&mut to, "manyhands_slots", "Slots of these nodes", ("state", &slots))?;
+        let Outcomes { opened, unreached, unanswered, refused, failed } = self.channels;
+        let channels = [
+            ("opened", opened),
+            ("unreached", unreached),
+            ("unanswered", unanswered),
+            ("refused", refused),
+            ("failed", failed),
+        ];
+        let help = "Attempts at data channels since the start, by how they ended";
+        counters(&mut to, "manyhands_data_channels", help, ("outcome", &channels))?;
         for (name, help, n) in [
             ("manyhands_units_done", "Units of kept jobs that ended well", self.done),
             ("manyhands_units_failed", "Units of kept jobs that ended otherwise", self.failed),
@@ -191,6 +204,14 @@ fn gauges(to: &mut DescriptorEncoder, name: &str, help: &str, (label, values): L
     let mut family = to.encode_descriptor(name, help, None, MetricType::Gauge)?;
     for (value, n) in values {
         ConstGauge::new(*n).encode(family.encode_family(&[(label, *value)])?)?;
+    }
+    Ok(())
+}
+
+fn counters(to: &mut DescriptorEncoder, name: &str, help: &str, (label, values): Labelled) -> fmt::Result {
+    let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (value, n) in values {
+        ConstCounter::new(*n).encode(family.encode_family(&[(label, *value)])?)?;
     }
     Ok(())
 }

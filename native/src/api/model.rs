@@ -1,5 +1,6 @@
 //! Answers of the API, as they stand in the OpenAPI document.
 
+use super::network::DataChannels;
 use super::time::{rfc3339, seconds};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -41,6 +42,9 @@ pub(super) struct Network {
     /// Why this gateway is a guest of another one, and what to do about it; missing if it is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) guest_because: Option<String>,
+    /// Missing if it can have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) data_channels: Option<DataChannels>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]

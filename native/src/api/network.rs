@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use libp2p::PeerId;
 use libp2p::identity::ed25519;
 use node_core::overlay::dialback::Standing;
+use node_core::overlay::signalling::Outcomes;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,6 +19,27 @@ use utoipa::ToSchema;
 
 /// For an answer of a node that counts as stalled: it may have gone on this moment.
 const DOUBT: Duration = Duration::from_millis(500);
+
+/// Attempts at data channels with this gateway since its start, whoever wanted them, by how they ended.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct DataChannels {
+    opened: u64,
+    /// The two found no way to each other.
+    unreached: u64,
+    /// The peer, or the node that forwards to it, said nothing.
+    unanswered: u64,
+    /// The peer did not want one, or had too many.
+    refused: u64,
+    /// One of the two could not make its end, or was not the node that it should be.
+    failed: u64,
+}
+
+impl From<Outcomes> for DataChannels {
+    fn from(it: Outcomes) -> Self {
+        let Outcomes { opened, unreached, unanswered, refused, failed } = it;
+        DataChannels { opened, unreached, unanswered, refused, failed }
+    }
+}
 
 /// How to join.
 ///
@@ -37,7 +59,8 @@ pub(super) async fn network(State(state): State<ApiState>) -> Result<Json<Networ
             let detail = format!("this gateway's own key is broken: {error}");
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
         })?;
-    let (reached_at, guest_because) = match state.node.read(|node, _| node.standing()).await? {
+    let (standing, channels) = state.node.read(|node, _| (node.standing(), node.data_channels())).await?;
+    let (reached_at, guest_because) = match standing {
         Standing::Member(at) => (Some(SocketAddr::new(at.ip.into(), at.port).to_string()), None),
         Standing::Guest(why) if !state.node.addresses().is_empty() => (None, Some(why.to_string())),
         Standing::Guest(_) | Standing::Unknown => (None, None),
@@ -51,6 +74,7 @@ pub(super) async fn network(State(state): State<ApiState>) -> Result<Json<Networ
         version: env!("CARGO_PKG_VERSION"),
         addresses: state.node.addresses().iter().map(ToString::to_string).collect(),
         invite_required: state.invite_required,
+        data_channels: channels.map(DataChannels::from),
     }))
 }
 

@@ -44,6 +44,10 @@ impl Cli {
             && names_folder_alone(&matches)
         {
             args.swarm().gateway = None;
+            // The token is that of the other gateway.
+            if comes_from(&matches, "token", ValueSource::EnvVariable) {
+                args.swarm().token = None;
+            }
         }
         Ok(cli)
     }
@@ -52,11 +56,13 @@ impl Cli {
 /// Whether the words name a data folder, and the environment alone a gateway: who types a folder means the node on
 /// it.
 fn names_folder_alone(matches: &ArgMatches) -> bool {
+    comes_from(matches, "data", ValueSource::CommandLine)
+        && comes_from(matches, "gateway", ValueSource::EnvVariable)
+}
+
+fn comes_from(matches: &ArgMatches, name: &str, source: ValueSource) -> bool {
     let innermost = std::iter::successors(Some(matches), |m| Some(m.subcommand()?.1)).last();
-    innermost.is_some_and(|m| {
-        m.value_source("data") == Some(ValueSource::CommandLine)
-            && m.value_source("gateway") == Some(ValueSource::EnvVariable)
-    })
+    innermost.is_some_and(|m| m.value_source(name) == Some(source))
 }
 
 #[derive(Debug, Subcommand)]

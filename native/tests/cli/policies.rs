@@ -135,3 +135,21 @@ fn a_peer_that_is_refused_is_not_talked_to() {
     world.run(["policy", "set", "refused_peers="]).ok();
     until_so("it is welcome again", listed);
 }
+
+#[test]
+fn a_folder_that_is_named_means_the_node_on_it_whatever_gateway_the_shell_names() {
+    let world = World::new();
+    let data = world.path("ada");
+    let policy = |words: &[&str]| {
+        let mut command = world.command([&["policy"][..], words].concat());
+        // Nobody listens there.
+        command.env("MANYHANDS_GATEWAY", "http://127.0.0.1:1").env("MANYHANDS_TOKEN", "of-that-gateway");
+        command.output().unwrap()
+    };
+    let named = policy(&["set", "cpu_usage_limit=50", "--data", data.to_str().unwrap()]);
+    assert!(named.status.success(), "{named:?}");
+    let kept = std::fs::read_to_string(world.path("ada/policy.toml")).unwrap();
+    assert!(kept.contains("cpu_usage_limit"), "{kept}");
+    let unnamed = policy(&["show"]);
+    assert!(String::from_utf8_lossy(&unnamed.stderr).contains("127.0.0.1:1 does not answer"), "{unnamed:?}");
+}

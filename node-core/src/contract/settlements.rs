@@ -39,6 +39,11 @@ impl Settlements {
         Some(order)
     }
 
+    /// Whether none is under way.
+    pub fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
     pub fn is_under_way(&self, sale: Sale) -> bool {
         self.under_way.contains_key(&sale)
     }

@@ -150,7 +150,7 @@ impl Node {
     }
 
     /// Connects to a peer on which an overlay counts.
-    fn hold(&mut self, of: ServiceId, contact: Contact, host: &mut dyn Host) {
+    pub(super) fn hold(&mut self, of: ServiceId, contact: Contact, host: &mut dyn Host) {
         self.holds.hold(of, contact.id);
         if let Some(dials) = &mut self.dials {
             dials.needed(contact.id);
@@ -160,7 +160,7 @@ impl Node {
     }
 
     /// An overlay does not count on a connection any more.
-    fn release(&mut self, of: ServiceId, peer: NodeId) {
+    pub(super) fn release(&mut self, of: ServiceId, peer: NodeId) {
         if self.holds.release(of, peer) {
             self.tell::<Neighbours>(neighbours::Command::Spare(peer, true));
         }

@@ -175,6 +175,17 @@ fn nobody_buys_of_another_gateways_pages_nor_are_their_prices_its_own() {
 /// Bank and gateway 0, gateway 1 with two natives, and a page of gateway 0 that sells for less than they. All of
 /// them open data channels.
 fn far_page(seed: u64) -> (World, usize) {
+    page_of(seed, 0)
+}
+
+/// As [`far_page`], with a page of `gateway`.
+fn page_of(seed: u64, gateway: usize) -> (World, usize) {
+    let mut world = without_page(seed);
+    let page = add_page(&mut world, gateway);
+    (world, page)
+}
+
+fn without_page(seed: u64) -> World {
     let with = |at: usize, config: Config| Config { signalling: Some(secret(at)), ..config };
     let mut world = World::seed(seed).with(long);
     world.add_keyed(with(0, config(0, true, true)), &secret(0));
@@ -186,13 +197,56 @@ fn far_page(seed: u64) -> (World, usize) {
     }
     world.run_for(A_MINUTE);
     [2, 3].into_iter().for_each(|at| sell(&mut world, at, 1000 * at as u64));
+    world
+}
+
+fn add_page(world: &mut World, gateway: usize) -> usize {
+    let page = new_page(world);
+    world.connect(page, gateway);
+    sell(world, page, 10);
+    world.run_for(A_MINUTE);
+    page
+}
+
+fn new_page(world: &mut World) -> usize {
     let page = world.nodes.len();
     let alone = Config { port: None, platform: Platform::Browser, bank: None, ..config(page, false, false) };
-    assert_eq!(world.add_keyed(with(page, alone), &secret(page)), page);
-    world.connect(page, 0);
-    sell(&mut world, page, 10);
-    world.run_for(A_MINUTE);
-    (world, page)
+    let alone = Config { signalling: Some(secret(page)), ..alone };
+    assert_eq!(world.add_keyed(alone, &secret(page)), page);
+    page
+}
+
+#[test]
+fn a_page_turns_to_its_second_gateway_when_the_first_dies_and_goes_on_selling() {
+    for seed in 0..5 {
+        let (mut world, page) = page_of(55 + seed, 1);
+        assert_eq!(world.node(page).relay(), Some(id(&world, 1)), "seed {seed}: it has dialled that one");
+        assert!(world.connected(0, page), "seed {seed}: its second gateway is there");
+        world.kill(1);
+        world.run_until(Duration::from_secs(5), "it turns to it", |w| w.node(page).relay() == Some(id(w, 0)));
+        world.run_until(A_MINUTE * 3, "it is listed again", |w| w.node(page).is_listed());
+        endow(&mut world, 0, 10 * CREDIT);
+        let job = job(&mut world, 0, 1, CREDIT);
+        world.run_until(A_MINUTE * 5, "the job is done", |w| is_over(w, 0, job));
+        assert_settled(&mut world, 0);
+        assert!(balance(&world, page) > 0, "seed {seed}: it was bought");
+    }
+}
+
+#[test]
+fn a_guest_has_another_second_gateway_when_that_one_dies() {
+    let (mut world, page) = page_of(61, 1);
+    let third = world.nodes.len();
+    let config = Config { signalling: Some(secret(third)), ..config(third, true, false) };
+    world.add_keyed(config, &secret(third));
+    world.connect(third, 1);
+    world.run_for(A_MINUTE * 2);
+    let seconds =
+        |world: &World| [0, third].into_iter().filter(|at| world.connected(*at, page)).collect::<Vec<_>>();
+    let [first] = seconds(&world)[..] else { panic!("it has one: {:?}", seconds(&world)) };
+    world.kill(first);
+    let other = if first == 0 { third } else { 0 };
+    world.run_until(A_MINUTE * 3, "the other one is its second", |w| w.connected(other, page));
 }
 
 #[test]
@@ -212,11 +266,14 @@ fn another_gateways_page_that_opens_data_channels_is_bought_works_and_is_paid() 
 
 #[test]
 fn a_page_whose_donor_wants_no_direct_connections_serves_its_gateway_alone() {
-    let (mut world, page) = far_page(45);
+    let mut world = without_page(45);
+    let page = new_page(&mut world);
     let policy = Policy { direct_connections: false, ..Policy::default() };
     let terms = Command::Terms { memory_bytes: 1 << 30, policy: Arc::new(policy) };
     world.drive(page, NodeInput::Command(terms));
-    world.run_for(A_MINUTE);
+    world.connect(page, 0);
+    sell(&mut world, page, 10);
+    world.run_for(A_MINUTE * 2);
     [0, 1].into_iter().for_each(|buyer| endow(&mut world, buyer, 10 * CREDIT));
     for (buyer, earns) in [(1, false), (0, true)] {
         let job = job(&mut world, buyer, 1, CREDIT);
@@ -229,8 +286,9 @@ fn a_page_whose_donor_wants_no_direct_connections_serves_its_gateway_alone() {
 
 #[test]
 fn a_page_that_no_data_channel_reaches_is_let_be_and_the_job_ends_elsewhere() {
-    let (mut world, page) = far_page(50);
-    world.wall(1, page);
+    let mut world = without_page(50);
+    world.wall(1, world.nodes.len());
+    let page = add_page(&mut world, 0);
     endow(&mut world, 1, 10 * CREDIT);
     let job = job(&mut world, 1, 1, CREDIT);
     world.run_until(A_MINUTE * 10, "the job is done", |w| is_over(w, 1, job));

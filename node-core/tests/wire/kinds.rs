@@ -93,7 +93,7 @@ kinds!(signalling::Message: Said; Over.why: Over);
 kinds!(Over: Refused Busy Failed);
 kinds!(guests::Message: ; ToRelay.0: ToRelay, ToGuest.0: ToGuest);
 kinds!(ToRelay: Forward Locate Balance);
-kinds!(ToGuest: Relay Forwarded Gone Owner Balance);
+kinds!(ToGuest: Relay Forwarded Gone Owner Balance Second);
 kinds!(ledger::Message: ; ToBank.0: ledger::ToBank, ToClient.0: ledger::ToClient);
 kinds!(ledger::ToBank: Stand Orders Holdings Statement Balance);
 kinds!(ledger::ToClient: Stands Outcomes Holdings Statement Balance Receipts);

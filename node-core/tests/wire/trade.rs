@@ -114,6 +114,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
         ToGuest::Gone(at.id),
         ToGuest::Owner { number: 1, owner: Some(at) },
         ToGuest::Balance(Micro(1)),
+        ToGuest::Second(at),
     ];
     let guests = to_host.map(guests::Message::ToRelay).into_iter();
     let guests = guests.chain(to_guest.map(guests::Message::ToGuest)).map(Message::Guests);

@@ -80,11 +80,8 @@ impl Channels {
         let field = |name: &str| Reflect::get(message, &name.into()).unwrap_or(JsValue::UNDEFINED);
         let text = |name: &str| field(name).as_string();
         let session = channels::session(&text("session")?)?;
-        let Some(end) = self.opening.get_mut(&session) else {
-            // Given up meanwhile.
-            close(session);
-            return None;
-        };
+        // Given up meanwhile, and closed; or open, and nothing that is still found counts.
+        let end = self.opening.get_mut(&session)?;
         if let Ok(channel) = field("channel").dyn_into::<RtcDataChannel>() {
             let inputs = self.inputs.clone();
             let opened = move || drop(inputs.unbounded_send(Input::Opened(session)));

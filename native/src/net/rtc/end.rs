@@ -90,6 +90,8 @@ struct Ends {
     received: VecDeque<Vec<u8>>,
     read: usize,
     bytes: usize,
+    /// The link reads no more.
+    deaf: bool,
 }
 
 /// Reason why an end ends.
@@ -263,7 +265,11 @@ impl End {
                 Turn::Late => self.rtc.handle_input(Input::Timeout(Instant::now())).map_err(Ended::from),
                 Turn::FromLink(0) => Err(Ended::Closed),
                 Turn::FromLink(bytes) => self.send(bytes),
-                Turn::ToLink(0) => Err(Ended::Closed),
+                // It reads no more, and may have written last words.
+                Turn::ToLink(0) => {
+                    self.pipe.as_mut().into_iter().for_each(Ends::stop_giving);
+                    Ok(())
+                }
                 Turn::ToLink(bytes) => {
                     self.taken(bytes);
                     Ok(())
@@ -321,7 +327,7 @@ impl End {
             Event::ChannelOpen(..) => self.open(),
             Event::ChannelData(data) => {
                 let Some(pipe) = &mut self.pipe else { return Ok(()) };
-                if data.data.is_empty() {
+                if data.data.is_empty() || pipe.deaf {
                     return Ok(());
                 }
                 pipe.bytes += data.data.len();
@@ -369,6 +375,7 @@ impl End {
             received: VecDeque::new(),
             read: 0,
             bytes: 0,
+            deaf: false,
         });
         (self.answer)(Reply::Opened(self.session));
         Ok(())
@@ -450,6 +457,14 @@ impl End {
             pipe.received.pop_front();
             pipe.read = 0;
         }
+    }
+}
+
+impl Ends {
+    /// Drops what has come, and what comes.
+    fn stop_giving(&mut self) {
+        self.received.clear();
+        (self.bytes, self.read, self.deaf) = (0, 0, true);
     }
 }
 

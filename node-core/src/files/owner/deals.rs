@@ -11,7 +11,7 @@
 //!
 //! Table `Files`: content id and big-endian number of the sale → [`Row`].
 
-use super::{Event, File, Ocx, Owner};
+use super::{Event, File, Ocx, Owner, TICK, Timer};
 use crate::contract::{Holding, Order, Outcome, Sale, Settled, Settlements, Space};
 use crate::disk::{Table, Write};
 use crate::goods::Kind;
@@ -128,7 +128,7 @@ impl Deals {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.by_sale.is_empty()
+        self.by_sale.is_empty() && self.settlements.is_empty()
     }
 
     pub(super) fn check(&self) {
@@ -274,7 +274,7 @@ impl Owner {
     /// The bank has carried a settlement out, or never will; or it is ordered again at the next look.
     fn settled(&mut self, sale: Sale, outcome: Outcome, cx: &mut Ocx<'_>) {
         match self.deals.settlements.answered(sale, outcome) {
-            Settled::Later => return,
+            Settled::Later => return cx.set_timer_by(Timer::Tick, TICK),
             Settled::Over => {}
             Settled::Refused(refusal) => {
                 let file = self.deals.by_sale.get(&sale).map(|deal| deal.row.file.to_string());

@@ -1,6 +1,6 @@
 //! Messages that relays forward to this node, and this node's own relay, if nobody can dial it.
 
-use crate::address::Contact;
+use crate::address::{Address, Contact};
 use crate::ids::NodeId;
 use crate::node::Node;
 use crate::node::config::Config;
@@ -9,6 +9,7 @@ use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::guests::guest::{Command, Event, Guest};
 use crate::overlay::guests::{Message, ToGuest};
+use crate::overlay::signalling::{self, Signalling};
 use crate::protocol::Input;
 use crate::ticket::ServiceId;
 
@@ -49,11 +50,24 @@ impl Service for Guest {
             Event::Forwarded { sender, frame } => node.forwarded(sender, &frame),
             Event::Gone { guest, by } => node.gone(guest, by),
             Event::Balance(balance) => host.event(NodeEvent::Balance(balance)),
+            Event::Second { at, relay, before } => node.have_second(at, relay, before, host),
         }
     }
 }
 
 impl Node {
+    /// Connects to the gateway that is to be the relay after `relay`: a server dials it, a page opens a data channel.
+    fn have_second(&mut self, at: Contact, relay: Contact, before: Option<NodeId>, host: &mut dyn Host) {
+        if self.dials.is_none() {
+            let address = Address::guest(at.id, relay).with_channels(true);
+            return self.tell::<Signalling>(signalling::Command::Connect(address));
+        }
+        if let Some(before) = before {
+            self.release(ServiceId::Guest, before);
+        }
+        self.hold(ServiceId::Guest, at, host);
+    }
+
     /// The gateway that forwards what others say to this node, if nobody can dial it.
     pub fn relay(&self) -> Option<NodeId> {
         self.relay_contact().map(|relay| relay.id)

@@ -7,7 +7,7 @@ use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
 use crate::node::notes::Note;
 use crate::node::table::Service;
-use crate::overlay::signalling::{Command, Event, Message, Signalling};
+use crate::overlay::signalling::{Command, Event, Message, Outcomes, Signalling};
 use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
@@ -61,6 +61,11 @@ impl Service for Signalling {
 }
 
 impl Node {
+    /// How this node's attempts at data channels ended, if it can have any.
+    pub fn data_channels(&self) -> Option<Outcomes> {
+        self.state::<Signalling>().map(Signalling::outcomes)
+    }
+
     /// The donor's word on direct connections with strangers. A guest sells to whom it lets in.
     pub(super) fn connects_directly(&mut self, may: bool) {
         if self.state::<Signalling>().is_some_and(|state| state.is_open() != may) {

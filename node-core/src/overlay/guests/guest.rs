@@ -25,6 +25,8 @@ pub struct Guest {
     /// Gateways that offered to be the relay, in that order; the first one is.
     offers: Vec<Contact>,
     lookups: UnderWay<Ticket>,
+    /// The gateway that the relay named last, to be the next one.
+    second: Option<NodeId>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +60,12 @@ pub enum Event {
         by: NodeId,
     },
     Balance(Micro),
+    /// Connect to this gateway, by way of the relay if it cannot be dialled from here, in place of the one before.
+    Second {
+        at: Contact,
+        relay: Contact,
+        before: Option<NodeId>,
+    },
 }
 
 type Gcx<'a> = Cx<'a, Guest>;
@@ -96,7 +104,7 @@ impl Protocol for Guest {
 
 impl Default for Guest {
     fn default() -> Guest {
-        Guest { dialled: false, offers: Vec::new(), lookups: UnderWay::new(LOOKUPS) }
+        Guest { dialled: false, offers: Vec::new(), lookups: UnderWay::new(LOOKUPS), second: None }
     }
 }
 
@@ -136,7 +144,13 @@ impl Guest {
                 }
             }
             ToGuest::Balance(balance) if self.is_relay(from) => cx.emit(Event::Balance(balance)),
-            ToGuest::Owner { .. } | ToGuest::Balance(_) => {}
+            ToGuest::Second(at) if at.id != cx.me && at.id != from => {
+                if let Some(relay) = self.relay().filter(|relay| relay.id == from) {
+                    let before = self.second.replace(at.id).filter(|before| *before != at.id);
+                    cx.emit(Event::Second { at, relay, before });
+                }
+            }
+            ToGuest::Owner { .. } | ToGuest::Balance(_) | ToGuest::Second(_) => {}
         }
     }
 
@@ -186,6 +200,30 @@ mod tests {
         fn hear(&mut self, from: NodeId, message: ToGuest) {
             self.step(Input::Message { from, message: Message::ToGuest(message) });
         }
+    }
+
+    #[test]
+    fn the_relay_alone_names_the_second_gateway() {
+        let mut machine = Machine::new(Guest::default(), Rng::from_seed([0; 32]));
+        let mut named = |from: NodeId, message: ToGuest| -> Vec<(NodeId, Option<NodeId>)> {
+            let input = Input::Message { from, message: Message::ToGuest(message) };
+            let effects = machine.step(NodeId([7; 32]), Time::ZERO, input).into_iter();
+            let second = |effect| match effect {
+                Effect::Emit(Event::Second { at, before, .. }) => Some((at.id, before)),
+                _ => None,
+            };
+            effects.filter_map(second).collect()
+        };
+        let carl = NodeId([3; 32]);
+        assert_eq!(named(ADA, ToGuest::Second(contact(BOB))), [], "it is no relay yet");
+        named(ADA, ToGuest::Relay(contact(ADA)));
+        named(BOB, ToGuest::Relay(contact(BOB)));
+        assert_eq!(named(BOB, ToGuest::Second(contact(carl))), [], "the second one names none");
+        assert_eq!(named(ADA, ToGuest::Second(contact(ADA))), []);
+        assert_eq!(named(ADA, ToGuest::Second(contact(NodeId([7; 32])))), []);
+        assert_eq!(named(ADA, ToGuest::Second(contact(BOB))), [(BOB, None)]);
+        assert_eq!(named(ADA, ToGuest::Second(contact(BOB))), [(BOB, None)], "said again, it is tried again");
+        assert_eq!(named(ADA, ToGuest::Second(contact(carl))), [(carl, Some(BOB))]);
     }
 
     #[test]

@@ -46,4 +46,6 @@ pub enum ToGuest {
         owner: Option<Contact>,
     },
     Balance(Micro),
+    /// From the relay: connect to this gateway, too, so that you have it when I am gone.
+    Second(Contact),
 }

@@ -1,6 +1,9 @@
 //! The relay: forwards what its guests say, and what is said to them.
 //!
 //! A guest speaks only to nodes that the relay has looked up for it, and to those that have spoken to it.
+//!
+//! A relay that goes takes nobody's place in the swarm with it: it names a second gateway to each guest, to which the
+//! guest connects. That one offers to be the relay as well, and the guest turns to it when the first is gone.
 
 use super::message::{LONGEST, Message, ToGuest, ToRelay};
 use crate::address::Contact;
@@ -10,6 +13,7 @@ use crate::ids::NodeId;
 use crate::keys::Signed;
 use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::ticket::ServiceId;
 use crate::time::Time;
 use crate::under_way::UnderWay;
 use bytes::Bytes;
@@ -30,6 +34,14 @@ const ASKERS: usize = 16;
 /// Between two questions of a guest for its balance. Our choice: what an eye follows.
 const BALANCE: Duration = Duration::from_secs(1);
 
+/// From a guest's arrival to its second gateway, so that those that come together are named together. Our choice: a
+/// page has connected and introduced itself by then.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Between two looks at whether all guests have their second gateway: it may have gone, or had no room. Our choice: as
+/// often as a node that is a member is dialled back.
+const LOOK: Duration = Duration::from_secs(60);
+
 #[derive(Debug)]
 pub struct Relay {
     me: Option<Contact>,
@@ -43,6 +55,8 @@ struct Guest {
     owners: VecDeque<Contact>,
     askers: VecDeque<NodeId>,
     asked_balance: Option<Time>,
+    /// The gateway that was named to it, to which it may speak.
+    second: Option<NodeId>,
 }
 
 #[derive(Clone, Debug)]
@@ -65,11 +79,19 @@ pub enum Event {
     Balance(Signed),
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// Guests that have come are to have a second gateway.
+    Soon,
+    /// All are.
+    Look,
+}
+
 type Rcx<'a> = Cx<'a, Relay>;
 
 impl Protocol for Relay {
     type Message = Message;
-    type Timer = ();
+    type Timer = Timer;
     type Command = Command;
     type Event = Event;
 
@@ -79,6 +101,7 @@ impl Protocol for Relay {
             Input::Command(Command::Me(me)) => {
                 if std::mem::replace(&mut self.me, me) != me {
                     self.guests.keys().for_each(|guest| self.welcome(*guest, cx));
+                    cx.set_timer_by(Timer::Soon, SOON);
                 }
             }
             Input::Command(Command::Guest(guest)) => {
@@ -86,8 +109,11 @@ impl Protocol for Relay {
                 if self.guests.len() < GUESTS {
                     self.guests.insert(guest, Guest::default());
                     self.welcome(guest, cx);
+                    cx.set_timer_by(Timer::Soon, SOON);
                 }
             }
+            Input::Timer(Timer::Soon) => self.name_seconds(false, cx),
+            Input::Timer(Timer::Look) => self.name_seconds(true, cx),
             Input::Command(Command::Found { number, owner }) => self.found(number, owner, cx),
             Input::Command(Command::Balance { of, balance }) => {
                 if self.guests.contains_key(&of) {
@@ -99,7 +125,7 @@ impl Protocol for Relay {
                 self.lookups.retain(|(guest, _)| *guest != peer);
             }
             // Nothing that the route gives a relay, or nothing to be done.
-            Input::Message { .. } | Input::Up(_) | Input::Timer(()) => {}
+            Input::Message { .. } | Input::Up(_) => {}
         }
     }
 
@@ -141,6 +167,28 @@ impl Relay {
         }
     }
 
+    /// Names another gateway to those guests that have not heard of one; to `all` of them, since theirs may have gone.
+    /// The nearest id is taken, so that the guests of one gateway are spread over all others, and each has the same
+    /// one as long as that is there.
+    fn name_seconds(&mut self, all: bool, cx: &mut Rcx<'_>) {
+        if self.me.is_none() {
+            return;
+        }
+        let peers = cx.peers.all().filter(|(_, it, _)| it.gateway && it.speaks.has(ServiceId::Relay));
+        let gateways: Vec<Contact> = peers.filter_map(|(_, it, _)| it.dialable.contact()).collect();
+        for (id, guest) in self.guests.iter_mut().filter(|(_, guest)| all || guest.second.is_none()) {
+            let distance = |at: &&Contact| std::array::from_fn::<u8, 32, _>(|n| at.id.0[n] ^ id.0[n]);
+            let nearest = gateways.iter().min_by_key(distance);
+            guest.second = nearest.map(|at| at.id);
+            if let Some(at) = nearest {
+                cx.send(*id, Message::ToGuest(ToGuest::Second(*at)));
+            }
+        }
+        if !self.guests.is_empty() {
+            cx.set_timer_by(Timer::Look, LOOK);
+        }
+    }
+
     fn found(&mut self, number: u64, owner: Option<Contact>, cx: &mut Rcx<'_>) {
         let Some((id, its)) = self.lookups.answered(number) else { return };
         let Some(guest) = self.guests.get_mut(&id) else { return };
@@ -160,7 +208,8 @@ impl Relay {
             keep(&mut guest.askers, from, ASKERS);
         } else {
             let owner = |guest: &Guest| guest.owners.iter().find(|owner| owner.id == to).copied();
-            match self.guests.get(&from).map(|guest| (owner(guest), guest.askers.contains(&to))) {
+            let known = |guest: &Guest| guest.askers.contains(&to) || guest.second == Some(to);
+            match self.guests.get(&from).map(|guest| (owner(guest), known(guest))) {
                 Some((Some(owner), _)) => cx.reach(owner),
                 Some((None, true)) => {}
                 // So that who spoke to a guest that has gone need not wait.

@@ -8,6 +8,7 @@
 
 mod limits;
 mod message;
+mod outcomes;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,8 @@ pub use message::{
     At, BODY_MAX, CANDIDATES, Candidate, Description, Fingerprint, Kind, Message, NotTaken, Over, Said,
     SessionId, Uuid, What,
 };
+
+pub use outcomes::Outcomes;
 
 use crate::address::{Address, Contact, Scope, Sender};
 use crate::backoff::Backoff;
@@ -57,6 +60,7 @@ pub struct Signalling {
     /// Peers to which no channel could be opened.
     backoff: Backoff<NodeId>,
     rates: Rates,
+    outcomes: Outcomes,
 }
 
 /// An attempt to open a channel with a peer, of which there is one at most.
@@ -225,7 +229,12 @@ impl Signalling {
             waiting: VecDeque::new(),
             backoff: Backoff::new(limits::PAUSES, limits::FAILED),
             rates: Rates::default(),
+            outcomes: Outcomes::default(),
         }
+    }
+
+    pub fn outcomes(&self) -> Outcomes {
+        self.outcomes
     }
 
     /// Whether others may open channels with this node.
@@ -473,6 +482,10 @@ impl Signalling {
     /// The session comes to nothing.
     fn fail(&mut self, peer: NodeId, why: NotOpened, cx: &mut Scx<'_>) {
         let Some(session) = self.end(peer, cx) else { return };
+        // One that came by another way meanwhile needed none.
+        if !cx.peers.is_connected(peer) {
+            self.outcomes.count(why, session.heard);
+        }
         cx.emit(Event::Request(Request::Close(session.id)));
         if session.role == Role::Offers {
             self.backoff.failed(peer, cx.now);
@@ -499,7 +512,7 @@ impl Signalling {
 
     fn connected(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
         self.backoff.succeeded(peer);
-        self.end(peer, cx);
+        self.outcomes.opened += u64::from(self.end(peer, cx).is_some());
     }
 
     fn end(&mut self, peer: NodeId, cx: &mut Scx<'_>) -> Option<Session> {

@@ -151,6 +151,10 @@ impl Story {
         [0, 1].map(|at| self.nodes[at].machine.state().under_way())
     }
 
+    fn outcomes(&self) -> [Outcomes; 2] {
+        [0, 1].map(|at| self.nodes[at].machine.state().outcomes())
+    }
+
     fn offer(&self, from: usize, session: u8) -> Said {
         let what = What::Offer(description(from as u8));
         Said { to: self.nodes[1 - from].id, session: SessionId([session; 16]), what }
@@ -189,6 +193,8 @@ fn two_nodes_agree_on_a_channel_by_way_of_a_relay() {
     }
     story.pass(Duration::from_secs(60));
     assert_eq!((story.under_way(), story.events(0), story.events(1)), ([0, 0], vec![], vec![]));
+    let opened = Outcomes { opened: 1, ..Outcomes::default() };
+    assert_eq!(story.outcomes(), [opened, opened]);
 }
 
 #[test]
@@ -227,6 +233,8 @@ fn a_peer_that_does_not_answer_is_given_up_after_3_s_and_tried_ever_later() {
     assert_eq!((story.why(0), story.under_way()), (Some(NotOpened::Unanswered), [0, 0]));
     story.connect(0);
     assert_eq!(story.why(0), Some(NotOpened::Early));
+    // An attempt that was not made is not counted.
+    assert_eq!(story.outcomes()[0], Outcomes { unanswered: 1, ..Outcomes::default() });
     story.pass(Duration::from_secs(10));
     story.connect(0);
     assert_eq!(story.under_way(), [1, 0]);
@@ -242,6 +250,7 @@ fn two_that_do_not_reach_each_other_give_up_after_10_s() {
     story.pass(Duration::from_millis(1));
     story.settle();
     assert_eq!((story.why(0), story.under_way()), (Some(NotOpened::Unreached), [0, 0]));
+    assert_eq!(story.outcomes()[0], Outcomes { unreached: 1, ..Outcomes::default() });
     assert!(
         matches!(story.events(1)[..], [.., Request::Close(_)]),
         "the other end is closed, and nobody is told more"
