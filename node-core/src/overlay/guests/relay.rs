@@ -174,8 +174,8 @@ impl Relay {
         if self.me.is_none() {
             return;
         }
-        let peers = cx.peers.all().filter(|(_, it, _)| it.gateway && it.speaks.has(ServiceId::Relay));
-        let gateways: Vec<Contact> = peers.filter_map(|(_, it, _)| it.dialable.contact()).collect();
+        let relays = cx.peers.gateways().filter(|(_, it)| it.speaks.has(ServiceId::Relay));
+        let gateways: Vec<Contact> = relays.filter_map(|(_, it)| it.dialable.contact()).collect();
         for (id, guest) in self.guests.iter_mut().filter(|(_, guest)| all || guest.second.is_none()) {
             let distance = |at: &&Contact| std::array::from_fn::<u8, 32, _>(|n| at.id.0[n] ^ id.0[n]);
             let nearest = gateways.iter().min_by_key(distance);
