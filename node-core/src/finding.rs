@@ -92,6 +92,8 @@ pub struct Missed {
     pub why: String,
     /// A market has named a seller, and names it to nobody else for a while.
     pub named: bool,
+    /// The bank holds credit for the sale, which is to be returned.
+    pub held: bool,
 }
 
 /// A place that was bought, for which the bank holds what it may cost.

@@ -10,10 +10,11 @@
 //! same time of another node than runs it. It is never waited for long: where nobody sells any, or it costs
 //! too much, the place is bought without, and the owner draws keepers by lot.
 //!
-//! It keeps nothing: the terms of a sale are the owner's to write down. What is under way when a
-//! node stops lies at the bank, which lists it to the next life ([`crate::ledger::client`]).
+//! It keeps nothing: the terms of a sale are the owner's to write down, and credit that is held in vain is the owner's
+//! to return ([`Missed::held`]). What is under way when a node stops lies at the bank, which lists it to the node's
+//! next run ([`crate::ledger::client`]).
 
-use crate::contract::{Goods, Order, Outcome, Refusal, Sale, Space, Term};
+use crate::contract::{Bargain, Bargains, Goods, Order, Outcome, Refusal, Sale, Space, Step, Term};
 use crate::finding::{Bought, Missed, Purchase, PurchasedSlot, StorageLease};
 use crate::goods::Kind;
 use crate::goods::NoDeal;
@@ -57,25 +58,11 @@ pub struct Cheapest {
     asked: BTreeMap<u64, Purchase>,
     /// With places, and space asked for.
     furnished: BTreeMap<u64, Furnished>,
-    /// By ticket.
-    sales: BTreeMap<u64, Under>,
-    /// Space that is being bought; the sale's ticket.
-    storage_of: BTreeMap<u64, u64>,
+    /// Their first leg is the place, the second one space for checkpoints.
+    bargains: Bargains<PurchasedSlot>,
     /// So many bytes nobody sold, until then.
     nobody: Option<(u64, Time)>,
     next: u64,
-}
-
-/// A sale under way.
-#[derive(Debug)]
-struct Under {
-    sale: Sale,
-    offer: Offer,
-    purchased: PurchasedSlot,
-    /// Space that is put aside for as well, until it was sold or not.
-    space: Option<Offer>,
-    /// The place is bought, the space not yet.
-    placed: bool,
 }
 
 /// Sales for which there are places.
@@ -93,8 +80,8 @@ struct Furnished {
 pub enum Timer {
     /// The time for a market of space is over.
     Market(u64),
-    /// The time for a seller of space is over.
-    StorageLease(u64),
+    /// The time for a seller of space is over: this sale's.
+    StorageLease(Sale),
 }
 
 #[derive(Clone, Debug)]
@@ -130,20 +117,27 @@ impl Protocol for Cheapest {
                 self.quoted(number, &offers, shortage, cx);
             }
             Input::Command(Command::Ordered { ticket, outcome, receipt }) => {
-                self.ordered(ticket, outcome, receipt, cx);
+                let step = self.bargains.ordered(ticket, outcome, receipt);
+                self.follow(step, cx);
             }
-            Input::Command(Command::Taken { ticket, taken }) => self.taken(ticket, taken, cx),
+            Input::Command(Command::Taken { ticket, taken }) => {
+                let step = self.bargains.taken(ticket, taken);
+                self.follow(step, cx);
+            }
             Input::Timer(Timer::Market(number)) => self.space_quoted(number, &[], None, cx),
-            Input::Timer(Timer::StorageLease(ticket)) => self.end(ticket, cx),
+            Input::Timer(Timer::StorageLease(sale)) => {
+                if let Some(bargain) = self.bargains.enough(sale) {
+                    self.made(sale, bargain, cx);
+                }
+            }
             Input::Message { .. } | Input::Up(_) | Input::Down(_) | Input::Unreachable(_) => {}
         }
     }
 
     fn check_invariants(&self) {
         let furnished: usize = self.furnished.values().map(|it| it.places.len()).sum();
-        assert!(self.sales.len() + furnished <= SALES, "sales under way are bounded");
-        let awaited = |ticket| self.sales.get(ticket).is_some_and(|under| under.space.is_some());
-        assert!(self.storage_of.values().all(awaited), "space is bought for sales");
+        assert!(self.bargains.len() + furnished <= SALES, "sales under way are bounded");
+        self.bargains.check();
     }
 }
 
@@ -178,10 +172,10 @@ impl Cheapest {
     fn ask(&mut self, mut purchase: Purchase, cx: &mut Cx<'_, Self>) {
         let asked: usize = self.asked.values().map(|purchase| purchase.sales.len()).sum();
         let furnished: usize = self.furnished.values().map(|it| it.places.len()).sum();
-        let room = SALES.saturating_sub(self.sales.len() + asked + furnished).min(UNITS.into());
+        let room = SALES.saturating_sub(self.bargains.len() + asked + furnished).min(UNITS.into());
         let over = purchase.sales.split_off(room.min(purchase.sales.len()));
         for sale in over {
-            miss(sale, "many places are being bought already; it is next".into(), false, cx);
+            miss(sale, "many places are being bought already; it is next".into(), cx);
         }
         if purchase.sales.is_empty() {
             return;
@@ -213,7 +207,7 @@ impl Cheapest {
         };
         let Purchase { mut sales, fuel, most, checkpoints, .. } = purchase;
         for sale in sales.split_off(offers.len().min(sales.len())) {
-            miss(sale, shortage.unwrap_or(NoDeal::NoSeller).to_string(), false, cx);
+            miss(sale, shortage.unwrap_or(NoDeal::NoSeller).to_string(), cx);
         }
         let places: Vec<(Sale, Offer)> = sales.into_iter().zip(offers.iter().copied()).collect();
         let Some(slowest) = places.iter().map(|(_, offer)| offer.goods.capacity.max(1)).min() else { return };
@@ -287,88 +281,61 @@ impl Cheapest {
         // The buyer checked it already; what is spent is checked where it is spent.
         let Some((held, terms, space)) = both.or_else(alone) else {
             let why = format!("the cheapest costs more than the {limit} credits that it may");
-            return miss(sale, why, true, cx);
+            return named(sale, why, false, cx);
         };
-        let ticket = self.ticket();
         let (space, storage) =
             space.map(|(offer, space)| (offer, Box::new(StorageLease { space, at: None }))).unzip();
         let purchased = PurchasedSlot { seller: offer.seller, term, fuel, held, receipt: None, storage };
-        self.sales.insert(ticket, Under { sale, offer: *offer, purchased, space, placed: false });
+        let offers = [*offer].into_iter().chain(space).collect();
+        let ticket = self.bargains.begin(sale, offers, purchased);
         cx.emit(Event::Order { ticket, order: Order::Hold { sale, payer: cx.me, fuel, terms } });
     }
 
-    fn ordered(&mut self, ticket: u64, outcome: Outcome, receipt: Option<Signed>, cx: &mut Cx<'_, Self>) {
-        // Not one that was given back.
-        let Some(under) = self.sales.get_mut(&ticket) else { return };
-        match outcome {
-            Ok(()) => {
-                under.purchased.receipt = receipt.clone();
-                cx.emit(Event::Buy { ticket, offer: under.offer, receipt: receipt.clone() });
-                if let Some(offer) = under.space {
-                    let number = self.ticket();
-                    self.storage_of.insert(number, ticket);
-                    cx.emit(Event::Buy { ticket: number, offer, receipt });
+    fn follow(&mut self, step: Step<PurchasedSlot>, cx: &mut Cx<'_, Self>) {
+        match step {
+            Step::Take { takes, receipt } => {
+                for (ticket, offer) in takes {
+                    cx.emit(Event::Buy { ticket, offer, receipt: receipt.clone() });
                 }
             }
-            Err(refusal) => {
-                let Some(Under { sale, offer, purchased, space, .. }) = self.sales.remove(&ticket) else {
-                    return;
-                };
+            Step::NotHeld(sale, Bargain { purpose, legs, .. }, refusal) => {
                 let too_much = matches!(refusal, Refusal::NoFunds { .. } | Refusal::NotAllowed { .. });
-                if space.is_some() && too_much {
+                match legs[..] {
                     // It may do for the place.
-                    return self.hold(sale, &offer, None, (purchased.fuel, purchased.held), cx);
+                    [place, _] if too_much => {
+                        self.hold(sale, &place.offer, None, (purpose.fuel, purpose.held), cx);
+                    }
+                    _ => named(sale, format!("the bank puts nothing aside for it: {refusal}"), false, cx),
                 }
-                miss(sale, format!("the bank puts nothing aside for it: {refusal}"), true, cx);
             }
+            Step::NotSold(sale, Bargain { purpose, .. }) => {
+                let seller = purpose.seller.id.short();
+                named(sale, format!("{seller} has just sold it to somebody else, or is gone"), true, cx);
+            }
+            Step::Waits(sale) => cx.set_timer(Timer::StorageLease(sale), SELLER),
+            Step::Made(sale, bargain) => self.made(sale, bargain, cx),
+            Step::Settled(..) | Step::Nothing => {}
         }
     }
 
-    fn taken(&mut self, ticket: u64, taken: bool, cx: &mut Cx<'_, Self>) {
-        if let Some(sale) = self.storage_of.remove(&ticket) {
-            return self.shelf_taken(sale, taken, cx);
+    /// The place is bought, with space for its checkpoints if that was sold in time.
+    fn made(&mut self, sale: Sale, bargain: Bargain<PurchasedSlot>, cx: &mut Cx<'_, Self>) {
+        cx.cancel_timer(Timer::StorageLease(sale));
+        let Bargain { mut purpose, legs, receipt, .. } = bargain;
+        purpose.receipt = receipt;
+        if let (Some(storage), Some(space)) = (&mut purpose.storage, legs.get(1)) {
+            storage.at = space.offer.seller.contact().filter(|_| space.sold == Some(true));
         }
-        let Some(under) = self.sales.get_mut(&ticket) else { return };
-        if taken {
-            under.placed = true;
-            return match under.space {
-                Some(_) => cx.set_timer(Timer::StorageLease(ticket), SELLER),
-                None => self.end(ticket, cx),
-            };
-        }
-        let Some(Under { sale, purchased, .. }) = self.forget(ticket, cx) else { return };
-        let why = format!("{} has just sold it to somebody else, or is gone", purchased.seller.id.short());
-        let ticket = self.ticket();
-        cx.emit(Event::Order { ticket, order: sale.settle(&[]) });
-        miss(sale, why, true, cx);
-    }
-
-    /// Space was sold for this sale, or not.
-    fn shelf_taken(&mut self, ticket: u64, taken: bool, cx: &mut Cx<'_, Self>) {
-        let Some(under) = self.sales.get_mut(&ticket) else { return };
-        let offer = under.space.take();
-        if let Some(storage) = &mut under.purchased.storage {
-            storage.at = offer.and_then(|offer| offer.seller.contact()).filter(|_| taken);
-        }
-        if under.placed {
-            self.end(ticket, cx);
-        }
-    }
-
-    /// The place is bought.
-    fn end(&mut self, ticket: u64, cx: &mut Cx<'_, Self>) {
-        if let Some(Under { sale, purchased, .. }) = self.forget(ticket, cx) {
-            cx.emit(Event::Bought(Bought { sale, place: Ok(purchased) }));
-        }
-    }
-
-    fn forget(&mut self, ticket: u64, cx: &mut Cx<'_, Self>) -> Option<Under> {
-        cx.cancel_timer(Timer::StorageLease(ticket));
-        self.storage_of.retain(|_, sale| *sale != ticket);
-        self.sales.remove(&ticket)
+        cx.emit(Event::Bought(Bought { sale, place: Ok(purpose) }));
     }
 }
 
-fn miss(sale: Sale, why: String, named: bool, cx: &mut Cx<'_, Cheapest>) {
-    cx.emit(Event::Bought(Bought { sale, place: Err(Missed { why, named }) }));
+/// No market has named a seller.
+fn miss(sale: Sale, why: String, cx: &mut Cx<'_, Cheapest>) {
+    cx.emit(Event::Bought(Bought { sale, place: Err(Missed { why, named: false, held: false }) }));
+}
+
+/// A market has named a seller, in vain.
+fn named(sale: Sale, why: String, held: bool, cx: &mut Cx<'_, Cheapest>) {
+    cx.emit(Event::Bought(Bought { sale, place: Err(Missed { why, named: true, held }) }));
 }

@@ -12,7 +12,7 @@
 //! Table `Files`: content id and big-endian number of the sale → [`Row`].
 
 use super::{Event, File, Ocx, Owner, TICK, Timer};
-use crate::contract::{Holding, Order, Outcome, Sale, Settled, Settlements, Space};
+use crate::contract::{Bargain, Bargains, Holding, Outcome, Sale, Settled, Space, Step};
 use crate::disk::{Table, Write};
 use crate::goods::Kind;
 use crate::goods::Offer;
@@ -36,9 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct Deals {
     by_sale: BTreeMap<Sale, Deal>,
-    /// Orders to the bank, by ticket; true: a settlement.
-    orders: BTreeMap<u64, (Sale, bool)>,
-    settlements: Settlements,
+    /// Each of one leg, for a search ([`super::place::Ask`]).
+    bargains: Bargains<u64>,
     /// All that an earlier life bought has been read.
     ready: bool,
     /// Holds that the bank named before all rows were read.
@@ -97,21 +96,26 @@ impl Deal {
     fn is_over(&self) -> bool {
         self.row.used.is_some()
     }
+
+    fn is_buying(&self) -> bool {
+        matches!(self.stage, Stage::Buying(..))
+    }
 }
 
 fn key(file: BlobId, sale: Sale) -> Vec<u8> {
     [&file.0[..], &sale.unit.index.to_be_bytes()].concat()
 }
 
-/// Half of a content id tells files apart as well as all of it.
-pub(super) fn name(file: BlobId, index: u32) -> Sale {
+/// Space of one keeper: half of a content id tells files apart as well as all of it, and `index` is the number that the
+/// owner chose.
+pub(super) fn sale_of(file: BlobId, index: u32) -> Sale {
     let job = JobId(std::array::from_fn(|at| file.0[at]));
     Sale { unit: UnitId { job, index }, number: 0, kind: Kind::Files }
 }
 
 impl Deals {
     fn of(&self, file: BlobId) -> impl DoubleEndedIterator<Item = (&Sale, &Deal)> {
-        self.by_sale.range(name(file, 0)..=name(file, u32::MAX))
+        self.by_sale.range(sale_of(file, 0)..=sale_of(file, u32::MAX))
     }
 
     /// Credit that the bank holds for a file: of one period, or in all.
@@ -128,16 +132,17 @@ impl Deals {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.by_sale.is_empty() && self.settlements.is_empty()
+        self.by_sale.is_empty() && self.bargains.is_empty()
     }
 
     pub(super) fn check(&self) {
         assert!(self.by_sale.len() <= SALES, "sales are bounded");
+        self.bargains.check();
     }
 
     /// The rows of a file that have changed, as part of this commit.
     pub(super) fn take_writes(&mut self, file: BlobId, ticket: u64) -> Vec<Write> {
-        let its = self.by_sale.range_mut(name(file, 0)..=name(file, u32::MAX));
+        let its = self.by_sale.range_mut(sale_of(file, 0)..=sale_of(file, u32::MAX));
         let dirty = its.filter(|(_, deal)| deal.dirty);
         let write = |(sale, deal): (&Sale, &mut Deal)| {
             (deal.dirty, deal.ticket) = (false, ticket);
@@ -224,7 +229,7 @@ impl Owner {
         let deal = Deal { row, held, dirty: true, ticket: 0, stage };
         // No name comes twice, also of a sale that is over and forgotten: a seller sells once for each.
         let seconds = u32::try_from(self.wall.now(cx.now) / 1000).unwrap_or(u32::MAX);
-        self.deals.by_sale.insert(name(id, last.saturating_add(1).max(seconds)), deal);
+        self.deals.by_sale.insert(sale_of(id, last.saturating_add(1).max(seconds)), deal);
     }
 
     /// Writes down what has changed of a file's sales alone.
@@ -244,9 +249,10 @@ impl Owner {
             let Some(deal) = self.deals.by_sale.get_mut(&sale) else { continue };
             deal.ticket = 0;
             match (&deal.stage, durable) {
-                (Stage::Buying(..), true) => {
+                (Stage::Buying(ask, offer, _), true) => {
                     let order = deal.row.space.hold(sale, cx.me);
-                    self.order(sale, false, order, cx);
+                    let ticket = self.deals.bargains.begin(sale, vec![**offer], *ask);
+                    cx.emit(Event::Order { ticket, order });
                 }
                 (Stage::Buying(..), false) => self.not_bought(sale, "it cannot be written down", cx),
                 (Stage::Ended, true) => self.settle(sale, cx),
@@ -257,23 +263,17 @@ impl Owner {
         }
     }
 
-    fn order(&mut self, sale: Sale, settles: bool, order: Order, cx: &mut Ocx<'_>) {
-        let ticket = self.number();
-        self.deals.orders.insert(ticket, (sale, settles));
-        cx.emit(Event::Order { ticket, order });
-    }
-
     fn settle(&mut self, sale: Sale, cx: &mut Ocx<'_>) {
         let Some(deal) = self.deals.by_sale.get(&sale) else { return };
         let used = vec![deal.row.used.unwrap_or_default()];
-        if let Some(order) = self.deals.settlements.begin(sale, used) {
-            self.order(sale, true, order, cx);
+        if let Some((ticket, order)) = self.deals.bargains.settle(sale, used) {
+            cx.emit(Event::Order { ticket, order });
         }
     }
 
     /// The bank has carried a settlement out, or never will; or it is ordered again at the next look.
-    fn settled(&mut self, sale: Sale, outcome: Outcome, cx: &mut Ocx<'_>) {
-        match self.deals.settlements.answered(sale, outcome) {
+    fn settled(&mut self, sale: Sale, settled: Settled, cx: &mut Ocx<'_>) {
+        match settled {
             Settled::Later => return cx.set_timer_by(Timer::Tick, TICK),
             Settled::Over => {}
             Settled::Refused(refusal) => {
@@ -293,23 +293,32 @@ impl Owner {
         receipt: Option<Signed>,
         cx: &mut Ocx<'_>,
     ) {
-        let Some((sale, settles)) = self.deals.orders.remove(&ticket) else { return };
-        if settles {
-            return self.settled(sale, outcome, cx);
-        }
-        let Some(deal) = self.deals.by_sale.get(&sale) else { return };
-        match (outcome, &deal.stage) {
-            (Ok(()), Stage::Buying(_, offer, _)) => {
-                let offer = **offer;
-                let number = self.number();
-                self.takes.insert(number, sale);
-                cx.emit(Event::Take { number, offer: Box::new(offer), receipt });
+        let step = self.deals.bargains.ordered(ticket, outcome, receipt);
+        self.follow(step, cx);
+    }
+
+    /// The seller has sold it, or not.
+    pub(super) fn taken(&mut self, number: u64, taken: bool, cx: &mut Ocx<'_>) {
+        let step = self.deals.bargains.taken(number, taken);
+        self.follow(step, cx);
+    }
+
+    fn follow(&mut self, step: Step<u64>, cx: &mut Ocx<'_>) {
+        match step {
+            Step::Take { takes, receipt } => {
+                for (number, offer) in takes {
+                    let (offer, receipt) = (Box::new(offer), receipt.clone());
+                    cx.emit(Event::Take { number, offer, receipt });
+                }
             }
-            (Err(refusal), Stage::Buying(..)) => {
-                let why = format!("the bank puts nothing aside for it: {refusal}");
-                self.not_bought(sale, &why, cx);
+            Step::NotHeld(sale, _, refusal) => {
+                self.not_bought(sale, &format!("the bank puts nothing aside for it: {refusal}"), cx);
             }
-            _ => {}
+            Step::NotSold(sale, _) => self.not_bought(sale, "it was just sold to somebody else", cx),
+            Step::Made(sale, bargain) => self.made(sale, &bargain, cx),
+            Step::Settled(sale, settled) => self.settled(sale, settled, cx),
+            // It has one leg.
+            Step::Waits(_) | Step::Nothing => {}
         }
     }
 
@@ -320,24 +329,19 @@ impl Owner {
         cx.emit(Event::Commit { ticket, writes: vec![row] });
     }
 
-    /// The seller has sold it, or not.
-    pub(super) fn taken(&mut self, number: u64, taken: bool, cx: &mut Ocx<'_>) {
-        let Some(sale) = self.takes.remove(&number) else { return };
-        let Some(deal) = self.deals.by_sale.get_mut(&sale) else { return };
+    /// It is bought.
+    fn made(&mut self, sale: Sale, bargain: &Bargain<u64>, cx: &mut Ocx<'_>) {
+        let Some(deal) = self.deals.by_sale.get_mut(&sale).filter(|deal| deal.is_buying()) else { return };
+        deal.stage = Stage::Open;
         let (file, period_ms) = (deal.row.file, deal.row.period_ms);
-        if !matches!(deal.stage, Stage::Buying(..)) {
-            return;
-        }
-        if !taken {
-            return self.not_bought(sale, "it was just sold to somebody else", cx);
-        }
-        let Stage::Buying(ask, offer, _) = std::mem::replace(&mut deal.stage, Stage::Open) else { return };
         let until_ms = period_ms.saturating_add(self.config.term.as_millis() as u64);
-        // Only those that can be dialled were chosen.
-        if let Some(keeper) = offer.seller.contact() {
-            self.engage(file, keeper, Some((sale, offer.price)), until_ms, cx);
+        for leg in &bargain.legs {
+            // Only those that can be dialled were chosen.
+            if let Some(keeper) = leg.offer.seller.contact() {
+                self.engage(file, keeper, Some((sale, leg.offer.price)), until_ms, cx);
+            }
         }
-        self.one_less(ask, None, cx);
+        self.one_less(bargain.purpose, None, cx);
     }
 
     /// Ends a failed purchase: credit that may be held for it comes back, and another keeper is asked.
@@ -345,6 +349,7 @@ impl Owner {
         let stage = self.deals.by_sale.get(&sale).map(|deal| &deal.stage);
         let Some(Stage::Buying(ask, ..)) = stage else { return };
         let (ask, why) = (*ask, why.to_string());
+        self.deals.bargains.end(sale);
         self.end_deal(sale);
         self.write_deals_of(sale, cx);
         self.one_less(ask, Some(why), cx);
@@ -383,15 +388,15 @@ impl Owner {
             if deal.dirty && deal.ticket == 0 && dirty.last() != Some(&deal.row.file) {
                 dirty.push(deal.row.file);
             }
-            let taking = || self.takes.values().any(|of| of == sale);
+            let taking = || self.deals.bargains.is_held(*sale);
             if matches!(deal.stage, Stage::Buying(.., until) if until <= cx.now) && !taking() {
                 late.push(*sale);
             }
         }
         dirty.into_iter().for_each(|file| self.write_deals(file, cx));
         late.into_iter().for_each(|sale| self.not_bought(sale, "the bank does not answer", cx));
-        for (sale, order) in self.deals.settlements.again() {
-            self.order(sale, true, order, cx);
+        for (ticket, order) in self.deals.bargains.settle_again() {
+            cx.emit(Event::Order { ticket, order });
         }
     }
 
@@ -406,7 +411,7 @@ impl Owner {
         };
         let held = row.space.held().unwrap_or_default();
         let deal = Deal { held, dirty: false, ticket: 0, stage: Stage::Open, row };
-        self.deals.by_sale.insert(name(deal.row.file, index), deal);
+        self.deals.by_sale.insert(sale_of(deal.row.file, index), deal);
     }
 
     /// All has been read: what nobody keeps by it is over.
@@ -438,10 +443,10 @@ impl Owner {
 
     /// Has the holds returned in full whose sales are not known.
     fn give_back(&mut self, held: &[Holding], cx: &mut Ocx<'_>) {
-        let unknown = self.deals.settlements.unknown(held, |sale| self.deals.by_sale.contains_key(&sale));
-        for sale in unknown {
-            if let Some(order) = self.deals.settlements.begin(sale, Vec::new()) {
-                self.order(sale, true, order, cx);
+        let is_known = |sale| self.deals.by_sale.contains_key(&sale);
+        for sale in self.deals.bargains.settlements.unknown(held, is_known) {
+            if let Some((ticket, order)) = self.deals.bargains.settle(sale, Vec::new()) {
+                cx.emit(Event::Order { ticket, order });
             }
         }
     }

@@ -52,7 +52,6 @@ pub struct Owner {
     me: Option<Contact>,
     files: BTreeMap<BlobId, File>,
     asks: BTreeMap<u64, place::Ask>,
-    takes: BTreeMap<u64, Sale>,
     deals: deals::Deals,
     proofs: BTreeMap<u64, watch::Proof>,
     /// Commits that a command waits for, by ticket.
@@ -315,7 +314,6 @@ impl Owner {
             me: None,
             files: BTreeMap::new(),
             asks: BTreeMap::new(),
-            takes: BTreeMap::new(),
             deals: deals::Deals::default(),
             proofs: BTreeMap::new(),
             commits: BTreeMap::new(),

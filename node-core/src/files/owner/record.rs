@@ -1,7 +1,7 @@
 //! Row that is written for a file.
 
 use super::super::manifest::Manifest;
-use super::deals::{Spent, name};
+use super::deals::{Spent, sale_of};
 use super::{Event, Holder, Ocx, Owner, State};
 use crate::address::Contact;
 use crate::content::BlobRef;
@@ -44,7 +44,7 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn holder(&self, file: BlobId, now: Time) -> (NodeId, Holder) {
         let Known { contact, until_ms, price, sale } = *self;
-        let (state, sale) = (State::Kept, sale.map(|index| name(file, index)));
+        let (state, sale) = (State::Kept, sale.map(|index| sale_of(file, index)));
         // It has to prove itself at once: much may have happened meanwhile.
         let (heard, audit_at, silent) = (now, now, 0);
         (contact.id, Holder { contact, state, until_ms, price, sale, heard, audit_at, silent })

@@ -69,7 +69,7 @@ impl Node {
         for sale in purchase.sales {
             let why = "this swarm has no markets or no bank, so nothing can be bought; submit the job without \
                        `find = \"cheapest\"`";
-            let bought = Bought { sale, place: Err(Missed { why: why.into(), named: false }) };
+            let bought = Bought { sale, place: Err(Missed { why: why.into(), named: false, held: false }) };
             self.tell::<Owner>(owner::Command::Bought(bought));
         }
     }

@@ -341,7 +341,7 @@ impl Owner {
         let units: Vec<UnitId> = std::mem::take(&mut self.records.dirty).into_iter().collect();
         let told = std::mem::take(&mut self.records.told);
         let mut writes: Vec<Write> = units.iter().flat_map(|unit| self.rows_of(*unit, cx)).collect();
-        writes.extend(units.iter().filter_map(|unit| self.payments.shelf_row(*unit)));
+        writes.extend(units.iter().filter_map(|unit| self.payments.storage_row(*unit)));
         let ticket = self.ticket(Pending::Records(told, units));
         cx.emit(Event::Commit { ticket, writes });
     }

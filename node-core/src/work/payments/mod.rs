@@ -170,6 +170,9 @@ impl Payments {
         now: Time,
     ) -> Option<Result<Sold, Missed>> {
         let Bought { sale, place } = bought;
+        if place.as_ref().is_err_and(|missed| missed.held) {
+            self.give_back(sale);
+        }
         let UnitId { job, index } = sale.unit;
         let deals = self.jobs.get_mut(&job);
         let is_wanted = deals.is_some_and(|deals| deals.buying.remove(&index));
@@ -243,7 +246,7 @@ impl Payments {
 
     /// Row of the pay of the unit's keeper, for the commit of the checkpoint's record that proves it: a later
     /// life goes on from there.
-    pub fn shelf_row(&self, unit: UnitId) -> Option<Write> {
+    pub fn storage_row(&self, unit: UnitId) -> Option<Write> {
         self.of(unit.job)?.is_kept(unit.index).then(|| self.row(unit))?
     }
 

@@ -110,11 +110,13 @@ impl Life {
         let term = Term { to: by.id, goods: Goods::Cycles, price, fees: Vec::new() };
         let held = term.most(wish.fuel).unwrap_or_default();
         assert!(held <= wish.most, "the market sells no dearer");
+        let held_in_vain = rng.below(8) == 0;
         let place = match rng.below(4) {
-            0 => Err(Missed { why: "none".into(), named: rng.below(2) == 0 }),
+            _ if held_in_vain => Err(Missed { why: "it was sold".into(), named: true, held: true }),
+            0 => Err(Missed { why: "none".into(), named: rng.below(2) == 0, held: false }),
             _ => Ok(PurchasedSlot { seller: by, term, fuel: wish.fuel, held, receipt: None, storage: None }),
         };
-        if place.is_ok() {
+        if place.is_ok() || held_in_vain {
             self.bought.insert(sale, 0);
         }
         let stands = self.book.unit(sale.unit);
