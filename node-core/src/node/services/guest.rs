@@ -50,22 +50,23 @@ impl Service for Guest {
             Event::Forwarded { sender, frame } => node.forwarded(sender, &frame),
             Event::Gone { guest, by } => node.gone(guest, by),
             Event::Balance(balance) => host.event(NodeEvent::Balance(balance)),
-            Event::Second { at, relay, before } => node.have_second(at, relay, before, host),
+            Event::Second { at, relay } => node.have_second(at, relay, host),
+            Event::Release(gateway) => node.release(Self::ID, gateway),
         }
     }
 }
 
 impl Node {
-    /// Connects to the gateway that is to be the relay after `relay`: a server dials it, a page opens a data channel.
-    fn have_second(&mut self, at: Contact, relay: Contact, before: Option<NodeId>, host: &mut dyn Host) {
+    /// Connects to the gateway that is to be the relay after `relay`, if the donor lets others learn this node's
+    /// address: a server dials it, a page opens a data channel.
+    fn have_second(&mut self, at: Contact, relay: Contact, host: &mut dyn Host) {
         if self.dials.is_none() {
             let address = Address::guest(at.id, relay).with_channels(true);
             return self.tell::<Signalling>(signalling::Command::Connect(address));
         }
-        if let Some(before) = before {
-            self.release(ServiceId::Guest, before);
+        if self.state::<Signalling>().is_none_or(Signalling::is_open) {
+            self.hold(ServiceId::Guest, at, host);
         }
-        self.hold(ServiceId::Guest, at, host);
     }
 
     /// The gateway that forwards what others say to this node, if nobody can dial it.

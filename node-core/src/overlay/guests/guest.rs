@@ -22,11 +22,19 @@ const LOOKUPS: usize = 3;
 pub struct Guest {
     /// Others can dial this node: it needs no relay.
     dialled: bool,
-    /// Gateways that offered to be the relay, in that order; the first one is.
-    offers: Vec<Contact>,
+    /// In the order in which they came; the first one's is the relay.
+    offers: Vec<Offer>,
     lookups: UnderWay<Ticket>,
-    /// The gateway that the relay named last, to be the next one.
-    second: Option<NodeId>,
+    /// Second gateways that this node was to connect to, as long as they are that or the relay.
+    held: Vec<NodeId>,
+}
+
+/// A gateway that has offered to be the relay.
+#[derive(Debug)]
+struct Offer {
+    at: Contact,
+    /// The gateway that it named, to be the next relay; it counts once this one is the relay.
+    second: Option<Contact>,
 }
 
 #[derive(Clone, Debug)]
@@ -60,12 +68,13 @@ pub enum Event {
         by: NodeId,
     },
     Balance(Micro),
-    /// Connect to this gateway, by way of the relay if it cannot be dialled from here, in place of the one before.
+    /// Connect to this gateway, by way of the relay if it cannot be dialled from here.
     Second {
         at: Contact,
         relay: Contact,
-        before: Option<NodeId>,
     },
+    /// The connection to this gateway is not needed any more: it is neither the relay nor the second gateway.
+    Release(NodeId),
 }
 
 type Gcx<'a> = Cx<'a, Guest>;
@@ -79,8 +88,8 @@ impl Protocol for Guest {
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Gcx<'_>) {
         match input {
             Input::Message { from, message: Message::ToGuest(message) } => self.message(from, message, cx),
-            Input::Command(Command::Dialled) => self.now(|guest| guest.dialled = true, cx),
-            Input::Command(Command::NotDialled) => self.now(|guest| guest.dialled = false, cx),
+            Input::Command(Command::Dialled) => self.change(|guest| guest.dialled = true, cx),
+            Input::Command(Command::NotDialled) => self.change(|guest| guest.dialled = false, cx),
             Input::Command(Command::Locate { ticket, key }) => match self.relay() {
                 Some(relay) => {
                     let number = self.lookups.ask(ticket);
@@ -94,7 +103,7 @@ impl Protocol for Guest {
                 }
             }
             Input::Down(peer) | Input::Unreachable(peer) => {
-                self.now(|guest| guest.offers.retain(|offer| offer.id != peer), cx);
+                self.change(|guest| guest.offers.retain(|offer| offer.at.id != peer), cx);
             }
             // Nothing that the route gives a guest, or nothing to be done.
             Input::Message { .. } | Input::Up(_) | Input::Timer(()) => {}
@@ -104,18 +113,18 @@ impl Protocol for Guest {
 
 impl Default for Guest {
     fn default() -> Guest {
-        Guest { dialled: false, offers: Vec::new(), lookups: UnderWay::new(LOOKUPS), second: None }
+        Guest { dialled: false, offers: Vec::new(), lookups: UnderWay::new(LOOKUPS), held: Vec::new() }
     }
 }
 
 impl Guest {
     /// The gateway that speaks for this node; `None` if others can dial it, or none has offered to.
     pub fn relay(&self) -> Option<Contact> {
-        self.offers.first().copied().filter(|_| !self.dialled)
+        self.offers.first().map(|offer| offer.at).filter(|_| !self.dialled)
     }
 
     /// Changes what is known of relays, and says so if this node's is another one then.
-    fn now(&mut self, change: impl FnOnce(&mut Guest), cx: &mut Gcx<'_>) {
+    fn change(&mut self, change: impl FnOnce(&mut Guest), cx: &mut Gcx<'_>) {
         let before = self.relay();
         change(self);
         let relay = self.relay();
@@ -124,6 +133,22 @@ impl Guest {
         }
         if relay != before {
             cx.emit(Event::Relay(relay));
+            self.turn_to_second(cx);
+        }
+    }
+
+    /// Has the second gateway connected that the relay has named, and lets go of earlier ones.
+    fn turn_to_second(&mut self, cx: &mut Gcx<'_>) {
+        let relay = self.relay();
+        let second = relay.and_then(|_| self.offers.first()?.second);
+        let needed = |peer: &NodeId| [relay, second].into_iter().flatten().any(|at| at.id == *peer);
+        self.held.iter().filter(|peer| !needed(peer)).for_each(|peer| cx.emit(Event::Release(*peer)));
+        self.held.retain(needed);
+        if let (Some(at), Some(relay)) = (second, relay) {
+            if !self.held.contains(&at.id) {
+                self.held.push(at.id);
+            }
+            cx.emit(Event::Second { at, relay });
         }
     }
 
@@ -132,7 +157,7 @@ impl Guest {
             ToGuest::Relay(at) => {
                 // It speaks for the address that it has itself.
                 let offer = Contact { id: from, ..at };
-                self.now(|guest| guest.offered(offer), cx);
+                self.change(|guest| guest.offered(offer), cx);
             }
             ToGuest::Forwarded { from: id, frame } => {
                 cx.emit(Event::Forwarded { sender: Sender { id, by: Some(from) }, frame });
@@ -145,21 +170,23 @@ impl Guest {
             }
             ToGuest::Balance(balance) if self.is_relay(from) => cx.emit(Event::Balance(balance)),
             ToGuest::Second(at) if at.id != cx.me && at.id != from => {
-                if let Some(relay) = self.relay().filter(|relay| relay.id == from) {
-                    let before = self.second.replace(at.id).filter(|before| *before != at.id);
-                    cx.emit(Event::Second { at, relay, before });
+                if let Some(offer) = self.offers.iter_mut().find(|offer| offer.at.id == from) {
+                    offer.second = Some(at);
+                }
+                if self.is_relay(from) {
+                    self.turn_to_second(cx);
                 }
             }
             ToGuest::Owner { .. } | ToGuest::Balance(_) | ToGuest::Second(_) => {}
         }
     }
 
-    fn offered(&mut self, offer: Contact) {
+    fn offered(&mut self, at: Contact) {
         let full = self.offers.len() >= OFFERS;
-        match self.offers.iter_mut().find(|known| known.id == offer.id) {
-            Some(known) => *known = offer,
+        match self.offers.iter_mut().find(|known| known.at.id == at.id) {
+            Some(known) => known.at = at,
             None if full => {}
-            None => self.offers.push(offer),
+            None => self.offers.push(Offer { at, second: None }),
         }
     }
 
@@ -178,6 +205,7 @@ mod tests {
 
     const ADA: NodeId = NodeId([1; 32]);
     const BOB: NodeId = NodeId([2; 32]);
+    const CARL: NodeId = NodeId([3; 32]);
 
     fn contact(id: NodeId) -> Contact {
         Contact { ip: Ip([9; 16]), id, port: 4001 }
@@ -202,28 +230,46 @@ mod tests {
         }
     }
 
+    /// Second gateways that were to be connected, and true; those that are not needed any more, and false.
+    fn seconds(machine: &mut Machine<Guest>, input: InputOf<Guest>) -> Vec<(NodeId, bool)> {
+        let second = |effect| match effect {
+            Effect::Emit(Event::Second { at, .. }) => Some((at.id, true)),
+            Effect::Emit(Event::Release(peer)) => Some((peer, false)),
+            _ => None,
+        };
+        machine.step(NodeId([7; 32]), Time::ZERO, input).into_iter().filter_map(second).collect()
+    }
+
     #[test]
     fn the_relay_alone_names_the_second_gateway() {
         let mut machine = Machine::new(Guest::default(), Rng::from_seed([0; 32]));
-        let mut named = |from: NodeId, message: ToGuest| -> Vec<(NodeId, Option<NodeId>)> {
-            let input = Input::Message { from, message: Message::ToGuest(message) };
-            let effects = machine.step(NodeId([7; 32]), Time::ZERO, input).into_iter();
-            let second = |effect| match effect {
-                Effect::Emit(Event::Second { at, before, .. }) => Some((at.id, before)),
-                _ => None,
-            };
-            effects.filter_map(second).collect()
+        let mut named = |from: NodeId, message: ToGuest| {
+            seconds(&mut machine, Input::Message { from, message: Message::ToGuest(message) })
         };
-        let carl = NodeId([3; 32]);
         assert_eq!(named(ADA, ToGuest::Second(contact(BOB))), [], "it is no relay yet");
         named(ADA, ToGuest::Relay(contact(ADA)));
         named(BOB, ToGuest::Relay(contact(BOB)));
-        assert_eq!(named(BOB, ToGuest::Second(contact(carl))), [], "the second one names none");
+        assert_eq!(named(BOB, ToGuest::Second(contact(CARL))), [], "it is not the relay");
         assert_eq!(named(ADA, ToGuest::Second(contact(ADA))), []);
         assert_eq!(named(ADA, ToGuest::Second(contact(NodeId([7; 32])))), []);
-        assert_eq!(named(ADA, ToGuest::Second(contact(BOB))), [(BOB, None)]);
-        assert_eq!(named(ADA, ToGuest::Second(contact(BOB))), [(BOB, None)], "said again, it is tried again");
-        assert_eq!(named(ADA, ToGuest::Second(contact(carl))), [(carl, Some(BOB))]);
+        assert_eq!(named(ADA, ToGuest::Second(contact(BOB))), [(BOB, true)]);
+        assert_eq!(named(ADA, ToGuest::Second(contact(BOB))), [(BOB, true)], "said again, it is tried again");
+        assert_eq!(named(ADA, ToGuest::Second(contact(CARL))), [(BOB, false), (CARL, true)]);
+    }
+
+    #[test]
+    fn a_new_relay_has_named_the_next_second_gateway_before() {
+        let mut machine = Machine::new(Guest::default(), Rng::from_seed([0; 32]));
+        let says =
+            |from: NodeId, message: ToGuest| Input::Message { from, message: Message::ToGuest(message) };
+        seconds(&mut machine, says(ADA, ToGuest::Relay(contact(ADA))));
+        assert_eq!(seconds(&mut machine, says(ADA, ToGuest::Second(contact(BOB)))), [(BOB, true)]);
+        seconds(&mut machine, says(BOB, ToGuest::Relay(contact(BOB))));
+        seconds(&mut machine, says(BOB, ToGuest::Second(contact(CARL))));
+        assert_eq!(seconds(&mut machine, Input::Down(ADA)), [(CARL, true)], "Bob is the relay, and needed");
+        seconds(&mut machine, says(CARL, ToGuest::Relay(contact(CARL))));
+        assert_eq!(seconds(&mut machine, Input::Down(BOB)), [(BOB, false)], "Carl has named nobody");
+        assert_eq!(seconds(&mut machine, Input::Command(Command::Dialled)), [(CARL, false)]);
     }
 
     #[test]
