@@ -62,11 +62,13 @@ pub(super) async fn count(State(state): State<ApiState>, request: Request, next:
 /// Numbers for Prometheus, in the OpenMetrics text format.
 #[utoipa::path(get, operation_id = "getMetrics", path = "/metrics", tag = "operation", responses((status = 200, body = String)))]
 pub(super) async fn scrape(State(state): State<ApiState>) -> Result<Response, Problem> {
-    let now = state.node.read(|node, now| Sample::of(&node.jobs(), &node.nodes(now), node.is_ready()));
+    let now = state.node.read(|node, now| {
+        let channels = node.data_channels().unwrap_or_default();
+        Sample { channels, ..Sample::of(&node.jobs(), &node.nodes(now), node.is_ready()) }
+    });
     let mut sampled = Registry::default();
     let longest_us = state.node.longest_input().as_micros();
-    let channels = state.node.read(|node, _| node.data_channels()).await?.unwrap_or_default();
-    let sample = Sample { longest_us: u64::try_from(longest_us).unwrap_or(u64::MAX), channels, ..now.await? };
+    let sample = Sample { longest_us: u64::try_from(longest_us).unwrap_or(u64::MAX), ..now.await? };
     sampled.register_collector(Box::new(sample));
     let mut page = String::new();
     let written = text::encode_registry(&mut page, &sampled)

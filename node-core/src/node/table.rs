@@ -17,7 +17,7 @@ use std::fmt::Debug;
 
 /// A machine that can live in a node: one small file a service in `services/`.
 ///
-/// All functions but `open` and `told` have a default, which does nothing or what most services do.
+/// All functions but `open` and `on_event` have a default, which does nothing or what most services do.
 /// Their code is linked only if the service stands in a list that the driver uses: [`Node::new`] or
 /// [`Node::guest`].
 pub(super) trait Service:
@@ -55,7 +55,7 @@ pub(super) trait Service:
     /// A command of the driver ([`Command::service`]).
     fn on_command(_: &mut Node, _: Command, _: &mut dyn Host) {}
 
-    /// A message that another node has forwarded. Only services of trade take any: their messages are short.
+    /// A message that another node has forwarded. Services of trade and signalling alone take any: their messages are short.
     fn on_forwarded(_: &mut Node, _: Sender, _: Self::Message) {}
 
     /// A node says that a message for a guest of its cannot be delivered.

@@ -27,7 +27,7 @@ fn prize(by: usize, number: u64, text: &str) -> Signed {
     signed(by, &record(name("prize"), number, text))
 }
 
-/// One machine, with one heir, that owns all keys or none.
+/// One machine, with one successor, that owns all keys or none.
 struct Home {
     machine: Machine<Records>,
     now: Time,

@@ -45,7 +45,7 @@ fn a_name_is_not_taken_by_copies_that_say_that_another_was_first() {
         world.kill(homes[0]);
         world.run_for(A_MINUTE);
         let reader = homes[7];
-        assert_eq!(value(&mut world, reader, &key).as_deref(), Some("honest"), "seed {seed}: at an heir");
+        assert_eq!(value(&mut world, reader, &key).as_deref(), Some("honest"), "seed {seed}: at a successor");
         let lost = |event: &NodeEvent| matches!(event, NodeEvent::Unpublished { .. });
         assert!(!world.told.iter().any(|(_, _, event)| lost(event)), "seed {seed}: nobody has lost a name");
     }

@@ -38,10 +38,10 @@ fn the_place_of_an_inner_node_goes_to_a_leaf_of_its_branch() {
             let took = net.settle(40 * SECOND);
             println!("seed {seed}: level {level} healed after {took:?}");
             let new: Vec<usize> = at_level(&net, level).into_iter().filter(|i| !before.contains(i)).collect();
-            let [heir] = new[..] else { panic!("seed {seed}, level {level}: {new:?} came for one") };
-            assert!(leaves.contains(&heir), "seed {seed}, level {level}: {heir} was no leaf");
-            let key = net.nodes[heir].contact.key();
-            assert!(range.contains(key), "seed {seed}, level {level}: {heir} is of another branch");
+            let [successor] = new[..] else { panic!("seed {seed}, level {level}: {new:?} came for one") };
+            assert!(leaves.contains(&successor), "seed {seed}, level {level}: {successor} was no leaf");
+            let key = net.nodes[successor].contact.key();
+            assert!(range.contains(key), "seed {seed}, level {level}: {successor} is of another branch");
         }
     }
 }

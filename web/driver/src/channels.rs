@@ -84,7 +84,7 @@ pub fn line(candidate: &Candidate) -> String {
     format!("candidate:1 1 udp {priority} {at} {port} typ host")
 }
 
-/// Address at which this node answers questions of STUN, for the browser (RFC 7064).
+/// Address of a gateway's STUN server, for the browser (RFC 7064).
 pub fn stun(at: &Contact) -> String {
     match IpAddr::from(at.ip) {
         IpAddr::V4(ip) => format!("stun:{ip}:{}", at.port),

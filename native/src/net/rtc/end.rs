@@ -160,7 +160,7 @@ impl End {
 
     pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
         self.describe();
-        let ended = self.last(&mut orders).await;
+        let ended = self.run_until_over(&mut orders).await;
         tracing::debug!(peer = %self.peer.short(), %ended, "a data channel has ended");
         if self.pipe.is_none() && !matches!(ended, Ended::GivenUp) {
             (self.answer)(Reply::Failed(self.session));
@@ -244,8 +244,8 @@ impl End {
         }
     }
 
-    /// Works until the end ends.
-    async fn last(&mut self, orders: &mut mpsc::Receiver<Order>) -> Ended {
+    /// Works until the channel is over.
+    async fn run_until_over(&mut self, orders: &mut mpsc::Receiver<Order>) -> Ended {
         loop {
             let mut due = match self.settle() {
                 Ok(due) => due,

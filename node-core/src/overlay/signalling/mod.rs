@@ -2,8 +2,8 @@
 //!
 //! The one that wants the channel offers, the other one answers, and both name the addresses at which they may
 //! be reached, as they find them. The driver has the ends of channels and opens them; this machine says what is to
-//! be said to whom, and bounds what strangers can cause. Who a peer is proves the channel itself, which carries the
-//! same handshake as every connection; what is signed here keeps others from having a node send packets to
+//! be said to whom, and bounds what strangers can cause. The handshake on the channel proves who
+//! the peer is, as on every connection; what is signed here keeps others from having a node send packets to
 //! addresses of their choice.
 
 mod limits;
@@ -35,7 +35,7 @@ pub const SESSIONS: usize = 8;
 /// Nodes that this one wants to connect to and that wait for a session. Our choice: as many as are dialled at once.
 const WAITING: usize = 256;
 
-/// Those of them that one neighbour may have brought: a hostile one leaves room for others, and for this node's own.
+/// Sessions that one neighbour may have brought: a hostile one leaves room for others, and for this node's own.
 const BROUGHT: usize = SESSIONS / 2;
 
 /// Until an offer of the same peer replaces the one before. Our choice: a page is loaded anew in that time, and a

@@ -1,8 +1,7 @@
 //! The owner: keeps the record of jobs and is answerable for their units.
 //!
-//! A unit is never lost and its result never counted twice: a unit is waiting, with one
-//! runner under a lease, or ended with a durable result, and the first durable result wins.
-//! Leases and heartbeats are one a runner, not one a unit.
+//! A unit is never lost and its result never counted twice: where it stands is one of the states of
+//! [`super::book::State`], and the first durable result wins. Leases and heartbeats are one a runner, not one a unit.
 //!
 //! `work/book` has where units stand, `work/payments` what is bought for them, `work/delegation` whose they are on
 //! the ring. `Owner` itself is in six files:
