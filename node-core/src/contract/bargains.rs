@@ -287,7 +287,7 @@ mod tests {
         rng: Rng,
         bargains: Bargains<u32>,
         questions: BTreeMap<u64, Question>,
-        /// What the bank holds, and what it has settled.
+        /// Sales that the bank holds credit for, and those that it has settled.
         held: BTreeSet<Sale>,
         settled: BTreeSet<Sale>,
         next: u32,

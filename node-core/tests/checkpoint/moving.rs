@@ -245,6 +245,29 @@ fn a_goal_that_dies_on_the_way_costs_nothing() {
 }
 
 #[test]
+fn a_goal_that_dies_before_the_next_checkpoint_costs_no_more_than_what_it_ran() {
+    for seed in 0..12 {
+        let mut world = world(200 + seed, 3);
+        let mut spec = world.sweep(0, 1);
+        spec.template.checkpoint = CheckpointEvery(30_000_000);
+        let job = world.submit(0, spec);
+        world.run_until(A_MINUTE, "it runs", |w| runner(w, job).is_some());
+        let at = runner(&world, job).expect("it runs");
+        world.run_for(Duration::from_secs(5));
+        // Its keepers are the other two, so that the goal had it as a keeper, too.
+        let to = (1..=3).find(|to| *to != at).expect("there are others");
+        migrate(&mut world, job, Some(to));
+        world.run_until(A_MINUTE, "it has moved", |w| moved(w).is_some());
+        world.run_for(Duration::from_secs(6));
+        world.crash(to);
+        world.run_until(Duration::from_secs(20), "it goes on", |w| beginnings(w).len() == 3);
+        let began = beginnings(&world);
+        assert!(began[2] >= began[1], "seed {seed}: {began:?}");
+        done(&mut world, job, 1);
+    }
+}
+
+#[test]
 fn a_node_that_drains_hands_on_what_runs_and_is_empty() {
     let mut world = world(25, 4);
     let job = job(&mut world, 1);

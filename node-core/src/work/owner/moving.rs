@@ -216,16 +216,22 @@ impl Owner {
         }
     }
 
-    /// A node that suspended the unit can forget it once a keeper has what it went on from, and
-    /// nobody is fetching it from there.
+    /// A node that suspended the unit can forget it once a keeper has what it went on from, and nobody is fetching
+    /// it from there. The node where it runs now is no keeper of it, unless there is nobody else.
     pub(super) fn hand_over(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let fetching = self.book.is_fetched(unit);
+        let runner = self.book.runner(unit);
+        let maker = self.record(unit).and_then(|record| record.newest.as_ref()).map(|newest| newest.runner);
+        let Some(from) = maker else { return };
+        let is_other = |node: NodeId| node != from && runner != Some(node);
+        let best = self.nodes.best_keepers(unit.job, runner.unwrap_or(from), cx);
+        let others = is_other(cx.me) || best.iter().any(|keeper| is_other(keeper.id));
+        let keeps = |node: NodeId| if others { is_other(node) } else { node != from };
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         let Some(newest) = job.records.get_mut(&unit.index).and_then(|record| record.newest.as_mut()) else {
             return;
         };
-        let from = newest.runner;
-        let kept = newest.holders.iter().any(|holder| *holder != from);
+        let kept = newest.holders.iter().any(|holder| keeps(*holder));
         let is_there = self.book.placement(unit, from).is_some();
         if !newest.holders.contains(&from) || is_there || fetching || !kept {
             return;
