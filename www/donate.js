@@ -227,7 +227,9 @@ function working(work, detail) {
     pauseTimer = setTimeout(show, PAUSE);
     return ["Computing", `${plural(Math.max(work.busy, 1), "slot")} at work${work.queued ? `, ${plural(work.queued, "unit")} in line` : ""}`];
   }
-  return ["Ready, waiting for work", work.idle_reason || detail || "No unit needs this tab just now."];
+  // The own gateway is spoken of when it is away.
+  const away = detail === "connected" ? "" : detail;
+  return ["Ready, waiting for work", away || work.idle_reason || "No unit needs this tab just now."];
 }
 
 /** Why nothing runs, and when something will: when none of it holds any more. @param {PolicyNow} policy */

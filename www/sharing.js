@@ -197,7 +197,7 @@ export class Sharing extends EventTarget {
       number("max_task_seconds", "Longest time limit of a task (minutes)", "Most tasks may take 60, though few need it; with less here, those go elsewhere.", { min: "1", max: "100000", factor: 60, placeholder: "no limit" }),
     ];
     const prices = [
-      number("marginal_cost", "What the work costs you (µcr)", "For 10⁹ fuel, about a second of one core, in millionths of a credit; 1 if left empty. Free slots are for sale from this on.", { min: "1", max: "1000000000", step: "1", placeholder: "1" }),
+      number("marginal_cost", "What the work costs you (µcr)", "For 10⁹ fuel, about a tenth of a second of one core, in millionths of a credit; 1 if left empty. Free slots are for sale from this on.", { min: "1", max: "1000000000", step: "1", placeholder: "1" }),
       number("min_price", "Least price (µcr)", "0 if left empty: what nobody pays for runs here too. Above 0, nothing that pays less does.", { min: "0", max: "1000000000", step: "1", placeholder: "0" }),
     ];
     const peers = refused();

@@ -187,6 +187,12 @@ fn contradictions(file: &JobFile, settings: &JobSettings, document: &Document<'_
         let why = "a job that buys its places is owned by its gateway, which has the budget";
         return Err(document.exclude("owner", "find", why));
     }
+    if (buys || settings.max_price.is_some()) && settings.fuel_limit.is_none() {
+        let key = if buys { "find" } else { "max_price" };
+        let why =
+            "a job that buys its places needs `fuel_limit`, so that it is known what a unit costs at most";
+        return Err(document.at_key(key, why));
+    }
     if file.program.as_os_str().is_empty() {
         return Err(document.at_key("program", "the program's path is empty"));
     }

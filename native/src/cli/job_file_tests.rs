@@ -59,6 +59,8 @@ fn the_ring_may_own_the_units_of_a_job_that_buys_nothing() {
     assert_eq!(of("program = 'a'").unwrap().settings.owner, None);
     assert!(mistake("program = 'a'\nowner = 'me'").contains("`gateway` or `ring`"));
     assert!(mistake("program = 'a'\nowner = 'ring'\nfind = 'cheapest'").contains("its gateway"));
+    let e = mistake("program = 'a'\nmax_price = 1");
+    assert!(e.starts_with("job.toml:2:") && e.contains("needs `fuel_limit`"), "{e}");
 }
 
 #[test]

@@ -184,7 +184,12 @@ pub(crate) fn apply(set: &mut toml::Table, assignment: &str) -> Result<(), Strin
 fn value_of(text: &str) -> toml::Value {
     let parsed = toml::from_str::<toml::Table>(&format!("value = {text}"));
     let value = parsed.ok().and_then(|mut table| table.remove("value").filter(|_| table.is_empty()));
-    value.unwrap_or_else(|| toml::Value::String(text.into()))
+    // "yes" and "no" are what pages and `policy show` say.
+    value.unwrap_or_else(|| match text {
+        "yes" => toml::Value::Boolean(true),
+        "no" => toml::Value::Boolean(false),
+        text => toml::Value::String(text.into()),
+    })
 }
 
 #[cfg(test)]
@@ -238,7 +243,7 @@ mod tests {
             " end_hour = 6.5",
             "days.monday=none",
             "days.sunday=22:00-6:00",
-            "run_on_batteries=true",
+            "run_on_batteries=yes",
             "refused_addresses=[\"10.0.0.0/8\"]",
             "max_task_seconds=60",
             "max_task_seconds=",

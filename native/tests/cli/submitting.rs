@@ -90,7 +90,7 @@ fn a_job_that_nobody_computes_waits_says_so_and_can_be_cancelled() {
     let costly = ["run", "cat.wasm", "--max-price", "1"];
     world.run(costly).failed(2, &["--fuel-limit: a job that buys its places needs one"]);
     world.file("costly.toml", "program = 'cat.wasm'\nmax_price = 1\n");
-    world.run(["submit", "costly.toml"]).failed(2, &["fuel_limit"]);
+    world.run(["submit", "costly.toml"]).failed(2, &["costly.toml:2:", "fuel_limit"]);
 }
 
 #[test]

@@ -77,7 +77,10 @@ pub type Outcome = Result<(), Refusal>;
 /// Why the bank did not do it. Nothing was moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
-    #[error("the bank has no account of this node: it needs an invite, or work that was paid for")]
+    #[error(
+        "the bank has no account of this node: it needs an invite (`manyhands wallet redeem CODE`), or work that was \
+         paid for"
+    )]
     NoAccount,
     #[error("the payer has {has} credits and {needed} are needed")]
     NoFunds { has: Micro, needed: Micro },

@@ -55,6 +55,10 @@ const PROGRESS: Duration = Duration::from_secs(1);
 /// Time for which an error stays on the page, unless another one replaces it.
 const TROUBLE_SHOWN: Duration = Duration::from_secs(30);
 
+/// Shown while another gateway speaks for this node.
+const OWN_GATEWAY_AWAY: &str =
+    "The gateway of this page cannot be reached. The tab works for others, and goes on trying.";
+
 /// Between two looks at the clock. Our choice: hours count in minutes, and a tab that rests should
 /// seldom wake.
 const LOOK: Duration = Duration::from_secs(5);
@@ -303,6 +307,9 @@ impl Driver {
             let trouble = self.trouble.as_ref().filter(|(at, _)| *at + TROUBLE_SHOWN > now);
             let (state, detail) = match (self.join.state(), trouble) {
                 (State::Connected, Some((_, what))) => (State::Connected, what.as_str()),
+                (State::Connecting | State::Offline, _) if self.node.relay().is_some() => {
+                    (State::Connected, OWN_GATEWAY_AWAY)
+                }
                 (state, _) => (state, self.join.detail()),
             };
             browser::post_json(&status::to_json(state, detail, self.node.id(), &work, self.sales()));

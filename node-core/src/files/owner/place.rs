@@ -199,7 +199,10 @@ impl Owner {
             (lacks, _) => {
                 let copies = usize::from(file.record.copies);
                 let others = match ask.asked {
-                    0 => "this node is connected to no other node that it could ask".to_owned(),
+                    0 => {
+                        "this node is connected to no other server that it could ask, and tabs keep no files"
+                            .to_owned()
+                    }
                     asked => {
                         let (bytes, roomy) = (file.bytes(), ask.roomy);
                         format!(

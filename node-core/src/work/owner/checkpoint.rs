@@ -258,7 +258,9 @@ impl Owner {
     /// A unit without anybody here who keeps its checkpoint waits for one.
     pub(super) fn wait_for_holders(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         if let Some(job) = self.jobs.get_mut(&unit.job) {
-            job.shortage = Some("nodes that keep its checkpoint are away; they are waited for".into());
+            job.shortage = Some(
+                "nodes that keep its checkpoint are away; they are waited for, 2 minutes at most".into(),
+            );
         }
         self.wait_for(unit, MISSING_LOOK, cx);
     }

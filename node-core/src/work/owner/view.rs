@@ -149,7 +149,9 @@ pub(super) fn unit_view(Seen { job, units, deals, ring }: Seen<'_>, index: u32) 
         State::Away => (
             UnitState::Waiting,
             match newest_is_missing(job, index) {
-                true => "nodes that keep its checkpoint are away; they are waited for".into(),
+                true => {
+                    "nodes that keep its checkpoint are away; they are waited for, 2 minutes at most".into()
+                }
                 false => format!("{} went silent; it is waited for", who()),
             },
         ),
