@@ -337,3 +337,22 @@ fn who_comes_by_websocket_does_not_make_this_machine_near() {
     peers.insert(NodeId([3; 32]), peer(Carrier::Tcp, false));
     assert_eq!(peers.nearest(), Some(Scope::Machine));
 }
+
+/// A node tells its neighbours in the tree of itself, who may hear of it a moment later from their parent.
+#[test]
+fn nodes_that_join_one_after_the_other_are_blamed_for_nothing() {
+    for seed in 0..20 {
+        let mut world = World::seed(seed);
+        let config = |gateway| Config { gateway, slots: 1, port: Some(4001), ..Config::default() };
+        world.add(config(true));
+        for n in 1..=6 {
+            world.run_for(Duration::from_secs(40));
+            world.add(config(false));
+            world.connect(0, n);
+        }
+        world.run_for(Duration::from_secs(40));
+        for at in 0..=6 {
+            assert!(world.faults(at).is_empty(), "seed {seed}, {at}: {:?}", world.faults(at));
+        }
+    }
+}

@@ -129,6 +129,27 @@ fn keepers_have_quotas_and_the_gateway_takes_the_rest() {
 }
 
 #[test]
+fn where_nobody_keeps_anything_nobody_is_asked_without_a_pause() {
+    let mut world = World::seed(46).with(long);
+    for n in 0..=1 {
+        let slots = n;
+        let mut config = Config { gateway: n == 0, slots, port: Some(4001), ..Config::default() };
+        config.limits_mut().kept_units = 0;
+        config.limits_mut().kept_bytes = 0;
+        world.add(config);
+    }
+    world.connect(0, 1);
+    world.run_for(Duration::from_secs(5));
+    let job = job(&mut world, 1);
+    world.run_for(Duration::from_secs(10));
+    let before = world.frames;
+    world.run_for(Duration::from_secs(20));
+    let frames = world.frames - before;
+    assert!(frames < 400, "{frames} frames in 20 s, of ten checkpoints");
+    done(&mut world, job, 1);
+}
+
+#[test]
 fn keepers_have_the_newest_two_and_what_they_need() {
     let mut world = world(45, 4);
     let job = job(&mut world, 1);

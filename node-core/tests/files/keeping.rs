@@ -80,7 +80,7 @@ fn more_copies_than_there_are_nodes_wait_with_the_number_that_can_be_had() {
     until_kept(&mut world, id, 1);
     world.run_for(A_MINUTE * 2);
     let told = file(&world, 0, id).reason;
-    assert!(told.contains("1 of 3 keepers found; this node is connected to no other node"), "{told}");
+    assert!(told.contains("1 of 3 keepers found; this node is connected to no other server"), "{told}");
 }
 
 #[test]

@@ -280,10 +280,11 @@ impl Nearest {
         self.parent.is_none()
     }
 
-    /// A message from who is not, or no longer, what it claims to be. Just after a change of the
-    /// tree that is a race, otherwise a fault.
+    /// A message from who is not, or no longer, what it claims to be. Just after a change of the tree that is a race,
+    /// and so it is of a peer that has just come, of which the parent tells in a moment; otherwise it is a fault.
     fn misplaced(&mut self, from: NodeId, what: &str, cx: &mut Cx<'_, Self>) {
-        let race = self.former.contains(&from) || cx.now.since(self.placed_at) < RACE;
+        let is_new = cx.peers.connection(from).is_some_and(|peer| cx.now.since(peer.since) < RACE);
+        let race = is_new || self.former.contains(&from) || cx.now.since(self.placed_at) < RACE;
         if !race {
             cx.fault(from, what.into());
         }

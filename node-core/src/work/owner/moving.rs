@@ -224,8 +224,9 @@ impl Owner {
         let maker = self.record(unit).and_then(|record| record.newest.as_ref()).map(|newest| newest.runner);
         let Some(from) = maker else { return };
         let is_other = |node: NodeId| node != from && runner != Some(node);
-        let best = self.nodes.best_keepers(unit.job, runner.unwrap_or(from), cx);
-        let others = is_other(cx.me) || best.iter().any(|keeper| is_other(keeper.id));
+        let best = self.nodes.best_keepers(unit.job, from, cx);
+        let keeps_here = is_other(cx.me) && !self.nodes.is_cooling(from, cx.me, cx.now);
+        let others = keeps_here || best.iter().any(|keeper| is_other(keeper.id));
         let keeps = |node: NodeId| if others { is_other(node) } else { node != from };
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         let Some(newest) = job.records.get_mut(&unit.index).and_then(|record| record.newest.as_mut()) else {

@@ -82,7 +82,7 @@ impl Nodes {
     }
 
     /// Whether the runner could not use this keeper lately.
-    fn is_cooling(&self, runner: NodeId, keeper: NodeId, now: Time) -> bool {
+    pub(super) fn is_cooling(&self, runner: NodeId, keeper: NodeId, now: Time) -> bool {
         self.cooling.get(&(runner, keeper)).is_some_and(|until| *until > now)
     }
 
@@ -92,13 +92,13 @@ impl Nodes {
     }
 
     /// Keepers for what `runner` runs of the job. The owner itself is one where there are too few others; alone,
-    /// where nobody else can reach the runner.
+    /// where nobody else can reach the runner. None that has just refused: it would be asked without a pause.
     pub(super) fn keepers_for(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Owner>) -> Vec<Address> {
         let mut found = match self.gets_all_from_here(runner, cx.peers) {
             true => Vec::new(),
             false => self.best_keepers(job, runner, cx),
         };
-        if found.len() < KEEPERS && runner != cx.me {
+        if found.len() < KEEPERS && runner != cx.me && !self.is_cooling(runner, cx.me, cx.now) {
             found.push(Address::here(cx.me));
         }
         found
