@@ -2,8 +2,10 @@
 
 use crate::cheapest::support::*;
 use node_core::{Command, NodeInput};
+use sandbox::Task;
 use simulator::World;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[test]
 fn the_cheapest_do_the_work_and_are_paid_the_price_that_the_rule_gives() {
@@ -40,6 +42,21 @@ fn a_job_larger_than_the_swarm_is_done_in_turns_by_who_is_cheapest_then() {
     let spent = 10 * CREDIT - books(&world).balance(id(&world, 0)).0;
     assert!(spent <= 9 * CREDIT, "{spent}");
     assert!((1..=4).all(|at| balance(&world, at) > 0), "everybody was needed");
+}
+
+#[test]
+fn short_units_are_bought_for_as_soon_as_places_are_free_again() {
+    for seed in 0..5 {
+        let short = |task: &Task| (Duration::from_millis(100), simulator::echo(task).1);
+        let mut world = swarm_of(40 + seed, 3, short);
+        endow(&mut world, 0, 100 * CREDIT);
+        let began = world.now;
+        let job = job(&mut world, 0, 30, CREDIT);
+        world.run_until(A_MINUTE * 5, "the job is done", |w| w.is_over(job));
+        let took = world.now.since(began);
+        assert!(took < Duration::from_secs(12), "seed {seed}: ten turns of 0.1 s took {took:?}");
+        assert_settled(&mut world, 0);
+    }
 }
 
 #[test]

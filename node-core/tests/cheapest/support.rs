@@ -60,7 +60,12 @@ pub(crate) fn config(at: usize, gateway: bool, bank: bool) -> Config {
 
 /// Node 0 is gateway and bank, and each of the others sells a slot at a thousand times its number.
 pub(crate) fn swarm(seed: u64, workers: usize) -> World {
-    let mut world = World::seed(seed).with(long);
+    swarm_of(seed, workers, long)
+}
+
+/// As [`swarm`], with units of another length.
+pub(crate) fn swarm_of(seed: u64, workers: usize, work: fn(&Task) -> (Duration, Outcome)) -> World {
+    let mut world = World::seed(seed).with(work);
     world.add_keyed(config(0, true, true), &secret(0));
     for at in 1..=workers {
         world.add_keyed(config(at, false, false), &secret(at));

@@ -201,7 +201,16 @@ impl Owner {
         let purchase = self.payments.wish(id, &job.spec, &job.records, &mut self.book, cx.now);
         if let Some(purchase) = purchase {
             cx.emit(Event::Purchase(purchase));
-            self.touch(id, cx);
+            return self.touch(id, cx);
+        }
+        self.buy_later(id, cx);
+    }
+
+    /// Looks again when the job may buy, if units of it wait for a place.
+    pub(super) fn buy_later(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+        let at = self.payments.asks_at(id).filter(|at| *at > cx.now);
+        if let Some(at) = at.filter(|_| self.book.next_waiting(id).is_some()) {
+            cx.set_timer_by(Timer::Look, at.since(cx.now));
         }
     }
 
@@ -224,7 +233,10 @@ impl Owner {
                     self.send_grant(seller, unit.job, vec![grant], cx);
                 }
             }
-            Err(why) => job.into_iter().for_each(|job| job.shortage = Some(why.why.clone())),
+            Err(why) => {
+                job.into_iter().for_each(|job| job.shortage = Some(why.why.clone()));
+                self.buy_later(unit.job, cx);
+            }
         }
         self.touch(unit.job, cx);
     }

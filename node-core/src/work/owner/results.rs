@@ -310,7 +310,7 @@ impl Owner {
             jobs.insert(report.unit.job);
             content.extend(report.result.blobs());
             self.delegate(cx, |it, _| it.out_over(arrived.from, report.unit));
-            self.payments.settle_result(report.unit);
+            self.payments.settle_result(report.unit, cx.now);
             self.drop_record(report.unit, cx);
             self.fail_move(report.unit, "it ended before it could be moved", cx);
         }
@@ -321,6 +321,7 @@ impl Owner {
             if self.book.units(id).is_some_and(Units::all_ended) {
                 self.finish(id, false, cx);
             }
+            self.buy_later(id, cx);
         }
         self.acknowledge(&arrived, cx);
     }

@@ -29,6 +29,8 @@ pub struct Deals {
     pub(super) by_unit: BTreeMap<u32, Deal>,
     /// Nothing is asked for before.
     pub(super) not_before: Time,
+    /// A market has named a seller in vain, and names it to nobody until then.
+    pub(super) named: bool,
 }
 
 /// Purchases of one unit.
@@ -105,6 +107,7 @@ impl Deals {
             buying: BTreeSet::new(),
             by_unit: BTreeMap::new(),
             not_before: Time::default(),
+            named: false,
         })
     }
 

@@ -38,6 +38,10 @@ const AT_ONCE: u64 = 128;
 /// a second, and at once what was paid for.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Until a job asks again one of whose places has become free. Our choice: the seller hears that the result is
+/// durable, and lists the slot again.
+const FREED: Duration = Duration::from_millis(200);
+
 /// Until a job asks again for which a market named sellers that it did not buy from. Longer than a market keeps
 /// what it named ([`crate::market::MarketConfig::hold`]), or the job would be in its own way.
 const NAMED: Duration = Duration::from_secs(11);
@@ -120,7 +124,7 @@ impl Payments {
     ) -> Option<Purchase> {
         let find = spec.find.terms()?;
         let deals = self.jobs.get_mut(&id).filter(|d| d.buying.is_empty() && d.not_before <= now)?;
-        deals.not_before = now + AGAIN;
+        (deals.not_before, deals.named) = (now + AGAIN, false);
         let mut sales = Vec::new();
         let (mut fuel, mut most) = (spec.template.limits.fuel, Micro::ZERO);
         while let Some(index) = book.next_waiting(id) {
@@ -188,7 +192,7 @@ impl Payments {
             Ok(purchased) => purchased,
             Err(missed) => {
                 if missed.named {
-                    deals.not_before = now + NAMED;
+                    (deals.not_before, deals.named) = (now + NAMED, true);
                 }
                 return Some(Err(missed));
             }
@@ -264,9 +268,17 @@ impl Payments {
         }
     }
 
-    /// The result is durable, and counted.
-    pub fn settle_result(&mut self, unit: UnitId) {
+    /// When the job may buy, unless it is buying.
+    pub fn asks_at(&self, job: JobId) -> Option<Time> {
+        self.of(job).filter(|deals| deals.buying.is_empty()).map(|deals| deals.not_before)
+    }
+
+    /// The result is durable, and counted: the place is free.
+    pub fn settle_result(&mut self, unit: UnitId, now: Time) {
         let Some(deals) = self.jobs.get_mut(&unit.job) else { return };
+        if !deals.named {
+            deals.not_before = deals.not_before.min(now + FREED);
+        }
         // The result includes what was paid before.
         let before = deals.by_unit.get(&unit.index).map_or(Micro::ZERO, |deal| deal.before);
         deals.paid = deals.paid.minus(before).unwrap_or_default();

@@ -146,7 +146,7 @@ impl Life {
         }
         self.book.end(unit, None);
         self.payments.count(JOB, report.result.paid);
-        self.payments.settle_result(unit);
+        self.payments.settle_result(unit, self.now);
     }
 
     fn act(&mut self, rng: &mut Rng) {
