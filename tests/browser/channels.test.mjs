@@ -40,6 +40,9 @@ test("a tab works for another gateway over a data channel, and goes on when its 
     const [result] = await swarm.results(id);
     assert.equal(result.runner, tab.node);
     assert.equal(stdout(result), (await execute(native("ballast"), WORK)).stdout);
+    // Ada is its second gateway, and the page says for whom it works.
+    await tab.page.locator("#detail").filter({ hasText: "The tab works for others" }).waitFor();
+    assert.equal(await tab.page.locator("#stage").getAttribute("data-phase"), "connected");
   } finally {
     process.kill(home.pid, "SIGCONT");
   }
