@@ -219,24 +219,24 @@ impl Owner {
     /// A node that suspended the unit can forget it once a keeper has what it went on from, and nobody is fetching
     /// it from there. The node where it runs now is no keeper of it, unless there is nobody else.
     pub(super) fn hand_over(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
-        let fetching = self.book.is_fetched(unit);
-        let runner = self.book.runner(unit);
-        let maker = self.record(unit).and_then(|record| record.newest.as_ref()).map(|newest| newest.runner);
-        let Some(from) = maker else { return };
-        let is_other = |node: NodeId| node != from && runner != Some(node);
-        let best = self.nodes.best_keepers(unit.job, from, cx);
-        let keeps_here = is_other(cx.me) && !self.nodes.is_cooling(from, cx.me, cx.now);
-        let others = keeps_here || best.iter().any(|keeper| is_other(keeper.id));
-        let keeps = |node: NodeId| if others { is_other(node) } else { node != from };
-        let Some(job) = self.jobs.get_mut(&unit.job) else { return };
-        let Some(newest) = job.records.get_mut(&unit.index).and_then(|record| record.newest.as_mut()) else {
-            return;
-        };
-        let kept = newest.holders.iter().any(|holder| keeps(*holder));
+        let Some(newest) = self.record(unit).and_then(|record| record.newest.as_ref()) else { return };
+        let (from, runner) = (newest.runner, self.book.runner(unit));
         let is_there = self.book.placement(unit, from).is_some();
-        if !newest.holders.contains(&from) || is_there || fetching || !kept {
+        if !newest.holders.contains(&from) || is_there || self.book.is_fetched(unit) {
             return;
         }
+        let is_other = |node: NodeId| node != from && runner != Some(node);
+        // Only where nobody else has it all peers are looked at.
+        if !newest.holders.iter().any(|holder| is_other(*holder)) {
+            let keeps_here = is_other(cx.me) && !self.nodes.is_cooling(from, cx.me, cx.now);
+            let mut best = self.nodes.best_keepers(unit.job, from, cx).into_iter();
+            let others = keeps_here || best.any(|keeper| is_other(keeper.id));
+            if others || newest.holders.iter().all(|holder| *holder == from) {
+                return;
+            }
+        }
+        let record = self.jobs.get_mut(&unit.job).and_then(|job| job.records.get_mut(&unit.index));
+        let Some(newest) = record.and_then(|record| record.newest.as_mut()) else { return };
         newest.holders.retain(|holder| *holder != from);
         Self::to_runner(from, ToRunner::Forget { units: vec![unit] }, cx);
         self.write_record(unit, cx);
