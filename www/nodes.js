@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { h, renew, setHidden, setText } from "./dom.js";
-import { count, plural, span } from "./format.js";
+import { count, plural, size, span } from "./format.js";
 import { joining } from "./join.js";
 import { empty } from "./progress.js";
 import { treePart } from "./tree.js";
@@ -47,7 +47,8 @@ export function nodesView() {
       const slots = nodes.reduce((sum, node) => sum + node.slots, 0);
       const free = nodes.reduce((sum, node) => sum + node.free, 0);
       setText(summary, `${plural(nodes.length, "node")}, ${plural(slots, "slot")}, ${count(free)} of them free`);
-      setText(links, linksOf(nodes, network.data_channels));
+      setText(links, linksOf(nodes, network));
+      names = new Map(nodes.map((node) => [node.id, node.name || node.short]));
       setHidden(none, nodes.some((node) => !node.me));
       setHidden(list, nodes.length === 0);
       setText(more, nodes.length > MOST ? `${count(nodes.length - MOST)} more are not shown. “manyhands nodes” lists all.` : "");
@@ -63,27 +64,31 @@ function byRank(a, b) {
   return Number(b.gateway) - Number(a.gateway) || b.slots - a.slots || a.id.localeCompare(b.id);
 }
 
+/** Names of nodes, by id. @type {Map<string, string>} */
+let names = new Map();
+
 /** Connections that are not the usual ones, in words. @type {Record<string, string>} */
-const LINKS = { webrtc: "by a data channel" };
+const LINKS = { webrtc: "by a data channel", relay: "by way of a relay" };
 
 /**
- * How the nodes are connected, and how the gateway's attempts at data channels ended: counts alone.
- * @param {Api.Node[]} nodes @param {Api.DataChannels | null} [channels]
+ * How the nodes are connected, how the gateway's attempts at data channels ended, and what it relays: counts alone.
+ * @param {Api.Node[]} nodes @param {Api.Network} network
  */
-function linksOf(nodes, channels) {
+function linksOf(nodes, { data_channels: channels, relaying }) {
   const others = nodes.filter((node) => !node.me);
   if (others.length === 0) return "";
   /** @param {string} carrier */
   const by = (carrier) => others.filter((node) => node.connection === carrier).length;
-  const carriers = [[by("tcp"), "by TCP"], [by("websocket"), "by WebSocket"], [by("webrtc"), "by a data channel"], [others.filter((node) => !node.connection).length, "known by name alone"]];
+  const carriers = [[by("tcp"), "by TCP"], [by("websocket"), "by WebSocket"], [by("webrtc"), LINKS.webrtc], [by("relay"), LINKS.relay], [others.filter((node) => !node.connection).length, "known by name alone"]];
   const connected = carriers.filter(([n]) => n).map(([n, how]) => `${count(Number(n))} ${how}`).join(", ");
   const guests = others.filter((node) => !node.reachable).length;
   const words = [`Connected to this gateway: ${connected}.`];
   if (guests) words.push(`${plural(guests, "node")} cannot be dialled: tabs, and servers behind a router or a wall.`);
   const lost = channels ? channels.unreached + channels.unanswered + channels.refused + channels.failed : 0;
   if (channels && channels.opened + lost) {
-    words.push(`Data channels with this gateway: ${count(channels.opened)} opened, ${count(channels.unreached)} found no way between the two, ${count(lost - channels.unreached)} failed otherwise.`);
+    words.push(`Data channels with this gateway: ${count(channels.opened)} opened, ${count(channels.unreached)} found no way between the two, ${count(lost - channels.unreached)} failed otherwise${channels.relayed ? `, and ${plural(channels.relayed, "node")} connected by way of a relay instead` : ""}.`);
   }
+  if (relaying?.bytes) words.push(`For others that cannot connect directly it passes on ${plural(relaying.circuits, "connection")} now, ${size(relaying.bytes)} since its start.`);
   return words.join(" ");
 }
 
@@ -100,7 +105,7 @@ function nodeRow() {
     update(node) {
       setText(name, node.name || node.short);
       name.title = node.id;
-      setText(tags, [node.name ? node.short : null, node.gateway ? "gateway" : null, node.platform === "browser" ? "browser tab" : "native", node.guest && !node.gateway && node.platform !== "browser" ? "guest" : null, LINKS[node.connection ?? "tcp"] ?? null, node.me ? "answers this page" : null].filter(Boolean).join(" · "));
+      setText(tags, [node.name ? node.short : null, node.gateway ? "gateway" : null, node.platform === "browser" ? "browser tab" : "native", node.guest && !node.gateway && node.platform !== "browser" ? "guest" : null, node.via ? `relayed by ${names.get(node.via) ?? "another node"}` : LINKS[node.connection ?? "tcp"] ?? null, node.me ? "answers this page" : null].filter(Boolean).join(" · "));
       slots.update(node.slots, node.slots - node.free);
       setText(held, count(node.held));
       setText(done, count(node.units_done));

@@ -83,10 +83,11 @@ export const GROUPS = [
     number("max_task_memory_mb", "Most memory", "MiB", null, "A task that may use more goes elsewhere. 256 is usual.", "as much as the node gives"),
     lines("allowed_submitters", "Only work from", "everybody", "Node ids, one a line. If there are any, nobody else’s work is taken; this gateway’s own jobs always are."),
   ]],
-  ["Refused", "They are not connected to.", [
-    lines("refused_peers", "Nodes", "nobody", "Node ids, one a line."),
-    lines("refused_addresses", "Addresses", "nobody", "With their length, as in 10.0.0.0/8, one a line."),
+  ["Connections", "Whom this node connects to, and for whom it passes on.", [
+    lines("refused_peers", "Refused nodes", "nobody", "They are not connected to. Node ids, one a line."),
+    lines("refused_addresses", "Refused addresses", "nobody", "With their length, as in 10.0.0.0/8, one a line."),
     yes("direct_connections", "Direct connections", true, "With nodes that cannot be dialled, such as tabs, by data channels. They learn this node’s address."),
+    number("relay_mb_per_s", "Passes on for others", "MB/s", 10, "What nodes that cannot connect directly write to each other, by way of this node; it cannot read it. 0: nothing."),
   ]],
   ["Prices", "For markets, in micro-credits (µcr) for 10⁹ fuel.", [
     number("marginal_cost", "What it costs you", "µcr", 1, "At least 1."),

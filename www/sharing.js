@@ -201,7 +201,7 @@ export class Sharing extends EventTarget {
       number("min_price", "Least price (µcr)", "0 if left empty: what nobody pays for runs here too. Above 0, nothing that pays less does.", { min: "0", max: "1000000000", step: "1", placeholder: "0" }),
     ];
     const peers = refused();
-    const direct = check("direct_connections", "Let other nodes connect to this tab directly", "They learn this computer’s address, as a web server does. Without it, only the gateway’s jobs come here.", true);
+    const direct = check("direct_connections", "Let other nodes connect to this tab directly", "They learn this computer’s address, as a web server does. Without it, they connect by way of the gateway, which cannot read what they say.", true);
     this.#fields = [cycles, from, to, week, battery, input, limits, prices, peers, direct].flat().filter((one) => one !== false);
     /** @param {false | Field[]} fields */
     const element = (fields) => fields && fields.map((one) => one.element);

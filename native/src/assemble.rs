@@ -58,7 +58,8 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
         Some(listen) => {
             let pages = Pages { hosts: parts.hosts, node: running.clone() };
             let channels = parts.config.signalling.is_some().then(|| inbox.channels());
-            let options = NetOptions { listen, pages, channels, ..NetOptions::default() };
+            let circuits = parts.config.circuits.then(|| inbox.circuits());
+            let options = NetOptions { listen, pages, channels, circuits, ..NetOptions::default() };
             let started = crate::net::start(&parts.identity.keypair, options).await;
             Some(started.map_err(|e| Failure::failed(format!("{e}; see --bind, --p2p-port and --ws-port")))?)
         }
@@ -87,7 +88,9 @@ pub(crate) async fn assemble(parts: NodeParts) -> Result<Assembly, Failure> {
     let first_ip = crate::net::own_ip(&asked).filter(|_| parts.founds).map(Ip::from);
     let ws_port = link.as_ref().and_then(|link| link.addresses().iter().find_map(crate::net::ws_port));
     let web = parts.config.web.and_then(|web| Some(Web { port: ws_port?, ..web }));
-    let config = Config { port, loopback_only, first_ip, web, ..parts.config };
+    // Nobody writes by way of a node that cannot be dialled.
+    let relay_rate = parts.config.relay_rate.filter(|_| port.is_some());
+    let config = Config { port, loopback_only, first_ip, web, relay_rate, ..parts.config };
     let parts = Parts { id: parts.identity.node, config, seed, storage, engine, net };
     let works = parts.engine.works();
     let node = driver::start(parts, inbox)

@@ -16,4 +16,6 @@ pub enum Carrier {
     WebSocket,
     /// A WebRTC data channel.
     DataChannel,
+    /// A circuit by way of a third node.
+    Relay,
 }

@@ -54,6 +54,7 @@ pub mod placement;
 pub mod platform;
 pub mod progress;
 pub mod protocol;
+mod rates;
 pub mod record;
 pub mod records;
 pub mod replicas;

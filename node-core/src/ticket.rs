@@ -67,6 +67,10 @@ services! {
     Guest,
     /// Agrees with others on data channels.
     Signalling,
+    /// Passes on what others write to each other.
+    CircuitRelay,
+    /// This node's ends of circuits.
+    Circuits,
 }
 
 impl ServiceId {
@@ -78,7 +82,7 @@ impl ServiceId {
     /// The stream that carries its frames: content must never hold up a heartbeat.
     pub fn channel(self) -> Channel {
         match self {
-            ServiceId::Store => Channel::Blob,
+            ServiceId::Store | ServiceId::CircuitRelay | ServiceId::Circuits => Channel::Blob,
             _ => Channel::Control,
         }
     }

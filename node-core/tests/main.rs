@@ -5,6 +5,7 @@
 
 mod cheapest;
 mod checkpoint;
+mod circuits;
 mod connections;
 mod data;
 mod delegation;

@@ -2,6 +2,7 @@
 
 use crate::cheapest::support::{config, secret};
 use node_core::address::Address;
+use node_core::node::host::NotConnected;
 use node_core::overlay::dialback::Standing;
 use node_core::overlay::signalling::NotOpened;
 use node_core::platform::Platform;
@@ -46,7 +47,7 @@ fn connect(world: &mut World, from: usize, to: usize) {
 }
 
 /// Why `at` has no channel to the node that it was told to connect to last.
-fn why_not(world: &World, at: usize) -> Option<NotOpened> {
+fn why_not(world: &World, at: usize) -> Option<NotConnected> {
     world.told.iter().rev().find_map(|(_, of, event)| match event {
         NodeEvent::NotConnected { why, .. } if *of == at => Some(*why),
         _ => None,
@@ -93,10 +94,10 @@ fn where_the_routers_let_nothing_through_the_reason_is_known_within_10_s() {
     world.wall(1, 2);
     connect(&mut world, 1, 2);
     world.run_for(Duration::from_secs(11));
-    assert_eq!(why_not(&world, 1), Some(NotOpened::Unreached));
+    assert_eq!(why_not(&world, 1), Some(NotConnected::Direct(NotOpened::Unreached)));
     assert!(!world.connected(1, 2) && world.connected(1, 0) && world.connected(2, 0));
     connect(&mut world, 1, 2);
-    assert_eq!(why_not(&world, 1), Some(NotOpened::Early));
+    assert_eq!(why_not(&world, 1), Some(NotConnected::Direct(NotOpened::Early)));
 }
 
 #[test]
@@ -107,8 +108,8 @@ fn a_peer_that_has_gone_or_has_no_channels_is_given_up_soon() {
     world.run_for(A_MOMENT);
     world.drive(1, NodeInput::Command(Command::Connect(gone)));
     world.run_for(Duration::from_secs(2));
-    assert_eq!(why_not(&world, 1), Some(NotOpened::Gone), "the relay says so");
+    assert_eq!(why_not(&world, 1), Some(NotConnected::Direct(NotOpened::Gone)), "the relay says so");
     // One that was started without them says nothing, and a gateway has none.
     world.drive(0, NodeInput::Command(Command::Connect(gone)));
-    assert_eq!(why_not(&world, 0), Some(NotOpened::NoDriver));
+    assert_eq!(why_not(&world, 0), Some(NotConnected::Direct(NotOpened::NoDriver)));
 }

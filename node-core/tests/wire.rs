@@ -1,5 +1,6 @@
 //! The bytes on the wire: golden, so that nobody changes them without meaning to.
 
+mod connections;
 mod kinds;
 mod trade;
 
@@ -200,7 +201,8 @@ fn examples() -> Vec<Message> {
     .chain(tree_examples())
     .chain(nearest_examples())
     .chain(random_examples())
-    .chain(signalling_examples())
+    .chain(connections::signalling_examples())
+    .chain(connections::circuits_examples())
     .chain(ring_examples())
     .chain(trade::market_examples())
     .chain(trade::ledger_examples())
@@ -500,29 +502,6 @@ fn random_examples() -> Vec<Message> {
     let needs = Needs { memory_bytes: 1, platform: Some(Platform::Native), power: 2 };
     let walk = Walk { id: 3, origin: at, tasks: 4, needs, hops: 5 };
     [M::Walk(walk), M::Here { id: 3, at, slots: 2, hops: 5 }, M::Over { id: 3 }].map(Message::Random).into()
-}
-
-fn signalling_examples() -> Vec<node_core::node::message::Message> {
-    use node_core::node::message::Message as Frame;
-    use node_core::overlay::signalling::{Message as M, *};
-    let secret = node_core::keys::Secret::from_bytes(&[5; 32]);
-    let (to, session) = (NodeId([6; 32]), SessionId([7; 16]));
-    let description = Description {
-        ufrag: "frag".into(),
-        password: "a+password/of22+letters".into(),
-        fingerprint: Fingerprint([8; 32]),
-    };
-    let at = [At::Ip(contact().ip), At::Mdns(Uuid([9; 16]))];
-    let found = at.map(|at| Candidate { at, port: 10, kind: Kind::Host, priority: 11 });
-    let reflexive = Candidate { kind: Kind::Reflexive, ..found[0] };
-    let said = [
-        What::Offer(description.clone()),
-        What::Answer(description),
-        What::Candidates(vec![found[0], found[1], reflexive]),
-    ];
-    let said = said.map(|what| Said { to, session, what }.sign(&secret).expect("it is short"));
-    let over = [Over::Refused, Over::Busy, Over::Failed].map(|why| M::Over { session, why });
-    said.into_iter().chain(over).map(Frame::Signalling).collect()
 }
 
 #[test]

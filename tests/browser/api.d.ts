@@ -27,12 +27,13 @@ declare namespace Api {
     units: number;
   }
 
-  type Connection = "tcp" | "websocket" | "webrtc";
+  type Connection = "tcp" | "websocket" | "webrtc" | "relay";
 
   interface DataChannels {
     failed: number;
     opened: number;
     refused: number;
+    relayed: number;
     unanswered: number;
     unreached: number;
   }
@@ -201,6 +202,7 @@ declare namespace Api {
     node: string;
     peer_id: string;
     reached_at?: string | null;
+    relaying?: null | Relaying;
     version: string;
   }
 
@@ -228,6 +230,7 @@ declare namespace Api {
     silent_s: number;
     slots: number;
     units_done: number;
+    via?: string | null;
   }
 
   interface NodeList {
@@ -311,6 +314,11 @@ declare namespace Api {
 
   interface Redeem {
     code: string;
+  }
+
+  interface Relaying {
+    bytes: number;
+    circuits: number;
   }
 
   interface Result {

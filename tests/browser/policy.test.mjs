@@ -261,8 +261,8 @@ test("the dashboard shows what a gateway refuses at the field that it is about",
   };
   await refused("Time of each (%)", "140", "cpu_usage_limit", "cpu_usage_limit is 140: it is a percentage, from 1 to 100");
   await refused("Monday", "later", "days", "\"later\" are no hours");
-  await refused("Addresses", "10.0.0.0/99", "refused_addresses", /./);
-  await refused("Nodes", "ada", "refused_peers", /./);
+  await refused("Refused addresses", "10.0.0.0/99", "refused_addresses", /./);
+  await refused("Refused nodes", "ada", "refused_peers", /./);
   await refused("Longest time limit (seconds)", "0", "max_task_seconds", "max_task_seconds = 0 would take no task at all");
   await page.getByLabel("What it costs you").fill("5");
   await refused("Least that is asked (µcr)", "3", "min_price", "min_price = 3 is below marginal_cost = 5");

@@ -64,7 +64,8 @@ pub(super) async fn count(State(state): State<ApiState>, request: Request, next:
 pub(super) async fn scrape(State(state): State<ApiState>) -> Result<Response, Problem> {
     let now = state.node.read(|node, now| {
         let channels = node.data_channels().unwrap_or_default();
-        Sample { channels, ..Sample::of(&node.jobs(), &node.nodes(now), node.is_ready()) }
+        let (relaying, relayed) = (node.relayed().unwrap_or_default(), node.relayed_connections());
+        Sample { channels, relaying, relayed, ..Sample::of(&node.jobs(), &node.nodes(now), node.is_ready()) }
     });
     let mut sampled = Registry::default();
     let longest_us = state.node.longest_input().as_micros();
@@ -104,6 +105,10 @@ struct Sample {
     slots: u64,
     free: u64,
     channels: Outcomes,
+    /// Circuits that it passes on, and the bytes of all since the start.
+    relaying: (usize, u64),
+    /// Nodes that it has reached by way of a relay.
+    relayed: u64,
     /// Longest time at one input.
     longest_us: u64,
 }
@@ -169,9 +174,18 @@ impl Collector for Sample {
         ];
         let help = "Attempts at data channels since the start, by how they ended";
         counters(&mut to, "manyhands_data_channels", help, ("outcome", &channels))?;
+        let (circuits, bytes) = self.relaying;
+        let help = "Connections of others that this node passes on now";
+        gauges(&mut to, "manyhands_relay_circuits", help, ("state", &[("standing", circuits as u64)]))?;
         for (name, help, n) in [
             ("manyhands_units_done", "Units of kept jobs that ended well", self.done),
             ("manyhands_units_failed", "Units of kept jobs that ended otherwise", self.failed),
+            ("manyhands_relay_bytes", "Bytes of others that were passed on since the start", bytes),
+            (
+                "manyhands_relayed_connections",
+                "Nodes reached by way of a relay since the start",
+                self.relayed,
+            ),
             ("manyhands_placements_lost", "Placements lost with their node", self.lost),
             ("manyhands_results_duplicate", "Results that came again and were not counted", self.duplicates),
         ] {

@@ -1,6 +1,6 @@
 //! Answers of the API, as they stand in the OpenAPI document.
 
-use super::network::DataChannels;
+use super::network::{Connection, DataChannels, Relaying};
 use super::time::{rfc3339, seconds};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -10,7 +10,7 @@ use node_core::node::snapshot::NodeView;
 use node_core::progress::Span;
 use node_core::work::spec::UnitResult;
 use node_core::work::view::{JobState, JobView, UnitState, UnitView};
-use node_core::{Carrier, Node, Platform};
+use node_core::{Node, Platform};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sandbox::End;
 use serde::{Serialize, Serializer};
@@ -45,6 +45,9 @@ pub(super) struct Network {
     /// Missing if it can have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) data_channels: Option<DataChannels>,
+    /// Missing if it is no relay: others cannot dial it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) relaying: Option<Relaying>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -72,6 +75,10 @@ pub(super) struct NodeInfo {
     reachable: bool,
     /// How this gateway is connected to it; `null` for the gateway itself.
     connection: Option<Connection>,
+    /// The node that relays this connection; missing if none does.
+    #[serde(serialize_with = "text_or_null", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    via: Option<NodeId>,
     /// It is the gateway that answers.
     me: bool,
     /// Tasks that it runs at once.
@@ -95,26 +102,6 @@ pub(super) enum PlatformName {
     Browser,
 }
 
-/// Carrier of a connection.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Connection {
-    Tcp,
-    WebSocket,
-    /// A data channel, by UDP.
-    WebRtc,
-}
-
-impl From<Carrier> for Connection {
-    fn from(carrier: Carrier) -> Self {
-        match carrier {
-            Carrier::Tcp => Connection::Tcp,
-            Carrier::WebSocket => Connection::WebSocket,
-            Carrier::DataChannel => Connection::WebRtc,
-        }
-    }
-}
-
 impl From<Platform> for PlatformName {
     fn from(platform: Platform) -> Self {
         match platform {
@@ -135,6 +122,7 @@ impl From<NodeView> for NodeInfo {
             guest: node.guest,
             reachable: !node.guest,
             connection: node.over.map(Connection::from),
+            via: node.via,
             me: node.me,
             slots: node.slots,
             free: node.free,

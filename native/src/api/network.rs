@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use libp2p::PeerId;
 use libp2p::identity::ed25519;
+use node_core::Carrier;
 use node_core::overlay::dialback::Standing;
 use node_core::overlay::signalling::Outcomes;
 use serde::Serialize;
@@ -32,12 +33,46 @@ pub(super) struct DataChannels {
     refused: u64,
     /// One of the two could not make its end, or was not the node that it should be.
     failed: u64,
+    /// Nodes that this gateway then reached by way of another node, which passes on what it cannot read.
+    relayed: u64,
 }
 
-impl From<Outcomes> for DataChannels {
-    fn from(it: Outcomes) -> Self {
+impl DataChannels {
+    fn of(it: Outcomes, relayed: u64) -> Self {
         let Outcomes { opened, unreached, unanswered, refused, failed } = it;
-        DataChannels { opened, unreached, unanswered, refused, failed }
+        DataChannels { opened, unreached, unanswered, refused, failed, relayed }
+    }
+}
+
+/// Work of this gateway for others that cannot connect directly: it passes on what they write to each other.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Relaying {
+    /// Connections that it passes on now.
+    circuits: usize,
+    /// Bytes passed on since its start.
+    bytes: u64,
+}
+
+/// Carrier of a connection.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Connection {
+    Tcp,
+    WebSocket,
+    /// A data channel, by UDP.
+    WebRtc,
+    /// By way of another node, which passes on what it cannot read.
+    Relay,
+}
+
+impl From<Carrier> for Connection {
+    fn from(carrier: Carrier) -> Self {
+        match carrier {
+            Carrier::Tcp => Connection::Tcp,
+            Carrier::WebSocket => Connection::WebSocket,
+            Carrier::DataChannel => Connection::WebRtc,
+            Carrier::Relay => Connection::Relay,
+        }
     }
 }
 
@@ -59,7 +94,12 @@ pub(super) async fn network(State(state): State<ApiState>) -> Result<Json<Networ
             let detail = format!("this gateway's own key is broken: {error}");
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
         })?;
-    let (standing, channels) = state.node.read(|node, _| (node.standing(), node.data_channels())).await?;
+    let seen = state.node.read(|node, _| {
+        let channels = node.data_channels().map(|it| DataChannels::of(it, node.relayed_connections()));
+        let relaying = node.relayed().map(|(circuits, bytes)| Relaying { circuits, bytes });
+        (node.standing(), channels, relaying)
+    });
+    let (standing, data_channels, relaying) = seen.await?;
     let (reached_at, guest_because) = match standing {
         Standing::Member(at) => (Some(SocketAddr::new(at.ip.into(), at.port).to_string()), None),
         Standing::Guest(why) if !state.node.addresses().is_empty() => (None, Some(why.to_string())),
@@ -74,7 +114,8 @@ pub(super) async fn network(State(state): State<ApiState>) -> Result<Json<Networ
         version: env!("CARGO_PKG_VERSION"),
         addresses: state.node.addresses().iter().map(ToString::to_string).collect(),
         invite_required: state.invite_required,
-        data_channels: channels.map(DataChannels::from),
+        data_channels,
+        relaying,
     }))
 }
 

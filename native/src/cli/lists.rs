@@ -88,7 +88,9 @@ pub(crate) fn nodes(args: NodesArgs, folder: &DataFolder) -> Result<u8, Failure>
     let nodes = client.nodes()?.nodes;
     let mut text = node_table(&nodes).to_string();
     if nodes.iter().any(|node| node.guest && !node.gateway) {
-        text.push_str("guests cannot be dialled by others; they work for one gateway, and over data channels for others\n");
+        text.push_str(
+            "guests cannot be dialled by others; they connect by data channels, or by way of a relay\n",
+        );
     }
     print_text(&text)?;
     Ok(0)
@@ -111,7 +113,7 @@ fn node_table(nodes: &[Node]) -> String {
             clipped(&node.name, 32),
             kind.to_owned(),
             standing.to_owned(),
-            node.connection.clone().unwrap_or_else(|| "-".into()),
+            link_of(node, nodes),
             node.slots.to_string(),
             node.free.to_string(),
             node.held.to_string(),
@@ -121,6 +123,16 @@ fn node_table(nodes: &[Node]) -> String {
         ]);
     }
     table.to_string()
+}
+
+/// How the gateway is connected to the node; a relay by its name.
+fn link_of(node: &Node, all: &[Node]) -> String {
+    let relay = node.via.as_ref().and_then(|via| all.iter().find(|other| other.id == *via));
+    match (relay, &node.connection) {
+        (Some(relay), _) => format!("by {}", clipped(&relay.name, 16)),
+        (None, Some(connection)) => connection.clone(),
+        (None, None) => "-".into(),
+    }
 }
 
 /// Everything about one job that fits a screen.
@@ -253,6 +265,7 @@ mod tests {
             gateway: me,
             guest: !me,
             connection: (!me).then(|| "webrtc".into()),
+            via: None,
             me,
             slots: 2,
             free: 1,

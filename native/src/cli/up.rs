@@ -190,9 +190,9 @@ async fn standing(node: NodeHandle) {
                     let at = SocketAddr::new(at.ip.into(), at.port);
                     say(&format!("member: others reach this node at {at}"));
                 }
-                Standing::Guest(why) => {
-                    say(&format!("guest, which others reach by data channels only: {why}"))
-                }
+                Standing::Guest(why) => say(&format!(
+                    "guest, which others reach by data channels, or by way of its gateway: {why}"
+                )),
             }
         }
         loop {
@@ -334,6 +334,8 @@ impl Up {
                 bank: Some(bank),
                 records: secret.clone().map(|secret| RecordsPart { config: Default::default(), secret }),
                 signalling: secret,
+                circuits: true,
+                relay_rate: Some(policy.relay_rate()),
                 files: Some(files.into()),
                 ..node_core::Config::default()
             },

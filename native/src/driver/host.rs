@@ -5,9 +5,10 @@ use crate::engine::Engine;
 use crate::net::Channels;
 use crate::storage::Storage;
 use bytes::Bytes;
-use link::Link;
+use link::{Circuits, Link};
 use node_core::address::Contact;
 use node_core::ids::JobId;
+use node_core::overlay::circuits::ends as circuits;
 use node_core::overlay::signalling::Request;
 use node_core::work::client::NotAccepted;
 use node_core::{Channel, EngineRequest, Host, NodeEvent, NodeId, StorageRequest, Time};
@@ -19,6 +20,7 @@ pub(super) struct NativeHost {
     pub(super) engine: Engine,
     pub(super) link: Option<Link>,
     pub(super) channels: Option<Channels>,
+    pub(super) circuits: Option<Circuits>,
     pub(super) events: broadcast::Sender<NodeEvent>,
     pub(super) wake: Option<Time>,
     /// Peers that could not even be tried; told to the node after the input that it works on.
@@ -80,6 +82,12 @@ impl Host for NativeHost {
     fn data_channel(&mut self, request: Request) {
         if let Some(channels) = &self.channels {
             channels.request(request);
+        }
+    }
+
+    fn circuit(&mut self, request: circuits::Request) {
+        if let Some(circuits) = &mut self.circuits {
+            circuits.request(request);
         }
     }
 

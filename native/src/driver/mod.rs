@@ -20,9 +20,10 @@ use crate::net::{Answer, Net};
 use crate::storage::Storage;
 pub(crate) use pulse::STALL;
 
-use link::Link;
+use link::{Link, ToNode};
 use node_core::content::BlobRef;
 use node_core::ids::JobId;
+use node_core::overlay::circuits::ends as circuits;
 use node_core::overlay::signalling;
 use node_core::trust::policy::Policy;
 use node_core::work::client::NotAccepted;
@@ -46,6 +47,7 @@ enum Item {
     Storage(StorageReply),
     Engine(EngineReply),
     DataChannel(signalling::Reply),
+    Circuit(circuits::Reply),
     Command(Command),
     Submit {
         job: JobId,
@@ -83,6 +85,12 @@ impl Inbox {
     pub(crate) fn engine(&self) -> impl Fn(EngineReply) + Send + Sync + 'static {
         let sender = self.sender.clone();
         move |reply| drop(sender.send(Item::Engine(reply)))
+    }
+
+    /// For [`crate::net::start`].
+    pub(crate) fn circuits(&self) -> ToNode {
+        let sender = self.sender.clone();
+        Arc::new(move |reply| drop(sender.send(Item::Circuit(reply))))
     }
 
     /// For [`crate::net::start`].

@@ -30,9 +30,9 @@ pub(super) async fn run(
     pulse: Pulse,
 ) {
     let Parts { id, config, seed, storage, engine, net } = parts;
-    let (link, mut link_events, channels) = match net {
-        Some(net) => (Some(net.link), Some(net.events), net.channels),
-        None => (None, None, None),
+    let (link, mut link_events, channels, circuits) = match net {
+        Some(net) => (Some(net.link), Some(net.events), net.channels, net.circuits),
+        None => (None, None, None, None),
     };
     let epoch = Instant::now();
     let blobs = storage.blobs();
@@ -44,6 +44,7 @@ pub(super) async fn run(
             engine,
             link,
             channels,
+            circuits,
             events,
             wake: None,
             not_dialled: Vec::new(),
@@ -128,6 +129,7 @@ impl Driver {
         match item {
             Item::Storage(reply) => self.drive(NodeInput::Storage(reply)),
             Item::Engine(reply) => self.drive(NodeInput::Engine(reply)),
+            Item::Circuit(reply) => self.drive(NodeInput::Circuit(reply)),
             Item::DataChannel(reply) => self.drive(NodeInput::DataChannel(reply)),
             Item::Command(command) => self.drive(NodeInput::Command(command)),
             Item::Submit { job, spec, answer } => {

@@ -15,7 +15,7 @@ use libp2p::core::transport::{Boxed, OrTransport};
 use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, dns, swarm, tcp, websocket};
-use link::{Events, Link, LinkOptions, Pipes, Piping};
+use link::{Circuits, Events, Link, LinkOptions, Pipes, Piping, ToNode};
 use node_core::address::Contact;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use upgrade::Replayed;
@@ -30,6 +30,8 @@ pub(crate) struct NetOptions {
     pub(crate) pages: Pages,
     /// Receiver of what data channels answer; none for a node without them.
     pub(crate) channels: Option<Answer>,
+    /// Receiver of what circuits answer; none for a node without them.
+    pub(crate) circuits: Option<ToNode>,
 }
 
 /// Ways of a node to others.
@@ -37,6 +39,7 @@ pub(crate) struct Net {
     pub(crate) link: Link,
     pub(crate) events: Events,
     pub(crate) channels: Option<Channels>,
+    pub(crate) circuits: Option<Circuits>,
 }
 
 /// Why a node cannot talk to others; says what to do next.
@@ -66,16 +69,14 @@ pub(crate) async fn start(key: &Keypair, options: NetOptions) -> Result<Net, Net
         }
         runner.listening().await.map_err(|e| probe::explain(&e.address, e.kind, &e.reason))?;
     }
-    let channels = match options.channels {
-        Some(answer) => {
-            runner.listen(&Piping::listening()).map_err(|e| NetError(e.to_string()))?;
-            let port = link.addresses().iter().find_map(tcp_port);
-            Some(Channels::start(link.clone(), piping, port, answer))
-        }
-        None => None,
-    };
+    if options.channels.is_some() || options.circuits.is_some() {
+        runner.listen(&Piping::listening()).map_err(|e| NetError(e.to_string()))?;
+    }
+    let port = link.addresses().iter().find_map(tcp_port);
+    let circuits = options.circuits.map(|answer| Circuits::new(link.clone(), piping.clone(), answer));
+    let channels = options.channels.map(|answer| Channels::start(link.clone(), piping, port, answer));
     tokio::spawn(runner.run());
-    Ok(Net { link, events, channels })
+    Ok(Net { link, events, channels, circuits })
 }
 
 /// A free port is the same one for both families: others are told of one.

@@ -56,6 +56,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("refused_peers"),
     key("refused_addresses"),
     key("direct_connections"),
+    key("relay_mb_per_s"),
     key("allowed_submitters"),
     key("marginal_cost"),
     key("min_price"),

@@ -59,7 +59,9 @@ fn workers_join_by_url_or_multiaddress_and_compute() {
             })
         };
         let all = has("gateway", "member") && has("one", "member") && has("three", "guest");
-        all && nodes.ends_with("guests cannot be dialled by others; they work for one gateway, and over data channels for others\n")
+        all && nodes.ends_with(
+            "guests cannot be dialled by others; they connect by data channels, or by way of a relay\n",
+        )
     });
 }
 

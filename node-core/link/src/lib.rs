@@ -31,6 +31,7 @@
 mod admission;
 mod behaviour;
 mod block;
+mod circuits;
 mod clock;
 mod events;
 mod frame;
@@ -47,6 +48,7 @@ mod start;
 mod words;
 
 pub use block::AddressBlock;
+pub use circuits::{Circuits, ToNode};
 pub use events::{Events, LinkEvent};
 pub use ids::{NotANode, node_id, peer_id};
 pub use pipes::{NotPiped, Pipe, Pipes, Piping, is_pipe, pipes};

@@ -24,6 +24,9 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Pipe for T {}
 
 type Boxed = Box<dyn Pipe>;
 
+/// A stream that comes: where it is listened for, and where it comes from.
+type Incoming = (Multiaddr, Multiaddr, Boxed);
+
 /// Why a stream is not given to the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotPiped {
@@ -41,7 +44,7 @@ pub struct NoPipe;
 /// The transport. One for each link, in front of those that dial.
 pub struct Pipes {
     dialled: Arc<Mutex<BTreeMap<u64, Boxed>>>,
-    incoming: mpsc::Receiver<(Multiaddr, Boxed)>,
+    incoming: mpsc::Receiver<Incoming>,
     listener: Option<ListenerId>,
     /// The listener has to be told of.
     new: bool,
@@ -51,7 +54,7 @@ pub struct Pipes {
 #[derive(Clone)]
 pub struct Piping {
     dialled: Arc<Mutex<BTreeMap<u64, Boxed>>>,
-    incoming: Arc<Mutex<mpsc::Sender<(Multiaddr, Boxed)>>>,
+    incoming: Arc<Mutex<mpsc::Sender<Incoming>>>,
     last: Arc<AtomicU64>,
 }
 
@@ -78,13 +81,22 @@ impl Piping {
     ///
     /// One that is never dialled, since the peer is connected by then, ends when too many have come after it.
     pub fn dial(&self, pipe: impl Pipe + 'static, ip: Option<IpAddr>) -> Multiaddr {
+        address(self.put(Box::new(pipe)), ip)
+    }
+
+    /// As [`Piping::dial`], for a stream that another node passes on.
+    pub(crate) fn dial_relayed(&self, pipe: impl Pipe + 'static) -> Multiaddr {
+        relayed(self.put(Box::new(pipe)))
+    }
+
+    fn put(&self, pipe: Boxed) -> u64 {
         let number = self.number();
         let mut dialled = locked(&self.dialled);
         if dialled.len() >= WAITING {
             dialled.pop_first();
         }
-        dialled.insert(number, Box::new(pipe));
-        address(number, ip)
+        dialled.insert(number, pipe);
+        number
     }
 
     /// The other end: its connection comes as others' do.
@@ -93,7 +105,16 @@ impl Piping {
     /// Too many streams wait, or the link has ended.
     pub fn accept(&self, pipe: impl Pipe + 'static, ip: Option<IpAddr>) -> Result<(), NotPiped> {
         let from = address(self.number(), ip);
-        let sent = locked(&self.incoming).try_send((from, Box::new(pipe)));
+        self.give(Piping::listening(), from, Box::new(pipe))
+    }
+
+    /// As [`Piping::accept`], for a stream that another node passes on.
+    pub(crate) fn accept_relayed(&self, pipe: impl Pipe + 'static) -> Result<(), NotPiped> {
+        self.give(relayed(0), relayed(self.number()), Box::new(pipe))
+    }
+
+    fn give(&self, at: Multiaddr, from: Multiaddr, pipe: Boxed) -> Result<(), NotPiped> {
+        let sent = locked(&self.incoming).try_send((at, from, pipe));
         sent.map_err(|error| if error.is_full() { NotPiped::Full } else { NotPiped::Ended })
     }
 
@@ -107,6 +128,11 @@ fn address(number: u64, ip: Option<IpAddr>) -> Multiaddr {
     ip.map_or_else(Multiaddr::empty, Multiaddr::from).with(Protocol::Memory(number))
 }
 
+/// The address of a stream that another node passes on.
+fn relayed(number: u64) -> Multiaddr {
+    address(number, None).with(Protocol::P2pCircuit)
+}
+
 fn number(address: &Multiaddr) -> Option<u64> {
     address
         .iter()
@@ -117,6 +143,11 @@ fn number(address: &Multiaddr) -> Option<u64> {
 /// Whether the address is one of streams ([`Piping::dial`]).
 pub fn is_pipe(address: &Multiaddr) -> bool {
     number(address).is_some()
+}
+
+/// Whether the stream of this address is one that another node passes on.
+pub(crate) fn is_relayed(address: &Multiaddr) -> bool {
+    is_pipe(address) && address.iter().any(|part| part == Protocol::P2pCircuit)
 }
 
 impl Transport for Pipes {
@@ -156,10 +187,10 @@ impl Transport for Pipes {
             return Poll::Ready(TransportEvent::NewAddress { listener_id, listen_addr: Piping::listening() });
         }
         match self.incoming.poll_next_unpin(cx) {
-            Poll::Ready(Some((send_back_addr, pipe))) => Poll::Ready(TransportEvent::Incoming {
+            Poll::Ready(Some((local_addr, send_back_addr, pipe))) => Poll::Ready(TransportEvent::Incoming {
                 listener_id,
                 upgrade: future::ready(Ok(pipe)),
-                local_addr: Piping::listening(),
+                local_addr,
                 send_back_addr,
             }),
             // Nobody can give it streams any more.

@@ -78,6 +78,9 @@ pub(crate) fn carrier(endpoint: &ConnectedPoint) -> Carrier {
         ConnectedPoint::Dialer { address, .. } => address,
         ConnectedPoint::Listener { local_addr, .. } => local_addr,
     };
+    if crate::pipes::is_relayed(address) {
+        return Carrier::Relay;
+    }
     if crate::pipes::is_pipe(address) {
         return Carrier::DataChannel;
     }

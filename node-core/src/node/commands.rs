@@ -1,7 +1,7 @@
 //! Commands of the driver: each goes to a service, and one that this node does not have is said to be missing.
 
 use super::Node;
-use super::host::{Command, Host, NodeEvent};
+use super::host::{Command, Host, NodeEvent, NotConnected};
 use crate::contract::Refusal;
 use crate::files::owner::{NotNamed, NotPut};
 use crate::ledger::bank::NotInvited;
@@ -63,7 +63,10 @@ impl Command {
             }
             Command::Buy { number, .. } => NodeEvent::Bought { number, taken: false },
             Command::Order { number, .. } => NodeEvent::Ordered { number, outcome: Err(Refusal::NoAccount) },
-            Command::Connect(to) => NodeEvent::NotConnected { peer: to.id, why: NotOpened::NoDriver },
+            Command::Connect(to) => {
+                let why = NotConnected::Direct(NotOpened::NoDriver);
+                NodeEvent::NotConnected { peer: to.id, why }
+            }
             Command::Invite { number, .. } => NodeEvent::Invited { number, made: Err(NotInvited::NotBank) },
             Command::Publish { number, .. } => {
                 NodeEvent::Published { number, refused: Some(Refused::NoAnswer) }

@@ -70,6 +70,11 @@ pub struct Config {
     pub records: Option<RecordsPart>,
     /// Key that the node signs with when it agrees with others on data channels. None: its driver has none.
     pub signalling: Option<Secret>,
+    /// Its driver puts connections on circuits, by way of relays.
+    pub circuits: bool,
+    /// Bytes a second that it passes on for others at the start, if it is a relay of circuits; 0 until its donor gives
+    /// some.
+    pub relay_rate: Option<u64>,
     /// Files: this node's, kept by others, and others', kept here. None: neither.
     pub files: Option<Arc<FilesConfig>>,
 }
@@ -144,6 +149,8 @@ impl Default for Config {
             bank: None,
             records: None,
             signalling: None,
+            circuits: false,
+            relay_rate: None,
             files: None,
         }
     }

@@ -8,6 +8,7 @@ use super::table::Service;
 use crate::address::{Address, Contact, Sender};
 use crate::channel::Channel;
 use crate::ids::NodeId;
+use crate::overlay::circuits::ends::Circuits;
 use crate::overlay::guests::{self, LONGEST, ToRelay};
 use crate::overlay::neighbours::{self, Neighbours};
 use crate::overlay::signalling::{self, Signalling};
@@ -134,9 +135,10 @@ impl Node {
         }
         let peer = address.id;
         let under_way = self.dials.as_ref().is_some_and(|dials| dials.is_under_way(peer));
+        let (signals, circuits) = (self.has::<Signalling>(), self.has::<Circuits>());
         if peer == self.me
             || !address.has_channels()
-            || !self.has::<Signalling>()
+            || !signals && !circuits
             || under_way
             || self.peers().is_connected(peer)
         {
@@ -144,7 +146,8 @@ impl Node {
         }
         // A page keeps nothing for peers that are not there.
         match self.dials.as_mut().is_none_or(|dials| dials.begin_channel(peer)) {
-            true => self.tell::<Signalling>(signalling::Command::Connect(*address)),
+            true if signals => self.tell::<Signalling>(signalling::Command::Connect(*address)),
+            true => self.connect_by_relay(peer, address.relay(), signalling::NotOpened::NoDriver, host),
             false => self.note(Note::Unreachable(peer), host),
         }
     }

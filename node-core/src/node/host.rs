@@ -19,6 +19,7 @@ use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::ledger::Page;
 use crate::ledger::bank::NotInvited;
 use crate::money::{Micro, Price};
+use crate::overlay::circuits::ends as circuits;
 use crate::overlay::dialback::Standing;
 use crate::overlay::ring::Failure;
 use crate::overlay::signalling::{self, NotOpened};
@@ -72,6 +73,7 @@ pub enum NodeInput {
     Storage(StorageReply),
     Engine(EngineReply),
     DataChannel(signalling::Reply),
+    Circuit(circuits::Reply),
     Command(Command),
 }
 
@@ -204,7 +206,7 @@ pub enum Command {
     LetGo {
         number: u64,
     },
-    /// Connect to this node by a data channel, whether or not it can be dialled. It is [`NodeInput::Connected`], or
+    /// Connect to this node by a data channel, or else by way of its relay, whether or not it can be dialled. It is [`NodeInput::Connected`], or
     /// [`NodeEvent::NotConnected`] says why not.
     Connect(Address),
     /// Count so many slots as busy for `owner`, though no unit holds them (experiments); 0 frees them.
@@ -240,8 +242,21 @@ pub trait Host {
     /// Do this with an end of a data channel, and answer with [`NodeInput::DataChannel`]. Asked only of a driver whose
     /// configuration has [`crate::Config::signalling`].
     fn data_channel(&mut self, _request: signalling::Request) {}
+    /// Do this with an end of a circuit, in order, and answer with [`NodeInput::Circuit`]. Asked only of a driver whose
+    /// configuration has [`crate::Config::circuits`].
+    fn circuit(&mut self, _request: circuits::Request) {}
     /// Something happened that people or programs may want to know.
     fn event(&mut self, event: NodeEvent);
+}
+
+/// Why a node is not connected to another one; the words follow "the node has".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotConnected {
+    #[error("no data channel to the peer: {0}")]
+    Direct(NotOpened),
+    /// No data channel either.
+    #[error("no circuit to the peer: {0}")]
+    Relayed(circuits::NotOpened),
 }
 
 /// Events that a node reports to its driver.
@@ -276,10 +291,10 @@ pub enum NodeEvent {
         unit: UnitId,
         why: String,
     },
-    /// The answer to [`Command::Connect`] where no channel could be opened.
+    /// The answer to [`Command::Connect`] where nothing came of it.
     NotConnected {
         peer: NodeId,
-        why: NotOpened,
+        why: NotConnected,
     },
     /// The set of connected nodes or what is known of them changed.
     NodesChanged,

@@ -57,6 +57,7 @@ messages! {
     Records(records::Message): Records,
     Files(files::Message): Files | KeptFiles,
     Signalling(overlay::signalling::Message): Signalling,
+    Circuits(overlay::circuits::Message): CircuitRelay | Circuits,
 }
 
 impl Message {

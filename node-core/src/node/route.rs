@@ -7,6 +7,7 @@ use crate::address::Ip;
 use crate::channel::{Carrier, Channel};
 use crate::engine::{EngineReply, EngineRequest};
 use crate::ids::NodeId;
+use crate::overlay::circuits::ends::{self as circuits, Circuits};
 use crate::overlay::neighbours::{self, Hearing, Neighbours};
 use crate::overlay::signalling::{self, Signalling};
 use crate::protocol::Input;
@@ -42,6 +43,7 @@ impl Node {
             NodeInput::DataChannel(reply) => {
                 self.tell::<Signalling>(signalling::Command::Reply(reply));
             }
+            NodeInput::Circuit(reply) => self.tell::<Circuits>(circuits::Command::Reply(reply)),
             NodeInput::Command(Command::Drain) => self.note(Note::Drain, host),
             NodeInput::Command(command) => self.command(command, host),
         }

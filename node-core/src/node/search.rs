@@ -94,10 +94,8 @@ impl Node {
         }
         let shortage = shortage.filter(|_| found.places.is_empty());
         for place in &found.places {
-            // Relays forward no units: a guest is of use to who is connected to it.
-            if let Some(contact) = place.node.contact() {
-                self.reach(contact, true, host);
-            }
+            // A host tells of its guests if it relays what others and they write.
+            self.reach_for_now(&place.node.with_channels(true), host);
             let promise = connected::Promise { slots: place.units, memory_bytes: query.needs.memory_bytes };
             let here = self.peers().knows(place.node.id);
             self.tell::<Connected>(connected::Command::Promised { node: place.node.id, promise, here });

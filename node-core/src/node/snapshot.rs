@@ -16,6 +16,8 @@ pub struct NodeView {
     pub guest: bool,
     /// The carrier of this node's connection to it; none to itself.
     pub over: Option<Carrier>,
+    /// The node that relays this connection, if one does.
+    pub via: Option<NodeId>,
     /// This very node.
     pub me: bool,
     pub slots: u32,

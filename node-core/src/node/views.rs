@@ -43,6 +43,7 @@ impl Node {
                 gateway,
                 guest,
                 over: self.peers().connection(id).map(|peer| peer.over),
+                via: self.relayed_by(id),
                 me: id == self.me,
                 slots: offer.slots,
                 free: offer.free,

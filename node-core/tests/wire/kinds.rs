@@ -5,6 +5,7 @@
 
 use super::*;
 use node_core::discovery::random;
+use node_core::overlay::circuits::{self, Piece, Refusal};
 use node_core::overlay::guests::{self, ToGuest, ToRelay};
 use node_core::overlay::signalling::{self, Over};
 use node_core::{files, ledger, market, records};
@@ -60,7 +61,8 @@ kinds!(Message:
     Records.0: records::Message,
     Files.0: files::Message,
     Guests.0: guests::Message,
-    Signalling.0: signalling::Message
+    Signalling.0: signalling::Message,
+    Circuits.0: circuits::Message
 );
 kinds!(Greeting: Hello Rejected Full Swarm Dialable);
 kinds!(dialback::Message: Ask; Answer.outcome: Outcome);
@@ -91,6 +93,11 @@ kinds!(market::ToBuyer: Alive Entry Taken Gone Summary; Answer.0: market::Answer
 kinds!(market::Outcome: Sale Costs None NotMine Busy);
 kinds!(signalling::Message: Said; Over.why: Over);
 kinds!(Over: Refused Busy Failed);
+kinds!(circuits::Message: ; ToRelay.0: circuits::ToRelay, ToEnd.0: circuits::ToEnd);
+kinds!(circuits::ToRelay: Open; On.piece: Piece);
+kinds!(circuits::ToEnd: Opened Incoming; Refused.why: Refusal, On.piece: Piece);
+kinds!(Piece: Data Room Close);
+kinds!(Refusal: NotRelaying NotHere Full);
 kinds!(guests::Message: ; ToRelay.0: ToRelay, ToGuest.0: ToGuest);
 kinds!(ToRelay: Forward Locate Balance);
 kinds!(ToGuest: Relay Forwarded Gone Owner Balance Second);

@@ -147,6 +147,7 @@ fn protocol_of(service: ServiceId) -> &'static str {
         ServiceId::Connected => "Offer",
         ServiceId::Seller | ServiceId::MarketOwner | ServiceId::Buyer => "Market",
         ServiceId::Relay | ServiceId::Guest => "Guests",
+        ServiceId::CircuitRelay => "Circuits",
         ServiceId::KeptFiles => "Files",
         ServiceId::Purse | ServiceId::Bank => "Ledger",
         ServiceId::Client | ServiceId::Owner | ServiceId::Runner | ServiceId::Keeper => "Work",

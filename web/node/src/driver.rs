@@ -2,7 +2,7 @@
 
 use crate::browser;
 use crate::channels::Channels;
-use crate::host::WebHost;
+use crate::host::{Ends, WebHost};
 use crate::left::Left;
 use crate::settings;
 use crate::socket::{WebSockets, address_of};
@@ -14,14 +14,17 @@ use gloo_timers::future::TimeoutFuture;
 use libp2p::Transport;
 use libp2p::identity::Keypair;
 use libp2p::swarm;
-use link::{Events, LinkEvent, LinkOptions, Piping};
+use link::{Circuits, Events, LinkEvent, LinkOptions, Piping, ToNode};
 use node_core::address::Ip;
 use node_core::bounds::{Bounds, Timing};
 use node_core::keys::Secret;
 use node_core::money::Micro;
 use node_core::node::config::{MarketPart, Open};
+use node_core::overlay::circuits::ends as circuits;
 use node_core::overlay::signalling::SessionId;
 use node_core::{BlobId, Carrier, Command, Config, EngineReply, Node, NodeEvent, NodeInput, Platform, Time};
+use send_wrapper::SendWrapper;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use wasm_bindgen::JsValue;
@@ -104,6 +107,8 @@ pub(crate) enum Input {
     Channel(JsValue),
     /// The channel of this session is open.
     Opened(SessionId),
+    /// The link's word on an end of a circuit.
+    Circuit(circuits::Reply),
 }
 
 /// Starts a node: the one that this tab was before, or a new one.
@@ -132,6 +137,7 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         invited_with: options.invite,
         timing: Timing { drain: DRAIN, ..Timing::default() }.into(),
         signalling: options.channels.then(|| sells.secret.clone()),
+        circuits: true,
         market: Some(sells),
         // Its gateway tells.
         open: Open { scheme: true, pricing: true, degree: true },
@@ -148,6 +154,10 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
     if let Some(speed) = speed {
         tab.measured(speed);
     }
+    let to_node = SendWrapper::new(inputs.clone());
+    let to_node: ToNode = Arc::new(move |reply| drop(to_node.unbounded_send(Input::Circuit(reply))));
+    let circuits = Circuits::new(link.clone(), piping.clone(), to_node);
+    let ends = Ends { channels: Channels::new(link.clone(), piping, inputs.clone()), circuits };
     let driver = Driver {
         tab,
         measure: speed.is_none().then(Measure::default),
@@ -156,7 +166,7 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         done: 0,
         looked: None,
         node: Node::guest(link.id(), config, browser::random_bytes()?, now),
-        host: WebHost::new(link.clone(), Channels::new(link, piping, inputs.clone()), storage, save, workers),
+        host: WebHost::new(link, ends, storage, save, workers),
         join: Join::new(&options.gateway, now),
         gateway: options.gateway,
         throttle: Throttle::default(),
@@ -243,6 +253,7 @@ impl Driver {
                         self.host.inputs.extend(reply.map(NodeInput::DataChannel));
                         self.feed();
                     }
+                    Some(Input::Circuit(reply)) => self.drive(NodeInput::Circuit(reply)),
                     Some(Input::Stop(patience)) => self.leave(patience.min(MAX_PATIENCE)),
                     None => return self.end(events).await,
                 },
@@ -428,8 +439,7 @@ impl Driver {
             LinkEvent::Frame { from, channel, bytes } => {
                 return self.host.inputs.push_back(NodeInput::Received { from, channel, bytes });
             }
-            LinkEvent::Connected { peer, over: Carrier::DataChannel, .. } => {
-                let over = Carrier::DataChannel;
+            LinkEvent::Connected { peer, over: over @ (Carrier::DataChannel | Carrier::Relay), .. } => {
                 self.host.channels.connected(peer, true);
                 self.host.inputs.push_back(NodeInput::Connected { peer, ip: None, joined: false, over });
             }

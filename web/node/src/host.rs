@@ -4,8 +4,9 @@ use crate::channels::Channels;
 use crate::left::Save;
 use crate::workers::{Heard, Workers};
 use bytes::Bytes;
-use link::Link;
+use link::{Circuits, Link};
 use node_core::address::Contact;
+use node_core::overlay::circuits::ends as circuits;
 use node_core::overlay::signalling::Request;
 use node_core::{
     BlobId, Channel, EngineReply, EngineRequest, Host, NodeEvent, NodeId, NodeInput, RunId, StorageRequest,
@@ -22,6 +23,7 @@ pub(crate) struct WebHost {
     pub(crate) now: Time,
     pub(crate) link: Link,
     pub(crate) channels: Channels,
+    circuits: Circuits,
     /// Answers on their way back into the node, and what happened: fed and told between two
     /// inputs.
     pub(crate) inputs: VecDeque<NodeInput>,
@@ -34,6 +36,12 @@ pub(crate) struct WebHost {
     shell: Shell,
 }
 
+/// This node's ends of connections that it does not dial.
+pub(crate) struct Ends {
+    pub(crate) channels: Channels,
+    pub(crate) circuits: Circuits,
+}
+
 /// Everything that the pool decides about.
 struct Shell {
     storage: Storage,
@@ -44,7 +52,7 @@ struct Shell {
 impl WebHost {
     pub(crate) fn new(
         link: Link,
-        channels: Channels,
+        Ends { channels, circuits }: Ends,
         storage: Storage,
         save: Option<Save>,
         workers: Workers,
@@ -53,6 +61,7 @@ impl WebHost {
             now: Time::ZERO,
             link,
             channels,
+            circuits,
             inputs: VecDeque::new(),
             events: VecDeque::new(),
             wake: None,
@@ -153,6 +162,10 @@ impl Host for WebHost {
 
     fn data_channel(&mut self, request: Request) {
         self.channels.request(request);
+    }
+
+    fn circuit(&mut self, request: circuits::Request) {
+        self.circuits.request(request);
     }
 
     fn event(&mut self, event: NodeEvent) {

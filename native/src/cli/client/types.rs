@@ -33,6 +33,9 @@ pub(crate) struct Node {
     #[serde(default)]
     pub(crate) guest: bool,
     pub(crate) connection: Option<String>,
+    /// The node that relays it.
+    #[serde(default)]
+    pub(crate) via: Option<String>,
     #[serde(default)]
     pub(crate) me: bool,
     pub(crate) slots: u32,

@@ -5,6 +5,8 @@
 mod bank;
 mod buyer;
 mod cheapest;
+mod circuit_relay;
+mod circuits;
 mod client;
 mod connected;
 mod dialback;
@@ -33,6 +35,7 @@ use crate::discovery::{cheapest::Cheapest, connected::Connected, nearest::Neares
 use crate::files::{keeper::Keeper as KeptFiles, owner::Owner as Files};
 use crate::ledger::{bank::Bank, client::Client as Purse};
 use crate::market::{buyer::Buyer, owner::Owner as MarketOwner, seller::Seller};
+use crate::overlay::circuits::{ends::Circuits, relay::CircuitRelay};
 use crate::overlay::guests::{guest::Guest, relay::Relay};
 use crate::overlay::{dialback::DialBack, ring::Ring, signalling::Signalling, tree::Tree};
 use crate::records::Records;
@@ -48,6 +51,7 @@ pub(super) const GUEST: &[Entry] = &[
     entry::<Guest>,
     entry::<Store>,
     entry::<Signalling>,
+    entry::<Circuits>,
 ];
 
 /// All services. Dial-back is the last to hear: by then the others know what the node's place follows from.
@@ -74,5 +78,7 @@ pub(super) const FULL: &[Entry] = &[
     shown::<KeptFiles>,
     shown::<Store>,
     shown::<Signalling>,
+    shown::<Circuits>,
+    shown::<CircuitRelay>,
     shown::<DialBack>,
 ];

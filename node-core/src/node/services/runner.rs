@@ -47,6 +47,7 @@ impl Service for Runner {
     fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
         if let host::Command::Terms { policy, .. } = &command {
             node.connects_directly(policy.direct_connections);
+            node.relays_at(policy.relay_rate());
         }
         node.tell::<Self>(match command {
             host::Command::SetSlots(slots) => Command::SetSlots(slots),

@@ -109,11 +109,13 @@ impl Node {
         self.state::<Seller>().is_some_and(|seller| seller.listed_at(Kind::Cycles).is_some())
     }
 
-    /// Sells as the guest of this relay; `channels`: to others than its gateway, too.
+    /// Sells as the guest of this relay: to others than its gateway, too, if it has `channels`, or if that passes on what
+    /// they and this node write.
     pub(super) fn sell_as_guest_of(&mut self, relay: Option<Contact>, channels: bool) {
         // A member has no relay, and has said where it is dialled.
         if self.contact().is_none() {
-            let me = relay.map(|relay| Address::guest(self.me, relay).with_channels(channels));
+            let connects = channels || relay.is_some_and(|relay| self.has_circuits_by(relay.id));
+            let me = relay.map(|relay| Address::guest(self.me, relay).with_channels(connects));
             self.tell::<Seller>(Command::Me(me));
         }
     }

@@ -4,7 +4,7 @@ use crate::address::Sender;
 use crate::ids::NodeId;
 use crate::node::Node;
 use crate::node::config::Config;
-use crate::node::host::{self, Host, NodeEvent};
+use crate::node::host::{self, Host};
 use crate::node::notes::Note;
 use crate::node::table::Service;
 use crate::overlay::signalling::{Command, Event, Message, Outcomes, Signalling};
@@ -52,10 +52,8 @@ impl Service for Signalling {
     fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
         match event {
             Event::Request(request) => host.data_channel(request),
-            Event::NotOpened { peer, why } => {
-                node.not_reached(peer, host);
-                host.event(NodeEvent::NotConnected { peer, why });
-            }
+            Event::Slow { peer, relay } => node.connect_by_relay_as_well(peer, relay),
+            Event::NotOpened { peer, relay, why } => node.connect_by_relay(peer, relay, why, host),
         }
     }
 }

@@ -123,6 +123,12 @@ impl Guest {
         self.offers.first().map(|offer| offer.at).filter(|_| !self.dialled)
     }
 
+    /// Whether the node is to be the relay after this node's.
+    pub fn is_second(&self, peer: NodeId) -> bool {
+        let second = self.relay().and_then(|_| self.offers.first()?.second);
+        second.is_some_and(|at| at.id == peer)
+    }
+
     /// Changes what is known of relays, and says so if this node's is another one then.
     fn change(&mut self, change: impl FnOnce(&mut Guest), cx: &mut Gcx<'_>) {
         let before = self.relay();

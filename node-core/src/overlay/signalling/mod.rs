@@ -6,12 +6,14 @@
 //! the peer is, as on every connection; what is signed here keeps others from having a node send packets to
 //! addresses of their choice.
 
+mod edge;
 mod limits;
 mod message;
 mod outcomes;
 #[cfg(test)]
 mod tests;
 
+pub use edge::{Command, Event, NotOpened, Reply, Request, Role};
 pub use message::{
     At, BODY_MAX, CANDIDATES, Candidate, Description, Fingerprint, Kind, Message, NotTaken, Over, Said,
     SessionId, Uuid, What,
@@ -21,11 +23,12 @@ pub use outcomes::Outcomes;
 
 use crate::address::{Address, Contact, Scope, Sender};
 use crate::backoff::Backoff;
+use crate::channel::Carrier;
 use crate::ids::NodeId;
 use crate::keys::Secret;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::rates::Rates;
 use crate::time::Time;
-use limits::Rates;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -48,6 +51,10 @@ const ANSWER: Duration = Duration::from_secs(3);
 /// Until a channel is open, from the first offer on. Then the peer is reached in another way. Our choice: ICE tries
 /// eight candidates of either side in 4 s, and sends each check three times.
 const OPEN: Duration = Duration::from_secs(10);
+
+/// Until the peer is to be reached in another way as well. Our choice: an owner takes a place for lost after 7 s
+/// ([`crate::bounds::Timing`]), and most channels open within one.
+const SLOW: Duration = Duration::from_secs(4);
 
 #[derive(Debug)]
 pub struct Signalling {
@@ -94,94 +101,10 @@ enum Way {
     Back(Sender),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    Offers,
-    Answers,
-}
-
-#[derive(Clone, Debug)]
-pub enum Command {
-    /// Open a channel to this node, unless it is connected. Ends with a connection, by the channel or by another way,
-    /// or with [`Event::NotOpened`].
-    Connect(Address),
-    Reply(Reply),
-    /// The donor's word on direct connections with strangers.
-    Refuse(bool),
-    /// A message that another node has forwarded.
-    Forwarded(Sender, Message),
-    /// The node `by` says that `peer` is not a guest of its.
-    Gone {
-        peer: NodeId,
-        by: NodeId,
-    },
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    Request(Request),
-    /// There is no channel to a node that this one wanted to connect to.
-    NotOpened {
-        peer: NodeId,
-        why: NotOpened,
-    },
-}
-
-/// Wishes for this node's end of a data channel, to the driver.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// Make an end for a channel with this peer, and describe it. `mirror`: a node whose UDP port tells who asks where
-    /// it is seen (STUN).
-    Open { session: SessionId, peer: NodeId, role: Role, mirror: Option<Contact> },
-    /// The peer's end.
-    Remote(SessionId, Description),
-    /// Addresses to try. None that must not be.
-    Try(SessionId, Vec<Candidate>),
-    /// Forget this end: no channel will open.
-    Close(SessionId),
-}
-
-/// Word of the driver on an end that it was asked for, in any order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// How the end is recognised. Once a session.
-    Described(SessionId, Description),
-    /// Addresses of the end, as they are found.
-    Found(SessionId, Vec<Candidate>),
-    /// The channel is open; its connection follows.
-    Opened(SessionId),
-    /// The driver cannot open it, and has forgotten the end.
-    Failed(SessionId),
-}
-
-/// Why there is no channel; the words follow "the node has no data channel to the peer:".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotOpened {
-    #[error("this node's donor lets it connect to no strangers")]
-    Unwanted,
-    #[error("{SESSIONS} channels are being opened; it is tried later")]
-    Busy,
-    #[error("an attempt failed a moment ago; it is tried later")]
-    Early,
-    #[error("the peer does not answer")]
-    Unanswered,
-    #[error("none of the two reaches the other directly within {} s", OPEN.as_secs())]
-    Unreached,
-    #[error("the node at its other end is not the peer, or did not prove it")]
-    Unproven,
-    #[error("nobody forwards to the peer any more")]
-    Gone,
-    #[error("this program has no data channels")]
-    NoDriver,
-    #[error("this node could not make its end of the channel")]
-    Driver,
-    #[error("the peer says that {0}")]
-    Refused(Over),
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     Session(NodeId),
+    Slow(NodeId),
 }
 
 type Scx<'a> = Cx<'a, Signalling>;
@@ -196,6 +119,12 @@ impl Protocol for Signalling {
         match input {
             Input::Message { from, message } => self.heard(Sender::direct(from), message, cx),
             Input::Timer(Timer::Session(peer)) => self.late(peer, cx),
+            Input::Timer(Timer::Slow(peer)) => {
+                let slow = self.sessions.get(&peer).filter(|session| session.wanted && !session.open);
+                if let Some(session) = slow.filter(|_| !cx.peers.is_connected(peer)) {
+                    cx.emit(Event::Slow { peer, relay: session.way.relay(cx) });
+                }
+            }
             Input::Command(command) => self.command(command, cx),
             Input::Up(peer) => self.up(peer, cx),
             // The node at the other end of the channel was not the peer.
@@ -228,7 +157,7 @@ impl Signalling {
             sessions: BTreeMap::new(),
             waiting: VecDeque::new(),
             backoff: Backoff::new(limits::PAUSES, limits::FAILED),
-            rates: Rates::default(),
+            rates: limits::rates(),
             outcomes: Outcomes::default(),
         }
     }
@@ -240,6 +169,11 @@ impl Signalling {
     /// Whether others may open channels with this node.
     pub fn is_open(&self) -> bool {
         !self.refuses
+    }
+
+    /// Whether a channel to this node is wanted here, and being opened.
+    pub fn is_opening(&self, peer: NodeId) -> bool {
+        self.sessions.get(&peer).is_some_and(|session| session.wanted)
     }
 
     /// Sessions that are being opened.
@@ -295,6 +229,7 @@ impl Signalling {
         }
         if let Some(session) = self.sessions.get_mut(&peer) {
             session.wanted = true;
+            cx.set_timer_by(Timer::Slow(peer), SLOW);
             return;
         }
         if self.waiting.iter().any(|(other, _)| other.id == peer) {
@@ -308,7 +243,7 @@ impl Signalling {
             () => None,
         };
         if let Some(why) = why_not {
-            return cx.emit(Event::NotOpened { peer, why });
+            return cx.emit(Event::NotOpened { peer, relay: to.relay(), why });
         }
         if is_full {
             return self.waiting.push_back((to, cx.now));
@@ -343,6 +278,9 @@ impl Signalling {
         self.sessions.insert(peer, session);
         let patience = if role == Role::Offers { ANSWER } else { OPEN };
         cx.set_timer(Timer::Session(peer), patience);
+        if wanted {
+            cx.set_timer(Timer::Slow(peer), SLOW);
+        }
         // A gateway: where it is dialled by TCP it answers by UDP.
         let gateways = cx.peers.all().filter(|(of, hello, _)| hello.gateway && *of != peer);
         let mirror = gateways.filter_map(|(_, hello, _)| hello.dialable.contact()).next();
@@ -457,7 +395,8 @@ impl Signalling {
         };
         if let Some(why) = why_not {
             if wanted {
-                cx.emit(Event::NotOpened { peer, why: NotOpened::Busy });
+                let relay = Way::Back(sender).relay(cx);
+                cx.emit(Event::NotOpened { peer, relay, why: NotOpened::Busy });
             }
             cx.answer(sender, Message::Over { session: id, why });
             return self.next_turn(cx);
@@ -482,8 +421,8 @@ impl Signalling {
     /// The session comes to nothing.
     fn fail(&mut self, peer: NodeId, why: NotOpened, cx: &mut Scx<'_>) {
         let Some(session) = self.end(peer, cx) else { return };
-        // One that came by another way meanwhile needed none.
-        if !cx.peers.is_connected(peer) {
+        // One that came by another way meanwhile needed none; by way of a relay it did.
+        if cx.peers.connection(peer).is_none_or(|it| it.over == Carrier::Relay) {
             self.outcomes.count(why, session.heard);
         }
         cx.emit(Event::Request(Request::Close(session.id)));
@@ -491,7 +430,7 @@ impl Signalling {
             self.backoff.failed(peer, cx.now);
         }
         if session.wanted {
-            cx.emit(Event::NotOpened { peer, why });
+            cx.emit(Event::NotOpened { peer, relay: session.way.relay(cx), why });
         }
     }
 
@@ -528,13 +467,17 @@ impl Signalling {
         {
             match cx.now.since(since) < OPEN {
                 true => self.connect(to, cx),
-                false => cx.emit(Event::NotOpened { peer: to.id, why: NotOpened::Busy }),
+                false => {
+                    let (peer, relay) = (to.id, to.relay());
+                    cx.emit(Event::NotOpened { peer, relay, why: NotOpened::Busy });
+                }
             }
         }
     }
 
     fn drop_session(&mut self, peer: NodeId, cx: &mut Scx<'_>) -> Option<Session> {
         cx.cancel_timer(Timer::Session(peer));
+        cx.cancel_timer(Timer::Slow(peer));
         self.sessions.remove(&peer)
     }
 
@@ -581,5 +524,15 @@ impl Signalling {
 
     fn peer_of(&self, id: SessionId) -> Option<NodeId> {
         self.sessions.iter().find(|(_, session)| session.id == id).map(|(peer, _)| *peer)
+    }
+}
+
+impl Way {
+    /// The node by way of which the session is spoken of.
+    fn relay(&self, cx: &Scx<'_>) -> Option<Contact> {
+        match self {
+            Way::To(address) => address.relay(),
+            Way::Back(sender) => cx.peers.contact(sender.by?),
+        }
     }
 }

@@ -518,7 +518,7 @@ fn who_finds_all_sessions_taken_waits_for_its_turn_and_not_for_ever() {
     now = now + OPEN;
     let effects = over(now, 1);
     let late = |effect: &Effect<Signalling>| match effect {
-        Effect::Emit(Event::NotOpened { peer, why }) => Some((*peer, *why)),
+        Effect::Emit(Event::NotOpened { peer, why, .. }) => Some((*peer, *why)),
         _ => None,
     };
     let told: Vec<_> = effects.iter().filter_map(late).collect();

@@ -67,6 +67,11 @@ impl Policy {
         Ok(())
     }
 
+    /// Bytes a second that are passed on between others.
+    pub fn relay_rate(&self) -> u64 {
+        (self.relay_mb_per_s * 1e6) as u64
+    }
+
     /// Slots that are not sold, but kept for gifts. Of less than one, gifts have their share by time.
     pub fn kept_for_gifts(&self, slots: u32) -> u32 {
         (f64::from(slots) * self.gift_share_pct / 100.0).floor() as u32

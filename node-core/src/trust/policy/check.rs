@@ -100,6 +100,7 @@ impl Policy {
             ("suspend_if_no_recent_input", Some(self.suspend_if_no_recent_input)),
             ("disk_max_used_gb", self.disk_max_used_gb),
             ("disk_min_free_gb", Some(self.disk_min_free_gb)),
+            ("relay_mb_per_s", Some(self.relay_mb_per_s)),
         ];
         for (name, value) in amounts {
             if let Some(value) = value.filter(|value| !value.is_finite() || *value < 0.0) {

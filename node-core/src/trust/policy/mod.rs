@@ -89,6 +89,9 @@ pub struct Policy {
     /// Whether nodes that can neither dial this one nor be dialled connect to it by data channels. They learn its
     /// address, as it learns theirs.
     pub direct_connections: bool,
+    /// Most that is passed on between others that cannot connect directly, 10^6 bytes a second; 0: nothing. Only
+    /// nodes that others can dial are asked to.
+    pub relay_mb_per_s: f64,
     /// If there are any, nobody else's work is taken.
     #[serde(with = "texts")]
     pub allowed_submitters: Vec<NodeId>,
@@ -138,6 +141,8 @@ impl Default for Policy {
             refused_addresses: Vec::new(),
             // Gateways and their members learn addresses anyway; without it a tab serves its gateway alone.
             direct_connections: true,
+            // Our choice: a tenth of a usual server's line.
+            relay_mb_per_s: 10.0,
             allowed_submitters: Vec::new(),
             // The least that a market knows; paper `market` lets a seller name its own.
             marginal_cost: 1,

@@ -81,7 +81,12 @@ impl World {
         self.nodes[at].links.iter().filter(|link| !link.dead).map(|link| link.peer as usize).collect()
     }
 
+    /// Whether they have a connection, also one by way of a relay.
     pub fn connected(&self, a: usize, b: usize) -> bool {
+        self.connected_straight(a, b) || self.relayed(a, b) && self.relayed(b, a)
+    }
+
+    pub fn connected_straight(&self, a: usize, b: usize) -> bool {
         self.nodes[a].link(b as u32).is_some_and(|link| !link.dead)
     }
 
@@ -96,7 +101,7 @@ impl World {
     }
 
     pub(super) fn join(&mut self, a: usize, b: usize, first: First) {
-        if a == b || self.connected(a, b) || !self.lives(a) || !self.lives(b) {
+        if a == b || self.connected_straight(a, b) || !self.lives(a) || !self.lives(b) {
             return;
         }
         self.epoch += 1;
@@ -170,6 +175,7 @@ impl World {
     pub(super) fn close(&mut self, at: usize, peer: NodeId, reason: String) {
         self.closed.push((at, peer, reason));
         let Some(peer) = self.find(peer) else { return };
+        self.close_relayed(at, peer);
         let Some(link) = self.nodes[at].link(peer as u32).filter(|link| !link.dead) else { return };
         let (epoch, last) = (link.epoch, link.last[0].max(link.last[1]));
         let delay = last.since(self.now).as_micros() as u64 + 1;
@@ -274,6 +280,9 @@ impl World {
 
     pub(super) fn send(&mut self, from: usize, to: NodeId, channel: Channel, bytes: Bytes) {
         let Some(to) = self.find(to) else { return };
+        if !self.streams.is_empty() && !self.connected_straight(from, to) && self.relayed(from, to) {
+            return self.write_relayed(from, to, channel, &bytes);
+        }
         let (now, a, b) = (self.now, from as u32, to as u32);
         let there = if self.network.latency.is_regional() { self.nodes[to].region } else { 0 };
         let here = self.nodes[from].region;
@@ -346,6 +355,7 @@ impl World {
     /// Forgets all links of a node that has died; the others notice in their time.
     pub(super) fn drop_links(&mut self, at: usize) {
         let links = std::mem::take(&mut self.nodes[at].links);
+        self.drop_streams(at);
         let (low, high) = self.network.notice;
         for link in links {
             self.sever(at as u32, link.peer, |world| world.net_rng.between(low, high));

@@ -5,6 +5,7 @@
 //! and every call goes into the trace.
 
 mod channels;
+mod circuits;
 mod fault;
 mod link;
 mod pages;
@@ -28,6 +29,7 @@ use crate::trace::Trace;
 use bytes::Bytes;
 use node_core::address::{Contact, Ip};
 use node_core::node::message::Message;
+use node_core::overlay::circuits::CircuitId;
 use node_core::overlay::signalling::SessionId;
 use node_core::{Channel, Config, EngineReply, Node, NodeEvent, NodeId, NodeInput, StorageReply, Time};
 use places::index_in;
@@ -82,6 +84,8 @@ pub struct World {
     wishes: Wishes,
     /// Ends of data channels that are being opened.
     ends: channels::Ends,
+    /// Ends of circuits, by node.
+    streams: circuits::Streams,
     /// Events that befell frozen nodes meanwhile, by node.
     held: BTreeMap<u32, Vec<Event>>,
     /// Counts links.
@@ -180,6 +184,12 @@ enum Event {
         a: u32,
         b: u32,
     },
+    /// The connection on a circuit says that it is there, and sees whether the other end does.
+    Beat {
+        at: u32,
+        life: u32,
+        circuit: CircuitId,
+    },
     /// A page comes to another gateway.
     Visits {
         page: u32,
@@ -232,6 +242,7 @@ impl World {
             trace: Trace::default(),
             wishes: Wishes::default(),
             ends: Default::default(),
+            streams: Default::default(),
             held: BTreeMap::new(),
             epoch: 0,
             greeting: None,
@@ -336,6 +347,9 @@ impl World {
         }
         for request in wishes.channels.drain(..) {
             self.data_channel(at, request);
+        }
+        for request in wishes.circuits.drain(..) {
+            self.circuit(at, request);
         }
         for (to, channel, bytes) in wishes.frames.drain(..) {
             match self.liars.get_mut(&at).map_or(Said::Truly, |liar| liar.says(channel, &bytes)) {
@@ -491,6 +505,7 @@ impl World {
             Event::Probed { from, to, life, number, ip } => self.probed(from, to, life, number, ip),
             Event::Unreachable { from, life, peer } => self.unreachable(from, life, peer),
             Event::Pierced { session, a, b } => self.pierced(session, a, b),
+            Event::Beat { at, life, circuit } => self.beat(at, life, circuit),
             Event::Visits { page, to, life } => self.visits(page, to, life),
         }
     }
@@ -528,7 +543,7 @@ impl Event {
     fn addressee(&self) -> Option<u32> {
         match self {
             Event::Frame { to, .. } => Some(*to),
-            Event::Input { at, .. } | Event::Gone { at, .. } => Some(*at),
+            Event::Input { at, .. } | Event::Gone { at, .. } | Event::Beat { at, .. } => Some(*at),
             Event::Unreachable { from, .. } => Some(*from),
             // Nobody answers the handshake; see `dialled`.
             Event::Dialled { .. }

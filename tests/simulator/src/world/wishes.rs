@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use node_core::address::Contact;
+use node_core::overlay::circuits::ends as circuits;
 use node_core::overlay::signalling::Request;
 use node_core::{Channel, EngineRequest, Host, NodeEvent, NodeId, StorageRequest, Time};
 
@@ -16,6 +17,7 @@ pub(super) struct Wishes {
     pub(super) storage: Vec<StorageRequest>,
     pub(super) engine: Vec<EngineRequest>,
     pub(super) channels: Vec<Request>,
+    pub(super) circuits: Vec<circuits::Request>,
     pub(super) events: Vec<NodeEvent>,
 }
 
@@ -43,6 +45,9 @@ impl Host for Wishes {
     }
     fn data_channel(&mut self, request: Request) {
         self.channels.push(request);
+    }
+    fn circuit(&mut self, request: circuits::Request) {
+        self.circuits.push(request);
     }
     fn event(&mut self, event: NodeEvent) {
         self.events.push(event);
