@@ -7,11 +7,11 @@ use super::{least, median, most, report, rounded};
 use crate::cli::args::BenchCommon;
 use crate::cli::failure::Failure;
 use crate::cli::progress::say;
-use crate::net::{Answer, Net, NetOptions, introduce};
+use crate::net::{Answer, Channels, Net, NetOptions, introduce};
 use bytes::Bytes;
 use libp2p::Multiaddr;
 use libp2p::identity::Keypair;
-use link::LinkEvent;
+use link::{Events, Link, LinkEvent};
 use node_core::overlay::signalling::{Reply, Request, Role, SessionId};
 use node_core::{Carrier, Channel};
 use serde_json::{Value, json};
@@ -27,8 +27,12 @@ const ECHOES: usize = 200;
 /// A connection that takes longer carries nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const CARRIERS: [(&str, Carrier); 3] =
-    [("tcp", Carrier::Tcp), ("ws", Carrier::WebSocket), ("webrtc native-native", Carrier::DataChannel)];
+const CARRIERS: [(&str, Carrier); 4] = [
+    ("tcp", Carrier::Tcp),
+    ("ws", Carrier::WebSocket),
+    ("webrtc native-native", Carrier::DataChannel),
+    ("relay", Carrier::Relay),
+];
 
 pub(super) fn run(common: &BenchCommon) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -60,16 +64,35 @@ pub(super) fn run(common: &BenchCommon) -> Result<u8, Failure> {
     report(&[("rows", Value::Array(rows))], common)
 }
 
+/// Numbers of one run.
 struct Measured {
     mb_per_s: f64,
     rtt_ms: f64,
     connect_ms: f64,
 }
 
-/// Networks of two nodes, with the words of their data channels.
+/// Network of a node, with the words of its data channels.
 struct Side {
-    net: Net,
+    link: Link,
+    events: Source,
+    channels: Option<Channels>,
     replies: UnboundedReceiver<Reply>,
+}
+
+/// Where events of the side's link come from.
+enum Source {
+    Link(Events),
+    /// Those that the task with its ends of circuits leaves.
+    Task(UnboundedReceiver<LinkEvent>),
+}
+
+impl Source {
+    async fn recv(&mut self) -> Option<LinkEvent> {
+        match self {
+            Source::Link(events) => events.recv().await,
+            Source::Task(events) => events.recv().await,
+        }
+    }
 }
 
 async fn side() -> Result<Side, Failure> {
@@ -82,25 +105,41 @@ async fn side() -> Result<Side, Failure> {
         ..NetOptions::default()
     };
     let net = crate::net::start(&Keypair::generate_ed25519(), options).await;
-    Ok(Side { net: net.map_err(|e| Failure::failed(e.to_string()))?, replies })
+    let Net { link, events, channels, .. } = net.map_err(|e| Failure::failed(e.to_string()))?;
+    Ok(Side { link, events: Source::Link(events), channels, replies })
 }
 
 async fn measure(carrier: Carrier) -> Result<Measured, Failure> {
+    if carrier == Carrier::Relay {
+        let (relay, a, b) = super::relay::start().await?;
+        let [mut a, mut b] = [a, b].map(|(link, events)| {
+            let (_, replies) = unbounded_channel();
+            Side { link, events: Source::Task(events), channels: None, replies }
+        });
+        let began = Instant::now();
+        relay.connect();
+        return exchange(began, &mut a, &mut b).await;
+    }
     let (mut a, mut b) = (side().await?, side().await?);
     let began = Instant::now();
     connect(carrier, &mut a, &mut b).await?;
-    next(&mut a, |event| matches!(event, LinkEvent::Connected { .. })).await?;
-    next(&mut b, |event| matches!(event, LinkEvent::Connected { .. })).await?;
+    exchange(began, &mut a, &mut b).await
+}
+
+/// Measures what goes over between the two, which are being connected since `began`.
+async fn exchange(began: Instant, a: &mut Side, b: &mut Side) -> Result<Measured, Failure> {
+    next(a, |event| matches!(event, LinkEvent::Connected { .. })).await?;
+    next(b, |event| matches!(event, LinkEvent::Connected { .. })).await?;
     let connect_ms = began.elapsed().as_secs_f64() * 1e3;
 
-    let (of_a, of_b) = (a.net.link.id(), b.net.link.id());
+    let (of_a, of_b) = (a.link.id(), b.link.id());
     let mut rtts = Vec::with_capacity(ECHOES);
     for _ in 0..ECHOES {
         let began = Instant::now();
-        a.net.link.send(of_b, Channel::Control, Bytes::from_static(&[7; 64]));
-        next(&mut b, is_frame).await?;
-        b.net.link.send(of_a, Channel::Control, Bytes::from_static(&[8; 64]));
-        next(&mut a, is_frame).await?;
+        a.link.send(of_b, Channel::Control, Bytes::from_static(&[7; 64]));
+        next(b, is_frame).await?;
+        b.link.send(of_a, Channel::Control, Bytes::from_static(&[8; 64]));
+        next(a, is_frame).await?;
         rtts.push(began.elapsed().as_secs_f64() * 1e3);
     }
 
@@ -110,10 +149,10 @@ async fn measure(carrier: Carrier) -> Result<Measured, Failure> {
     while received < FRAMES {
         // As much as a peer asks for at a time.
         while sent < FRAMES && sent < received + 8 {
-            a.net.link.send(of_b, Channel::Blob, frame.clone());
+            a.link.send(of_b, Channel::Blob, frame.clone());
             sent += 1;
         }
-        next(&mut b, is_frame).await?;
+        next(b, is_frame).await?;
         received += 1;
     }
     let mb_per_s = (FRAMES << 20) as f64 / 1e6 / began.elapsed().as_secs_f64();
@@ -122,12 +161,12 @@ async fn measure(carrier: Carrier) -> Result<Measured, Failure> {
 
 async fn connect(carrier: Carrier, a: &mut Side, b: &mut Side) -> Result<(), Failure> {
     if carrier == Carrier::DataChannel {
-        let (Some(of_a), Some(of_b)) = (&a.net.channels, &b.net.channels) else {
+        let (Some(of_a), Some(of_b)) = (&a.channels, &b.channels) else {
             return Err(Failure::failed("this node has no data channels"));
         };
         let session = SessionId([1; 16]);
-        of_a.request(Request::Open { session, peer: b.net.link.id(), role: Role::Offers, mirror: None });
-        of_b.request(Request::Open { session, peer: a.net.link.id(), role: Role::Answers, mirror: None });
+        of_a.request(Request::Open { session, peer: b.link.id(), role: Role::Offers, mirror: None });
+        of_b.request(Request::Open { session, peer: a.link.id(), role: Role::Answers, mirror: None });
         introduce((of_a, &mut a.replies), (of_b, &mut b.replies), |said| said).await;
         return Ok(());
     }
@@ -135,10 +174,10 @@ async fn connect(carrier: Carrier, a: &mut Side, b: &mut Side) -> Result<(), Fai
         Carrier::WebSocket => crate::net::ws_port,
         _ => crate::net::tcp_port,
     };
-    let addresses = b.net.link.addresses();
+    let addresses = b.link.addresses();
     let to = addresses.iter().find(|address| port(address).is_some()).cloned();
     let to = to.ok_or_else(|| Failure::failed("a node does not listen there"))?;
-    a.net.link.dial(to).map_err(|busy| Failure::failed(busy.to_string()))
+    a.link.dial(to).map_err(|busy| Failure::failed(busy.to_string()))
 }
 
 fn is_frame(event: &LinkEvent) -> bool {
@@ -148,7 +187,7 @@ fn is_frame(event: &LinkEvent) -> bool {
 /// Waits for such an event of the side's link.
 async fn next(side: &mut Side, wanted: impl Fn(&LinkEvent) -> bool) -> Result<(), Failure> {
     loop {
-        match side.net.events.recv().await {
+        match side.events.recv().await {
             Some(LinkEvent::Disconnected { reason, .. } | LinkEvent::DialFailed { reason, .. }) => {
                 return Err(Failure::failed(format!("the connection failed: {reason}")));
             }

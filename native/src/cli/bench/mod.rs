@@ -16,6 +16,7 @@ mod migrate;
 mod null;
 mod page;
 mod process;
+mod relay;
 
 use super::args::{BenchCommand, BenchCommon};
 use super::client::Content;

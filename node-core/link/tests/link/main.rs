@@ -3,6 +3,7 @@
 // These run natively, where the clock is no trap.
 #![allow(clippy::disallowed_types)]
 
+mod circuits;
 mod crowds;
 mod exchange;
 mod faults;
