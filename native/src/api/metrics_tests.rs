@@ -31,6 +31,7 @@ fn node(platform: Platform) -> NodeView {
         gateway: false,
         guest: false,
         over: None,
+        via: None,
         me: false,
         slots: 4,
         free: 1,
