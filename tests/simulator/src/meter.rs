@@ -31,6 +31,17 @@ pub struct Tally {
     pub bytes: u32,
     pub upkeep_messages: u32,
     pub upkeep_bytes: u32,
+    pub data_messages: u32,
+    pub data_bytes: u32,
+}
+
+impl Tally {
+    /// Messages and bytes for whatever purpose.
+    pub fn all(&self) -> (u64, u64) {
+        let sum = |of: [u32; 3]| of.into_iter().map(u64::from).sum();
+        let messages = [self.messages, self.upkeep_messages, self.data_messages];
+        (sum(messages), sum([self.bytes, self.upkeep_bytes, self.data_bytes]))
+    }
 }
 
 /// Counts for each node, until somebody looks.
@@ -57,7 +68,10 @@ impl Meter {
                 tally.upkeep_messages += 1;
                 tally.upkeep_bytes += bytes;
             }
-            Purpose::Data => {}
+            Purpose::Data => {
+                tally.data_messages += 1;
+                tally.data_bytes += bytes;
+            }
         }
     }
 }

@@ -82,6 +82,8 @@ pub struct Network {
     pub cuts: BTreeSet<(u32, u32)>,
     /// Pairs between which no data channel opens, the smaller index first.
     pub walls: BTreeSet<(u32, u32)>,
+    /// Share of all pairs between which none opens.
+    pub walled: f64,
     /// Whether nodes are in different parts at all.
     pub parted: bool,
 }
@@ -101,6 +103,7 @@ impl Default for Network {
             keepalive: None,
             cuts: BTreeSet::new(),
             walls: BTreeSet::new(),
+            walled: 0.0,
             parted: false,
         }
     }

@@ -68,12 +68,18 @@ fn markets_of_donors_are_as_they_were() {
     compare("market-churn");
 }
 
+#[test]
+fn guests_are_found_and_reached_as_they_were() {
+    compare("guests");
+}
+
 /// A scenario without a baseline: it measures the memory of the process, which tests share.
 const MEASURED_ONLY: &[&str] = &["whole"];
 
 #[test]
 fn every_scenario_has_a_baseline_that_is_compared() {
     let compared = [
+        "guests",
         "market-churn",
         "market",
         "random-walks",

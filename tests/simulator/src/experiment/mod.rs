@@ -3,6 +3,7 @@
 mod ask;
 mod churn;
 mod discovery;
+mod guests;
 mod market;
 mod ring;
 mod session;
@@ -46,6 +47,9 @@ pub fn run(scenario: &Scenario, seed: u64, watch: &mut dyn Watch) -> Report {
     }
     if let Some(part) = &scenario.churn {
         churn::run(scenario, part, &mut report, watch);
+    }
+    if let Some(part) = &scenario.guests {
+        guests::run(scenario, part, &mut report, watch);
     }
     if let Some(part) = &scenario.ring {
         ring::run(scenario, part, &mut report, watch);

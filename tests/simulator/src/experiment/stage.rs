@@ -106,7 +106,7 @@ impl Stage {
         };
         let mut rng = Rng::fork(seed, 100);
         let mut stage = Stage {
-            gateways: 1,
+            gateways: scenario.guests.as_ref().map_or(1, |part| part.gateways.0 as usize),
             kinds: Vec::with_capacity(nodes),
             population: scenario.population.clone(),
             sessions: None,
@@ -129,7 +129,8 @@ impl Stage {
             ..Config::default()
         };
         config.limits_mut().overrun_panics = true;
-        let services = scenario.whole.then(Shared::default);
+        let connects = scenario.guests.is_some();
+        let services = scenario.whole.then(|| Shared::new(connects));
         if services.is_some() {
             Shared::bound(&mut config);
         }

@@ -20,9 +20,18 @@ pub(super) struct Shared {
     market: Arc<MarketConfig>,
     records: Arc<RecordsConfig>,
     files: Arc<FilesConfig>,
+    /// Nodes open data channels, and those that can be dialled relay circuits.
+    connects: bool,
 }
 
+/// Bytes a second that a node relays: what the native node does.
+const RELAY_RATE: u64 = 10_000_000;
+
 impl Shared {
+    pub(super) fn new(connects: bool) -> Shared {
+        Shared { connects, ..Shared::default() }
+    }
+
     /// Bounds that all nodes share.
     pub(super) fn bound(config: &mut Config) {
         config.limits_mut().delegated_units = DELEGATED;
@@ -41,6 +50,9 @@ impl Shared {
             }),
             records: Some(RecordsPart { config: self.records.clone(), secret: secret.clone() }),
             files: Some(self.files.clone()),
+            signalling: self.connects.then(|| secret.clone()),
+            circuits: self.connects,
+            relay_rate: config.port.filter(|_| self.connects).map(|_| RELAY_RATE),
             ..config.clone()
         };
         (config, secret)

@@ -37,6 +37,7 @@ pub struct Scenario {
     pub discovery: Option<Discovery>,
     pub traffic: Option<Traffic>,
     pub churn: Option<Churn>,
+    pub guests: Option<GuestsPart>,
     pub ring: Option<RingPart>,
     pub market: Option<MarketPart>,
 }
@@ -276,6 +277,19 @@ pub struct Fault {
     pub trace: Vec<Event>,
 }
 
+/// Guests, the hidden ones of the population: whether they are found and reached, and what they cost their gateways.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestsPart {
+    pub gateways: Int<2, 4096>,
+    /// Share of the pairs between which no data channel opens.
+    pub walled: Share,
+    /// Pairs of a gateway and a guest of another that are connected.
+    pub pairs: Int<1, 1_000_000>,
+    /// Gateways that die at once at the end.
+    pub die: Int<1, 4096>,
+}
+
 /// Lookups on the ring of all nodes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -354,11 +368,14 @@ impl Scenario {
             self.discovery.is_some(),
             self.traffic.is_some(),
             self.churn.is_some(),
+            self.guests.is_some(),
             self.ring.is_some(),
             self.market.is_some(),
         ];
         if parts.iter().filter(|part| **part).count() != 1 {
-            return Err("a scenario has one of [discovery], [traffic], [churn], [ring] and [market]".into());
+            return Err(
+                "a scenario has one of [discovery], [traffic], [churn], [guests], [ring] and [market]".into(),
+            );
         }
         if self.seeds.is_empty() {
             return Err("seeds: at least one is needed".into());

@@ -62,6 +62,9 @@ fn what_is_wrong_is_named_with_its_line() {
 #[test]
 fn a_scenario_is_about_one_thing() {
     let error = refused("[discovery]", "[churn]\nfault = []\nasked = 0.1\n[discovery]");
-    assert!(error.contains("one of [discovery], [traffic], [churn], [ring] and [market]"), "{error}");
+    assert!(
+        error.contains("one of [discovery], [traffic], [churn], [guests], [ring] and [market]"),
+        "{error}"
+    );
     assert!(Scenario::read("nodes = 5\nabout = ''").is_err());
 }

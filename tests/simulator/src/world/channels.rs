@@ -3,6 +3,7 @@
 
 use super::link::First;
 use super::{Event, World};
+use crate::rng::Rng;
 use core::net::{IpAddr, Ipv4Addr};
 use node_core::NodeInput;
 use node_core::address::Ip;
@@ -71,7 +72,7 @@ impl World {
     pub(super) fn pierced(&mut self, session: SessionId, a: u32, b: u32) {
         let pair = [a, b]
             .map(|at| self.ends.get(&(session, at)).filter(|end| self.nodes[at as usize].life == end.life));
-        let walled = self.network.walls.contains(&(a.min(b), a.max(b)));
+        let walled = self.network.walls.contains(&(a.min(b), a.max(b))) || self.is_walled(a.min(b), a.max(b));
         if pair.contains(&None) || walled || !self.reaches(a as usize, b as usize) {
             return;
         }
@@ -80,6 +81,12 @@ impl World {
             self.drive(at as usize, NodeInput::DataChannel(Reply::Opened(session)));
         }
         self.join(a as usize, b as usize, First::OfAChannel);
+    }
+
+    /// Whether the pair is one of those between which none opens. The same ones each time.
+    fn is_walled(&self, a: u32, b: u32) -> bool {
+        let share = self.network.walled;
+        share > 0.0 && Rng::fork(self.seed, 1 << 63 | u64::from(a) << 31 | u64::from(b)).chance(share)
     }
 
     /// No data channel opens between these two from now on: their routers let in only whom they spoke to before.

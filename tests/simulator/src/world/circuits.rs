@@ -63,7 +63,8 @@ impl World {
     }
 
     fn stream_to(&self, at: usize, peer: usize) -> Option<CircuitId> {
-        let mut its = self.streams.iter().filter(|((node, _), _)| *node == at as u32);
+        let of = |byte, number| (at as u32, CircuitId { relay: NodeId([byte; 32]), number });
+        let mut its = self.streams.range(of(0, 0)..=of(u8::MAX, u64::MAX));
         its.find(|(_, stream)| stream.up && stream.peer == peer as u32).map(|((_, circuit), _)| *circuit)
     }
 
