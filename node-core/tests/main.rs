@@ -10,6 +10,7 @@ mod connections;
 mod data;
 mod delegation;
 mod dialable;
+mod far_guests;
 mod files;
 mod greedy;
 mod hostile;

@@ -14,8 +14,8 @@ test("a dozen nodes and two tabs form the tree, which places a job and outlives 
   for (let n = 1; n <= 12; n += 1) workers.push(await swarm.worker(`worker-${n}`, 1, ...SMALL));
   await swarm.donor("ada");
   await swarm.donor("grace");
-  // The gateway's branch and those beside and below it hold a slot of every worker.
-  const tree = await swarm.tree((tree) => tree.joined && tree.above.length + tree.level > 0 && tree.network_slots === 12);
+  // The gateway's branch and those beside and below it hold a slot of every worker and tab.
+  const tree = await swarm.tree((tree) => tree.joined && tree.above.length + tree.level > 0 && tree.network_slots === 14);
 
   const program = await swarm.upload(guest("xorshift"));
   const job = await swarm.submit({ name: "numbers", program, arguments: ["{}"], sweep: { first: 1, count: UNITS } });
@@ -34,7 +34,7 @@ test("a dozen nodes and two tabs form the tree, which places a job and outlives 
     assert.equal(stdout(result), right.stdout, `unit ${index}`);
   }
   // Whole again, with one fewer.
-  await swarm.tree((tree) => tree.joined && tree.network_slots === 11 && ![...tree.above, ...tree.peers, ...tree.children].some((node) => node.id === inner.id));
+  await swarm.tree((tree) => tree.joined && tree.network_slots === 13 && ![...tree.above, ...tree.peers, ...tree.children].some((node) => node.id === inner.id));
   assert.deepEqual(swarm.troubles, []);
 });
 
@@ -42,7 +42,7 @@ test("the dashboard draws the tree with what is free, and the guests", async (t)
   const swarm = await Swarm.start(t);
   await swarm.worker("linus", 3);
   await swarm.donor("ada", 1);
-  await swarm.tree((tree) => tree.joined && tree.network_slots === 3);
+  await swarm.tree((tree) => tree.joined && tree.network_slots === 4);
   const page = await swarm.tab(`/dashboard#token=${swarm.gateway.token}`);
   await page.getByRole("navigation").getByRole("link", { name: "Nodes" }).click();
   const drawing = page.getByRole("region", { name: "Tree" });

@@ -25,6 +25,7 @@ use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
 use node_core::NodeEvent;
 use node_core::bounds::Bounds;
+use node_core::discovery::nearest::NearestConfig;
 use node_core::elsewhere::Web;
 use node_core::files::FilesConfig;
 use node_core::ledger::books::Rules;
@@ -328,6 +329,8 @@ impl Up {
                 web: config.gateway.then(|| Web { port: 0, host: public_host.map(|(name, _)| name) }),
                 founds: config.join.is_empty(),
                 open: settings::open(&swarm),
+                // Its guests work for all owners: they open data channels, or it relays.
+                nearest: NearestConfig { relays: true, ..NearestConfig::default() }.into(),
                 tree: swarm.degree.map(TreeConfig::of).unwrap_or_default().into(),
                 ring: Some(Default::default()),
                 market: Some(market),

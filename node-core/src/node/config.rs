@@ -140,7 +140,7 @@ impl Default for Config {
             limits: Arc::default(),
             timing: Arc::default(),
             tree: Arc::default(),
-            // No relay forwards units, so a guest's slots serve its relay alone.
+            // Without data channels and circuits a guest's slots serve its gateway alone.
             nearest: Arc::new(NearestConfig { relays: false, ..NearestConfig::default() }),
             // Paper `tree`: O(log N) messages a request.
             finder: ServiceId::Nearest,

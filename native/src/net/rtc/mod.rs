@@ -38,7 +38,7 @@ impl Channels {
     /// Starts on the current runtime. `port` is the one at which the node is dialled; UDP has the same one, unless
     /// another program has it.
     pub(crate) fn start(link: Link, piping: Piping, port: Option<u16>, answer: Answer) -> Channels {
-        // Bounded by who sends: the node has 8 sessions at a time.
+        // Bounded by who sends: the node bounds its sessions.
         let (requests, received) = mpsc::unbounded_channel();
         let routes = Routes::default();
         let keeper = Keeper {

@@ -97,7 +97,7 @@ pub struct NearestConfig {
     /// Whether guests run this machine themselves, and hear of what they are given. Pages do not;
     /// what nobody comes for then counts as free again after its lease.
     pub guests_hear: bool,
-    /// Whether slots of guests serve others than their gateway: it must relay what these say.
+    /// Whether slots of guests serve others than their gateway: by data channels, or by circuits that it relays.
     pub relays: bool,
 }
 

@@ -7,7 +7,8 @@ use crate::node::config::Config;
 use crate::node::host::{self, Host};
 use crate::node::notes::Note;
 use crate::node::table::Service;
-use crate::overlay::signalling::{Command, Event, Message, Outcomes, Signalling};
+use crate::overlay::signalling::{Command, Event, Message, Outcomes, SERVERS_SESSIONS, SESSIONS, Signalling};
+use crate::platform::Platform;
 use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
@@ -24,7 +25,11 @@ impl Service for Signalling {
     type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
-        config.signalling.clone().map(Signalling::new)
+        let most = match config.platform {
+            Platform::Browser => SESSIONS,
+            Platform::Native => SERVERS_SESSIONS,
+        };
+        config.signalling.clone().map(|secret| Signalling::new(secret, most))
     }
 
     fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {

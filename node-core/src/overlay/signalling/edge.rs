@@ -1,7 +1,7 @@
 //! Commands and events of signalling, and what it asks of the driver.
 
+use super::OPEN;
 use super::message::{Candidate, Description, Message, Over, SessionId};
-use super::{OPEN, SESSIONS};
 use crate::address::{Address, Contact, Sender};
 use crate::ids::NodeId;
 
@@ -77,7 +77,7 @@ pub enum Reply {
 pub enum NotOpened {
     #[error("this node's donor lets it connect to no strangers")]
     Unwanted,
-    #[error("{SESSIONS} channels are being opened; it is tried later")]
+    #[error("as many channels are being opened as may be; it is tried later")]
     Busy,
     #[error("an attempt failed a moment ago; it is tried later")]
     Early,

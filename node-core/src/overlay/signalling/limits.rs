@@ -4,8 +4,8 @@ use crate::backoff::Pauses;
 use crate::rates::Rates;
 use std::time::Duration;
 
-/// Messages that one neighbour may bring at once: what all sessions need, from the offer to the last candidate.
-const BURST: u32 = (super::SESSIONS * (2 + super::CANDIDATES)) as u32;
+/// Messages of a session that one neighbour may bring, from the offer to the last candidate: so many at once for each.
+const EACH: usize = 2 + super::CANDIDATES;
 
 /// Until it may bring one more. Our choice: two sessions a second are opened by way of one relay.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -19,6 +19,6 @@ pub(super) const PAUSES: Pauses =
 pub(super) const FAILED: usize = 256;
 
 /// Rates of the neighbours by which messages come. Who is said to have written one may be made up.
-pub(super) fn rates() -> Rates {
-    Rates::new(BURST, AGAIN)
+pub(super) fn rates(sessions: usize) -> Rates {
+    Rates::new((sessions * EACH) as u32, AGAIN)
 }

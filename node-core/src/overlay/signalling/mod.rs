@@ -32,14 +32,20 @@ use crate::time::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Sessions that are being opened. Our choice: a browser has 500 connections in all, and each of these may be wasted.
+/// Sessions of a page that are being opened. Our choice: a browser has 500 connections in all, and each of these may be
+/// wasted.
 pub const SESSIONS: usize = 8;
+
+/// Those of a server. Our choice: an owner finds guests by the dozen, and those that it does not reach take a session
+/// for as long as one may.
+pub const SERVERS_SESSIONS: usize = 64;
 
 /// Nodes that this one wants to connect to and that wait for a session. Our choice: as many as are dialled at once.
 const WAITING: usize = 256;
 
-/// Sessions that one neighbour may have brought: a hostile one leaves room for others, and for this node's own.
-const BROUGHT: usize = SESSIONS / 2;
+/// Part of the sessions that one neighbour may have brought: a hostile one leaves room for others, and for this node's
+/// own.
+const BROUGHT: usize = 2;
 
 /// Until an offer of the same peer replaces the one before. Our choice: a page is loaded anew in that time, and a
 /// peer that offers without end costs an end of a channel a second.
@@ -59,6 +65,8 @@ const SLOW: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub struct Signalling {
     secret: Secret,
+    /// Sessions at a time.
+    most: usize,
     /// The donor wants no direct connections with strangers: they would learn this node's address.
     refuses: bool,
     sessions: BTreeMap<NodeId, Session>,
@@ -121,8 +129,10 @@ impl Protocol for Signalling {
             Input::Timer(Timer::Session(peer)) => self.late(peer, cx),
             Input::Timer(Timer::Slow(peer)) => {
                 let slow = self.sessions.get(&peer).filter(|session| session.wanted && !session.open);
-                if let Some(session) = slow.filter(|_| !cx.peers.is_connected(peer)) {
-                    cx.emit(Event::Slow { peer, relay: session.way.relay(cx) });
+                let waits = || self.waiting.iter().find(|(to, _)| to.id == peer).map(|(to, _)| to.relay());
+                let relay = slow.map(|session| session.way.relay(cx)).or_else(waits);
+                if let Some(relay) = relay.filter(|_| !cx.peers.is_connected(peer)) {
+                    cx.emit(Event::Slow { peer, relay });
                 }
             }
             Input::Command(command) => self.command(command, cx),
@@ -139,9 +149,9 @@ impl Protocol for Signalling {
     }
 
     fn check_invariants(&self) {
-        assert!(self.sessions.len() <= SESSIONS, "sessions are bounded");
+        assert!(self.sessions.len() <= self.most, "sessions are bounded");
         assert!(self.waiting.len() <= WAITING, "those that wait are bounded");
-        assert!(self.waiting.is_empty() || self.sessions.len() == SESSIONS, "nobody waits without a reason");
+        assert!(self.waiting.is_empty() || self.sessions.len() == self.most, "nobody waits without a reason");
         for session in self.sessions.values() {
             assert!(session.told <= CANDIDATES && session.hears <= CANDIDATES, "candidates are bounded");
             assert!(session.early.is_empty() || !session.described, "nothing waits without a reason");
@@ -150,14 +160,16 @@ impl Protocol for Signalling {
 }
 
 impl Signalling {
-    pub fn new(secret: Secret) -> Signalling {
+    /// `most`: sessions at a time.
+    pub fn new(secret: Secret, most: usize) -> Signalling {
         Signalling {
             secret,
+            most,
             refuses: false,
             sessions: BTreeMap::new(),
             waiting: VecDeque::new(),
             backoff: Backoff::new(limits::PAUSES, limits::FAILED),
-            rates: limits::rates(),
+            rates: limits::rates(most),
             outcomes: Outcomes::default(),
         }
     }
@@ -235,7 +247,7 @@ impl Signalling {
         if self.waiting.iter().any(|(other, _)| other.id == peer) {
             return;
         }
-        let is_full = self.sessions.len() >= SESSIONS;
+        let is_full = self.sessions.len() >= self.most;
         let why_not = match () {
             () if self.refuses => Some(NotOpened::Unwanted),
             () if self.backoff.contains(peer, cx.now) => Some(NotOpened::Early),
@@ -246,6 +258,8 @@ impl Signalling {
             return cx.emit(Event::NotOpened { peer, relay: to.relay(), why });
         }
         if is_full {
+            // It may wait for long enough that another way is faster.
+            cx.set_timer_by(Timer::Slow(peer), SLOW);
             return self.waiting.push_back((to, cx.now));
         }
         let mut id = [0; 16];
@@ -279,7 +293,7 @@ impl Signalling {
         let patience = if role == Role::Offers { ANSWER } else { OPEN };
         cx.set_timer(Timer::Session(peer), patience);
         if wanted {
-            cx.set_timer(Timer::Slow(peer), SLOW);
+            cx.set_timer_by(Timer::Slow(peer), SLOW);
         }
         // A gateway: where it is dialled by TCP it answers by UDP.
         let gateways = cx.peers.all().filter(|(of, hello, _)| hello.gateway && *of != peer);
@@ -389,8 +403,8 @@ impl Signalling {
         }
         let why_not = match () {
             () if self.refuses => Some(Over::Refused),
-            () if self.sessions.len() >= SESSIONS => Some(Over::Busy),
-            () if self.brought_by(sender) >= BROUGHT => Some(Over::Busy),
+            () if self.sessions.len() >= self.most => Some(Over::Busy),
+            () if self.brought_by(sender) >= self.most / BROUGHT => Some(Over::Busy),
             () => None,
         };
         if let Some(why) = why_not {
@@ -462,7 +476,7 @@ impl Signalling {
 
     fn next_turn(&mut self, cx: &mut Scx<'_>) {
         // Unless it has waited for as long as a session may take.
-        while self.sessions.len() < SESSIONS
+        while self.sessions.len() < self.most
             && let Some((to, since)) = self.waiting.pop_front()
         {
             match cx.now.since(since) < OPEN {

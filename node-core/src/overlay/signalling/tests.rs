@@ -28,7 +28,7 @@ const RELAY: NodeId = NodeId([77; 32]);
 
 fn node(seed: u8) -> Node {
     let secret = Secret::from_bytes(&[seed; 32]);
-    let machine = Machine::new(Signalling::new(secret.clone()), Rng::from_seed([seed; 32]));
+    let machine = Machine::new(Signalling::new(secret.clone(), SESSIONS), Rng::from_seed([seed; 32]));
     Node { id: secret.node(), secret, machine, events: vec![], not_opened: vec![], faults: vec![] }
 }
 
@@ -371,13 +371,13 @@ fn a_neighbour_that_offers_without_end_leaves_room_for_others() {
                 story.hear_of(1, Sender { id: stranger.id, by: Some(NodeId([66; 32])) }, message);
             }
             ends += story.events(1).iter().filter(|event| matches!(event, Request::Open { .. })).count();
-            assert!(story.under_way()[1] <= BROUGHT);
+            assert!(story.under_way()[1] <= SESSIONS / BROUGHT);
         }
         story.wire.clear();
         story.pass(Duration::from_secs(1));
     }
     // Each of those who were let in may begin anew once a second.
-    assert!(ends <= 11 * BROUGHT, "{ends} ends of channels were made in 10 s");
+    assert!(ends <= 11 * SESSIONS / BROUGHT, "{ends} ends of channels were made in 10 s");
     // Others are let in.
     story.connect(0);
     story.settle();
@@ -481,6 +481,28 @@ fn in_whatever_order_things_come_each_end_that_is_made_is_closed_or_open() {
         story.pass(OPEN);
         assert_eq!(story.under_way(), [0, 0], "seed {seed}: nothing stays");
     }
+}
+
+#[test]
+fn another_way_is_tried_after_four_seconds_for_those_that_wait_as_well() {
+    let mut node = node(1);
+    let peer = |n: usize| NodeId([100 + n as u8; 32]);
+    let now = Time(1_000_000);
+    for n in 0..=SESSIONS {
+        let connect = Command::Connect(Address::guest(peer(n), relay()));
+        node.machine.step(node.id, now, Input::Command(connect));
+    }
+    let mut slow = Vec::new();
+    while let Some(timer) = node.machine.due(now + SLOW) {
+        for effect in node.machine.step(node.id, now + SLOW, Input::Timer(timer)) {
+            if let Effect::Emit(Event::Slow { peer, relay: by }) = effect {
+                assert_eq!(by, Some(relay()));
+                slow.push(peer);
+            }
+        }
+    }
+    // The others were not answered within three, and gave up.
+    assert!(slow.contains(&peer(SESSIONS)), "{slow:?}");
 }
 
 #[test]

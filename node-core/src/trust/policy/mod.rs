@@ -87,7 +87,7 @@ pub struct Policy {
     /// Networks whose nodes are refused.
     pub refused_addresses: Vec<IpNet>,
     /// Whether nodes that can neither dial this one nor be dialled connect to it by data channels. They learn its
-    /// address, as it learns theirs.
+    /// address, as it learns theirs; without, they connect by circuits.
     pub direct_connections: bool,
     /// Most that is passed on between others that cannot connect directly, 10^6 bytes a second; 0: nothing. Only
     /// nodes that others can dial are asked to.
@@ -139,7 +139,7 @@ impl Default for Policy {
             max_task_memory_mb: None,
             refused_peers: Vec::new(),
             refused_addresses: Vec::new(),
-            // Gateways and their members learn addresses anyway; without it a tab serves its gateway alone.
+            // Gateways and their members learn addresses anyway; without it others reach a tab by circuits.
             direct_connections: true,
             // Our choice: a tenth of a usual server's line.
             relay_mb_per_s: 10.0,

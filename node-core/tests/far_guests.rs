@@ -1,0 +1,90 @@
+//! Stories of guests whose slots every owner of the swarm finds: their gateway counts them in its branch of the tree.
+
+use node_core::discovery::nearest::NearestConfig;
+use node_core::keys::Secret;
+use node_core::platform::Platform;
+use node_core::{Carrier, Config};
+use simulator::World;
+use std::sync::Arc;
+use std::time::Duration;
+
+const A_MINUTE: Duration = Duration::from_secs(60);
+
+fn secret(at: usize) -> Secret {
+    Secret::from_bytes(&[at as u8 + 1; 32])
+}
+
+fn config(at: usize, gateway: bool) -> Config {
+    Config {
+        gateway,
+        slots: u32::from(!gateway),
+        port: Some(4001),
+        name: format!("node {at}"),
+        nearest: Arc::new(NearestConfig { relays: true, ..NearestConfig::default() }),
+        ring: Some(Arc::default()),
+        market: Some(node_core::node::config::MarketPart { config: Arc::default(), secret: secret(at) }),
+        signalling: Some(secret(at)),
+        circuits: true,
+        relay_rate: Some(10_000_000),
+        ..Config::default()
+    }
+}
+
+/// Gateways 0 to 3 and two pages of the first, and the gateway that neither has for its second.
+fn swarm(seed: u64) -> (World, usize) {
+    let mut world = World::seed(seed);
+    for at in 0..4 {
+        world.add_keyed(Config { founds: at == 0, ..config(at, true) }, &secret(at));
+        if at > 0 {
+            world.connect(at, 0);
+        }
+    }
+    world.run_for(A_MINUTE);
+    for at in PAGES {
+        let page = Config { port: None, platform: Platform::Browser, relay_rate: None, ..config(at, false) };
+        world.add_keyed(page, &secret(at));
+        world.connect(at, 0);
+    }
+    world.run_for(A_MINUTE);
+    let free = (1..4).find(|gateway| !PAGES.iter().any(|page| world.connected(*gateway, *page)));
+    (world, free.expect("each page has one"))
+}
+
+const PAGES: [usize; 2] = [4, 5];
+
+/// Has the gateway run so many units; by what it is connected to the pages then.
+fn run(world: &mut World, owner: usize, units: u32) -> Vec<Carrier> {
+    let spec = world.sweep(owner, units);
+    let job = world.submit(owner, spec);
+    let is_over = |w: &World| w.node(owner).job(job).is_some_and(|job| job.state.is_over());
+    world.run_until(A_MINUTE * 3, "the job is done", is_over);
+    let done = world.node(owner).job(job).unwrap();
+    let runners = done.by_node.iter().map(|(_, units, _)| units);
+    assert_eq!((runners.sum::<u64>(), done.failed), (u64::from(units), 0), "seed {}", world.seed);
+    assert!((0..6).all(|at| world.faults(at).is_empty()), "seed {}: {:?}", world.seed, world.faults(owner));
+    let nodes = world.node(owner).nodes(world.now);
+    let pages = PAGES.map(|page| world.nodes[page].id);
+    nodes.iter().filter(|node| pages.contains(&node.id)).filter_map(|node| node.over).collect()
+}
+
+#[test]
+fn pages_of_another_gateway_are_found_and_do_the_work() {
+    for seed in 0..5 {
+        let (mut world, owner) = swarm(seed);
+        let over = run(&mut world, owner, 30);
+        assert!(
+            !over.is_empty() && over.iter().all(|it| *it == Carrier::DataChannel),
+            "seed {seed}: {over:?}"
+        );
+    }
+}
+
+#[test]
+fn those_that_no_data_channel_reaches_do_it_by_way_of_their_gateway() {
+    for seed in 0..5 {
+        let (mut world, owner) = swarm(10 + seed);
+        PAGES.into_iter().for_each(|page| world.wall(owner, page));
+        let over = run(&mut world, owner, 20);
+        assert!(!over.is_empty() && over.iter().all(|it| *it == Carrier::Relay), "seed {seed}: {over:?}");
+    }
+}
