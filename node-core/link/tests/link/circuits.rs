@@ -145,7 +145,6 @@ async fn content_of_many_windows_comes_over_and_never_more_than_one_is_under_way
     })
     .await;
     assert!(pair.most <= WINDOW, "{} of {WINDOW} under way", pair.most);
-    assert!(pair.under_way < WINDOW / 2, "{} are not said to be read", pair.under_way);
 }
 
 #[tokio::test]

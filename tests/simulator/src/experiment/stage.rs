@@ -146,12 +146,16 @@ impl Stage {
             };
             let of = kind.and_then(|kind| scenario.population.get(kind));
             let mips = of.and_then(|kind| kind.mips).map(|mips| mips.draw(&mut rng) as u32);
-            let key =
-                u64::from(gateway) | (kind.unwrap_or(0) as u64) << 1 | u64::from(mips.unwrap_or(0)) << 16;
+            // The others join the first.
+            let founds = at == 0;
+            let key = u64::from(gateway)
+                | u64::from(founds) << 15
+                | (kind.unwrap_or(0) as u64) << 1
+                | u64::from(mips.unwrap_or(0)) << 16;
             let shared = match configs.iter().find(|(known, _)| *known == key) {
                 Some((_, shared)) => shared.clone(),
                 None => {
-                    let mut config = Config { gateway, ..config.clone() };
+                    let mut config = Config { gateway, founds, ..config.clone() };
                     if gateway {
                         // Everybody comes to it first, and stays.
                         config.limits_mut().peers = config.limits.peers.max(nodes);
