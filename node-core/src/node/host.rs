@@ -206,8 +206,8 @@ pub enum Command {
     LetGo {
         number: u64,
     },
-    /// Connect to this node by a data channel, or else by way of its relay, whether or not it can be dialled. It is [`NodeInput::Connected`], or
-    /// [`NodeEvent::NotConnected`] says why not.
+    /// Connect to this node by a data channel, or else by way of its relay, whether or not it can be dialled. It is
+    /// [`NodeInput::Connected`], or [`NodeEvent::NotConnected`] says why not.
     Connect(Address),
     /// Count so many slots as busy for `owner`, though no unit holds them (experiments); 0 frees them.
     Occupy {

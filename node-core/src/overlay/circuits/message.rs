@@ -71,7 +71,7 @@ pub enum ToEnd {
 /// A part of what is said on a circuit, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Piece {
-    /// So many bytes of the stream; 1 to [`PIECE`]. Takes [`cost`] of the window.
+    /// Bytes of the stream, 1 to [`PIECE`]. A piece takes [`cost`] of the window.
     Data(Bytes),
     /// The sender has read so much more, as [`cost`] has it: the other end may send that again.
     Room(u32),

@@ -178,7 +178,7 @@ fn circuits_end_with_either_node_and_are_bounded() {
         opens +=
             relay.hear(ADA, ToRelay::Open { to: many[0] }).iter().filter(|(to, _)| *to == many[0]).count();
     }
-    assert_eq!(opens, 0, "it has opened as many as it may for now");
+    assert_eq!(opens, 0, "its opens of this moment are used up");
 }
 
 #[test]
