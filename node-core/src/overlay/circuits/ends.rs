@@ -194,7 +194,8 @@ impl Circuits {
         if peer == cx.me || has {
             return;
         }
-        if let Some(end) = self.ends.values_mut().find(|end| end.peer == peer) {
+        // One that was up carries a connection that has ended, of which this machine has yet to hear.
+        if let Some(end) = self.ends.values_mut().find(|end| end.peer == peer && !end.up) {
             end.wanted = true;
             return;
         }

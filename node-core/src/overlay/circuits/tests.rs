@@ -366,6 +366,21 @@ fn the_end_of_an_older_connection_does_not_end_the_new_circuit() {
 }
 
 #[test]
+fn a_wish_for_a_peer_that_has_just_gone_is_asked_of_the_relay() {
+    let mut ada = Ada::new();
+    ada.connect();
+    ada.hear(ToEnd::Opened { circuit: 5, to: BOB });
+    ada.step(Input::Up(BOB));
+    ada.said();
+    // The connection has ended, and nobody has told this machine yet.
+    ada.connect();
+    assert_eq!(ada.said(), [ToRelay::Open { to: BOB }]);
+    ada.step(Input::Down(BOB));
+    ada.hear(ToEnd::Refused { to: BOB, why: Refusal::NotHere });
+    assert_eq!(ada.not_opened, [NotOpened::Refused(Refusal::NotHere)]);
+}
+
+#[test]
 fn a_relay_that_floods_is_bounded_and_blamed() {
     let mut ada = Ada::new();
     let taken = |ada: &mut Ada, from: std::ops::Range<u64>| {
