@@ -32,6 +32,7 @@ mod ring;
 mod ring_swarm;
 mod services;
 mod signalling;
+mod submitters;
 mod swarm;
 mod tree;
 mod wire;

@@ -23,8 +23,10 @@ pub struct Config {
     /// Shown beside the node's id, at most 64 bytes.
     pub name: String,
     pub platform: Platform,
-    /// Owns jobs: keeps their records and answers for them.
+    /// Takes in pages and nodes that nobody can dial, and owns jobs.
     pub gateway: bool,
+    /// Owns the jobs that its own user submits, as a gateway does: keeps their records and answers for them.
+    pub submits: bool,
     /// Where this node listens, TCP; none if it only dials. Others count on it once a peer has
     /// dialled it back ([`crate::overlay::dialback`]).
     pub port: Option<u16>,
@@ -123,6 +125,7 @@ impl Default for Config {
             name: String::new(),
             platform: Platform::Native,
             gateway: false,
+            submits: false,
             port: None,
             loopback_only: false,
             web: None,
@@ -162,10 +165,15 @@ impl Config {
         Arc::make_mut(&mut self.limits)
     }
 
+    pub fn owns_jobs(&self) -> bool {
+        self.gateway || self.submits
+    }
+
     /// The part of the owner of jobs.
     pub fn owner(&self) -> OwnerConfig {
         OwnerConfig {
-            gateway: self.gateway,
+            owns_jobs: self.owns_jobs(),
+            pins: !self.gateway,
             submitters: self.submitters.clone(),
             limits: self.limits.clone(),
             timing: self.timing.clone(),

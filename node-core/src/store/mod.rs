@@ -28,8 +28,8 @@ pub struct Store {
     /// blobs are somebody's jobs and results).
     cache_bytes: Option<u64>,
     blob_bytes: u64,
-    /// Those who need some have yet to say so.
-    waits: bool,
+    /// Services that have yet to say what they need.
+    waits: BTreeSet<Asker>,
     here: BTreeMap<BlobId, Here>,
     /// Bytes of all that is here.
     total: u64,
@@ -145,8 +145,11 @@ pub enum Command {
     Forget {
         blobs: Vec<BlobId>,
     },
-    /// Whether those who need blobs from an earlier life have yet to say so: nothing goes meanwhile.
-    Wait(bool),
+    /// Whether this service has yet to say which blobs of an earlier life it needs: nothing goes meanwhile.
+    Wait {
+        of: Asker,
+        wait: bool,
+    },
     /// The driver has put these into storage, or found them there.
     Stored(Vec<(BlobId, u64)>),
     /// Storage has done what [`Event`] asked under this number.
@@ -227,8 +230,9 @@ impl Protocol for Store {
                 Command::Keep { ticket, blobs } => self.keep(ticket, blobs, cx),
                 Command::Release { ticket } => self.release(ticket, cx),
                 Command::Forget { blobs } => self.forget(blobs, cx),
-                Command::Wait(wait) => {
-                    self.waits = wait;
+                Command::Wait { of, wait: true } => drop(self.waits.insert(of)),
+                Command::Wait { of, wait: false } => {
+                    self.waits.remove(&of);
                     self.evict(cx);
                 }
                 Command::Check { blobs } => blobs.into_iter().for_each(|id| self.check(id, cx)),
@@ -268,7 +272,7 @@ impl Store {
             retry,
             cache_bytes,
             blob_bytes,
-            waits: false,
+            waits: BTreeSet::new(),
             here: BTreeMap::new(),
             total: 0,
             pinned: 0,
@@ -454,7 +458,7 @@ impl Store {
     /// Forgets what was used longest ago, until the rest fits. What is needed takes nothing from
     /// what is only cached.
     fn evict(&mut self, cx: &mut Cx<'_, Self>) {
-        let Some(bound) = self.cache_bytes.filter(|_| !self.waits) else { return };
+        let Some(bound) = self.cache_bytes.filter(|_| self.waits.is_empty()) else { return };
         while self.total - self.pinned > bound {
             let Some((_, id)) = self.idle.first().copied() else { return };
             self.drop_blob(id, cx);

@@ -19,7 +19,7 @@ const PENDING_MAX: usize = 1000;
 pub struct Client {
     retry: Duration,
     /// This node owns jobs itself.
-    gateway: bool,
+    owns_jobs: bool,
     pending: BTreeMap<JobId, Pending>,
     /// Jobs of this node that an owner accepted and that have not ended, and the owner. No more than its user has
     /// submitted.
@@ -56,6 +56,11 @@ pub enum Command {
 pub enum NotAccepted {
     #[error("this node is a guest and submits nothing; submit at a gateway")]
     Guest,
+    #[error(
+        "others cannot dial this node, so that no node of the ring could bring it results; leave `owner` out, or \
+         submit at a gateway"
+    )]
+    NotOnRing,
     #[error("{PENDING_MAX} submissions wait for an answer already; try again in a moment")]
     Busy,
     #[error("no gateway is connected that could own the job; is --join right?")]
@@ -116,8 +121,8 @@ impl Protocol for Client {
 }
 
 impl Client {
-    pub fn new(retry: Duration, gateway: bool) -> Client {
-        Client { retry, gateway, pending: BTreeMap::new(), accepted: BTreeMap::new() }
+    pub fn new(retry: Duration, owns_jobs: bool) -> Client {
+        Client { retry, owns_jobs, pending: BTreeMap::new(), accepted: BTreeMap::new() }
     }
 
     fn submit(&mut self, job: JobId, spec: Box<JobSpec>, cx: &mut Cx<'_, Self>) {
@@ -132,7 +137,7 @@ impl Client {
     /// To the owner that has it, else to the first there is, oneself before others.
     fn send(&mut self, job: JobId, cx: &mut Cx<'_, Self>) {
         let Some(pending) = self.pending.get_mut(&job) else { return };
-        let me = self.gateway.then_some(cx.me);
+        let me = self.owns_jobs.then_some(cx.me);
         let first = || cx.peers.gateways().next().map(|(id, _)| id);
         let Some(owner) = pending.owner.or(me).or_else(first) else { return };
         pending.owner = Some(owner);

@@ -8,7 +8,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct OwnerConfig {
     /// Takes jobs of its own; else it owns units of other gateways only.
-    pub gateway: bool,
+    pub owns_jobs: bool,
+    /// Content that no job needs may be forgotten here, so jobs say after a start what they need.
+    pub pins: bool,
     /// Nodes that may submit jobs over the wire, beside this one.
     pub submitters: BTreeSet<NodeId>,
     pub limits: Arc<Bounds>,

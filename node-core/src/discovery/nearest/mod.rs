@@ -62,6 +62,8 @@ pub struct Nearest {
     joined: bool,
     level: u8,
     parent: Option<Contact>,
+    /// The gateway that a node outside of the tree asks instead of a parent.
+    host: Option<Contact>,
     ancestors: Vec<Contact>,
     /// Declared slots of the branches above: the parent's first, the whole network last.
     above: Vec<u32>,
@@ -111,9 +113,10 @@ pub enum Timer {
 pub enum Command {
     /// This node as others see it.
     Me(Contact),
-    /// The tree has put it there. A guest is not in the tree, and has its gateway for a
-    /// parent.
+    /// The tree has put it there.
     Placed(Placement),
+    /// The gateway that this node asks while it is not in the tree, since nobody can dial it.
+    Host(Option<Contact>),
     /// The runner's slots and its work.
     Load(Load),
     /// A guest of this gateway; none: it is gone. Afterwards it may tell its state itself.
@@ -191,6 +194,7 @@ impl Nearest {
             joined: false,
             level: 0,
             parent: None,
+            host: None,
             ancestors: Vec::new(),
             above: Vec::new(),
             above_told: Vec::new(),
@@ -237,6 +241,7 @@ impl Nearest {
                 }
             }
             Command::Placed(placement) => self.placed(placement, cx),
+            Command::Host(host) => self.host = host,
             Command::Load(load) => {
                 self.own_slots.load(load);
                 cx.emit(Event::Changed);

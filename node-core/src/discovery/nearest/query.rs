@@ -241,7 +241,9 @@ impl Nearest {
         let shortage = (found < asked.tasks).then(|| {
             let (wanted, slots) = (asked.tasks, self.network());
             let fit = if asked.needs.is_some() { " or do not fit the needs" } else { "" };
-            format!("{found} of {wanted} places were found; the other slots of the tree are busy{fit} ({slots} in all)")
+            // Outside of the tree nobody tells how many it has.
+            let all = if self.joined { format!(" ({slots} in all)") } else { String::new() };
+            format!("{found} of {wanted} places were found; the other slots of the tree are busy{fit}{all}")
         });
         cx.emit(Event::Found(Found { ticket: asked.ticket, places, shortage }));
     }

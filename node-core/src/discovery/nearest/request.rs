@@ -189,7 +189,11 @@ impl Nearest {
     /// Sends up what is left, or counts it as missing.
     fn spread_above(&mut self, pending: &mut Pending, key: u32, cx: &mut Cx<'_, Self>) {
         let tasks = std::mem::take(&mut pending.rest);
-        let to = if pending.fell_back { self.parent } else { self.above_for(tasks) };
+        let to = match (self.joined, pending.fell_back) {
+            (false, _) => self.host.filter(|host| !pending.exhausted.contains(&host.id)),
+            (true, true) => self.parent,
+            (true, false) => self.above_for(tasks),
+        };
         let may = pending.toward == Toward::Up && !pending.none_above && !self.is_dry(pending, cx);
         let Some(to) = to.filter(|_| may && tasks > 0) else {
             pending.missing += tasks;

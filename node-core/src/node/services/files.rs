@@ -42,7 +42,7 @@ impl Service for Owner {
     }
 
     fn start(node: &mut Node, host: &mut dyn Host) {
-        node.tell::<Store>(store::Command::Wait(true));
+        node.tell::<Store>(store::Command::Wait { of: Asker::Files, wait: true });
         scan(ServiceId::Files, Table::Files, None, host);
     }
 

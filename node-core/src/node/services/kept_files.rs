@@ -68,7 +68,7 @@ impl Service for Keeper {
             Event::Read { ticket, blob } => read(ServiceId::KeptFiles.ticket(ticket), blob, host),
             Event::Commit { writes } => commit(ServiceId::KeptFiles.ticket(0), writes, host),
             Event::Room(bytes) => node.sell_space(bytes),
-            Event::Settled => node.tell::<Store>(store::Command::Wait(false)),
+            Event::Settled => node.tell::<Store>(store::Command::Wait { of: Asker::Files, wait: false }),
         }
     }
 }

@@ -26,13 +26,16 @@ impl Service for Owner {
     type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
-        let owns = config.gateway || config.limits.delegated_units > 0;
+        let owns = config.owns_jobs() || config.limits.delegated_units > 0;
         owns.then(|| Owner::new(config.owner()))
     }
 
     fn start(node: &mut Node, host: &mut dyn Host) {
-        let first = if node.config.gateway { Table::Jobs } else { Table::Delegated };
+        let first = if node.config.owns_jobs() { Table::Jobs } else { Table::Delegated };
         scan(ServiceId::Owner, first, None, host);
+        if node.config.submits {
+            node.tell::<Store>(store::Command::Wait { of: Asker::Owner, wait: true });
+        }
     }
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
@@ -110,7 +113,11 @@ impl Service for Owner {
                 host.event(NodeEvent::Migrated { unit, to, standstill });
             }
             Event::MigrationFailed { unit, why } => host.event(NodeEvent::MigrationFailed { unit, why }),
-            Event::Ready => host.event(NodeEvent::Ready),
+            Event::Ready => {
+                // Jobs have said what they need.
+                node.tell::<Store>(store::Command::Wait { of: Asker::Owner, wait: false });
+                host.event(NodeEvent::Ready);
+            }
             Event::Find(query) => node.tell::<Connected>(connected::Command::Find(query)),
             Event::Purchase(purchase) => node.purchase(purchase),
             Event::Settle { ticket, order } => {

@@ -4,7 +4,7 @@
 //! [`super::book::State`], and the first durable result wins. Leases and heartbeats are one a runner, not one a unit.
 //!
 //! `work/book` has where units stand, `work/payments` what is bought for them, `work/delegation` whose they are on
-//! the ring. `Owner` itself is in six files:
+//! the ring. `Owner` itself is in seven files:
 //!
 //! | file | what it does |
 //! |---|---|
@@ -14,6 +14,7 @@
 //! | `checkpoint` | records of checkpoints, and keepers |
 //! | `moving` | units on the move, and units that are waited for |
 //! | `on_ring` | what delegation asks for |
+//! | `restore` | jobs of an earlier life |
 //!
 //! The other files are data and pure functions.
 
@@ -30,6 +31,7 @@ mod nodes;
 mod on_ring;
 mod place;
 mod refusing;
+mod restore;
 mod results;
 mod view;
 
@@ -41,7 +43,7 @@ use crate::ids::{JobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use crate::work::OwnerConfig;
-use crate::work::book::{Book, Units};
+use crate::work::book::Book;
 use crate::work::delegation::Delegation;
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
 use crate::work::payments::Payments;
@@ -49,7 +51,6 @@ use crate::work::rows::{self, EndRecord, JobRecord};
 use crate::work::spec::JobSpec;
 use crate::work::view::{JobView, UnitView};
 use accept::{check_client, check_spec, rows_to_forget, to_forget};
-use bytes::Bytes;
 use interface::Pending;
 use job::{Job, Phase};
 use std::collections::{BTreeMap, BTreeSet};
@@ -402,7 +403,7 @@ impl Owner {
             }
             return;
         }
-        if !self.config.gateway {
+        if !self.config.owns_jobs {
             return refuse("this node owns no jobs; submit to a gateway".into(), cx);
         }
         if !self.is_ready() {
@@ -542,58 +543,5 @@ impl Owner {
         }
         self.tell_client(id, ToClient::Ended { job: id }, cx);
         cx.emit(Event::JobEnded(id));
-    }
-
-    fn restore_jobs(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
-        for (key, value) in entries {
-            let known = match rows::job_key(&key) {
-                Some((id, false)) => rmp_serde::from_slice(&value).is_ok_and(|record: JobRecord| {
-                    let mut job = Job::new(record.spec, record.client, record.submitted_ms, record.secret);
-                    (job.phase, job.restored) = (Phase::Active, true);
-                    self.keep_job(id, job);
-                    true
-                }),
-                Some((id, true)) => rmp_serde::from_slice(&value).is_ok_and(|end: EndRecord| {
-                    if let Some(job) = self.jobs.get_mut(&id) {
-                        job.phase = Phase::Over { cancelled: end.cancelled };
-                        job.ended_ms = Some(end.ended_ms);
-                    }
-                    true
-                }),
-                None => false,
-            };
-            if !known {
-                let what =
-                    "a job's record cannot be read and is left as it is; was it written by a newer version?";
-                cx.trouble(what.into());
-            }
-        }
-    }
-
-    fn restore_checkpoints(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
-        for (key, value) in &entries {
-            if let Some(unit) = rows::unit_of(key) {
-                self.restore_record(unit, value, cx);
-            }
-        }
-        if !entries.is_empty() {
-            return;
-        }
-        self.ready = true;
-        cx.emit(Event::Ready);
-        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
-        for id in ids {
-            let job = &self.jobs[&id];
-            if job.is_active() && self.book.units(id).is_some_and(Units::all_ended) {
-                // The crash came between the last result and the end record.
-                self.finish(id, false, cx);
-            } else {
-                self.touch(id, cx);
-            }
-        }
-        self.flush_records(cx);
-        self.settle_ended();
-        self.look(cx);
-        self.look_after_delegated(cx);
     }
 }

@@ -16,10 +16,7 @@ use crate::time::on_a_slow_line;
 use crate::work::book::{Back, Placement, State, Units};
 use crate::work::bounds::check_result;
 use crate::work::message::{Report, ToRunner};
-use crate::work::rows;
 use crate::work::spec::UnitResult;
-use bytes::Bytes;
-use sandbox::End;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -537,32 +534,8 @@ impl Owner {
         }
     }
 
-    pub(super) fn restore_results(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
-        for (key, value) in &entries {
-            let Some(unit) = rows::unit_of(key) else { continue };
-            if !self.jobs.contains_key(&unit.job) {
-                continue;
-            }
-            match rmp_serde::from_slice::<UnitResult>(value) {
-                Ok(result) => self.restore_result(unit, &result),
-                Err(_) => cx.trouble(format!("the result of {unit} cannot be read; the unit runs again")),
-            }
-        }
-    }
-
-    /// From the disk, at start: the unit had ended before.
-    fn restore_result(&mut self, unit: UnitId, result: &UnitResult) {
-        if self.book.state(unit).is_some_and(|state| !state.has_ended()) {
-            self.book.attempted(unit, result.attempts);
-            if let Some(job) = self.jobs.get_mut(&unit.job) {
-                job.refusals.runs |= !matches!(result.end, End::Refused(_));
-            }
-            self.end_unit(unit, result);
-        }
-    }
-
     /// The result is durable.
-    fn end_unit(&mut self, unit: UnitId, result: &UnitResult) {
+    pub(super) fn end_unit(&mut self, unit: UnitId, result: &UnitResult) {
         let failure = (!result.end.is_success()).then(|| result.end.to_string());
         self.book.end(unit, failure);
         if let Some(job) = self.jobs.get_mut(&unit.job) {

@@ -1,0 +1,103 @@
+//! Jobs of an earlier life of this node, as their rows tell of them.
+
+use super::job::{Job, Phase};
+use super::{Event, Owner};
+use crate::content::BlobRef;
+use crate::ids::{JobId, UnitId};
+use crate::protocol::Cx;
+use crate::work::book::Units;
+use crate::work::rows::{self, EndRecord, JobRecord};
+use crate::work::spec::UnitResult;
+use bytes::Bytes;
+use sandbox::End;
+use std::collections::BTreeSet;
+
+impl Owner {
+    pub(super) fn restore_jobs(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
+        for (key, value) in entries {
+            let known = match rows::job_key(&key) {
+                Some((id, false)) => rmp_serde::from_slice(&value).is_ok_and(|record: JobRecord| {
+                    let mut job = Job::new(record.spec, record.client, record.submitted_ms, record.secret);
+                    (job.phase, job.restored) = (Phase::Active, true);
+                    self.pin(job.spec.blobs(), cx);
+                    self.keep_job(id, job);
+                    true
+                }),
+                Some((id, true)) => rmp_serde::from_slice(&value).is_ok_and(|end: EndRecord| {
+                    if let Some(job) = self.jobs.get_mut(&id) {
+                        job.phase = Phase::Over { cancelled: end.cancelled };
+                        job.ended_ms = Some(end.ended_ms);
+                    }
+                    true
+                }),
+                None => false,
+            };
+            if !known {
+                let what =
+                    "a job's record cannot be read and is left as it is; was it written by a newer version?";
+                cx.trouble(what.into());
+            }
+        }
+    }
+
+    pub(super) fn restore_results(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
+        for (key, value) in &entries {
+            let Some(unit) = rows::unit_of(key) else { continue };
+            if !self.jobs.contains_key(&unit.job) {
+                continue;
+            }
+            match rmp_serde::from_slice::<UnitResult>(value) {
+                Ok(result) => {
+                    self.restore_result(unit, &result);
+                    self.pin(result.blobs().collect(), cx);
+                }
+                Err(_) => cx.trouble(format!("the result of {unit} cannot be read; the unit runs again")),
+            }
+        }
+    }
+
+    /// From the disk, at start: the unit had ended before.
+    fn restore_result(&mut self, unit: UnitId, result: &UnitResult) {
+        if self.book.state(unit).is_some_and(|state| !state.has_ended()) {
+            self.book.attempted(unit, result.attempts);
+            if let Some(job) = self.jobs.get_mut(&unit.job) {
+                job.refusals.runs |= !matches!(result.end, End::Refused(_));
+            }
+            self.end_unit(unit, result);
+        }
+    }
+
+    pub(super) fn restore_checkpoints(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
+        for (key, value) in &entries {
+            if let Some(unit) = rows::unit_of(key) {
+                self.restore_record(unit, value, cx);
+            }
+        }
+        if !entries.is_empty() {
+            return;
+        }
+        self.ready = true;
+        cx.emit(Event::Ready);
+        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        for id in ids {
+            let job = &self.jobs[&id];
+            if job.is_active() && self.book.units(id).is_some_and(Units::all_ended) {
+                // The crash came between the last result and the end record.
+                self.finish(id, false, cx);
+            } else {
+                self.touch(id, cx);
+            }
+        }
+        self.flush_records(cx);
+        self.settle_ended();
+        self.look(cx);
+        self.look_after_delegated(cx);
+    }
+
+    /// A job of an earlier life needs these, which are here.
+    fn pin(&mut self, blobs: BTreeSet<BlobRef>, cx: &mut Cx<'_, Self>) {
+        if self.config.pins {
+            self.keep_content(blobs, cx);
+        }
+    }
+}

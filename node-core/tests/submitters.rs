@@ -1,0 +1,148 @@
+//! Stories of nodes that are no gateways and submit jobs of their own: on a server that others dial, and behind a
+//! router.
+
+use node_core::content::Data;
+use node_core::discovery::nearest::NearestConfig;
+use node_core::keys::Secret;
+use node_core::node::config::MarketPart;
+use node_core::platform::Platform;
+use node_core::work::spec::OwnedBy;
+use node_core::{Config, JobId};
+use sandbox::{Outcome, Task};
+use simulator::World;
+use simulator::engine::Program;
+use std::sync::Arc;
+use std::time::Duration;
+
+const A_MINUTE: Duration = Duration::from_secs(60);
+
+const GATEWAY: usize = 0;
+const WORKERS: [usize; 2] = [1, 2];
+const PAGE: usize = 3;
+/// Others dial it.
+const SERVER: usize = 4;
+/// It is behind a router.
+const LAPTOP: usize = 5;
+
+fn secret(at: usize) -> Secret {
+    Secret::from_bytes(&[at as u8 + 1; 32])
+}
+
+fn config(at: usize) -> Config {
+    let mut config = Config {
+        gateway: at == GATEWAY,
+        founds: at == GATEWAY,
+        submits: at == SERVER || at == LAPTOP,
+        slots: u32::from(at != GATEWAY && at != LAPTOP) * 2,
+        port: (at != PAGE && at != LAPTOP).then_some(4001),
+        platform: if at == PAGE { Platform::Browser } else { Platform::Native },
+        name: format!("node {at}"),
+        nearest: Arc::new(NearestConfig { relays: true, ..NearestConfig::default() }),
+        ring: Some(Arc::default()),
+        market: Some(MarketPart { config: Arc::default(), secret: secret(at) }),
+        signalling: Some(secret(at)),
+        circuits: true,
+        relay_rate: (at == GATEWAY).then_some(10_000_000),
+        ..Config::default()
+    };
+    config.limits_mut().delegated_units = 1000;
+    config
+}
+
+/// A gateway, two workers and a page, and two nodes that submit.
+fn swarm(seed: u64, program: Program) -> World {
+    let mut world = World::seed(seed).with(program);
+    for at in 0..=LAPTOP {
+        world.add_keyed(config(at), &secret(at));
+        if at != GATEWAY {
+            world.connect(at, GATEWAY);
+        }
+    }
+    world.run_for(A_MINUTE);
+    world
+}
+
+/// Nodes that gave units to the job when all of these are done.
+fn done(world: &mut World, owner: usize, job: JobId, units: u32) -> Vec<usize> {
+    let is_over = |w: &World| w.lives(owner) && w.node(owner).job(job).is_some_and(|job| job.state.is_over());
+    world.run_until(A_MINUTE * 3, "the job is done", is_over);
+    let view = world.node(owner).job(job).unwrap();
+    let given = view.by_node.iter().map(|(_, units, _)| units);
+    assert_eq!((given.sum::<u64>(), view.failed), (u64::from(units), 0), "seed {}", world.seed);
+    assert!((0..=LAPTOP).all(|at| world.faults(at).is_empty()), "seed {}: {:?}", world.seed, world.told);
+    let by = view.by_node.iter().filter(|(_, units, _)| *units > 0);
+    by.filter_map(|(node, ..)| world.find(*node)).collect()
+}
+
+fn a_second(task: &Task) -> (Duration, Outcome) {
+    (Duration::from_secs(1), simulator::echo(task).1)
+}
+
+#[test]
+fn a_node_runs_its_users_job_on_its_own_slots_and_those_of_the_swarm() {
+    for seed in 0..5 {
+        let mut world = swarm(seed, a_second);
+        let spec = world.sweep(SERVER, 40);
+        let job = world.submit(SERVER, spec);
+        let by = done(&mut world, SERVER, job, 40);
+        assert!(by.contains(&SERVER) && WORKERS.iter().all(|at| by.contains(at)), "seed {seed}: {by:?}");
+        assert!(world.node(GATEWAY).jobs().is_empty(), "nobody else owns it");
+    }
+}
+
+#[test]
+fn a_node_behind_a_router_has_its_gateway_ask_the_tree() {
+    for seed in 10..15 {
+        let mut world = swarm(seed, a_second);
+        let spec = world.sweep(LAPTOP, 40);
+        let job = world.submit(LAPTOP, spec);
+        let by = done(&mut world, LAPTOP, job, 40);
+        assert!(WORKERS.iter().all(|at| by.contains(at)) && by.contains(&PAGE), "seed {seed}: {by:?}");
+    }
+}
+
+#[test]
+fn the_ring_owns_units_of_a_server_and_those_of_a_node_behind_a_router_are_refused() {
+    for seed in 20..25 {
+        let mut world = swarm(seed, a_second);
+        let mut spec = world.sweep(SERVER, 20);
+        spec.owner = OwnedBy::Ring;
+        let job = world.submit(SERVER, spec.clone());
+        done(&mut world, SERVER, job, 20);
+        let job = world.submit(LAPTOP, spec);
+        let why = world.refusal(job).unwrap_or_default();
+        assert!(why.contains("leave `owner` out"), "seed {seed}: {why}");
+    }
+}
+
+#[test]
+fn a_job_goes_on_after_a_restart_and_its_content_is_not_forgotten_for_a_cache() {
+    for seed in 30..35 {
+        let mut world = swarm(seed, a_second);
+        // Nothing stays here that nobody needs.
+        let mut small = config(SERVER);
+        small.limits_mut().cache_bytes = 0;
+        world.nodes[SERVER].config = Arc::new(small);
+        let mut spec = world.sweep(SERVER, 40);
+        let input = world.upload(SERVER, &[7; 100_000]);
+        spec.template.stdin = Data::Blob(input);
+        let job = world.submit(SERVER, spec);
+        let has_begun = |w: &World| w.node(SERVER).job(job).is_some_and(|job| job.done >= 5);
+        world.run_until(A_MINUTE, "some units are done", has_begun);
+        world.crash(SERVER);
+        world.run_for(Duration::from_secs(3));
+        world.start(SERVER);
+        world.connect(SERVER, GATEWAY);
+        done(&mut world, SERVER, job, 40);
+        assert!(world.nodes[SERVER].disk.blob(input.id).is_some(), "seed {seed}: the job needs it");
+    }
+}
+
+#[test]
+fn a_node_that_does_not_submit_says_where_to() {
+    let mut world = swarm(40, a_second);
+    let spec = world.sweep(WORKERS[0], 1);
+    let job = world.submit(WORKERS[0], spec);
+    world.run_for(A_MINUTE);
+    assert!(world.refusal(job).is_some_and(|why| why.contains("submit")), "{:?}", world.refusal(job));
+}
