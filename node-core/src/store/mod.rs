@@ -224,7 +224,7 @@ impl Protocol for Store {
                 self.serving.forget(peer);
                 self.source_down(peer, cx);
             }
-            Input::Up(_) => {}
+            Input::Up(peer) => self.source_up(peer, cx),
             Input::Command(command) => match command {
                 Command::Fetch { ticket, blobs, from } => self.fetch(ticket, blobs, &from, cx),
                 Command::Keep { ticket, blobs } => self.keep(ticket, blobs, cx),

@@ -206,6 +206,12 @@ impl Store {
         cx.set_timer(Timer::Retry(source), self.retry);
     }
 
+    /// The source is connected: what it was asked before was lost.
+    pub(super) fn source_up(&mut self, source: NodeId, cx: &mut Cx<'_, Self>) {
+        let under_way = self.sources.get(&source).map(Source::under_way).unwrap_or_default();
+        under_way.into_iter().for_each(|id| self.repeat(id, cx));
+    }
+
     /// Nothing has come from the source for a while.
     pub(super) fn source_silent(&mut self, source: NodeId, cx: &mut Cx<'_, Self>) {
         let Some(state) = self.sources.get_mut(&source) else { return };

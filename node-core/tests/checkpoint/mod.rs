@@ -4,6 +4,7 @@ mod hostile;
 mod lending;
 mod losses;
 mod moving;
+mod pages;
 mod precopy;
 mod returning;
 mod room;

@@ -12,6 +12,7 @@ use crate::node::host::{self, Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
 use crate::node::storage::{Entries, commit, scan, scanned};
 use crate::node::table::Service;
+use crate::overlay::guests::relay::Relay;
 use crate::protocol::Input;
 use crate::store::{self, Asker, Store, Ticket};
 use crate::ticket::ServiceId;
@@ -43,7 +44,12 @@ impl Service for Owner {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
             Note::Down(peer) => node.give::<Self>(Input::Down(peer)),
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
-            Note::Me(me) => node.tell_delegation(OfRing::Me(me)),
+            Note::Me(me) => {
+                node.tell_delegation(OfRing::Me(me));
+                if node.has::<Relay>() {
+                    node.tell::<Self>(Command::Relays(me));
+                }
+            }
             Note::Keys(keys) => node.tell_delegation(OfRing::Keys(keys.clone())),
             Note::Room(_) => node.tell::<Self>(Command::Room),
             Note::Came(from) => node.tell::<Self>(Command::Heard(from)),

@@ -6,6 +6,7 @@ use crate::node::config::Config;
 use crate::node::host::{self, Host};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
+use crate::protocol::Input;
 use crate::store::{Asker, Command, Event, Message, Store, Ticket};
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
@@ -40,7 +41,11 @@ impl Service for Store {
     }
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
-        node.ended::<Self>(note);
+        match note {
+            // Pages keep no messages for peers that are on their way.
+            Note::Up(up) if node.dials.is_none() => node.give::<Self>(Input::Up(up.peer)),
+            _ => node.ended::<Self>(note),
+        }
     }
 
     fn on_command(node: &mut Node, command: host::Command, host: &mut dyn Host) {

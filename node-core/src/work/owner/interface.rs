@@ -1,6 +1,7 @@
 //! Inputs and effects of the owner beside messages: its timers, commands and events, and what it waits for.
 
 use super::coming::Arrived;
+use crate::address::Contact;
 use crate::circle::Point;
 use crate::content::{BlobRef, NotFetched};
 use crate::contract::{Holding, Order, Outcome, Sale};
@@ -80,6 +81,8 @@ pub enum Command {
     Holding(Vec<Holding>),
     /// Some node has room that it had not before.
     Room,
+    /// Others dial this node there, and it forwards what guests say.
+    Relays(Contact),
     WallClock(u64),
     /// Entries of the table of delegated units, before checkpoints; an empty list ends it.
     RestoreDelegated(Vec<(Vec<u8>, Bytes)>),

@@ -205,6 +205,7 @@ impl Owner {
             Input::Command(Command::RestoreCheckpoints(entries)) => self.restore_checkpoints(entries, cx),
             Input::Command(Command::Migrate { unit, to, others }) => self.migrate(unit, to, &others, cx),
             Input::Command(Command::Pause { unit, paused }) => self.pause(unit, paused, cx),
+            Input::Command(Command::Relays(me)) => self.nodes.relays_at(me),
             Input::Command(Command::WallClock(ms)) => {
                 self.wall.get_or_insert_default().told(ms, cx.now);
             }

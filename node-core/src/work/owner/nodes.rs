@@ -3,12 +3,13 @@
 //! units comes before them (`work/payments`).
 
 use super::Owner;
-use crate::address::Address;
+use crate::address::{Address, Contact};
 use crate::ids::{JobId, NodeId};
 use crate::peers::Peers;
 use crate::platform::Platform;
 use crate::progress::{Checkpoint, KEEPERS, Resume};
 use crate::protocol::Cx;
+use crate::ticket::ServiceId;
 use crate::time::Time;
 use crate::work::unit_record::UnitRecord;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,8 @@ const COOLING_MAX: usize = 4096;
 pub(super) struct Nodes {
     /// These could not reach others that have what they need: that comes through here.
     behind: BTreeSet<NodeId>,
+    /// Where this node is dialled, if it forwards what guests say to others.
+    relays_at: Option<Contact>,
     /// By runner and keeper, so that no runner speaks ill of keepers to others.
     cooling: BTreeMap<(NodeId, NodeId), Time>,
 }
@@ -62,6 +65,20 @@ impl Nodes {
     /// Whether a runner reaches nobody else, as far as is known.
     pub(super) fn gets_all_from_here(&self, runner: NodeId, peers: &Peers) -> bool {
         platform(runner, peers) == Platform::Browser || self.behind.contains(&runner)
+    }
+
+    pub(super) fn relays_at(&mut self, me: Contact) {
+        self.relays_at = Some(me);
+    }
+
+    /// How a runner reaches another node that is connected here: a server dials it, and a page, or who wants to reach
+    /// one, opens a data channel of which both speak by way of this node.
+    fn way(&self, runner: NodeId, to: NodeId, peers: &Peers) -> Option<Address> {
+        let is_server = platform(runner, peers) == Platform::Native;
+        let dialled = peers.contact(to).filter(|_| is_server).map(Address::from);
+        let has_channels = |node| peers.get(node).is_some_and(|it| it.speaks.has(ServiceId::Signalling));
+        let relay = self.relays_at.filter(|_| has_channels(runner) && has_channels(to));
+        dialled.or_else(|| Some(Address::guest(to, relay?).with_channels(true)))
     }
 
     /// A connected node, or this one, could not reach others that have what it needs.
@@ -133,7 +150,7 @@ impl Nodes {
         beside: Option<NodeId>,
         cx: &Cx<'_, Owner>,
     ) -> Option<Start> {
-        let guest = self.gets_all_from_here(runner, cx.peers);
+        let is_behind = self.behind.contains(&runner);
         let has = |node: &NodeId| *node == runner || is_here(*node, cx);
         for held in record.all() {
             let checkpoint = held.checkpoint;
@@ -145,8 +162,8 @@ impl Nodes {
             // The runner that made it has it at hand; this node is asked last, everybody asks it.
             let mut sources: Vec<Address> = here
                 .iter()
-                .filter(|node| **node != cx.me && !guest)
-                .filter_map(|node| Some(Address::of(*node, Some(cx.peers.contact(*node)?))))
+                .filter(|node| **node != cx.me && **node != runner && !is_behind)
+                .filter_map(|node| self.way(runner, *node, cx.peers))
                 .collect();
             sources.sort_by_key(|source| source.id != held.runner);
             if here.contains(&cx.me) {

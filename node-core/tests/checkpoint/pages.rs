@@ -1,0 +1,84 @@
+//! Units that move from page to page: what one lacks it gets from the other, by a data channel.
+
+use crate::checkpoint::support::*;
+use node_core::discovery::nearest::NearestConfig;
+use node_core::keys::Secret;
+use node_core::node::config::MarketPart;
+use node_core::platform::Platform;
+use node_core::{Carrier, Config};
+use simulator::World;
+use std::sync::Arc;
+use std::time::Duration;
+
+const PAGES: [usize; 2] = [1, 2];
+
+fn secret(at: usize) -> Secret {
+    Secret::from_bytes(&[at as u8 + 1; 32])
+}
+
+fn config(at: usize) -> Config {
+    let (gateway, page) = (at == 0, PAGES.contains(&at));
+    Config {
+        gateway,
+        slots: u32::from(page),
+        port: (!page).then_some(4001),
+        platform: if page { Platform::Browser } else { Platform::Native },
+        name: format!("node {at}"),
+        nearest: Arc::new(NearestConfig { relays: true, ..NearestConfig::default() }),
+        ring: Some(Arc::default()),
+        market: Some(MarketPart { config: Arc::default(), secret: secret(at) }),
+        signalling: Some(secret(at)),
+        circuits: true,
+        relay_rate: gateway.then_some(10_000_000),
+        ..Config::default()
+    }
+}
+
+/// A gateway without slots, two pages, and a server that has dialled the gateway back.
+fn pages(seed: u64) -> World {
+    let mut world = World::seed(seed).with(long);
+    for at in 0..4 {
+        world.add_keyed(config(at), &secret(at));
+        if at > 0 {
+            world.connect(at, 0);
+        }
+    }
+    world.run_for(Duration::from_secs(20));
+    world
+}
+
+fn carrier(world: &World, at: usize, to: usize) -> Option<Carrier> {
+    let nodes = world.node(at).nodes(world.now);
+    nodes.into_iter().find(|node| node.id == world.nodes[to].id)?.over
+}
+
+fn move_between(world: &mut World) {
+    let job = job(world, 1);
+    world.run_until(A_MINUTE, "it has a checkpoint", |w| unit(w, job, 0).checkpoints >= 2);
+    let to = 3 - runner(world, job).unwrap();
+    migrate(world, job, Some(to));
+    world.run_until(A_MINUTE, "it has moved", |w| moved(w).is_some());
+    assert_eq!(moved(world), Some(Ok(to)), "seed {}", world.seed);
+    done(world, job, 1);
+    assert_eq!(beginnings(world).len(), 2, "seed {}: it never began anew", world.seed);
+    assert!(losses(world).is_empty(), "seed {}", world.seed);
+    assert!((0..4).all(|at| world.faults(at).is_empty()), "seed {}", world.seed);
+}
+
+#[test]
+fn a_page_gets_what_it_lacks_from_the_other_page() {
+    for seed in 0..5 {
+        let mut world = pages(seed);
+        move_between(&mut world);
+        assert_eq!(carrier(&world, 1, 2), Some(Carrier::DataChannel), "seed {seed}");
+    }
+}
+
+#[test]
+fn pages_that_no_data_channel_connects_move_units_all_the_same() {
+    for seed in 10..15 {
+        let mut world = pages(seed);
+        world.wall(1, 2);
+        move_between(&mut world);
+    }
+}
