@@ -1,6 +1,6 @@
 // The dashboard's frame: routes by the address's hash, the token, connection and errors.
 
-import { ApiError } from "./api.js";
+import { ApiError, network } from "./api.js";
 import { byId, h, replace, setHidden, setText } from "./dom.js";
 import { live } from "./live.js";
 import { setToken, takeFromAddress, token, tokenForm } from "./token.js";
@@ -204,4 +204,6 @@ forget.addEventListener("click", () => {
   ask(false);
 });
 addEventListener("hashchange", route);
+// A node that is no gateway has no page for donors.
+network().then(({ gateway }) => setHidden(byId("donate"), !gateway), () => {});
 route();

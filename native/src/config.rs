@@ -205,11 +205,9 @@ impl UpLayer {
             ));
         }
         if !gateway {
-            for (given, flag) in [
-                (self.http_port.is_some(), "--http-port"),
-                (self.public_host.is_some(), "--public-host"),
-                (self.submitter.is_some(), "--submitter"),
-            ] {
+            for (given, flag) in
+                [(self.public_host.is_some(), "--public-host"), (self.submitter.is_some(), "--submitter")]
+            {
                 if given {
                     return Err(format!("{flag} is for gateways: add --gateway, or leave it out"));
                 }
@@ -270,9 +268,10 @@ impl UpLayer {
             pages: if gateway { pages } else { Vec::new() },
             slots: self.slots.unwrap_or_else(default_slots),
             cpu_share,
-            bind: self.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            // The API of a worker is for its own user.
+            bind: self.bind.filter(|_| gateway).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             dial_only,
-            http_port: self.http_port.unwrap_or(HTTP_PORT),
+            http_port: self.http_port.unwrap_or(if gateway { HTTP_PORT } else { 0 }),
             p2p_port,
             ws_port,
             name,
@@ -306,7 +305,7 @@ pub(crate) struct UpConfig {
     pub(crate) slots: u32,
     /// Percent of a processor that each unit gets.
     pub(crate) cpu_share: u8,
-    /// Address that the HTTP side listens on.
+    /// Address that the HTTP side listens on; a worker's is of this machine alone.
     pub(crate) bind: IpAddr,
     /// It listens nowhere: a guest of the gateways that it joins.
     pub(crate) dial_only: bool,
@@ -401,7 +400,13 @@ mod tests {
         assert!(gateway.slots >= 1);
         let join = Some(vec!["http://localhost:8080".to_owned()]);
         let worker = UpLayer { join, ..UpLayer::default() }.settle().unwrap();
-        assert_eq!((worker.p2p_port, worker.ws_port), (0, 0));
+        assert_eq!((worker.http_port, worker.p2p_port, worker.ws_port), (0, 0, 0));
+        let open = UpLayer {
+            bind: Some("0.0.0.0".parse().unwrap()),
+            join: Some(vec!["a".into()]),
+            ..UpLayer::default()
+        };
+        assert!(open.settle().unwrap().bind.is_loopback(), "its API is for this machine alone");
     }
 
     #[test]
@@ -488,7 +493,8 @@ mod tests {
         let worker = UpLayer { join, ..UpLayer::default() };
         let both = UpLayer { gateway: Some(true), dial_only: Some(true), ..UpLayer::default() };
         assert!(refused(both).contains("--dial-only"));
-        assert!(refused(UpLayer { http_port: Some(1), ..worker.clone() }).contains("--http-port"));
+        let public = Some(vec!["hands.example".to_owned()]);
+        assert!(refused(UpLayer { public_host: public, ..worker.clone() }).contains("--public-host"));
         let friends = |text: &str| UpLayer { submitter: Some(vec![text.to_owned()]), ..UpLayer::default() };
         let gateway = |text: &str| UpLayer { gateway: Some(true), ..friends(text) };
         assert!(

@@ -196,6 +196,7 @@ declare namespace Api {
   interface Network {
     addresses: Array<string>;
     data_channels?: null | DataChannels;
+    gateway: boolean;
     guest_because?: string | null;
     invite_required: boolean;
     name: string;

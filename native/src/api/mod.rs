@@ -73,6 +73,8 @@ use utoipa_axum::routes;
 pub(crate) struct ApiOptions {
     /// Shown to who joins.
     pub(crate) name: String,
+    /// Pages and nodes join the swarm here.
+    pub(crate) gateway: bool,
     /// Guards jobs, blobs and events.
     pub(crate) token: String,
     /// Where the token lies; `None` for one that stays what it is.
@@ -96,6 +98,7 @@ impl ApiOptions {
     pub(crate) fn new(token: String) -> Self {
         ApiOptions {
             name: String::new(),
+            gateway: true,
             token,
             token_file: None,
             public_hosts: Vec::new(),
@@ -115,6 +118,7 @@ pub(crate) struct ApiState(Arc<Shared>);
 pub(crate) struct Shared {
     node: NodeHandle,
     name: String,
+    gateway: bool,
     token: token::Guard,
     doors: Doors,
     lasting: Lasting,
@@ -154,6 +158,7 @@ impl ApiState {
         Ok(ApiState(Arc::new(Shared {
             node,
             name: options.name,
+            gateway: options.gateway,
             token: token::Guard::new(&options.token, options.token_file),
             doors: Doors::new(),
             lasting: Lasting::new(),
@@ -233,7 +238,7 @@ pub(crate) fn router(state: ApiState) -> Router {
     let guarded = Router::from(guarded())
         .route_layer(from_fn_with_state(state.clone(), bodies::bound))
         .route_layer(from_fn_with_state(state.clone(), guard::check_token));
-    let pages = Pages::embedded();
+    let pages = Pages::embedded(state.gateway);
     Router::from(open())
         .merge(guarded)
         .fallback(move |request: Request| pages.clone().respond(request))

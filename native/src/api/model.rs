@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 /// Enough to join: what `manyhands up --join` and the donate page ask for first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Network {
-    /// This gateway's node id, 64 hexadecimal digits.
+    /// Id of the node that answers, 64 hexadecimal digits.
     #[serde(serialize_with = "text")]
     #[schema(value_type = String)]
     pub(super) node: NodeId,
@@ -28,6 +28,8 @@ pub(super) struct Network {
     #[schema(example = "12D3KooWQYhTNQdmr3ArTeUHRYzFg94BKyTkoWBDWez9kSCVe2Xo")]
     pub(super) peer_id: String,
     pub(super) name: String,
+    /// Whether it takes in pages and nodes. One that does not serves its own user on its own machine.
+    pub(super) gateway: bool,
     /// Of the software.
     pub(super) version: &'static str,
     /// Multiaddresses to dial, each with its peer id.

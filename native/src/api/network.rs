@@ -111,6 +111,7 @@ pub(super) async fn network(State(state): State<ApiState>) -> Result<Json<Networ
         node,
         peer_id,
         name: state.name.clone(),
+        gateway: state.gateway,
         version: env!("CARGO_PKG_VERSION"),
         addresses: state.node.addresses().iter().map(ToString::to_string).collect(),
         invite_required: state.invite_required,

@@ -15,7 +15,11 @@ use std::sync::{Arc, OnceLock};
 
 /// Pages by their paths.
 #[derive(Clone)]
-pub(super) struct Pages(Arc<BTreeMap<&'static str, Page>>);
+pub(super) struct Pages {
+    all: Arc<BTreeMap<&'static str, Page>>,
+    /// There is a page for donors.
+    donate: bool,
+}
 
 struct Page {
     asset: &'static Asset,
@@ -24,28 +28,32 @@ struct Page {
 }
 
 impl Pages {
-    pub(super) fn embedded() -> Self {
-        Pages::new(ASSETS)
+    /// `donate`: pages join the swarm here.
+    pub(super) fn embedded(donate: bool) -> Self {
+        Pages::new(ASSETS, donate)
     }
 
-    fn new(assets: &'static [Asset]) -> Self {
+    fn new(assets: &'static [Asset], donate: bool) -> Self {
         let page = |asset: &'static Asset| {
             (asset.path.trim_start_matches('/'), Page { asset, gzip: OnceLock::new() })
         };
-        Pages(Arc::new(assets.iter().map(page).collect()))
+        Pages { all: Arc::new(assets.iter().map(page).collect()), donate }
     }
 
     /// `/` is index.html, `/dashboard` is dashboard.html, everything else is named in full.
     fn find(&self, path: &str) -> Option<&Page> {
         let path = path.strip_prefix('/')?;
         let name = if path.is_empty() { "index" } else { path };
-        self.0.get(path).or_else(|| self.0.get(format!("{name}.html").as_str()))
+        self.all.get(path).or_else(|| self.all.get(format!("{name}.html").as_str()))
     }
 
     pub(super) async fn respond(self, request: Request) -> Response {
         let path = request.uri().path();
+        if !self.donate && path == "/" {
+            return (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, "/dashboard")]).into_response();
+        }
         let Some(page) = self.find(path) else {
-            if self.0.is_empty() && matches!(path, "/" | "/dashboard") {
+            if self.all.is_empty() && matches!(path, "/" | "/dashboard") {
                 return Problem::not_found("this build has no pages; the API is at /api/v1").into_response();
             }
             return StatusCode::NOT_FOUND.into_response();

@@ -17,7 +17,7 @@ async fn ask(method: Method, path: &str, headers: &[(&str, &str)]) -> Response {
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    Pages::new(SITE).respond(request.body(Body::empty()).unwrap()).await
+    Pages::new(SITE, true).respond(request.body(Body::empty()).unwrap()).await
 }
 
 async fn get(path: &str, headers: &[(&str, &str)]) -> Response {
@@ -48,6 +48,13 @@ async fn pages_have_short_names_and_files_their_own() {
     for path in ["/nothing", "/pkg", "/pkg/", "/../secret", "/%2e%2e/secret", "/index.html/"] {
         assert_eq!(get(path, &[]).await.status(), 404, "{path}");
     }
+}
+
+#[tokio::test]
+async fn a_node_that_takes_in_no_pages_leads_to_its_dashboard() {
+    let request = Request::builder().uri("/").body(Body::empty()).unwrap();
+    let response = Pages::new(SITE, false).respond(request).await;
+    assert_eq!((response.status().as_u16(), header(&response, header::LOCATION)), (307, Some("/dashboard")));
 }
 
 #[tokio::test]

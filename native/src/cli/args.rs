@@ -163,7 +163,7 @@ pub(crate) struct UpArgs {
     /// Listen nowhere: the node is a guest of the gateways that it joins, as a tab is
     #[arg(long)]
     pub(crate) dial_only: bool,
-    /// Port of a gateway's pages and API; 0 takes any [default: 8080]
+    /// Port of the API and its pages; 0 takes any [default: 8080 for a gateway, else any]
     #[arg(long, value_name = "PORT")]
     pub(crate) http_port: Option<u16>,
     /// Port for peers over TCP; 0 takes any [default: 4001 for a gateway, else any]

@@ -177,6 +177,12 @@ async fn ask(url: &str) -> Result<Network, ApiError> {
     let endpoint = Endpoint { url: url.to_owned(), token: None };
     let asked = tokio::task::spawn_blocking(move || {
         let network = Client::new(endpoint.clone()).network()?;
+        if !network.gateway {
+            let url = &endpoint.url;
+            return Err(ApiError::Strange(format!(
+                "the node at {url} is no gateway; join the one that it has joined"
+            )));
+        }
         match network.addresses.is_empty() {
             false => Ok(network),
             true => {
@@ -289,6 +295,7 @@ mod tests {
     fn a_gateway_is_also_dialled_where_its_page_was_found() {
         let network = Network {
             node: String::new(),
+            gateway: true,
             addresses: vec![
                 format!("/ip4/10.0.0.1/tcp/4001/p2p/{PEER}"),
                 format!("/ip4/10.0.0.1/tcp/4002/ws/p2p/{PEER}"),
@@ -315,7 +322,7 @@ mod tests {
     fn beside_an_open_gateway_a_node_is_seen_where_others_reach_it() {
         let at = |ip: &str| format!("/{ip}/tcp/4001/p2p/{PEER}");
         let open = ["ip4/127.0.0.1", "ip4/10.0.0.1", "ip6/::1", "ip6/fe80::1"].map(at).to_vec();
-        let network = Network { node: String::new(), addresses: open, invite_required: false };
+        let network = Network { node: String::new(), gateway: true, addresses: open, invite_required: false };
         let hosts: Vec<_> = host_of("http://127.0.0.1:8080").into_iter().collect();
         let dialled = |loopback| -> Vec<String> {
             addresses(&network, &hosts, loopback).iter().map(ToString::to_string).collect()

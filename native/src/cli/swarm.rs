@@ -44,8 +44,8 @@ fn nobody(folder: &DataFolder) -> String {
             )
         }
         None if Pid::see(folder).is_some() => format!(
-            "the node that runs on this machine (data folder {dir}) is a worker, which takes no commands: name the \
-             gateway that it has joined with --gateway URL, and its token with --token"
+            "the node that runs on this machine (data folder {dir}) does not answer yet; try again, or name a gateway \
+             with --gateway URL"
         ),
         None => format!("no gateway runs on this machine (none on the data folder {dir}); {start}"),
     }

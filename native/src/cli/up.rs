@@ -209,7 +209,7 @@ async fn standing(node: NodeHandle) {
 /// A node with all that is around it.
 struct Up {
     assembly: Assembly,
-    http: Option<Http>,
+    http: Http,
     policy: Enforcer,
     _pid: Noted,
 }
@@ -271,7 +271,7 @@ async fn sell(
 const MEASURE_AGAIN: Duration = Duration::from_secs(60);
 const MEASURE_LATEST: Duration = Duration::from_secs(3600);
 
-/// A gateway's other half.
+/// The API, and the pages.
 struct Http {
     url: String,
     /// Shown to a terminal only, as the invite is: what goes into a file or a pipe is kept.
@@ -320,6 +320,7 @@ impl Up {
             config: node_core::Config {
                 name: config.name.clone(),
                 gateway: config.gateway,
+                submits: true,
                 slots: config.slots,
                 invite: config.invite.clone().filter(|_| config.gateway),
                 invited_with: config.invite.clone(),
@@ -362,10 +363,7 @@ impl Up {
             let works = assembly.works.clone();
             tokio::spawn(sell(assembly.node.clone(), policy.clone(), cache, config.speed, works));
         }
-        let http = match config.gateway {
-            true => Some(Http::start(config, folder, &assembly, policy.clone()).await?),
-            false => None,
-        };
+        let http = Http::start(config, folder, &assembly, policy.clone()).await?;
         let admission = Admission::watch(&assembly.node);
         join(ways, &assembly, config.invite.is_some(), fail_fast).await?;
         Ok((Up { assembly, http, policy, _pid: pid }, admission))
@@ -374,9 +372,9 @@ impl Up {
     fn ready_json(&self) -> serde_json::Value {
         serde_json::json!({
             "node": self.assembly.node.id().to_string(),
-            "http": self.http.as_ref().map(|http| &http.url),
+            "http": self.http.url,
             "addresses": self.addresses(),
-            "token_file": self.http.as_ref().map(|http| &http.token_file),
+            "token_file": self.http.token_file,
         })
     }
 
@@ -384,12 +382,11 @@ impl Up {
         self.assembly.node.addresses().iter().map(ToString::to_string).collect()
     }
 
-    /// The gateway's URL as other machines write it; none if it takes no connections from them.
+    /// The URL of the API as other machines write it; none if it takes no connections from them.
     async fn outside(&self, config: &UpConfig) -> Option<String> {
-        let http = self.http.as_ref()?;
         if let Some(host) = config.public_host.first() {
             let (_, given) = crate::api::public_host(host).ok()?;
-            let port = if given.is_some() { String::new() } else { format!(":{}", http.port) };
+            let port = if given.is_some() { String::new() } else { format!(":{}", self.http.port) };
             return Some(format!("http://{host}{port}"));
         }
         let ip = match config.bind {
@@ -397,7 +394,7 @@ impl Up {
             ip if ip.is_unspecified() => self.own_ip(ip).await?,
             ip => ip,
         };
-        Some(format!("http://{}", SocketAddr::new(ip, http.port)))
+        Some(format!("http://{}", SocketAddr::new(ip, self.http.port)))
     }
 
     /// An address of this machine that is not loopback, of the family that is bound.
@@ -436,13 +433,14 @@ impl Up {
         for (at, address) in self.addresses().iter().enumerate() {
             line(if at == 0 { "peers" } else { "" }, address);
         }
-        if let Some(http) = &self.http {
-            if terminal {
-                line("dashboard", &format!("{}/dashboard#token={}", http.url, http.token));
-            } else {
-                line("dashboard", &format!("{}/dashboard", http.url));
-                line("token", &format!("lies in {}", http.token_file.display()));
-            }
+        let http = &self.http;
+        if terminal {
+            line("dashboard", &format!("{}/dashboard#token={}", http.url, http.token));
+        } else {
+            line("dashboard", &format!("{}/dashboard", http.url));
+            line("token", &format!("lies in {}", http.token_file.display()));
+        }
+        if config.gateway {
             let url = outside.as_ref().unwrap_or(&http.url);
             line("donate", &format!("{url}/"));
             let invite = match &config.invite {
@@ -472,11 +470,9 @@ impl Up {
                 "some units could not be handed on in time; they go on from their newest checkpoints"
             );
         }
-        if let Some(http) = self.http {
-            drop(http.beacon);
-            let _ = http.close.send(());
-            let _ = http.served.await;
-        }
+        drop(self.http.beacon);
+        let _ = self.http.close.send(());
+        let _ = self.http.served.await;
         self.assembly.node.stop();
         if tokio::time::timeout(STOP, self.assembly.node.stopped()).await.is_err() {
             tracing::error!("the node's thread does not end; the process ends without it");
@@ -510,8 +506,9 @@ impl Http {
         let at = SocketAddr::new(at.ip(), port);
         let options = ApiOptions {
             name: config.name.clone(),
+            gateway: config.gateway,
             public_hosts: config.public_host.clone(),
-            invite_required: config.invite.is_some(),
+            invite_required: config.gateway && config.invite.is_some(),
             policy: Some(policy),
             seal: Some(Seal::load_or_create(folder)?.into()),
             token_file: Some(folder.token()),

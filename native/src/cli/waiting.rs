@@ -123,8 +123,11 @@ fn tell(heard: &mpsc::Receiver<Option<String>>, say: &dyn Fn(&str)) {
 
 /// A job in a swarm that gives nothing waits for ever: say so.
 pub(crate) fn warn_if_nobody_computes(client: &Client) {
-    let Ok(swarm) = client.nodes() else { return };
-    if swarm.nodes.iter().all(|node| node.slots == 0) {
+    let Ok((swarm, network)) = client.nodes().and_then(|nodes| Ok((nodes, client.network()?))) else {
+        return;
+    };
+    // A worker does not know most of its swarm.
+    if network.gateway && swarm.nodes.iter().all(|node| node.slots == 0) {
         say(&format!(
             "nobody gives slots to this swarm now; the job waits for a node: \
              `manyhands up --join {url}`, or open {url}/ in a browser",

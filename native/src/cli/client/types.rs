@@ -8,10 +8,16 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Network {
     pub(crate) node: String,
+    #[serde(default = "yes")]
+    pub(crate) gateway: bool,
     #[serde(default)]
     pub(crate) addresses: Vec<String>,
     #[serde(default)]
     pub(crate) invite_required: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[derive(Debug, Deserialize)]
