@@ -98,6 +98,11 @@ export class Node {
     await once(this.#child, "close");
   }
 
+  /** Stops it, or has it go on, without its knowing. */
+  signal(signal) {
+    this.#child.kill(signal);
+  }
+
   async api(path, signal) {
     const headers = { Authorization: `Bearer ${this.token}` };
     const answer = await fetch(`${this.url}/api/v1/${path}`, { headers, signal });

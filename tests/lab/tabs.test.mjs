@@ -1,0 +1,70 @@
+// Tabs and servers behind routers, and the gateway that they joined by stops: what they work at goes on.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { openGateway } from "./kinds.mjs";
+import { Lab } from "./lab.mjs";
+import { BINARY, guest } from "./machine.mjs";
+import { openTab } from "./tab.mjs";
+
+const URL = "http://gateway.example:8080";
+const JOIN = ["--join", URL];
+/** Ways to place so many queens, and units that count them for some seconds each. */
+const [QUEENS, PLACEMENTS, UNITS] = [15, 2_279_184, 40];
+
+/**
+ * A gateway by which all have joined, another one that submits, and four nodes that nobody can dial: two tabs, and two
+ * servers, one of them behind a router with a port for each connection.
+ */
+async function start(t) {
+  const lab = await Lab.start(t);
+  const gateway = await openGateway(lab, "--slots", "0");
+  const machine = await lab.machine("other");
+  const other = await machine.up("--gateway", "--bind", "0.0.0.0", "--public-host", "other.example", "--slots", "0", ...JOIN);
+  const behind = async (name, options) => lab.machine(name, { behind: await lab.router(`${name}-router`, options) });
+  const server = async (name, options) => (await behind(name, options)).up("--slots", "1", ...JOIN);
+  await server("ada");
+  await server("sue", { symmetric: true });
+  for (const name of ["edsger", "grace"]) await openTab(t, await behind(name), URL);
+  const guests = ["ada", "sue", "edsger", "grace"];
+  const here = ({ nodes }) => guests.every((name) => nodes.some((node) => node.name === name && node.slots === 1));
+  const { nodes } = await gateway.until(() => gateway.api("nodes"), here);
+  const ids = Object.fromEntries(guests.map((name) => [name, nodes.find((node) => node.name === name).id]));
+  return { gateway, other, ids };
+}
+
+/** Has the machine's gateway take a job whose units the ring owns; its id. */
+async function submit(machine) {
+  const job = `
+    program = "${guest("nqueens")}"
+    arguments = ["${QUEENS}"]
+    sweep = { first = 1, count = ${UNITS} }
+    owner = "ring"
+  `;
+  const typed = `cat >job.toml && exec "${BINARY}" submit job.toml --output json`;
+  const told = await machine.run("sh", ["-c", typed], { stdin: job });
+  assert.equal(told.code, 0, told.stderr);
+  return JSON.parse(told.stdout).id;
+}
+
+test("a job on the ring, at tabs and servers behind routers, outlives the gateway by which they have joined", async (t) => {
+  const { gateway, other, ids } = await start(t);
+  const id = await submit(other.machine);
+  const has = (job, name) => job.by_node.some(({ node, units }) => node === ids[name] && units > 0);
+  const all = (job) => Object.keys(ids).every((name) => has(job, name));
+  const begun = await other.until(() => other.api(`jobs/${id}`), (job) => job.state === "done" || all(job), 120_000);
+  assert.ok(all(begun), JSON.stringify(begun.by_node));
+  // How the other gateway is connected to those that it cannot dial.
+  const { nodes } = await other.api("nodes");
+  const carriers = Object.keys(ids).map((name) => nodes.find((node) => node.id === ids[name])?.connection);
+  assert.ok(carriers.every((carrier) => ["tcp", "webrtc", "relay"].includes(carrier)), carriers.join(" "));
+  gateway.signal("SIGSTOP");
+  assert.equal((await other.api(`jobs/${id}`)).state, "running", "it is to go on without the gateway");
+  const job = await other.until(() => other.api(`jobs/${id}`), ({ state }) => state !== "running" && state !== "waiting", 180_000);
+  assert.equal(job.state, "done", job.reason);
+  const { results } = await other.api(`jobs/${id}/results?limit=${UNITS}&inline=65536`);
+  assert.equal(results.length, UNITS);
+  for (const { stdout } of results) {
+    assert.match(Buffer.from(stdout.base64, "base64").toString(), new RegExp(`\\b${PLACEMENTS}\\b`));
+  }
+});
