@@ -15,7 +15,7 @@ import { basename, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { test as base } from "node:test";
 import { fileURLToPath } from "node:url";
-import { chromium } from "playwright-core";
+import { chromium, firefox } from "playwright-core";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 export const BINARY = process.env.MANYHANDS ?? join(ROOT, "target/release/manyhands");
@@ -121,6 +121,32 @@ export const test = (name, ...rest) => {
   return base(name, { timeout: LONGEST, ...rest[0] }, story);
 };
 
+/** The distribution's Firefox, which speaks WebDriver BiDi: Playwright's own builds are not needed. */
+export const FIREFOX = process.env.FIREFOX || "/usr/bin/firefox-esr";
+
+/** Launches each browser, with further words on its command line. */
+const BROWSERS = {
+  chromium: (args) => chromium.launch({
+    executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
+    args: ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+      "--disable-background-networking", "--disable-component-update", "--disable-sync", ...args],
+  }),
+  async firefox(args) {
+    const browser = await firefox.launch({
+      channel: "moz-firefox",
+      executablePath: FIREFOX,
+      // Stories have this machine's loopback interface alone, which Firefox leaves out of ICE.
+      firefoxUserPrefs: { "media.peerconnection.ice.loopback": true },
+      args,
+    });
+    // Playwright 1.65 sets a colour scheme for each context by a command that Firefox 153 does not know.
+    const session = browser._connection.toImpl(browser)._browserSession;
+    const send = session.send.bind(session);
+    session.send = async (method, ...rest) => (method === "emulation.setMediaFeaturesOverride" ? {} : send(method, ...rest));
+    return browser;
+  },
+};
+
 /** States of a job, and of a unit, that change no more. */
 const OVER = ["done", "failed", "cancelled"];
 
@@ -128,7 +154,10 @@ const OVER = ["done", "failed", "cancelled"];
 export class Swarm {
   #data;
   #nodes = [];
-  #browser;
+  /** Promises of browsers, by their names. */
+  #browsers = new Map();
+  /** The story is over: browsers may end. */
+  #ended = false;
   /** Aborted with an error when what has to live ended by itself. */
   #lost = new AbortController();
   /** Uncaught errors of pages, in words: a test that expects none looks here. */
@@ -189,17 +218,27 @@ export class Swarm {
     return node.ready();
   }
 
-  /** Further words for the browser. */
+  /** Browser of the tabs that are opened next: `chromium` or `firefox`. */
+  browser = "chromium";
+  /** Further words for browsers that are not launched yet. */
   browserArgs = [];
 
-  /** A tab of one browser that this swarm's pages share; `path` may be a URL. */
+  /** The one browser of that name that this swarm's pages share. */
+  #launched(name) {
+    if (!this.#browsers.has(name)) this.#browsers.set(name, this.#launch(name));
+    return this.#browsers.get(name);
+  }
+
+  async #launch(name) {
+    const browser = await BROWSERS[name](this.browserArgs);
+    browser.once("disconnected", () => this.#ended || this.#lost.abort(new Error(`${name} ended by itself`)));
+    return browser;
+  }
+
+  /** A tab of the browser that `browser` names; `path` may be a URL. */
   async tab(path = "/", options = {}) {
-    this.#browser ??= await chromium.launch({
-      executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
-      args: ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync", ...this.browserArgs],
-    });
-    const context = await this.#browser.newContext(options);
+    const browser = await this.#launched(this.browser);
+    const context = await browser.newContext(options);
     // Tests run plugged in or not: a tab without a battery spares none.
     await context.addInitScript(() => delete Navigator.prototype.getBattery);
     const page = await context.newPage();
@@ -221,7 +260,8 @@ export class Swarm {
     const page = await this.tab(address);
     if (cost) {
       await page.locator("#sharing > summary").click();
-      await page.getByLabel("What the work costs you").fill(String(cost));
+      // By keys: the field tells of a change that a person made, which `fill` is not in Firefox.
+      await page.getByLabel("What the work costs you").pressSequentially(String(cost));
       await page.getByLabel("What the work costs you").blur();
       await page.getByText("Kept in this browser.").waitFor();
     }
@@ -391,8 +431,10 @@ export class Swarm {
   }
 
   async #end() {
+    this.#ended = true;
     // One that cannot be ended must not keep the others alive.
-    await Promise.allSettled([this.#browser?.close(), ...this.#nodes.map((node) => node.kill())]);
+    const browsers = [...this.#browsers.values()].map(async (browser) => (await browser).close());
+    await Promise.allSettled([...browsers, ...this.#nodes.map((node) => node.kill())]);
     if (this.#data) await rm(this.#data, { recursive: true, force: true });
   }
 }
