@@ -9,7 +9,7 @@ use super::browser::Browser;
 use super::{home, median, report, rounded, sweep};
 use crate::cli::args::BenchCommon;
 use crate::cli::client::Client;
-use crate::cli::client::types::Unit;
+use crate::cli::client::types::{Node, Unit};
 use crate::cli::failure::Failure;
 use crate::cli::processes::LocalSwarm;
 use crate::cli::progress::say;
@@ -36,12 +36,7 @@ pub(super) fn run(browser: bool, common: &BenchCommon) -> Result<u8, Failure> {
     tell(&mut figures, ["native_native_ms", "native_native_whole_ms"], &native);
     if browser {
         let mut chromium = Browser::launch(home.path())?;
-        let tab = chromium.open_donate_page(&swarm.gateway.url)?;
-        chromium.evaluate(
-            &tab,
-            "document.querySelector('#slots').value = 1; document.querySelector('#start').click()",
-        )?;
-        let tab = in_a_tab(&client)?;
+        let tab = give(&mut chromium, &swarm, &[])?;
         let one = worker(&client, 1)?;
         if settle(&client, &job, None)?.runner.as_deref() != Some(&one) {
             migrate(&client, &job, &one)?;
@@ -56,6 +51,11 @@ pub(super) fn run(browser: bool, common: &BenchCommon) -> Result<u8, Failure> {
             into.push(there);
         }
         tell(&mut figures, ["native_browser_ms", "native_browser_whole_ms"], &into);
+        let other = give(&mut chromium, &swarm, &[&tab])?;
+        migrate(&client, &job, &tab)?;
+        settle(&client, &job, Some(&tab))?;
+        let (between, _) = moves(&client, &job, &[&tab, &other], runs, common)?;
+        tell(&mut figures, ["browser_browser_ms", "browser_browser_whole_ms"], &between);
     }
     figures.push(("bytes_with_base", rounded(median(bytes), 0)));
     figures.push(("moves", runs.into()));
@@ -141,14 +141,17 @@ fn worker(client: &Client, number: u32) -> Result<String, Failure> {
     node(client, |node| node.name == format!("worker-{number}"))
 }
 
-fn in_a_tab(client: &Client) -> Result<String, Failure> {
-    node(client, |node| node.platform == "browser" && node.slots > 0)
+/// Opens a tab that gives a slot; the id of its node, which is none of these.
+fn give(chromium: &mut Browser, swarm: &LocalSwarm, before: &[&str]) -> Result<String, Failure> {
+    let tab = chromium.open_donate_page(&swarm.gateway.url)?;
+    let script = "document.querySelector('#slots').value = 1; document.querySelector('#start').click()";
+    chromium.evaluate(&tab, script)?;
+    let gives =
+        |node: &Node| node.platform == "browser" && node.slots > 0 && !before.contains(&node.id.as_str());
+    node(&swarm.client(), gives)
 }
 
-fn node(
-    client: &Client,
-    wanted: impl Fn(&crate::cli::client::types::Node) -> bool,
-) -> Result<String, Failure> {
+fn node(client: &Client, wanted: impl Fn(&Node) -> bool) -> Result<String, Failure> {
     until("a node did not come", || {
         Ok(client.nodes()?.nodes.into_iter().find(|node| wanted(node)).map(|node| node.id))
     })
