@@ -5,7 +5,7 @@ use node_core::discovery::nearest::NearestConfig;
 use node_core::keys::Secret;
 use node_core::node::config::MarketPart;
 use node_core::platform::Platform;
-use node_core::{Carrier, Config};
+use node_core::{BlobId, Carrier, Config};
 use simulator::World;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,5 +80,35 @@ fn pages_that_no_data_channel_connects_move_units_all_the_same() {
         let mut world = pages(seed);
         world.wall(1, 2);
         move_between(&mut world);
+    }
+}
+
+#[test]
+fn where_no_server_keeps_checkpoints_another_page_does_beside_the_gateway() {
+    for seed in 20..25 {
+        let mut world = World::seed(seed).with(long);
+        for at in 0..3 {
+            world.add_keyed(config(at), &secret(at));
+            if at > 0 {
+                world.connect(at, 0);
+            }
+        }
+        world.run_for(Duration::from_secs(5));
+        let job = job(&mut world, 1);
+        let (at, keepers) = under_way(&mut world, job, 3);
+        let other = 3 - at;
+        assert!(keepers.contains(&other) && keepers.contains(&0), "seed {seed}: {keepers:?}");
+        // The gateway comes back without the checkpoints, and the page where it ran does not.
+        world.crash(at);
+        world.crash(0);
+        let program = BlobId::of(b"a program");
+        let lost: Vec<_> =
+            world.nodes[0].disk.blobs().map(|(id, _)| id).filter(|id| *id != program).collect();
+        lost.into_iter().for_each(|id| world.nodes[0].disk.lose_blob(id));
+        world.start(0);
+        world.connect(other, 0);
+        done(&mut world, job, 1);
+        let again = *beginnings(&world).last().unwrap();
+        assert!(again >= 4.0, "seed {seed}: it began again at {again} s");
     }
 }

@@ -46,6 +46,9 @@ const CACHE_BYTES: u64 = storage::MAX_BYTES / 4;
 /// there again, with room for programs.
 const LEFT_BYTES: u64 = storage::MAX_BYTES / 4 * 3;
 
+/// Checkpoints kept for others, and those of one owner. Our choice: one of a task of usual size, beside what is above.
+const KEPT_BYTES: u64 = storage::MAX_BYTES / 4;
+
 /// Memory of one unit. Our choice: what a tab can give to each slot without being killed.
 const UNIT_MEMORY: u64 = 512 << 20;
 
@@ -141,8 +144,15 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         market: Some(sells),
         // Its gateway tells.
         open: Open { scheme: true, pricing: true, degree: true },
-        limits: Bounds { blob_bytes: BLOB_BYTES, cache_bytes: CACHE_BYTES, left_bytes, ..Bounds::default() }
-            .into(),
+        limits: Bounds {
+            blob_bytes: BLOB_BYTES,
+            cache_bytes: CACHE_BYTES,
+            left_bytes,
+            kept_bytes: KEPT_BYTES,
+            kept_bytes_per_owner: KEPT_BYTES,
+            ..Bounds::default()
+        }
+        .into(),
         ..Config::default()
     };
     let now = browser::now();

@@ -46,6 +46,7 @@ use crate::work::{client::Client, keeper::Keeper, owner::Owner, runner::Runner};
 /// page.
 pub(super) const GUEST: &[Entry] = &[
     entry::<Connected>,
+    entry::<Keeper>,
     entry::<Runner>,
     entry::<Seller>,
     entry::<Guest>,

@@ -136,23 +136,24 @@ impl Owner {
         self.keep_twice(unit, cx);
     }
 
-    /// To whom this node passes on what the unit of a runner that reaches nobody else has come to.
+    /// To whom this node passes on what it alone keeps: to a server, or to a page where there is none.
     fn second_keeper(&self, unit: UnitId, runner: NodeId, cx: &Cx<'_, Self>) -> Option<NodeId> {
         let bought = self.payments.keeper(unit, runner).map(|keeper| keeper.id);
         let bought = bought.filter(|keeper| is_here(*keeper, cx));
         let best = || self.nodes.best_keepers(unit.job, runner, cx).first().map(|best| best.id);
-        bought.or_else(best)
+        bought.or_else(best).or_else(|| self.nodes.best_page(unit.job, runner, cx))
     }
 
-    /// Passes a checkpoint of a runner that reaches nobody else on to a second keeper, if only this node keeps
-    /// it.
+    /// Passes a checkpoint on to a second keeper, if only this node keeps it: the runner reaches nobody else, or is
+    /// named no other.
     fn keep_twice(&mut self, unit: UnitId, cx: &mut Cx<'_, Self>) {
         let Some(newest) = self.record(unit).and_then(|record| record.newest.as_ref()) else { return };
         let others = newest.holders.iter().any(|holder| *holder != cx.me && *holder != newest.runner);
-        if others
-            || !self.nodes.gets_all_from_here(newest.runner, cx.peers)
-            || !newest.holders.contains(&cx.me)
-        {
+        let has_others = |runner| {
+            !self.nodes.gets_all_from_here(runner, cx.peers)
+                && !self.nodes.best_keepers(unit.job, runner, cx).is_empty()
+        };
+        if others || !newest.holders.contains(&cx.me) || has_others(newest.runner) {
             return;
         }
         let (version, parts) = (newest.checkpoint.version, newest.checkpoint.parts());

@@ -6,12 +6,13 @@
 
 use super::job::Job;
 use super::moves::{MOVES_MAX, Move, NotMoved, PATIENCE, Stage, goal_of, whole_of};
-use super::nodes::{Start, is_here};
+use super::nodes::{self, Start, is_here};
 use super::{Event, Owner, Pending, Timer};
 use crate::address::Address;
 use crate::content::{BlobRef, NotFetched};
 use crate::finding::Offer;
 use crate::ids::{NodeId, UnitId};
+use crate::platform::Platform;
 use crate::progress::{Made, Resume};
 use crate::protocol::Cx;
 use crate::work::book::{Back, Fetch, State};
@@ -225,7 +226,8 @@ impl Owner {
         if !newest.holders.contains(&from) || is_there || self.book.is_fetched(unit) {
             return;
         }
-        let is_other = |node: NodeId| node != from && runner != Some(node);
+        let lasts = |node| nodes::platform(node, cx.peers) == Platform::Native;
+        let is_other = |node: NodeId| node != from && runner != Some(node) && lasts(node);
         // Only where nobody else has it all peers are looked at.
         if !newest.holders.iter().any(|holder| is_other(*holder)) {
             let keeps_here = is_other(cx.me) && !self.nodes.is_cooling(from, cx.me, cx.now);

@@ -5,7 +5,7 @@
 use super::Owner;
 use crate::address::{Address, Contact};
 use crate::ids::{JobId, NodeId};
-use crate::peers::Peers;
+use crate::peers::{Known, Peers};
 use crate::platform::Platform;
 use crate::progress::{Checkpoint, KEEPERS, Resume};
 use crate::protocol::Cx;
@@ -124,7 +124,7 @@ impl Nodes {
     /// Dialable nodes that are neither the runner nor the owner; each pair of job and runner has
     /// an order of its own (rendezvous hashing, paper `hrw`).
     pub(super) fn best_keepers(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Owner>) -> Vec<Address> {
-        let salt = word(&job.0) ^ word(&runner.0).rotate_left(17);
+        let salt = salt(job, runner);
         let mut best: Vec<(u64, Address)> = Vec::with_capacity(KEEPERS + 1);
         for (node, known, _) in cx.peers.all() {
             let Some(contact) = known.dialable.contact().filter(|_| node != runner) else { continue };
@@ -139,6 +139,20 @@ impl Nodes {
             }
         }
         best.into_iter().map(|(_, source)| source).collect()
+    }
+
+    /// A page that keeps checkpoints, where there is no server: it closes at any time, so it is none of those that are
+    /// named to runners, and nobody forgets anything since it has it.
+    pub(super) fn best_page(&self, job: JobId, runner: NodeId, cx: &Cx<'_, Owner>) -> Option<NodeId> {
+        let salt = salt(job, runner);
+        let keeps = |node: NodeId, known: &Known| {
+            known.platform == Platform::Browser
+                && known.speaks.has(ServiceId::Keeper)
+                && node != runner
+                && !self.is_cooling(runner, node, cx.now)
+        };
+        let pages = cx.peers.all().filter(|(node, known, _)| keeps(*node, known)).map(|(node, ..)| node);
+        pages.min_by_key(|node| mix(word(&node.0) ^ salt))
     }
 
     /// The newest checkpoint that somebody here has, and how `runner` gets it. `beside`: who has it
@@ -176,6 +190,11 @@ impl Nodes {
         }
         None
     }
+}
+
+/// What makes the order of keepers that of this pair.
+fn salt(job: JobId, runner: NodeId) -> u64 {
+    word(&job.0) ^ word(&runner.0).rotate_left(17)
 }
 
 fn word(id: &[u8]) -> u64 {
