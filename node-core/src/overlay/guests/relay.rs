@@ -13,6 +13,7 @@ use crate::ids::NodeId;
 use crate::keys::Signed;
 use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::rates::Rates;
 use crate::ticket::ServiceId;
 use crate::time::Time;
 use crate::under_way::UnderWay;
@@ -31,6 +32,12 @@ const OWNERS: usize = 4;
 /// operator with its replicas, and buyers.
 const ASKERS: usize = 16;
 
+/// Messages of one node that are forwarded at once, and until one more is. Our choice: a buyer asks all guests of a
+/// market, an owner opens 64 data channels with a dozen messages each in seconds, and a flood costs each of those that
+/// it is for 0.8 MB a second at most.
+const BURST: u32 = 512;
+const AGAIN: Duration = Duration::from_millis(10);
+
 /// Between two questions of a guest for its balance. Our choice: what an eye follows.
 const BALANCE: Duration = Duration::from_secs(1);
 
@@ -48,6 +55,7 @@ pub struct Relay {
     guests: BTreeMap<NodeId, Guest>,
     /// By guest and the guest's own number.
     lookups: UnderWay<(NodeId, u64)>,
+    rates: Rates,
 }
 
 #[derive(Debug, Default)]
@@ -137,7 +145,8 @@ impl Protocol for Relay {
 
 impl Default for Relay {
     fn default() -> Relay {
-        Relay { me: None, guests: BTreeMap::new(), lookups: UnderWay::new(GUESTS * LOOKUPS) }
+        let lookups = UnderWay::new(GUESTS * LOOKUPS);
+        Relay { me: None, guests: BTreeMap::new(), lookups, rates: Rates::new(BURST, AGAIN) }
     }
 }
 
@@ -203,6 +212,10 @@ impl Relay {
         if frame.len() > LONGEST {
             return cx.fault(from, format!("had {} bytes forwarded; {LONGEST} are allowed", frame.len()));
         }
+        // More is lost, as on a line that is full: who speaks by way of a relay repeats what is not answered.
+        if !self.rates.take(from, cx.now) {
+            return;
+        }
         if let Some(guest) = self.guests.get_mut(&to) {
             guest.askers.retain(|asker| *asker != from);
             keep(&mut guest.askers, from, ASKERS);
@@ -243,6 +256,7 @@ mod tests {
 
     struct Story {
         relay: Machine<Relay>,
+        now: Time,
         /// Messages since they were last looked at.
         sent: Vec<(NodeId, ToGuest)>,
         lookups: Vec<u64>,
@@ -253,7 +267,8 @@ mod tests {
         /// A relay with one guest.
         fn new() -> Story {
             let relay = Machine::new(Relay::default(), Rng::from_seed([0; 32]));
-            let mut story = Story { relay, sent: vec![], lookups: vec![], faults: vec![] };
+            let now = Time(1_000_000);
+            let mut story = Story { relay, now, sent: vec![], lookups: vec![], faults: vec![] };
             story.step(Input::Command(Command::Me(Some(contact(ME)))));
             story.step(Input::Command(Command::Guest(GUEST)));
             assert_eq!(story.sent(), [(GUEST, ToGuest::Relay(contact(ME)))]);
@@ -261,7 +276,7 @@ mod tests {
         }
 
         fn step(&mut self, input: InputOf<Relay>) {
-            for effect in self.relay.step(ME, Time::ZERO, input) {
+            for effect in self.relay.step(ME, self.now, input) {
                 match effect {
                     Effect::Send { to, message: Message::ToGuest(message) } => self.sent.push((to, message)),
                     Effect::Emit(Event::Lookup { number, .. }) => self.lookups.push(number),
@@ -325,6 +340,20 @@ mod tests {
         story.sent();
         story.hear(OPERATOR, ToRelay::Forward { to: GUEST, frame: Bytes::from(vec![0; LONGEST + 1]) });
         assert_eq!((story.sent(), story.faults.clone()), (vec![], vec![OPERATOR]), "that is too long");
+    }
+
+    #[test]
+    fn a_guest_that_floods_takes_nothing_from_others() {
+        let mut story = Story::new();
+        story.step(Input::Command(Command::Guest(OPERATOR)));
+        story.sent();
+        let flood =
+            |story: &mut Story| (0..10_000).map(|_| story.forward(GUEST, OPERATOR).len()).sum::<usize>();
+        assert_eq!(flood(&mut story), BURST as usize);
+        assert_eq!(story.forward(STRANGER, OPERATOR), [(OPERATOR, forwarded(STRANGER))], "others are heard");
+        story.now = story.now + AGAIN * 10;
+        assert_eq!(flood(&mut story), 10, "so many a tenth of a second");
+        assert!(story.faults.is_empty(), "a line that is full is nobody's fault");
     }
 
     #[test]
