@@ -1,7 +1,7 @@
 //! `manyhands policy`: what a donor shares, and why its node does not work now.
 //!
-//! A gateway is asked through its API. A worker has none: its settings lie in its data folder, where its node
-//! sees a change within seconds, and their effect is computed here, on the same machine.
+//! A node that runs is asked through its API. Where none runs, the settings lie in the data folder, and their effect
+//! is computed here, on the same machine.
 
 use super::args::{Format, SwarmArgs};
 use super::beacon::Pid;
@@ -49,23 +49,23 @@ pub(crate) fn run(args: &PolicyArgs, folder: &DataFolder) -> Result<u8, Failure>
     Ok(DONE)
 }
 
-/// Place of the policy: a gateway, or the data folder of a worker.
+/// Place of the policy: a node that runs, or the data folder of one that does not.
 enum Place<'a> {
-    Gateway(Client),
+    Node(Client),
     Folder { file: PolicyFile, folder: &'a DataFolder },
 }
 
 impl<'a> Place<'a> {
     fn find(swarm: &SwarmArgs, folder: &'a DataFolder) -> Result<Place<'a>, Failure> {
         Ok(match find_if_any(swarm, folder)? {
-            Some(client) => Place::Gateway(client),
+            Some(client) => Place::Node(client),
             None => Place::Folder { file: PolicyFile::of(folder), folder },
         })
     }
 
     fn view(&self) -> Result<View, Failure> {
         match self {
-            Place::Gateway(client) => Ok(client.policy()?),
+            Place::Node(client) => Ok(client.policy()?),
             Place::Folder { file, folder } => {
                 let (policy, set) = file.read().map_err(Failure::usage)?;
                 let mut machine = Machine::new(folder.dir());
@@ -87,7 +87,7 @@ impl<'a> Place<'a> {
 
     fn replace(&self, set: &toml::Table) -> Result<(), Failure> {
         match self {
-            Place::Gateway(client) => client.set_policy(set).map(drop).map_err(Failure::from),
+            Place::Node(client) => client.set_policy(set).map(drop).map_err(Failure::from),
             Place::Folder { file, folder } => {
                 folder.create()?;
                 file.write(set).map(drop).map_err(Failure::usage)
@@ -96,8 +96,8 @@ impl<'a> Place<'a> {
     }
 
     fn remark(&self) {
-        if let Place::Gateway(client) = self {
-            say(&format!("this is the policy of the gateway at {}", client.url()));
+        if let Place::Node(client) = self {
+            say(&format!("this is the policy of the node at {}", client.url()));
         }
         if let Place::Folder { folder, .. } = self
             && Pid::see(folder).is_none()
