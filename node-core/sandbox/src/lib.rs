@@ -25,6 +25,7 @@ mod running;
 pub mod snapshot;
 pub mod task;
 pub mod trap;
+pub mod unpack;
 pub mod wasi;
 
 pub use engine::{Control, Engine, Instance, Stop};

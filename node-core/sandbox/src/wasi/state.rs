@@ -8,6 +8,7 @@ use super::output::Output;
 use super::process::Random;
 use super::{BadTask, Host};
 use crate::task::Task;
+use crate::unpack;
 use serde::{Deserialize, Serialize};
 
 /// A host's state that no task of this kind can have come to.
@@ -38,14 +39,7 @@ impl Host {
     /// The host of `task` as it was saved; whatever the bytes say, it stays within the task's
     /// bounds.
     pub fn load(task: &Task, bytes: &[u8]) -> Result<Host, BadState> {
-        let mut reader = bytes;
-        let mut deserializer = rmp_serde::Deserializer::new(&mut reader);
-        // Deeper than any state is.
-        deserializer.set_max_depth(64);
-        let loaded = Loaded::deserialize(&mut deserializer).map_err(|_| BadState::Unreadable)?;
-        if !reader.is_empty() {
-            return Err(BadState::Unreadable);
-        }
+        let loaded = unpack::from_slice(bytes).map_err(|_| BadState::Unreadable)?;
         let Loaded(clock, random, mut output, mut tree, fds) = loaded;
         tree.give_again(&task.files).map_err(BadState::Wrong)?;
         fds.check(&tree).map_err(BadState::Wrong)?;
