@@ -336,7 +336,8 @@ impl serde::Serialize for Address {
 
 impl<'de> serde::Deserialize<'de> for Address {
     fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_bytes(Ways)
+        // Bytes, or as earlier versions wrote it.
+        d.deserialize_any(Ways)
     }
 }
 
@@ -452,12 +453,12 @@ mod tests {
         let here = contact("192.0.2.7", 3);
         let bytes = rmp_serde::to_vec(&here).unwrap();
         assert_eq!(bytes.len(), 2 + 50);
-        assert_eq!(rmp_serde::from_slice::<Contact>(&bytes).unwrap(), here);
+        assert_eq!(sandbox::unpack::from_slice::<Contact>(&bytes).unwrap(), here);
         assert_eq!(
-            rmp_serde::from_slice::<Key>(&rmp_serde::to_vec(&here.key()).unwrap()).unwrap(),
+            sandbox::unpack::from_slice::<Key>(&rmp_serde::to_vec(&here.key()).unwrap()).unwrap(),
             here.key()
         );
-        assert!(rmp_serde::from_slice::<Key>(&bytes).is_err());
+        assert!(sandbox::unpack::from_slice::<Key>(&bytes).is_err());
     }
 
     #[test]
@@ -466,11 +467,11 @@ mod tests {
         let both = Address { relay: Some(relay), ..contact("192.0.2.8", 4).into() };
         for address in [Address::here(id), Address::guest(id, relay), relay.into(), both] {
             let bytes = rmp_serde::to_vec(&address).unwrap();
-            assert_eq!(rmp_serde::from_slice::<Address>(&bytes).unwrap(), address);
+            assert_eq!(sandbox::unpack::from_slice::<Address>(&bytes).unwrap(), address);
         }
         let read = |parts: &[&[u8]]| {
             let bytes = serde_bytes(parts.concat());
-            rmp_serde::from_slice::<Address>(&bytes).ok()
+            sandbox::unpack::from_slice::<Address>(&bytes).ok()
         };
         assert_eq!(read(&[&id.0, &[77, 3, 1, 2, 3]]), Some(Address::here(id)));
         let wrong: [&[u8]; 4] = [&[DIAL], &[DIAL, 18, 0], &[DIAL, 1, 0], &[RELAY, 0]];
@@ -483,11 +484,11 @@ mod tests {
         let contact = contact("192.0.2.7", 3);
         for earlier in [(contact.id, Some(contact)), (NodeId([9; 32]), None)] {
             let bytes = rmp_serde::to_vec(&earlier).unwrap();
-            let read: Address = rmp_serde::from_slice(&bytes).unwrap();
+            let read: Address = sandbox::unpack::from_slice(&bytes).unwrap();
             assert_eq!(read, Address::of(earlier.0, earlier.1));
             assert_eq!(read.contact(), earlier.1);
         }
-        assert!(rmp_serde::from_slice::<Address>(&rmp_serde::to_vec(&[contact.id]).unwrap()).is_err());
+        assert!(sandbox::unpack::from_slice::<Address>(&rmp_serde::to_vec(&[contact.id]).unwrap()).is_err());
     }
 
     /// MessagePack `bin 8`.

@@ -7,8 +7,9 @@
 use crate::channel::Channel;
 use crate::ticket::ServiceId;
 use bytes::Bytes;
+use sandbox::unpack;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 
 /// Longest frame, bytes. Our choice: what a node can hold for each of 10,000 peers
@@ -122,21 +123,5 @@ pub fn open(frame: &[u8], channel: Channel) -> Result<(u8, &[u8]), WireError> {
 /// # Errors
 /// It is no such message, or more follows it.
 pub fn read<M: DeserializeOwned>(body: &[u8]) -> Result<M, WireError> {
-    // The decoder that records are read with, so that a page does not load two.
-    let mut decoder = rmp_serde::Deserializer::from_read_ref(body);
-    // Our deepest message has 12 levels; a peer's must not eat the stack.
-    decoder.set_max_depth(32);
-    let message = M::deserialize(&mut decoder)
-        .map_err(|e| WireError::Garbage(e.to_string().chars().take(SAID).collect()))?;
-    match at_the_end(&mut decoder) {
-        true => Ok(message),
-        false => Err(WireError::Garbage("something follows the message".into())),
-    }
-}
-
-/// Whether nothing is left to decode.
-fn at_the_end<'a>(decoder: &mut rmp_serde::Deserializer<rmp_serde::decode::ReadRefReader<'a, [u8]>>) -> bool {
-    use rmp_serde::decode::Error::InvalidMarkerRead;
-    let next = serde::de::IgnoredAny::deserialize(decoder);
-    matches!(next, Err(InvalidMarkerRead(e)) if e.kind() == std::io::ErrorKind::UnexpectedEof)
+    unpack::from_slice(body).map_err(|e| WireError::Garbage(e.to_string().chars().take(SAID).collect()))
 }

@@ -570,5 +570,5 @@ fn a_cut_or_changed_frame_is_an_error_and_never_a_panic() {
 #[test]
 fn records_of_earlier_builds_name_the_usual_finder_with_another_word() {
     let old = rmp_serde::to_vec("Connected").unwrap();
-    assert_eq!(rmp_serde::from_slice::<Find>(&old).unwrap(), Find::Nearest);
+    assert_eq!(sandbox::unpack::from_slice::<Find>(&old).unwrap(), Find::Nearest);
 }

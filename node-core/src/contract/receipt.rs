@@ -68,6 +68,6 @@ impl Receipt {
     /// The receipt; `None` unless `bank` has signed it.
     pub fn open(signed: &Signed, bank: NodeId) -> Option<Receipt> {
         let body = signed.open(PURPOSE).filter(|_| signed.by == bank)?;
-        rmp_serde::from_slice(body).ok()
+        sandbox::unpack::from_slice(body).ok()
     }
 }

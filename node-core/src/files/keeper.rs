@@ -444,7 +444,7 @@ impl Keeper {
             let id = key.split_at_checked(32).and_then(|(owner, file)| {
                 Some((NodeId(owner.try_into().ok()?), BlobId(file.try_into().ok()?)))
             });
-            let (Some(id), Ok(record)) = (id, rmp_serde::from_slice::<Record>(&value)) else {
+            let (Some(id), Ok(record)) = (id, sandbox::unpack::from_slice::<Record>(&value)) else {
                 let writes = vec![Write { table: Table::Kept, key, value: None }];
                 cx.emit(Event::Commit { writes });
                 continue;

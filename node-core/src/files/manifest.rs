@@ -75,9 +75,10 @@ impl Manifest {
             return Err(BadManifest::TooLong);
         }
         // The decoder quotes what is there: a line of it is enough.
-        let unreadable =
-            |e: rmp_serde::decode::Error| BadManifest::Unreadable(e.to_string().chars().take(200).collect());
-        let manifest: Manifest = rmp_serde::from_slice(bytes).map_err(unreadable)?;
+        let unreadable = |e: sandbox::unpack::Unreadable| {
+            BadManifest::Unreadable(e.to_string().chars().take(200).collect())
+        };
+        let manifest: Manifest = sandbox::unpack::from_slice(bytes).map_err(unreadable)?;
         manifest.check().map(|()| manifest)
     }
 

@@ -41,7 +41,7 @@ impl Whereabouts {
     }
 
     pub fn decode(bytes: &[u8]) -> Option<Whereabouts> {
-        let it: Whereabouts = rmp_serde::from_slice(bytes).ok()?;
+        let it: Whereabouts = sandbox::unpack::from_slice(bytes).ok()?;
         (it.manifest.len <= MANIFEST).then_some(it)
     }
 }

@@ -446,10 +446,10 @@ fn open(signed: &Signed, me: NodeId) -> Result<Body, BadOrders> {
     let Some(bytes) = signed.open(PURPOSE) else {
         return Err(BadOrders::Forged(signed.by));
     };
-    let unreadable = |error: rmp_serde::decode::Error| {
+    let unreadable = |error: sandbox::unpack::Unreadable| {
         BadOrders::Unreadable(error.to_string().chars().take(SAID).collect())
     };
-    let body: Body = rmp_serde::from_slice(bytes).map_err(unreadable)?;
+    let body: Body = sandbox::unpack::from_slice(bytes).map_err(unreadable)?;
     match body {
         Body { bank, .. } if bank != me => Err(BadOrders::OtherBank(bank)),
         Body { orders, .. } if orders.len() > ORDERS => Err(BadOrders::Many(orders.len())),

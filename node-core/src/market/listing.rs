@@ -84,7 +84,7 @@ impl Listing {
             return Err(BadListing::Unreadable);
         }
         let body = signed.open(PURPOSE).ok_or(BadListing::Forged)?;
-        let listing: Listing = rmp_serde::from_slice(body).map_err(|_| BadListing::Unreadable)?;
+        let listing: Listing = sandbox::unpack::from_slice(body).map_err(|_| BadListing::Unreadable)?;
         if listing.seller.id != signed.by {
             return Err(BadListing::Forged);
         }

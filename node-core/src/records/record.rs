@@ -49,7 +49,7 @@ impl Record {
             return Err(Refused::Unreadable);
         }
         let body = signed.open(PURPOSE).ok_or(Refused::Forged)?;
-        let record: Record = rmp_serde::from_slice(body).map_err(|_| Refused::Unreadable)?;
+        let record: Record = sandbox::unpack::from_slice(body).map_err(|_| Refused::Unreadable)?;
         record.key.check()?;
         if record.value.as_ref().is_some_and(|value| value.len() > VALUE) {
             return Err(Refused::Unreadable);

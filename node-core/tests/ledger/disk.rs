@@ -37,7 +37,7 @@ impl Disk {
 
     fn audit(&mut self, key: &[u8], value: &[u8], again: bool) {
         assert!(!again, "a line is written once");
-        let line: Line = rmp_serde::from_slice(value).expect("a line");
+        let line: Line = sandbox::unpack::from_slice(value).expect("a line");
         let node = NodeId(key[..32].try_into().unwrap());
         let amount = i128::from(line.amount);
         let balance = self.replay.entry(node).or_default();

@@ -145,5 +145,5 @@ pub fn encode<T: Serialize + ?Sized>(what: &str, value: &T) -> Result<Vec<u8>, S
 }
 
 pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, String> {
-    rmp_serde::from_slice(bytes).map_err(|e| format!("{what} that cannot be read: {e}"))
+    sandbox::unpack::from_slice(bytes).map_err(|e| format!("{what} that cannot be read: {e}"))
 }

@@ -291,7 +291,7 @@ mod tests {
         let guest = Address::guest(NodeId([9; 32]), a);
         packed.push(&guest, 63);
         let bytes = rmp_serde::to_vec(&packed).unwrap();
-        let back: Packed = rmp_serde::from_slice(&bytes).unwrap();
+        let back: Packed = sandbox::unpack::from_slice(&bytes).unwrap();
         assert_eq!(back.unpack().unwrap(), [(a.into(), 1), (b.into(), u32::MAX), (guest, 63)]);
     }
 
@@ -322,6 +322,6 @@ mod tests {
         };
         let bytes = rmp_serde::to_vec(&Message::Ask(ask.clone())).unwrap();
         assert!(bytes.len() <= 90, "{}", bytes.len());
-        assert_eq!(rmp_serde::from_slice::<Message>(&bytes).unwrap(), Message::Ask(ask));
+        assert_eq!(sandbox::unpack::from_slice::<Message>(&bytes).unwrap(), Message::Ask(ask));
     }
 }

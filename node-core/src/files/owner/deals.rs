@@ -402,7 +402,7 @@ impl Owner {
 
     pub(super) fn restore_deal(&mut self, key: &[u8], value: &Bytes, cx: &mut Ocx<'_>) {
         let index = key.get(32..).and_then(|index| Some(u32::from_be_bytes(index.try_into().ok()?)));
-        let row = rmp_serde::from_slice::<Row>(value).ok();
+        let row = sandbox::unpack::from_slice::<Row>(value).ok();
         let (Some(index), Some(row)) = (index, row.filter(|row| key.starts_with(&row.file.0))) else {
             return cx.trouble(
                 "space that was bought for a file cannot be read; the bank gives it back after a while"

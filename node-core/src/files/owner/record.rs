@@ -83,7 +83,7 @@ impl Owner {
                 self.restore_deal(&key, &value, cx);
                 continue;
             }
-            let Ok(record) = rmp_serde::from_slice::<Record>(&value) else { continue };
+            let Ok(record) = sandbox::unpack::from_slice::<Record>(&value) else { continue };
             if self.files.len() >= self.config.owned {
                 continue;
             }

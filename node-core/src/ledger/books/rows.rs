@@ -96,7 +96,7 @@ pub(super) fn encode<T: Serialize>(value: &T) -> Bytes {
 }
 
 fn decode<T: DeserializeOwned>(value: &[u8]) -> Option<T> {
-    rmp_serde::from_slice(value).ok()
+    sandbox::unpack::from_slice(value).ok()
 }
 
 pub(super) fn line_key(node: NodeId, number: u64) -> Vec<u8> {

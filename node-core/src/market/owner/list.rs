@@ -154,6 +154,6 @@ fn dialled(seller: &Address) -> Contact {
 
 /// Kind and number that a refused listing states, for its sender alone; cycles and 0 if it cannot be read.
 fn named(signed: &Signed) -> (super::Kind, u64) {
-    let read = rmp_serde::from_slice::<Listing>(&signed.body).ok();
+    let read = sandbox::unpack::from_slice::<Listing>(&signed.body).ok();
     read.map_or((super::Kind::Cycles, 0), |listing| (listing.goods.kind, listing.number))
 }

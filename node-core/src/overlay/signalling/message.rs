@@ -149,7 +149,7 @@ impl Said {
         if signed.by != from {
             return Err(NotTaken::OtherNode);
         }
-        let said: Said = rmp_serde::from_slice(&signed.body).map_err(|_| NotTaken::Garbage)?;
+        let said: Said = sandbox::unpack::from_slice(&signed.body).map_err(|_| NotTaken::Garbage)?;
         if said.to != me {
             return Err(NotTaken::OtherReceiver);
         }

@@ -23,11 +23,11 @@ fn read(key: &[u8], value: &[u8]) -> Option<Row> {
     let (job, rest) = key.split_at_checked(16)?;
     let job = JobId(job.try_into().ok()?);
     Some(match rest.len() {
-        0 => Row::Part(job, rmp_serde::from_slice(value).ok()?),
-        4 => Row::Delegated(job, rmp_serde::from_slice(value).ok()?),
+        0 => Row::Part(job, sandbox::unpack::from_slice(value).ok()?),
+        4 => Row::Delegated(job, sandbox::unpack::from_slice(value).ok()?),
         _ => {
             let index = u32::from_be_bytes(rest.first_chunk().copied()?);
-            let report: Report = rmp_serde::from_slice(value).ok()?;
+            let report: Report = sandbox::unpack::from_slice(value).ok()?;
             (report.unit == UnitId { job, index }).then_some(Row::Result(report))?
         }
     })

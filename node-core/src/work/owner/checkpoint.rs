@@ -377,7 +377,7 @@ impl Owner {
 
     pub(super) fn restore_record(&mut self, unit: UnitId, value: &Bytes, cx: &mut Cx<'_, Self>) {
         let active = self.state_of(unit).is_some_and(|state| !state.has_ended());
-        match rmp_serde::from_slice::<UnitRecord>(value) {
+        match sandbox::unpack::from_slice::<UnitRecord>(value) {
             Ok(mut record) if active => {
                 record.at = cx.now;
                 let wait = self.config.timing.lease;

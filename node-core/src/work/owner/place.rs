@@ -283,7 +283,7 @@ impl Owner {
             if self.payments.of(unit.job).is_none() {
                 continue;
             }
-            let Ok(deal) = rmp_serde::from_slice::<Deal>(value) else {
+            let Ok(deal) = sandbox::unpack::from_slice::<Deal>(value) else {
                 cx.trouble(format!(
                     "what was bought for {unit} cannot be read; the bank gives it back after a while"
                 ));

@@ -16,14 +16,14 @@ impl Owner {
     pub(super) fn restore_jobs(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
         for (key, value) in entries {
             let known = match rows::job_key(&key) {
-                Some((id, false)) => rmp_serde::from_slice(&value).is_ok_and(|record: JobRecord| {
+                Some((id, false)) => sandbox::unpack::from_slice(&value).is_ok_and(|record: JobRecord| {
                     let mut job = Job::new(record.spec, record.client, record.submitted_ms, record.secret);
                     (job.phase, job.restored) = (Phase::Active, true);
                     self.pin(job.spec.blobs(), cx);
                     self.keep_job(id, job);
                     true
                 }),
-                Some((id, true)) => rmp_serde::from_slice(&value).is_ok_and(|end: EndRecord| {
+                Some((id, true)) => sandbox::unpack::from_slice(&value).is_ok_and(|end: EndRecord| {
                     if let Some(job) = self.jobs.get_mut(&id) {
                         job.phase = Phase::Over { cancelled: end.cancelled };
                         job.ended_ms = Some(end.ended_ms);
@@ -46,7 +46,7 @@ impl Owner {
             if !self.jobs.contains_key(&unit.job) {
                 continue;
             }
-            match rmp_serde::from_slice::<UnitResult>(value) {
+            match sandbox::unpack::from_slice::<UnitResult>(value) {
                 Ok(result) => {
                     self.restore_result(unit, &result);
                     self.pin(result.blobs().collect(), cx);

@@ -88,7 +88,9 @@ impl Record {
 /// The blobs that a value of the table [`Table::Left`] refers to: a disk that has no room for all
 /// blobs keeps these.
 pub fn blobs_of(value: &[u8]) -> Vec<BlobRef> {
-    rmp_serde::from_slice::<Record>(value).map(|record| record.made.checkpoint.parts()).unwrap_or_default()
+    sandbox::unpack::from_slice::<Record>(value)
+        .map(|record| record.made.checkpoint.parts())
+        .unwrap_or_default()
 }
 
 fn key_of(unit: UnitId) -> Vec<u8> {
@@ -154,7 +156,7 @@ impl Runner {
     pub(super) fn restore(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
         let mut bad = Vec::new();
         for (key, value) in entries {
-            let record = rmp_serde::from_slice::<Box<Record>>(&value).ok();
+            let record = sandbox::unpack::from_slice::<Box<Record>>(&value).ok();
             let Some((id, record)) = unit_of(&key).zip(record).filter(|(id, r)| r.made.unit == *id) else {
                 bad.push(gone(key));
                 continue;
