@@ -1,5 +1,6 @@
 //! Keeps checkpoints of units that run elsewhere.
 
+use crate::ids::NodeId;
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::Host;
@@ -28,7 +29,9 @@ impl Service for Keeper {
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
-            Note::Up(up) if up.gateway => node.tell::<Self>(Command::OwnerUp(up.peer)),
+            Note::Up(up) if up.gateway || node.keeps_for(up.peer) => {
+                node.tell::<Self>(Command::OwnerUp(up.peer));
+            }
             Note::Down(peer) => node.give::<Self>(Input::Down(peer)),
             _ => {}
         }
@@ -55,6 +58,11 @@ impl Service for Keeper {
 }
 
 impl Node {
+    /// Whether it keeps something of this owner's, which need not be a gateway.
+    fn keeps_for(&self, owner: NodeId) -> bool {
+        self.state::<Keeper>().is_some_and(|keeper| keeper.keeps_for(owner))
+    }
+
     /// Units of others whose checkpoints this node keeps, and bytes of them.
     pub fn kept(&self) -> (usize, u64) {
         self.state::<Keeper>().map(Keeper::load).unwrap_or_default()

@@ -224,6 +224,11 @@ impl Keeper {
         (self.units.len(), self.bytes)
     }
 
+    /// Whether anything is kept for this owner, or of its jobs.
+    pub fn keeps_for(&self, owner: NodeId) -> bool {
+        self.owners.contains_key(&owner) || self.units.values().any(|kept| kept.terms.origin == owner)
+    }
+
     fn owner_up(&mut self, owner: NodeId, cx: &mut Cx<'_, Self>) {
         self.make_room_for(owner);
         if self.owners.len() >= OWNERS && !self.owners.contains_key(&owner) {

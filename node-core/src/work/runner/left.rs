@@ -222,6 +222,11 @@ impl Runner {
         cx.set_timer(Timer::Left, ASK);
     }
 
+    /// Whether an earlier life has left something of this owner's units.
+    pub(super) fn left_of(&self, owner: NodeId) -> bool {
+        self.left.found.values().any(|found| found.owner == owner)
+    }
+
     /// Units of an earlier life to ask the owner about; none while this node takes no units.
     pub(super) fn left_for(&self, owner: NodeId) -> impl Iterator<Item = Returned> + '_ {
         let takes = self.slots > 0 && !self.is_closed();

@@ -23,7 +23,8 @@ pub(super) struct Succession {
 impl Runner {
     /// A peer that is no gateway may be an owner that was away.
     pub(super) fn peer_up(&mut self, peer: NodeId, cx: &mut Cx<'_, Self>) {
-        if self.owners.get(&peer).is_some_and(|owner_state| !owner_state.connected) {
+        let left = self.left_of(peer) && !self.owners.contains_key(&peer);
+        if left || self.owners.get(&peer).is_some_and(|owner_state| !owner_state.connected) {
             self.owner_up(peer, cx);
         }
     }
