@@ -509,7 +509,7 @@ fn jobs_fill_no_memory() {
     taken.iter().for_each(|job| assert_eq!(world.refusal(*job), None));
     let third = submit(&mut world);
     let why = world.refusal(third).expect("it is refused");
-    assert!(why.contains("of the gateway's memory") && why.contains("cancel some"), "{why}");
+    assert!(why.contains("of the node's memory") && why.contains("cancel some"), "{why}");
     // A job that has ended makes room, and only for one that then fits.
     world.drive(0, NodeInput::Command(Command::Cancel { job: taken[0] }));
     world.run_for(Duration::from_secs(1));

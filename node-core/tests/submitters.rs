@@ -1,7 +1,7 @@
 //! Stories of nodes that are no gateways and submit jobs of their own: on a server that others dial, and behind a
 //! router.
 
-use node_core::content::Data;
+use node_core::content::{BlobRef, Data};
 use node_core::discovery::nearest::NearestConfig;
 use node_core::keys::Secret;
 use node_core::node::config::MarketPart;
@@ -46,6 +46,11 @@ fn config(at: usize) -> Config {
         ..Config::default()
     };
     config.limits_mut().delegated_units = 1000;
+    if at == SERVER {
+        // Nothing stays that nobody needs, and one job is remembered.
+        config.limits_mut().cache_bytes = 0;
+        config.limits_mut().jobs = 1;
+    }
     config
 }
 
@@ -108,6 +113,11 @@ fn the_ring_owns_units_of_a_server_and_those_of_a_node_behind_a_router_are_refus
         let mut spec = world.sweep(SERVER, 20);
         spec.owner = OwnedBy::Ring;
         let job = world.submit(SERVER, spec.clone());
+        let is_elsewhere = |w: &World| {
+            let units = w.node(SERVER).units(job, 0, 20).unwrap_or_default();
+            units.iter().any(|unit| unit.owner.is_some_and(|owner| owner != w.nodes[SERVER].id))
+        };
+        world.run_until(A_MINUTE, "another owns some", is_elsewhere);
         done(&mut world, SERVER, job, 20);
         let job = world.submit(LAPTOP, spec);
         let why = world.refusal(job).unwrap_or_default();
@@ -119,10 +129,6 @@ fn the_ring_owns_units_of_a_server_and_those_of_a_node_behind_a_router_are_refus
 fn a_job_goes_on_after_a_restart_and_its_content_is_not_forgotten_for_a_cache() {
     for seed in 30..35 {
         let mut world = swarm(seed, a_second);
-        // Nothing stays here that nobody needs.
-        let mut small = config(SERVER);
-        small.limits_mut().cache_bytes = 0;
-        world.nodes[SERVER].config = Arc::new(small);
         let mut spec = world.sweep(SERVER, 40);
         let input = world.upload(SERVER, &[7; 100_000]);
         spec.template.stdin = Data::Blob(input);
@@ -139,10 +145,38 @@ fn a_job_goes_on_after_a_restart_and_its_content_is_not_forgotten_for_a_cache() 
 }
 
 #[test]
+fn content_that_was_uploaded_waits_for_its_job_and_goes_when_that_is_forgotten() {
+    let mut world = swarm(36, a_second);
+    let has = |world: &World, blob: BlobRef| world.nodes[SERVER].disk.blob(blob.id).is_some();
+    let input = world.upload(SERVER, &[7; 100_000]);
+    let other = world.upload(SERVER, &[8; 100_000]);
+    assert!(has(&world, input) && has(&world, other), "they wait");
+    let mut spec = world.sweep(SERVER, 1);
+    spec.template.stdin = Data::Blob(input);
+    let job = world.submit(SERVER, spec);
+    done(&mut world, SERVER, job, 1);
+    world.run_for(A_MINUTE * 11);
+    world.upload(SERVER, b"so that it looks");
+    assert!(has(&world, input) && !has(&world, other), "a job needs the one alone");
+    // One job is remembered.
+    let spec = world.sweep(SERVER, 1);
+    let next = world.submit(SERVER, spec);
+    done(&mut world, SERVER, next, 1);
+    assert!(world.node(SERVER).job(job).is_none());
+    world.run_for(A_MINUTE * 11);
+    world.upload(SERVER, b"so that it looks again");
+    assert!(!has(&world, input), "nobody needs it");
+}
+
+#[test]
 fn a_node_that_does_not_submit_says_where_to() {
     let mut world = swarm(40, a_second);
     let spec = world.sweep(WORKERS[0], 1);
     let job = world.submit(WORKERS[0], spec);
     world.run_for(A_MINUTE);
-    assert!(world.refusal(job).is_some_and(|why| why.contains("submit")), "{:?}", world.refusal(job));
+    assert!(
+        world.refusal(job).is_some_and(|why| why.contains("takes no jobs from")),
+        "{:?}",
+        world.refusal(job)
+    );
 }

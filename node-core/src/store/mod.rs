@@ -17,9 +17,17 @@ use crate::content::{BlobRef, FetchError, NotFetched};
 use crate::disk;
 use crate::ids::{BlobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::Time;
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
+
+/// How long what was uploaded waits for its job. Our choice: the inputs of a job come within minutes, and the job
+/// after them.
+const UPLOADED: Duration = Duration::from_secs(600);
+
+/// Uploads of so long count as one.
+const UPLOADS: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct Store {
@@ -38,6 +46,9 @@ pub struct Store {
     /// Blobs here that no ticket needs, by their last use.
     idle: BTreeSet<(u64, BlobId)>,
     clock: u64,
+    /// Times at which blobs were put here from outside, and what the clock said before: a job that needs them has yet
+    /// to come.
+    uploads: VecDeque<(Time, u64)>,
     tickets: BTreeMap<Ticket, Wanted>,
     /// The tickets that need a blob, here or not.
     holders: BTreeMap<BlobId, BTreeSet<Ticket>>,
@@ -236,11 +247,7 @@ impl Protocol for Store {
                     self.evict(cx);
                 }
                 Command::Check { blobs } => blobs.into_iter().for_each(|id| self.check(id, cx)),
-                Command::Stored(blobs) => {
-                    for (id, len) in blobs {
-                        self.arrived(id, len, cx);
-                    }
-                }
+                Command::Stored(blobs) => self.stored(blobs, cx),
                 Command::Done { number } => self.done(number, cx),
                 Command::Read { number, bytes } => self.read(number, bytes, cx),
                 Command::Failed { number, error } => self.failed(number, error, cx),
@@ -278,6 +285,7 @@ impl Store {
             pinned: 0,
             idle: BTreeSet::new(),
             clock: 0,
+            uploads: VecDeque::new(),
             tickets: BTreeMap::new(),
             holders: BTreeMap::new(),
             fetches: BTreeMap::new(),
@@ -348,6 +356,18 @@ impl Store {
                 self.idle.insert((self.clock, id));
             }
             here.used = self.clock;
+        }
+    }
+
+    /// The driver has these: its user's, or from an earlier life.
+    fn stored(&mut self, blobs: Vec<(BlobId, u64)>, cx: &mut Cx<'_, Self>) {
+        let is_new = self.uploads.back().is_none_or(|(at, _)| cx.now.since(*at) >= UPLOADS);
+        if self.waits.is_empty() && is_new {
+            self.uploads.push_back((cx.now, self.clock));
+        }
+        for (id, len) in blobs {
+            self.touch(id);
+            self.arrived(id, len, cx);
         }
     }
 
@@ -456,11 +476,13 @@ impl Store {
     }
 
     /// Forgets what was used longest ago, until the rest fits. What is needed takes nothing from
-    /// what is only cached.
+    /// what is only cached, and nothing goes that was used since the first upload of the last minutes.
     fn evict(&mut self, cx: &mut Cx<'_, Self>) {
         let Some(bound) = self.cache_bytes.filter(|_| self.waits.is_empty()) else { return };
+        self.uploads.retain(|(at, _)| cx.now.since(*at) < UPLOADED);
+        let since = self.uploads.front().map_or(u64::MAX, |(_, clock)| *clock);
         while self.total - self.pinned > bound {
-            let Some((_, id)) = self.idle.first().copied() else { return };
+            let Some((_, id)) = self.idle.first().copied().filter(|(used, _)| *used <= since) else { return };
             self.drop_blob(id, cx);
         }
     }

@@ -58,7 +58,7 @@ pub enum NotAccepted {
     Guest,
     #[error(
         "others cannot dial this node, so that no node of the ring could bring it results; leave `owner` out, or \
-         submit at a gateway"
+         submit at a node that others can dial"
     )]
     NotOnRing,
     #[error("{PENDING_MAX} submissions wait for an answer already; try again in a moment")]

@@ -31,6 +31,9 @@ pub struct UnitRecord {
     /// Since when nobody is here who keeps any of it.
     #[serde(skip)]
     pub(crate) missing: Option<Time>,
+    /// The second keeper that the owner has asked itself, and how often in vain so far.
+    #[serde(skip)]
+    pub(crate) asked: Option<(NodeId, u8)>,
 }
 
 impl UnitRecord {

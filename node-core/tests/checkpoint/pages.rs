@@ -80,6 +80,7 @@ fn pages_that_no_data_channel_connects_move_units_all_the_same() {
         let mut world = pages(seed);
         world.wall(1, 2);
         move_between(&mut world);
+        assert_ne!(carrier(&world, 1, 2), Some(Carrier::DataChannel), "seed {seed}");
     }
 }
 

@@ -47,9 +47,10 @@ impl Service for Owner {
             Note::Me(me) => {
                 node.tell_delegation(OfRing::Me(me));
                 if node.has::<Relay>() {
-                    node.tell::<Self>(Command::Relays(me));
+                    node.tell::<Self>(Command::Relays(Some(me)));
                 }
             }
+            Note::Guest => node.tell::<Self>(Command::Relays(None)),
             Note::Keys(keys) => node.tell_delegation(OfRing::Keys(keys.clone())),
             Note::Room(_) => node.tell::<Self>(Command::Room),
             Note::Came(from) => node.tell::<Self>(Command::Heard(from)),
@@ -86,7 +87,7 @@ impl Service for Owner {
         match (asked.what, result) {
             (What::Scan(table), Ok(answer)) => node.jobs_scanned(table, answer, host),
             (What::Scan(_), Err(error)) => host.event(NodeEvent::Trouble {
-                what: format!("the gateway's records cannot be read, and it takes no jobs: {error}"),
+                what: format!("this node's records cannot be read, and it takes no jobs: {error}"),
             }),
             (_, result) => {
                 node.tell::<Self>(Command::Committed { ticket: asked.number, result: result.map(drop) });
@@ -101,6 +102,9 @@ impl Service for Owner {
             Event::Fetch { ticket, blobs, from } => {
                 let ticket = Ticket { of: Asker::Owner, number: ticket };
                 node.tell::<Store>(store::Command::Fetch { ticket, blobs, from: vec![from] });
+            }
+            Event::Release { ticket: number } => {
+                node.tell::<Store>(store::Command::Release { ticket: Ticket { of: Asker::Owner, number } });
             }
             Event::FetchPassing { ticket, blobs, from } => {
                 node.tell::<Store>(store::Command::Fetch { ticket: passing(ticket), blobs, from });

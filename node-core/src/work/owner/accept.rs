@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) enum NotTaken {
     #[error(transparent)]
     Unfit(#[from] submission::Unfit),
-    #[error("this gateway is on no ring that could own the units; leave `owner` out")]
+    #[error("this node is on no ring that could own the units; leave `owner` out")]
     NoRing,
     #[error(
-        "a job that buys its places is owned by its gateway, which has the budget; use owner = \"ring\" without \
+        "a job that buys its places is owned by the node that takes it, which has the budget; use owner = \"ring\" without \
          a price, or leave `owner` out"
     )]
     RingBuysNothing,
@@ -27,14 +27,14 @@ pub(super) enum NotTaken {
     )]
     Stranger(NodeId),
     #[error(
-        "a job that buys its places is paid by the gateway that takes it; submit it at a gateway of your own, \
+        "a job that buys its places is paid by the gateway that takes it; submit it at a node of your own, \
          whose account pays"
     )]
     Buys,
-    #[error("the gateway has {0} unfinished jobs, its bound; try later")]
+    #[error("the node has {0} unfinished jobs, its bound; try later")]
     Jobs(usize),
     #[error(
-        "the job needs {needs_kib} KiB of the gateway's memory, which keeps {most_mib} MiB for all jobs and has \
+        "the job needs {needs_kib} KiB of the node's memory, which keeps {most_mib} MiB for all jobs and has \
          not as much left; wait until others have ended, or cancel some"
     )]
     Memory { needs_kib: u64, most_mib: u64 },

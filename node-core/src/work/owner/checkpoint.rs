@@ -26,6 +26,10 @@ const BESIDE: u64 = 64 << 20;
 /// a machine restarts in that time.
 const MISSING: Duration = Duration::from_secs(120);
 
+/// Checkpoints that a second keeper was asked to keep, and did not, until another is asked. Our choice: a large one
+/// may still be on its way when the next is there.
+const TRIES: u8 = 2;
+
 /// Between looks for them.
 const MISSING_LOOK: Duration = Duration::from_secs(20);
 
@@ -90,8 +94,18 @@ impl Owner {
         self.book.state(unit)
     }
 
+    fn record_mut(&mut self, unit: UnitId) -> Option<&mut UnitRecord> {
+        self.jobs.get_mut(&unit.job)?.records.get_mut(&unit.index).map(|record| &mut **record)
+    }
+
     pub(super) fn record(&self, unit: UnitId) -> Option<&UnitRecord> {
         self.jobs.get(&unit.job)?.records.get(&unit.index).map(|record| &**record)
+    }
+
+    /// The node could not reach others that have what the unit goes on from.
+    pub(super) fn found_behind(&mut self, node: NodeId, unit: UnitId, cx: &Cx<'_, Self>) {
+        let record = self.jobs.get(&unit.job).and_then(|job| job.records.get(&unit.index));
+        self.nodes.found_behind(node, record.map(|record| &**record), cx);
     }
 
     /// Whether this is what the unit goes on from, from who made it.
@@ -157,7 +171,14 @@ impl Owner {
             return;
         }
         let (version, parts) = (newest.checkpoint.version, newest.checkpoint.parts());
-        if let Some(keeper) = self.second_keeper(unit, newest.runner, cx) {
+        let (runner, before) = (newest.runner, self.record(unit).and_then(|record| record.asked));
+        if let Some((silent, TRIES..)) = before {
+            // It has refused, or does not get them.
+            self.nodes.cool(runner, std::iter::once(silent), cx.now);
+        }
+        if let Some(keeper) = self.second_keeper(unit, runner, cx) {
+            let times = before.filter(|(asked, _)| *asked == keeper).map_or(1, |(_, times)| times + 1);
+            self.record_mut(unit).into_iter().for_each(|record| record.asked = Some((keeper, times)));
             let origin = self.delegation.origin_of(unit, cx.me).unwrap_or(cx.me);
             let keep = Keep { unit, owner: cx.me, origin, version, parts, relayed: true };
             Self::to_keeper(keeper, ToKeeper::Keep(keep), cx);
@@ -171,12 +192,13 @@ impl Owner {
             return;
         };
         let now_ms = self.wall_now(cx.now);
-        let asked = self.second_keeper(unit, runner, cx) == Some(from);
         let Some(job) = self.jobs.get_mut(&unit.job) else { return };
         let Some(record) = job.records.get_mut(&unit.index) else { return };
+        let asked = record.asked.is_some_and(|(keeper, _)| keeper == from);
         if let Some(newest) = record.newest.as_mut().filter(|n| asked && n.checkpoint.version == version)
             && newest.add(&[from])
         {
+            record.asked = None;
             self.payments.kept(unit, runner, &newest.checkpoint, &[from], now_ms);
             self.write_record(unit, cx);
             self.hand_over(unit, cx);
@@ -294,7 +316,7 @@ impl Owner {
         let others = fetch.is_some_and(|fetch| fetch.others);
         self.book.fetched(unit, from);
         if unreached && others {
-            self.nodes.found_behind(from, cx);
+            self.found_behind(from, unit, cx);
             // That says nothing of the checkpoint, which comes through here now.
             self.book.ungrant(unit, from);
             if let Some(grant) = self.begin(unit, from, cx) {

@@ -81,8 +81,8 @@ pub enum Command {
     Holding(Vec<Holding>),
     /// Some node has room that it had not before.
     Room,
-    /// Others dial this node there, and it forwards what guests say.
-    Relays(Contact),
+    /// Others dial this node there, and it forwards what guests say; `None`: nobody does any more.
+    Relays(Option<Contact>),
     WallClock(u64),
     /// Entries of the table of delegated units, before checkpoints; an empty list ends it.
     RestoreDelegated(Vec<(Vec<u8>, Bytes)>),
@@ -102,6 +102,10 @@ pub enum Event {
         ticket: u64,
         blobs: Vec<BlobRef>,
         from: NodeId,
+    },
+    /// Content of [`Event::Fetch`] need not stay any longer.
+    Release {
+        ticket: u64,
     },
     /// Bring blobs here that pass through: a checkpoint, or a result that may come to count. They come from any
     /// of these nodes that has them, and stay until they are released.

@@ -48,6 +48,8 @@ pub(super) struct Job {
     pub(super) phase: Phase,
     /// It came to an earlier life of this node, which may have placed its units.
     pub(super) restored: bool,
+    /// Tickets of its content, where content that nobody needs may be forgotten.
+    pub(super) kept: Vec<u64>,
     pub(super) duplicates: u64,
     pub(super) cpu_us: u64,
     pub(super) by_node: BTreeMap<NodeId, (u64, u64)>,
@@ -95,6 +97,7 @@ impl Job {
             ended_ms: None,
             phase: Phase::Accepting,
             restored: false,
+            kept: Vec::new(),
             duplicates: 0,
             cpu_us: 0,
             by_node: BTreeMap::new(),

@@ -408,7 +408,7 @@ impl Owner {
             return refuse("this node owns no jobs; submit to a gateway".into(), cx);
         }
         if !self.is_ready() {
-            return refuse("the gateway is still reading its records; try again in a moment".into(), cx);
+            return refuse("the node is still reading its records; try again in a moment".into(), cx);
         }
         if let Err(why) = check_spec(&spec, &self.config.limits) {
             return refuse(why.to_string(), cx);
@@ -429,6 +429,7 @@ impl Owner {
         let submitted_ms = self.wall_now(cx.now);
         self.keep_job(id, Job::new(spec, client, submitted_ms, secret));
         let ticket = self.ticket(Pending::JobBlobs(id));
+        self.note_ticket(id, ticket);
         cx.emit(Event::Fetch { ticket, blobs, from: client });
     }
 
@@ -467,7 +468,7 @@ impl Owner {
     fn record_written(&mut self, id: JobId, result: Result<(), disk::Failed>, cx: &mut Cx<'_, Self>) {
         if let Err(error) = result {
             self.tell_client(id, ToClient::NotStored { job: id, reason: error.0 }, cx);
-            return self.drop_accepting(id);
+            return self.drop_accepting(id, cx);
         }
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if job.phase == Phase::Accepting {
@@ -481,11 +482,17 @@ impl Owner {
 
     fn refuse_accepting(&mut self, id: JobId, reason: String, cx: &mut Cx<'_, Self>) {
         self.tell_client(id, ToClient::Refused { job: id, reason }, cx);
-        self.drop_accepting(id);
+        self.drop_accepting(id, cx);
     }
 
-    fn drop_accepting(&mut self, id: JobId) {
-        self.jobs.remove(&id);
+    fn release_content(job: Job, cx: &mut Cx<'_, Self>) {
+        job.kept.into_iter().for_each(|ticket| cx.emit(Event::Release { ticket }));
+    }
+
+    fn drop_accepting(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+        if let Some(job) = self.jobs.remove(&id) {
+            Self::release_content(job, cx);
+        }
         self.delegation.forget(id);
         self.book.forget(id);
         self.payments.forget(id);
@@ -507,6 +514,7 @@ impl Owner {
         let units = self.book.units(id).into_iter().flat_map(|units| units.iter());
         let ended = units.filter(|(_, unit)| unit.state.has_ended()).map(|(index, _)| index);
         let writes = rows_to_forget(id, &job, ended);
+        Self::release_content(job, cx);
         self.book.forget(id);
         self.delegation.forget(id);
         self.payments.forget(id);

@@ -509,7 +509,7 @@ impl Owner {
             // Through here it can get what it could not get from others.
             Some(_) if unreached && !wanted.again => {
                 (wanted.until, wanted.again) = (cx.now + PATIENCE, true);
-                self.nodes.found_behind(from, cx);
+                self.found_behind(from, unit, cx);
                 self.begin_move(unit, from, cx);
             }
             Some(error) => {

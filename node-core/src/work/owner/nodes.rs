@@ -27,6 +27,8 @@ const COOLING_MAX: usize = 4096;
 pub(super) struct Nodes {
     /// These could not reach others that have what they need: that comes through here.
     behind: BTreeSet<NodeId>,
+    /// Data channels of these to others did not open: they are named nobody by one.
+    shut: BTreeSet<NodeId>,
     /// Where this node is dialled, if it forwards what guests say to others.
     relays_at: Option<Contact>,
     /// By runner and keeper, so that no runner speaks ill of keepers to others.
@@ -60,6 +62,7 @@ pub(super) fn address(node: NodeId, peers: &Peers) -> Address {
 impl Nodes {
     pub(super) fn gone(&mut self, node: NodeId) {
         self.behind.remove(&node);
+        self.shut.remove(&node);
     }
 
     /// Whether a runner reaches nobody else, as far as is known.
@@ -67,8 +70,8 @@ impl Nodes {
         platform(runner, peers) == Platform::Browser || self.behind.contains(&runner)
     }
 
-    pub(super) fn relays_at(&mut self, me: Contact) {
-        self.relays_at = Some(me);
+    pub(super) fn relays_at(&mut self, me: Option<Contact>) {
+        self.relays_at = me;
     }
 
     /// How a runner reaches another node that is connected here: a server dials it, and a page, or who wants to reach
@@ -77,14 +80,22 @@ impl Nodes {
         let is_server = platform(runner, peers) == Platform::Native;
         let dialled = peers.contact(to).filter(|_| is_server).map(Address::from);
         let has_channels = |node| peers.get(node).is_some_and(|it| it.speaks.has(ServiceId::Signalling));
-        let relay = self.relays_at.filter(|_| has_channels(runner) && has_channels(to));
+        let may = !self.shut.contains(&runner) && has_channels(runner) && has_channels(to);
+        let relay = self.relays_at.filter(|_| may);
         dialled.or_else(|| Some(Address::guest(to, relay?).with_channels(true)))
     }
 
-    /// A connected node, or this one, could not reach others that have what it needs.
-    pub(super) fn found_behind(&mut self, node: NodeId, cx: &Cx<'_, Owner>) {
+    /// A connected node, or this one, could not reach others that have what it needs. It is named nobody any more;
+    /// if it was named some by data channels, those alone are left out.
+    pub(super) fn found_behind(&mut self, node: NodeId, record: Option<&UnitRecord>, cx: &Cx<'_, Owner>) {
+        let holders = record.into_iter().flat_map(UnitRecord::all).flat_map(|held| &held.holders);
+        let mut ways = holders.filter_map(|holder| self.way(node, *holder, cx.peers));
+        let found = match ways.any(|way| way.has_channels()) {
+            true => &mut self.shut,
+            false => &mut self.behind,
+        };
         if is_here(node, cx) {
-            self.behind.insert(node);
+            found.insert(node);
         }
     }
 

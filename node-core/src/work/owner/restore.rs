@@ -19,8 +19,9 @@ impl Owner {
                 Some((id, false)) => sandbox::unpack::from_slice(&value).is_ok_and(|record: JobRecord| {
                     let mut job = Job::new(record.spec, record.client, record.submitted_ms, record.secret);
                     (job.phase, job.restored) = (Phase::Active, true);
-                    self.pin(job.spec.blobs(), cx);
+                    let blobs = job.spec.blobs();
                     self.keep_job(id, job);
+                    self.pin(id, blobs, cx);
                     true
                 }),
                 Some((id, true)) => sandbox::unpack::from_slice(&value).is_ok_and(|end: EndRecord| {
@@ -49,7 +50,7 @@ impl Owner {
             match sandbox::unpack::from_slice::<UnitResult>(value) {
                 Ok(result) => {
                     self.restore_result(unit, &result);
-                    self.pin(result.blobs().collect(), cx);
+                    self.pin(unit.job, result.blobs(), cx);
                 }
                 Err(_) => cx.trouble(format!("the result of {unit} cannot be read; the unit runs again")),
             }
@@ -94,10 +95,10 @@ impl Owner {
         self.look_after_delegated(cx);
     }
 
-    /// A job of an earlier life needs these, which are here.
-    fn pin(&mut self, blobs: BTreeSet<BlobRef>, cx: &mut Cx<'_, Self>) {
+    /// A job of an earlier life needs these. One that has been lost is missed when it is needed.
+    fn pin(&mut self, id: JobId, blobs: impl IntoIterator<Item = BlobRef>, cx: &mut Cx<'_, Self>) {
         if self.config.pins {
-            self.keep_content(blobs, cx);
+            blobs.into_iter().for_each(|blob| self.keep_content(id, BTreeSet::from([blob]), cx));
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::work::book::{Back, Placement, State, Units};
 use crate::work::bounds::check_result;
 use crate::work::message::{Report, ToRunner};
 use crate::work::spec::UnitResult;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The content of a unit's result may fail to come so often before the unit runs elsewhere. Our choice: a line that
@@ -285,7 +285,7 @@ impl Owner {
             return self.not_written(arrived, &error.0, cx);
         }
         let mut jobs: BTreeSet<JobId> = BTreeSet::new();
-        let mut content: BTreeSet<BlobRef> = BTreeSet::new();
+        let mut content: BTreeMap<JobId, BTreeSet<BlobRef>> = BTreeMap::new();
         for report in &arrived.results {
             let is_late = self.is_late(report.unit);
             let job = self.jobs.get(&report.unit.job).filter(|job| !is_late && job.is_active());
@@ -305,13 +305,13 @@ impl Owner {
                 continue;
             }
             jobs.insert(report.unit.job);
-            content.extend(report.result.blobs());
+            content.entry(report.unit.job).or_default().extend(report.result.blobs());
             self.delegate(cx, |it, _| it.out_over(arrived.from, report.unit));
             self.payments.settle_result(report.unit, cx.now);
             self.drop_record(report.unit, cx);
             self.fail_move(report.unit, "it ended before it could be moved", cx);
         }
-        self.keep_content(content, cx);
+        content.into_iter().for_each(|(id, blobs)| self.keep_content(id, blobs, cx));
         for id in jobs {
             self.jobs.get_mut(&id).into_iter().for_each(|job| job.not_kept = None);
             self.touch(id, cx);
@@ -526,10 +526,18 @@ impl Owner {
         }
     }
 
+    /// The ticket is released when the job is forgotten, where that matters.
+    pub(super) fn note_ticket(&mut self, id: JobId, ticket: u64) {
+        if let Some(job) = self.jobs.get_mut(&id).filter(|_| self.config.pins) {
+            job.kept.push(ticket);
+        }
+    }
+
     /// A job's results refer to these, which came on the way: they stay.
-    pub(super) fn keep_content(&mut self, blobs: BTreeSet<BlobRef>, cx: &mut Cx<'_, Self>) {
+    pub(super) fn keep_content(&mut self, id: JobId, blobs: BTreeSet<BlobRef>, cx: &mut Cx<'_, Self>) {
         if !blobs.is_empty() {
             let ticket = self.ticket(Pending::Kept);
+            self.note_ticket(id, ticket);
             cx.emit(Event::Fetch { ticket, blobs: blobs.into_iter().collect(), from: cx.me });
         }
     }
