@@ -46,7 +46,7 @@ const CACHE_BYTES: u64 = storage::MAX_BYTES / 4;
 /// there again, with room for programs.
 const LEFT_BYTES: u64 = storage::MAX_BYTES / 4 * 3;
 
-/// Checkpoints kept for others, and those of one owner. Our choice: one of a task of usual size, beside what is above.
+/// Checkpoints kept for others, beside what is above. Our choice: some of a task of 10 MiB; who has more is refused.
 const KEPT_BYTES: u64 = storage::MAX_BYTES / 4;
 
 /// Memory of one unit. Our choice: what a tab can give to each slot without being killed.
@@ -116,7 +116,7 @@ pub(crate) enum Input {
 
 /// Starts a node: the one that this tab was before, or a new one.
 pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::UnboundedSender<Input>, String> {
-    let mut storage = Storage::new(storage::MAX_BYTES);
+    let mut storage = Storage::new(storage::MAX_BYTES + KEPT_BYTES);
     let left_bytes = if left.is_some() { LEFT_BYTES } else { 0 };
     let (mut secret, save, blobs) = match left {
         Some(Left { key, records, blobs, save }) => (key, Some(save), storage.restore(records, blobs)),
@@ -149,7 +149,7 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
             cache_bytes: CACHE_BYTES,
             left_bytes,
             kept_bytes: KEPT_BYTES,
-            kept_bytes_per_owner: KEPT_BYTES,
+            kept_bytes_per_owner: KEPT_BYTES / 4 * 3,
             ..Bounds::default()
         }
         .into(),
