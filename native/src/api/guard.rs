@@ -71,7 +71,7 @@ impl Hosts {
 
     fn foreign_host(&self, text: &str, host: &Host) -> String {
         format!(
-            "this gateway does not answer to the host name {text:?}; if it should, start it with --public-host {}",
+            "this node does not answer to the host name {text:?}; a gateway that should is started with --public-host {}, and a worker is asked at 127.0.0.1",
             host.name
         )
     }

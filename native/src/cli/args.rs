@@ -131,10 +131,10 @@ pub(crate) enum Format {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Swarm")]
 pub(crate) struct SwarmArgs {
-    /// The gateway to talk to [default: the one on this machine]
+    /// The node to talk to, mostly a gateway [default: the one on this machine]
     #[arg(long, env = "MANYHANDS_GATEWAY", value_name = "URL", value_hint = ValueHint::Url)]
     pub(crate) gateway: Option<String>,
-    /// What opens its API; `up --gateway` prints it
+    /// What opens its API; `manyhands token` shows it
     #[arg(long, env = "MANYHANDS_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
     /// How to print what was found
@@ -144,7 +144,7 @@ pub(crate) struct SwarmArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
-    /// Be a gateway: own jobs, serve the API, the dashboard and the page that browsers join by
+    /// Be a gateway: take in pages and nodes, and serve the page that browsers join by
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     pub(crate) gateway: Option<bool>,
     /// A swarm to join: its gateway's URL, or a multiaddress with /p2p/; may be repeated

@@ -62,6 +62,11 @@ pub(crate) async fn join(
             Way::Gateway(url) => {
                 let first = ask(url).await;
                 let known = match first {
+                    Ok(network) if !network.gateway => {
+                        return Err(Failure::usage(format!(
+                            "the node at {url} is no gateway; join the one that it has joined"
+                        )));
+                    }
                     Ok(network) if network.invite_required && !invited => {
                         return Err(Failure::usage(format!(
                             "the gateway at {url} asks who joins for a word: give it with --invite WORD"
@@ -177,12 +182,6 @@ async fn ask(url: &str) -> Result<Network, ApiError> {
     let endpoint = Endpoint { url: url.to_owned(), token: None };
     let asked = tokio::task::spawn_blocking(move || {
         let network = Client::new(endpoint.clone()).network()?;
-        if !network.gateway {
-            let url = &endpoint.url;
-            return Err(ApiError::Strange(format!(
-                "the node at {url} is no gateway; join the one that it has joined"
-            )));
-        }
         match network.addresses.is_empty() {
             false => Ok(network),
             true => {

@@ -39,7 +39,8 @@ fn nobody(folder: &DataFolder) -> String {
     match Beacon::see(folder) {
         Some(beacon) => {
             format!(
-                "no gateway runs on this machine (the one at {} does not answer any more); {start}",
+                "no node runs on this machine (the one at {} does not answer any more); start it again, or name a \
+                 gateway with --gateway URL",
                 beacon.url
             )
         }

@@ -28,14 +28,14 @@ pub(crate) fn run(args: &TokenArgs, folder: &DataFolder) -> Result<u8, Failure> 
     let token = match args.what {
         Some(TokenCommand::Rotate) if path.exists() => {
             let token = token::rotate(folder)?;
-            say("the token is a new one, and the old one counts no more; a running gateway knows it already");
+            say("the token is a new one, and the old one counts no more; a running node knows it already");
             token
         }
         None if path.exists() => token::read(&path)?,
         Some(TokenCommand::Rotate) | None => {
             return Err(Failure::failed(format!(
-                "there is no token in {}: a gateway makes it at its first start (`manyhands up --gateway`); \
-                 name its folder with --data DIR, on the gateway's own machine",
+                "there is no token in {}: a node makes it at its first start (`manyhands up`); name its folder with \
+                 --data DIR, on the node's own machine",
                 folder.dir().display()
             )));
         }

@@ -240,7 +240,7 @@ fn result_key(job: JobId, index: u32) -> [u8; 20] {
 
 fn decode(job: JobId, key: &[u8], value: &[u8]) -> Result<(u32, UnitResult), StorageError> {
     let index = key.last_chunk::<4>().map_or(0, |index| u32::from_be_bytes(*index));
-    let result = rmp_serde::from_slice(value).map_err(|e| {
+    let result = sandbox::unpack::from_slice(value).map_err(|e| {
         StorageError(format!(
             "the result of unit {index} of job {job} is damaged ({e}); submit the job again"
         ))

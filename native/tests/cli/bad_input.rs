@@ -89,12 +89,14 @@ fn without_a_gateway_commands_that_need_one_say_what_to_do() {
 }
 
 #[test]
-fn beside_a_worker_commands_ask_for_its_gateway() {
+fn beside_a_worker_commands_are_for_it_unless_they_name_its_gateway() {
     let world = World::new();
     let gateway =
         world.up("elsewhere", &["--gateway", "--http-port", "0", "--p2p-port", "0", "--slots", "0"]);
-    let _worker = world.up("data", &["--join", &gateway.url, "--slots", "0"]);
-    world.run(["jobs"]).failed(3, &["is a worker", "--gateway URL", "--token"]);
+    let worker = world.up("data", &["--join", &gateway.url, "--slots", "0"]);
+    world.run(["jobs"]).ok();
+    // Nobody joins by it.
+    world.run(["up", "--data", "third", "--join", &worker.url, "--fail-fast"]).failed(2, &["is no gateway"]);
     world.run(["--gateway", &gateway.url, "--token", &gateway.token, "jobs"]).ok();
     world.run(["files", "--gateway", &gateway.url, "--token", &gateway.token, "list"]).ok();
 }

@@ -67,7 +67,7 @@ fn neither_token_nor_invite_is_written_where_it_would_stay() {
 fn a_new_token_takes_the_place_of_the_old_one_while_the_gateway_runs() {
     let world = World::new();
     world.run(["token"]).failed(1, &["there is no token", "--data DIR"]);
-    world.run(["token", "rotate"]).failed(1, &["there is no token", "on the gateway's own machine"]);
+    world.run(["token", "rotate"]).failed(1, &["there is no token", "on the node's own machine"]);
     let gateway = world.gateway(0);
     let with = |token: &str| world.run(["jobs", "--gateway", &gateway.url, "--token", token]);
     with(&gateway.token).ok();
