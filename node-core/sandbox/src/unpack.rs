@@ -57,7 +57,7 @@ struct Reader<'a> {
     depth: u32,
 }
 
-/// What does not depend on the type that is read: it is linked once.
+/// Code that does not depend on the type that is read: it is linked once.
 impl<'a> Reader<'a> {
     fn peek(&self) -> Result<u8> {
         self.rest.first().copied().ok_or(Unreadable::Ends)
@@ -328,7 +328,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'de> {
     }
 }
 
-/// What is left of an array or a map.
+/// The rest of an array or a map.
 struct Elements<'r, 'de> {
     reader: &'r mut Reader<'de>,
     left: usize,

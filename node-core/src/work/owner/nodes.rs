@@ -203,7 +203,7 @@ impl Nodes {
     }
 }
 
-/// What makes the order of keepers that of this pair.
+/// A number that gives each pair an order of keepers of its own.
 fn salt(job: JobId, runner: NodeId) -> u64 {
     word(&job.0) ^ word(&runner.0).rotate_left(17)
 }
