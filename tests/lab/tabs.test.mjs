@@ -9,8 +9,8 @@ import { openTab } from "./tab.mjs";
 
 const URL = "http://gateway.example:8080";
 const JOIN = ["--join", URL];
-/** Ways to place so many queens, and units that count them for some seconds each. */
-const [QUEENS, PLACEMENTS, UNITS] = [15, 2_279_184, 40];
+/** Ways to place so many queens, and units that count them for a second or so each. */
+const [QUEENS, PLACEMENTS, UNITS] = [14, 365_596, 120];
 
 /**
  * A gateway by which all have joined, another one that submits, and four nodes that nobody can dial: two tabs, and two
@@ -22,7 +22,8 @@ async function start(t) {
   const machine = await lab.machine("other");
   const other = await machine.up("--gateway", "--bind", "0.0.0.0", "--public-host", "other.example", "--slots", "0", ...JOIN);
   const behind = async (name, options) => lab.machine(name, { behind: await lab.router(`${name}-router`, options) });
-  const server = async (name, options) => (await behind(name, options)).up("--slots", "1", ...JOIN);
+  // Two browsers share the processors with them.
+  const server = async (name, options) => (await behind(name, options)).up("--slots", "1", "--cpu-share", "30", ...JOIN);
   await server("ada");
   await server("sue", { symmetric: true });
   for (const name of ["edsger", "grace"]) await openTab(t, await behind(name), URL);
@@ -52,14 +53,22 @@ test("a job on the ring, at tabs and servers behind routers, outlives the gatewa
   const id = await submit(other.machine);
   const has = (job, name) => job.by_node.some(({ node, units }) => node === ids[name] && units > 0);
   const all = (job) => Object.keys(ids).every((name) => has(job, name));
-  const begun = await other.until(() => other.api(`jobs/${id}`), (job) => job.state === "done" || all(job), 120_000);
-  assert.ok(all(begun), JSON.stringify(begun.by_node));
-  // How the other gateway is connected to those that it cannot dial.
+  const look = async () => {
+    const job = await other.api(`jobs/${id}`);
+    assert.ok(job.state !== "done" || all(job), `the job ended before all had a part in it: ${JSON.stringify(job.by_node)}`);
+    return job;
+  };
+  await other.until(look, all, 120_000);
+  // How the other gateway is connected to the tabs, which it cannot dial.
   const { nodes } = await other.api("nodes");
-  const carriers = Object.keys(ids).map((name) => nodes.find((node) => node.id === ids[name])?.connection);
-  assert.ok(carriers.every((carrier) => ["tcp", "webrtc", "relay"].includes(carrier)), carriers.join(" "));
+  for (const name of ["edsger", "grace"]) {
+    const connection = nodes.find((node) => node.id === ids[name])?.connection;
+    assert.match(String(connection), /^(webrtc|relay)$/, name);
+  }
+  const { node: first } = await gateway.api("network");
+  const { units } = await other.api(`jobs/${id}/units?limit=${UNITS}`);
+  assert.ok(units.some(({ owner, state }) => owner === first && state !== "done"), "the gateway owns some that are not done");
   gateway.signal("SIGSTOP");
-  assert.equal((await other.api(`jobs/${id}`)).state, "running", "it is to go on without the gateway");
   const job = await other.until(() => other.api(`jobs/${id}`), ({ state }) => state !== "running" && state !== "waiting", 180_000);
   assert.equal(job.state, "done", job.reason);
   const { results } = await other.api(`jobs/${id}/results?limit=${UNITS}&inline=65536`);
