@@ -1,4 +1,4 @@
-// Files of this gateway that other nodes keep: put one, see who has it, publish, fetch, remove.
+// Files of this node that other nodes keep: put one, see who has it, publish, fetch, remove.
 
 import * as api from "./api.js";
 import { copyButton, h, renew, replace, setHidden, setText } from "./dom.js";
@@ -28,10 +28,10 @@ export function filesView() {
     h("code", { class: "command" }, "manyhands files put FILE ", h("span", { class: "whole-word" }, "--copies 3")));
   const recipient = h("div", { class: "copyable" });
   const reading = h("section", { class: "card pad", "aria-labelledby": "reading", hidden: true },
-    h("h2", { id: "reading" }, "Encrypted for this gateway"), h("p", { class: "soft" }, "Whoever encrypts a file for this recipient lets this gateway read it."), recipient);
+    h("h2", { id: "reading" }, "Encrypted for this node"), h("p", { class: "soft" }, "Whoever encrypts a file for this recipient lets this node read it."), recipient);
   const kept = h("p", { class: "soft" });
   const element = h("div", { class: "page" },
-    h("div", { class: "head" }, h("div", null, h("h1", null, "Files"), h("p", { class: "soft" }, "Files of this gateway, and which nodes keep them.")), summary),
+    h("div", { class: "head" }, h("div", null, h("h1", null, "Files"), h("p", { class: "soft" }, "Files of this node, and which nodes keep them.")), summary),
     put.element,
     h("section", { "aria-labelledby": "own-files" }, own, list, none),
     h("section", { "aria-labelledby": "kept-here" }, h("h2", { id: "kept-here" }, "Kept here for others"), kept), reading);
@@ -75,7 +75,7 @@ export function filesView() {
 
 /** @param {Api.KeptHere} kept */
 function keptWords({ files, bytes, given }) {
-  if (!given) return "Nothing: this gateway gives no space for files of others.";
+  if (!given) return "Nothing: this node gives no space for files of others.";
   return `${plural(files, "file")}, ${size(bytes)} of the ${size(given)} that it gives.`;
 }
 
@@ -127,7 +127,7 @@ function putPart(done) {
       return Number(value) === 0 ? 0 : microOf(value);
     },
   });
-  const encrypt = entry({ id: "put-encrypt", label: "Encrypt it", type: "checkbox", hint: "With this gateway’s key, before it leaves. Its name stays readable, and without the key nobody can open it.", read: ({ checked }) => checked });
+  const encrypt = entry({ id: "put-encrypt", label: "Encrypt it", type: "checkbox", hint: "With this node’s key, before it leaves. Its name stays readable, and without the key nobody can open it.", read: ({ checked }) => checked });
   const meter = h("progress", { max: "1", value: "0", hidden: true, "aria-label": "Sending" });
   const stop = h("button", { type: "button", class: "button slim", hidden: true }, "Stop sending");
   stop.addEventListener("click", () => sending?.abort());

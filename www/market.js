@@ -29,16 +29,16 @@ export function marketView() {
   const summary = h("p", { class: "soft", role: "status" });
   const goods = h("div", { class: "goods" });
   const looked = h("p", { class: "soft" });
-  const none = empty("Nothing is for sale that this gateway knows of",
+  const none = empty("Nothing is for sale that this node knows of",
     h("p", null, "Nobody may be selling: a node sells idle slots and space at the price of its policy. A swarm that has just begun needs some seconds until its markets are open."),
     h("p", null, "To sell, start a node with slots and say in its ", h("a", { href: "#/policy" }, "policy"), " what it costs:"), joining());
   const closed = empty("There are no markets in this swarm",
     h("p", null, "Its nodes give their time for nothing, and jobs need no credit."),
     h("p", { class: "row" }, h("a", { class: "button primary", href: "#/submit" }, "Submit a program")));
-  const mine = offersTable("What this gateway sells", false);
+  const mine = offersTable("What this node sells", false);
   const idle = h("p", { class: "soft" }, "Nothing now. It sells idle slots and space for files: what is busy, or what its policy does not share, is not for sale. ",
     h("a", { href: "#/policy" }, "See its policy"));
-  const selling = h("section", { "aria-labelledby": "selling" }, h("h2", { id: "selling" }, "What this gateway sells"), idle, mine.element);
+  const selling = h("section", { "aria-labelledby": "selling" }, h("h2", { id: "selling" }, "What this node sells"), idle, mine.element);
   const rules = h("dl", { class: "rules" });
   const how = h("section", { "aria-labelledby": "how" }, h("h2", { id: "how" }, "How it works here"), h("div", { class: "card pad" }, rules));
   const element = h("div", { class: "page" },
@@ -68,7 +68,7 @@ export function marketView() {
       replaceIfNew(rules, [
         ["Markets", named(SCHEMES, scheme)],
         ["Price", named(RULES, rule)],
-        ["Bank", bank ? `${shortNode(bank)} keeps the books.` : "None is known yet; the first node that this gateway joins and that knows it tells."],
+        ["Bank", bank ? `${shortNode(bank)} keeps the books.` : "None is known yet; the first node that this node joins and that knows it tells."],
       ]);
     },
   };

@@ -82,11 +82,11 @@ function linksOf(nodes, { data_channels: channels, relaying }) {
   const carriers = [[by("tcp"), "by TCP"], [by("websocket"), "by WebSocket"], [by("webrtc"), LINKS.webrtc], [by("relay"), LINKS.relay], [others.filter((node) => !node.connection).length, "known by name alone"]];
   const connected = carriers.filter(([n]) => n).map(([n, how]) => `${count(Number(n))} ${how}`).join(", ");
   const guests = others.filter((node) => !node.reachable).length;
-  const words = [`Connected to this gateway: ${connected}.`];
+  const words = [`Connected to this node: ${connected}.`];
   if (guests) words.push(`${plural(guests, "node")} cannot be dialled: tabs, and servers behind a router or a wall.`);
   const lost = channels ? channels.unreached + channels.unanswered + channels.refused + channels.failed : 0;
   if (channels && channels.opened + lost) {
-    words.push(`Data channels with this gateway: ${count(channels.opened)} opened, ${count(channels.unreached)} found no way between the two, ${count(lost - channels.unreached)} failed otherwise${channels.relayed ? `, and ${plural(channels.relayed, "node")} connected by way of a relay instead` : ""}.`);
+    words.push(`Data channels with this node: ${count(channels.opened)} opened, ${count(channels.unreached)} found no way between the two, ${count(lost - channels.unreached)} failed otherwise${channels.relayed ? `, and ${plural(channels.relayed, "node")} connected by way of a relay instead` : ""}.`);
   }
   if (relaying?.bytes) words.push(`For others that cannot connect directly it passes on ${plural(relaying.circuits, "connection")} now, ${size(relaying.bytes)} since its start.`);
   return words.join(" ");

@@ -33,14 +33,15 @@ export function overview() {
   const locked = h("p", { class: "note" }, "Jobs are for those who hold the gateway’s token. ", h("a", { href: "#/jobs" }, "Enter it"), " to see them.");
   const jobsPart = h("section", { "aria-labelledby": "newest" },
     h("div", { class: "head" }, h("h2", { id: "newest" }, "Newest jobs"), h("a", { href: "#/jobs" }, "All jobs")), list, none, locked);
+  const more = h("section", { "aria-labelledby": "more-hands" }, h("h2", { id: "more-hands" }, "More hands"),
+    h("p", { class: "soft" }, "Whoever opens the first address can give a tab’s time, and the command makes a server a node."), joining());
   const element = h("div", { class: "page" },
     h("h1", { class: "sr-only" }, "Overview"),
     h("section", { class: "stage", "aria-label": "The swarm" },
       h("div", { class: "sunrise" }, drawing.element),
       h("div", { class: "words" }, headline, gateway, h("dl", { class: "figures" }, figures.map((figure) => figure.element)))),
     jobsPart,
-    h("section", { "aria-labelledby": "more-hands" }, h("h2", { id: "more-hands" }, "More hands"),
-      h("p", { class: "soft" }, "Whoever opens the first address can give a tab’s time, and the command makes a server a node."), joining()));
+    more);
   for (const part of [list, none, locked]) part.hidden = true;
   let named = false;
 
@@ -64,7 +65,9 @@ export function overview() {
       if (!named) {
         const network = await api.network(signal);
         named = true;
-        setText(gateway, ["Gateway", network.name, shortNode(network.node), `version ${network.version}`].filter(Boolean).join(" · "));
+        // Others join by a gateway.
+        setHidden(more, !network.gateway);
+        setText(gateway, [network.gateway ? "Gateway" : "Node", network.name, shortNode(network.node), `version ${network.version}`].filter(Boolean).join(" · "));
       }
     },
   };

@@ -1,4 +1,4 @@
-// The policy of this gateway's own slots: when they work, how much, for whom; and why they do not work now.
+// The policy of this node's own slots: when they work, how much, for whom; and why they do not work now.
 
 import * as api from "./api.js";
 import { h, replace, setHidden, setText } from "./dom.js";
@@ -37,7 +37,7 @@ export function policyView() {
     h("div", { class: "keep card pad" }, fault, h("div", { class: "row" }, save, undo, said)));
   const element = h("div", { class: "page" },
     h("div", { class: "head" }, h("div", null, h("h1", null, "Policy"),
-      h("p", { class: "soft" }, "What this gateway’s own slots give. Other nodes have policies of their own: “manyhands policy” there, or “When and how much” on the donate page.")), count),
+      h("p", { class: "soft" }, "What this node’s own slots give. Other nodes have policies of their own: “manyhands policy” there, or “When and how much” on the donate page.")), count),
     now, form);
 
   /** @type {Api.View["set"]} */
@@ -86,7 +86,7 @@ export function policyView() {
   function showNow(view) {
     const { works, reasons: why, wait_s = null, space_bytes = null } = view.now;
     now.dataset.works = String(works);
-    setText(headline, works ? "Working" : why.length ? "Not working now" : "Not working: this gateway was started without slots");
+    setText(headline, works ? "Working" : why.length ? "Not working now" : "Not working: this node was started without slots");
     replaceIfNew(reasons, works ? [[given(view.now)]] : why.length
       ? why.map(({ reason, until }) => [`${capital(reason)}.`, `Until ${until}.`])
       : [["With “--slots”, it would give its own processors too. What is set here holds then."]]);

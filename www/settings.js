@@ -81,7 +81,7 @@ export const GROUPS = [
   ["Which tasks", "What was taken before a change is kept.", [
     number("max_task_seconds", "Longest time limit", "seconds", null, "A task that may take longer goes elsewhere. 3,600 is what tasks have unless their submitter says otherwise.", "no bound"),
     number("max_task_memory_mb", "Most memory", "MiB", null, "A task that may use more goes elsewhere. 256 is usual.", "as much as the node gives"),
-    lines("allowed_submitters", "Only work from", "everybody", "Node ids, one a line. If there are any, nobody else’s work is taken; this gateway’s own jobs always are."),
+    lines("allowed_submitters", "Only work from", "everybody", "Node ids, one a line. If there are any, nobody else’s work is taken; this node’s own jobs always are."),
   ]],
   ["Connections", "Whom this node connects to, and for whom it passes on.", [
     lines("refused_peers", "Refused nodes", "nobody", "They are not connected to. Node ids, one a line."),

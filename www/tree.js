@@ -1,4 +1,4 @@
-// The tree that finds idle nodes, as far as this gateway knows it: the branches beside it and
+// The tree that finds idle nodes, as far as this node knows it: the branches beside it and
 // below it, each with what is free, and the guests that it hosts. No node knows all of it.
 
 import * as api from "./api.js";
@@ -33,7 +33,7 @@ export function treePart() {
 
 /** @param {Api.Tree} tree */
 function says(tree) {
-  if (!tree.joined) return "Nobody who can be dialled has joined yet. Guests are connected to this gateway alone.";
+  if (!tree.joined) return "Nobody who can be dialled has joined yet. Guests are connected to this node alone.";
   const whole = tree.network_slots ? `${plural(tree.network_slots, "slot")} in the tree. ` : "";
   return `${whole}Requests for slots go along these lines. What is free is told in steps of powers of two, so it is a range.`;
 }
@@ -64,7 +64,7 @@ function rows(tree, guests) {
   ];
 }
 
-const KINDS = { above: "above this gateway", me: "this gateway", below: "below", beside: "beside", guest: "guest" };
+const KINDS = { above: "above this node", me: "this node", below: "below", beside: "beside", guest: "guest" };
 
 /** @returns {Row<Line>} */
 function treeRow() {

@@ -1,4 +1,4 @@
-// Credit: what this gateway's account has, where it came from and went, and what can be done with it.
+// Credit: what this node's account has, where it came from and went, and what can be done with it.
 
 import * as api from "./api.js";
 import { copyButton, h, renew, replace, setHidden, setText } from "./dom.js";
@@ -37,7 +37,7 @@ export function walletView() {
   const bank = h("section", { class: "card pad", "aria-labelledby": "bank-title", hidden: true });
   const account = h("div", { class: "copyable" });
   const element = h("div", { class: "page" },
-    h("div", null, h("h1", null, "Wallet"), h("p", { class: "soft" }, "What this gateway’s account has. It pays for places that its jobs buy, and gets what its own slots earn.")),
+    h("div", null, h("h1", null, "Wallet"), h("p", { class: "soft" }, "What this node’s account has. It pays for places that its jobs buy, and gets what its own slots earn.")),
     trouble,
     h("section", { class: "card pad", "aria-label": "Balance" }, figures, plot.element, account),
     hands, bank,
@@ -101,7 +101,7 @@ export function walletView() {
       ["Balance", inCredits(balance)],
       ["Held", inCredits(held), "Put aside for places that were bought and are not settled yet."],
       ["Waiting for the bank", plural(pending, "order"), "Orders that it has not answered yet."],
-      ["Bank", isBank ? "this gateway" : named(wallet.bank), wallet.bank],
+      ["Bank", isBank ? "this node" : named(wallet.bank), wallet.bank],
     ]);
     if (account.dataset.node !== wallet.node) {
       account.dataset.node = wallet.node;
@@ -165,7 +165,7 @@ const amountEntry = (id) => entry({
   id, label: "Amount", unit: "credits", inputmode: "decimal", hint: "Up to six digits behind the point.", read: ({ value }) => microOf(value),
 });
 
-/** Lines about this gateway's own jobs; what it earned was another's. */
+/** Lines about this node's own jobs; what it earned was another's. */
 const OWN = new Set(["held", "returned", "space_held", "space_returned"]);
 
 /**

@@ -19,7 +19,7 @@ test("the bank's operator makes an invite, redeems it and sends of it; statement
   const grace = await swarm.worker("grace");
   const page = await opened(swarm, "Wallet");
   await shows(figure(page, "Balance"), "0 credits");
-  await shows(figure(page, "Bank"), "this gateway");
+  await shows(figure(page, "Bank"), "this node");
   await page.getByText("sum to 0, as they must").waitFor();
   await page.getByText("Nothing has come or gone yet").waitFor();
   assert.equal(await page.getByRole("img", { name: /^Balance/ }).isVisible(), false, "there is nothing to draw");
@@ -178,7 +178,7 @@ test("when nothing is for sale the market says why that may be, and what to do",
   let state = { scheme: "single", rule: "max_min", bank: null, commodities: [], looks, selling: [] };
   await page.route("**/api/v1/market", (route) => route.fulfill({ json: state }));
   await page.getByRole("navigation").getByRole("link", { name: "Market" }).click();
-  await page.getByRole("heading", { name: "Nothing is for sale that this gateway knows of" }).waitFor();
+  await page.getByRole("heading", { name: "Nothing is for sale that this node knows of" }).waitFor();
   await page.getByText("Nobody may be selling").waitFor();
   await page.getByText("manyhands up --join").waitFor();
   await page.getByText("None is known yet").waitFor();
