@@ -74,14 +74,15 @@ impl Nodes {
         self.relays_at = me;
     }
 
-    /// How a runner reaches another node that is connected here: a server dials it, and a page, or who wants to reach
-    /// one, opens a data channel of which both speak by way of this node.
+    /// How a runner reaches another node that is connected here: a server dials one that can be dialled, and to one that
+    /// cannot both open a data channel of which they speak by way of this node. What a server has comes to a page through
+    /// here: a page's WebSocket is several times as fast as a data channel.
     fn way(&self, runner: NodeId, to: NodeId, peers: &Peers) -> Option<Address> {
         let is_server = platform(runner, peers) == Platform::Native;
         let dialled = peers.contact(to).filter(|_| is_server).map(Address::from);
         let has_channels = |node| peers.get(node).is_some_and(|it| it.speaks.has(ServiceId::Signalling));
         let may = !self.shut.contains(&runner) && has_channels(runner) && has_channels(to);
-        let relay = self.relays_at.filter(|_| may);
+        let relay = self.relays_at.filter(|_| may && peers.contact(to).is_none());
         dialled.or_else(|| Some(Address::guest(to, relay?).with_channels(true)))
     }
 
