@@ -1,7 +1,6 @@
 //! The relay: forwards what its guests say, and what is said to them.
 //!
-//! A guest speaks only to nodes that the relay has looked up for it, to those that have spoken to it, and to peers of
-//! the relay that open data channels.
+//! A guest speaks only to nodes that the relay has looked up for it, and to those that have spoken to it.
 //!
 //! A relay that goes takes nobody's place in the swarm with it: it names a second gateway to each guest, to which the
 //! guest connects. That one offers to be the relay as well, and the guest turns to it when the first is gone.
@@ -222,9 +221,7 @@ impl Relay {
             keep(&mut guest.askers, from, ASKERS);
         } else {
             let owner = |guest: &Guest| guest.owners.iter().find(|owner| owner.id == to).copied();
-            // An owner names it where to open a data channel.
-            let signals = cx.peers.get(to).is_some_and(|it| it.speaks.has(ServiceId::Signalling));
-            let known = |guest: &Guest| signals || guest.askers.contains(&to) || guest.second == Some(to);
+            let known = |guest: &Guest| guest.askers.contains(&to) || guest.second == Some(to);
             match self.guests.get(&from).map(|guest| (owner(guest), known(guest))) {
                 Some((Some(owner), _)) => cx.reach(owner),
                 Some((None, true)) => {}
