@@ -454,3 +454,30 @@ fn whatever_happens_to_pages_and_their_gateway_no_credit_is_made_or_lost() {
         assert_eq!(all, 10 * CREDIT, "seed {seed}");
     }
 }
+
+/// Its relay is the bank's gateway, and the only other member has taken over some markets.
+#[test]
+fn a_guest_buys_in_markets_of_members_to_which_it_is_not_connected() {
+    for seed in 0..20 {
+        let mut world = World::seed(seed).with(long);
+        world.add_keyed(config(0, true, true), &secret(0));
+        world.add_keyed(Config { submits: true, slots: 0, ..config(1, false, false) }, &secret(1));
+        world.nodes[1].unreachable = true;
+        world.connect(1, 0);
+        // Its id decides which markets it has.
+        let key = 100 + seed as usize;
+        world.add_keyed(config(key, false, false), &secret(key));
+        world.connect(2, 0);
+        sell(&mut world, 2, 2000);
+        world.run_for(A_MINUTE);
+        endow(&mut world, 1, 10 * CREDIT);
+        world.run_for(A_MINUTE);
+        let began = world.now;
+        let job = job(&mut world, 1, 1, CREDIT);
+        let is_over = |w: &World| w.node(1).job(job).is_some_and(|job| job.state.is_over());
+        world.run_until(A_MINUTE * 5, "the job is done", is_over);
+        assert_eq!(world.node(1).job(job).map(|job| job.done), Some(1), "seed {seed}");
+        let took = world.now.since(began);
+        assert!(took < A_MINUTE + Duration::from_secs(15), "seed {seed}: a unit of a minute took {took:?}");
+    }
+}

@@ -69,7 +69,7 @@ impl Service for Buyer {
             Event::Lookup { number, ring, key } => {
                 node.look_up(ServiceId::Buyer.ticket(number), ring, key, host);
             }
-            Event::Know { ring, via } => node.know_ring(ring, &via),
+            Event::Know { ring, via } => node.know_ring(ring, &via, host),
             Event::Found { ticket, offers, shortage, hops, .. } => {
                 node.answer(ticket, Reply::Quoted { offers, shortage, hops }, host);
             }

@@ -98,7 +98,7 @@ impl Service for Owner {
                 }
             }
             Event::Leave(member) => node.tell::<Ring>(ring::Command::Leave(member)),
-            Event::Know { ring, via } => node.know_ring(ring, &via),
+            Event::Know { ring, via } => node.know_ring(ring, &via, host),
         }
     }
 }

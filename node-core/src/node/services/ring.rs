@@ -97,8 +97,9 @@ impl Node {
         }
     }
 
-    /// Nodes that may be members of a market's ring.
-    pub(super) fn know_ring(&mut self, ring: RingId, via: &[Contact]) {
+    /// Nodes that may be members of a market's ring. They are connected to, since none of them may be a neighbour.
+    pub(super) fn know_ring(&mut self, ring: RingId, via: &[Contact], host: &mut dyn Host) {
+        via.iter().for_each(|contact| self.reach(*contact, true, host));
         let via = via.iter().map(|contact| contact.id).collect();
         self.tell::<Ring>(Command::Know { ring, via, anchors: false });
     }
