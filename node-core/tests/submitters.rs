@@ -11,6 +11,7 @@ use node_core::{Config, JobId};
 use sandbox::{Outcome, Task};
 use simulator::World;
 use simulator::engine::Program;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,7 +75,12 @@ fn done(world: &mut World, owner: usize, job: JobId, units: u32) -> Vec<usize> {
     let view = world.node(owner).job(job).unwrap();
     let given = view.by_node.iter().map(|(_, units, _)| units);
     assert_eq!((given.sum::<u64>(), view.failed), (u64::from(units), 0), "seed {}", world.seed);
-    assert!((0..=LAPTOP).all(|at| world.faults(at).is_empty()), "seed {}: {:?}", world.seed, world.told);
+    assert!(
+        (0..world.nodes.len()).all(|at| world.faults(at).is_empty()),
+        "seed {}: {:?}",
+        world.seed,
+        world.told
+    );
     let by = view.by_node.iter().filter(|(_, units, _)| *units > 0);
     by.filter_map(|(node, ..)| world.find(*node)).collect()
 }
@@ -103,6 +109,56 @@ fn a_node_behind_a_router_has_its_gateway_ask_the_tree() {
         let job = world.submit(LAPTOP, spec);
         let by = done(&mut world, LAPTOP, job, 40);
         assert!(WORKERS.iter().all(|at| by.contains(at)) && by.contains(&PAGE), "seed {seed}: {by:?}");
+    }
+}
+
+/// A gateway, a server that others know by IPv6 or not, and a node that listens behind a router and knows no IPv6.
+/// Nobody has told that one yet that it cannot be dialled.
+fn three(seed: u64, v6: bool) -> World {
+    let mut world = World::seed(seed).with(a_second);
+    for (at, part) in [GATEWAY, SERVER, LAPTOP].into_iter().enumerate() {
+        world.add_keyed(Config { port: Some(4001), ..config(part) }, &secret(part));
+        world.nodes[at].ip = match part == SERVER && v6 {
+            true => IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]).into(),
+            false => IpAddr::from([9, 9, 9, at as u8]).into(),
+        };
+        let laptop = part == LAPTOP;
+        (world.nodes[at].unreachable, world.nodes[at].v4_only) = (laptop, laptop);
+        if at > 0 {
+            world.connect(at, GATEWAY);
+        }
+        let wait = if laptop { Duration::from_secs(1) } else { Duration::from_secs(10) };
+        world.run_for(wait);
+    }
+    assert_eq!(world.node(2).relay(), None, "seed {seed}");
+    world
+}
+
+#[test]
+fn who_has_just_joined_has_a_gateway_ask_the_tree_at_once() {
+    for seed in 40..60 {
+        let mut world = three(seed, false);
+        let began = world.now;
+        let mut spec = world.sweep(2, 1);
+        spec.template.limits.memory_bytes = 256 << 20;
+        let job = world.submit(2, spec);
+        assert_eq!(done(&mut world, 2, job, 1), [1], "seed {seed}");
+        let took = world.now.since(began);
+        assert!(took < Duration::from_secs(3), "seed {seed}: a unit of a second took {took:?}");
+    }
+}
+
+#[test]
+fn a_node_of_ipv4_alone_reaches_one_that_is_known_by_ipv6_by_its_relay() {
+    for seed in 60..80 {
+        let mut world = three(seed, true);
+        let began = world.now;
+        let spec = world.sweep(2, 4);
+        let job = world.submit(2, spec);
+        assert_eq!(done(&mut world, 2, job, 4), [1], "seed {seed}");
+        let took = world.now.since(began);
+        assert!(took < Duration::from_secs(6), "seed {seed}: two seconds of work took {took:?}");
+        assert_eq!(world.node(2).relayed_connections(), 1, "seed {seed}");
     }
 }
 

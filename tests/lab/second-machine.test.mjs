@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { LIMIT, openGateway } from "./kinds.mjs";
 import { Lab } from "./lab.mjs";
 import { BINARY, ROOT, guest } from "./machine.mjs";
-import { isMember, standing } from "./node.mjs";
+import { isGuest, isMember, standing } from "./node.mjs";
 
 const TEXTS = ["gettysburg", "ozymandias", "sonnet-18", "the-tyger"];
 const example = (folder, text) => join(ROOT, "examples/wordcount", folder, `${text}.txt`);
@@ -37,18 +37,24 @@ test("a second machine joins with the URL alone, and a third one has its program
   assert.equal(each.stdout, expected.join(""));
 });
 
-test("whoever has joined runs programs from that machine, and its own node has the job", async (t) => {
+test("whoever has joined runs programs from that machine, and its own node has the job, behind a router too", async (t) => {
   const lab = await Lab.start(t);
   const gateway = await openGateway(lab, "--slots", "0");
   const ada = await lab.machine("ada");
   await ada.up("--slots", "1", "--join", "http://gateway.example:8080");
-  const all = await gateway.until(standing, (all) => isMember(all.ada), LIMIT);
+  // Other nodes may know ada by IPv6, which bob does not have.
+  const bob = await lab.machine("bob", { behind: await lab.router("router") });
+  await bob.up("--slots", "0", "--join", "http://gateway.example:8080");
+  const all = await gateway.until(standing, (all) => isMember(all.ada) && isGuest(all.bob), LIMIT);
   const text = await readFile(example("texts", TEXTS[0]), "utf8");
-  const ran = await ada.run(BINARY, ["run", guest("wordcount")], { stdin: text });
-  assert.equal(ran.code, 0, ran.stderr);
-  assert.equal(ran.stdout, await readFile(example("expected", TEXTS[0]), "utf8"));
-  const { jobs } = JSON.parse((await ada.manyhands("jobs", "--output", "json")).stdout);
-  assert.deepEqual(jobs.map((job) => job.by_node.map(({ node }) => node)), [[all.ada.id]]);
+  for (const machine of [ada, bob]) {
+    const ran = await machine.run(BINARY, ["run", guest("wordcount")], { stdin: text });
+    assert.equal(ran.code, 0, `${machine.name}: ${ran.stderr}`);
+    assert.equal(ran.stdout, await readFile(example("expected", TEXTS[0]), "utf8"));
+    // The machine's own node has the job, and ada's slot did it.
+    const { jobs } = JSON.parse((await machine.manyhands("jobs", "--output", "json")).stdout);
+    assert.deepEqual(jobs.map((job) => job.by_node.map(({ node }) => node)), [[all.ada.id]], machine.name);
+  }
   assert.deepEqual((await gateway.api("jobs")).jobs, [], "the gateway has none of them");
 });
 

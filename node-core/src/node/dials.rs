@@ -79,6 +79,15 @@ impl Dials {
         may
     }
 
+    /// The dial has failed, and what waits for the peer waits for a relay now. `false` if it was not being dialled,
+    /// or has been turned before.
+    pub(super) fn turn_to_relay(&mut self, peer: NodeId, now: Time) -> bool {
+        let Some(dial) = self.waiting.get_mut(&peer) else { return false };
+        let Some(ip) = dial.ip.take() else { return false };
+        self.failed(&Dial { ip: Some(ip), ..Dial::default() }, now);
+        true
+    }
+
     /// The dial came to nothing.
     pub(super) fn failed(&mut self, dial: &Dial, now: Time) {
         // On the machine itself there is nobody to be spared.

@@ -82,6 +82,23 @@ impl Node {
         }
     }
 
+    /// A dial has come to nothing. The network of a node that is no member may have no way to that address, as one of
+    /// IPv4 has none to IPv6: by way of its own relay, then, or of a gateway as long as it has none. `false` if there
+    /// is neither.
+    pub(in crate::node) fn connect_by_own_relay(&mut self, peer: NodeId) -> bool {
+        let gateway = || self.peers().gateways().find_map(|(_, it)| it.dialable.contact());
+        let outside = self.contact().is_none();
+        let relay = self.relay_contact().or_else(|| gateway().filter(|_| outside));
+        let relay = relay.filter(|relay| relay.id != peer && self.may_relay(peer, *relay));
+        let Some(relay) = relay.filter(|_| !self.peers().is_connected(peer)) else { return false };
+        let now = self.now;
+        let turned = self.dials.as_mut().is_some_and(|dials| dials.turn_to_relay(peer, now));
+        if turned {
+            self.tell::<Circuits>(Command::Connect { peer, relay });
+        }
+        turned
+    }
+
     fn opens_channel(&self, peer: NodeId) -> bool {
         self.state::<Signalling>().is_some_and(|signalling| signalling.is_opening(peer))
     }

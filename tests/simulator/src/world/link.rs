@@ -206,7 +206,7 @@ impl World {
         let (a, b) = (&self.nodes[from as usize], &self.nodes[to as usize]);
         let open = match ip.is_loopback() {
             true => a.machine == b.machine && b.config.port.is_some(),
-            false => b.ip == ip && b.is_dialable() && !b.config.loopback_only,
+            false => b.ip == ip && b.is_dialable() && !b.config.loopback_only && !(a.v4_only && ip.is_v6()),
         };
         open && self.answers(from, to) && self.answers(to, from)
     }

@@ -118,6 +118,8 @@ pub struct Place {
     pub ip: Ip,
     /// Behind a wall: nobody can connect to it, whatever it says.
     pub unreachable: bool,
+    /// Its network knows no IPv6: it dials none of its addresses.
+    pub v4_only: bool,
     /// The machine that it runs on; nodes of one machine see each other at 127.0.0.1.
     pub machine: u32,
     pub region: u8,

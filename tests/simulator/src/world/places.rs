@@ -61,6 +61,7 @@ impl World {
             mips: MIPS,
             ip: ip_of(at),
             unreachable: false,
+            v4_only: false,
             machine: at as u32,
             region: 0,
             bandwidth: 0,
