@@ -63,11 +63,11 @@ test("servers behind routers and a wall work for a gateway behind another router
   const swarm = await start(t);
   const { lab, bank, ada } = swarm;
   const behind = async (name, options) => ({ behind: await lab.router(`${name}-router`, options) });
+  // Known by its v4 address: a node behind a v4 router asks it what is for sale.
+  await seller(swarm, "carl", 900_000, { v6: false });
   const bob = await seller(swarm, "bob", 1000, await behind("bob"));
   const sue = await seller(swarm, "sue", 2000, await behind("sue", { symmetric: true }));
   const walt = await seller(swarm, "walt", 3000, { ...(await behind("walt")), udp: "drop" });
-  // Known by its v4 address: a node behind a v4 router asks it what is for sale.
-  await seller(swarm, "carl", 900_000, { v6: false });
   const job = await buy(ada, 3);
   assert.equal(job.state, "done", job.reason);
   assert.deepEqual(job.by_node.map(({ node }) => node).sort(), [bob, sue, walt].sort());

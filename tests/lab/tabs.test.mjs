@@ -12,6 +12,8 @@ const JOIN = ["--join", URL];
 /** Ways to place so many queens, and units that count them for a second or so each. */
 const [QUEENS, PLACEMENTS, UNITS] = [14, 365_596, 120];
 
+const TABS = ["edsger", "grace"];
+
 /**
  * A gateway by which all have joined, another one that submits, and four nodes that nobody can dial: two tabs, and two
  * servers, one of them behind a router with a port for each connection.
@@ -26,8 +28,8 @@ async function start(t) {
   const server = async (name, options) => (await behind(name, options)).up("--slots", "1", "--cpu-share", "30", ...JOIN);
   await server("ada");
   await server("sue", { symmetric: true });
-  for (const name of ["edsger", "grace"]) await openTab(t, await behind(name), URL);
-  const guests = ["ada", "sue", "edsger", "grace"];
+  for (const name of TABS) await openTab(t, await behind(name), URL);
+  const guests = ["ada", "sue", ...TABS];
   const here = ({ nodes }) => guests.every((name) => nodes.some((node) => node.name === name && node.slots === 1));
   const { nodes } = await gateway.until(() => gateway.api("nodes"), here);
   const ids = Object.fromEntries(guests.map((name) => [name, nodes.find((node) => node.name === name).id]));
@@ -51,26 +53,26 @@ async function submit(machine) {
 test("a job on the ring, at tabs and servers behind routers, outlives the gateway by which they have joined", async (t) => {
   const { gateway, other, ids } = await start(t);
   const id = await submit(other.machine);
-  const has = (job, name) => job.by_node.some(({ node, units }) => node === ids[name] && units > 0);
-  const all = (job) => Object.keys(ids).every((name) => has(job, name));
-  const look = async () => {
-    const job = await other.api(`jobs/${id}`);
-    assert.ok(job.state !== "done" || all(job), `the job ended before all had a part in it: ${JSON.stringify(job.by_node)}`);
-    return job;
-  };
-  await other.until(look, all, 120_000);
+  const done = (job, name) => job.by_node.find(({ node }) => node === ids[name])?.units ?? 0;
   // How the other gateway is connected to the tabs, which it cannot dial.
-  const { nodes } = await other.api("nodes");
-  for (const name of ["edsger", "grace"]) {
-    const connection = nodes.find((node) => node.id === ids[name])?.connection;
-    assert.match(String(connection), /^(webrtc|relay)$/, name);
-  }
+  const connection = (nodes, name) => String(nodes.find((node) => node.id === ids[name])?.connection);
+  const look = async () => {
+    const [job, { nodes }, { units }] = await Promise.all([
+      other.api(`jobs/${id}`), other.api("nodes"), other.api(`jobs/${id}/units?limit=${UNITS}`),
+    ]);
+    assert.notEqual(job.state, "done", `the job ended before a tab and a server had a part in it: ${JSON.stringify(job.by_node)}`);
+    return { job, nodes, units };
+  };
+  const begun = ({ job, nodes }) =>
+    [["ada", "sue"], TABS].every((kind) => kind.some((name) => done(job, name) > 0)) &&
+    TABS.every((name) => /^(webrtc|relay)$/.test(connection(nodes, name)));
+  const { job: before, units } = await other.until(look, begun, 120_000);
   const { node: first } = await gateway.api("network");
-  const { units } = await other.api(`jobs/${id}/units?limit=${UNITS}`);
   assert.ok(units.some(({ owner, state }) => owner === first && state !== "done"), "the gateway owns some that are not done");
   gateway.signal("SIGSTOP");
   const job = await other.until(() => other.api(`jobs/${id}`), ({ state }) => state !== "running" && state !== "waiting", 180_000);
   assert.equal(job.state, "done", job.reason);
+  for (const name of Object.keys(ids)) assert.ok(done(job, name) > done(before, name), `${name} went on: ${JSON.stringify(job.by_node)}`);
   const { results } = await other.api(`jobs/${id}/results?limit=${UNITS}&inline=65536`);
   assert.equal(results.length, UNITS);
   for (const { stdout } of results) {
