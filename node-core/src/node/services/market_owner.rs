@@ -92,7 +92,7 @@ impl Service for Owner {
                 node.look_up(ServiceId::MarketOwner.ticket(number), ring, key, host);
             }
             Event::Join { member, via } => {
-                let via = via.iter().map(|contact| contact.id).collect();
+                let via = node.enter_by(&via, host);
                 if let Some(me) = node.contact() {
                     node.tell::<Ring>(ring::Command::Join { member, me, via });
                 }

@@ -3,6 +3,7 @@
 
 use crate::address::Contact;
 use crate::circle::{Point, RingId};
+use crate::ids::NodeId;
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
@@ -97,10 +98,15 @@ impl Node {
         }
     }
 
-    /// Nodes that may be members of a market's ring. They are connected to, since none of them may be a neighbour.
+    /// Nodes that may be members of a market's ring.
     pub(super) fn know_ring(&mut self, ring: RingId, via: &[Contact], host: &mut dyn Host) {
-        via.iter().for_each(|contact| self.reach(*contact, true, host));
-        let via = via.iter().map(|contact| contact.id).collect();
+        let via = self.enter_by(via, host);
         self.tell::<Ring>(Command::Know { ring, via, anchors: false });
+    }
+
+    /// Connects to the members by which a ring is entered, since none of them may be a neighbour; their ids.
+    pub(super) fn enter_by(&mut self, via: &[Contact], host: &mut dyn Host) -> Vec<NodeId> {
+        via.iter().for_each(|contact| self.reach(*contact, true, host));
+        via.iter().map(|contact| contact.id).collect()
     }
 }
