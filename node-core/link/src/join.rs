@@ -29,6 +29,8 @@ struct Target {
     attempts: u32,
     /// It had no room for this node when it was asked last.
     full: bool,
+    /// Why no address of IPv4 led to it in this round; those of IPv6 are dialled next.
+    not_by_v4: Option<String>,
     state: State,
 }
 
@@ -58,6 +60,10 @@ pub(crate) fn named_peer(address: &Multiaddr) -> Option<PeerId> {
     })
 }
 
+fn is_v6(address: &Multiaddr) -> bool {
+    matches!(address.iter().next(), Some(Protocol::Ip6(_) | Protocol::Dns6(_)))
+}
+
 impl Joins {
     pub(crate) fn new(me: NodeId, min: Duration, max: Duration) -> Self {
         Joins { me, min, max, targets: Vec::new() }
@@ -83,6 +89,7 @@ impl Joins {
                         peer,
                         attempts: 0,
                         full: false,
+                        not_by_v4: None,
                         state,
                     });
                 }
@@ -121,6 +128,14 @@ impl Joins {
         &self.targets[id.0].addresses
     }
 
+    /// Addresses that are dialled now, together. Those of IPv4 come first: a peer sees this node at an address of the
+    /// same family, and others will dial it there. More networks have IPv4 alone than IPv6 alone.
+    pub(crate) fn due_addresses(&self, id: TargetId) -> Vec<Multiaddr> {
+        let target = &self.targets[id.0];
+        let v4 = target.not_by_v4.is_none() && !target.addresses.iter().all(is_v6);
+        target.addresses.iter().filter(|address| is_v6(address) != v4).cloned().collect()
+    }
+
     pub(crate) fn peer(&self, id: TargetId) -> Option<PeerId> {
         self.targets[id.0].peer
     }
@@ -145,6 +160,22 @@ impl Joins {
         self.targets[id.0].peer = Some(peer);
     }
 
+    /// The target's dial failed. Gives why the whole round did, and the pause before the next; `None` if addresses of
+    /// IPv6 are left, which are due now.
+    pub(crate) fn failed_because(&mut self, id: TargetId, reason: String) -> Option<(String, Duration)> {
+        let target = &mut self.targets[id.0];
+        let reasons = match target.not_by_v4.take() {
+            Some(before) => format!("{before}; {reason}"),
+            None if target.is_of_both() => {
+                target.not_by_v4 = Some(reason);
+                target.state = State::Waiting(Delay::new(Duration::ZERO));
+                return None;
+            }
+            None => reason,
+        };
+        Some((reasons, self.failed(id)))
+    }
+
     /// The target's dial failed, or led to nothing; gives the pause before the next.
     pub(crate) fn failed(&mut self, id: TargetId) -> Duration {
         let (me, min, max) = (self.me, self.min, self.max);
@@ -154,6 +185,7 @@ impl Joins {
     /// `peer` has a session now, whoever dialled.
     pub(crate) fn connected(&mut self, peer: PeerId, node: NodeId) {
         for target in self.targets.iter_mut().filter(|t| t.peer == Some(peer)) {
+            target.not_by_v4 = None;
             target.state = State::Up(node, Some(Delay::new(SETTLED)));
         }
     }
@@ -185,7 +217,12 @@ impl Joins {
 }
 
 impl Target {
+    fn is_of_both(&self) -> bool {
+        self.addresses.iter().any(is_v6) && !self.addresses.iter().all(is_v6)
+    }
+
     fn wait(&mut self, me: NodeId, min: Duration, max: Duration) -> Duration {
+        self.not_by_v4 = None;
         let pause = match std::mem::take(&mut self.full) {
             true => pause(me, self.attempts, REST, REST),
             false => pause(me, self.attempts, min, max),
@@ -235,6 +272,34 @@ mod tests {
             .unwrap();
         assert_eq!(joins.targets.len(), 2);
         assert_eq!(joins.targets[0].addresses.len(), 2);
+    }
+
+    #[test]
+    fn addresses_of_ipv6_are_dialled_when_those_of_ipv4_have_failed() {
+        let peer = PeerId::random();
+        let four = address(1, Some(peer));
+        let six: Multiaddr = format!("/ip6/::1/tcp/1/p2p/{peer}").parse().unwrap();
+        let mut joins = joins();
+        joins.add(vec![six.clone(), four.clone()]).unwrap();
+        for _ in 0..2 {
+            let id = due(&mut joins);
+            assert_eq!(joins.due_addresses(id), [four.clone()]);
+            joins.dialling(id, ConnectionId::new_unchecked(1));
+            assert_eq!(joins.failed_because(id, "no answer".into()), None);
+            assert_eq!(due(&mut joins), id, "at once");
+            assert_eq!(joins.due_addresses(id), [six.clone()]);
+            let (why, pause) = joins.failed_because(id, "no route".into()).unwrap();
+            assert_eq!((why.as_str(), pause > Duration::ZERO), ("no answer; no route", true));
+        }
+        let id = due(&mut joins);
+        joins.failed_because(id, "no answer".into());
+        joins.connected(peer, NodeId([9; 32]));
+        assert_eq!(joins.due_addresses(id), [four], "the next round begins anew");
+        let mut alone = self::joins();
+        alone.add(vec![six.clone()]).unwrap();
+        let id = due(&mut alone);
+        assert_eq!(alone.due_addresses(id), [six]);
+        assert!(alone.failed_because(id, "no route".into()).is_some(), "there is no other way");
     }
 
     #[test]

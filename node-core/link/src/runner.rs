@@ -305,16 +305,15 @@ impl Runner {
         {
             return self.joins.connected(peer, node);
         }
-        let addresses = self.joins.addresses(target).to_vec();
-        let named = addresses.first().and_then(named_peer);
-        let options = match (named, addresses.into_iter().next()) {
-            (Some(peer), _) => DialOpts::peer_id(peer)
+        let addresses = self.joins.due_addresses(target);
+        let Some(first) = addresses.first() else { return };
+        let options = match named_peer(first) {
+            Some(peer) => DialOpts::peer_id(peer)
                 .condition(PeerCondition::Always)
-                .addresses(self.joins.addresses(target).to_vec())
+                .addresses(addresses)
                 .allocate_new_port()
                 .build(),
-            (None, Some(address)) => DialOpts::unknown_peer_id().address(address).allocate_new_port().build(),
-            (None, None) => return,
+            None => DialOpts::unknown_peer_id().address(first.clone()).allocate_new_port().build(),
         };
         self.joins.dialling(target, options.connection_id());
         if let Err(e) = self.swarm.dial(options) {
@@ -323,7 +322,8 @@ impl Runner {
     }
 
     fn target_failed(&mut self, target: TargetId, reason: String) {
-        let retry_in = Some(self.joins.failed(target));
+        let Some((reason, retry_in)) = self.joins.failed_because(target, reason) else { return };
+        let retry_in = Some(retry_in);
         if let Some(addr) = self.joins.addresses(target).first().cloned() {
             self.events.dial_failed(addr, reason, retry_in);
         }
