@@ -2,9 +2,11 @@
 
 use node_core::discovery::nearest::NearestConfig;
 use node_core::keys::Secret;
+use node_core::overlay::dialback::Standing;
 use node_core::platform::Platform;
 use node_core::{Carrier, Config};
 use simulator::World;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,6 +78,71 @@ fn pages_of_another_gateway_are_found_and_do_the_work() {
             !over.is_empty() && over.iter().all(|it| *it == Carrier::DataChannel),
             "seed {seed}: {over:?}"
         );
+    }
+}
+
+/// Gateways 0 and 1, and a server behind a router that has joined by the first. Nobody has told it yet that it cannot
+/// be dialled.
+fn just_joined(seed: u64) -> World {
+    let mut world = World::seed(seed);
+    world.network.dial_timeout = (10_000_000, 10_000_000);
+    for at in 0..3 {
+        let gateway = at < 2;
+        world.add_keyed(Config { founds: at == 0, ..config(at, gateway) }, &secret(at));
+        world.nodes[at].ip = IpAddr::from([9, 9, 9, at as u8]).into();
+        world.nodes[at].unreachable = !gateway;
+        if at > 0 {
+            world.connect(at, 0);
+        }
+        world.run_for(Duration::from_secs(if gateway { 60 } else { 5 }));
+    }
+    assert_eq!(world.node(2).standing(), Standing::Unknown, "seed {seed}");
+    world
+}
+
+#[test]
+fn a_server_behind_a_router_goes_on_when_the_gateway_stops_by_which_it_has_just_joined() {
+    for seed in 20..30 {
+        let mut world = just_joined(seed);
+        world.kill(0);
+        world.run_for(Duration::from_secs(5));
+        assert_eq!(world.node(2).relay(), Some(world.nodes[1].id), "seed {seed}");
+        let spec = world.sweep(1, 5);
+        let job = world.submit(1, spec);
+        let is_done = |w: &World| w.node(1).job(job).is_some_and(|job| job.done == 5);
+        world.run_until(Duration::from_secs(30), "it does the work", is_done);
+    }
+}
+
+#[test]
+fn a_guest_has_a_second_gateway_as_soon_as_there_is_one() {
+    for seed in 30..40 {
+        let mut world = just_joined(seed);
+        world.run_for(A_MINUTE);
+        world.kill(1);
+        world.run_for(A_MINUTE);
+        world.add_keyed(config(3, true), &secret(3));
+        world.nodes[3].ip = IpAddr::from([9, 9, 9, 3]).into();
+        world.connect(3, 0);
+        world.run_until(Duration::from_secs(10), "it is connected to the new one", |w| w.connected(3, 2));
+        assert!((2..4).all(|at| world.faults(at).is_empty()), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_second_gateway_of_a_network_of_ipv4_is_one_that_it_can_dial() {
+    for seed in 40..50 {
+        let mut world = just_joined(seed);
+        world.kill(1);
+        for (at, ip) in
+            [(3, IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])), (4, IpAddr::from([9, 9, 9, 4]))]
+        {
+            world.add_keyed(config(at, true), &secret(at));
+            world.nodes[at].ip = ip.into();
+            world.connect(at, 0);
+        }
+        world.run_for(A_MINUTE);
+        assert!(world.connected(4, 2) && !world.connected(3, 2), "seed {seed}");
     }
 }
 

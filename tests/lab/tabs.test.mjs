@@ -32,7 +32,7 @@ async function start(t) {
   const guests = ["ada", "sue", ...TABS];
   const here = ({ nodes }) => guests.every((name) => nodes.some((node) => node.name === name && node.slots === 1));
   const { nodes } = await gateway.until(() => gateway.api("nodes"), here);
-  // By then the other one is the second gateway of each, which nobody is told before 10 s or so.
+  // The other one is the second gateway of each by then.
   await other.until(() => other.api("nodes"), here);
   const ids = Object.fromEntries(guests.map((name) => [name, nodes.find((node) => node.name === name).id]));
   return { gateway, other, ids };

@@ -115,8 +115,8 @@ pub enum Command {
     Me(Contact),
     /// The tree has put it there.
     Placed(Placement),
-    /// The gateway that this node asks while it is not in the tree, since nobody can dial it.
-    Host(Option<Contact>),
+    /// The gateway that this node asks while it is not in the tree, since nobody has dialled it.
+    Host(Contact),
     /// The runner's slots and its work.
     Load(Load),
     /// A guest of this gateway; none: it is gone. Afterwards it may tell its state itself.
@@ -241,7 +241,7 @@ impl Nearest {
                 }
             }
             Command::Placed(placement) => self.placed(placement, cx),
-            Command::Host(host) => self.host = host,
+            Command::Host(host) => self.host = Some(host),
             Command::Load(load) => {
                 self.own_slots.load(load);
                 cx.emit(Event::Changed);

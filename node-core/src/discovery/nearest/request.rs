@@ -3,11 +3,10 @@
 use super::answer::{Out, Pending};
 use super::branch::Entry;
 use super::{Answer, Ask, Event, Gone, Message, Nearest, Packed, Refuse, Toward};
-use crate::address::{Address, Contact, Ip};
+use crate::address::{Address, Contact};
 use crate::finding::Needs;
 use crate::ids::NodeId;
 use crate::protocol::Cx;
-use crate::ticket::ServiceId;
 
 /// No correct request goes so far; our choice.
 const HOPS_MAX: u8 = 64;
@@ -191,7 +190,7 @@ impl Nearest {
     fn spread_above(&mut self, pending: &mut Pending, key: u32, cx: &mut Cx<'_, Self>) {
         let tasks = std::mem::take(&mut pending.rest);
         let to = match (self.joined, pending.fell_back) {
-            (false, _) => self.outside(cx).filter(|host| !pending.exhausted.contains(&host.id)),
+            (false, _) => self.host.filter(|host| !pending.exhausted.contains(&host.id)),
             (true, true) => self.parent,
             (true, false) => self.above_for(tasks),
         };
@@ -216,14 +215,6 @@ impl Nearest {
         let ask = Ask { hops, ..pending.ask(part, tasks, 0, Toward::Up) };
         cx.send(to.id, Message::Ask(ask));
         pending.out.push(Out { to: to.id, part, tasks, up: true });
-    }
-
-    /// The gateway that a node outside of the tree asks: its relay, or any that it is connected to as long as it does
-    /// not know whether others can dial it. Peers find that out in 10 s or so.
-    fn outside(&self, cx: &Cx<'_, Self>) -> Option<Contact> {
-        let mut at_hand = cx.peers.gateways().filter(|(_, it)| it.speaks.has(ServiceId::Nearest));
-        let nowhere = |id| Contact { ip: Ip([0; 16]), id, port: 0 };
-        self.host.or_else(|| at_hand.next().map(|(id, it)| it.dialable.contact().unwrap_or(nowhere(id))))
     }
 
     /// Divides tasks among the branches: the nearest and fastest first, to each what it has at

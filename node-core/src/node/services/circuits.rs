@@ -83,12 +83,9 @@ impl Node {
     }
 
     /// A dial has come to nothing. The network of a node that is no member may have no way to that address, as one of
-    /// IPv4 has none to IPv6: by way of its own relay, then, or of a gateway as long as it has none. `false` if there
-    /// is neither.
+    /// IPv4 has none to IPv6: by way of its own relay, then. `false` if it has none.
     pub(in crate::node) fn connect_by_own_relay(&mut self, peer: NodeId) -> bool {
-        let gateway = || self.peers().gateways().find_map(|(_, it)| it.dialable.contact());
-        let outside = self.contact().is_none();
-        let relay = self.relay_contact().or_else(|| gateway().filter(|_| outside));
+        let relay = self.relay_contact();
         let relay = relay.filter(|relay| relay.id != peer && self.may_relay(peer, *relay));
         let Some(relay) = relay.filter(|_| !self.peers().is_connected(peer)) else { return false };
         let now = self.now;

@@ -1,6 +1,5 @@
 //! A gateway that is the relay of its guests.
 
-use crate::address::Dialable;
 use crate::circle::RingId;
 use crate::ids::NodeId;
 use crate::ledger::{self, ToBank};
@@ -29,9 +28,8 @@ impl Service for Relay {
     const NAME: &'static str = "relay";
     type Beside = ();
 
-    /// Guests have something to say where there are markets.
     fn open(config: &Config) -> Option<Self> {
-        (config.gateway && config.market.is_some()).then(Relay::default)
+        config.gateway.then(Relay::default)
     }
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
@@ -67,12 +65,12 @@ impl Service for Relay {
 }
 
 impl Node {
-    /// A peer has introduced itself, or says whether it can be dialled.
+    /// A peer has introduced itself, or says whether it can be dialled. Until others have dialled it, it is a guest:
+    /// it learns which of both it is within 10 s or so, and this gateway may go before.
     fn relay_met(&mut self, peer: NodeId) {
-        match self.peers().get(peer) {
-            Some(known) if known.dialable == Dialable::No && !known.gateway => {
-                self.tell::<Relay>(Command::Guest(peer));
-            }
+        match self.peers().get(peer).map(|known| (known.gateway, known.dialable.contact())) {
+            Some((false, None)) => self.tell::<Relay>(Command::Guest(peer)),
+            Some((true, Some(_))) => self.tell::<Relay>(Command::Gateway),
             _ => self.give::<Relay>(Input::Down(peer)),
         }
     }

@@ -1,6 +1,6 @@
 //! The seller of a node.
 
-use crate::address::{Address, Contact, Sender};
+use crate::address::{Address, Dialable, Sender};
 use crate::goods::{Goods, Kind};
 use crate::ledger;
 use crate::market::Message;
@@ -37,9 +37,9 @@ impl Service for Seller {
             Note::Clock(ms) => node.tell::<Self>(Command::WallClock(ms)),
             Note::Me(me) => node.tell::<Self>(Command::Me(Some(me.into()))),
             Note::Guest => node.tell::<Self>(Command::Me(None)),
-            Note::Relay(by) => {
+            Note::Relay(_) | Note::Standing => {
                 let channels = node.state::<Signalling>().is_some_and(Signalling::is_open);
-                node.sell_as_guest_of(by, channels);
+                node.sell_as_guest(channels);
             }
             Note::Bank(bank) => node.tell::<Self>(Command::Bank(bank)),
             Note::Learnt(_) => node.rules().into_iter().for_each(|it| node.tell::<Self>(Command::Rules(it))),
@@ -109,11 +109,12 @@ impl Node {
         self.state::<Seller>().is_some_and(|seller| seller.listed_at(Kind::Cycles).is_some())
     }
 
-    /// Sells as the guest of this relay: to others than its gateway, too, if it has `channels`, or if that passes on what
-    /// they and this node write.
-    pub(super) fn sell_as_guest_of(&mut self, relay: Option<Contact>, channels: bool) {
-        // A member has no relay, and has said where it is dialled.
-        if self.contact().is_none() {
+    /// Sells as the guest of its relay: to others than its gateway, too, if it has `channels`, or if that passes on what
+    /// they and this node write. Not before peers have found that they cannot dial it: those that they can are members
+    /// in a moment, and are listed once.
+    pub(super) fn sell_as_guest(&mut self, channels: bool) {
+        if self.standing().dialable() == Dialable::No {
+            let relay = self.relay_contact();
             let connects = channels || relay.is_some_and(|relay| self.has_circuits_by(relay.id));
             let me = relay.map(|relay| Address::guest(self.me, relay).with_channels(connects));
             self.tell::<Seller>(Command::Me(me));

@@ -73,7 +73,7 @@ impl Node {
     pub(super) fn connects_directly(&mut self, may: bool) {
         if self.state::<Signalling>().is_some_and(|state| state.is_open() != may) {
             self.tell::<Signalling>(Command::Refuse(!may));
-            self.sell_as_guest_of(self.relay_contact(), may);
+            self.sell_as_guest(may);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! guest connects. That one offers to be the relay as well, and the guest turns to it when the first is gone.
 
 use super::message::{LONGEST, Message, ToGuest, ToRelay};
-use crate::address::Contact;
+use crate::address::{Contact, Ip};
 use crate::bounds::GUESTS;
 use crate::circle::Point;
 use crate::ids::NodeId;
@@ -18,7 +18,7 @@ use crate::ticket::ServiceId;
 use crate::time::Time;
 use crate::under_way::UnderWay;
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Lookups of one guest at once; of more, the oldest is forgotten. Our choice: one a kind of goods.
@@ -42,7 +42,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 const BALANCE: Duration = Duration::from_secs(1);
 
 /// From a guest's arrival to its second gateway, so that those that come together are named together. Our choice: a
-/// page has connected and introduced itself by then.
+/// page has connected and introduced itself by then, and most servers that can be dialled have been, and need none.
 const SOON: Duration = Duration::from_secs(2);
 
 /// Between two looks at whether all guests have their second gateway: it may have gone, or had no room. Our choice: as
@@ -53,6 +53,9 @@ const LOOK: Duration = Duration::from_secs(60);
 pub struct Relay {
     me: Option<Contact>,
     guests: BTreeMap<NodeId, Guest>,
+    /// Gateways that are some guest's second one, as far as they are there. A gateway has too many guests to look at all
+    /// of them whenever a peer goes.
+    seconds: BTreeSet<NodeId>,
     /// By guest and the guest's own number.
     lookups: UnderWay<(NodeId, u64)>,
     rates: Rates,
@@ -71,8 +74,10 @@ struct Guest {
 pub enum Command {
     /// Where others dial this node; `None`: nowhere, and guests that come are not welcomed.
     Me(Option<Contact>),
-    /// A node is connected that nobody can dial.
+    /// A node is connected that nobody can dial, or has dialled yet.
     Guest(NodeId),
+    /// Another gateway is connected, and can be dialled.
+    Gateway,
     /// Answers [`Event::Lookup`].
     Found { number: u64, owner: Option<Contact> },
     /// Balance of a guest, as the bank states it.
@@ -114,12 +119,13 @@ impl Protocol for Relay {
             }
             Input::Command(Command::Guest(guest)) => {
                 // One guest too many may work, and has no relay.
-                if self.guests.len() < GUESTS {
+                if self.guests.len() < GUESTS && !self.guests.contains_key(&guest) {
                     self.guests.insert(guest, Guest::default());
                     self.welcome(guest, cx);
                     cx.set_timer_by(Timer::Soon, SOON);
                 }
             }
+            Input::Command(Command::Gateway) => self.name_seconds_soon(cx),
             Input::Timer(Timer::Soon) => self.name_seconds(false, cx),
             Input::Timer(Timer::Look) => self.name_seconds(true, cx),
             Input::Command(Command::Found { number, owner }) => self.found(number, owner, cx),
@@ -130,6 +136,11 @@ impl Protocol for Relay {
             }
             Input::Down(peer) | Input::Unreachable(peer) => {
                 self.guests.remove(&peer);
+                if self.seconds.remove(&peer) {
+                    let its = |guest: &&mut Guest| guest.second == Some(peer);
+                    self.guests.values_mut().filter(its).for_each(|guest| guest.second = None);
+                    self.name_seconds_soon(cx);
+                }
                 self.lookups.retain(|(guest, _)| *guest != peer);
             }
             // Nothing that the route gives a relay, or nothing to be done.
@@ -138,7 +149,7 @@ impl Protocol for Relay {
     }
 
     fn check_invariants(&self) {
-        assert!(self.guests.len() <= GUESTS, "guests are bounded");
+        assert!(self.guests.len() <= GUESTS && self.seconds.len() <= GUESTS, "guests are bounded");
         assert!(self.lookups.len() <= GUESTS * LOOKUPS, "lookups under way are bounded");
     }
 }
@@ -146,7 +157,13 @@ impl Protocol for Relay {
 impl Default for Relay {
     fn default() -> Relay {
         let lookups = UnderWay::new(GUESTS * LOOKUPS);
-        Relay { me: None, guests: BTreeMap::new(), lookups, rates: Rates::new(BURST, AGAIN) }
+        Relay {
+            me: None,
+            guests: BTreeMap::new(),
+            seconds: BTreeSet::new(),
+            lookups,
+            rates: Rates::new(BURST, AGAIN),
+        }
     }
 }
 
@@ -176,9 +193,16 @@ impl Relay {
         }
     }
 
+    fn name_seconds_soon(&self, cx: &mut Rcx<'_>) {
+        if self.guests.values().any(|guest| guest.second.is_none()) {
+            cx.set_timer_by(Timer::Soon, SOON);
+        }
+    }
+
     /// Names another gateway to those guests that have not heard of one; to `all` of them, since theirs may have gone.
-    /// The nearest id is taken, so that the guests of one gateway are spread over all others, and each has the same
-    /// one as long as that is there.
+    /// One of the family of addresses by which the guest has come is taken, since its network may have no other. Of
+    /// these the nearest id, so that the guests of one gateway are spread over all others, and each has the same one
+    /// as long as that is there.
     fn name_seconds(&mut self, all: bool, cx: &mut Rcx<'_>) {
         if self.me.is_none() {
             return;
@@ -186,10 +210,15 @@ impl Relay {
         let relays = cx.peers.gateways().filter(|(_, it)| it.speaks.has(ServiceId::Relay));
         let gateways: Vec<Contact> = relays.filter_map(|(_, it)| it.dialable.contact()).collect();
         for (id, guest) in self.guests.iter_mut().filter(|(_, guest)| all || guest.second.is_none()) {
-            let distance = |at: &&Contact| std::array::from_fn::<u8, 32, _>(|n| at.id.0[n] ^ id.0[n]);
+            let came_by_v6 = cx.peers.connection(*id).and_then(|it| it.ip).map(Ip::is_v6);
+            let distance = |at: &&Contact| {
+                let other_family = came_by_v6.is_some_and(|v6| v6 != at.ip.is_v6());
+                (other_family, std::array::from_fn::<u8, 32, _>(|n| at.id.0[n] ^ id.0[n]))
+            };
             let nearest = gateways.iter().min_by_key(distance);
             guest.second = nearest.map(|at| at.id);
             if let Some(at) = nearest {
+                self.seconds.insert(at.id);
                 cx.send(*id, Message::ToGuest(ToGuest::Second(*at)));
             }
         }
@@ -246,7 +275,6 @@ fn keep<T>(list: &mut VecDeque<T>, one: T, most: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Ip;
     use crate::protocol::{Effect, Machine, Rng};
 
     const ME: NodeId = NodeId([1; 32]);
