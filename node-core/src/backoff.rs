@@ -67,6 +67,11 @@ impl<K: Copy + Ord> Backoff<K> {
         self.failing.get(&key).is_some_and(|failing| failing.until > now)
     }
 
+    /// How long it is to be left alone from now on.
+    pub fn left(&self, key: K, now: Time) -> Duration {
+        self.failing.get(&key).map_or(Duration::ZERO, |failing| failing.until.since(now))
+    }
+
     /// Those that are to be left alone now.
     pub fn keys(&self, now: Time) -> impl Iterator<Item = K> + '_ {
         self.failing.iter().filter(move |(_, failing)| failing.until > now).map(|(key, _)| *key)

@@ -103,6 +103,28 @@ fn a_donor_that_keeps_its_address_to_itself_is_connected_by_its_gateway_at_once(
 }
 
 #[test]
+fn a_data_channel_takes_the_place_of_the_circuit_as_soon_as_the_networks_let_it() {
+    for seed in 0..10 {
+        let mut world = swarm(40 + seed);
+        world.wall(1, 3);
+        let (from, to) = if seed % 2 == 0 { (1, 3) } else { (3, 1) };
+        connect(&mut world, from, to);
+        world.run_until(A_MOMENT, "they are connected", |w| w.connected(1, 3));
+        world.run_for(Duration::from_secs(60));
+        assert!(world.relayed(1, 3) && !world.connected_straight(1, 3), "seed {seed}");
+        world.unwall(1, 3);
+        let directly = |w: &World| w.connected_straight(1, 3);
+        world.run_until(Duration::from_secs(90), "the channel is open", directly);
+        world.run_for(A_MOMENT);
+        for (a, b) in [(1, 3), (3, 1)] {
+            assert_eq!(seen(&world, a, b), Some((Carrier::DataChannel, None)), "seed {seed}: {a} to {b}");
+        }
+        assert_eq!(world.node(0).relayed().map(|(circuits, _)| circuits), Some(0), "seed {seed}");
+        assert!((0..=4).all(|at| world.faults(at).is_empty()), "seed {seed}");
+    }
+}
+
+#[test]
 fn two_that_want_to_connect_at_once_have_one_circuit() {
     for seed in 0..20 {
         let mut world = swarm(100 + seed);
@@ -211,6 +233,26 @@ fn another_gateways_page_that_no_data_channel_reaches_is_bought_works_and_is_pai
         // At the price of the next one.
         assert_eq!(balance(&world, page), 2000 * FUEL / 1_000_000_000, "seed {seed}");
         assert!(world.relayed(1, page), "its units came by way of its gateway");
+        assert!((0..=page).all(|at| world.faults(at).is_empty()), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_unit_goes_on_while_a_data_channel_takes_the_place_of_the_circuit() {
+    for seed in 0..5 {
+        let (mut world, page) = far_page(70 + seed, 1, |world, page| world.wall(1, page));
+        let job = job(&mut world, 1, 1, CREDIT);
+        let begun = |w: &World| w.node(page).work(w.now).busy > 0 && w.relayed(1, page);
+        world.run_until(A_MINUTE * 2, "it has begun there", begun);
+        world.unwall(1, page);
+        let directly = |w: &World| w.connected_straight(1, page);
+        world.run_until(Duration::from_secs(50), "the channel is open", directly);
+        assert!(!is_over(&world, 1, job), "seed {seed}: it is under way");
+        world.run_until(A_MINUTE * 5, "the job is done", |w| is_over(w, 1, job));
+        assert_settled(&mut world, 1);
+        let units = world.node(1).units(job, 0, 1).unwrap();
+        assert_eq!(units[0].attempts, 1, "seed {seed}");
+        assert_eq!(balance(&world, page), 2000 * FUEL / 1_000_000_000, "seed {seed}");
         assert!((0..=page).all(|at| world.faults(at).is_empty()), "seed {seed}");
     }
 }

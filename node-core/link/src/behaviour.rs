@@ -5,6 +5,7 @@ use crate::block::AddressBlock;
 use crate::handler::{Handler, Report};
 use crate::ids::{NotANode, node_id};
 use crate::memory::Memory;
+use crate::pipes::is_relayed;
 use crate::{LinkOptions, ids, words};
 use libp2p::core::Endpoint;
 use libp2p::core::transport::PortUse;
@@ -70,9 +71,9 @@ pub(crate) struct Answers;
 pub(crate) struct Streams {
     options: LinkOptions,
     memory: Memory,
-    /// Connections that this side dialled. A second one is denied before the peer can use it,
-    /// so that both sides agree which one counts.
-    dialled: HashMap<PeerId, ConnectionId>,
+    /// Connections that this side dialled, and whether by way of a relay. A second one is denied before the peer can
+    /// use it, so that both sides agree which one counts; but a direct one takes a relayed one's place.
+    dialled: HashMap<PeerId, (ConnectionId, bool)>,
     /// Connections that end with the handshake.
     probes: HashSet<ConnectionId>,
     events: VecDeque<StreamsEvent>,
@@ -100,7 +101,7 @@ impl Streams {
 
     /// The connection is being closed: the peer may be dialled again.
     pub(crate) fn forget(&mut self, peer: &PeerId, connection: ConnectionId) {
-        if self.dialled.get(peer) == Some(&connection) {
+        if self.dialled.get(peer).is_some_and(|(known, _)| *known == connection) {
             self.dialled.remove(peer);
         }
     }
@@ -137,7 +138,7 @@ impl NetworkBehaviour for Streams {
         if self.probes.contains(&connection) {
             return Err(ConnectionDenied::new(Answers));
         }
-        if self.dialled.contains_key(&peer) {
+        if self.dialled.get(&peer).is_some_and(|(_, relayed)| !relayed || is_relayed(remote)) {
             return Err(ConnectionDenied::new(AlreadyConnected(node)));
         }
         Ok(self.handler(true, remote))
@@ -151,7 +152,11 @@ impl NetworkBehaviour for Streams {
                 endpoint,
                 ..
             }) if endpoint.is_dialer() => {
-                self.dialled.entry(peer_id).or_insert(connection_id);
+                let relayed = is_relayed(endpoint.get_remote_address());
+                let known = self.dialled.entry(peer_id).or_insert((connection_id, relayed));
+                if known.1 && !relayed {
+                    *known = (connection_id, false);
+                }
             }
             FromSwarm::ConnectionClosed(ConnectionClosed { peer_id, connection_id, .. }) => {
                 self.forget(&peer_id, connection_id);

@@ -259,7 +259,14 @@ impl Runner {
     /// Dials once. Always from a port of its own: from the listening port, two nodes that dial
     /// each other at once would meet in one TCP connection with two dialling ends.
     fn dial_once(&mut self, addr: Multiaddr) {
+        let is_channel = crate::pipes::is_pipe(&addr) && !crate::pipes::is_relayed(&addr);
         let options = match named_peer(&addr) {
+            // A data channel takes the place of a connection by way of a relay.
+            Some(peer) if is_channel => DialOpts::peer_id(peer)
+                .condition(PeerCondition::Always)
+                .addresses(vec![addr.clone()])
+                .allocate_new_port()
+                .build(),
             Some(peer) => DialOpts::peer_id(peer).addresses(vec![addr.clone()]).allocate_new_port().build(),
             None => DialOpts::unknown_peer_id().address(addr.clone()).allocate_new_port().build(),
         };
@@ -488,7 +495,8 @@ impl Runner {
         let Some(opening) = self.opening.get_mut(&connection) else { return };
         let Some((queue, dialled)) = opening.ready.take() else { return };
         let seen = opening.seen;
-        let verdict = self.sessions.offer(peer, Standing { connection, dialled });
+        let relayed = seen.1 == Carrier::Relay;
+        let verdict = self.sessions.offer(peer, Standing { connection, dialled, relayed });
         if verdict == Verdict::Superfluous {
             return self.close(peer, connection);
         }

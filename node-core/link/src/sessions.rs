@@ -5,6 +5,7 @@
 //! - There is a session, and it was dialled from the other side: it stays. Both dialled at once.
 //! - There is one that the same side dialled: the newer stays. The dialling side never has two (it
 //!   denies the second while it believes in the first), so it has given up the older.
+//! - One of both comes by way of a relay: the other one stays.
 //!
 //! The side that follows has its session half a round trip later if it was the one that dialled.
 
@@ -18,6 +19,8 @@ pub(crate) struct Standing {
     pub(crate) connection: ConnectionId,
     /// Whether this side dialled.
     pub(crate) dialled: bool,
+    /// Whether it comes by way of a relay.
+    pub(crate) relayed: bool,
 }
 
 /// The session of each peer.
@@ -51,7 +54,10 @@ impl Sessions {
     pub(crate) fn offer(&mut self, peer: NodeId, new: Standing) -> Verdict {
         let verdict = match self.current.get(&peer) {
             None => Verdict::First,
-            Some(old) if old.dialled == new.dialled || !self.chooses(peer) => {
+            Some(old) if !self.chooses(peer) || old.relayed && !new.relayed => {
+                Verdict::Replaces(old.connection)
+            }
+            Some(old) if old.dialled == new.dialled && old.relayed == new.relayed => {
                 Verdict::Replaces(old.connection)
             }
             Some(_) => return Verdict::Superfluous,
@@ -86,7 +92,25 @@ mod tests {
     const LARGE: NodeId = NodeId([2; 32]);
 
     fn standing(n: usize, dialled: bool) -> Standing {
-        Standing { connection: ConnectionId::new_unchecked(n), dialled }
+        Standing { connection: ConnectionId::new_unchecked(n), dialled, relayed: false }
+    }
+
+    fn relayed(n: usize, dialled: bool) -> Standing {
+        Standing { relayed: true, ..standing(n, dialled) }
+    }
+
+    #[test]
+    fn a_direct_connection_takes_the_place_of_a_relayed_one_and_is_not_replaced_by_one() {
+        for (before, after) in [(true, true), (true, false), (false, true), (false, false)] {
+            let mut small = Sessions::new(SMALL);
+            let mut large = Sessions::new(LARGE);
+            small.offer(LARGE, relayed(1, before));
+            large.offer(SMALL, relayed(1, !before));
+            let first = ConnectionId::new_unchecked(1);
+            assert_eq!(small.offer(LARGE, standing(2, after)), Verdict::Replaces(first));
+            assert_eq!(large.offer(SMALL, standing(2, !after)), Verdict::Replaces(first));
+            assert_eq!(small.offer(LARGE, relayed(3, after)), Verdict::Superfluous);
+        }
     }
 
     /// Connections 1 (dialled by the small id) and 2 (by the large one), which become ready in some

@@ -1,8 +1,10 @@
 //! Links over circuits, whose relay is played here: what the ends wish and say goes from one to the other.
 
+use crate::pipes::ends;
 use crate::support::{PATIENCE, hasty};
 use bytes::Bytes;
 use libp2p::identity::Keypair;
+use libp2p::multiaddr::Protocol;
 use libp2p::swarm;
 use link::{Circuits, Events, Link, LinkEvent, Piping};
 use node_core::overlay::circuits::ends::{Reply, Request, Role};
@@ -18,6 +20,7 @@ struct Node {
     link: Link,
     events: Events,
     circuits: Circuits,
+    piping: Piping,
     said: UnboundedReceiver<Reply>,
 }
 
@@ -30,9 +33,10 @@ impl Node {
         runner.listen(&Piping::listening()).unwrap();
         tokio::spawn(runner.run());
         let (sender, said) = unbounded_channel();
-        let circuits = Circuits::new(link.clone(), piping, Arc::new(move |reply| drop(sender.send(reply))));
+        let circuits =
+            Circuits::new(link.clone(), piping.clone(), Arc::new(move |reply| drop(sender.send(reply))));
         assert!(matches!(events.recv().await, Some(LinkEvent::Listening { .. })));
-        Node { link, events, circuits, said }
+        Node { link, events, circuits, piping, said }
     }
 
     fn open(&mut self, peer: NodeId, role: Role) {
@@ -145,6 +149,37 @@ async fn content_of_many_windows_comes_over_and_never_more_than_one_is_under_way
     })
     .await;
     assert!(pair.most <= WINDOW, "{} of {WINDOW} under way", pair.most);
+}
+
+#[tokio::test]
+async fn a_data_channel_takes_the_place_of_the_circuit_whoever_dials() {
+    for by_a in [true, false] {
+        let mut pair = Pair::new().await;
+        pair.connected().await;
+        let (here, there) = ends();
+        let (dials, answers) = if by_a { (&pair.a, &pair.b) } else { (&pair.b, &pair.a) };
+        answers.piping.accept(there, None).unwrap();
+        let to = dials.piping.dial(here, None);
+        let named = Protocol::P2p(link::peer_id(&answers.link.id()).unwrap());
+        dials.link.dial(to.with(named)).unwrap();
+        let mut told = [(0, 0); 2];
+        pair.until(|of_a, event| {
+            let (ended, begun) = &mut told[usize::from(of_a)];
+            match event {
+                LinkEvent::Disconnected { .. } => *ended += 1,
+                LinkEvent::Connected { over, .. } => {
+                    assert_eq!((*ended, over), (1, Carrier::DataChannel), "one after the other");
+                    *begun += 1;
+                }
+                _ => {}
+            }
+            (told == [(1, 1); 2]).then_some(())
+        })
+        .await;
+        pair.a.link.send(pair.b.link.id(), Channel::Control, Bytes::from_static(b"hello"));
+        let heard = |_, event| matches!(event, LinkEvent::Frame { .. }).then_some(());
+        pair.until(heard).await;
+    }
 }
 
 #[tokio::test]

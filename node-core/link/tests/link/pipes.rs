@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWrite as _, DuplexStream
 const SOMEWHERE: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)));
 
 /// One end of a stream within this process.
-struct End(DuplexStream);
+pub(crate) struct End(DuplexStream);
 
 impl AsyncRead for End {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize>> {
@@ -40,7 +40,7 @@ impl AsyncWrite for End {
     }
 }
 
-fn ends() -> (End, End) {
+pub(crate) fn ends() -> (End, End) {
     let (a, b) = tokio::io::duplex(64 << 10);
     (End(a), End(b))
 }

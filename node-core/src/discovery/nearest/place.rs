@@ -152,7 +152,6 @@ impl Nearest {
         if self.branch.child(peer).is_some_and(|e| e.guest) {
             self.guest(peer, None, cx);
         }
-        self.host = self.host.filter(|host| host.id != peer);
         self.ask_others_than(peer, cx);
     }
 }

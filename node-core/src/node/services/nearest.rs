@@ -41,7 +41,7 @@ impl Service for Nearest {
             Note::Dialable { peer, .. } => node.tell::<Self>(Command::Guest { guest: peer, load: None }),
             Note::Offers(nodes) => nodes.iter().for_each(|peer| node.count_guest(*peer)),
             Note::Me(me) => node.tell::<Self>(Command::Me(me)),
-            // A node that has become a member has none, and asks the one that it had until it is in the tree.
+            // A node that has become a member has none, and asks the one that it had as long as it is not in the tree.
             Note::Relay(Some(by)) => node.tell::<Self>(Command::Host(by)),
             Note::Load { slots, busy } => {
                 let load = node.load(slots, busy.to_vec());

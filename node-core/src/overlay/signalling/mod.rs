@@ -6,6 +6,7 @@
 //! the peer is, as on every connection; what is signed here keeps others from having a node send packets to
 //! addresses of their choice.
 
+mod again;
 mod edge;
 mod limits;
 mod message;
@@ -23,13 +24,13 @@ pub use outcomes::Outcomes;
 
 use crate::address::{Address, Contact, Scope, Sender};
 use crate::backoff::Backoff;
-use crate::channel::Carrier;
 use crate::ids::NodeId;
 use crate::keys::Secret;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::rates::Rates;
 use crate::time::Time;
-use std::collections::{BTreeMap, VecDeque};
+use again::is_relayed;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// Sessions of a page that are being opened. Our choice: a browser has 500 connections in all, and each of these may be
@@ -74,6 +75,8 @@ pub struct Signalling {
     waiting: VecDeque<(Address, Time)>,
     /// Peers to which no channel could be opened.
     backoff: Backoff<NodeId>,
+    /// Peers to which a channel is tried again if they are connected by way of a relay.
+    again: BTreeSet<NodeId>,
     rates: Rates,
     outcomes: Outcomes,
 }
@@ -113,6 +116,8 @@ enum Way {
 pub enum Timer {
     Session(NodeId),
     Slow(NodeId),
+    /// A channel is tried again, in place of a relay.
+    Again(NodeId),
 }
 
 type Scx<'a> = Cx<'a, Signalling>;
@@ -127,6 +132,7 @@ impl Protocol for Signalling {
         match input {
             Input::Message { from, message } => self.heard(Sender::direct(from), message, cx),
             Input::Timer(Timer::Session(peer)) => self.late(peer, cx),
+            Input::Timer(Timer::Again(peer)) => self.try_again(peer, cx),
             Input::Timer(Timer::Slow(peer)) => {
                 let slow = self.sessions.get(&peer).filter(|session| session.wanted && !session.open);
                 let waits = || self.waiting.iter().find(|(to, _)| to.id == peer).map(|(to, _)| to.relay());
@@ -151,6 +157,7 @@ impl Protocol for Signalling {
     fn check_invariants(&self) {
         assert!(self.sessions.len() <= self.most, "sessions are bounded");
         assert!(self.waiting.len() <= WAITING, "those that wait are bounded");
+        assert!(self.again.len() <= again::AGAIN, "those that are tried again are bounded");
         assert!(self.waiting.is_empty() || self.sessions.len() == self.most, "nobody waits without a reason");
         for session in self.sessions.values() {
             assert!(session.told <= CANDIDATES && session.hears <= CANDIDATES, "candidates are bounded");
@@ -169,6 +176,7 @@ impl Signalling {
             sessions: BTreeMap::new(),
             waiting: VecDeque::new(),
             backoff: Backoff::new(limits::PAUSES, limits::FAILED),
+            again: BTreeSet::new(),
             rates: limits::rates(most),
             outcomes: Outcomes::default(),
         }
@@ -219,7 +227,9 @@ impl Signalling {
         match reply {
             Reply::Described(_, description) => self.described(peer, description, cx),
             Reply::Found(_, candidates) => self.found(peer, candidates, cx),
-            Reply::Opened(_) if cx.peers.is_connected(peer) => self.connected(peer, cx),
+            Reply::Opened(_) if cx.peers.is_connected(peer) && !is_relayed(peer, cx) => {
+                self.connected(peer, cx);
+            }
             Reply::Opened(_) => {
                 if let Some(session) = self.sessions.get_mut(&peer) {
                     session.open = true;
@@ -241,6 +251,10 @@ impl Signalling {
         }
         if let Some(session) = self.sessions.get_mut(&peer) {
             session.wanted = true;
+            // It was spoken of by a connection that has ended.
+            if session.way.relay(cx).is_none() {
+                session.way = Way::To(to);
+            }
             cx.set_timer_by(Timer::Slow(peer), SLOW);
             return;
         }
@@ -255,6 +269,9 @@ impl Signalling {
             () => None,
         };
         if let Some(why) = why_not {
+            if why != NotOpened::Unwanted {
+                self.try_again_later(peer, cx);
+            }
             return cx.emit(Event::NotOpened { peer, relay: to.relay(), why });
         }
         if is_full {
@@ -262,10 +279,15 @@ impl Signalling {
             cx.set_timer_by(Timer::Slow(peer), SLOW);
             return self.waiting.push_back((to, cx.now));
         }
+        let id = Self::new_id(cx);
+        self.begin(peer, id, Way::To(to), (Role::Offers, true), cx);
+    }
+
+    fn new_id(cx: &mut Scx<'_>) -> SessionId {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&cx.rng.u64().to_be_bytes());
         id[8..].copy_from_slice(&cx.rng.u64().to_be_bytes());
-        self.begin(peer, SessionId(id), Way::To(to), (Role::Offers, true), cx);
+        SessionId(id)
     }
 
     fn begin(
@@ -436,12 +458,16 @@ impl Signalling {
     fn fail(&mut self, peer: NodeId, why: NotOpened, cx: &mut Scx<'_>) {
         let Some(session) = self.end(peer, cx) else { return };
         // One that came by another way meanwhile needed none; by way of a relay it did.
-        if cx.peers.connection(peer).is_none_or(|it| it.over == Carrier::Relay) {
+        if !cx.peers.is_connected(peer) || is_relayed(peer, cx) {
             self.outcomes.count(why, session.heard);
         }
         cx.emit(Event::Request(Request::Close(session.id)));
         if session.role == Role::Offers {
             self.backoff.failed(peer, cx.now);
+            // Unless the peer's donor wants no direct connections.
+            if why != NotOpened::Refused(Over::Refused) {
+                self.try_again_later(peer, cx);
+            }
         }
         if session.wanted {
             cx.emit(Event::NotOpened { peer, relay: session.way.relay(cx), why });
@@ -450,7 +476,14 @@ impl Signalling {
 
     /// The peer is connected, by its channel or by another way.
     fn up(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
-        self.forget_waiting(peer);
+        let waited = self.forget_waiting(peer);
+        if is_relayed(peer, cx) {
+            if waited {
+                self.try_again_later(peer, cx);
+            }
+            // A channel that is being opened takes the relay's place.
+            return;
+        }
         let Some(session) = self.sessions.get(&peer) else { return };
         match (session.open, session.heard) {
             (true, _) => self.connected(peer, cx),

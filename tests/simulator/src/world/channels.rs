@@ -93,4 +93,9 @@ impl World {
     pub fn wall(&mut self, a: usize, b: usize) {
         self.network.walls.insert((a.min(b) as u32, a.max(b) as u32));
     }
+
+    /// Data channels open between these two again.
+    pub fn unwall(&mut self, a: usize, b: usize) {
+        self.network.walls.remove(&(a.min(b) as u32, a.max(b) as u32));
+    }
 }

@@ -120,6 +120,15 @@ impl World {
         }
     }
 
+    /// A direct connection takes the place of one by way of a relay, at this end.
+    pub(super) fn end_relayed(&mut self, at: usize, peer: usize) {
+        let Some(circuit) = self.stream_to(at, peer) else { return };
+        self.streams.remove(&(at as u32, circuit));
+        let reason = "another connection to it took over".into();
+        self.drive(at, NodeInput::Disconnected { peer: self.ids[peer], reason });
+        self.reply(at as u32, Reply::Closed(circuit));
+    }
+
     /// Its driver has died.
     pub(super) fn drop_streams(&mut self, at: usize) {
         self.streams.retain(|(node, _), _| *node != at as u32);

@@ -110,6 +110,7 @@ impl World {
         for (at, peer) in [(a, b), (b, a)] {
             let peer = peer as u32;
             // A new connection is how it notices the end of the old one.
+            self.end_relayed(at, peer as usize);
             if let Some(link) = self.nodes[at].link(peer).copied() {
                 self.gone(at as u32, self.nodes[at].life, peer, link.epoch);
             }
