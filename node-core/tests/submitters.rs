@@ -114,11 +114,12 @@ fn a_node_behind_a_router_has_its_gateway_ask_the_tree() {
 }
 
 /// A gateway, a server that others know by IPv6 or not, and a node that listens behind a router and knows no IPv6.
-/// Nobody has told that one yet that it cannot be dialled.
-fn three(seed: u64, v6: bool) -> World {
+/// It may be a gateway, and nobody has told it yet that it cannot be dialled.
+fn three(seed: u64, v6: bool, gateway: bool) -> World {
     let mut world = World::seed(seed).with(a_second);
     for (at, part) in [GATEWAY, SERVER, LAPTOP].into_iter().enumerate() {
-        world.add_keyed(Config { port: Some(4001), ..config(part) }, &secret(part));
+        let gateway = part == GATEWAY || gateway && part == LAPTOP;
+        world.add_keyed(Config { gateway, port: Some(4001), ..config(part) }, &secret(part));
         world.nodes[at].ip = match part == SERVER && v6 {
             true => IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]).into(),
             false => IpAddr::from([9, 9, 9, at as u8]).into(),
@@ -138,8 +139,8 @@ fn three(seed: u64, v6: bool) -> World {
 
 #[test]
 fn who_has_just_joined_has_a_gateway_ask_the_tree_at_once() {
-    for seed in 40..60 {
-        let mut world = three(seed, false);
+    for (seed, gateway) in (40..60).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let mut world = three(seed, false, gateway);
         let began = world.now;
         let mut spec = world.sweep(2, 1);
         spec.template.limits.memory_bytes = 256 << 20;
@@ -152,8 +153,8 @@ fn who_has_just_joined_has_a_gateway_ask_the_tree_at_once() {
 
 #[test]
 fn a_node_of_ipv4_alone_reaches_one_that_is_known_by_ipv6_by_its_relay() {
-    for seed in 60..80 {
-        let mut world = three(seed, true);
+    for (seed, gateway) in (60..80).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let mut world = three(seed, true, gateway);
         let began = world.now;
         let spec = world.sweep(2, 4);
         let job = world.submit(2, spec);

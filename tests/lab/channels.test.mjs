@@ -15,15 +15,15 @@ async function start(t) {
   const lab = await Lab.start(t);
   const bank = await openGateway(lab, "--slots", "0");
   const ada = await lab.machine("ada", { behind: await lab.router("ada-router") });
-  await ada.up("--gateway", "--slots", "0", ...JOIN);
+  const gateway = await ada.up("--gateway", "--slots", "0", ...JOIN);
   const invite = await bank.machine.manyhands("wallet", "invite", "1000", "--output", "json");
   assert.equal(invite.code, 0, invite.stderr);
   const redeemed = await ada.manyhands("wallet", "redeem", JSON.parse(invite.stdout).code);
   assert.equal(redeemed.code, 0, redeemed.stderr);
-  return { lab, bank, ada };
+  return { lab, bank, ada, gateway };
 }
 
-/** A seller that is connected to the bank's gateway alone; the id of its node. */
+/** A seller that is connected to the bank's gateway alone: the id of its node, and its machine. */
 async function seller({ lab, bank }, name, cost, place) {
   const machine = await lab.machine(name, place);
   const set = await machine.manyhands("policy", "set", `marginal_cost=${cost}`, "--data", "seller");
@@ -33,18 +33,18 @@ async function seller({ lab, bank }, name, cost, place) {
   const { id } = nodes.find((node) => node.name === name);
   const cycles = ({ commodities }) => commodities.filter(({ kind }) => kind === "cycles").flatMap(({ offers }) => offers);
   await bank.until(() => bank.api("market"), (market) => cycles(market).some((offer) => offer.seller === id), 120_000);
-  return id;
+  return { id, machine };
 }
 
-/** Has the machine's gateway buy places for so many units of some seconds; the job when it has ended. */
-async function buy(machine, units) {
+/** Has the machine's gateway buy places for so many units of so many rounds; the job when it has ended. */
+async function buy(machine, units, rounds = 300_000) {
   const job = `
     program = "${guest("ballast")}"
-    arguments = ["4", "300000"]
+    arguments = ["4", "${rounds}"]
     sweep = { first = 1, count = ${units} }
     find = "cheapest"
     max_price = ${500 * CREDIT}
-    fuel_limit = 100_000_000_000
+    fuel_limit = ${rounds * 300_000}
   `;
   const typed = `cat >job.toml && exec "${BINARY}" submit job.toml --wait --output json`;
   const told = await machine.run("sh", ["-c", typed], { stdin: job });
@@ -65,12 +65,32 @@ test("servers behind routers and a wall work for a gateway behind another router
   const behind = async (name, options) => ({ behind: await lab.router(`${name}-router`, options) });
   // Known by its v4 address: a node behind a v4 router asks it what is for sale.
   await seller(swarm, "carl", 900_000, { v6: false });
-  const bob = await seller(swarm, "bob", 1000, await behind("bob"));
-  const sue = await seller(swarm, "sue", 2000, await behind("sue", { symmetric: true }));
-  const walt = await seller(swarm, "walt", 3000, { ...(await behind("walt")), udp: "drop" });
+  const { id: bob } = await seller(swarm, "bob", 1000, await behind("bob"));
+  const { id: sue } = await seller(swarm, "sue", 2000, await behind("sue", { symmetric: true }));
+  const { id: walt } = await seller(swarm, "walt", 3000, { ...(await behind("walt")), udp: "drop" });
   const job = await buy(ada, 3);
   assert.equal(job.state, "done", job.reason);
   assert.deepEqual(job.by_node.map(({ node }) => node).sort(), [bob, sue, walt].sort());
   const relayed = ["relay", (await bank.api("network")).node];
   assert.deepEqual(await connections(ada, [bob, sue, walt]), [["webrtc", null], relayed, relayed]);
+});
+
+test("a wall opens, and a data channel takes the gateway's place while the unit goes on", async (t) => {
+  const swarm = await start(t);
+  const { lab, ada, gateway } = swarm;
+  await seller(swarm, "carl", 9000, { v6: false });
+  const walled = { behind: await lab.router("walt-router"), udp: "drop" };
+  const walt = await seller(swarm, "walt", 1000, walled);
+  const job = buy(ada, 1, 10_000_000);
+  // Awaited below, unless what comes before it fails.
+  job.catch(() => {});
+  const by = (connection) => gateway.until(() => connections(ada, [walt.id]), ([[is]]) => is === connection, 60_000);
+  await by("relay");
+  await lab.openUdp(walt.machine);
+  await by("webrtc");
+  const { nodes } = await gateway.api("nodes");
+  assert.equal(nodes.find(({ id }) => id === walt.id).held, 1, "it is still at work");
+  const { state, reason, by_node } = await job;
+  assert.equal(state, "done", reason);
+  assert.deepEqual(by_node.map(({ node, units }) => [node, units]), [[walt.id, 1]]);
 });

@@ -113,6 +113,11 @@ export class Lab {
     return router;
   }
 
+  /** Takes away the firewall of a machine that blocks UDP. */
+  openUdp({ port }) {
+    return netdev(port, `delete table netdev ${port.name}\n`);
+  }
+
   /** Gives a machine its interface `eth0`, and plugs the other end in. */
   async #wire(machine, { namespace, bridge }, length) {
     machine.number = interfaces += 1;
@@ -183,11 +188,13 @@ async function firewall(machine, { inbound, udp }) {
   if (udp === "drop") {
     // At the other end of the machine's link, so that the machine sees no error.
     const chain = (hook) => `chain ${hook} { type filter hook ${hook} device ${machine.port.name} priority 0; meta l4proto udp drop; }`;
-    const there = machine.port.namespace ? ["netns", "exec", machine.port.namespace] : [];
-    const table = `table netdev ${machine.port.name} {\n${chain("ingress")}\n${chain("egress")}\n}\n`;
-    if (there.length > 0) await must("ip", [...there, "nft", "-f", "-"], table);
-    else await must("nft", ["-f", "-"], table);
+    await netdev(machine.port, `table netdev ${machine.port.name} {\n${chain("ingress")}\n${chain("egress")}\n}\n`);
   }
+}
+
+/** Gives rules to the machine at whose end of a link they are. */
+function netdev({ namespace }, rules) {
+  return namespace ? must("ip", ["netns", "exec", namespace, "nft", "-f", "-"], rules) : must("nft", ["-f", "-"], rules);
 }
 
 /** Removes what test files left behind that were killed. `enter` removes the rest. */

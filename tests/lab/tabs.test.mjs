@@ -21,8 +21,7 @@ const TABS = ["edsger", "grace"];
 async function start(t) {
   const lab = await Lab.start(t);
   const gateway = await openGateway(lab, "--slots", "0");
-  const machine = await lab.machine("other");
-  const other = await machine.up("--gateway", "--bind", "0.0.0.0", "--public-host", "other.example", "--slots", "0", ...JOIN);
+  const other = await openOther(lab, gateway);
   const behind = async (name, options) => lab.machine(name, { behind: await lab.router(`${name}-router`, options) });
   // Two browsers share the processors with them.
   const server = async (name, options) => (await behind(name, options)).up("--slots", "1", "--cpu-share", "30", ...JOIN);
@@ -38,8 +37,28 @@ async function start(t) {
   return { gateway, other, ids };
 }
 
-/** Has the machine's gateway take a job whose units the ring owns; its id. */
-async function submit(machine) {
+/**
+ * A second gateway. Its id decides how many units of a job on the ring the first one owns: it begins anew with another id
+ * until these are half of all, so that some are left when that one stops.
+ */
+async function openOther(lab, gateway) {
+  const machine = await lab.machine("other");
+  const { node: first } = await gateway.api("network");
+  const open = ["--gateway", "--bind", "0.0.0.0", "--public-host", "other.example", "--slots", "0"];
+  for (let life = 1; ; life += 1) {
+    const other = await machine.up(...open, "--data", `life-${life}`, ...JOIN);
+    const id = await submit(other);
+    const all = ({ units }) => units.length === UNITS && units.every(({ owner }) => owner);
+    const { units } = await other.until(() => other.api(`jobs/${id}/units?limit=${UNITS}`), all);
+    const cancelled = await machine.run(BINARY, ["cancel", id], { env: other.env });
+    assert.equal(cancelled.code, 0, cancelled.stderr);
+    if (units.filter(({ owner }) => owner === first).length >= UNITS / 2) return other;
+    await other.kill("SIGTERM");
+  }
+}
+
+/** Has a gateway take a job whose units the ring owns; its id. */
+async function submit({ machine, env }) {
   const job = `
     program = "${guest("nqueens")}"
     arguments = ["${QUEENS}"]
@@ -47,14 +66,14 @@ async function submit(machine) {
     owner = "ring"
   `;
   const typed = `cat >job.toml && exec "${BINARY}" submit job.toml --output json`;
-  const told = await machine.run("sh", ["-c", typed], { stdin: job });
+  const told = await machine.run("sh", ["-c", typed], { stdin: job, env });
   assert.equal(told.code, 0, told.stderr);
   return JSON.parse(told.stdout).id;
 }
 
 test("a job on the ring, at tabs and servers behind routers, outlives the gateway by which they have joined", async (t) => {
   const { gateway, other, ids } = await start(t);
-  const id = await submit(other.machine);
+  const id = await submit(other);
   const done = (job, name) => job.by_node.find(({ node }) => node === ids[name])?.units ?? 0;
   // How the other gateway is connected to the tabs, which it cannot dial.
   const connection = (nodes, name) => String(nodes.find((node) => node.id === ids[name])?.connection);

@@ -6,6 +6,7 @@ use libp2p::multiaddr::Protocol;
 use libp2p::swarm::ConnectionId;
 use libp2p::{Multiaddr, PeerId};
 use node_core::NodeId;
+use node_core::address::{Ip, Scope};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -132,8 +133,11 @@ impl Joins {
     /// same family, and others will dial it there. More networks have IPv4 alone than IPv6 alone.
     pub(crate) fn due_addresses(&self, id: TargetId) -> Vec<Multiaddr> {
         let target = &self.targets[id.0];
-        let v4 = target.not_by_v4.is_none() && !target.addresses.iter().all(is_v6);
-        target.addresses.iter().filter(|address| is_v6(address) != v4).cloned().collect()
+        let addresses = target.addresses.iter();
+        match (target.has_order(), target.not_by_v4.is_some()) {
+            (false, _) => addresses.cloned().collect(),
+            (true, after) => addresses.filter(|address| is_v6(address) == after).cloned().collect(),
+        }
     }
 
     pub(crate) fn peer(&self, id: TargetId) -> Option<PeerId> {
@@ -166,7 +170,7 @@ impl Joins {
         let target = &mut self.targets[id.0];
         let reasons = match target.not_by_v4.take() {
             Some(before) => format!("{before}; {reason}"),
-            None if target.is_of_both() => {
+            None if target.has_order() => {
                 target.not_by_v4 = Some(reason);
                 target.state = State::Waiting(Delay::new(Duration::ZERO));
                 return None;
@@ -217,8 +221,15 @@ impl Joins {
 }
 
 impl Target {
-    fn is_of_both(&self) -> bool {
-        self.addresses.iter().any(is_v6) && !self.addresses.iter().all(is_v6)
+    /// Whether its addresses of IPv4 are dialled before those of IPv6: not if these alone reach further than a site,
+    /// since packets to private addresses of another site vanish.
+    fn has_order(&self) -> bool {
+        let (six, four): (Vec<_>, Vec<_>) = self.addresses.iter().partition(|address| is_v6(address));
+        // A name may lead anywhere.
+        let scope =
+            |address: &&Multiaddr| crate::words::ip(address).map_or(Scope::World, |ip| Ip::from(ip).scope());
+        let reach = |of: &[&Multiaddr]| of.iter().map(scope).max();
+        !six.is_empty() && !four.is_empty() && reach(&four) >= reach(&six)
     }
 
     fn wait(&mut self, me: NodeId, min: Duration, max: Duration) -> Duration {
@@ -295,6 +306,11 @@ mod tests {
         joins.failed_because(id, "no answer".into());
         joins.connected(peer, NodeId([9; 32]));
         assert_eq!(joins.due_addresses(id), four, "the next round begins anew");
+        let far: Multiaddr = format!("/ip6/2001:db8::1/tcp/1/p2p/{peer}").parse().unwrap();
+        let mut wider = self::joins();
+        wider.add(vec![address(1, Some(peer)), far]).unwrap();
+        let id = due(&mut wider);
+        assert_eq!(wider.due_addresses(id).len(), 2, "packets to private addresses may vanish");
         let mut alone = self::joins();
         alone.add(six.clone()).unwrap();
         let id = due(&mut alone);

@@ -79,7 +79,7 @@ impl Piping {
     /// The end of the one that has to dial: dial the address that this returns, with `/p2p/` and the peer that has
     /// to be at the other end. `ip`: where that one is, if the driver knows.
     ///
-    /// One that is never dialled, since the peer is connected by then, ends when too many have come after it.
+    /// One that is never dialled ends when too many have come after it.
     pub fn dial(&self, pipe: impl Pipe + 'static, ip: Option<IpAddr>) -> Multiaddr {
         address(self.put(Box::new(pipe)), ip)
     }

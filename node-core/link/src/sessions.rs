@@ -5,7 +5,9 @@
 //! - There is a session, and it was dialled from the other side: it stays. Both dialled at once.
 //! - There is one that the same side dialled: the newer stays. The dialling side never has two (it
 //!   denies the second while it believes in the first), so it has given up the older.
-//! - One of both comes by way of a relay: the other one stays.
+//! - There is one by way of a relay, and the other one is direct: that takes its place, whoever dialled.
+//! - There is a direct one, and the other one comes by way of a relay: the direct one stays, unless the same side has
+//!   dialled both, the relayed one later. It has given up the direct one then.
 //!
 //! The side that follows has its session half a round trip later if it was the one that dialled.
 
@@ -57,7 +59,10 @@ impl Sessions {
             Some(old) if !self.chooses(peer) || old.relayed && !new.relayed => {
                 Verdict::Replaces(old.connection)
             }
-            Some(old) if old.dialled == new.dialled && old.relayed == new.relayed => {
+            Some(old)
+                if old.dialled == new.dialled
+                    && (!new.relayed || old.relayed || new.connection > old.connection) =>
+            {
                 Verdict::Replaces(old.connection)
             }
             Some(_) => return Verdict::Superfluous,
@@ -109,7 +114,10 @@ mod tests {
             let first = ConnectionId::new_unchecked(1);
             assert_eq!(small.offer(LARGE, standing(2, after)), Verdict::Replaces(first));
             assert_eq!(large.offer(SMALL, standing(2, !after)), Verdict::Replaces(first));
-            assert_eq!(small.offer(LARGE, relayed(3, after)), Verdict::Superfluous);
+            assert_eq!(small.offer(LARGE, relayed(3, !after)), Verdict::Superfluous);
+            assert_eq!(small.offer(LARGE, relayed(1, after)), Verdict::Superfluous, "it was dialled before");
+            let second = ConnectionId::new_unchecked(2);
+            assert_eq!(small.offer(LARGE, relayed(3, after)), Verdict::Replaces(second), "that was given up");
         }
     }
 

@@ -84,14 +84,16 @@ impl Dials {
     pub(super) fn turn_to_relay(&mut self, peer: NodeId, now: Time) -> bool {
         let Some(dial) = self.waiting.get_mut(&peer) else { return false };
         let Some(ip) = dial.ip.take() else { return false };
-        self.failed(&Dial { ip: Some(ip), ..Dial::default() }, now);
+        self.failed(ip, now);
         true
     }
 
-    /// The dial came to nothing.
-    pub(super) fn failed(&mut self, dial: &Dial, now: Time) {
+    /// A dial to this address came to nothing.
+    fn failed(&mut self, ip: Ip, now: Time) {
         // On the machine itself there is nobody to be spared.
-        let Some(ip) = dial.ip.filter(|ip| ip.scope() > Scope::Machine) else { return };
+        if ip.scope() == Scope::Machine {
+            return;
+        }
         self.failed.retain(|_, (_, since)| now.since(*since) < WHILE);
         if self.failed.len() >= ADDRESSES && !self.failed.contains_key(&ip) {
             let first = self.failed.iter().min_by_key(|(_, (_, since))| *since).map(|(of, _)| *of);
@@ -112,6 +114,13 @@ impl Dials {
         {
             dial.frames.push((channel, bytes));
         }
+    }
+
+    /// It will not be connected. `false` if it was not being dialled.
+    pub(super) fn fail(&mut self, peer: NodeId, now: Time) -> bool {
+        let Some(dial) = self.end(peer) else { return false };
+        dial.ip.into_iter().for_each(|ip| self.failed(ip, now));
+        true
     }
 
     /// It is connected, or will not be: what waited for it. None if it was not being dialled.
@@ -170,8 +179,7 @@ mod tests {
             let to = at("203.0.113.1", port);
             if dials.begin(to, true, Some(Scope::World), NOW) {
                 dialled += 1;
-                let dial = dials.end(to.id).expect("it is under way");
-                dials.failed(&dial, NOW);
+                assert!(dials.fail(to.id, NOW), "it is under way");
             }
         }
         assert_eq!(dialled, FAILURES);
@@ -181,7 +189,7 @@ mod tests {
         assert!(dials.begin(at("203.0.113.1", 2), true, None, NOW + WHILE), "so is it, later");
         (0..5_000u32).for_each(|n| {
             let ip = Ip::from(IpAddr::from((0x0b00_0000 + n).to_be_bytes()));
-            dials.failed(&Dial { ip: Some(ip), ..Dial::default() }, NOW);
+            dials.failed(ip, NOW);
         });
         assert!(dials.failed.len() <= ADDRESSES);
     }

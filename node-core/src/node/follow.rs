@@ -27,6 +27,10 @@ impl Holds {
         self.0.insert(peer, by | 1 << of as u8);
     }
 
+    pub(super) fn has(&self, peer: NodeId) -> bool {
+        self.0.contains_key(&peer)
+    }
+
     /// Whether nobody holds the connection any more.
     fn release(&mut self, of: ServiceId, peer: NodeId) -> bool {
         let Some(by) = self.0.get_mut(&peer) else { return true };

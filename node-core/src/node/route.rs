@@ -35,8 +35,10 @@ impl Node {
             NodeInput::Probed { number, reached } => {
                 self.note_to(ServiceId::DialBack, Note::Probed { number, reached }, host);
             }
+            // At once, as the next connection with the peer counts at once.
             NodeInput::Disconnected { peer, .. } => {
-                self.tell::<Neighbours>(neighbours::Command::Disconnected(peer));
+                let ended = neighbours::Command::Disconnected(peer);
+                self.run::<Neighbours>(Input::Command(ended), host);
             }
             NodeInput::Received { from, channel, bytes } => self.received(from, channel, &bytes, host),
             NodeInput::Storage(reply) => self.storage(reply, host),
@@ -73,7 +75,9 @@ impl Node {
         let (joined, over) = how;
         let connected = neighbours::Command::Connected { peer, ip, joined, over };
         self.run::<Neighbours>(Input::Command(connected), host);
-        if dial.spare {
+        // A data channel that takes the place of a circuit was not asked for once more.
+        let in_place = matches!(over, Carrier::DataChannel | Carrier::Relay) && !self.holds.has(peer);
+        if dial.spare || in_place {
             self.tell::<Neighbours>(neighbours::Command::Spare(peer, true));
         }
         if self.peers().is_leaving(peer) {
@@ -95,10 +99,8 @@ impl Node {
     /// A dial has failed, if one was under way. A peer that has connected meanwhile is not unreachable.
     pub(super) fn not_reached(&mut self, peer: NodeId, host: &mut dyn Host) {
         let now = self.now;
-        let Some(dials) = &mut self.dials else { return };
-        let Some(dial) = dials.end(peer) else { return };
-        dials.failed(&dial, now);
-        if !self.peers().is_connected(peer) {
+        let failed = self.dials.as_mut().is_some_and(|dials| dials.fail(peer, now));
+        if failed && !self.peers().is_connected(peer) {
             self.note(Note::Unreachable(peer), host);
         }
     }

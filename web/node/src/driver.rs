@@ -455,7 +455,8 @@ impl Driver {
             }
             LinkEvent::Disconnected { peer, reason } if self.host.channels.has(peer) => {
                 self.host.channels.gone(peer);
-                self.host.inputs.push_back(NodeInput::Disconnected { peer, reason });
+                // At once: what the node still says is for this connection, not for the one that may follow.
+                self.drive(NodeInput::Disconnected { peer, reason });
             }
             LinkEvent::DialFailed { peer: Some(peer), addr, .. } if link::is_pipe(&addr) => {
                 self.host.inputs.push_back(NodeInput::DialFailed { peer });

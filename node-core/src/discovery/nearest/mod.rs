@@ -273,7 +273,7 @@ impl Nearest {
     /// Own contact; without an address nobody can answer but along the way that the request
     /// went.
     fn contact(&self, me: NodeId) -> Contact {
-        self.me.unwrap_or(Contact { ip: Ip([0; 16]), id: me, port: 0 })
+        self.me.unwrap_or(nowhere(me))
     }
 
     fn is_parent(&self, id: NodeId) -> bool {
@@ -324,6 +324,11 @@ impl Nearest {
         self.next = (self.next + 1) & 0x00ff_ffff;
         self.next
     }
+}
+
+/// Contact of a node that has no address, or whose address does not matter: it is connected.
+fn nowhere(id: NodeId) -> Contact {
+    Contact { ip: Ip([0; 16]), id, port: 0 }
 }
 
 /// How long after a change of the tree others may not have heard of it. Our choice: a few hops

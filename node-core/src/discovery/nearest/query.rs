@@ -1,8 +1,8 @@
 //! Queries of this node, and their results.
 
 use super::answer::{Out, Pending};
-use super::{Ask, Event, Gone, Message, Nearest, Packed, Places, Timer, Toward};
-use crate::address::{Address, Contact, Ip};
+use super::{Ask, Event, Gone, Message, Nearest, Packed, Places, Timer, Toward, nowhere};
+use crate::address::{Address, Contact};
 use crate::finding::{Found, Needs, Place, Query};
 use crate::ids::NodeId;
 use crate::protocol::Cx;
@@ -177,7 +177,7 @@ impl Nearest {
     pub(super) fn keep_slots(&mut self, from: NodeId, slots: u32, cx: &mut Cx<'_, Self>) {
         // A number that a peer says makes no lease longer than these slots are worth.
         let slots = slots.min(self.own_slots.free());
-        let origin = Contact { ip: Ip([0; 16]), id: from, port: 0 };
+        let origin = nowhere(from);
         self.take(&origin, slots, &Needs::default(), slots, 1, cx);
     }
 

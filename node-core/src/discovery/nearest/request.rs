@@ -2,11 +2,12 @@
 
 use super::answer::{Out, Pending};
 use super::branch::Entry;
-use super::{Answer, Ask, Event, Gone, Message, Nearest, Packed, Refuse, Toward};
+use super::{Answer, Ask, Event, Gone, Message, Nearest, Packed, Refuse, Toward, nowhere};
 use crate::address::{Address, Contact};
 use crate::finding::Needs;
 use crate::ids::NodeId;
 use crate::protocol::Cx;
+use crate::ticket::ServiceId;
 
 /// No correct request goes so far; our choice.
 const HOPS_MAX: u8 = 64;
@@ -190,7 +191,7 @@ impl Nearest {
     fn spread_above(&mut self, pending: &mut Pending, key: u32, cx: &mut Cx<'_, Self>) {
         let tasks = std::mem::take(&mut pending.rest);
         let to = match (self.joined, pending.fell_back) {
-            (false, _) => self.host.filter(|host| !pending.exhausted.contains(&host.id)),
+            (false, _) => self.outside(cx).filter(|host| !pending.exhausted.contains(&host.id)),
             (true, true) => self.parent,
             (true, false) => self.above_for(tasks),
         };
@@ -215,6 +216,15 @@ impl Nearest {
         let ask = Ask { hops, ..pending.ask(part, tasks, 0, Toward::Up) };
         cx.send(to.id, Message::Ask(ask));
         pending.out.push(Out { to: to.id, part, tasks, up: true });
+    }
+
+    /// The gateway that a node outside of the tree asks: its relay, or another one that it is connected to, since a gateway
+    /// that nobody can dial has no relay; or else the relay that it had.
+    fn outside(&self, cx: &Cx<'_, Self>) -> Option<Contact> {
+        let mut at_hand = cx.peers.gateways().filter(|(_, it)| it.speaks.has(ServiceId::Nearest));
+        let connected = self.host.filter(|host| cx.peers.knows(host.id));
+        let other = || at_hand.next().map(|(id, it)| it.dialable.contact().unwrap_or(nowhere(id)));
+        connected.or_else(other).or(self.host)
     }
 
     /// Divides tasks among the branches: the nearest and fastest first, to each what it has at

@@ -12,6 +12,7 @@ use crate::overlay::circuits::Message;
 use crate::overlay::circuits::ends::{Circuits, Command, Event};
 use crate::overlay::guests::guest::Guest;
 use crate::overlay::signalling::{self, Signalling};
+use crate::peers::Known;
 use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
@@ -83,9 +84,13 @@ impl Node {
     }
 
     /// A dial has come to nothing. The network of a node that is no member may have no way to that address, as one of
-    /// IPv4 has none to IPv6: by way of its own relay, then. `false` if it has none.
+    /// IPv4 has none to IPv6: by way of its own relay, then, or of a gateway that it is connected to if it has none, as
+    /// one that is a gateway itself. `false` if there is neither.
     pub(in crate::node) fn connect_by_own_relay(&mut self, peer: NodeId) -> bool {
-        let relay = self.relay_contact();
+        let relays = |it: &Known| it.speaks.has(ServiceId::CircuitRelay) && self.contact().is_none();
+        let gateways = || self.peers().gateways().filter(|(_, it)| relays(it));
+        let other = || gateways().find_map(|(_, it)| it.dialable.contact());
+        let relay = self.relay_contact().or_else(other);
         let relay = relay.filter(|relay| relay.id != peer && self.may_relay(peer, *relay));
         let Some(relay) = relay.filter(|_| !self.peers().is_connected(peer)) else { return false };
         let now = self.now;

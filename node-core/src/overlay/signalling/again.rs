@@ -10,8 +10,7 @@ use crate::ids::NodeId;
 pub(super) const AGAIN: usize = 128;
 
 impl Signalling {
-    /// No channel has opened to a node that this one wants to reach. If it is connected by way of a relay then, a channel
-    /// is tried again.
+    /// The peer is connected by way of a relay, and no channel to it is being opened.
     pub(super) fn try_again_later(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
         if self.again.len() < AGAIN || self.again.contains(&peer) {
             self.again.insert(peer);
@@ -22,6 +21,7 @@ impl Signalling {
 
     pub(super) fn try_again(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
         self.again.remove(&peer);
+        // It may have gone, or come by another way.
         if self.refuses || !is_relayed(peer, cx) {
             return;
         }

@@ -28,6 +28,7 @@ use crate::ids::NodeId;
 use crate::keys::Secret;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::rates::Rates;
+use crate::ticket::ServiceId;
 use crate::time::Time;
 use again::is_relayed;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -269,9 +270,6 @@ impl Signalling {
             () => None,
         };
         if let Some(why) = why_not {
-            if why != NotOpened::Unwanted {
-                self.try_again_later(peer, cx);
-            }
             return cx.emit(Event::NotOpened { peer, relay: to.relay(), why });
         }
         if is_full {
@@ -465,7 +463,7 @@ impl Signalling {
         if session.role == Role::Offers {
             self.backoff.failed(peer, cx.now);
             // Unless the peer's donor wants no direct connections.
-            if why != NotOpened::Refused(Over::Refused) {
+            if why != NotOpened::Refused(Over::Refused) && is_relayed(peer, cx) {
                 self.try_again_later(peer, cx);
             }
         }
@@ -476,12 +474,14 @@ impl Signalling {
 
     /// The peer is connected, by its channel or by another way.
     fn up(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
-        let waited = self.forget_waiting(peer);
+        self.forget_waiting(peer);
         if is_relayed(peer, cx) {
-            if waited {
+            // A channel that is being opened takes the relay's place.
+            let opens = self.sessions.contains_key(&peer);
+            let may = cx.peers.get(peer).is_some_and(|it| it.speaks.has(ServiceId::Signalling));
+            if !opens && may {
                 self.try_again_later(peer, cx);
             }
-            // A channel that is being opened takes the relay's place.
             return;
         }
         let Some(session) = self.sessions.get(&peer) else { return };
