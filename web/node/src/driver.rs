@@ -455,8 +455,7 @@ impl Driver {
             }
             LinkEvent::Disconnected { peer, reason } if self.host.channels.has(peer) => {
                 self.host.channels.gone(peer);
-                // At once: what the node still says is for this connection, not for the one that may follow.
-                self.drive(NodeInput::Disconnected { peer, reason });
+                self.drive(NodeInput::Disconnected { peer, reason }); // before a next connection takes its frames
             }
             LinkEvent::DialFailed { peer: Some(peer), addr, .. } if link::is_pipe(&addr) => {
                 self.host.inputs.push_back(NodeInput::DialFailed { peer });
