@@ -259,15 +259,17 @@ impl Runner {
     /// Dials once. Always from a port of its own: from the listening port, two nodes that dial
     /// each other at once would meet in one TCP connection with two dialling ends.
     fn dial_once(&mut self, addr: Multiaddr) {
-        let is_channel = crate::pipes::is_pipe(&addr) && !crate::pipes::is_relayed(&addr);
+        // A data channel takes the place of a connection by way of a relay.
+        let condition = match crate::pipes::is_pipe(&addr) && !crate::pipes::is_relayed(&addr) {
+            true => PeerCondition::Always,
+            false => PeerCondition::default(),
+        };
         let options = match named_peer(&addr) {
-            // A data channel takes the place of a connection by way of a relay.
-            Some(peer) if is_channel => DialOpts::peer_id(peer)
-                .condition(PeerCondition::Always)
+            Some(peer) => DialOpts::peer_id(peer)
+                .condition(condition)
                 .addresses(vec![addr.clone()])
                 .allocate_new_port()
                 .build(),
-            Some(peer) => DialOpts::peer_id(peer).addresses(vec![addr.clone()]).allocate_new_port().build(),
             None => DialOpts::unknown_peer_id().address(addr.clone()).allocate_new_port().build(),
         };
         let connection = options.connection_id();

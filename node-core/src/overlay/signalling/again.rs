@@ -6,22 +6,14 @@ use crate::address::Address;
 use crate::channel::Carrier;
 use crate::ids::NodeId;
 
-/// Peers that are tried again. Our choice: as many as a node has circuits.
-pub(super) const AGAIN: usize = 128;
-
 impl Signalling {
     /// The peer is connected by way of a relay, and no channel to it is being opened.
-    pub(super) fn try_again_later(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
-        if self.again.len() < AGAIN || self.again.contains(&peer) {
-            self.again.insert(peer);
-            let pause = self.backoff.left(peer, cx.now).max(limits::PAUSES.first);
-            cx.set_timer(Timer::Again(peer), pause);
-        }
+    pub(super) fn try_again_later(&self, peer: NodeId, cx: &mut Scx<'_>) {
+        let pause = self.backoff.left(peer, cx.now).max(limits::PAUSES.first);
+        cx.set_timer(Timer::Again(peer), pause);
     }
 
     pub(super) fn try_again(&mut self, peer: NodeId, cx: &mut Scx<'_>) {
-        self.again.remove(&peer);
-        // It may have gone, or come by another way.
         if self.refuses || !is_relayed(peer, cx) {
             return;
         }

@@ -31,7 +31,7 @@ use crate::rates::Rates;
 use crate::ticket::ServiceId;
 use crate::time::Time;
 use again::is_relayed;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Sessions of a page that are being opened. Our choice: a browser has 500 connections in all, and each of these may be
@@ -76,8 +76,6 @@ pub struct Signalling {
     waiting: VecDeque<(Address, Time)>,
     /// Peers to which no channel could be opened.
     backoff: Backoff<NodeId>,
-    /// Peers to which a channel is tried again if they are connected by way of a relay.
-    again: BTreeSet<NodeId>,
     rates: Rates,
     outcomes: Outcomes,
 }
@@ -151,14 +149,13 @@ impl Protocol for Signalling {
                 }
             }
             // An offer is not sent again: the node that wants the channel asks for another session.
-            Input::Down(_) => {}
+            Input::Down(peer) => cx.cancel_timer(Timer::Again(peer)),
         }
     }
 
     fn check_invariants(&self) {
         assert!(self.sessions.len() <= self.most, "sessions are bounded");
         assert!(self.waiting.len() <= WAITING, "those that wait are bounded");
-        assert!(self.again.len() <= again::AGAIN, "those that are tried again are bounded");
         assert!(self.waiting.is_empty() || self.sessions.len() == self.most, "nobody waits without a reason");
         for session in self.sessions.values() {
             assert!(session.told <= CANDIDATES && session.hears <= CANDIDATES, "candidates are bounded");
@@ -177,7 +174,6 @@ impl Signalling {
             sessions: BTreeMap::new(),
             waiting: VecDeque::new(),
             backoff: Backoff::new(limits::PAUSES, limits::FAILED),
-            again: BTreeSet::new(),
             rates: limits::rates(most),
             outcomes: Outcomes::default(),
         }
