@@ -1,5 +1,5 @@
-//! Stories of nodes that are no gateways and submit jobs of their own: on a server that others dial, and behind a
-//! router.
+//! Stories of nodes that are no gateways and submit jobs of their own: on a server that others dial, behind a router,
+//! and in a page.
 
 use node_core::content::{BlobRef, Data};
 use node_core::discovery::nearest::NearestConfig;
@@ -25,6 +25,8 @@ const PAGE: usize = 3;
 const SERVER: usize = 4;
 /// It is behind a router.
 const LAPTOP: usize = 5;
+/// It dials nobody but its gateway.
+const TAB: usize = 6;
 
 fn secret(at: usize) -> Secret {
     Secret::from_bytes(&[at as u8 + 1; 32])
@@ -34,10 +36,10 @@ fn config(at: usize) -> Config {
     let mut config = Config {
         gateway: at == GATEWAY,
         founds: at == GATEWAY,
-        submits: at == SERVER || at == LAPTOP,
-        slots: u32::from(at != GATEWAY && at != LAPTOP) * 2,
-        port: (at != PAGE && at != LAPTOP).then_some(4001),
-        platform: if at == PAGE { Platform::Browser } else { Platform::Native },
+        submits: [SERVER, LAPTOP, TAB].contains(&at),
+        slots: u32::from(![GATEWAY, LAPTOP, TAB].contains(&at)) * 2,
+        port: (![PAGE, LAPTOP, TAB].contains(&at)).then_some(4001),
+        platform: if at == PAGE || at == TAB { Platform::Browser } else { Platform::Native },
         name: format!("node {at}"),
         nearest: Arc::new(NearestConfig { relays: true, ..NearestConfig::default() }),
         ring: Some(Arc::default()),
@@ -56,10 +58,10 @@ fn config(at: usize) -> Config {
     config
 }
 
-/// A gateway, two workers and a page, and two nodes that submit.
+/// A gateway, two workers and a page, and three nodes that submit.
 fn swarm(seed: u64, program: Program) -> World {
     let mut world = World::seed(seed).with(program);
-    for at in 0..=LAPTOP {
+    for at in 0..=TAB {
         world.add_keyed(config(at), &secret(at));
         if at != GATEWAY {
             world.connect(at, GATEWAY);
@@ -110,6 +112,20 @@ fn a_node_behind_a_router_has_its_gateway_ask_the_tree() {
         let job = world.submit(LAPTOP, spec);
         let by = done(&mut world, LAPTOP, job, 40);
         assert!(WORKERS.iter().all(|at| by.contains(at)) && by.contains(&PAGE), "seed {seed}: {by:?}");
+    }
+}
+
+#[test]
+fn a_page_runs_its_persons_job_on_the_swarm_by_way_of_its_gateway() {
+    for seed in 15..20 {
+        let mut world = swarm(seed, a_second);
+        let mut spec = world.sweep(TAB, 40);
+        let input = world.upload(TAB, &[7; 100_000]);
+        spec.template.stdin = Data::Blob(input);
+        let job = world.submit(TAB, spec);
+        let by = done(&mut world, TAB, job, 40);
+        assert!(WORKERS.iter().all(|at| by.contains(at)) && by.contains(&PAGE), "seed {seed}: {by:?}");
+        assert!(world.node(TAB).relayed_connections() >= 2, "seed {seed}: it can dial no worker");
     }
 }
 

@@ -80,7 +80,9 @@ impl World {
         place.engine.snapshot_bytes = snapshot_bytes;
         (place.wake, place.armed, place.line) = (NEVER, NEVER, Line::default());
         // A page runs what pages run.
-        let new = if place.is_page() { Node::guest } else { Node::new };
+        // A page that submits has all services, as `web/node` builds it.
+        let lends_only = place.is_page() && !place.config.submits;
+        let new = if lends_only { Node::guest } else { Node::new };
         place.node = Some(new(place.id, place.config.clone(), seed, self.now));
         let blobs: Vec<_> = place.disk.blobs().collect();
         self.drive(at, NodeInput::WallClock(1_700_000_000_000 + self.now.0 / 1000));
