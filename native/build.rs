@@ -1,7 +1,7 @@
 //! Builds what the binary carries: the pages, the web node and the example tasks.
 //!
 //! - Each crate of `web/` is compiled for wasm32-unknown-unknown (profile `web`) and goes through
-//!   wasm-bindgen; with all of `www/` it becomes `assets.rs`, compressed.
+//!   wasm-bindgen, the node twice; with all of `www/` it becomes `assets.rs`, compressed.
 //! - Each folder of `examples/` is compiled to a WASI preview 1 command and becomes `guests.rs`.
 //!
 //! The inner cargo has a target folder of its own, because the outer one has locked its. It knows
@@ -97,28 +97,36 @@ impl Build {
                 names.push(format!("web-{name}"));
             }
         }
-        self.cargo(WEB_TARGET, "web", &names, "the web node")?;
+        self.cargo(WEB_TARGET, "web", &names, &[], "the web node")?;
         for name in names {
             let name = name.replace('-', "_");
-            let module = self.target.join(WEB_TARGET).join("web").join(&name).with_extension("wasm");
-            self.depends_on_sources_of(&module)?;
-            let made = packages.join(format!("{name}.js"));
-            kept(&made, &fingerprint(&read(&module)?), || {
-                wasm_bindgen_cli_support::Bindgen::new()
-                    .input_path(&module)
-                    .web(true)
-                    .and_then(|bindgen| {
-                        bindgen
-                            .typescript(false)
-                            // As a library it would otherwise leave `init()` without the module's URL.
-                            .omit_default_module_path(false)
-                            .remove_producers_section(true)
-                            .generate(packages)
-                    })
-                    .map_err(|e| format!("wasm-bindgen could not read {}: {e:#}", module.display()))
-            })?;
+            self.bind(&name, &name, packages)?;
         }
-        Ok(())
+        // The same node with all services, which a page loads when its person submits a job.
+        let submits = ["--features", "submits"];
+        self.cargo(WEB_TARGET, "web", &["web-node".into()], &submits, "the web node that submits")?;
+        self.bind("web_node", "web_node_submits", packages)
+    }
+
+    /// Writes the bindings of a module under the name `made`.
+    fn bind(&mut self, module: &str, made: &str, packages: &Path) -> Result<()> {
+        let module = self.target.join(WEB_TARGET).join("web").join(module).with_extension("wasm");
+        self.depends_on_sources_of(&module)?;
+        kept(&packages.join(format!("{made}.js")), &fingerprint(&read(&module)?), || {
+            wasm_bindgen_cli_support::Bindgen::new()
+                .input_path(&module)
+                .out_name(made)
+                .web(true)
+                .and_then(|bindgen| {
+                    bindgen
+                        .typescript(false)
+                        // As a library it would otherwise leave `init()` without the module's URL.
+                        .omit_default_module_path(false)
+                        .remove_producers_section(true)
+                        .generate(packages)
+                })
+                .map_err(|e| format!("wasm-bindgen could not read {}: {e:#}", module.display()))
+        })
     }
 
     /// Adds every file below `folder` to the list, under the path that the gateway serves it at.
@@ -159,7 +167,7 @@ impl Build {
     fn guests(&mut self) -> Result<String> {
         let names = crates_in(&self.root.join("examples"))?;
         let packages: Vec<String> = names.iter().map(|name| format!("example-{name}")).collect();
-        self.cargo(GUEST_TARGET, "release", &packages, "the example tasks")?;
+        self.cargo(GUEST_TARGET, "release", &packages, &[], "the example tasks")?;
         let mut list = String::from("pub(crate) static GUESTS: &[(&str, &[u8])] = &[\n");
         for name in names {
             let module = self.target.join(GUEST_TARGET).join("release").join(&name).with_extension("wasm");
@@ -169,7 +177,14 @@ impl Build {
         Ok(list + "];\n")
     }
 
-    fn cargo(&self, target: &str, profile: &str, packages: &[String], what: &str) -> Result<()> {
+    fn cargo(
+        &self,
+        target: &str,
+        profile: &str,
+        packages: &[String],
+        more: &[&str],
+        what: &str,
+    ) -> Result<()> {
         let mut cargo = Command::new(variable("CARGO")?);
         for (name, _) in env::vars_os() {
             if name.to_str().is_some_and(is_of_the_outer_build) {
@@ -178,7 +193,7 @@ impl Build {
         }
         cargo.current_dir(&self.root).args(["build", "--quiet", "--locked", "--color", "never"]);
         cargo.args(["--profile", profile, "--target", target]).arg("--target-dir").arg(&self.target);
-        cargo.args(packages.iter().flat_map(|package| ["--package", package]));
+        cargo.args(packages.iter().flat_map(|package| ["--package", package])).args(more);
         let output = run(&mut cargo)?;
         if output.status.success() {
             return Ok(());

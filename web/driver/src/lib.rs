@@ -7,6 +7,7 @@
 //! - [`storage`]: blobs in memory, bounded.
 //! - [`channels`]: words of data channels, to and from what nodes signal.
 //! - [`address`]: where the gateway of a page can be reached, and when to try again.
+//! - [`jobs`]: what the page's person submits, and what comes of it.
 //! - [`join`]: the way there, and back.
 //! - [`policy`]: what the donor shares, when and how much.
 //! - [`slot`]: what the node's Worker and a slot's Worker say to each other.
@@ -15,6 +16,7 @@
 
 pub mod address;
 pub mod channels;
+pub mod jobs;
 pub mod join;
 pub mod policy;
 pub mod pool;

@@ -1,7 +1,7 @@
-//! A browser node's storage: blobs in memory, bounded. A page owns no jobs, and what it computed is
-//! durable with the owner before it is forgotten here. So the only records are those of what it
-//! leaves for when it is loaded again; they outlive the page, and the blobs that they name with them
-//! ([`Changes`]).
+//! A browser node's storage: blobs and rows in memory, bounded. What a page computed is durable with the owner
+//! before it is forgotten here. So the only records that outlive the page are those of what it leaves for when it
+//! is loaded again, and the blobs that they name with them ([`Changes`]). Jobs that its person submitted end with
+//! it, which the page says.
 
 use bytes::Bytes;
 use node_core::disk::Failed;
@@ -42,6 +42,8 @@ pub struct Storage {
     max: u64,
     /// Records that outlive the page, with the blobs that they name.
     left: Vec<Kept>,
+    /// Rows of the other tables: jobs of this page and their results.
+    rows: BTreeMap<(Table, Vec<u8>), Bytes>,
     changes: Option<Changes>,
 }
 
@@ -53,6 +55,7 @@ impl Storage {
             bytes: 0,
             max,
             left: Vec::new(),
+            rows: BTreeMap::new(),
             changes: None,
         }
     }
@@ -84,10 +87,7 @@ impl Storage {
         let (token, done) = match request {
             StorageRequest::Commit { token, writes } => (token, self.commit(writes)),
             StorageRequest::Scan { token, table, after, limit } => {
-                let its = self.left.iter().filter(|_| table == Table::Left);
-                let its = its.filter(|kept| after.as_ref().is_none_or(|after| kept.key > *after));
-                let entries =
-                    its.take(limit as usize).map(|kept| (kept.key.clone(), kept.value.clone())).collect();
+                let entries = self.rows(table, after.as_deref(), limit as usize);
                 return Some(StorageReply::Entries { token, entries });
             }
             StorageRequest::PutBlob { token, id, bytes } => (token, self.put(id, bytes)),
@@ -115,6 +115,18 @@ impl Storage {
         })
     }
 
+    /// Rows of a table with keys above `after`, in their order.
+    pub fn rows(&self, table: Table, after: Option<&[u8]>, limit: usize) -> Vec<(Vec<u8>, Bytes)> {
+        if table == Table::Left {
+            let its = self.left.iter().filter(|kept| after.is_none_or(|after| kept.key[..] > *after));
+            return its.take(limit).map(|kept| (kept.key.clone(), kept.value.clone())).collect();
+        }
+        let from = (table, after.unwrap_or_default().to_vec());
+        let its = self.rows.range(from..).take_while(|((of, _), _)| *of == table);
+        let its = its.filter(|((_, key), _)| after.is_none_or(|after| key[..] > *after));
+        its.take(limit).map(|((_, key), value)| (key.clone(), value.clone())).collect()
+    }
+
     pub fn blob(&self, id: &BlobId) -> Option<Bytes> {
         self.whole.get(id).cloned()
     }
@@ -125,8 +137,14 @@ impl Storage {
     }
 
     fn commit(&mut self, writes: Vec<Write>) -> Result<(), String> {
+        let (left, rows): (Vec<Write>, Vec<Write>) =
+            writes.into_iter().partition(|write| write.table == Table::Left);
+        self.write_rows(rows)?;
+        if left.is_empty() {
+            return Ok(());
+        }
         let mut changes = self.changes.take().unwrap_or_default();
-        for Write { key, value, .. } in writes.into_iter().filter(|write| write.table == Table::Left) {
+        for Write { key, value, .. } in left {
             let at = self.left.binary_search_by(|kept| kept.key.cmp(&key));
             let old = at.map(|at| self.left.remove(at)).ok();
             let new = value.clone().map(|value| Kept::new(key.clone(), value));
@@ -146,6 +164,30 @@ impl Storage {
             new.into_iter().for_each(|new| self.left.insert(at, new));
         }
         self.changes = Some(changes);
+        Ok(())
+    }
+
+    /// Writes all rows, or none if they do not fit.
+    fn write_rows(&mut self, writes: Vec<Write>) -> Result<(), String> {
+        let size = |key: &[u8], value: &Bytes| (key.len() + value.len()) as u64;
+        let more: u64 = writes.iter().filter_map(|it| Some(size(&it.key, it.value.as_ref()?))).sum();
+        if self.bytes.saturating_add(more) > self.max {
+            return Err(format!(
+                "{more} bytes of jobs and results do not fit: this tab keeps at most {} MiB, {} MiB are in use",
+                self.max >> 20,
+                self.bytes >> 20
+            ));
+        }
+        for Write { table, key, value } in writes {
+            let len = key.len();
+            let new = value.as_ref().map_or(0, |value| size(&key, value));
+            let old = match value {
+                // A slice of a received message would keep the whole message alive.
+                Some(value) => self.rows.insert((table, key), Bytes::copy_from_slice(&value)),
+                None => self.rows.remove(&(table, key)),
+            };
+            self.bytes = self.bytes + new - old.map_or(0, |old| (len + old.len()) as u64);
+        }
         Ok(())
     }
 
@@ -348,6 +390,34 @@ mod tests {
         assert_eq!(found(next.handle(scan(Table::Jobs, None))), 0);
         let gone = commit(&mut next, Write { table: Table::Left, key, value: None });
         assert_eq!(blobs(gone), [(3, false), (1, false)]);
+    }
+
+    #[test]
+    fn rows_of_jobs_are_found_in_order_and_bounded_with_the_blobs() {
+        let mut storage = Storage::new(40);
+        let row = |key: u8, value: Option<&'static [u8]>| Write {
+            table: Table::Results,
+            key: vec![key],
+            value: value.map(Bytes::from_static),
+        };
+        let commit =
+            |storage: &mut Storage, writes| storage.handle(StorageRequest::Commit { token: T, writes });
+        let keys = |storage: &Storage, after: Option<&[u8]>, limit| -> Vec<u8> {
+            storage.rows(Table::Results, after, limit).into_iter().map(|(key, _)| key[0]).collect()
+        };
+        commit(&mut storage, vec![row(3, Some(b"c")), row(1, Some(b"a")), row(2, Some(b"b"))]);
+        assert_eq!((keys(&storage, None, 2), keys(&storage, Some(&[1]), 9)), (vec![1, 2], vec![2, 3]));
+        assert!(
+            storage.rows(Table::Jobs, None, 9).is_empty() && storage.rows(Table::Deals, None, 9).is_empty()
+        );
+        assert_eq!(storage.bytes(), 6);
+        // All of it or nothing.
+        let long = commit(&mut storage, vec![row(4, Some(b"d")), row(5, Some(&[0; 40]))]);
+        assert!(matches!(long, Some(StorageReply::Failed { .. })));
+        assert_eq!((keys(&storage, None, 9), storage.bytes()), (vec![1, 2, 3], 6));
+        commit(&mut storage, vec![row(1, None), row(2, Some(b"longer"))]);
+        assert_eq!((keys(&storage, None, 9), storage.bytes()), (vec![2, 3], 9));
+        assert!(storage.changes().is_none(), "none of it outlives the page");
     }
 
     #[test]

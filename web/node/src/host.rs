@@ -12,6 +12,8 @@ use node_core::{
     BlobId, Channel, EngineReply, EngineRequest, Host, NodeEvent, NodeId, NodeInput, RunId, StorageRequest,
     Time,
 };
+#[cfg(feature = "submits")]
+use node_core::{StorageReply, Table, Token};
 use std::collections::VecDeque;
 use web_driver::pool::{ModuleId, Pool, SlotId, World};
 use web_driver::slot::{Form, Job, Order};
@@ -110,6 +112,28 @@ impl WebHost {
         self.shell.workers.terminate_all();
     }
 
+    /// Keeps content that the page brings.
+    #[cfg(feature = "submits")]
+    pub(crate) fn put(&mut self, id: BlobId, bytes: Bytes) -> Result<(), String> {
+        // Nobody has asked for the answer but who calls.
+        let request = StorageRequest::PutBlob { token: Token(u64::MAX), id, bytes };
+        match self.shell.storage.handle(request) {
+            Some(StorageReply::Failed { error, .. }) => Err(error.to_string()),
+            _ => Ok(()),
+        }
+    }
+
+    #[cfg(feature = "submits")]
+    pub(crate) fn blob(&self, id: &BlobId) -> Option<Bytes> {
+        self.shell.storage.blob(id)
+    }
+
+    /// Rows of a table behind this key.
+    #[cfg(feature = "submits")]
+    pub(crate) fn rows(&self, table: Table, after: &[u8], limit: usize) -> Vec<(Vec<u8>, Bytes)> {
+        self.shell.storage.rows(table, Some(after), limit)
+    }
+
     fn take_replies(&mut self) {
         for reply in self.shell.replies.drain(..) {
             match reply.run().is_some_and(speed::is_its) {
@@ -176,6 +200,9 @@ impl Host for WebHost {
 impl World for Shell {
     fn blob(&self, id: &BlobId) -> Option<Bytes> {
         self.storage.blob(id).or_else(|| speed::program(id).map(Bytes::from_static))
+    }
+    fn check(&self, program: &Bytes) -> Result<(), String> {
+        crate::workers::check(program)
     }
     fn spawn(&mut self, slot: SlotId) {
         self.workers.spawn(slot);

@@ -5,7 +5,8 @@
 //! of the browser's WebSockets, and tasks run in one nested Worker a slot. Decisions are made
 //! in `web-driver`, where they are tested; this crate connects them to the browser.
 //!
-//! - [`driver`]: one task owns the node, everything else talks to it.
+//! - [`driver`]: one task owns the node, everything else talks to it. With the feature `submits` the node has all
+//!   services, and owns the jobs of the page's person; the page loads that one when somebody wants it.
 //! - [`host`]: what the node asks for, carried out.
 //! - [`left`]: what outlives the page.
 //! - [`settings`]: what its donor wants, and what the page knows of the computer.
@@ -28,8 +29,12 @@ mod stream;
 mod tests;
 mod workers;
 
+#[cfg(feature = "submits")]
+use driver::jobs;
 use driver::{Input, Options};
 use futures::channel::mpsc;
+#[cfg(feature = "submits")]
+use js_sys::Uint8Array;
 use std::time::Duration;
 use wasm_bindgen::prelude::*;
 
@@ -108,6 +113,32 @@ impl WebNode {
     /// gateway, and posts `stopped`.
     pub fn stop(&self, patience_ms: u32) {
         drop(self.inputs.unbounded_send(Input::Stop(Duration::from_millis(patience_ms.into()))));
+    }
+}
+
+#[cfg(feature = "submits")]
+#[wasm_bindgen]
+impl WebNode {
+    /// Submits a job: its settings by their names (`web/driver/src/jobs.rs`), its program, and its standard input.
+    /// Answered by a message with this number.
+    pub fn submit(&self, n: u32, job: &JsValue, program: &Uint8Array, input: &Uint8Array) {
+        let job = settings::settings(job);
+        let (program, input) = (jobs::content(program), jobs::content(input));
+        drop(self.inputs.unbounded_send(Input::Job(jobs::Asked::Submit { n, job, program, input })));
+    }
+
+    /// Ends a job.
+    pub fn cancel(&self, job: &str) {
+        if let Some(job) = jobs::id(job) {
+            drop(self.inputs.unbounded_send(Input::Job(jobs::Asked::Cancel(job))));
+        }
+    }
+
+    /// Asks for results of a job from this unit on. Answered by a message with this number.
+    pub fn results(&self, n: u32, job: &str, from: u32) {
+        if let Some(job) = jobs::id(job) {
+            drop(self.inputs.unbounded_send(Input::Job(jobs::Asked::Results { n, job, from })));
+        }
     }
 }
 

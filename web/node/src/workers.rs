@@ -193,6 +193,16 @@ impl Drop for Worker {
     }
 }
 
+/// Whether the browser takes this for a program. Whether it can run, its runners find out.
+pub(crate) fn check(program: &[u8]) -> Result<(), String> {
+    let bytes = Uint8Array::from(program);
+    match WebAssembly::validate(&bytes) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("is not WebAssembly, or uses what this browser does not know".into()),
+        Err(e) => Err(format!("was not read by this browser: {}", text(&e))),
+    }
+}
+
 /// A message of `www/task-worker.js`.
 pub(crate) fn read(message: &JsValue) -> (Said, Option<Compiled>) {
     let get = |key: &str| Reflect::get(message, &key.into()).unwrap_or(JsValue::UNDEFINED);

@@ -1,30 +1,26 @@
 //! One task owns the node; links, Workers, timers and the page talk to it.
 
+#[cfg(feature = "submits")]
+pub(crate) mod jobs;
+mod start;
+
+pub(crate) use start::start;
+
 use crate::browser;
-use crate::channels::Channels;
-use crate::host::{Ends, WebHost};
-use crate::left::Left;
+use crate::host::WebHost;
 use crate::settings;
-use crate::socket::{WebSockets, address_of};
-use crate::workers::{Heard, Workers};
+use crate::socket::address_of;
+use crate::workers::Heard;
 use futures::channel::mpsc;
 use futures::future::poll_fn;
 use futures::{FutureExt, StreamExt, ready, select_biased};
 use gloo_timers::future::TimeoutFuture;
-use libp2p::Transport;
-use libp2p::identity::Keypair;
-use libp2p::swarm;
-use link::{Circuits, Events, LinkEvent, LinkOptions, Piping, ToNode};
+use link::{Events, LinkEvent};
 use node_core::address::Ip;
-use node_core::bounds::{Bounds, Timing};
-use node_core::keys::Secret;
 use node_core::money::Micro;
-use node_core::node::config::{MarketPart, Open};
 use node_core::overlay::circuits::ends as circuits;
 use node_core::overlay::signalling::SessionId;
-use node_core::{BlobId, Carrier, Command, Config, EngineReply, Node, NodeEvent, NodeInput, Platform, Time};
-use send_wrapper::SendWrapper;
-use std::sync::Arc;
+use node_core::{BlobId, Carrier, Command, EngineReply, Node, NodeEvent, NodeInput, Time};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use wasm_bindgen::JsValue;
@@ -34,23 +30,6 @@ use web_driver::policy::{Known, Setting, Tab};
 use web_driver::pool::MAX_SLOTS;
 use web_driver::speed::Measure;
 use web_driver::status::{self, Sales, State, Throttle};
-use web_driver::storage::{self, Storage};
-
-/// Bytes of one blob. Our choice: a page holds two of them; larger ones go to native nodes.
-const BLOB_BYTES: u64 = storage::MAX_BYTES / 2;
-
-/// Blobs kept that nothing needs just now. Our choice: what remains beside one large blob.
-const CACHE_BYTES: u64 = storage::MAX_BYTES / 4;
-
-/// Bytes of snapshots that outlive the page. Our choice: what lay in its memory, so that it fits
-/// there again, with room for programs.
-const LEFT_BYTES: u64 = storage::MAX_BYTES / 4 * 3;
-
-/// Checkpoints kept for others, beside what is above. Our choice: some of a task of 10 MiB; who has more is refused.
-const KEPT_BYTES: u64 = storage::MAX_BYTES / 4;
-
-/// Memory of one unit. Our choice: what a tab can give to each slot without being killed.
-const UNIT_MEMORY: u64 = 512 << 20;
 
 /// Events of one kind handled before others get their turn.
 const BATCH: usize = 64;
@@ -77,9 +56,6 @@ const PAID: Duration = Duration::from_secs(3);
 /// Good-byes and last results have this long once nothing is left to hand on. The page waits
 /// 300 ms longer than it said.
 const GOODBYE: Duration = Duration::from_millis(200);
-
-/// For suspending and handing on. Units that are left then are given back, while the page still waits.
-const DRAIN: Duration = Duration::from_secs(2);
 
 /// Longest time for handing work on. Our choice: a person who pressed Stop waits for it.
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
@@ -112,81 +88,9 @@ pub(crate) enum Input {
     Opened(SessionId),
     /// The link's word on an end of a circuit.
     Circuit(circuits::Reply),
-}
-
-/// Starts a node: the one that this tab was before, or a new one.
-pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::UnboundedSender<Input>, String> {
-    let mut storage = Storage::new(storage::MAX_BYTES + KEPT_BYTES);
-    let left_bytes = if left.is_some() { LEFT_BYTES } else { 0 };
-    let (mut secret, save, blobs) = match left {
-        Some(Left { key, records, blobs, save }) => (key, Some(save), storage.restore(records, blobs)),
-        None => (browser::random_bytes()?, None, Vec::new()),
-    };
-    let sells = MarketPart { config: Default::default(), secret: Secret::from_bytes(&secret) };
-    let key = Keypair::ed25519_from_bytes(&mut secret).map_err(|e| format!("no identity: {e}"))?;
-    let executor = swarm::Config::with_wasm_executor();
-    let (pipes, piping) = link::pipes();
-    let (link, events, mut runner) =
-        link::start(&key, pipes.or_transport(WebSockets), executor, LinkOptions::default())
-            .map_err(|e| e.to_string())?;
-    runner.listen(&Piping::listening()).map_err(|e| e.to_string())?;
-    spawn_local(runner.run());
-
-    let config = Config {
-        name: options.name,
-        platform: Platform::Browser,
-        slots: options.slots.min(MAX_SLOTS),
-        memory_bytes: UNIT_MEMORY,
-        invited_with: options.invite,
-        timing: Timing { drain: DRAIN, ..Timing::default() }.into(),
-        signalling: options.channels.then(|| sells.secret.clone()),
-        circuits: true,
-        market: Some(sells),
-        // Its gateway tells.
-        open: Open { scheme: true, pricing: true, degree: true },
-        limits: Bounds {
-            blob_bytes: BLOB_BYTES,
-            cache_bytes: CACHE_BYTES,
-            left_bytes,
-            kept_bytes: KEPT_BYTES,
-            kept_bytes_per_owner: KEPT_BYTES / 4 * 3,
-            ..Bounds::default()
-        }
-        .into(),
-        ..Config::default()
-    };
-    let now = browser::now();
-    let (workers, heard) = Workers::new();
-    // Bounded by who sends: the page by hand, and one question at a time.
-    let (inputs, received) = mpsc::unbounded();
-    let Options { slots, policy, known, speed, .. } = options;
-    let mut tab = Tab::new(policy, known, slots.min(MAX_SLOTS), settings::processors(), UNIT_MEMORY);
-    if let Some(speed) = speed {
-        tab.measured(speed);
-    }
-    let to_node = SendWrapper::new(inputs.clone());
-    let to_node: ToNode = Arc::new(move |reply| drop(to_node.unbounded_send(Input::Circuit(reply))));
-    let circuits = Circuits::new(link.clone(), piping.clone(), to_node);
-    let ends = Ends { channels: Channels::new(link.clone(), piping, inputs.clone()), circuits };
-    let driver = Driver {
-        tab,
-        measure: speed.is_none().then(Measure::default),
-        balance: None,
-        ask: None,
-        done: 0,
-        looked: None,
-        node: Node::guest(link.id(), config, browser::random_bytes()?, now),
-        host: WebHost::new(link, ends, storage, save, workers),
-        join: Join::new(&options.gateway, now),
-        gateway: options.gateway,
-        throttle: Throttle::default(),
-        told: now,
-        trouble: None,
-        leaves: None,
-        inputs: inputs.clone(),
-    };
-    spawn_local(driver.run(events, heard, received, blobs));
-    Ok(inputs)
+    /// The person's word on a job of its own.
+    #[cfg(feature = "submits")]
+    Job(jobs::Asked),
 }
 
 struct Driver {
@@ -211,6 +115,8 @@ struct Driver {
     /// It takes no more work, and ends when it has none, or then.
     leaves: Option<Time>,
     inputs: mpsc::UnboundedSender<Input>,
+    #[cfg(feature = "submits")]
+    jobs: jobs::Jobs,
 }
 
 impl Driver {
@@ -264,6 +170,8 @@ impl Driver {
                         self.feed();
                     }
                     Some(Input::Circuit(reply)) => self.drive(NodeInput::Circuit(reply)),
+                    #[cfg(feature = "submits")]
+                    Some(Input::Job(asked)) => self.asked(asked),
                     Some(Input::Stop(patience)) => self.leave(patience.min(MAX_PATIENCE)),
                     None => return self.end(events).await,
                 },
@@ -334,6 +242,8 @@ impl Driver {
                 (state, _) => (state, self.join.detail()),
             };
             browser::post_json(&status::to_json(state, detail, self.node.id(), &work, self.sales()));
+            #[cfg(feature = "submits")]
+            self.show_jobs();
         }
     }
 
@@ -438,6 +348,8 @@ impl Driver {
             NodeEvent::PeerFault { peer, fault } => {
                 return browser::warn(&format!("{}: {fault}", peer.short()));
             }
+            #[cfg(feature = "submits")]
+            event if self.is_of_a_job(&event) => {}
             _ => return,
         }
         self.throttle.touch();

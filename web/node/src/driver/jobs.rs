@@ -1,0 +1,146 @@
+//! Jobs that the page's person submits. Their owner is this node, and they last as long as it.
+
+use super::Driver;
+use crate::browser::{self, object};
+use bytes::Bytes;
+use js_sys::{Array, Uint8Array};
+use node_core::content::{BlobRef, Data};
+use node_core::work::spec::{JobSpec, UnitResult};
+use node_core::{Command, JobId, NodeEvent, NodeInput, Table};
+use std::collections::BTreeMap;
+use wasm_bindgen::JsValue;
+use web_driver::jobs::{self, RESULTS};
+use web_driver::policy::Setting;
+
+/// Bytes of an input that travels with the job. Our choice: as the API has it.
+const INLINE: usize = 4096;
+
+#[derive(Default)]
+pub(crate) struct Jobs {
+    /// Jobs that are not accepted yet, with the page's number of each.
+    asked: BTreeMap<JobId, u32>,
+    /// The page does not know how they stand.
+    changed: bool,
+}
+
+/// A wish of the page; `n` comes back with the answer.
+pub(crate) enum Asked {
+    Submit { n: u32, job: Vec<(String, Setting)>, program: Bytes, input: Bytes },
+    Cancel(JobId),
+    Results { n: u32, job: JobId, from: u32 },
+}
+
+impl Driver {
+    pub(super) fn asked(&mut self, asked: Asked) {
+        match asked {
+            Asked::Submit { n, job, program, input } => match self.prepare(job, program, input) {
+                Ok((id, spec)) => {
+                    self.jobs.asked.insert(id, n);
+                    self.drive(NodeInput::Command(Command::Submit { job: id, spec }));
+                }
+                Err(why) => answer(n, "refused", &why.into()),
+            },
+            Asked::Cancel(job) => self.drive(NodeInput::Command(Command::Cancel { job })),
+            Asked::Results { n, job, from } => answer(n, "results", &self.results(job, from)),
+        }
+    }
+
+    /// Stores what the job needs.
+    fn prepare(
+        &mut self,
+        job: Vec<(String, Setting)>,
+        program: Bytes,
+        input: Bytes,
+    ) -> Result<(JobId, JobSpec), String> {
+        let program = self.store(program)?;
+        let input = match input.len() {
+            0..=INLINE => Data::Inline(input),
+            _ => Data::Blob(self.store(input)?),
+        };
+        let spec = jobs::job(job, program, input)?;
+        let [id @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = browser::random_bytes()?;
+        Ok((JobId(id), spec))
+    }
+
+    fn store(&mut self, bytes: Bytes) -> Result<BlobRef, String> {
+        let blob = BlobRef::of(&bytes);
+        self.host.put(blob.id, bytes)?;
+        self.drive(NodeInput::Command(Command::BlobsStored(vec![(blob.id, blob.len)])));
+        Ok(blob)
+    }
+
+    /// Whether the event is about a job of the page's person; then the page is told.
+    pub(super) fn is_of_a_job(&mut self, event: &NodeEvent) -> bool {
+        match event {
+            NodeEvent::JobAccepted { job } => {
+                if let Some(n) = self.jobs.asked.remove(job) {
+                    answer(n, "accepted", &job.to_string().into());
+                }
+            }
+            NodeEvent::JobRefused { job, why } => {
+                if let Some(n) = self.jobs.asked.remove(job) {
+                    answer(n, "refused", &why.to_string().into());
+                }
+            }
+            NodeEvent::JobChanged { .. } | NodeEvent::JobEnded { .. } => {}
+            _ => return false,
+        }
+        self.jobs.changed = true;
+        true
+    }
+
+    /// Tells the page how its jobs stand, if that changed.
+    pub(super) fn show_jobs(&mut self) {
+        if std::mem::take(&mut self.jobs.changed) {
+            browser::post_json(&jobs::to_json(&self.node.jobs()));
+        }
+    }
+
+    /// Results of units from this number on, in order, as many as go into one answer.
+    fn results(&self, job: JobId, from: u32) -> JsValue {
+        let before = from.checked_sub(1).map(|index| [&job.0[..], &index.to_be_bytes()].concat());
+        // Rows of earlier jobs come first; those of a later one are none of this job's.
+        let after = before.unwrap_or_else(|| job.0.to_vec());
+        let rows = self.host.rows(Table::Results, &after, RESULTS);
+        let read = rows.iter().map_while(|(key, row)| jobs::result(job, key, row));
+        let list: Array = read.map(|(index, result)| self.result(index, &result)).collect();
+        list.into()
+    }
+
+    fn result(&self, index: u32, result: &UnitResult) -> JsValue {
+        let bytes = |data: &Data| -> JsValue {
+            let content = match data {
+                Data::Inline(bytes) => Some(bytes.clone()),
+                Data::Blob(blob) => self.host.blob(&blob.id),
+            };
+            content.map_or(JsValue::NULL, |bytes| Uint8Array::from(&bytes[..]).into())
+        };
+        let file = |path: &str, data: &Data| Array::of2(&path.into(), &bytes(data));
+        let files: Array = result.files.iter().map(|it| file(&it.path, &it.data)).collect();
+        object(&[
+            ("index", &index.into()),
+            ("ok", &result.end.is_success().into()),
+            ("end", &result.end.to_string().into()),
+            ("node", &result.runner.to_string().into()),
+            ("stdout", &bytes(&result.stdout)),
+            ("stderr", &bytes(&result.stderr)),
+            ("files", &files),
+        ])
+        .into()
+    }
+}
+
+/// The answer to the wish of this number.
+fn answer(n: u32, what: &str, value: &JsValue) {
+    browser::post(&[("type", &"answer".into()), ("n", &n.into()), (what, value)]);
+}
+
+/// The job of that id in digits.
+pub(crate) fn id(digits: &str) -> Option<JobId> {
+    digits.parse().ok()
+}
+
+/// Content of the page, copied: the page keeps its own.
+pub(crate) fn content(given: &Uint8Array) -> Bytes {
+    given.to_vec().into()
+}
