@@ -41,7 +41,46 @@
  *   | { type: "knows", knows: Knows }
  *   | { type: "check", n: number, policy: Policy }
  *   | { type: "rtc", session: string, channel?: RTCDataChannel, sdp?: string, candidate?: string }
- *   | { type: "stop", patience: number }} ToNode
+ *   | { type: "stop", patience: number }
+ *   | OfJobs} ToNode
+ */
+
+/**
+ * A job that this tab submits: `units` with numbers from `first` on in place of `{}` among the arguments; without them
+ * it has one. `max_price`, `max_price_job`: micro-credits that a unit and the job may cost, for which `fuel_limit` is
+ * needed.
+ * @typedef {{ name: string, arguments: string[], units?: number, first?: number, max_price?: number, max_price_job?: number, min_speed?: number, fuel_limit?: number }} Wanted
+ */
+
+/**
+ * Page → a node that submits (`submitting-worker.js`). `n` comes back with the answer. `limit`: units; `most`: bytes of each
+ * content.
+ * @typedef {{ type: "submit", n: number, job: Wanted, program: Uint8Array, input: Uint8Array }
+ *   | { type: "cancel", job: string }
+ *   | { type: "results", n: number, job: string, from: number, limit: number, most: number }
+ *   | { type: "redeem", n: number, code: string }
+ *   | { type: "balance", n: number }} OfJobs
+ */
+
+/**
+ * A job of this tab. `nodes`: how many have done units of it. `paid`: micro-credits, if its places are bought.
+ * @typedef {{
+ *   id: string, name: string, state: "waiting" | "running" | "done" | "failed" | "cancelled", reason: string,
+ *   units: number, placed: number, done: number, failed: number, nodes: number, cpu_us: number, paid: number | null,
+ * }} OwnJob
+ */
+
+/**
+ * A unit's result. `node`: who ran it. Content is cut where it was asked to be; what this tab has lost is `null`.
+ * @typedef {{
+ *   index: number, ok: boolean, end: string, node: string, stdout: Uint8Array | null, stdout_len: number,
+ *   stderr: Uint8Array | null, files: [path: string, len: number, bytes: Uint8Array | null][],
+ * }} OwnResult
+ */
+
+/**
+ * The answer to a message of `OfJobs`.
+ * @typedef {{ type: "answer", n: number, accepted?: string, refused?: string, results?: OwnResult[], balance?: number }} Answer
  */
 
 /**
@@ -75,6 +114,8 @@
  *   | { type: "policy" } & PolicyNow
  *   | { type: "named", name: string }
  *   | { type: "checked", n: number, faults: Fault[] }
+ *   | Answer
+ *   | { type: "jobs", jobs: OwnJob[] }
  *   | { type: "stopped" }
  *   | { type: "fatal", message: string }} FromNode
  */

@@ -148,6 +148,14 @@ export class Session extends EventTarget {
     if (this.running || this.phase === "stopping") this.#stop(IN_A_HURRY);
   }
 
+  /**
+   * Says something to the node, if there is one; what it answers is a "heard" event, with the message as its `detail`.
+   * @param {ToNode} message
+   */
+  say(message) {
+    this.#tell(message);
+  }
+
   /** @param {ToNode} message */
   #tell(message) {
     this.#worker?.postMessage(message);
@@ -218,6 +226,10 @@ export class Session extends EventTarget {
         return this.#peers?.heard(message);
       case "named":
         return rememberName(message.name);
+      case "answer":
+      case "jobs":
+        this.dispatchEvent(new CustomEvent("heard", { detail: message }));
+        return;
       case "stopped":
         return this.phase === "stopping" ? this.#ended() : undefined;
       case "fatal":

@@ -208,7 +208,7 @@ async function needed(...names) {
 }
 
 test("a page preloads what its first view needs, and nothing else", async () => {
-  for (const [page, script, ...first] of [["index.html", "donate.js"], ["dashboard.html", "dashboard.js", "overview.js"]]) {
+  for (const [page, script, ...first] of [["index.html", "donate.js"], ["run.html", "run.js"], ["dashboard.html", "dashboard.js", "overview.js"]]) {
     const preloads = [...(await www(page)).matchAll(/<link rel="modulepreload" href="\/([^"]+)">/g)].map(([, name]) => name);
     const all = await needed(script, ...first);
     all.delete(script);

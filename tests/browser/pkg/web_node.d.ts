@@ -1,4 +1,4 @@
-// What `www/node-worker.js` uses of the node's module: web/node/src/lib.rs.
+// What `www/serve-node.js` uses of the node's module: web/node/src/lib.rs.
 
 import type { Knows, Left, Policy, ToNode } from "../../../www/messages.js";
 

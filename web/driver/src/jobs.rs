@@ -33,6 +33,12 @@ struct Wanted {
     /// Most that a unit may cost, micro-credits: its places are bought. None: nothing is paid.
     #[serde(default)]
     max_price: Option<u64>,
+    /// Most that the whole job may; none: as much as its units.
+    #[serde(default)]
+    max_price_job: Option<u64>,
+    /// Least speed of a place that is bought, fuel a second.
+    #[serde(default)]
+    min_speed: u64,
     /// Fuel that a unit may use, without which nothing is bought.
     #[serde(default)]
     fuel_limit: Option<u64>,
@@ -44,10 +50,11 @@ struct Wanted {
 /// The setting that is none, in words.
 pub fn job(asked: Vec<(String, Setting)>, program: BlobRef, input: Data) -> Result<JobSpec, String> {
     let wanted: Result<Wanted, Error> = Wanted::deserialize(MapDeserializer::new(asked.into_iter()));
-    let Wanted { name, arguments, units, first, max_price, fuel_limit } =
+    let Wanted { name, arguments, units, first, max_price, max_price_job, min_speed, fuel_limit } =
         wanted.map_err(|e| format!("the page asks for a job in words that its node does not know: {e}"))?;
     let usual = Limits::default();
-    let terms = |most| Terms { max_price: Micro(most), max_price_job: None, min_speed: 0 };
+    let most = max_price_job.map(Micro);
+    let terms = |price| Terms { max_price: Micro(price), max_price_job: most, min_speed };
     Ok(JobSpec {
         name,
         template: Template {
@@ -67,7 +74,7 @@ pub fn job(asked: Vec<(String, Setting)>, program: BlobRef, input: Data) -> Resu
         },
         priority: 0,
         max_retries: 0,
-        find: max_price.map_or(Find::Nearest, |most| Find::Cheapest(terms(most))),
+        find: max_price.map_or(Find::Nearest, |price| Find::Cheapest(terms(price))),
         owner: OwnedBy::Gateway,
     })
 }
@@ -111,6 +118,13 @@ pub fn result(job: JobId, key: &[u8], row: &[u8]) -> Option<(u32, UnitResult)> {
     Some((u32::from_be_bytes(index), sandbox::unpack::from_slice(row).ok()?))
 }
 
+/// The code of an invite to credit: 32 hexadecimal digits.
+pub fn code(digits: &str) -> Option<[u8; 16]> {
+    let digits = digits.trim();
+    let value = u128::from_str_radix(digits, 16).ok()?;
+    (digits.len() == 32 && !digits.starts_with('+')).then(|| value.to_be_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,10 +151,16 @@ mod tests {
     #[test]
     fn a_sweep_that_is_paid_for_says_for_how_much() {
         let number = |n: f64| Setting::Number(n);
-        let more = [("units", number(30.0)), ("first", number(5.0)), ("max_price", number(2000.0))];
+        let more = [
+            ("units", number(30.0)),
+            ("first", number(5.0)),
+            ("max_price", number(2000.0)),
+            ("min_speed", number(7.0)),
+        ];
         let spec = asked(&more).unwrap();
         assert_eq!(spec.units, Units::Sweep { first: 5, count: 30 });
-        assert_eq!(spec.find.terms().unwrap().max_price, Micro(2000));
+        let terms = Terms { max_price: Micro(2000), max_price_job: None, min_speed: 7 };
+        assert_eq!(spec.find.terms(), Some(terms));
         let why = node_core::work::submission::check(&spec, &Default::default()).unwrap_err();
         assert!(why.to_string().contains("fuel limit"), "{why}");
         let paid = asked(&[&more[..], &[("fuel_limit", number(1e9))]].concat()).unwrap();
@@ -154,6 +174,14 @@ mod tests {
         assert!(
             asked(&[("units", text("many"))]).is_err() && asked(&[("units", Setting::Number(1.5))]).is_err()
         );
+    }
+
+    #[test]
+    fn a_code_has_32_digits() {
+        assert_eq!(code(" 000102030405060708090a0b0c0d0e0F "), Some(std::array::from_fn(|n| n as u8)));
+        for none in ["", "12", &"g".repeat(32), &"0".repeat(33), &format!("+{}", "0".repeat(31))] {
+            assert_eq!(code(none), None, "{none}");
+        }
     }
 
     #[test]

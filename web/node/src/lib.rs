@@ -134,11 +134,23 @@ impl WebNode {
         }
     }
 
-    /// Asks for results of a job from this unit on. Answered by a message with this number.
-    pub fn results(&self, n: u32, job: &str, from: u32) {
+    /// Asks for results of a job: of so many units from this one on, and so many bytes of each content. Answered by a
+    /// message with this number.
+    pub fn results(&self, n: u32, job: &str, from: u32, limit: u32, most: u32) {
         if let Some(job) = jobs::id(job) {
-            drop(self.inputs.unbounded_send(Input::Job(jobs::Asked::Results { n, job, from })));
+            let (limit, most) = (limit as usize, most as usize);
+            drop(self.inputs.unbounded_send(Input::Job(jobs::Asked::Results { n, job, from, limit, most })));
         }
+    }
+
+    /// Takes the credit of an invite. Answered by a message with this number.
+    pub fn redeem(&self, n: u32, code: String) {
+        drop(self.inputs.unbounded_send(Input::Job(jobs::Asked::Redeem { n, code })));
+    }
+
+    /// Asks for the balance of the tab's account. Answered by a message with this number, if the bank is there.
+    pub fn balance(&self, n: u32) {
+        drop(self.inputs.unbounded_send(Input::Job(jobs::Asked::Balance { n })));
     }
 }
 

@@ -5,6 +5,7 @@ use crate::browser::{self, object};
 use bytes::Bytes;
 use js_sys::{Array, Uint8Array};
 use node_core::content::{BlobRef, Data};
+use node_core::contract::Order;
 use node_core::work::spec::{JobSpec, UnitResult};
 use node_core::{Command, JobId, NodeEvent, NodeInput, Table};
 use std::collections::BTreeMap;
@@ -25,9 +26,29 @@ pub(crate) struct Jobs {
 
 /// A wish of the page; `n` comes back with the answer.
 pub(crate) enum Asked {
-    Submit { n: u32, job: Vec<(String, Setting)>, program: Bytes, input: Bytes },
+    Submit {
+        n: u32,
+        job: Vec<(String, Setting)>,
+        program: Bytes,
+        input: Bytes,
+    },
     Cancel(JobId),
-    Results { n: u32, job: JobId, from: u32 },
+    /// Results of so many units from this one on, at most so many bytes of each content.
+    Results {
+        n: u32,
+        job: JobId,
+        from: u32,
+        limit: usize,
+        most: usize,
+    },
+    /// Take the credit of an invite with this code.
+    Redeem {
+        n: u32,
+        code: String,
+    },
+    Balance {
+        n: u32,
+    },
 }
 
 impl Driver {
@@ -41,8 +62,27 @@ impl Driver {
                 Err(why) => answer(n, "refused", &why.into()),
             },
             Asked::Cancel(job) => self.drive(NodeInput::Command(Command::Cancel { job })),
-            Asked::Results { n, job, from } => answer(n, "results", &self.results(job, from)),
+            Asked::Results { n, job, from, limit, most } => {
+                answer(n, "results", &self.results(job, from, limit.min(RESULTS), most));
+            }
+            Asked::Redeem { n, code } => match self.redeem(&code) {
+                Ok(order) => self.drive(NodeInput::Command(Command::Order { number: n.into(), order })),
+                Err(why) => answer(n, "refused", &why.into()),
+            },
+            Asked::Balance { n } => {
+                let of = self.node.id();
+                let statement = Command::Statement { number: n.into(), of, from: 0, limit: 0 };
+                self.drive(NodeInput::Command(statement));
+            }
         }
+    }
+
+    fn redeem(&self, code: &str) -> Result<Order, &'static str> {
+        let code = jobs::code(code).ok_or("a code has 32 hexadecimal digits")?;
+        self.node
+            .bank()
+            .ok_or("no bank of this swarm is known here yet; try again once this tab is connected")?;
+        Ok(Order::Redeem { code })
     }
 
     /// Stores what the job needs.
@@ -82,6 +122,16 @@ impl Driver {
                     answer(n, "refused", &why.to_string().into());
                 }
             }
+            NodeEvent::Ordered { number, outcome } => {
+                let n = *number as u32;
+                match outcome {
+                    Ok(()) => answer(n, "accepted", &"redeemed".into()),
+                    Err(why) => answer(n, "refused", &why.to_string().into()),
+                }
+            }
+            NodeEvent::Statement { number, page } => {
+                answer(*number as u32, "balance", &(page.balance.0 as f64).into());
+            }
             NodeEvent::JobChanged { .. } | NodeEvent::JobEnded { .. } => {}
             _ => return false,
         }
@@ -96,26 +146,28 @@ impl Driver {
         }
     }
 
-    /// Results of units from this number on, in order, as many as go into one answer.
-    fn results(&self, job: JobId, from: u32) -> JsValue {
+    /// Results of units from this number on, in order.
+    fn results(&self, job: JobId, from: u32, limit: usize, most: usize) -> JsValue {
         let before = from.checked_sub(1).map(|index| [&job.0[..], &index.to_be_bytes()].concat());
         // Rows of earlier jobs come first; those of a later one are none of this job's.
         let after = before.unwrap_or_else(|| job.0.to_vec());
-        let rows = self.host.rows(Table::Results, &after, RESULTS);
+        let rows = self.host.rows(Table::Results, &after, limit);
         let read = rows.iter().map_while(|(key, row)| jobs::result(job, key, row));
-        let list: Array = read.map(|(index, result)| self.result(index, &result)).collect();
+        let list: Array = read.map(|(index, result)| self.result(index, &result, most)).collect();
         list.into()
     }
 
-    fn result(&self, index: u32, result: &UnitResult) -> JsValue {
+    fn result(&self, index: u32, result: &UnitResult, most: usize) -> JsValue {
         let bytes = |data: &Data| -> JsValue {
             let content = match data {
                 Data::Inline(bytes) => Some(bytes.clone()),
                 Data::Blob(blob) => self.host.blob(&blob.id),
             };
-            content.map_or(JsValue::NULL, |bytes| Uint8Array::from(&bytes[..]).into())
+            let first = content.map(|bytes| Uint8Array::from(&bytes[..bytes.len().min(most)]));
+            first.map_or(JsValue::NULL, JsValue::from)
         };
-        let file = |path: &str, data: &Data| Array::of2(&path.into(), &bytes(data));
+        let len = |data: &Data| JsValue::from(data.len() as f64);
+        let file = |path: &str, data: &Data| Array::of3(&path.into(), &len(data), &bytes(data));
         let files: Array = result.files.iter().map(|it| file(&it.path, &it.data)).collect();
         object(&[
             ("index", &index.into()),
@@ -123,6 +175,7 @@ impl Driver {
             ("end", &result.end.to_string().into()),
             ("node", &result.runner.to_string().into()),
             ("stdout", &bytes(&result.stdout)),
+            ("stdout_len", &len(&result.stdout)),
             ("stderr", &bytes(&result.stderr)),
             ("files", &files),
         ])

@@ -1,0 +1,17 @@
+// What `www/submitting-worker.js` uses of the module with all services: web/node/src/lib.rs.
+
+import type { Wanted } from "../../../www/messages.js";
+import * as node from "./web_node.js";
+
+/** Loads the module. */
+export default function init(): Promise<unknown>;
+
+export class WebNode extends node.WebNode {
+  submit(n: number, job: Wanted, program: Uint8Array, input: Uint8Array): void;
+  cancel(job: string): void;
+  results(n: number, job: string, from: number, limit: number, most: number): void;
+  redeem(n: number, code: string): void;
+  balance(n: number): void;
+}
+
+export const faults_of: typeof node.faults_of;

@@ -1,0 +1,126 @@
+// One job of this tab: how it stands, and what came of it.
+
+import { h, replace, setHidden, setText } from "./dom.js";
+import { count, plural, shortNode, size, span } from "./format.js";
+import { inCredits } from "./money.js";
+import { badge } from "./progress.js";
+import { save } from "./results.js";
+import { isOver } from "./submitter.js";
+import { errorText } from "./text.js";
+
+/** @import { Row } from "./dom.js" */
+/** @import { OwnJob, OwnResult } from "./messages.js" */
+/** @import { Submitter } from "./submitter.js" */
+
+/** Units whose results are listed. Our choice: what a page scrolls; the rest is in the file. */
+const LISTED = 100;
+/** Bytes of an output that are shown. */
+const SHOWN = 2000;
+/** Between two looks at results that come in, ms. */
+const LOOK = 1000;
+
+/**
+ * `onOver`: the job has ended.
+ * @param {Submitter} submitter @param {() => unknown} onOver
+ * @returns {Row<OwnJob>}
+ */
+export function ownJob(submitter, onOver) {
+  const name = h("h3", { class: "name" });
+  const state = badge("waiting");
+  const bar = h("progress", { max: "1", value: "0" });
+  const reason = h("p", { class: "reason" });
+  const facts = h("p", { class: "soft small" });
+  const cancel = h("button", { type: "button", class: "button slim" }, "Cancel");
+  const all = h("button", { type: "button", class: "button slim", hidden: true }, "Download all output");
+  const words = h("p", { class: "soft small", role: "status" });
+  const results = h("ol", { class: "own-results" });
+  const element = h("li", { class: "card pad own-job" },
+    h("div", { class: "head" }, name, state.element), bar, reason, facts, results, h("div", { class: "row" }, cancel, all, words));
+  /** @type {OwnJob | null} */
+  let job = null;
+  let listed = 0;
+  let looked = -Infinity;
+  let timer = 0;
+
+  cancel.addEventListener("click", () => job && submitter.cancel(job.id));
+  all.addEventListener("click", async () => {
+    if (!job) return;
+    all.disabled = true;
+    try {
+      const found = await everything(submitter, job.id);
+      const blobs = found.map(({ stdout }) => /** @type {BlobPart} */ (stdout ?? ""));
+      save(new Blob(blobs, { type: "application/octet-stream" }), `${job.name}.txt`.replace(/[\\/:*?"<>|\x00-\x1f]+/g, "-"));
+      setText(words, `Saved what ${plural(found.length, "unit")} printed.`);
+    } catch (error) {
+      setText(words, `Not saved. ${errorText(error)}`);
+    }
+    all.disabled = false;
+  });
+
+  /** Lists results that have come since, once in a while. */
+  async function list() {
+    clearTimeout(timer);
+    if (!job || listed >= LISTED || listed === job.done + job.failed) return;
+    const wait = looked + LOOK - performance.now();
+    if (wait > 0) {
+      timer = setTimeout(list, wait);
+      return;
+    }
+    looked = performance.now();
+    try {
+      const { id, units } = job;
+      const found = await submitter.results(id, 0, LISTED, SHOWN);
+      listed = found.length;
+      replace(results, found.map((one) => resultRow(submitter, id, one)), units > LISTED && h("li", { class: "soft" }, `The first ${count(LISTED)} units are listed; all are in the file.`));
+    } catch {
+      // The node has ended; its jobs are gone from the page, too.
+    }
+  }
+
+  return {
+    element,
+    update(next) {
+      const [over, was] = [isOver(next), job !== null && isOver(job)];
+      job = next;
+      setText(name, next.name);
+      state.update(next.state);
+      bar.value = (next.done + next.failed) / next.units;
+      bar.setAttribute("aria-label", `${count(next.done)} of ${plural(next.units, "unit")} done`);
+      setText(reason, next.reason);
+      setText(facts, [`${count(next.done)} of ${plural(next.units, "unit")} done`, next.failed && `${count(next.failed)} failed`,
+        next.nodes && `by ${plural(next.nodes, "node")}`, next.cpu_us && `${span(next.cpu_us / 1e6)} of CPU time`,
+        next.paid !== null && `${inCredits(next.paid)} paid`].filter(Boolean).join(" · "));
+      setHidden(cancel, over);
+      setHidden(all, !over || !next.done);
+      if (over && !was) onOver();
+      list();
+    },
+  };
+}
+
+/** All results of a job, in order. @param {Submitter} submitter @param {string} job */
+async function everything(submitter, job) {
+  /** @type {OwnResult[]} */
+  const all = [];
+  for (;;) {
+    const found = await submitter.results(job, (all.at(-1)?.index ?? -1) + 1);
+    if (!found.length) return all;
+    all.push(...found);
+  }
+}
+
+/** @param {Submitter} submitter @param {string} job @param {OwnResult} result */
+function resultRow(submitter, job, { index, ok, end, node, stdout, stdout_len, stderr, files }) {
+  const printed = [stdout, stderr].map((bytes) => (bytes ? new TextDecoder().decode(bytes) : ""));
+  /** @param {string} path */
+  const keep = async (path) => {
+    const [whole] = await submitter.results(job, index, 1);
+    const [, , bytes] = whole?.files.find(([name]) => name === path) ?? [];
+    if (bytes) save(new Blob([/** @type {BlobPart} */ (bytes)]), path.split("/").at(-1) ?? path);
+  };
+  return h("li", null,
+    h("p", { class: "small" }, h("span", { class: "number" }, `unit ${count(index)}`), h("span", { class: "soft" }, ` on ${shortNode(node)}`), !ok && h("span", { class: "fault" }, ` ${end}`)),
+    printed.filter(Boolean).map((text) => h("pre", { class: "output" }, text)),
+    stdout_len > SHOWN && h("p", { class: "soft small" }, `The first part of ${size(stdout_len)}.`),
+    files.map(([path, length]) => h("button", { type: "button", class: "button slim", onclick: () => keep(path) }, `Save ${path}`, h("span", { class: "soft small" }, ` ${size(length)}`))));
+}
