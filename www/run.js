@@ -42,7 +42,7 @@ const inviteField = h("div", { class: "field", hidden: true }, h("label", { for:
   h("p", { class: "hint" }, "This gateway lets in who knows its invitation. Whoever runs it can tell you."));
 const places = buying();
 const balance = h("p", { class: "soft", role: "status" }, "");
-const button = h("button", { type: "submit", class: "button primary big" }, "Run");
+const button = h("button", { type: "submit", form: "own-form", class: "button primary big" }, "Run");
 const fault = h("p", { class: "fault", role: "alert" });
 
 const code = smallForm({
@@ -63,7 +63,7 @@ const code = smallForm({
   },
 });
 
-const form = h("form", { class: "own-form", novalidate: true, autocomplete: "off", "aria-label": "Program" },
+const form = h("form", { class: "own-form", id: "own-form", novalidate: true, autocomplete: "off", "aria-label": "Program" },
   h("section", { class: "card pad part" },
     h("div", null, zone.element, programLine, programWrong),
     h("div", { class: "field" }, h("label", { for: "arguments" }, "Arguments"), args, argsHint),
@@ -72,11 +72,11 @@ const form = h("form", { class: "own-form", novalidate: true, autocomplete: "off
       h("div", { class: "field" }, h("label", { for: "first" }, "Number of the first"), first)),
     h("div", { class: "field" }, h("label", { for: "input" }, "Standard input ", h("span", { class: "soft" }, "(optional)")), input),
     inviteField),
-  h("details", { class: "card pad" }, h("summary", null, "Pay for places"), balance, places.element),
-  h("div", { class: "row" }, button, fault));
+  h("details", { class: "card pad" }, h("summary", null, "Pay for places"), balance, places.element));
 
 function setUp() {
-  byId("form").append(form, h("details", { class: "card pad own-credit" }, h("summary", null, "I have a code for credit"), code));
+  byId("form").append(form, h("details", { class: "card pad" }, h("summary", null, "I have a code for credit"), code),
+    h("div", { class: "row" }, button, fault));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     run();

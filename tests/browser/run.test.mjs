@@ -47,7 +47,7 @@ test("a server that others dial computes for a tab, which dials nobody", async (
   const page = await swarm.tab("/run");
   await run(page, "xorshift", "{}", 20);
   await state(page, "done");
-  await shows(job(page).locator(".own-results > li").first(), `unit 1 on ${grace.node.slice(0, 8)}`);
+  await shows(job(page).locator(".own-results > li").first(), `unit 0 on n-${grace.node.slice(0, 8)}`);
   // A second one of one unit, which keeps its arguments.
   await page.getByLabel("Standard input").fill("one two\nthree\n");
   await page.getByRole("button", { name: "Remove xorshift.wasm" }).click();
@@ -61,7 +61,7 @@ test("a server that others dial computes for a tab, which dials nobody", async (
 test("what does not run says why, and a job can be cancelled", async (t) => {
   const swarm = await Swarm.start(t);
   const page = await swarm.tab("/run");
-  const fault = page.locator(".own-form [role=alert]");
+  const fault = page.locator("#form [role=alert]");
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await shows(fault, "Choose a program first.");
   await page.locator("#program").setInputFiles({ name: "a.wasm", mimeType: "application/wasm", buffer: Buffer.from("#!/bin/sh\n") });

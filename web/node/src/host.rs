@@ -201,9 +201,6 @@ impl World for Shell {
     fn blob(&self, id: &BlobId) -> Option<Bytes> {
         self.storage.blob(id).or_else(|| speed::program(id).map(Bytes::from_static))
     }
-    fn check(&self, program: &Bytes) -> Result<(), String> {
-        crate::workers::check(program)
-    }
     fn spawn(&mut self, slot: SlotId) {
         self.workers.spawn(slot);
     }

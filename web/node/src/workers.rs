@@ -194,6 +194,10 @@ impl Drop for Worker {
 }
 
 /// Whether the browser takes this for a program. Whether it can run, its runners find out.
+///
+/// # Errors
+/// The fault, in words that follow "the program".
+#[cfg(feature = "submits")]
 pub(crate) fn check(program: &[u8]) -> Result<(), String> {
     let bytes = Uint8Array::from(program);
     match WebAssembly::validate(&bytes) {

@@ -33,9 +33,6 @@ impl World for Fakes {
     fn blob(&self, _: &BlobId) -> Option<Bytes> {
         Some(Bytes::new())
     }
-    fn check(&self, _: &Bytes) -> Result<(), String> {
-        Ok(())
-    }
     fn spawn(&mut self, slot: SlotId) {
         self.workers.insert(slot, Worker::default());
     }

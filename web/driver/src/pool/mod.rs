@@ -51,8 +51,6 @@ pub struct SlotId(pub u32);
 pub trait World {
     /// A blob in the node's storage.
     fn blob(&self, id: &BlobId) -> Option<Bytes>;
-    /// Whether the browser takes this for a program.
-    fn check(&self, program: &Bytes) -> Result<(), String>;
     /// Starts a Worker; it will say [`Said::Ready`].
     fn spawn(&mut self, slot: SlotId);
     /// Ends it in whatever it does.
@@ -204,11 +202,9 @@ impl Pool {
             EngineRequest::Kill { run } => self.kill(now, run, world),
             EngineRequest::Snapshot { run, stop } => self.snapshot(run, stop, world),
             EngineRequest::Pause { run, paused } => self.pause(now, run, paused, world),
-            EngineRequest::Inspect { number, program, .. } => {
-                let result = match world.blob(&program) {
-                    Some(bytes) => world.check(&bytes).map_err(NotRunnable::Refused),
-                    None => Err(NotRunnable::Unchecked("it is gone from this tab; choose it again".into())),
-                };
+            EngineRequest::Inspect { number, .. } => {
+                // Pages take no jobs.
+                let result = Err(NotRunnable::Unchecked("a page checks none; submit to a gateway".into()));
                 world.reply(EngineReply::Inspected { number, result });
             }
             EngineRequest::Slots(n) => self.wanted = n.min(MAX_SLOTS) as usize,

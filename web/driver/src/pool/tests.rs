@@ -21,12 +21,6 @@ impl World for Fake {
     fn blob(&self, id: &BlobId) -> Option<Bytes> {
         self.blobs.get(id).cloned()
     }
-    fn check(&self, program: &Bytes) -> Result<(), String> {
-        match program.is_empty() {
-            true => Err("is empty".into()),
-            false => Ok(()),
-        }
-    }
     fn spawn(&mut self, slot: SlotId) {
         self.log.push(format!("spawn {}", slot.0));
         self.workers.insert(slot, Vec::new());
@@ -547,18 +541,4 @@ fn a_slot_that_answers_too_much_is_not_believed_again() {
     s.say(0, Said::Answers(vec![answer; 2]));
     assert_eq!(s.world.log.last().unwrap(), "spawn 1");
     assert_eq!(s.world.replies.len(), 1);
-}
-
-#[test]
-fn a_program_that_a_person_submits_is_checked_by_the_browser() {
-    let (mut pool, mut fake) = (Pool::default(), Fake::default());
-    for (n, bytes) in [(1, Some("wasm")), (2, Some("")), (3, None)] {
-        let program = BlobId([n; 32]);
-        fake.blobs.extend(bytes.map(|bytes| (program, Bytes::from_static(bytes.as_bytes()))));
-        let request = EngineRequest::Inspect { number: n.into(), program, memory_bytes: 1 << 20 };
-        pool.request(Time::ZERO, request, &mut fake);
-    }
-    let said: Vec<&str> = fake.replies.iter().map(|(_, said)| said.as_str()).collect();
-    assert_eq!(said[..2], ["Ok(())", "Err(Refused(\"is empty\"))"]);
-    assert!(said[2].contains("Unchecked"), "{said:?}");
 }

@@ -92,6 +92,7 @@ impl Driver {
         program: Bytes,
         input: Bytes,
     ) -> Result<(JobId, JobSpec), String> {
+        crate::workers::check(&program).map_err(|why| format!("The program {why}."))?;
         let program = self.store(program)?;
         let input = match input.len() {
             0..=INLINE => Data::Inline(input),
