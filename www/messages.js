@@ -148,6 +148,19 @@
  */
 
 /**
+ * Figures of a trial of a data channel (`link-trial.js`).
+ * @typedef {{ mb_per_s: number, rtt_ms: number }} Figures
+ */
+
+/**
+ * Page → an end of a data channel without a node (`link-worker.js`), and what that says.
+ * @typedef {{ type: "open", peer: string, offers: boolean, leads: boolean } | { type: "take", words: Uint8Array }
+ *   | Extract<ToNode, { type: "rtc" }>} ToEnd
+ * @typedef {Extract<FromNode, { type: `rtc_${string}` }> | { type: "id", id: string } | { type: "words", words: Uint8Array }
+ *   | { type: "connected" } | ({ type: "figures" } & Figures) | { type: "failed", why: string }} OfEnd
+ */
+
+/**
  * Functions by the type of the message that each takes.
  * @template {{ type: string }} Message
  * @template {unknown[]} [First=[]]

@@ -525,8 +525,11 @@ pub(crate) enum BenchCommand {
         #[command(flatten)]
         common: BenchCommon,
     },
-    /// What a connection carries, by what it runs over: TCP, WebSocket, a data channel
+    /// What a connection carries, by what it runs over: TCP, WebSocket, a data channel, a relay
     Link {
+        /// Between native nodes only
+        #[arg(long)]
+        no_browser: bool,
         #[command(flatten)]
         common: BenchCommon,
     },

@@ -45,6 +45,7 @@ mod queue;
 mod runner;
 mod sessions;
 mod start;
+pub mod trial;
 mod words;
 
 pub use block::AddressBlock;

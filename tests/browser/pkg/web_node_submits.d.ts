@@ -1,6 +1,6 @@
 // What `www/submitting-worker.js` uses of the module with all services: web/node/src/lib.rs.
 
-import type { Wanted } from "../../../www/messages.js";
+import type { ToNode, Wanted } from "../../../www/messages.js";
 import * as node from "./web_node.js";
 
 /** Loads the module. */
@@ -15,3 +15,12 @@ export class WebNode extends node.WebNode {
 }
 
 export const faults_of: typeof node.faults_of;
+
+/** An end of a data channel without a node. */
+export class LinkEnd {
+  constructor();
+  id(): string;
+  open(peer: string, offers: boolean, leads: boolean): void;
+  take(words: Uint8Array): void;
+  channel(message: Extract<ToNode, { type: "rtc" }>): void;
+}

@@ -40,6 +40,12 @@ pub(crate) fn now() -> Time {
     Time((performance_now() * 1000.0).max(0.0) as u64)
 }
 
+/// Milliseconds since this Worker began, as fine as the browser tells.
+#[cfg(feature = "submits")]
+pub(crate) fn now_ms() -> f64 {
+    performance_now()
+}
+
 /// Milliseconds since 1970.
 pub(crate) fn wall_clock_ms() -> u64 {
     js_sys::Date::now().max(0.0) as u64

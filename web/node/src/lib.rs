@@ -9,6 +9,7 @@
 //!   services, and owns the jobs of the page's person; the page loads that one when somebody wants it.
 //! - [`host`]: what the node asks for, carried out.
 //! - [`left`]: what outlives the page.
+//! - `link_end`: an end of a data channel without a node, for measurements; with the same feature.
 //! - [`settings`]: what its donor wants, and what the page knows of the computer.
 //! - [`socket`]: WebSockets as a libp2p transport.
 //! - [`channels`]: data channels, which the page makes; [`channel`]: one of them as a stream.
@@ -22,6 +23,8 @@ mod channels;
 mod driver;
 mod host;
 mod left;
+#[cfg(feature = "submits")]
+mod link_end;
 mod settings;
 mod socket;
 mod stream;

@@ -73,7 +73,7 @@ impl Browser {
     }
 
     /// Opens an address in a tab of its own.
-    fn open(&mut self, url: &str) -> Result<Tab, Failure> {
+    pub(super) fn open(&mut self, url: &str) -> Result<Tab, Failure> {
         let target = self.call(None, "Target.createTarget", &json!({ "url": url }))?;
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
         let attached = self.call(None, "Target.attachToTarget", &attach)?;
@@ -91,7 +91,7 @@ impl Browser {
     }
 
     /// Waits until an expression is true. While a page is on its way it has no value.
-    fn wait(&mut self, tab: &Tab, condition: &str) -> Result<(), Failure> {
+    pub(super) fn wait(&mut self, tab: &Tab, condition: &str) -> Result<(), Failure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let seen = self.evaluate(tab, condition);

@@ -1,54 +1,64 @@
 //! `bench link`: what a connection carries, by what it runs over.
 //!
-//! Two nodes' networks in this process, on this machine's own address: sockets, handshake and framing are real,
-//! and there is no distance between them.
+//! Two nodes' networks in this process, and in tabs of a real Chromium ([`super::link_tabs`]), on this machine's own
+//! address: sockets, handshake and framing are real, and there is no distance between them.
 
+use super::link_tabs::Tabs;
 use super::{least, median, most, report, rounded};
 use crate::cli::args::BenchCommon;
 use crate::cli::failure::Failure;
 use crate::cli::progress::say;
 use crate::net::{Answer, Channels, Net, NetOptions, introduce};
-use bytes::Bytes;
 use libp2p::Multiaddr;
 use libp2p::identity::Keypair;
+use link::trial::{self, Figures};
 use link::{Events, Link, LinkEvent};
+use node_core::Carrier;
 use node_core::overlay::signalling::{Reply, Request, Role, SessionId};
-use node_core::{Carrier, Channel};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-const RUNS: u32 = 5;
-/// Frames of 1 MiB, the largest there are, one way: some seconds on the slowest carrier.
-const FRAMES: usize = 64;
-/// Frames of 64 bytes, there and back one after the other.
-const ECHOES: usize = 200;
+const RUNS: u32 = 10;
 /// A connection that takes longer carries nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const CARRIERS: [(&str, Carrier); 4] = [
-    ("tcp", Carrier::Tcp),
-    ("ws", Carrier::WebSocket),
-    ("webrtc native-native", Carrier::DataChannel),
-    ("relay", Carrier::Relay),
-];
+/// The ends of a connection, and what it runs over.
+#[derive(Clone, Copy)]
+enum Pair {
+    Native(Carrier),
+    /// A data channel to a tab, or between two.
+    NativeTab,
+    TabTab,
+}
 
-pub(super) fn run(common: &BenchCommon) -> Result<u8, Failure> {
+const NATIVE: [(&str, Pair); 4] = [
+    ("tcp", Pair::Native(Carrier::Tcp)),
+    ("ws", Pair::Native(Carrier::WebSocket)),
+    ("webrtc native-native", Pair::Native(Carrier::DataChannel)),
+    ("relay", Pair::Native(Carrier::Relay)),
+];
+const TABS: [(&str, Pair); 2] = [("webrtc native-tab", Pair::NativeTab), ("webrtc tab-tab", Pair::TabTab)];
+
+pub(super) fn run(browser: bool, common: &BenchCommon) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|e| Failure::failed(format!("this system gives no threads for the benchmark: {e}")))?;
+    let mut tabs = browser.then(Tabs::open).transpose()?;
+    let pairs = NATIVE.iter().chain(TABS.iter().filter(|_| browser));
     let mut rows = Vec::new();
-    for (name, carrier) in CARRIERS {
+    for (name, pair) in pairs {
         let mut runs = Vec::new();
         for _ in 0..common.runs.unwrap_or(RUNS) {
-            let measured = runtime.block_on(async { tokio::time::timeout(PATIENCE, measure(carrier)).await });
+            let measured = async { tokio::time::timeout(PATIENCE, measure(*pair, tabs.as_mut())).await };
             let late = |_| Failure::failed(format!("{name}: nothing came within {} s", PATIENCE.as_secs()));
-            runs.push(measured.map_err(late)??);
+            runs.push(runtime.block_on(measured).map_err(late)??);
         }
         let all = |pick: fn(&Measured) -> f64| -> Vec<f64> { runs.iter().map(pick).collect() };
-        let (rates, rtts, connects) = (all(|it| it.mb_per_s), all(|it| it.rtt_ms), all(|it| it.connect_ms));
+        let (rates, rtts) = (all(|it| it.figures.mb_per_s), all(|it| it.figures.rtt_ms));
+        let connects = all(|it| it.connect_ms);
         if !common.json {
             say(&format!("{name}: {:.1} MB/s", median(rates.clone())));
         }
@@ -65,29 +75,28 @@ pub(super) fn run(common: &BenchCommon) -> Result<u8, Failure> {
 }
 
 /// Numbers of one run.
-struct Measured {
-    mb_per_s: f64,
-    rtt_ms: f64,
-    connect_ms: f64,
+pub(super) struct Measured {
+    pub(super) figures: Figures,
+    pub(super) connect_ms: f64,
 }
 
 /// Network of a node, with the words of its data channels.
-struct Side {
-    link: Link,
-    events: Source,
-    channels: Option<Channels>,
-    replies: UnboundedReceiver<Reply>,
+pub(super) struct Side {
+    pub(super) link: Link,
+    pub(super) events: Source,
+    pub(super) channels: Option<Channels>,
+    pub(super) replies: UnboundedReceiver<Reply>,
 }
 
 /// Where events of the side's link come from.
-enum Source {
+pub(super) enum Source {
     Link(Events),
     /// Those that the task with its ends of circuits leaves.
     Task(UnboundedReceiver<LinkEvent>),
 }
 
 impl Source {
-    async fn recv(&mut self) -> Option<LinkEvent> {
+    pub(super) async fn recv(&mut self) -> Option<LinkEvent> {
         match self {
             Source::Link(events) => events.recv().await,
             Source::Task(events) => events.recv().await,
@@ -95,7 +104,7 @@ impl Source {
     }
 }
 
-async fn side() -> Result<Side, Failure> {
+pub(super) async fn side() -> Result<Side, Failure> {
     let (sender, replies) = unbounded_channel();
     let answer: Answer = Arc::new(move |reply| drop(sender.send(reply)));
     let listen = ["/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/tcp/0/ws"].map(str::parse::<Multiaddr>);
@@ -109,7 +118,13 @@ async fn side() -> Result<Side, Failure> {
     Ok(Side { link, events: Source::Link(events), channels, replies })
 }
 
-async fn measure(carrier: Carrier) -> Result<Measured, Failure> {
+async fn measure(pair: Pair, tabs: Option<&mut Tabs>) -> Result<Measured, Failure> {
+    let carrier = match (pair, tabs) {
+        (Pair::Native(carrier), _) => carrier,
+        (Pair::NativeTab, Some(tabs)) => return tabs.to_native(side().await?).await,
+        (Pair::TabTab, Some(tabs)) => return tabs.to_tab(),
+        (_, None) => return Err(Failure::failed("no browser was started")),
+    };
     if carrier == Carrier::Relay {
         let (relay, a, b) = super::relay::start().await?;
         let [mut a, mut b] = [a, b].map(|(link, events)| {
@@ -128,35 +143,18 @@ async fn measure(carrier: Carrier) -> Result<Measured, Failure> {
 
 /// Measures what goes over between the two, which are being connected since `began`.
 async fn exchange(began: Instant, a: &mut Side, b: &mut Side) -> Result<Measured, Failure> {
-    next(a, |event| matches!(event, LinkEvent::Connected { .. })).await?;
-    next(b, |event| matches!(event, LinkEvent::Connected { .. })).await?;
-    let connect_ms = began.elapsed().as_secs_f64() * 1e3;
-
     let (of_a, of_b) = (a.link.id(), b.link.id());
-    let mut rtts = Vec::with_capacity(ECHOES);
-    for _ in 0..ECHOES {
-        let began = Instant::now();
-        a.link.send(of_b, Channel::Control, Bytes::from_static(&[7; 64]));
-        next(b, is_frame).await?;
-        b.link.send(of_a, Channel::Control, Bytes::from_static(&[8; 64]));
-        next(a, is_frame).await?;
-        rtts.push(began.elapsed().as_secs_f64() * 1e3);
-    }
+    trial::connected(async || a.events.recv().await).await.map_err(Failure::failed)?;
+    trial::connected(async || b.events.recv().await).await.map_err(Failure::failed)?;
+    let connect_ms = millis(began);
+    let leads = trial::lead(&a.link, of_b, async || a.events.recv().await, || millis(began));
+    let follows = trial::follow(&b.link, of_a, async || b.events.recv().await);
+    let (figures, ()) = tokio::try_join!(leads, follows).map_err(Failure::failed)?;
+    Ok(Measured { figures, connect_ms })
+}
 
-    let frame = Bytes::from(vec![9; 1 << 20]);
-    let began = Instant::now();
-    let (mut sent, mut received) = (0, 0);
-    while received < FRAMES {
-        // As much as a peer asks for at a time.
-        while sent < FRAMES && sent < received + 8 {
-            a.link.send(of_b, Channel::Blob, frame.clone());
-            sent += 1;
-        }
-        next(b, is_frame).await?;
-        received += 1;
-    }
-    let mb_per_s = (FRAMES << 20) as f64 / 1e6 / began.elapsed().as_secs_f64();
-    Ok(Measured { mb_per_s, rtt_ms: median(rtts), connect_ms })
+pub(super) fn millis(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
 }
 
 async fn connect(carrier: Carrier, a: &mut Side, b: &mut Side) -> Result<(), Failure> {
@@ -178,22 +176,4 @@ async fn connect(carrier: Carrier, a: &mut Side, b: &mut Side) -> Result<(), Fai
     let to = addresses.iter().find(|address| port(address).is_some()).cloned();
     let to = to.ok_or_else(|| Failure::failed("a node does not listen there"))?;
     a.link.dial(to).map_err(|busy| Failure::failed(busy.to_string()))
-}
-
-fn is_frame(event: &LinkEvent) -> bool {
-    matches!(event, LinkEvent::Frame { .. })
-}
-
-/// Waits for such an event of the side's link.
-async fn next(side: &mut Side, wanted: impl Fn(&LinkEvent) -> bool) -> Result<(), Failure> {
-    loop {
-        match side.events.recv().await {
-            Some(LinkEvent::Disconnected { reason, .. } | LinkEvent::DialFailed { reason, .. }) => {
-                return Err(Failure::failed(format!("the connection failed: {reason}")));
-            }
-            Some(event) if wanted(&event) => return Ok(()),
-            Some(_) => {}
-            None => return Err(Failure::failed("the link has ended")),
-        }
-    }
 }

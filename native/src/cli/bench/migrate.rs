@@ -6,7 +6,7 @@
 //! ahead; natively the node that it moves to keeps that already.
 
 use super::browser::Browser;
-use super::{home, median, report, rounded, sweep};
+use super::{home, median, most, report, rounded, sweep};
 use crate::cli::args::BenchCommon;
 use crate::cli::client::Client;
 use crate::cli::client::types::{Node, Unit};
@@ -33,7 +33,7 @@ pub(super) fn run(browser: bool, common: &BenchCommon) -> Result<u8, Failure> {
     settle(&client, &job, None)?;
     let (native, bytes) = moves(&client, &job, &[&worker(&client, 1)?, &worker(&client, 2)?], runs, common)?;
     let mut figures = Vec::new();
-    tell(&mut figures, ["native_native_ms", "native_native_whole_ms"], &native);
+    tell(&mut figures, "native_native", &native);
     if browser {
         let mut chromium = Browser::launch(home.path())?;
         let tab = give(&mut chromium, &swarm, &[])?;
@@ -50,23 +50,26 @@ pub(super) fn run(browser: bool, common: &BenchCommon) -> Result<u8, Failure> {
             note(common, run, &format!("{there} into the tab, {back} back"));
             into.push(there);
         }
-        tell(&mut figures, ["native_browser_ms", "native_browser_whole_ms"], &into);
+        tell(&mut figures, "native_browser", &into);
         let other = give(&mut chromium, &swarm, &[&tab])?;
         migrate(&client, &job, &tab)?;
         settle(&client, &job, Some(&tab))?;
         let (between, _) = moves(&client, &job, &[&tab, &other], runs, common)?;
-        tell(&mut figures, ["browser_browser_ms", "browser_browser_whole_ms"], &between);
+        tell(&mut figures, "browser_browser", &between);
     }
-    figures.push(("bytes_with_base", rounded(median(bytes), 0)));
-    figures.push(("moves", runs.into()));
+    figures.push(("bytes_with_base".into(), rounded(median(bytes), 0)));
+    figures.push(("moves".into(), runs.into()));
     client.cancel(&job)?;
+    let figures: Vec<(&str, serde_json::Value)> =
+        figures.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     report(&figures, common)
 }
 
-fn tell(figures: &mut Vec<(&'static str, serde_json::Value)>, names: [&'static str; 2], moves: &[Took]) {
-    let [still, whole] = names;
-    figures.push((still, rounded(median(moves.iter().map(|took| took.standstill).collect()), 1)));
-    figures.push((whole, rounded(median(moves.iter().map(|took| took.whole).collect()), 1)));
+fn tell(figures: &mut Vec<(String, serde_json::Value)>, between: &str, moves: &[Took]) {
+    let (still, whole): (Vec<f64>, Vec<f64>) = moves.iter().map(|took| (took.standstill, took.whole)).unzip();
+    figures.push((format!("{between}_ms"), rounded(median(still.clone()), 1)));
+    figures.push((format!("{between}_max_ms"), rounded(most(&still), 1)));
+    figures.push((format!("{between}_whole_ms"), rounded(median(whole), 1)));
 }
 
 fn begin(client: &Client) -> Result<String, Failure> {

@@ -12,6 +12,7 @@ mod instrument;
 mod kernel;
 mod ledger;
 mod link;
+mod link_tabs;
 mod migrate;
 mod null;
 mod page;
@@ -42,7 +43,7 @@ pub(super) fn run(what: &BenchCommand) -> Result<u8, Failure> {
         BenchCommand::Migrate { no_browser, common } => migrate::run(!no_browser, common),
         BenchCommand::Checkpoint { common } => checkpoint::run(common),
         BenchCommand::Ledger { settlements, common } => ledger::run(*settlements, common),
-        BenchCommand::Link { common } => link::run(common),
+        BenchCommand::Link { no_browser, common } => link::run(!no_browser, common),
         BenchCommand::Idle { during, common } => idle::run(during.map(|span| span.0), common),
     }
 }
