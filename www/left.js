@@ -1,5 +1,5 @@
-// Resume store of a tab, for when it is loaded again: who it is, and where its units stood. It is kept in
-// IndexedDB under a name that one tab at a time holds, for as long as its node's Worker lives.
+// Resume store of a tab, for when it is loaded again: who it is, where its units stood, and its own jobs. It is kept
+// in IndexedDB under a name that one tab at a time holds, for as long as its node's Worker lives.
 
 /** @import { Change, Entry, Left } from "./messages.js" */
 
@@ -61,8 +61,16 @@ function save(database, name, [records, blobs]) {
 }
 
 function open() {
-  const request = indexedDB.open("manyhands", 1);
-  request.onupgradeneeded = () => ["keys", "records", "blobs"].forEach((name) => request.result.createObjectStore(name));
+  const request = indexedDB.open("manyhands", 2);
+  request.onupgradeneeded = ({ oldVersion }) => {
+    const database = request.result;
+    if (oldVersion === 0) database.createObjectStore("keys");
+    // Records of version 1 had other keys. Who the tab is stays.
+    for (const name of ["records", "blobs"]) {
+      if (oldVersion > 0) database.deleteObjectStore(name);
+      database.createObjectStore(name);
+    }
+  };
   return done(request);
 }
 

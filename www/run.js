@@ -4,11 +4,11 @@ import { buying } from "./buying.js";
 import { byId, h, renew, setHidden, setText } from "./dom.js";
 import { chosen, dropZone } from "./drop.js";
 import { entry, form as smallForm } from "./form.js";
-import { count, plural, shortNode, size } from "./format.js";
+import { count, shortNode, size } from "./format.js";
 import { credits } from "./money.js";
 import { ownJob } from "./own-job.js";
 import { Session } from "./session.js";
-import { Submitter, isOver } from "./submitter.js";
+import { Submitter, hasLeft, isOver } from "./submitter.js";
 import { errorText } from "./text.js";
 import { programFault, splitWords } from "./words.js";
 
@@ -86,8 +86,11 @@ function setUp() {
   session.addEventListener("change", showState);
   submitter.addEventListener("change", showJobs);
   addEventListener("pagehide", () => session.leave());
-  addEventListener("beforeunload", (event) => submitter.jobs.some((job) => !isOver(job)) && event.preventDefault());
+  // Where the browser keeps nothing, the jobs end with the tab.
+  const ends = () => !isSecureContext && submitter.jobs.some((job) => !isOver(job));
+  addEventListener("beforeunload", (event) => ends() && event.preventDefault());
   meetGateway();
+  if (hasLeft()) begin();
 }
 
 async function meetGateway() {
@@ -204,9 +207,7 @@ async function showBalance() {
 }
 
 function showJobs() {
-  setHidden(byId("jobs"), !submitter.jobs.length && !submitter.lost);
-  setHidden(byId("lost"), !submitter.lost);
-  setText(byId("lost"), submitter.lost ? `This tab’s node failed, and ${plural(submitter.lost, "job")} that had not ended went with it. Run them again.` : "");
+  setHidden(byId("jobs"), !submitter.jobs.length);
   renew(byId("list"), submitter.jobs, (job) => job.id, () => ownJob(submitter, showBalance));
 }
 

@@ -3,8 +3,29 @@
 /** @import { Answer, OfJobs, OwnJob, OwnResult, Wanted } from "./messages.js" */
 /** @import { Session } from "./session.js" */
 
-/** Phases in which a node has its jobs; it loses them with its Worker. @type {readonly string[]} */
+/** Phases in which a node lives. @type {readonly string[]} */
 const LIVES = ["starting", "connecting", "connected", "offline", "rejected"];
+/** Whether a tab of this browser left jobs, in `localStorage`. */
+const LEFT = "manyhands-jobs";
+
+/** Whether jobs are left of a tab that was open before. A browser that may not tell has none. */
+export function hasLeft() {
+  try {
+    return localStorage.getItem(LEFT) !== null;
+  } catch {
+    return false;
+  }
+}
+
+/** @param {boolean} left */
+function leave(left) {
+  try {
+    if (left) localStorage.setItem(LEFT, "1");
+    else localStorage.removeItem(LEFT);
+  } catch {
+    // Then they are found when the next job is run.
+  }
+}
 
 /** Whether nothing of it is to be done any more. @param {OwnJob} job */
 export const isOver = ({ state }) => state === "done" || state === "failed" || state === "cancelled";
@@ -13,8 +34,6 @@ export const isOver = ({ state }) => state === "done" || state === "failed" || s
 export class Submitter extends EventTarget {
   /** The newest first. @type {OwnJob[]} */
   jobs = [];
-  /** Jobs that a node of this tab had not ended when it failed. */
-  lost = 0;
   #session;
   /** @type {Map<number, (answer: Answer) => void>} */
   #asked = new Map();
@@ -77,6 +96,7 @@ export class Submitter extends EventTarget {
       return;
     }
     this.jobs = message.jobs;
+    leave(this.jobs.length > 0);
     this.dispatchEvent(new Event("change"));
   }
 
@@ -84,9 +104,5 @@ export class Submitter extends EventTarget {
     const asked = [...this.#asked];
     this.#asked.clear();
     for (const [n, answer] of asked) answer({ type: "answer", n, refused: "The node in this tab ended before it answered." });
-    if (!this.jobs.length) return;
-    this.lost += this.jobs.filter((job) => !isOver(job)).length;
-    this.jobs = [];
-    this.dispatchEvent(new Event("change"));
   }
 }

@@ -4,6 +4,7 @@
 //! does not write its units again. Table `Results`: job id and big-endian index → the result.
 //! Table `Checkpoints`: the same key → [`UnitRecord`], while the unit has a checkpoint.
 
+use crate::content::BlobRef;
 use crate::disk::{Table, Write};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::work::spec::{JobSpec, UnitResult};
@@ -24,6 +25,12 @@ pub(super) struct JobRecord {
 pub(super) struct EndRecord {
     pub(super) cancelled: bool,
     pub(super) ended_ms: u64,
+}
+
+/// The blobs that a value of the table [`Table::Jobs`] refers to.
+pub fn blobs_of_job(value: &[u8]) -> Vec<BlobRef> {
+    let record: Result<JobRecord, _> = sandbox::unpack::from_slice(value);
+    record.map(|record| record.spec.blobs().into_iter().collect()).unwrap_or_default()
 }
 
 pub(super) fn encode<T: Serialize>(value: &T) -> Bytes {

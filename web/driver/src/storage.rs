@@ -1,11 +1,12 @@
-//! A browser node's storage: blobs and rows in memory, bounded. What a page computed is durable with the owner
-//! before it is forgotten here. So the only records that outlive the page are those of what it leaves for when it
-//! is loaded again, and the blobs that they name with them ([`Changes`]). Jobs that its person submitted end with
-//! it, which the page says.
+//! A browser node's storage: blobs and rows in memory, bounded. Rows outlive the page, and the blobs that they name
+//! with them ([`Changes`]): units that ran here, and jobs of its person with their results. When the page is loaded
+//! again, its node takes them up.
 
 use bytes::Bytes;
+use node_core::content::BlobRef;
 use node_core::disk::Failed;
-use node_core::work::runner::left::blobs_of;
+use node_core::work::spec::UnitResult;
+use node_core::work::{owner, runner};
 use node_core::{BlobId, StorageReply, StorageRequest, Table, Write};
 use std::collections::BTreeMap;
 
@@ -13,25 +14,37 @@ use std::collections::BTreeMap;
 /// of 30 MB, the largest seen, fit with room to spare.
 pub const MAX_BYTES: u64 = 256 << 20;
 
-/// Changes to write where they outlive the page, all or nothing. A key without a value is removed.
+/// Changes to write where they outlive the page, all or nothing. A key without a value is removed. A record's key is
+/// that of its row behind the table's number.
 #[derive(Debug, Default, PartialEq)]
 pub struct Changes {
     pub records: Vec<(Vec<u8>, Option<Bytes>)>,
     pub blobs: Vec<(BlobId, Option<Bytes>)>,
 }
 
-/// A record that outlives the page, and what it names. There are few: one a unit that runs.
-struct Kept {
-    key: Vec<u8>,
-    value: Bytes,
-    blobs: Vec<BlobId>,
+/// Place of a row.
+type Key = (Table, Vec<u8>);
+
+/// Blobs that a row names.
+fn named(table: Table, value: &[u8]) -> Vec<BlobId> {
+    let blobs: Vec<BlobRef> = match table {
+        Table::Left => runner::left::blobs_of(value),
+        Table::Jobs => owner::blobs_of_job(value),
+        Table::Results => sandbox::unpack::from_slice(value)
+            .map(|result: UnitResult| result.blobs().collect())
+            .unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    blobs.into_iter().map(|blob| blob.id).collect()
 }
 
-impl Kept {
-    fn new(key: Vec<u8>, value: Bytes) -> Kept {
-        let blobs = blobs_of(&value).into_iter().map(|blob| blob.id).collect();
-        Kept { key, value, blobs }
-    }
+fn record_key((table, key): &Key) -> Vec<u8> {
+    [&[*table as u8], &key[..]].concat()
+}
+
+fn key_of(record: &[u8]) -> Option<Key> {
+    let (table, key) = record.split_first()?;
+    Some((*Table::ALL.get(usize::from(*table))?, key.to_vec()))
 }
 
 pub struct Storage {
@@ -40,10 +53,9 @@ pub struct Storage {
     partial: BTreeMap<BlobId, Vec<u8>>,
     bytes: u64,
     max: u64,
-    /// Records that outlive the page, with the blobs that they name.
-    left: Vec<Kept>,
-    /// Rows of the other tables: jobs of this page and their results.
-    rows: BTreeMap<(Table, Vec<u8>), Bytes>,
+    rows: BTreeMap<Key, Bytes>,
+    /// Blobs that rows name, and how often.
+    named: BTreeMap<BlobId, u32>,
     changes: Option<Changes>,
 }
 
@@ -54,8 +66,8 @@ impl Storage {
             partial: BTreeMap::new(),
             bytes: 0,
             max,
-            left: Vec::new(),
             rows: BTreeMap::new(),
+            named: BTreeMap::new(),
             changes: None,
         }
     }
@@ -66,8 +78,11 @@ impl Storage {
         records: Vec<(Vec<u8>, Bytes)>,
         blobs: Vec<(BlobId, Bytes)>,
     ) -> Vec<(BlobId, u64)> {
-        self.left = records.into_iter().map(|(key, value)| Kept::new(key, value)).collect();
-        self.left.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        let rows = records.into_iter().filter_map(|(key, value)| Some((key_of(&key)?, value)));
+        let writes = rows.map(|((table, key), value)| Write { table, key, value: Some(value) });
+        // What does not fit is left where it is.
+        writes.for_each(|write| drop(self.commit(vec![write])));
+        self.changes = None;
         let fits = |(id, bytes): (BlobId, Bytes)| {
             self.make_room(id, bytes.len()).ok()?;
             let len = bytes.len() as u64;
@@ -117,10 +132,6 @@ impl Storage {
 
     /// Rows of a table with keys above `after`, in their order.
     pub fn rows(&self, table: Table, after: Option<&[u8]>, limit: usize) -> Vec<(Vec<u8>, Bytes)> {
-        if table == Table::Left {
-            let its = self.left.iter().filter(|kept| after.is_none_or(|after| kept.key[..] > *after));
-            return its.take(limit).map(|kept| (kept.key.clone(), kept.value.clone())).collect();
-        }
         let from = (table, after.unwrap_or_default().to_vec());
         let its = self.rows.range(from..).take_while(|((of, _), _)| *of == table);
         let its = its.filter(|((_, key), _)| after.is_none_or(|after| key[..] > *after));
@@ -136,39 +147,8 @@ impl Storage {
         self.bytes
     }
 
-    fn commit(&mut self, writes: Vec<Write>) -> Result<(), String> {
-        let (left, rows): (Vec<Write>, Vec<Write>) =
-            writes.into_iter().partition(|write| write.table == Table::Left);
-        self.write_rows(rows)?;
-        if left.is_empty() {
-            return Ok(());
-        }
-        let mut changes = self.changes.take().unwrap_or_default();
-        for Write { key, value, .. } in left {
-            let at = self.left.binary_search_by(|kept| kept.key.cmp(&key));
-            let old = at.map(|at| self.left.remove(at)).ok();
-            let new = value.clone().map(|value| Kept::new(key.clone(), value));
-            let named = |blobs: Option<&Kept>, id: &BlobId| blobs.is_some_and(|kept| kept.blobs.contains(id));
-            for id in new.iter().flat_map(|new| &new.blobs).filter(|id| !self.names(id)) {
-                if let Some(bytes) = self.whole.get(id).filter(|_| !named(old.as_ref(), id)) {
-                    changes.blobs.push((*id, Some(bytes.clone())));
-                }
-            }
-            for id in old.iter().flat_map(|old| &old.blobs).filter(|id| !self.names(id)) {
-                if !named(new.as_ref(), id) {
-                    changes.blobs.push((*id, None));
-                }
-            }
-            changes.records.push((key, value));
-            let (Ok(at) | Err(at)) = at;
-            new.into_iter().for_each(|new| self.left.insert(at, new));
-        }
-        self.changes = Some(changes);
-        Ok(())
-    }
-
     /// Writes all rows, or none if they do not fit.
-    fn write_rows(&mut self, writes: Vec<Write>) -> Result<(), String> {
+    fn commit(&mut self, writes: Vec<Write>) -> Result<(), String> {
         let size = |key: &[u8], value: &Bytes| (key.len() + value.len()) as u64;
         let more: u64 = writes.iter().filter_map(|it| Some(size(&it.key, it.value.as_ref()?))).sum();
         if self.bytes.saturating_add(more) > self.max {
@@ -178,22 +158,36 @@ impl Storage {
                 self.bytes >> 20
             ));
         }
+        let mut changes = self.changes.take().unwrap_or_default();
         for Write { table, key, value } in writes {
-            let len = key.len();
-            let new = value.as_ref().map_or(0, |value| size(&key, value));
+            let (len, key) = (key.len() as u64, (table, key));
+            for id in value.iter().flat_map(|value| named(table, value)) {
+                let times = self.named.entry(id).or_default();
+                *times += 1;
+                if let (1, Some(bytes)) = (*times, self.whole.get(&id)) {
+                    changes.blobs.push((id, Some(bytes.clone())));
+                }
+            }
+            changes.records.push((record_key(&key), value.clone()));
+            self.bytes += value.as_ref().map_or(0, |value| size(&key.1, value));
             let old = match value {
                 // A slice of a received message would keep the whole message alive.
-                Some(value) => self.rows.insert((table, key), Bytes::copy_from_slice(&value)),
-                None => self.rows.remove(&(table, key)),
+                Some(value) => self.rows.insert(key, Bytes::copy_from_slice(&value)),
+                None => self.rows.remove(&key),
             };
-            self.bytes = self.bytes + new - old.map_or(0, |old| (len + old.len()) as u64);
+            let Some(old) = old else { continue };
+            self.bytes -= len + old.len() as u64;
+            for id in named(table, &old) {
+                let times = self.named.entry(id).or_default();
+                *times -= 1;
+                if *times == 0 {
+                    self.named.remove(&id);
+                    changes.blobs.push((id, None));
+                }
+            }
         }
+        self.changes = Some(changes);
         Ok(())
-    }
-
-    /// Whether a record that outlives the page names the blob.
-    fn names(&self, id: &BlobId) -> bool {
-        self.left.iter().any(|kept| kept.blobs.contains(id))
     }
 
     fn put(&mut self, id: BlobId, bytes: Bytes) -> Result<(), String> {
@@ -358,7 +352,7 @@ mod tests {
 
     #[test]
     fn what_outlives_the_page_is_told_once_and_found_again() {
-        let mut storage = Storage::new(100);
+        let mut storage = Storage::new(1000);
         for n in 1..=3 {
             append(&mut storage, BlobId([n; 32]), 0, b"abc", true);
         }
@@ -376,8 +370,9 @@ mod tests {
 
         let kept = |n: u8| (BlobId([n; 32]), Bytes::from_static(b"abc"));
         let Write { key, value, .. } = record(7, 3, Some(1));
-        let mut next = Storage::new(100);
-        let here = next.restore(vec![(key.clone(), value.expect("a value"))], vec![kept(1), kept(3)]);
+        let mut next = Storage::new(1000);
+        let row = record_key(&(Table::Left, key.clone()));
+        let here = next.restore(vec![(row, value.expect("a value"))], vec![kept(1), kept(3)]);
         assert_eq!(here, [(BlobId([1; 32]), 3), (BlobId([3; 32]), 3)]);
         assert!(next.changes().is_none(), "it is written already");
         let scan = |table, after| StorageRequest::Scan { token: T, table, after, limit: 10 };
@@ -417,7 +412,38 @@ mod tests {
         assert_eq!((keys(&storage, None, 9), storage.bytes()), (vec![1, 2, 3], 6));
         commit(&mut storage, vec![row(1, None), row(2, Some(b"longer"))]);
         assert_eq!((keys(&storage, None, 9), storage.bytes()), (vec![2, 3], 9));
-        assert!(storage.changes().is_none(), "none of it outlives the page");
+        let told = storage.changes().expect("rows outlive the page");
+        let last = (record_key(&(Table::Results, vec![2])), Some(Bytes::from_static(b"longer")));
+        assert_eq!((told.records.len(), told.records.last()), (5, Some(&last)));
+    }
+
+    #[test]
+    fn a_result_and_what_it_printed_outlive_the_page_until_it_is_forgotten() {
+        let mut storage = Storage::new(1000);
+        let out = BlobId([9; 32]);
+        append(&mut storage, out, 0, b"abc", true);
+        let result = UnitResult {
+            end: sandbox::End::Exited(0),
+            stdout: node_core::content::Data::Blob(BlobRef { id: out, len: 3 }),
+            stderr: node_core::content::Data::EMPTY,
+            files: Vec::new(),
+            cpu_us: 1,
+            runner: NodeId([3; 32]),
+            attempts: 1,
+            fuel: 1,
+            journey: None,
+            paid: Default::default(),
+        };
+        let value = Bytes::from(rmp_serde::to_vec(&result).expect("it encodes"));
+        let row = |key: u8, value| Write { table: Table::Results, key: vec![key], value };
+        let mut told = |writes| {
+            storage.handle(StorageRequest::Commit { token: T, writes });
+            blobs(storage.changes().expect("something changed"))
+        };
+        // Two units that printed the same.
+        assert_eq!(told(vec![row(1, Some(value.clone())), row(2, Some(value))]), [(9, true)]);
+        assert_eq!(told(vec![row(1, None)]), []);
+        assert_eq!(told(vec![row(2, None)]), [(9, false)]);
     }
 
     #[test]
@@ -427,7 +453,8 @@ mod tests {
         let jobs = Write { table: Table::Jobs, key: vec![1], value: Some(Bytes::new()) };
         storage.handle(StorageRequest::Commit { token: T, writes: vec![write, jobs] });
         let changes = storage.changes().expect("something changed");
-        assert_eq!((changes.records.len(), changes.blobs.len()), (1, 0));
-        assert_eq!(storage.restore(Vec::new(), vec![(BlobId([1; 32]), vec![0; 200].into())]), []);
+        assert_eq!((changes.records.len(), changes.blobs.len()), (2, 0));
+        let strange = [(vec![], Bytes::new()), (vec![255, 1], Bytes::new())];
+        assert_eq!(storage.restore(strange.to_vec(), vec![(BlobId([1; 32]), vec![0; 200].into())]), []);
     }
 }

@@ -57,6 +57,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use view::Seen;
 
+pub use crate::work::rows::blobs_of_job;
 pub use interface::{Command, Event, Timer};
 
 /// A unit that was lost with its runner, or came back without a result, so many times without progress is held. Our

@@ -1,4 +1,5 @@
-//! Jobs that the page's person submits. Their owner is this node, and they last as long as it.
+//! Jobs that the page's person submits. Their owner is this node. Where the browser keeps what the tab leaves, they go
+//! on when it is loaded again.
 
 use super::Driver;
 use crate::browser::{self, object};
@@ -133,7 +134,7 @@ impl Driver {
             NodeEvent::Statement { number, page } => {
                 answer(*number as u32, "balance", &(page.balance.0 as f64).into());
             }
-            NodeEvent::JobChanged { .. } | NodeEvent::JobEnded { .. } => {}
+            NodeEvent::Ready | NodeEvent::JobChanged { .. } | NodeEvent::JobEnded { .. } => {}
             _ => return false,
         }
         self.jobs.changed = true;

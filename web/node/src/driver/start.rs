@@ -43,6 +43,9 @@ const LEFT_BYTES: u64 = storage::MAX_BYTES / 4 * 3;
 /// Checkpoints kept for others, beside what is above. Our choice: some of a task of 10 MiB; who has more is refused.
 const KEPT_BYTES: u64 = storage::MAX_BYTES / 4;
 
+/// Jobs of its person that a page remembers; the oldest that have ended give way. Our choice: as many as it shows.
+const JOBS: usize = web_driver::jobs::SHOWN;
+
 /// Memory of one unit. Our choice: what a tab can give to each slot without being killed.
 const UNIT_MEMORY: u64 = 512 << 20;
 
@@ -86,6 +89,7 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
             left_bytes,
             kept_bytes: KEPT_BYTES,
             kept_bytes_per_owner: KEPT_BYTES / 4 * 3,
+            jobs: JOBS,
             ..Bounds::default()
         }
         .into(),
