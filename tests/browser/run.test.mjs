@@ -58,6 +58,24 @@ test("a server that others dial computes for a tab, which dials nobody", async (
   assert.deepEqual(swarm.troubles, []);
 });
 
+test("a tab that is loaded again goes on with its jobs, and still has the results of those that ended", async (t) => {
+  const swarm = await Swarm.start(t);
+  const page = await swarm.tab("/run");
+  await run(page, "xorshift", "{}", 25);
+  // Nobody gives a slot.
+  await state(page, "waiting");
+  await page.reload();
+  await state(page, "waiting");
+  const donor = await swarm.donor("ada");
+  await state(page, "done");
+  await shows(donor.locator("#units-done"), "25");
+  await page.reload();
+  await state(page, "done");
+  const [file] = await Promise.all([page.waitForEvent("download"), job(page).getByRole("button", { name: "Download all output" }).click()]);
+  assert.equal(await readFile(await file.path(), "utf8"), await numbers(25));
+  assert.deepEqual(swarm.troubles, []);
+});
+
 test("what does not run says why, and a job can be cancelled", async (t) => {
   const swarm = await Swarm.start(t);
   const page = await swarm.tab("/run");

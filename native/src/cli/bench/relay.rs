@@ -49,9 +49,14 @@ pub(super) async fn start() -> Result<(Relay, End, End), Failure> {
     let middle = net(None).await?;
     let (id, at) = (middle.link.id(), middle.link.addresses());
     let at = at.first().cloned().ok_or_else(|| Failure::failed("the relay does not listen"))?;
-    tokio::spawn(relay(middle));
+    let (knows, mut known) = unbounded_channel();
+    tokio::spawn(relay(middle, knows));
     let (connect, a) = end(id, &at).await?;
     let (_, b) = end(id, &at).await?;
+    // Until then it refuses circuits to either.
+    for _ in [&a, &b] {
+        known.recv().await;
+    }
     let contact = Contact { ip: Ip([0; 16]), id, port: 1 };
     Ok((Relay { connect, peer: b.0.id(), at: contact }, a, b))
 }
@@ -86,7 +91,8 @@ fn send(link: &Link, to: NodeId, message: &Message) {
     }
 }
 
-async fn relay(Net { link, mut events, .. }: Net) {
+/// Relays, and tells of each node that it knows from then on.
+async fn relay(Net { link, mut events, .. }: Net, knows: UnboundedSender<()>) {
     let began = Instant::now();
     let mut machine = Machine::new(CircuitRelay::new(RATE), Rng::from_seed([0; 32]));
     let mut peers = Peers::new();
@@ -100,6 +106,8 @@ async fn relay(Net { link, mut events, .. }: Net) {
                 }
                 Some(LinkEvent::Connected { peer, .. }) => {
                     introduced(&mut peers, peer);
+                    // Nobody waits for a third.
+                    let _ = knows.send(());
                     None
                 }
                 Some(_) => None,
