@@ -3,6 +3,7 @@
 use super::Answer;
 use super::mirror::Mirror;
 use super::routes::{Datagram, Inbox, Routes, WAITING};
+use super::window::Window;
 use link::{Link, Piping};
 use node_core::NodeId;
 use node_core::address::Ip;
@@ -31,9 +32,8 @@ const ADDRESSES: usize = 128;
 /// Bytes of a message. RFC 8831, 6.6: what every end takes.
 const MESSAGE: usize = 16 << 10;
 
-/// Bytes that are sent and not acknowledged. Our choice, measured (`docs/benchmarks.md`): more than what a socket of
-/// the usual size holds is lost, and a loss costs more than a pause.
-const UNDER_WAY: usize = 128 << 10;
+/// Bytes that `str0m` takes and that are not acknowledged. What is really under way, the window says.
+const TAKEN: usize = super::window::MOST + MESSAGE;
 
 /// Bytes that wait between the channel and the link, each way.
 const PIPE: usize = 64 << 10;
@@ -86,6 +86,7 @@ struct Ends {
     buffer: Box<[u8]>,
     /// Bytes of it that the channel has had no room for. Nothing is read of the link meanwhile.
     unsent: usize,
+    window: Window,
     /// Messages that the link has not read, the first from here on.
     received: VecDeque<Vec<u8>>,
     read: usize,
@@ -131,7 +132,7 @@ impl End {
     ) -> End {
         let mut rtc = RtcConfig::new()
             .clear_codecs()
-            .set_sctp_max_buffered_amount(UNDER_WAY)
+            .set_sctp_max_buffered_amount(TAKEN)
             .set_crypto_provider(Arc::new(str0m::crypto::from_feature_flags()))
             .build(Instant::now());
         // Both ends have it from the beginning, so that no message has to open it.
@@ -311,6 +312,8 @@ impl End {
     fn settle(&mut self) -> Result<Instant, Ended> {
         loop {
             match self.rtc.poll_output()? {
+                // What was acknowledged meanwhile has made room.
+                Output::Timeout(_) if self.send_rest()? => {}
                 Output::Timeout(due) if self.rtc.is_alive() => return Ok(due),
                 Output::Timeout(_) => return Err(Ended::Gone),
                 Output::Transmit(packet) => self.transmit(&packet),
@@ -334,7 +337,6 @@ impl End {
                 pipe.received.push_back(data.data);
                 if pipe.bytes > RECEIVED { Err(Ended::Flooded) } else { Ok(()) }
             }
-            Event::ChannelBufferedAmountLow(_) => self.send(self.pipe.as_ref().map_or(0, |pipe| pipe.unsent)),
             Event::ChannelClose(_) | Event::Closed => Err(Ended::Gone),
             // Before that more addresses may come, and the node gives up in time.
             Event::IceConnectionStateChange(IceConnectionState::Disconnected) if self.pipe.is_some() => {
@@ -351,9 +353,6 @@ impl End {
         }
         let (here, there) = tokio::io::duplex(PIPE);
         let (from_link, to_link) = tokio::io::split(here);
-        if let Some(mut channel) = self.rtc.channel(self.channel) {
-            channel.set_buffered_amount_low_threshold(UNDER_WAY / 2);
-        }
         let (link, piping) = &self.links;
         match self.role {
             Role::Offers => {
@@ -372,6 +371,7 @@ impl End {
             to_link,
             buffer,
             unsent: 0,
+            window: Window::default(),
             received: VecDeque::new(),
             read: 0,
             bytes: 0,
@@ -443,9 +443,23 @@ impl End {
     fn send(&mut self, bytes: usize) -> Result<(), Ended> {
         let Some(pipe) = self.pipe.as_mut().filter(|_| bytes > 0) else { return Ok(()) };
         let Some(mut channel) = self.rtc.channel(self.channel) else { return Err(Ended::Gone) };
-        let sent = channel.write(true, &pipe.buffer[..bytes])?;
+        let waits = channel.buffered_amount();
+        let now = Instant::now();
+        pipe.window.acknowledged(waits, now);
+        let sent = pipe.window.has_room(waits) && channel.write(true, &pipe.buffer[..bytes])?;
+        if sent {
+            pipe.window.sent(bytes, now);
+        }
         pipe.unsent = if sent { 0 } else { bytes };
         Ok(())
+    }
+
+    /// Sends what has waited for room; whether there was any.
+    fn send_rest(&mut self) -> Result<bool, Ended> {
+        let unsent = |it: &End| it.pipe.as_ref().map_or(0, |pipe| pipe.unsent);
+        let waits = unsent(self);
+        self.send(waits)?;
+        Ok(waits > 0 && unsent(self) == 0)
     }
 
     /// The link took so many of the bytes that have come.

@@ -11,6 +11,7 @@ mod sockets;
 mod stun;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub(crate) use introduce::introduce;
 
