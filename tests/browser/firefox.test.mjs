@@ -89,3 +89,16 @@ test("a tab of Firefox works for another gateway over a data channel while its o
   // Firefox reports each attempt to connect to the stopped gateway as an error of the page.
   assert.deepEqual(swarm.troubles.filter((trouble) => !/The connection to ws:\S+ was interrupted/.test(trouble)), []);
 });
+
+test("in Firefox a person runs a program from a tab, on another tab", options, async (t) => {
+  const swarm = inFirefox(await Swarm.start(t));
+  const donor = await swarm.donor("ada");
+  const page = await swarm.tab("/run");
+  await page.locator("#program").setInputFiles(guest("xorshift"));
+  await page.getByLabel("Arguments").fill("3");
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  await shows(page.locator(".own-job .badge"), "done");
+  await shows(page.locator(".own-job .output"), (await execute(native("xorshift"), ["3"])).stdout.trim());
+  await shows(donor.locator("#units-done"), "1");
+  assert.deepEqual(swarm.troubles, []);
+});
