@@ -7,27 +7,37 @@
 const NAMES = Array.from({ length: 8 }, (_, n) => `tab-${n + 1}`);
 /** The Worker of the page's last life has so long to let go of its name, ms. */
 const LETTING_GO = 2000;
-/** A browser that has not brought anything by then will not, ms. */
-const PATIENCE = 5000;
+/** A browser that has not brought anything by then will not, ms. Our choice: jobs may have left hundreds of MiB. */
+const PATIENCE = 20_000;
+/** First byte of the key of a record of a job (`web/driver/src/storage.rs`). */
+const JOBS = 0;
 
 /**
- * `{name, key, records, blobs, save}`, or nothing where it cannot be kept. `last`: the tab's name before.
+ * `{name, key, records, blobs, save}`, or nothing where it cannot be kept. `last`: the tab's name before. `jobs`: it is
+ * to own the jobs that were left, if nobody has them.
  * @param {string | null} last
+ * @param {boolean} jobs
  */
-export async function takeUp(last) {
+export async function takeUp(last, jobs) {
+  let late = false;
+  /** @type {Promise<never>} */
+  const none = new Promise((_, no) => setTimeout(() => {
+    late = true;
+    no(new Error("the browser's storage does not answer"));
+  }, PATIENCE));
   try {
-    /** @type {Promise<never>} */
-    const late = new Promise((_, no) => setTimeout(no, PATIENCE, new Error("the browser's storage does not answer")));
-    return await Promise.race([read(last), late]);
+    return await Promise.race([read(last, jobs, () => late), none]);
   } catch (error) {
     console.info(`When this tab is loaded again, its node will be another: ${error instanceof Error ? error.message : error}`);
   }
 }
 
-/** @param {string | null} last @returns {Promise<Left>} */
-async function read(last) {
+/** @param {string | null} last @param {boolean} jobs @param {() => boolean} late @returns {Promise<Left>} */
+async function read(last, jobs, late) {
   const database = await open();
-  const name = await hold(last);
+  // Another version of this page may need to change it.
+  database.onversionchange = () => database.close();
+  const name = await hold(last, await preferred(database, jobs), late);
   const all = IDBKeyRange.bound([name], [name, []]);
   const get = database.transaction(["keys", "records", "blobs"]);
   /** @param {string} store @returns {Promise<Entry[]>} */
@@ -39,16 +49,30 @@ async function read(last) {
   const [known, records, blobs] = await Promise.all([done(get.objectStore("keys").get(name)), entries("records"), entries("blobs")]);
   const key = known ?? crypto.getRandomValues(new Uint8Array(32));
   if (!known) await done(database.transaction("keys", "readwrite").objectStore("keys").put(key, name));
-  return { name, key, records, blobs, save: (...changes) => save(database, name, changes) };
+  return { name, key, records, blobs, save: (records, blobs, done) => save(database, name, [records, blobs], done) };
 }
 
 /**
- * All of it or nothing, some time soon.
+ * All names, those first whose tabs left jobs, or, for a tab that is to own none, last.
+ * @param {IDBDatabase} database
+ * @param {boolean} jobs
+ */
+async function preferred(database, jobs) {
+  const records = database.transaction("records").objectStore("records");
+  /** @param {string} name */
+  const has = async (name) => (await done(records.count(IDBKeyRange.bound([name, new Uint8Array([JOBS])], [name, new Uint8Array([JOBS + 1])])))) > 0;
+  const left = await Promise.all(NAMES.map(async (name) => (await has(name)) === jobs));
+  return [...NAMES.filter((_, n) => left[n]), ...NAMES.filter((_, n) => !left[n])];
+}
+
+/**
+ * Writes all of it or nothing. `done` is told when it is durable, or why it is not.
  * @param {IDBDatabase} database
  * @param {string} name
  * @param {[records: Change[], blobs: Change[]]} changes
+ * @param {(why?: string) => void} done
  */
-function save(database, name, [records, blobs]) {
+function save(database, name, [records, blobs], done) {
   const write = database.transaction(["records", "blobs"], "readwrite");
   /** @param {IDBObjectStore} store @param {Change} change */
   const put = (store, [id, bytes]) => {
@@ -57,7 +81,9 @@ function save(database, name, [records, blobs]) {
   };
   for (const entry of records) put(write.objectStore("records"), entry);
   for (const entry of blobs) put(write.objectStore("blobs"), entry);
-  write.onabort = () => console.warn(`What runs here was not kept for a reload: ${write.error?.message}`);
+  write.oncomplete = () => done();
+  write.onabort = () => done(write.error?.message ?? "it gave no reason");
+  write.commit();
 }
 
 function open() {
@@ -82,28 +108,32 @@ const done = (request) =>
   });
 
 /**
- * The name that is this Worker's from now on: the one it had, or the first that is free.
+ * The name that is this Worker's from now on: the one it had, or the first of `names` that is free.
  * @param {string | null} last
+ * @param {string[]} names
+ * @param {() => boolean} late nobody waits for it any more
  */
-async function hold(last) {
-  if (last && NAMES.includes(last) && (await request(last, { signal: AbortSignal.timeout(LETTING_GO) }))) return last;
-  for (const name of NAMES) if (await request(name, { ifAvailable: true })) return name;
+async function hold(last, names, late) {
+  if (last && names.includes(last) && (await request(last, late, { signal: AbortSignal.timeout(LETTING_GO) }))) return last;
+  for (const name of names) if (await request(name, late, { ifAvailable: true })) return name;
   throw new Error("too many tabs are open");
 }
 
 /**
  * Whether this Worker has the name from now on.
  * @param {string} name
+ * @param {() => boolean} late
  * @param {LockOptions} options
  * @returns {Promise<boolean>}
  */
-const request = (name, options) =>
+const request = (name, late, options) =>
   new Promise((held) => {
     /** @param {Lock | null} lock */
     const got = (lock) => {
-      held(!!lock);
+      const keeps = lock && !late();
+      held(!!keeps);
       // Until the Worker ends.
-      return lock && new Promise(() => {});
+      return keeps && new Promise(() => {});
     };
     navigator.locks.request(`manyhands-${name}`, options, got).catch(() => held(false));
   });

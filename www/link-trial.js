@@ -41,7 +41,10 @@ export class End {
           return peers.heard(data);
       }
     };
-    this.#worker.onerror = (event) => settle.noId(new Error(event.message));
+    this.#worker.onerror = (event) => {
+      settle.noId(new Error(event.message));
+      settle.none(new Error(event.message));
+    };
   }
 
   /** @param {string} peer the other's id @param {boolean} offers @param {boolean} leads */

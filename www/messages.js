@@ -26,10 +26,10 @@
 
 /**
  * State that is kept for the next life of a tab (`left.js`). `save` takes records and blobs, each an id with its
- * bytes, or without them if it is to be removed.
+ * bytes, or without them if it is to be removed; `done` is told when they are durable, or why they are not.
  * @typedef {[id: Uint8Array, bytes: Uint8Array]} Entry
  * @typedef {[id: Uint8Array, bytes: Uint8Array | undefined]} Change
- * @typedef {{ name: string, key: Uint8Array, records: Entry[], blobs: Entry[], save: (records: Change[], blobs: Change[]) => void }} Left
+ * @typedef {{ name: string, key: Uint8Array, records: Entry[], blobs: Entry[], save: (records: Change[], blobs: Change[], done: (why?: string) => void) => void }} Left
  */
 
 /**
@@ -58,8 +58,7 @@
  * @typedef {{ type: "submit", n: number, job: Wanted, program: Uint8Array, input: Uint8Array }
  *   | { type: "cancel", job: string }
  *   | { type: "results", n: number, job: string, from: number, limit: number, most: number }
- *   | { type: "redeem", n: number, code: string }
- *   | { type: "balance", n: number }} OfJobs
+ *   | { type: "redeem", n: number, code: string }} OfJobs
  */
 
 /**
@@ -80,7 +79,7 @@
 
 /**
  * The answer to a message of `OfJobs`.
- * @typedef {{ type: "answer", n: number, accepted?: string, refused?: string, results?: OwnResult[], balance?: number }} Answer
+ * @typedef {{ type: "answer", n: number, accepted?: string, refused?: string, results?: OwnResult[] }} Answer
  */
 
 /**
@@ -115,7 +114,7 @@
  *   | { type: "named", name: string }
  *   | { type: "checked", n: number, faults: Fault[] }
  *   | Answer
- *   | { type: "jobs", jobs: OwnJob[] }
+ *   | { type: "jobs", jobs: OwnJob[], balance: number | null }
  *   | { type: "stopped" }
  *   | { type: "fatal", message: string }} FromNode
  */

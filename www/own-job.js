@@ -19,12 +19,8 @@ const SHOWN = 2000;
 /** Between two looks at results that come in, ms. */
 const LOOK = 1000;
 
-/**
- * `onOver`: the job has ended.
- * @param {Submitter} submitter @param {() => unknown} onOver
- * @returns {Row<OwnJob>}
- */
-export function ownJob(submitter, onOver) {
+/** @param {Submitter} submitter @returns {Row<OwnJob>} */
+export function ownJob(submitter) {
   const name = h("h3", { class: "name" });
   const state = badge("waiting");
   const bar = h("progress", { max: "1", value: "0" });
@@ -50,7 +46,8 @@ export function ownJob(submitter, onOver) {
       const found = await everything(submitter, job.id);
       const blobs = found.map(({ stdout }) => /** @type {BlobPart} */ (stdout ?? ""));
       save(new Blob(blobs, { type: "application/octet-stream" }), `${job.name}.txt`.replace(/[\\/:*?"<>|\x00-\x1f]+/g, "-"));
-      setText(words, `Saved what ${plural(found.length, "unit")} printed.`);
+      const lost = found.filter(({ stdout }) => stdout === null).length;
+      setText(words, `Saved what ${plural(found.length - lost, "unit")} printed.${lost ? ` The output of ${plural(lost, "unit")} is not in this tab any more.` : ""}`);
     } catch (error) {
       setText(words, `Not saved. ${errorText(error)}`);
     }
@@ -71,16 +68,16 @@ export function ownJob(submitter, onOver) {
       const { id, units } = job;
       const found = await submitter.results(id, 0, LISTED, SHOWN);
       listed = found.length;
-      replace(results, found.map((one) => resultRow(submitter, id, one)), units > LISTED && h("li", { class: "soft" }, `The first ${count(LISTED)} units are listed; all are in the file.`));
+      replace(results, found.map((one) => resultRow(submitter, id, one, words)), units > LISTED && h("li", { class: "soft" }, `The first ${count(LISTED)} units are listed; all are in the file.`));
     } catch {
-      // The node has ended; its jobs are gone from the page, too.
+      // The node has ended. The next one has the jobs that the browser kept, and says so.
     }
   }
 
   return {
     element,
     update(next) {
-      const [over, was] = [isOver(next), job !== null && isOver(job)];
+      const over = isOver(next);
       job = next;
       setText(name, next.name);
       state.update(next.state);
@@ -92,7 +89,6 @@ export function ownJob(submitter, onOver) {
         next.paid !== null && `${inCredits(next.paid)} paid`].filter(Boolean).join(" · "));
       setHidden(cancel, over);
       setHidden(all, !over || !next.done);
-      if (over && !was) onOver();
       list();
     },
   };
@@ -109,13 +105,14 @@ async function everything(submitter, job) {
   }
 }
 
-/** @param {Submitter} submitter @param {string} job @param {OwnResult} result */
-function resultRow(submitter, job, { index, ok, end, node, stdout, stdout_len, stderr, files }) {
+/** @param {Submitter} submitter @param {string} job @param {OwnResult} result @param {HTMLElement} words for what went wrong */
+function resultRow(submitter, job, { index, ok, end, node, stdout, stdout_len, stderr, files }, words) {
   const printed = [stdout, stderr].map((bytes) => (bytes ? new TextDecoder().decode(bytes) : ""));
   /** @param {string} path */
   const keep = async (path) => {
-    const [whole] = await submitter.results(job, index, 1);
+    const [whole] = await submitter.results(job, index, 1).catch(() => []);
     const [, , bytes] = whole?.files.find(([name]) => name === path) ?? [];
+    setText(words, bytes ? "" : `Not saved. ${path} is not in this tab just now.`);
     if (bytes) save(new Blob([/** @type {BlobPart} */ (bytes)]), path.split("/").at(-1) ?? path);
   };
   return h("li", null,

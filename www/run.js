@@ -37,9 +37,10 @@ const argsHint = h("p", { class: "hint", id: "arguments-hint" });
 const units = h("input", { id: "units", type: "number", min: "1", max: String(MOST_UNITS), step: "1", value: "1", inputmode: "numeric" });
 const first = h("input", { id: "first", type: "number", min: "0", step: "1", value: "1", inputmode: "numeric" });
 const input = h("textarea", { id: "input", rows: "3", spellcheck: "false" });
-const invite = h("input", { id: "invite", type: "text", spellcheck: "false", autocapitalize: "off", maxlength: "256", value: new URLSearchParams(location.search).get("invite") ?? "" });
+const invite = h("input", { id: "invite", type: "text", spellcheck: "false", autocapitalize: "off", maxlength: "256", value: new URLSearchParams(location.search).get("invite") ?? keptInvite() });
 const inviteField = h("div", { class: "field", hidden: true }, h("label", { for: "invite" }, "Invitation"), invite,
-  h("p", { class: "hint" }, "This gateway lets in who knows its invitation. Whoever runs it can tell you."));
+  h("p", { class: "hint" }, "This gateway lets in who knows its invitation. Whoever runs it can tell you."),
+  h("button", { type: "button", class: "button slim", onclick: () => begin() }, "Connect"));
 const places = buying();
 const balance = h("p", { class: "soft", role: "status" }, "");
 const button = h("button", { type: "submit", form: "own-form", class: "button primary big" }, "Run");
@@ -58,7 +59,6 @@ const code = smallForm({
     begin();
     await connected();
     await submitter.redeem(code);
-    showBalance();
     return "Taken.";
   },
 });
@@ -87,7 +87,7 @@ function setUp() {
   submitter.addEventListener("change", showJobs);
   addEventListener("pagehide", () => session.leave());
   // Where the browser keeps nothing, the jobs end with the tab.
-  const ends = () => !isSecureContext && submitter.jobs.some((job) => !isOver(job));
+  const ends = () => !session.name && submitter.jobs.some((job) => !isOver(job));
   addEventListener("beforeunload", (event) => ends() && event.preventDefault());
   meetGateway();
   if (hasLeft()) begin();
@@ -104,7 +104,9 @@ async function meetGateway() {
 
 /** @param {File} file */
 async function takeProgram(file) {
-  const wrong = file.size > MOST_BYTES ? `It has ${size(file.size)}; a tab takes ${size(MOST_BYTES)} at most.` : programFault(new Uint8Array(await file.slice(0, 64).arrayBuffer()), file.size);
+  /** @param {unknown} error */
+  const unread = (error) => `It could not be read. ${errorText(error)}`;
+  const wrong = file.size > MOST_BYTES ? `It has ${size(file.size)}; a tab takes ${size(MOST_BYTES)} at most.` : await file.slice(0, 64).arrayBuffer().then((head) => programFault(new Uint8Array(head), file.size), unread);
   setText(programWrong, wrong ?? "");
   if (wrong) return;
   program = file;
@@ -125,6 +127,8 @@ function explain() {
 
 /** The job that the form describes, or an Error in words and the field at fault. @returns {{ job: Wanted } | { wrong: string, at: HTMLElement }} */
 function wanted() {
+  if (!inviteField.hidden && !invite.value.trim()) return { wrong: "Write the invitation first.", at: invite };
+  if (session.phase === "rejected") return { wrong: "This tab is not let in. Write another invitation, and press Connect.", at: invite };
   if (!program) return { wrong: "Choose a program first.", at: zone.input };
   const { words, fault: open } = splitWords(args.value);
   if (open) return { wrong: open, at: args };
@@ -157,9 +161,23 @@ async function run() {
   sending = button.disabled = false;
 }
 
+/** The invitation of before, in this tab alone. */
+function keptInvite() {
+  try {
+    return sessionStorage.getItem("manyhands-invite") ?? "";
+  } catch {
+    return "";
+  }
+}
+
 /** Starts this tab's node, if it does not run. It gives nothing. */
 function begin() {
   if (session.running && session.phase !== "rejected") return;
+  try {
+    sessionStorage.setItem("manyhands-invite", invite.value.trim());
+  } catch {
+    // It is asked for again.
+  }
   session.start({ gateway: location.origin, slots: 0, policy: {}, knows: {}, ...(invite.value.trim() && { invite: invite.value.trim() }) });
 }
 
@@ -178,7 +196,6 @@ function connected() {
   });
 }
 
-let was = "";
 function showState() {
   const { phase, detail, failure } = session;
   /** @type {Partial<Record<typeof phase, string>>} */
@@ -194,21 +211,15 @@ function showState() {
   };
   setText(byId("state"), words[phase] ?? "This tab’s node does not run.");
   if (phase === "rejected") setHidden(inviteField, false);
-  if (phase === "connected" && was !== phase) showBalance();
-  was = phase;
-}
-
-async function showBalance() {
-  try {
-    setText(balance, `This tab has ${credits(await submitter.balance())} credits.`);
-  } catch {
-    // Its node ended; the next one is asked again.
-  }
+  setText(byId("kept"), phase === "connected" && !session.name
+    ? "This browser keeps nothing of this tab, as over plain HTTP from another machine: its jobs end with it." : "");
+  setHidden(byId("kept"), !byId("kept").textContent);
 }
 
 function showJobs() {
+  setText(balance, submitter.balance === null ? "" : `This tab has ${credits(submitter.balance)} credits.`);
   setHidden(byId("jobs"), !submitter.jobs.length);
-  renew(byId("list"), submitter.jobs, (job) => job.id, () => ownJob(submitter, showBalance));
+  renew(byId("list"), submitter.jobs, (job) => job.id, () => ownJob(submitter));
 }
 
 setUp();

@@ -67,7 +67,7 @@ export function serve({ init, WebNode, faults_of }, started, more) {
   /** @param {MessageEvent<ToNode>} event */
   self.onmessage = ({ data }) => {
     // While the program loads.
-    if (data.type === "start") left ??= takeUp(data.last);
+    if (data.type === "start") left ??= takeUp(data.last, more !== undefined);
     turn = turn.then(() => perform(data)).catch(fatal);
   };
   self.onunhandledrejection = ({ reason }) => fatal(reason);

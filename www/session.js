@@ -69,6 +69,9 @@ export class Session extends EventTarget {
    */
   failure = null;
 
+  /** Name under which this tab's state is kept for when it is loaded again; none where the browser keeps nothing. @type {string | null} */
+  name = null;
+
   #makeWorker;
   /** @type {Options | null} */
   #options = null;
@@ -149,11 +152,13 @@ export class Session extends EventTarget {
   }
 
   /**
-   * Says something to the node, if there is one; what it answers is a "heard" event, with the message as its `detail`.
+   * Says something to the node; whether there is one. What it answers is a "heard" event, with the message as its
+   * `detail`; "ended" says that it answers no more.
    * @param {ToNode} message
    */
   say(message) {
     this.#tell(message);
+    return this.#worker !== null && this.phase !== "stopping";
   }
 
   /** @param {ToNode} message */
@@ -225,6 +230,7 @@ export class Session extends EventTarget {
       case "rtc_close":
         return this.#peers?.heard(message);
       case "named":
+        this.name = message.name;
         return rememberName(message.name);
       case "answer":
       case "jobs":
@@ -258,6 +264,7 @@ export class Session extends EventTarget {
 
   #end() {
     clearTimeout(this.#timer);
+    if (this.#worker) this.dispatchEvent(new Event("ended"));
     this.#worker?.terminate();
     this.#worker = null;
     this.#peers?.end();

@@ -3,25 +3,23 @@
 /** @import { Answer, OfJobs, OwnJob, OwnResult, Wanted } from "./messages.js" */
 /** @import { Session } from "./session.js" */
 
-/** Phases in which a node lives. @type {readonly string[]} */
-const LIVES = ["starting", "connecting", "connected", "offline", "rejected"];
-/** Whether a tab of this browser left jobs, in `localStorage`. */
-const LEFT = "manyhands-jobs";
+/** Begins the keys of `localStorage` that tell of jobs; the rest is the name of the tab that left them. */
+const LEFT = "manyhands-jobs-";
 
 /** Whether jobs are left of a tab that was open before. A browser that may not tell has none. */
 export function hasLeft() {
   try {
-    return localStorage.getItem(LEFT) !== null;
+    return Object.keys(localStorage).some((key) => key.startsWith(LEFT));
   } catch {
     return false;
   }
 }
 
-/** @param {boolean} left */
-function leave(left) {
+/** @param {string} name @param {boolean} left */
+function leave(name, left) {
   try {
-    if (left) localStorage.setItem(LEFT, "1");
-    else localStorage.removeItem(LEFT);
+    if (left) localStorage.setItem(LEFT + name, "1");
+    else localStorage.removeItem(LEFT + name);
   } catch {
     // Then they are found when the next job is run.
   }
@@ -34,6 +32,8 @@ export const isOver = ({ state }) => state === "done" || state === "failed" || s
 export class Submitter extends EventTarget {
   /** The newest first. @type {OwnJob[]} */
   jobs = [];
+  /** Micro-credits on this tab's account; `null` until they are known. @type {number | null} */
+  balance = null;
   #session;
   /** @type {Map<number, (answer: Answer) => void>} */
   #asked = new Map();
@@ -44,7 +44,7 @@ export class Submitter extends EventTarget {
     super();
     this.#session = session;
     session.addEventListener("heard", (event) => this.#heard(/** @type {CustomEvent} */ (event).detail));
-    session.addEventListener("change", () => LIVES.includes(session.phase) || this.#ended());
+    session.addEventListener("ended", () => this.#ended());
   }
 
   /**
@@ -74,21 +74,16 @@ export class Submitter extends EventTarget {
     await this.#ask((n) => ({ type: "redeem", n, code }));
   }
 
-  /** Micro-credits of this tab. No bank, no answer. @returns {Promise<number>} */
-  async balance() {
-    return (await this.#ask((n) => ({ type: "balance", n }))).balance ?? 0;
-  }
-
   /** @param {(n: number) => OfJobs} message @returns {Promise<Answer>} */
   #ask(message) {
     const n = (this.#n += 1);
     return new Promise((yes, no) => {
       this.#asked.set(n, (answer) => (answer.refused === undefined ? yes(answer) : no(new Error(answer.refused))));
-      this.#session.say(message(n));
+      if (!this.#session.say(message(n))) this.#refuse(n);
     });
   }
 
-  /** @param {Answer | { type: "jobs", jobs: OwnJob[] }} message */
+  /** @param {Answer | { type: "jobs", jobs: OwnJob[], balance: number | null }} message */
   #heard(message) {
     if (message.type === "answer") {
       this.#asked.get(message.n)?.(message);
@@ -96,13 +91,17 @@ export class Submitter extends EventTarget {
       return;
     }
     this.jobs = message.jobs;
-    leave(this.jobs.length > 0);
+    this.balance = message.balance;
+    if (this.#session.name) leave(this.#session.name, this.jobs.length > 0);
     this.dispatchEvent(new Event("change"));
   }
 
   #ended() {
-    const asked = [...this.#asked];
-    this.#asked.clear();
-    for (const [n, answer] of asked) answer({ type: "answer", n, refused: "The node in this tab ended before it answered." });
+    for (const n of [...this.#asked.keys()]) this.#refuse(n);
+  }
+
+  /** @param {number} n */
+  #refuse(n) {
+    this.#heard({ type: "answer", n, refused: "The node in this tab does not run just now. Try again in a moment." });
   }
 }

@@ -10,5 +10,4 @@ serve({ init, WebNode, faults_of }, (started) => (node = started), {
   cancel: ({ job }) => node?.cancel(job),
   results: ({ n, job, from, limit, most }) => node?.results(n, job, from, limit, most),
   redeem: ({ n, code }) => node?.redeem(n, code),
-  balance: ({ n }) => node?.balance(n),
 });

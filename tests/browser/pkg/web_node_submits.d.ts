@@ -11,7 +11,6 @@ export class WebNode extends node.WebNode {
   cancel(job: string): void;
   results(n: number, job: string, from: number, limit: number, most: number): void;
   redeem(n: number, code: string): void;
-  balance(n: number): void;
 }
 
 export const faults_of: typeof node.faults_of;

@@ -44,7 +44,7 @@ struct Wanted {
     fuel_limit: Option<u64>,
 }
 
-/// The job that these settings describe. What is out of bounds, the node says when it is submitted.
+/// The job that these settings describe. The node checks its bounds when it is submitted.
 ///
 /// # Errors
 /// The setting that is none, in words.
@@ -89,8 +89,8 @@ fn word(state: JobState) -> &'static str {
     }
 }
 
-/// The page's `jobs` message as JSON: the newest jobs.
-pub fn to_json(jobs: &[JobView]) -> String {
+/// The page's `jobs` message as JSON: the newest jobs, and what is on the tab's account, if it is known.
+pub fn to_json(jobs: &[JobView], balance: Option<u64>) -> String {
     let newest = &jobs[..jobs.len().min(SHOWN)];
     let list = status::list(newest, |out, job| {
         let _ = write!(out, r#"{{"id":"{}","name":"#, job.id);
@@ -109,7 +109,8 @@ pub fn to_json(jobs: &[JobView]) -> String {
             job.cost.map_or_else(|| "null".into(), |cost| cost.paid.0.to_string())
         );
     });
-    format!(r#"{{"type":"jobs","jobs":{list}}}"#)
+    let balance = balance.map_or_else(|| "null".into(), |balance| balance.to_string());
+    format!(r#"{{"type":"jobs","balance":{balance},"jobs":{list}}}"#)
 }
 
 /// A result as storage has it, with its unit's number; none of a row of another job.

@@ -72,18 +72,21 @@ impl Storage {
         }
     }
 
-    /// Takes up what the page left, and says which blobs are here now.
+    /// Takes up the rows of these tables that the page left, with the blobs that they name, and says which blobs are
+    /// here now. Other rows, and those that do not fit, stay where they are.
     pub fn restore(
         &mut self,
+        tables: &[Table],
         records: Vec<(Vec<u8>, Bytes)>,
         blobs: Vec<(BlobId, Bytes)>,
     ) -> Vec<(BlobId, u64)> {
         let rows = records.into_iter().filter_map(|(key, value)| Some((key_of(&key)?, value)));
+        let rows = rows.filter(|((table, _), _)| tables.contains(table));
         let writes = rows.map(|((table, key), value)| Write { table, key, value: Some(value) });
-        // What does not fit is left where it is.
         writes.for_each(|write| drop(self.commit(vec![write])));
         self.changes = None;
         let fits = |(id, bytes): (BlobId, Bytes)| {
+            self.named.get(&id)?;
             self.make_room(id, bytes.len()).ok()?;
             let len = bytes.len() as u64;
             self.whole.insert(id, bytes);
@@ -151,7 +154,12 @@ impl Storage {
     fn commit(&mut self, writes: Vec<Write>) -> Result<(), String> {
         let size = |key: &[u8], value: &Bytes| (key.len() + value.len()) as u64;
         let more: u64 = writes.iter().filter_map(|it| Some(size(&it.key, it.value.as_ref()?))).sum();
-        if self.bytes.saturating_add(more) > self.max {
+        let has = |it: &Write| {
+            let old = self.rows.get(&(it.table, it.key.clone()));
+            old.map_or(0, |old| size(&it.key, old))
+        };
+        let less: u64 = writes.iter().map(has).sum();
+        if self.bytes.saturating_add(more) > self.max.saturating_add(less) {
             return Err(format!(
                 "{more} bytes of jobs and results do not fit: this tab keeps at most {} MiB, {} MiB are in use",
                 self.max >> 20,
@@ -194,6 +202,7 @@ impl Storage {
         if self.whole.contains_key(&id) {
             return Ok(());
         }
+        self.abandon(id);
         self.make_room(id, bytes.len())?;
         // A slice of a received message would keep the whole message alive.
         self.whole.insert(id, Bytes::copy_from_slice(&bytes));
@@ -372,7 +381,7 @@ mod tests {
         let Write { key, value, .. } = record(7, 3, Some(1));
         let mut next = Storage::new(1000);
         let row = record_key(&(Table::Left, key.clone()));
-        let here = next.restore(vec![(row, value.expect("a value"))], vec![kept(1), kept(3)]);
+        let here = next.restore(&[Table::Left], vec![(row, value.expect("a value"))], vec![kept(1), kept(3)]);
         assert_eq!(here, [(BlobId([1; 32]), 3), (BlobId([3; 32]), 3)]);
         assert!(next.changes().is_none(), "it is written already");
         let scan = |table, after| StorageRequest::Scan { token: T, table, after, limit: 10 };
@@ -455,6 +464,9 @@ mod tests {
         let changes = storage.changes().expect("something changed");
         assert_eq!((changes.records.len(), changes.blobs.len()), (2, 0));
         let strange = [(vec![], Bytes::new()), (vec![255, 1], Bytes::new())];
-        assert_eq!(storage.restore(strange.to_vec(), vec![(BlobId([1; 32]), vec![0; 200].into())]), []);
+        assert_eq!(
+            storage.restore(&Table::ALL, strange.to_vec(), vec![(BlobId([1; 32]), vec![0; 200].into())]),
+            []
+        );
     }
 }

@@ -1,9 +1,11 @@
 //! The node's wishes, carried out.
 
 use crate::channels::Channels;
+use crate::driver::Input;
 use crate::left::Save;
 use crate::workers::{Heard, Workers};
 use bytes::Bytes;
+use futures::channel::mpsc::UnboundedSender;
 use link::{Circuits, Link};
 use node_core::address::Contact;
 use node_core::overlay::circuits::ends as circuits;
@@ -33,7 +35,8 @@ pub(crate) struct WebHost {
     pub(crate) wake: Option<Time>,
     /// Results of standard runs.
     pub(crate) measured: VecDeque<EngineReply>,
-    save: Option<Save>,
+    /// Keeps what outlives the page, and tells who hears of it.
+    save: Option<(Save, UnboundedSender<Input>)>,
     pool: Pool,
     shell: Shell,
 }
@@ -56,7 +59,7 @@ impl WebHost {
         link: Link,
         Ends { channels, circuits }: Ends,
         storage: Storage,
-        save: Option<Save>,
+        save: Option<(Save, UnboundedSender<Input>)>,
         workers: Workers,
     ) -> WebHost {
         WebHost {
@@ -115,7 +118,7 @@ impl WebHost {
     /// Keeps content that the page brings.
     #[cfg(feature = "submits")]
     pub(crate) fn put(&mut self, id: BlobId, bytes: Bytes) -> Result<(), String> {
-        // Nobody has asked for the answer but who calls.
+        // The node asks for nothing by this token.
         let request = StorageRequest::PutBlob { token: Token(u64::MAX), id, bytes };
         match self.shell.storage.handle(request) {
             Some(StorageReply::Failed { error, .. }) => Err(error.to_string()),
@@ -173,9 +176,11 @@ impl Host for WebHost {
     }
 
     fn storage(&mut self, request: StorageRequest) {
-        self.inputs.extend(self.shell.storage.handle(request).map(NodeInput::Storage));
-        if let Some((save, changes)) = self.save.as_ref().zip(self.shell.storage.changes()) {
-            save.save(changes);
+        let reply = self.shell.storage.handle(request);
+        match (self.save.as_ref().zip(self.shell.storage.changes()), reply) {
+            // Answered once they are durable.
+            (Some(((save, inputs), changes)), Some(reply)) => save.save(changes, reply, inputs),
+            (_, reply) => self.inputs.extend(reply.map(NodeInput::Storage)),
         }
     }
 

@@ -1,10 +1,13 @@
 //! The resume store: the state that the page left when it was loaded before, and the state that it leaves
 //! now. `www/left.js` keeps it.
 
-use crate::browser::{text, warn};
+use crate::browser::text;
+use crate::driver::Input;
 use bytes::Bytes;
+use futures::channel::mpsc::UnboundedSender;
 use js_sys::{Array, Function, Reflect, Uint8Array};
-use node_core::BlobId;
+use node_core::disk::Failed;
+use node_core::{BlobId, StorageReply};
 use wasm_bindgen::prelude::*;
 use web_driver::storage::Changes;
 
@@ -33,15 +36,27 @@ impl Left {
 }
 
 impl Save {
-    pub(crate) fn save(&self, changes: Changes) {
+    /// Writes the changes, and gives `reply` to the node once they are durable, or word that they are not.
+    pub(crate) fn save(&self, changes: Changes, reply: StorageReply, node: &UnboundedSender<Input>) {
         let entry = |key: &[u8], value: Option<Bytes>| {
             let value = value.map_or(JsValue::UNDEFINED, |value| Uint8Array::from(&value[..]).into());
             Array::of2(&Uint8Array::from(key), &value)
         };
         let records: Array = changes.records.into_iter().map(|(key, value)| entry(&key, value)).collect();
         let blobs: Array = changes.blobs.into_iter().map(|(id, value)| entry(&id.0, value)).collect();
-        if let Err(e) = self.0.call2(&JsValue::UNDEFINED, &records, &blobs) {
-            warn(&format!("what runs here is not kept over a reload: {}", text(&e)));
+        let (token, _) = reply.clone().take();
+        let failed = move |why: &str| {
+            let error =
+                Failed(format!("this browser could not keep it: {why}; free space, or close other tabs"));
+            Input::Saved(StorageReply::Failed { token, error })
+        };
+        let told = node.clone();
+        let done = Closure::once_into_js(move |why: Option<String>| {
+            // A node that has stopped waits for nothing.
+            drop(told.unbounded_send(why.map_or(Input::Saved(reply), |why| failed(&why))));
+        });
+        if let Err(e) = self.0.call3(&JsValue::UNDEFINED, &records, &blobs, &done) {
+            drop(node.unbounded_send(failed(&text(&e))));
         }
     }
 }

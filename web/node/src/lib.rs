@@ -127,13 +127,13 @@ impl WebNode {
     pub fn submit(&self, n: u32, job: &JsValue, program: &Uint8Array, input: &Uint8Array) {
         let job = settings::settings(job);
         let (program, input) = (jobs::content(program), jobs::content(input));
-        drop(self.inputs.unbounded_send(Input::Job(jobs::Asked::Submit { n, job, program, input })));
+        drop(self.inputs.unbounded_send(Input::Job(jobs::Wish::Submit { n, job, program, input })));
     }
 
     /// Ends a job.
     pub fn cancel(&self, job: &str) {
         if let Some(job) = jobs::id(job) {
-            drop(self.inputs.unbounded_send(Input::Job(jobs::Asked::Cancel(job))));
+            drop(self.inputs.unbounded_send(Input::Job(jobs::Wish::Cancel(job))));
         }
     }
 
@@ -142,18 +142,13 @@ impl WebNode {
     pub fn results(&self, n: u32, job: &str, from: u32, limit: u32, most: u32) {
         if let Some(job) = jobs::id(job) {
             let (limit, most) = (limit as usize, most as usize);
-            drop(self.inputs.unbounded_send(Input::Job(jobs::Asked::Results { n, job, from, limit, most })));
+            drop(self.inputs.unbounded_send(Input::Job(jobs::Wish::Results { n, job, from, limit, most })));
         }
     }
 
     /// Takes the credit of an invite. Answered by a message with this number.
     pub fn redeem(&self, n: u32, code: String) {
-        drop(self.inputs.unbounded_send(Input::Job(jobs::Asked::Redeem { n, code })));
-    }
-
-    /// Asks for the balance of the tab's account. Answered by a message with this number, if the bank is there.
-    pub fn balance(&self, n: u32) {
-        drop(self.inputs.unbounded_send(Input::Job(jobs::Asked::Balance { n })));
+        drop(self.inputs.unbounded_send(Input::Job(jobs::Wish::Redeem { n, code })));
     }
 }
 

@@ -60,7 +60,7 @@ impl LinkEnd {
         self.link.id().to_string()
     }
 
-    /// Makes the channel with that end. Who `leads` posts figures at the end.
+    /// Makes the channel with that end. The one that `leads` posts figures at the end.
     pub fn open(&self, peer: &str, offers: bool, leads: bool) -> Result<(), JsError> {
         let peer = peer.parse().map_err(|_| JsError::new("this is no id"))?;
         Ok(self.asked.unbounded_send(Asked::Open { peer, offers, leads })?)

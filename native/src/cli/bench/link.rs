@@ -121,8 +121,8 @@ pub(super) async fn side() -> Result<Side, Failure> {
 async fn measure(pair: Pair, tabs: Option<&mut Tabs>) -> Result<Measured, Failure> {
     let carrier = match (pair, tabs) {
         (Pair::Native(carrier), _) => carrier,
-        (Pair::NativeTab, Some(tabs)) => return tabs.to_native(side().await?).await,
-        (Pair::TabTab, Some(tabs)) => return tabs.to_tab(),
+        (Pair::NativeTab, Some(tabs)) => return tabs.with_native(side().await?).await,
+        (Pair::TabTab, Some(tabs)) => return tabs.between(),
         (_, None) => return Err(Failure::failed("no browser was started")),
     };
     if carrier == Carrier::Relay {

@@ -44,7 +44,7 @@ impl Tabs {
         Ok(Tabs { browser, both, _swarm: swarm, _home: home })
     }
 
-    pub(super) fn to_tab(&mut self) -> Result<Measured, Failure> {
+    pub(super) fn between(&mut self) -> Result<Measured, Failure> {
         let [a, b] = [self.end(0)?, self.end(1)?];
         let began = Instant::now();
         self.tell(0, "open", &json!([b, true, true]))?;
@@ -65,7 +65,7 @@ impl Tabs {
         Ok(Measured { figures, connect_ms })
     }
 
-    pub(super) async fn to_native(&mut self, mut side: Side) -> Result<Measured, Failure> {
+    pub(super) async fn with_native(&mut self, mut side: Side) -> Result<Measured, Failure> {
         let Some(channels) = &side.channels else {
             return Err(Failure::failed("this node has no data channels"));
         };

@@ -32,7 +32,7 @@ const ADDRESSES: usize = 128;
 /// Bytes of a message. RFC 8831, 6.6: what every end takes.
 const MESSAGE: usize = 16 << 10;
 
-/// Bytes that `str0m` takes and that are not acknowledged. What is really under way, the window says.
+/// Bytes that `str0m` takes and that are not acknowledged. The window says how many there really are.
 const TAKEN: usize = super::window::MOST + MESSAGE;
 
 /// Bytes that wait between the channel and the link, each way.
@@ -312,7 +312,7 @@ impl End {
     fn settle(&mut self) -> Result<Instant, Ended> {
         loop {
             match self.rtc.poll_output()? {
-                // What was acknowledged meanwhile has made room.
+                // Acknowledged bytes have made room.
                 Output::Timeout(_) if self.send_rest()? => {}
                 Output::Timeout(due) if self.rtc.is_alive() => return Ok(due),
                 Output::Timeout(_) => return Err(Ended::Gone),
@@ -456,6 +456,11 @@ impl End {
 
     /// Sends what has waited for room; whether there was any.
     fn send_rest(&mut self) -> Result<bool, Ended> {
+        if let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.window.is_measuring())
+            && let Some(mut channel) = self.rtc.channel(self.channel)
+        {
+            pipe.window.acknowledged(channel.buffered_amount(), Instant::now());
+        }
         let unsent = |it: &End| it.pipe.as_ref().map_or(0, |pipe| pipe.unsent);
         let waits = unsent(self);
         self.send(waits)?;

@@ -203,8 +203,9 @@ impl Pool {
             EngineRequest::Snapshot { run, stop } => self.snapshot(run, stop, world),
             EngineRequest::Pause { run, paused } => self.pause(now, run, paused, world),
             EngineRequest::Inspect { number, .. } => {
-                // Pages take no jobs.
-                let result = Err(NotRunnable::Unchecked("a page checks none; submit to a gateway".into()));
+                // Pages take no jobs of others, and check their own before they submit them.
+                let result =
+                    Err(NotRunnable::Unchecked("a page checks none of others; submit to a gateway".into()));
                 world.reply(EngineReply::Inspected { number, result });
             }
             EngineRequest::Slots(n) => self.wanted = n.min(MAX_SLOTS) as usize,

@@ -20,13 +20,13 @@ const INLINE: usize = 4096;
 #[derive(Default)]
 pub(crate) struct Jobs {
     /// Jobs that are not accepted yet, with the page's number of each.
-    asked: BTreeMap<JobId, u32>,
+    submitted: BTreeMap<JobId, u32>,
     /// The page does not know how they stand.
     changed: bool,
 }
 
 /// A wish of the page; `n` comes back with the answer.
-pub(crate) enum Asked {
+pub(crate) enum Wish {
     Submit {
         n: u32,
         job: Vec<(String, Setting)>,
@@ -47,34 +47,33 @@ pub(crate) enum Asked {
         n: u32,
         code: String,
     },
-    Balance {
-        n: u32,
-    },
+}
+
+impl Jobs {
+    /// The page is to be told.
+    pub(super) fn change(&mut self) {
+        self.changed = true;
+    }
 }
 
 impl Driver {
-    pub(super) fn asked(&mut self, asked: Asked) {
-        match asked {
-            Asked::Submit { n, job, program, input } => match self.prepare(job, program, input) {
+    pub(super) fn wish(&mut self, wish: Wish) {
+        match wish {
+            Wish::Submit { n, job, program, input } => match self.prepare(job, program, input) {
                 Ok((id, spec)) => {
-                    self.jobs.asked.insert(id, n);
+                    self.jobs.submitted.insert(id, n);
                     self.drive(NodeInput::Command(Command::Submit { job: id, spec }));
                 }
                 Err(why) => answer(n, "refused", &why.into()),
             },
-            Asked::Cancel(job) => self.drive(NodeInput::Command(Command::Cancel { job })),
-            Asked::Results { n, job, from, limit, most } => {
+            Wish::Cancel(job) => self.drive(NodeInput::Command(Command::Cancel { job })),
+            Wish::Results { n, job, from, limit, most } => {
                 answer(n, "results", &self.results(job, from, limit.min(RESULTS), most));
             }
-            Asked::Redeem { n, code } => match self.redeem(&code) {
+            Wish::Redeem { n, code } => match self.redeem(&code) {
                 Ok(order) => self.drive(NodeInput::Command(Command::Order { number: n.into(), order })),
                 Err(why) => answer(n, "refused", &why.into()),
             },
-            Asked::Balance { n } => {
-                let of = self.node.id();
-                let statement = Command::Statement { number: n.into(), of, from: 0, limit: 0 };
-                self.drive(NodeInput::Command(statement));
-            }
         }
     }
 
@@ -115,26 +114,29 @@ impl Driver {
     pub(super) fn is_of_a_job(&mut self, event: &NodeEvent) -> bool {
         match event {
             NodeEvent::JobAccepted { job } => {
-                if let Some(n) = self.jobs.asked.remove(job) {
+                if let Some(n) = self.jobs.submitted.remove(job) {
                     answer(n, "accepted", &job.to_string().into());
                 }
             }
             NodeEvent::JobRefused { job, why } => {
-                if let Some(n) = self.jobs.asked.remove(job) {
+                if let Some(n) = self.jobs.submitted.remove(job) {
                     answer(n, "refused", &why.to_string().into());
                 }
             }
             NodeEvent::Ordered { number, outcome } => {
                 let n = *number as u32;
+                // The balance is asked for at once.
+                self.ask = None;
                 match outcome {
                     Ok(()) => answer(n, "accepted", &"redeemed".into()),
                     Err(why) => answer(n, "refused", &why.to_string().into()),
                 }
             }
-            NodeEvent::Statement { number, page } => {
-                answer(*number as u32, "balance", &(page.balance.0 as f64).into());
+            NodeEvent::JobEnded { .. } => {
+                // Its last unit is settled within a second or two.
+                self.ask = Some(browser::now() + super::PAID);
             }
-            NodeEvent::Ready | NodeEvent::JobChanged { .. } | NodeEvent::JobEnded { .. } => {}
+            NodeEvent::Ready | NodeEvent::JobChanged { .. } => {}
             _ => return false,
         }
         self.jobs.changed = true;
@@ -144,7 +146,8 @@ impl Driver {
     /// Tells the page how its jobs stand, if that changed.
     pub(super) fn show_jobs(&mut self) {
         if std::mem::take(&mut self.jobs.changed) {
-            browser::post_json(&jobs::to_json(&self.node.jobs()));
+            let balance = self.balance.map(|balance| balance.0);
+            browser::post_json(&jobs::to_json(&self.node.jobs(), balance));
         }
     }
 

@@ -20,7 +20,7 @@ use node_core::address::Ip;
 use node_core::money::Micro;
 use node_core::overlay::circuits::ends as circuits;
 use node_core::overlay::signalling::SessionId;
-use node_core::{BlobId, Carrier, Command, EngineReply, Node, NodeEvent, NodeInput, Time};
+use node_core::{BlobId, Carrier, Command, EngineReply, Node, NodeEvent, NodeInput, StorageReply, Time};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use wasm_bindgen::JsValue;
@@ -88,9 +88,11 @@ pub(crate) enum Input {
     Opened(SessionId),
     /// The link's word on an end of a circuit.
     Circuit(circuits::Reply),
+    /// The answer of storage, now that its changes are durable.
+    Saved(StorageReply),
     /// The person's word on a job of its own.
     #[cfg(feature = "submits")]
-    Job(jobs::Asked),
+    Job(jobs::Wish),
 }
 
 struct Driver {
@@ -127,9 +129,12 @@ impl Driver {
         mut inputs: mpsc::UnboundedReceiver<Input>,
         blobs: Vec<(BlobId, u64)>,
     ) {
-        self.drive(NodeInput::Wake);
-        // Now that they are asked for, they are not taken for spare ones.
-        self.drive(NodeInput::Command(Command::BlobsStored(blobs)));
+        let stored = NodeInput::Command(Command::BlobsStored(blobs));
+        // An owner has blobs wait until it has read its jobs, and finds them here then. Without one, those of units
+        // that ran here are asked for first, so that they are not taken for spare ones.
+        let first =
+            if cfg!(feature = "submits") { [stored, NodeInput::Wake] } else { [NodeInput::Wake, stored] };
+        first.into_iter().for_each(|input| self.drive(input));
         self.drive(NodeInput::WallClock(browser::wall_clock_ms()));
         self.throttle.touch();
         let mut alarm = Alarm::default();
@@ -170,8 +175,9 @@ impl Driver {
                         self.feed();
                     }
                     Some(Input::Circuit(reply)) => self.drive(NodeInput::Circuit(reply)),
+                    Some(Input::Saved(reply)) => self.drive(NodeInput::Storage(reply)),
                     #[cfg(feature = "submits")]
-                    Some(Input::Job(asked)) => self.asked(asked),
+                    Some(Input::Job(wish)) => self.wish(wish),
                     Some(Input::Stop(patience)) => self.leave(patience.min(MAX_PATIENCE)),
                     None => return self.end(events).await,
                 },
@@ -326,7 +332,11 @@ impl Driver {
     fn event(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::WorkChanged => {}
-            NodeEvent::Balance(balance) => self.balance = Some(balance),
+            NodeEvent::Balance(balance) => {
+                self.balance = Some(balance);
+                #[cfg(feature = "submits")]
+                self.jobs.change();
+            }
             NodeEvent::NodesChanged => {
                 if !self.node.work(browser::now()).gateways.is_empty() {
                     self.join.accepted();

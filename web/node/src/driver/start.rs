@@ -18,7 +18,7 @@ use node_core::keys::Secret;
 #[cfg(feature = "submits")]
 use node_core::node::config::BankPart;
 use node_core::node::config::{MarketPart, Open};
-use node_core::{Config, Node, NodeId, Platform, Time};
+use node_core::{Config, Node, NodeId, Platform, Table, Time};
 use send_wrapper::SendWrapper;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,11 @@ const CACHE_BYTES: u64 = storage::MAX_BYTES / 4;
 const LEFT_BYTES: u64 = storage::MAX_BYTES / 4 * 3;
 
 /// Checkpoints kept for others, beside what is above. Our choice: some of a task of 10 MiB; who has more is refused.
-const KEPT_BYTES: u64 = storage::MAX_BYTES / 4;
+/// A page that submits keeps none.
+const KEPT_BYTES: u64 = if cfg!(feature = "submits") { 0 } else { storage::MAX_BYTES / 4 };
+
+/// Tables whose rows the node takes up. Jobs are left to a page that submits.
+const TABLES: &[Table] = if cfg!(feature = "submits") { &Table::ALL } else { &[Table::Left] };
 
 /// Jobs of its person that a page remembers; the oldest that have ended give way. Our choice: as many as it shows.
 const JOBS: usize = web_driver::jobs::SHOWN;
@@ -57,7 +61,9 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
     let mut storage = Storage::new(storage::MAX_BYTES + KEPT_BYTES);
     let left_bytes = if left.is_some() { LEFT_BYTES } else { 0 };
     let (mut secret, save, blobs) = match left {
-        Some(Left { key, records, blobs, save }) => (key, Some(save), storage.restore(records, blobs)),
+        Some(Left { key, records, blobs, save }) => {
+            (key, Some(save), storage.restore(TABLES, records, blobs))
+        }
         None => (browser::random_bytes()?, None, Vec::new()),
     };
     let own = Secret::from_bytes(&secret);
@@ -116,7 +122,7 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         done: 0,
         looked: None,
         node: node(link.id(), config, browser::random_bytes()?, now),
-        host: WebHost::new(link, ends, storage, save, workers),
+        host: WebHost::new(link, ends, storage, save.map(|save| (save, inputs.clone())), workers),
         join: Join::new(&options.gateway, now),
         gateway: options.gateway,
         throttle: Throttle::default(),
