@@ -28,7 +28,7 @@ export function buying() {
   const fields = h("div", { class: "limits", hidden: true }, unit.element, job.element, fuel.element, speed.element);
   const element = h("div", { class: "buying" },
     h("label", { class: "check" }, buy, "Buy places of who sells them cheapest"),
-    h("p", { class: "hint", id: "buy-hint" }, "Paid from this node’s wallet. Otherwise the job runs where somebody gives a place for nothing."), fields);
+    h("p", { class: "hint", id: "buy-hint" }, "Paid from the account of this node. Otherwise the job runs where somebody gives a place for nothing."), fields);
   buy.addEventListener("change", () => setHidden(fields, !buy.checked));
 
   /** @typedef {typeof unit} Entry */

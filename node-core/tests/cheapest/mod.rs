@@ -10,4 +10,5 @@ mod losses;
 mod restart;
 mod stories;
 pub(crate) mod support;
+mod tab;
 mod young;

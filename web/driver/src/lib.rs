@@ -4,7 +4,7 @@
 //! milliseconds on any machine; `web/node` connects it to Workers, sockets and the page.
 //!
 //! - [`pool`]: which Worker runs which task, and what happens when one does not come back.
-//! - [`storage`]: blobs in memory, bounded.
+//! - [`storage`]: blobs and rows in memory, bounded, and what of them outlives the page.
 //! - [`channels`]: words of data channels, to and from what nodes signal.
 //! - [`address`]: where the gateway of a page can be reached, and when to try again.
 //! - [`jobs`]: what the page's person submits, and what comes of it.
