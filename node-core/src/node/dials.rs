@@ -102,6 +102,11 @@ impl Dials {
         self.failed.entry(ip).or_insert((0, now)).0 += 1;
     }
 
+    /// Whether something waits to be said to it.
+    pub(super) fn is_spoken_to(&self, peer: NodeId) -> bool {
+        self.waiting.get(&peer).is_some_and(|dial| !dial.frames.is_empty())
+    }
+
     pub(super) fn needed(&mut self, peer: NodeId) {
         if let Some(dial) = self.waiting.get_mut(&peer) {
             dial.spare = false;

@@ -12,6 +12,7 @@ use crate::overlay::circuits::ends::Circuits;
 use crate::overlay::guests::{self, LONGEST, ToRelay};
 use crate::overlay::neighbours::{self, Neighbours};
 use crate::overlay::signalling::{self, Signalling};
+use crate::platform::Platform;
 use crate::protocol::Effect;
 use crate::ticket::ServiceId;
 use crate::wire::{self, Framed};
@@ -122,6 +123,9 @@ impl Node {
         if peer == self.me || under_way || self.peers().is_connected(peer) {
             return;
         }
+        if self.config.platform == Platform::Browser {
+            return self.reach_from_page(peer, spare, host);
+        }
         // A contact at this node's own address is one that is out of date: to dial it is to dial oneself.
         let gone = me.is_some_and(|me| (me.ip, me.port) == (contact.ip, contact.port));
         let nearest = self.peers().nearest().into_iter().chain(me.map(|me| me.ip.scope())).min();
@@ -129,6 +133,15 @@ impl Node {
         match !gone && dials.begin(contact, spare, nearest, now) {
             true => host.dial(contact),
             false => self.note(Note::Unreachable(peer), host),
+        }
+    }
+
+    /// A page dials nobody: its gateway carries what makes a data channel, or is the relay.
+    fn reach_from_page(&mut self, peer: NodeId, spare: bool, host: &mut dyn Host) {
+        let Some(relay) = self.relay_contact() else { return self.note(Note::Unreachable(peer), host) };
+        self.reach_for_now(&Address::guest(peer, relay).with_channels(true), host);
+        if let Some(dials) = self.dials.as_mut().filter(|_| !spare) {
+            dials.needed(peer);
         }
     }
 

@@ -25,7 +25,7 @@ fn native(at: usize, founds: bool) -> Config {
     }
 }
 
-/// A gateway that is the bank, another one that sells, and a page that is told nothing and has just come.
+/// A gateway that is the bank, another one that sells, and a page that is told nothing.
 fn swarm(seed: u64) -> World {
     let mut world = World::seed(seed).with(short);
     world.add_keyed(native(0, true), &secret(0));
@@ -49,7 +49,8 @@ fn swarm(seed: u64) -> World {
     };
     world.add_keyed(tab, &secret(page));
     world.connect(2, 0);
-    world.run_for(Duration::from_secs(1));
+    // By then the seller is its second gateway, too.
+    world.run_for(Duration::from_secs(10));
     world
 }
 

@@ -105,9 +105,11 @@ impl Node {
         self.state::<Signalling>().is_some_and(|signalling| signalling.is_opening(peer))
     }
 
-    /// Whether to try it. A second gateway that is reached through the first is none when that has gone.
+    /// Whether to try it. A second gateway that is reached through the first is none when that has gone; it is reached
+    /// so all the same if there is something to say to it.
     fn may_relay(&self, peer: NodeId, relay: Contact) -> bool {
-        let is_second = self.state::<Guest>().is_some_and(|guest| guest.is_second(peer));
+        let is_spoken_to = self.dials.as_ref().is_some_and(|dials| dials.is_spoken_to(peer));
+        let is_second = !is_spoken_to && self.state::<Guest>().is_some_and(|guest| guest.is_second(peer));
         let relays = self.peers().get(relay.id).is_none_or(|it| it.speaks.has(ServiceId::CircuitRelay));
         self.has::<Circuits>() && !is_second && relays && relay.id != self.me
     }

@@ -10,6 +10,7 @@ use crate::node::table::Service;
 use crate::overlay::guests::guest::{Command, Event, Guest};
 use crate::overlay::guests::{Message, ToGuest};
 use crate::overlay::signalling::{self, Signalling};
+use crate::platform::Platform;
 use crate::protocol::Input;
 use crate::ticket::ServiceId;
 
@@ -59,7 +60,7 @@ impl Node {
     /// Connects to the gateway that is to be the relay after `relay`, if the donor lets others learn this node's
     /// address: a server dials it, a page opens a data channel.
     fn have_second(&mut self, at: Contact, relay: Contact, host: &mut dyn Host) {
-        if self.dials.is_none() {
+        if self.dials.is_none() || self.config.platform == Platform::Browser {
             let address = Address::guest(at.id, relay).with_channels(true);
             return self.tell::<Signalling>(signalling::Command::Connect(address));
         }
@@ -73,7 +74,7 @@ impl Node {
         self.relay_contact().map(|relay| relay.id)
     }
 
-    pub(super) fn relay_contact(&self) -> Option<Contact> {
+    pub(in crate::node) fn relay_contact(&self) -> Option<Contact> {
         self.state::<Guest>()?.relay()
     }
 }

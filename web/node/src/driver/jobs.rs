@@ -125,18 +125,19 @@ impl Driver {
             }
             NodeEvent::Ordered { number, outcome } => {
                 let n = *number as u32;
-                // The balance is asked for at once.
-                self.ask = None;
                 match outcome {
                     Ok(()) => answer(n, "accepted", &"redeemed".into()),
                     Err(why) => answer(n, "refused", &why.to_string().into()),
                 }
             }
-            NodeEvent::JobEnded { .. } => {
-                // Its last unit is settled within a second or two.
-                self.ask = Some(browser::now() + super::PAID);
+            // The bank is here just now. A gateway tells the balance only now and then.
+            NodeEvent::CreditChanged => {
+                let of = self.node.id();
+                let statement = Command::Statement { number: 0, of, from: 0, limit: 0 };
+                self.host.inputs.push_back(NodeInput::Command(statement));
             }
-            NodeEvent::Ready | NodeEvent::JobChanged { .. } => {}
+            NodeEvent::Statement { page, .. } => self.balance = Some(page.balance),
+            NodeEvent::Ready | NodeEvent::JobChanged { .. } | NodeEvent::JobEnded { .. } => {}
             _ => return false,
         }
         self.jobs.changed = true;
