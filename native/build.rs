@@ -102,7 +102,7 @@ impl Build {
             let name = name.replace('-', "_");
             self.bind(&name, &name, packages)?;
         }
-        // The same node with all services, which a page loads when its person submits a job.
+        // A page loads the node with all services when its person submits a job.
         let submits = ["--features", "submits"];
         self.cargo(WEB_TARGET, "web", &["web-node".into()], &submits, "the web node that submits")?;
         self.bind("web_node", "web_node_submits", packages)

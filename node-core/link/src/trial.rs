@@ -1,4 +1,4 @@
-//! What a connection carries: the exchange of `manyhands bench link`, between any two ends.
+//! The exchange of `manyhands bench link`, between any two ends of a connection.
 
 use crate::{Link, LinkEvent};
 use bytes::Bytes;
@@ -14,7 +14,7 @@ const UNDER_WAY: u32 = 8;
 /// Figures of one exchange.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
-    /// Of content, one way; 10^6 bytes.
+    /// Content one way, in units of 10^6 bytes.
     pub mb_per_s: f64,
     /// Mean of the echoes.
     pub rtt_ms: f64,

@@ -96,7 +96,7 @@ impl Tabs {
                 break;
             }
             wait(began)?;
-            // What has come is taken in meanwhile.
+            // The link takes in what has come.
             tokio::task::yield_now().await;
         }
         trial::connected(async || side.events.recv().await).await.map_err(Failure::failed)?;

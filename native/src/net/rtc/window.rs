@@ -75,7 +75,7 @@ impl Window {
         self.round.is_some()
     }
 
-    /// Of all that was sent, so many bytes are not acknowledged.
+    /// So many bytes of all that was sent are not acknowledged.
     pub(super) fn acknowledged(&mut self, waits: usize, now: Instant) {
         self.acknowledged = self.written.saturating_sub(waits as u64);
         let Some((_, since)) = self.round.filter(|(until, _)| *until <= self.acknowledged) else {
@@ -116,7 +116,7 @@ mod tests {
             let size = window.size;
             window.sent(size, now);
             assert!(!window.has_room(size));
-            // What the way does not hold waits before it.
+            // Bytes that the way does not hold wait before it.
             let time = distance.max(Duration::from_secs_f64(size as f64 / rate));
             now += time;
             window.acknowledged(0, now);
