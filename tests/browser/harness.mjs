@@ -356,6 +356,11 @@ export class Swarm {
     return this.#wait("events", () => this.api("wallet"), enough);
   }
 
+  /** Waits until what a gateway relays for others is as it should be; gives it. */
+  relaying(gateway, enough) {
+    return this.#wait("events", async () => (await this.api("network", { of: gateway })).relaying, enough);
+  }
+
   /** Waits until what is for sale is as it should be, as a buyer at the gateway finds it; gives all offers. */
   offers(enough) {
     const load = async () => (await this.api("market")).commodities.flatMap(({ offers }) => offers);
