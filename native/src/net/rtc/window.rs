@@ -64,7 +64,7 @@ impl Window {
         has
     }
 
-    /// So many bytes were sent.
+    /// Counts bytes that were sent.
     pub(super) fn sent(&mut self, bytes: usize, now: Instant) {
         self.written += bytes as u64;
         self.round.get_or_insert((self.written, now));
@@ -75,7 +75,7 @@ impl Window {
         self.round.is_some()
     }
 
-    /// So many bytes of all that was sent are not acknowledged.
+    /// Takes in how many of the sent bytes are not acknowledged.
     pub(super) fn acknowledged(&mut self, waits: usize, now: Instant) {
         self.acknowledged = self.written.saturating_sub(waits as u64);
         let Some((_, since)) = self.round.filter(|(until, _)| *until <= self.acknowledged) else {
