@@ -3,9 +3,8 @@
 import { h, replace, setHidden, setText } from "./dom.js";
 import { count, plural, shortNode, size, span } from "./format.js";
 import { inCredits } from "./money.js";
-import { badge } from "./progress.js";
+import { badge, isOver } from "./progress.js";
 import { save } from "./results.js";
-import { isOver } from "./submitter.js";
 import { errorText } from "./text.js";
 
 /** @import { Row } from "./dom.js" */

@@ -73,7 +73,7 @@ export function shortly(units) {
   return `${units.total < 100 ? count(ended) : percent(ended, units.total)} of ${count(units.total)}`;
 }
 
-/** @param {Api.Job} job */
+/** @param {Pick<Api.Job, "state">} job */
 export const isOver = (job) => ["done", "failed", "cancelled"].includes(job.state);
 
 /** @typedef {[label: string, words: string, hint?: string]} Figure */

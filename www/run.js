@@ -7,8 +7,9 @@ import { entry, form as smallForm } from "./form.js";
 import { count, shortNode, size } from "./format.js";
 import { credits } from "./money.js";
 import { ownJob } from "./own-job.js";
+import { isOver } from "./progress.js";
 import { Session } from "./session.js";
-import { Submitter, hasLeft, isOver } from "./submitter.js";
+import { Submitter, hasLeft } from "./submitter.js";
 import { errorText } from "./text.js";
 import { programFault, splitWords } from "./words.js";
 

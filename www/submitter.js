@@ -25,9 +25,6 @@ function leave(name, left) {
   }
 }
 
-/** Whether nothing of it is to be done any more. @param {OwnJob} job */
-export const isOver = ({ state }) => state === "done" || state === "failed" || state === "cancelled";
-
 /** Fires "change" when the jobs changed. */
 export class Submitter extends EventTarget {
   /** The newest first. @type {OwnJob[]} */
