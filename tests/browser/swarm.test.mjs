@@ -42,8 +42,9 @@ async function assertComplete(swarm, job, answers) {
 
 test("500 units survive a killed worker and a closed tab, and the next job a killed gateway", async (t) => {
   const swarm = await Swarm.start(t);
-  const ada = await swarm.worker("ada");
-  const grace = await swarm.worker("grace");
+  // Half of a processor each: two tabs share it with them.
+  const ada = await swarm.worker("ada", 1, "--cpu-share", "50");
+  const grace = await swarm.worker("grace", 1, "--cpu-share", "50");
   const alan = await swarm.donor("alan");
   await swarm.donor("edsger");
   const donors = ["ada", "grace", "alan", "edsger"];
@@ -65,7 +66,8 @@ test("500 units survive a killed worker and a closed tab, and the next job a kil
 
   await t.test("a worker is killed and a tab closed half-way", async () => {
     const job = await sweep("half the hands leave", 1, UNITS);
-    const half = await swarm.follow(job.id, (job) => job.units.done >= UNITS / 2);
+    // On a busy machine one of them may have its first unit late.
+    const half = await swarm.follow(job.id, (job) => job.units.done >= UNITS / 2 && gave(job).length === donors.length);
     assert.ok(half.units.done < UNITS, "it was over before anyone could leave");
     await Promise.all([ada.kill(), alan.close()]);
     const ended = await assertComplete(swarm, job, first);
