@@ -115,6 +115,32 @@ fn a_server_behind_a_router_goes_on_when_the_gateway_stops_by_which_it_has_just_
 }
 
 #[test]
+fn a_guest_turns_to_its_second_gateway_before_the_silent_one_is_given_up() {
+    for seed in 60..70 {
+        let mut world = just_joined(seed);
+        // As the real link: half of that, and it is told.
+        world.network.keepalive = Some((8_750_000, 8_750_000));
+        world.run_for(A_MINUTE);
+        let gateways = [world.nodes[0].id, world.nodes[1].id];
+        assert_eq!(world.node(2).relay(), Some(gateways[0]), "seed {seed}");
+        world.freeze(0);
+        world.run_for(Duration::from_secs(5));
+        assert_eq!(world.node(2).relay(), Some(gateways[1]), "seed {seed}: within 5 s");
+        assert!(world.connected(0, 2), "seed {seed}: it may come back");
+        let spec = world.sweep(1, 5);
+        let job = world.submit(1, spec);
+        world.run_for(Duration::from_secs(2));
+        world.heal();
+        world.thaw(0);
+        let is_done = |w: &World| w.node(1).job(job).is_some_and(|job| job.done == 5);
+        world.run_until(Duration::from_secs(30), "it does the work", is_done);
+        world.run_for(Duration::from_secs(10));
+        assert_eq!(world.node(2).relay(), Some(gateways[1]), "seed {seed}: it needs no other");
+        assert!((0..3).all(|at| world.faults(at).is_empty()), "seed {seed}");
+    }
+}
+
+#[test]
 fn a_guest_has_a_second_gateway_as_soon_as_there_is_one() {
     for seed in 30..40 {
         let mut world = just_joined(seed);

@@ -8,7 +8,7 @@ use node_core::node::config::MarketPart;
 use node_core::overlay::dialback::Standing;
 use node_core::platform::Platform;
 use node_core::work::spec::OwnedBy;
-use node_core::{Config, JobId};
+use node_core::{Command, Config, JobId, NodeInput, Table};
 use sandbox::{Outcome, Task};
 use simulator::World;
 use simulator::engine::Program;
@@ -241,6 +241,38 @@ fn content_that_was_uploaded_waits_for_its_job_and_goes_when_that_is_forgotten()
     world.run_for(A_MINUTE * 11);
     world.upload(SERVER, b"so that it looks again");
     assert!(!has(&world, input), "nobody needs it");
+}
+
+#[test]
+fn a_job_that_ended_is_forgotten_by_hand_and_its_content_makes_room_at_once() {
+    let mut world = swarm(37, a_second);
+    let has = |world: &World, blob: BlobRef| world.nodes[TAB].disk.blob(blob.id).is_some();
+    let (input, shared) = (world.upload(TAB, &[7; 100_000]), world.upload(TAB, &[8; 100_000]));
+    let mut jobs = Vec::new();
+    for blob in [input, shared] {
+        let mut spec = world.sweep(TAB, 4);
+        spec.template.stdin = Data::Blob(blob);
+        jobs.push(world.submit(TAB, spec));
+    }
+    let forget = |world: &mut World, job| world.drive(TAB, NodeInput::Command(Command::Forget { job }));
+    let has_begun = |w: &World| w.node(TAB).job(jobs[0]).is_some_and(|job| job.done > 0);
+    world.run_until(A_MINUTE, "a unit is done", has_begun);
+    forget(&mut world, jobs[0]);
+    assert!(world.node(TAB).job(jobs[0]).is_some(), "it has not ended");
+    jobs.iter().for_each(|job| drop(done(&mut world, TAB, *job, 4)));
+    forget(&mut world, jobs[0]);
+    world.run_for(Duration::from_secs(1));
+    assert!(world.node(TAB).job(jobs[0]).is_none() && world.node(TAB).job(jobs[1]).is_some());
+    assert!(!has(&world, input) && has(&world, shared), "the other job needs its own");
+    let rows = |world: &World, table| world.nodes[TAB].disk.rows(table);
+    assert_eq!(
+        (rows(&world, Table::Jobs), rows(&world, Table::Results)),
+        (2, 4),
+        "a job, its end, its results"
+    );
+    // Its program is that of the other one.
+    let program = world.node(TAB).job(jobs[1]).map(|_| world.sweep(TAB, 1).template.program);
+    assert!(program.is_some_and(|program| has(&world, program)));
 }
 
 #[test]

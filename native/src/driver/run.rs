@@ -117,7 +117,7 @@ impl Driver {
         let (taken, now) = (Instant::now(), self.now());
         self.node.drive(now, input, &mut self.host);
         while let Some(peer) = self.host.not_dialled.pop() {
-            self.node.drive(now, NodeInput::DialFailed { peer }, &mut self.host);
+            self.node.drive(now, NodeInput::DialFailed { peer, circuit: false }, &mut self.host);
         }
         while let Some(number) = self.host.not_probed.pop() {
             self.node.drive(now, NodeInput::Probed { number, reached: false }, &mut self.host);
@@ -180,6 +180,7 @@ impl Driver {
                 self.unreached.clear();
                 self.drive(NodeInput::Connected { peer, ip, joined, over });
             }
+            LinkEvent::Quiet { peer } => self.drive(NodeInput::Quiet { peer }),
             LinkEvent::Disconnected { peer, reason } => {
                 if self.host.refusals.disconnected(peer) {
                     return;
@@ -195,7 +196,10 @@ impl Driver {
             }
             LinkEvent::DialFailed { addr, peer, reason, retry_in } => {
                 if let Some(peer) = peer {
-                    self.drive(NodeInput::DialFailed { peer });
+                    self.drive(NodeInput::DialFailed { peer, circuit: link::is_relayed(&addr) });
+                }
+                if link::is_pipe(&addr) {
+                    return tracing::debug!(peer = ?peer.map(|peer| peer.short()), reason, "no connection");
                 }
                 // As many addresses as there are to join.
                 let before = self.unreached.insert(addr.to_string(), reason.clone());

@@ -75,9 +75,10 @@ impl Circuits {
                 // A stream that is not taken is dropped, and says so.
                 match role {
                     Role::Dials => {
-                        let to = self.piping.dial_relayed(stream);
-                        if let Some(to) = crate::peer_id(&peer).and_then(|peer| to.with_p2p(peer).ok()) {
-                            let _ = self.link.dial(to);
+                        let at = self.piping.dial_relayed(stream);
+                        let to = crate::peer_id(&peer).and_then(|peer| at.clone().with_p2p(peer).ok());
+                        if to.is_none_or(|to| self.link.dial(to).is_err()) {
+                            self.piping.take_back(&at);
                         }
                     }
                     Role::Answers => {
@@ -178,6 +179,8 @@ impl AsyncWrite for Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let mut shared = locked(&self.shared);
+        // Nobody reads it any more.
+        shared.received = VecDeque::new();
         if !std::mem::replace(&mut shared.over, true) {
             drop(shared);
             (self.answer)(Reply::Closed(self.circuit));

@@ -22,6 +22,8 @@ pub enum LinkEvent {
     /// Frames can be sent to `peer` and will come from it. `ip` is where it is seen, if that is
     /// an address and not a name. `joined`: it is one of those that this node was told to join.
     Connected { peer: NodeId, ip: Option<IpAddr>, joined: bool, over: Carrier },
+    /// Nothing was heard of `peer` for [`crate::LinkOptions::quiet_heartbeats`]; the session stands.
+    Quiet { peer: NodeId },
     /// The session is over; what was not yet delivered is lost.
     Disconnected { peer: NodeId, reason: String },
     /// One frame. Small frames share memory with their neighbours: copy what is kept.

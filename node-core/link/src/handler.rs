@@ -39,6 +39,8 @@ pub(crate) enum Report {
     NoProtocol { again: bool },
     /// Frames that came, in order.
     Frames(Vec<(Channel, Bytes)>),
+    /// Nothing has come for a while.
+    Quiet,
     /// Nothing more comes from this connection, which can be closed.
     Gone(Gone),
 }
@@ -84,6 +86,8 @@ pub(crate) struct Handler {
     /// Ticks in a row without a byte from the peer, and how many are too many.
     silent: u32,
     silent_max: u32,
+    /// So many are said.
+    quiet: u32,
     /// Ticks in a row in which nothing of what waits was written, by channel.
     stuck: [u32; 2],
     /// Frames that a reader had read at the last tick, and ticks in a row within one frame, by channel.
@@ -125,6 +129,7 @@ impl Handler {
             ticks: Ticks::new(options.heartbeat),
             silent: 0,
             silent_max: options.missed_heartbeats,
+            quiet: options.quiet_heartbeats,
             stuck: [0; 2],
             unfinished: [(0, 0); 2],
             patience: ticks_in(options.patience, options.heartbeat),
@@ -163,6 +168,9 @@ impl Handler {
             let s = self.silence.as_secs_f32();
             self.over(Gone::Lost(format!("nothing was heard of it for {s:.1} s")));
             return;
+        }
+        if self.silent == self.quiet {
+            self.reports.push_back(Report::Quiet);
         }
         let wrote = self.writers.each_mut().map(|writer| writer.as_mut().is_some_and(Writer::wrote));
         if let Some(channel) = self.stuck_channel(wrote) {

@@ -52,7 +52,7 @@ pub use block::AddressBlock;
 pub use circuits::{Circuits, ToNode};
 pub use events::{Events, LinkEvent};
 pub use ids::{NotANode, node_id, peer_id};
-pub use pipes::{NotPiped, Pipe, Pipes, Piping, is_pipe, pipes};
+pub use pipes::{NotPiped, Pipe, Pipes, Piping, is_pipe, is_relayed, pipes};
 pub use runner::{Link, LinkBusy, ListenError, Runner};
 pub use start::{StartError, start};
 
@@ -69,8 +69,10 @@ pub struct LinkOptions {
     pub agent: String,
     /// A connection that carried nothing for this long carries an empty frame.
     pub heartbeat: Duration,
-    /// Heartbeats in a row that may be missing. The fifth means that the peer is dead.
+    /// Heartbeats in a row that may be missing. One more means that the peer is dead.
     pub missed_heartbeats: u32,
+    /// So many heartbeats in a row without a word, and the driver is told [`LinkEvent::Quiet`].
+    pub quiet_heartbeats: u32,
     /// How long a peer may take nothing of what waits for it, and how long it may take for one frame.
     pub patience: Duration,
     /// Bytes that may wait for one peer, both channels together.
@@ -101,9 +103,13 @@ impl Default for LinkOptions {
     fn default() -> Self {
         LinkOptions {
             agent: concat!("manyhands/", env!("CARGO_PKG_VERSION")).into(),
-            // Our choice: silence of 6 to 7.5 s, so that dead peers are noticed within 10 s.
-            heartbeat: Duration::from_millis(1_500),
-            missed_heartbeats: 4,
+            // Our choice: a dead peer is noticed 7.5 to 8.75 s after its last word, so within 10 s; a network that fails
+            // for 5 s breaks nothing.
+            heartbeat: Duration::from_millis(1_250),
+            missed_heartbeats: 5,
+            // Our choice: 3.75 to 5 s after its last word a guest turns to its second gateway. Two are missed by who had
+            // just spoken and then is a little late.
+            quiet_heartbeats: 3,
             // Our choice: what the API gives those that read slowly. The largest frame in that time is 35 KB/s.
             patience: Duration::from_secs(30),
             // Our choice: 64 of the largest frames; a minute of a slow uplink.

@@ -8,6 +8,7 @@ use futures::{AsyncRead, AsyncWrite, StreamExt};
 use libp2p::core::multiaddr::Protocol;
 use libp2p::core::transport::{DialOpts, ListenerId, TransportError, TransportEvent};
 use libp2p::{Multiaddr, Transport};
+use node_core::overlay::signalling::SERVERS_SESSIONS;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -15,8 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-/// Streams that wait to be dialled or taken. Our choice: twice the channels that a node opens at once.
-const WAITING: usize = 16;
+/// Streams that wait to be dialled or taken. Our choice: twice the channels that a server opens at once, for circuits
+/// beside them.
+const WAITING: usize = 2 * SERVERS_SESSIONS;
 
 /// A stream of bytes, in order and without loss.
 pub trait Pipe: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -89,6 +91,13 @@ impl Piping {
         relayed(self.put(Box::new(pipe)))
     }
 
+    /// The stream of this address is not dialled after all.
+    pub(crate) fn take_back(&self, address: &Multiaddr) {
+        let taken = number(address).and_then(|number| locked(&self.dialled).remove(&number));
+        // It may have something to say about its end.
+        drop(taken);
+    }
+
     fn put(&self, pipe: Boxed) -> u64 {
         let number = self.number();
         let mut dialled = locked(&self.dialled);
@@ -146,7 +155,7 @@ pub fn is_pipe(address: &Multiaddr) -> bool {
 }
 
 /// Whether the stream of this address is one that another node passes on.
-pub(crate) fn is_relayed(address: &Multiaddr) -> bool {
+pub fn is_relayed(address: &Multiaddr) -> bool {
     is_pipe(address) && address.iter().any(|part| part == Protocol::P2pCircuit)
 }
 

@@ -472,6 +472,11 @@ impl Runner {
                 }
             }
             Report::Begun => self.offer(peer, connection),
+            Report::Quiet => {
+                if self.sessions.is(peer, connection) {
+                    self.events.send(LinkEvent::Quiet { peer });
+                }
+            }
             Report::NoProtocol { again } => {
                 if let Some(opening) = self.opening.get_mut(&connection) {
                     opening.unsuited = true;

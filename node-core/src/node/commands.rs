@@ -16,7 +16,7 @@ impl Command {
     pub(super) fn service(&self) -> Option<ServiceId> {
         Some(match self {
             Command::Submit { .. } | Command::Cancel { .. } => ServiceId::Client,
-            Command::Migrate { .. } | Command::PauseUnit { .. } => ServiceId::Owner,
+            Command::Forget { .. } | Command::Migrate { .. } | Command::PauseUnit { .. } => ServiceId::Owner,
             Command::SetSlots(_)
             | Command::SetDonating(_)
             | Command::Terms { .. }

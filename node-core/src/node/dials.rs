@@ -4,6 +4,7 @@ use super::gateways::Gateways;
 use crate::address::{Contact, Ip, Scope};
 use crate::channel::Channel;
 use crate::ids::NodeId;
+use crate::overlay::signalling::SERVERS_SESSIONS;
 use crate::time::Time;
 use bytes::Bytes;
 use litemap::LiteMap;
@@ -14,8 +15,8 @@ use std::time::Duration;
 const DIALS: usize = 256;
 
 /// Peers to which data channels are opened at once: those whose addresses are known are not to wait for them. Our
-/// choice: a few times what is signalled at once.
-const CHANNELS: usize = 64;
+/// choice: as many as a server signals at once.
+const CHANNELS: usize = SERVERS_SESSIONS;
 
 /// Frames that wait for one of them; more are lost, as on a wire that breaks. Our choice: what
 /// a machine says to a peer within a round trip.

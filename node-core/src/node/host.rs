@@ -51,13 +51,20 @@ pub enum NodeInput {
         over: Carrier,
     },
     /// A dial that [`Host::dial`] asked for failed.
+    ///
+    /// `circuit`: the stream that did not become a connection was a circuit's.
     DialFailed {
+        circuit: bool,
         peer: NodeId,
     },
     /// Result of the [`Host::probe`] with that number.
     Probed {
         number: u64,
         reached: bool,
+    },
+    /// Nothing was heard of it for some seconds; its connection stands. It may be about to end.
+    Quiet {
+        peer: NodeId,
     },
     /// It is gone, for `reason`.
     Disconnected {
@@ -90,6 +97,11 @@ pub enum Command {
         spec: JobSpec,
     },
     Cancel {
+        job: JobId,
+    },
+    /// Forget a job of this node that has ended, with its results and their content. Of another job nothing
+    /// happens. [`NodeEvent::JobChanged`] says that it is gone.
+    Forget {
         job: JobId,
     },
     /// Move a running unit to that node, or to any that has room. Answered by

@@ -29,6 +29,8 @@ pub(super) enum Note<'a> {
     Dialable { peer: NodeId, dialable: Dialable },
     /// A connection has ended; the peer may come back.
     Down(NodeId),
+    /// Nothing was heard of a peer for some seconds.
+    Quiet(NodeId),
     /// A peer cannot be reached where it was said to be.
     Unreachable(NodeId),
     /// The driver's wall clock, milliseconds since 1970.

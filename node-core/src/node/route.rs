@@ -27,14 +27,17 @@ impl Node {
             NodeInput::Wake => {}
             NodeInput::WallClock(ms) => self.note(Note::Clock(ms), host),
             NodeInput::Connected { peer, ip, joined, over } => self.connected(peer, ip, (joined, over), host),
-            NodeInput::DialFailed { peer } if self.connect_by_own_relay(peer) => {}
-            NodeInput::DialFailed { peer } => {
+            // A data channel still may open.
+            NodeInput::DialFailed { circuit: true, peer } if self.opens_channel(peer) => {}
+            NodeInput::DialFailed { peer, .. } if self.connect_by_own_relay(peer) => {}
+            NodeInput::DialFailed { peer, .. } => {
                 self.not_reached(peer, host);
                 self.try_next_gateway(peer, host);
             }
             NodeInput::Probed { number, reached } => {
                 self.note_to(ServiceId::DialBack, Note::Probed { number, reached }, host);
             }
+            NodeInput::Quiet { peer } => self.note_to(ServiceId::Guest, Note::Quiet(peer), host),
             // At once, as the next connection with the peer counts at once.
             NodeInput::Disconnected { peer, .. } => {
                 let ended = neighbours::Command::Disconnected(peer);

@@ -147,6 +147,10 @@ pub enum Command {
     Release {
         ticket: Ticket,
     },
+    /// Release it, and cache none of its blobs: those that no other ticket needs go.
+    Discard {
+        ticket: Ticket,
+    },
     /// Somebody could do nothing with these: look whether they are what their names say. If not,
     /// they are not here.
     Check {
@@ -240,6 +244,12 @@ impl Protocol for Store {
                 Command::Fetch { ticket, blobs, from } => self.fetch(ticket, blobs, &from, cx),
                 Command::Keep { ticket, blobs } => self.keep(ticket, blobs, cx),
                 Command::Release { ticket } => self.release(ticket, cx),
+                Command::Discard { ticket } => {
+                    let blobs =
+                        self.tickets.get(&ticket).map(|wanted| wanted.blobs.keys().copied().collect());
+                    self.release(ticket, cx);
+                    self.forget(blobs.unwrap_or_default(), cx);
+                }
                 Command::Forget { blobs } => self.forget(blobs, cx),
                 Command::Wait { of, wait: true } => drop(self.waits.insert(of)),
                 Command::Wait { of, wait: false } => {

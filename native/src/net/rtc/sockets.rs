@@ -75,7 +75,7 @@ impl Sockets {
         let socket = match self.port.map(|port| bind(SocketAddr::new(ip, port))) {
             Some(Ok(socket)) => socket,
             Some(Err(error)) => {
-                tracing::info!(%ip, port = self.port, %error, "this UDP port is not to be had: another one is taken");
+                tracing::info!(%ip, port = self.port, %error, "this UDP port is in use: another one serves data channels, and nobody is answered by STUN at this one");
                 bind(SocketAddr::new(ip, 0))?
             }
             None => bind(SocketAddr::new(ip, 0))?,

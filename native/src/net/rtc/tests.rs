@@ -126,8 +126,14 @@ async fn a_relay_that_swaps_fingerprints_gets_no_channel() {
         said => said,
     };
     offer(&a, &b, b.id());
-    let ends = carry(&mut a, &mut b, swap).await;
-    assert!(ends.is_none_or(|ends| Some(ends) == both(Reply::Failed(SESSION))), "one end opened");
+    let mut opened = 0;
+    let watched = |said| {
+        opened += u32::from(matches!(said, Reply::Opened(_)));
+        swap(said)
+    };
+    let ends = carry(&mut a, &mut b, watched).await;
+    assert!(ends.is_none_or(|ends| Some(ends) == both(Reply::Failed(SESSION))));
+    assert_eq!(opened, 0, "one end opened");
 }
 
 #[tokio::test(flavor = "multi_thread")]

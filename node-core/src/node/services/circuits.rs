@@ -101,7 +101,7 @@ impl Node {
         turned
     }
 
-    fn opens_channel(&self, peer: NodeId) -> bool {
+    pub(in crate::node) fn opens_channel(&self, peer: NodeId) -> bool {
         self.state::<Signalling>().is_some_and(|signalling| signalling.is_opening(peer))
     }
 

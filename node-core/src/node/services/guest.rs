@@ -26,6 +26,7 @@ impl Service for Guest {
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
+            Note::Quiet(peer) => node.tell::<Self>(Command::Quiet(peer)),
             Note::Me(_) => node.tell::<Self>(Command::Dialled),
             Note::Guest => node.tell::<Self>(Command::NotDialled),
             _ => {}

@@ -42,8 +42,7 @@ use crate::records::Records;
 use crate::store::Store;
 use crate::work::{client::Client, keeper::Keeper, owner::Owner, runner::Runner};
 
-/// A page's services, in the order in which they hear notes. What is not named here is not linked into a
-/// page.
+/// Services of a page that lends, in the order in which they hear notes. What is not named here is not linked into it.
 pub(super) const GUEST: &[Entry] = &[
     entry::<Connected>,
     entry::<Keeper>,

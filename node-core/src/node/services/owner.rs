@@ -66,6 +66,7 @@ impl Service for Owner {
                 Command::Migrate { unit, to, others }
             }
             host::Command::PauseUnit { unit, paused } => Command::Pause { unit, paused },
+            host::Command::Forget { job } => Command::Forget(job),
             _ => return,
         });
     }
@@ -105,6 +106,9 @@ impl Service for Owner {
             }
             Event::Release { ticket: number } => {
                 node.tell::<Store>(store::Command::Release { ticket: Ticket { of: Asker::Owner, number } });
+            }
+            Event::Discard { ticket: number } => {
+                node.tell::<Store>(store::Command::Discard { ticket: Ticket { of: Asker::Owner, number } });
             }
             Event::FetchPassing { ticket, blobs, from } => {
                 node.tell::<Store>(store::Command::Fetch { ticket: passing(ticket), blobs, from });

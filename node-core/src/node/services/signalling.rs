@@ -41,7 +41,7 @@ impl Service for Signalling {
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match note {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
-            Note::Unreachable(peer) => node.give::<Self>(Input::Unreachable(*peer)),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             _ => {}
         }
     }

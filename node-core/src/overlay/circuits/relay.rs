@@ -18,7 +18,7 @@ pub const CIRCUITS: usize = 512;
 
 /// Circuits of one node: a guest's flood leaves room for others. Our choice: a gateway that buys a hundred guests of
 /// this relay at once has them.
-const EACH: usize = 128;
+pub(super) const EACH: usize = 128;
 
 /// Circuits that one node may open at once, and until it may open one more.
 const BURST: u32 = EACH as u32;
@@ -104,6 +104,8 @@ impl Protocol for CircuitRelay {
                 if rate == 0 {
                     let all: Vec<u64> = self.circuits.keys().copied().collect();
                     all.into_iter().for_each(|circuit| self.close(circuit, None, cx));
+                    self.turns.clear();
+                    self.waiting.clear();
                 }
             }
             Input::Timer(Timer::Look) => self.deal(cx),

@@ -43,6 +43,8 @@ pub enum Command {
     Dialled,
     /// Nobody can.
     NotDialled,
+    /// Nothing was heard of this node for some seconds: as a relay it comes after all others.
+    Quiet(NodeId),
     /// Ask the relay for the owner of this point; answered by [`Event::Located`].
     Locate { ticket: Ticket, key: Point },
     /// Ask the relay for what is on this node's account, with this leave.
@@ -90,6 +92,10 @@ impl Protocol for Guest {
             Input::Message { from, message: Message::ToGuest(message) } => self.message(from, message, cx),
             Input::Command(Command::Dialled) => self.change(|guest| guest.dialled = true, cx),
             Input::Command(Command::NotDialled) => self.change(|guest| guest.dialled = false, cx),
+            // If it speaks again, it is as good as the others.
+            Input::Command(Command::Quiet(peer)) => {
+                self.change(|guest| guest.offers.sort_by_key(|offer| offer.at.id == peer), cx);
+            }
             Input::Command(Command::Locate { ticket, key }) => match self.relay() {
                 Some(relay) => {
                     let number = self.lookups.ask(ticket);
@@ -302,5 +308,21 @@ mod tests {
         assert_eq!(story.1[2..], [None, Some(BOB)]);
         story.step(Input::Down(BOB));
         assert_eq!(story.1[4..], [None]);
+    }
+
+    #[test]
+    fn a_relay_that_falls_silent_gives_way_to_the_next_and_is_kept_as_another() {
+        let machine = Machine::new(Guest::default(), Rng::from_seed([0; 32]));
+        let mut story = Story(machine, Vec::new(), Vec::new());
+        story.hear(ADA, ToGuest::Relay(contact(ADA)));
+        story.step(Input::Command(Command::Quiet(ADA)));
+        assert_eq!(story.1, [Some(ADA)], "there is no other");
+        story.hear(BOB, ToGuest::Relay(contact(BOB)));
+        story.step(Input::Command(Command::Quiet(BOB)));
+        assert_eq!(story.1, [Some(ADA)], "it is not the relay");
+        story.step(Input::Command(Command::Quiet(ADA)));
+        assert_eq!(story.1[1..], [Some(BOB)]);
+        story.step(Input::Down(BOB));
+        assert_eq!(story.1[2..], [Some(ADA)]);
     }
 }

@@ -56,6 +56,7 @@ pub struct Candidate {
     pub at: At,
     /// UDP.
     pub port: u16,
+    /// The drivers here go by the priority alone.
     pub kind: Kind,
     /// The larger the better (RFC 8445, 5.1.2).
     pub priority: u32,

@@ -188,9 +188,10 @@ impl Signalling {
         !self.refuses
     }
 
-    /// Whether a channel to this node is wanted here, and being opened.
+    /// Whether a channel to this node is wanted here, and is being opened or waits for its turn.
     pub fn is_opening(&self, peer: NodeId) -> bool {
         self.sessions.get(&peer).is_some_and(|session| session.wanted)
+            || self.waiting.iter().any(|(to, _)| to.id == peer)
     }
 
     /// Sessions that are being opened.

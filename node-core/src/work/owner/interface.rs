@@ -50,6 +50,8 @@ pub enum Command {
         unit: UnitId,
         paused: bool,
     },
+    /// Forget a job that has ended, with its results and their content.
+    Forget(JobId),
     /// Answers [`Event::Commit`].
     Committed {
         ticket: u64,
@@ -105,6 +107,10 @@ pub enum Event {
     },
     /// Content of [`Event::Fetch`] need not stay any longer.
     Release {
+        ticket: u64,
+    },
+    /// Content of [`Event::Fetch`] is to be kept no longer, not even for a while.
+    Discard {
         ticket: u64,
     },
     /// Bring blobs here that pass through: a checkpoint, or a result that may come to count. They come from any

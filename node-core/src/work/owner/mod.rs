@@ -196,6 +196,7 @@ impl Owner {
             Input::Command(Command::Bought(bought)) => self.bought(bought, cx),
             Input::Command(Command::Settled { ticket, outcome }) => self.settled(ticket, outcome, cx),
             Input::Command(Command::Holding(held)) => self.bank_holds(held),
+            Input::Command(Command::Forget(job)) => self.forget_by_hand(job, cx),
             Input::Command(Command::Committed { ticket, result }) => self.committed(ticket, result, cx),
             Input::Command(Command::Inspected { ticket, result }) => self.looked_at(ticket, result, cx),
             Input::Command(Command::Fetched { ticket, result }) => self.fetched(ticket, result, cx),
@@ -521,6 +522,16 @@ impl Owner {
         self.payments.forget(id);
         let ticket = self.ticket(Pending::End);
         cx.emit(Event::Commit { ticket, writes });
+    }
+
+    /// Forgets a job because its person says so: then its content makes room at once.
+    fn forget_by_hand(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.is_own() && matches!(job.phase, Phase::Over { .. }) {
+            std::mem::take(&mut job.kept).into_iter().for_each(|ticket| cx.emit(Event::Discard { ticket }));
+            self.forget_job(id, cx);
+            cx.emit(Event::JobChanged(id));
+        }
     }
 
     fn cancel(&mut self, from: NodeId, id: JobId, cx: &mut Cx<'_, Self>) {

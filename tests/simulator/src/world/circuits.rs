@@ -250,7 +250,7 @@ impl World {
         let peer = self.ids[stream.peer as usize];
         let input = match (stream.up, stream.role) {
             (true, _) => NodeInput::Disconnected { peer, reason: "the circuit has ended".into() },
-            (false, Role::Dials) => NodeInput::DialFailed { peer },
+            (false, Role::Dials) => NodeInput::DialFailed { peer, circuit: true },
             (false, Role::Answers) => return,
         };
         self.answer(node as usize, stream.life, 1, input);

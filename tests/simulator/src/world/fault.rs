@@ -74,6 +74,9 @@ impl World {
             let unheard = !self.answers(at, link.peer) || !self.answers(link.peer, at);
             if !link.dead && unheard {
                 let time = self.net_rng.between(low, high);
+                // They wonder before, in the real link after half of the time.
+                let quiet = NodeInput::Quiet { peer: self.nodes[at as usize].id };
+                self.answer(link.peer as usize, self.nodes[link.peer as usize].life, time / 2, quiet);
                 self.after(time, Event::Cut { a: at, b: link.peer, epoch: link.epoch, severed: true });
             }
         }

@@ -375,12 +375,13 @@ impl Driver {
                 self.host.channels.connected(peer, true);
                 self.host.inputs.push_back(NodeInput::Connected { peer, ip: None, joined: false, over });
             }
+            LinkEvent::Quiet { peer } => self.host.inputs.push_back(NodeInput::Quiet { peer }),
             LinkEvent::Disconnected { peer, reason } if self.host.channels.has(peer) => {
                 self.host.channels.gone(peer);
                 self.drive(NodeInput::Disconnected { peer, reason }); // before a next connection takes its frames
             }
             LinkEvent::DialFailed { peer: Some(peer), addr, .. } if link::is_pipe(&addr) => {
-                self.host.inputs.push_back(NodeInput::DialFailed { peer });
+                self.host.inputs.push_back(NodeInput::DialFailed { peer, circuit: link::is_relayed(&addr) });
             }
             LinkEvent::Connected { peer, ip, over, .. } => {
                 self.host.channels.connected(peer, false);
