@@ -26,18 +26,31 @@ export async function takeUp(last, jobs) {
     no(new Error("the browser's storage does not answer"));
   }, PATIENCE));
   try {
-    return await Promise.race([read(last, jobs, () => late), none]);
+    return await Promise.race([take(last, jobs, () => late), none]);
   } catch (error) {
     console.info(`When this tab is loaded again, its node will be another: ${error instanceof Error ? error.message : error}`);
   }
 }
 
 /** @param {string | null} last @param {boolean} jobs @param {() => boolean} late @returns {Promise<Left>} */
-async function read(last, jobs, late) {
+async function take(last, jobs, late) {
   const database = await open();
   // Another version of this page may need to change it.
   database.onversionchange = () => database.close();
-  const name = await hold(last, await preferred(database, jobs), late);
+  const { name, free } = await hold(last, await preferred(database, jobs), late);
+  try {
+    const left = await read(database, name);
+    if (late()) throw new Error("it was read too late");
+    return left;
+  } catch (error) {
+    // This Worker's node is a new one: the node of that name may live in another tab.
+    free();
+    throw error;
+  }
+}
+
+/** All that the tab of this name left. @param {IDBDatabase} database @param {string} name @returns {Promise<Left>} */
+async function read(database, name) {
   const all = IDBKeyRange.bound([name], [name, []]);
   const get = database.transaction(["keys", "records", "blobs"]);
   /** @param {string} store @returns {Promise<Entry[]>} */
@@ -108,32 +121,35 @@ const done = (request) =>
   });
 
 /**
- * The name that is this Worker's from now on: the one it had, or the first of `names` that is free.
+ * The name that is this Worker's from now on, and what lets it go: the one it had, or the first of `names` that is free.
  * @param {string | null} last
  * @param {string[]} names
  * @param {() => boolean} late nobody waits for it any more
  */
 async function hold(last, names, late) {
-  if (last && names.includes(last) && (await request(last, late, { signal: AbortSignal.timeout(LETTING_GO) }))) return last;
-  for (const name of names) if (await request(name, late, { ifAvailable: true })) return name;
+  const tried = names.map((name) => ({ name, options: /** @type {LockOptions} */ ({ ifAvailable: true }) }));
+  if (last && names.includes(last)) tried.unshift({ name: last, options: { signal: AbortSignal.timeout(LETTING_GO) } });
+  for (const { name, options } of tried) {
+    const free = await request(name, late, options);
+    if (free) return { name, free };
+  }
   throw new Error("too many tabs are open");
 }
 
 /**
- * Whether this Worker has the name from now on.
+ * If this Worker has the name from now on: what lets it go. Else `null`.
  * @param {string} name
  * @param {() => boolean} late
  * @param {LockOptions} options
- * @returns {Promise<boolean>}
+ * @returns {Promise<(() => void) | null>}
  */
 const request = (name, late, options) =>
   new Promise((held) => {
     /** @param {Lock | null} lock */
     const got = (lock) => {
-      const keeps = lock && !late();
-      held(!!keeps);
-      // Until the Worker ends.
-      return keeps && new Promise(() => {});
+      if (!lock || late()) return held(null);
+      // Until then, or until the Worker ends.
+      return new Promise((free) => held(() => free(undefined)));
     };
-    navigator.locks.request(`manyhands-${name}`, options, got).catch(() => held(false));
+    navigator.locks.request(`manyhands-${name}`, options, got).catch(() => held(null));
   });

@@ -57,6 +57,7 @@
  * content.
  * @typedef {{ type: "submit", n: number, job: Wanted, program: Uint8Array, input: Uint8Array }
  *   | { type: "cancel", job: string }
+ *   | { type: "forget", job: string }
  *   | { type: "results", n: number, job: string, from: number, limit: number, most: number }
  *   | { type: "redeem", n: number, code: string }} OfJobs
  */

@@ -15,6 +15,7 @@ import { errorText } from "./text.js";
 const LISTED = 100;
 /** Bytes of an output that are shown. */
 const SHOWN = 2000;
+const FORGET = "Forget";
 /** Between two looks at results that come in, ms. */
 const LOOK = 1000;
 
@@ -27,10 +28,11 @@ export function ownJob(submitter) {
   const facts = h("p", { class: "soft small" });
   const cancel = h("button", { type: "button", class: "button slim" }, "Cancel");
   const all = h("button", { type: "button", class: "button slim", hidden: true }, "Download all output");
+  const forget = h("button", { type: "button", class: "button slim", hidden: true }, FORGET);
   const words = h("p", { class: "soft small", role: "status" });
   const results = h("ol", { class: "own-results" });
   const element = h("li", { class: "card pad own-job" },
-    h("div", { class: "head" }, name, state.element), bar, reason, facts, results, h("div", { class: "row" }, cancel, all, words));
+    h("div", { class: "head" }, name, state.element), bar, reason, facts, results, h("div", { class: "row" }, cancel, all, forget, words));
   /** @type {OwnJob | null} */
   let job = null;
   let listed = 0;
@@ -38,6 +40,15 @@ export function ownJob(submitter) {
   let timer = 0;
 
   cancel.addEventListener("click", () => job && submitter.cancel(job.id));
+  // It takes two presses: the results are nowhere else.
+  let sure = false;
+  /** @param {boolean} next */
+  const ask = (next) => {
+    sure = next;
+    setText(forget, sure ? "Forget it and its results?" : FORGET);
+  };
+  forget.addEventListener("click", () => (sure && job ? submitter.forget(job.id) : ask(true)));
+  forget.addEventListener("blur", () => ask(false));
   all.addEventListener("click", async () => {
     if (!job) return;
     all.disabled = true;
@@ -88,6 +99,7 @@ export function ownJob(submitter) {
         next.paid !== null && `${inCredits(next.paid)} paid`].filter(Boolean).join(" · "));
       setHidden(cancel, over);
       setHidden(all, !over || !next.done);
+      setHidden(forget, !over);
       list();
     },
   };

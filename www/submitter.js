@@ -57,6 +57,11 @@ export class Submitter extends EventTarget {
     this.#session.say({ type: "cancel", job });
   }
 
+  /** Forgets a job that has ended, with its results. @param {string} job */
+  forget(job) {
+    this.#session.say({ type: "forget", job });
+  }
+
   /**
    * Results of `limit` units at most, from this one on, with `most` bytes of each content.
    * @param {string} job @param {number} from @param {number} [limit] @param {number} [most]

@@ -8,6 +8,7 @@ let node;
 serve({ init, WebNode, faults_of }, (started) => (node = started), {
   submit: ({ n, job, program, input }) => node?.submit(n, job, program, input),
   cancel: ({ job }) => node?.cancel(job),
+  forget: ({ job }) => node?.forget(job),
   results: ({ n, job, from, limit, most }) => node?.results(n, job, from, limit, most),
   redeem: ({ n, code }) => node?.redeem(n, code),
 });

@@ -61,6 +61,8 @@ test("a server that others dial computes for a tab, which dials nobody", async (
 test("a tab that is loaded again goes on with its jobs, and still has the results of those that ended", async (t) => {
   const swarm = await Swarm.start(t);
   const page = await swarm.tab("/run");
+  // Too much to travel with the job: whoever runs a unit fetches it from the tab.
+  await page.getByLabel("Standard input").fill("many words ".repeat(20_000));
   await run(page, "xorshift", "{}", 25);
   // Nobody gives a slot.
   await state(page, "waiting");
@@ -73,6 +75,11 @@ test("a tab that is loaded again goes on with its jobs, and still has the result
   await state(page, "done");
   const [file] = await Promise.all([page.waitForEvent("download"), job(page).getByRole("button", { name: "Download all output" }).click()]);
   assert.equal(await readFile(await file.path(), "utf8"), await numbers(25));
+  await job(page).getByRole("button", { name: "Forget", exact: true }).click();
+  await job(page).getByRole("button", { name: "Forget it and its results?" }).click();
+  await page.locator(".own-job").waitFor({ state: "detached" });
+  await page.reload();
+  await shows(page.locator("#state"), "starts with the first job");
   assert.deepEqual(swarm.troubles, []);
 });
 

@@ -9,6 +9,7 @@ export default function init(): Promise<unknown>;
 export class WebNode extends node.WebNode {
   submit(n: number, job: Wanted, program: Uint8Array, input: Uint8Array): void;
   cancel(job: string): void;
+  forget(job: string): void;
   results(n: number, job: string, from: number, limit: number, most: number): void;
   redeem(n: number, code: string): void;
 }

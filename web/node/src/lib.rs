@@ -137,6 +137,13 @@ impl WebNode {
         }
     }
 
+    /// Forgets a job that has ended, with its results.
+    pub fn forget(&self, job: &str) {
+        if let Some(job) = jobs::id(job) {
+            drop(self.inputs.unbounded_send(Input::Job(jobs::Wish::Forget(job))));
+        }
+    }
+
     /// Asks for results of a job: of so many units from this one on, and so many bytes of each content. Answered by a
     /// message with this number.
     pub fn results(&self, n: u32, job: &str, from: u32, limit: u32, most: u32) {

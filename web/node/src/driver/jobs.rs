@@ -34,6 +34,8 @@ pub(crate) enum Wish {
         input: Bytes,
     },
     Cancel(JobId),
+    /// Keep a job that has ended no longer, nor its results.
+    Forget(JobId),
     /// Results of so many units from this one on, at most so many bytes of each content.
     Results {
         n: u32,
@@ -67,6 +69,7 @@ impl Driver {
                 Err(why) => answer(n, "refused", &why.into()),
             },
             Wish::Cancel(job) => self.drive(NodeInput::Command(Command::Cancel { job })),
+            Wish::Forget(job) => self.drive(NodeInput::Command(Command::Forget { job })),
             Wish::Results { n, job, from, limit, most } => {
                 answer(n, "results", &self.results(job, from, limit.min(RESULTS), most));
             }
