@@ -51,6 +51,8 @@ pub struct Peer {
     /// Where it is seen.
     pub ip: Option<Ip>,
     pub over: Carrier,
+    /// The relay of the circuit on which it is connected, if it is on one.
+    pub via: Option<NodeId>,
     pub since: Time,
     pub heard: Time,
     /// This node has no use for the connection.
@@ -67,6 +69,7 @@ impl Peer {
             hello: None,
             ip,
             over: Carrier::Tcp,
+            via: None,
             since: now,
             heard: now,
             spare: false,

@@ -19,6 +19,7 @@ mod jobs;
 mod ledger;
 mod market;
 mod market_swarm;
+mod meddlers;
 mod nearest;
 mod nearest_swarm;
 mod paid;

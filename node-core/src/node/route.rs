@@ -76,7 +76,9 @@ impl Node {
         let dial = self.dials.as_mut().and_then(|dials| dials.end(peer)).unwrap_or_default();
         // The introduction goes first, also when other steps wait.
         let (joined, over) = how;
-        let connected = neighbours::Command::Connected { peer, ip, joined, over };
+        let circuits = self.state::<Circuits>().filter(|_| over == Carrier::Relay);
+        let via = circuits.and_then(|circuits| circuits.brings(peer));
+        let connected = neighbours::Command::Connected { peer, ip, joined, over, via };
         self.run::<Neighbours>(Input::Command(connected), host);
         // A data channel that takes the place of a circuit was not asked for once more.
         let in_place = matches!(over, Carrier::DataChannel | Carrier::Relay) && !self.holds.has(peer);

@@ -125,6 +125,8 @@ pub enum Command {
         /// This node was told to connect to it.
         joined: bool,
         over: Carrier,
+        /// The relay of its circuit, if it is connected on one.
+        via: Option<NodeId>,
     },
     /// A gateway that another one has named, and that is dialled in its place: its word on the swarm is believed.
     Joins(NodeId),
@@ -188,8 +190,8 @@ impl Protocol for Neighbours {
 
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Cx<'_, Self>) {
         match input {
-            Input::Command(Command::Connected { peer, ip, joined, over }) => {
-                self.connected(peer, ip, (joined, over), cx);
+            Input::Command(Command::Connected { peer, ip, joined, over, via }) => {
+                self.connected(peer, ip, (joined, over, via), cx);
             }
             Input::Command(Command::Joins(peer)) => self.joins = Some(peer),
             Input::Command(Command::Yields { guest, to }) => self.yields = Some((guest, to)),
@@ -270,12 +272,12 @@ impl Neighbours {
         &mut self,
         peer: NodeId,
         ip: Option<Ip>,
-        (joined, over): (bool, Carrier),
+        (joined, over, via): (bool, Carrier, Option<NodeId>),
         cx: &mut Cx<'_, Self>,
     ) {
         let joined = joined || self.joins.take_if(|named| *named == peer).is_some();
         let now = cx.now;
-        let new = |leaving| Peer { leaving, joined, over, ..Peer::new(ip, now) };
+        let new = |leaving| Peer { leaving, joined, over, via, ..Peer::new(ip, now) };
         if self.peers.len() >= self.room.peers && !self.peers.is_connected(peer) {
             if self.peers.len() < self.room.peers + LEAVING_MAX {
                 self.peers.insert(peer, new(true));
@@ -296,9 +298,9 @@ impl Neighbours {
         if let Some(invite) = &self.invite {
             let reason = match &hello.invite {
                 None => Some("this swarm takes invited nodes only; join with --invite WORD"),
-                Some(_) if self.wrong.are_too_many(peer.ip, cx.now) => Some(invites::TOO_MANY),
+                Some(_) if self.wrong.are_too_many(peer, cx.now) => Some(invites::TOO_MANY),
                 Some(word) if word != invite => {
-                    self.wrong.came(peer.ip, cx.now);
+                    self.wrong.came(peer, cx.now);
                     Some("the invite is wrong, or was replaced since; ask the gateway's operator for it")
                 }
                 Some(_) => None,

@@ -49,6 +49,8 @@ pub enum Lie {
     Checkpoint,
     /// It only listens; its story says what it says.
     Listen,
+    /// It says nothing of circuits; its story does.
+    Quiet,
     /// It says nothing about units that it was granted, nor what content it lacks; its story does.
     Hoard,
 }
@@ -189,6 +191,9 @@ impl Liar {
     pub fn says(&mut self, channel: Channel, bytes: &Bytes) -> Said {
         match self.lie {
             Lie::Hoard => return self.withholds(channel, bytes),
+            Lie::Quiet if matches!(Message::decode(bytes, channel), Ok(Message::Circuits(_))) => {
+                return Said::Nothing;
+            }
             Lie::Big | Lie::Path | Lie::Blob => {}
             _ => return Said::Truly,
         }

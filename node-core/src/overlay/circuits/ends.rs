@@ -18,6 +18,9 @@ pub const ENDS: usize = 128;
 /// Ends that one relay may have brought unasked: a hostile one leaves room for others, and for this node's own.
 const BROUGHT: usize = ENDS / 2;
 
+/// Ends that others cannot use up, whichever relays bring them. Our choice: a quarter.
+const OWN: usize = ENDS / 4;
+
 /// Until a relay has answered. Our choice: three round trips around the world, and a dial to it before.
 const ANSWER: Duration = Duration::from_secs(5);
 
@@ -184,6 +187,12 @@ impl Circuits {
         self.ends.iter().find(|(_, end)| end.peer == peer && end.up).map(|(circuit, _)| circuit.relay)
     }
 
+    /// The relay by way of which a peer has just been connected.
+    pub fn brings(&self, peer: NodeId) -> Option<NodeId> {
+        let its = || self.ends.iter().filter(|(_, end)| end.peer == peer);
+        its().find(|(_, end)| !end.up).or_else(|| its().next()).map(|(circuit, _)| circuit.relay)
+    }
+
     /// Nodes that this one wanted to connect to since its start, and did by way of a relay.
     pub fn connected(&self) -> u64 {
         self.connected
@@ -195,7 +204,11 @@ impl Circuits {
             return;
         }
         // One that was up carries a connection that has ended, of which this machine has yet to hear.
-        if let Some(end) = self.ends.values_mut().find(|end| end.peer == peer && !end.up) {
+        // A circuit that another relay brought may be made up.
+        let its = |(circuit, end): &(&CircuitId, &mut End)| {
+            circuit.relay == relay.id && end.peer == peer && !end.up
+        };
+        if let Some((_, end)) = self.ends.iter_mut().find(its) {
             end.wanted = true;
             return;
         }
@@ -229,16 +242,21 @@ impl Circuits {
     }
 
     fn incoming(&mut self, circuit: CircuitId, from: NodeId, cx: &mut Ccx<'_>) {
-        let brought = self.ends.iter().filter(|(id, end)| end.brought && id.relay == circuit.relay).count();
-        // This node wanted to connect to that one, and has it so.
-        let wanted = self.asked.contains_key(&from);
-        let is_full = self.ends.len() + self.asked.len() >= ENDS + usize::from(wanted) || brought >= BROUGHT;
+        let brought = || self.ends.iter().filter(|(_, end)| end.brought);
+        let its = brought().filter(|(id, _)| id.relay == circuit.relay).count();
+        // This node has asked the same relay for that one, and has it so. One of another relay may be made up.
+        let wanted = self.asked.get(&from) == Some(&circuit.relay);
+        let is_full = self.ends.len() + self.asked.len() >= ENDS + usize::from(wanted)
+            || its >= BROUGHT
+            || !wanted && brought().count() >= ENDS - OWN;
         let is_relay = cx.peers.get(circuit.relay).is_some_and(|it| it.speaks.has(ServiceId::CircuitRelay));
         let is_too_often = !self.rates.take(circuit.relay, cx.now);
         if from == cx.me || is_full || is_too_often || !is_relay || self.ends.contains_key(&circuit) {
             return Self::say(circuit, Piece::Close, cx);
         }
-        self.forget_asked(from, cx);
+        if wanted {
+            self.forget_asked(from, cx);
+        }
         self.begin(circuit, from, (Role::Answers, wanted), cx);
     }
 

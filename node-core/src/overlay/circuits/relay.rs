@@ -5,6 +5,7 @@
 //! A slow receiver gives none, and its sender waits.
 
 use super::message::{Message, PIECE, Piece, Refusal, ToEnd, ToRelay, WINDOW, cost};
+use crate::address::Ip;
 use crate::ids::NodeId;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::rates::Rates;
@@ -27,6 +28,12 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Room that one node is given in its turn: the longest piece.
 const TURN: u32 = cost(PIECE);
 
+/// Nodes that owe; of more nothing is written down. Our choice: as many as a gateway has guests.
+const DEBTS: usize = 4096;
+
+/// Stands among the circuits of a node for what it owes.
+const DEBT: u64 = 0;
+
 /// Time whose rate may be saved up while nobody needs it. Our choice: what keeps the line busy between two wakes.
 const SAVED: Duration = Duration::from_millis(100);
 
@@ -46,6 +53,9 @@ pub struct CircuitRelay {
     /// Nodes whose circuits are to have room, and circuits of each, both in their turn.
     turns: VecDeque<NodeId>,
     waiting: BTreeMap<NodeId, VecDeque<u64>>,
+    /// Bytes that nodes have sent on circuits that have ended, and for which the rate has yet to make up. Until then they
+    /// have no new circuit, whose windows would be free.
+    debts: BTreeMap<NodeId, u64>,
     /// Bytes passed on since the start.
     passed: u64,
 }
@@ -106,6 +116,7 @@ impl Protocol for CircuitRelay {
                     all.into_iter().for_each(|circuit| self.close(circuit, None, cx));
                     self.turns.clear();
                     self.waiting.clear();
+                    self.debts.clear();
                 }
             }
             Input::Timer(Timer::Look) => self.deal(cx),
@@ -127,6 +138,8 @@ impl Protocol for CircuitRelay {
             }
         }
         assert!(self.turns.len() == self.waiting.len(), "each node that waits has one turn");
+        assert!(self.debts.len() <= DEBTS, "debts are bounded");
+        assert!(self.debts.keys().all(|node| self.waiting.contains_key(node)), "who owes has a turn");
     }
 }
 
@@ -142,6 +155,7 @@ impl CircuitRelay {
             at: Time::ZERO,
             turns: VecDeque::new(),
             waiting: BTreeMap::new(),
+            debts: BTreeMap::new(),
             passed: 0,
         }
     }
@@ -172,8 +186,10 @@ impl CircuitRelay {
             () if standing.is_some_and(|(_, lost)| !lost) => return,
             () if self.rate == 0 => Some(Refusal::NotRelaying),
             () if !self.opens.take(from, cx.now) => Some(Refusal::Full),
+            () if self.debts.contains_key(&from) || self.debts.contains_key(&to) => Some(Refusal::Full),
             () if standing.is_some() => None,
-            () if self.circuits.len() >= CIRCUITS || of(from) >= EACH || of(to) >= EACH => {
+            () if of(from) >= EACH || of(to) >= EACH => Some(Refusal::Full),
+            () if self.circuits.len() >= CIRCUITS && self.in_the_way_of(from, cx).is_none() => {
                 Some(Refusal::Full)
             }
             () if !cx.peers.get(to).is_some_and(|it| it.speaks.has(ServiceId::Circuits)) => {
@@ -184,6 +200,9 @@ impl CircuitRelay {
         if let Some(why) = why_not {
             return cx.send(from, Message::ToEnd(ToEnd::Refused { to, why }));
         }
+        if self.circuits.len() >= CIRCUITS && standing.is_none() {
+            self.in_the_way_of(from, cx).into_iter().for_each(|circuit| self.close(circuit, None, cx));
+        }
         // It has lost the one that it had: a frame was dropped on the way.
         standing.into_iter().for_each(|(circuit, _)| self.close(circuit, Some(from), cx));
         self.last += 1;
@@ -192,6 +211,21 @@ impl CircuitRelay {
         self.circuits.insert(circuit, Circuit { ends: [from, to], taken: false, flows: [flow(), flow()] });
         cx.send(to, Message::ToEnd(ToEnd::Incoming { circuit, from }));
         cx.send(from, Message::ToEnd(ToEnd::Opened { circuit, to }));
+    }
+
+    /// The circuit that gives way to one that this node opens, if all are taken: the youngest of the network that has
+    /// opened the most. None if that has not two more than the node's. Places are shared among networks, as those of
+    /// guests are.
+    fn in_the_way_of(&self, opener: NodeId, cx: &Rcx<'_>) -> Option<u64> {
+        let network = |node: NodeId| cx.peers.connection(node)?.ip.map(Ip::network);
+        let mut by_network: BTreeMap<Option<Ip>, (usize, u64)> = BTreeMap::new();
+        for (circuit, it) in &self.circuits {
+            let (count, youngest) = by_network.entry(network(it.ends[0])).or_default();
+            (*count, *youngest) = (*count + 1, *circuit);
+        }
+        let its = by_network.get(&network(opener)).map_or(0, |(count, _)| *count);
+        let (most, youngest) = by_network.into_values().max()?;
+        (most > its + 1).then_some(youngest)
     }
 
     fn piece(&mut self, from: NodeId, circuit: u64, piece: Piece, cx: &mut Rcx<'_>) {
@@ -249,6 +283,22 @@ impl CircuitRelay {
         for end in ended.ends.into_iter().filter(|end| Some(*end) != by) {
             cx.send(end, Message::ToEnd(ToEnd::On { circuit, piece: Piece::Close }));
         }
+        for (end, flow) in ended.ends.into_iter().zip(ended.flows) {
+            self.owes(end, (flow.unread + flow.held).into());
+        }
+        self.deal(cx);
+    }
+
+    /// The node has sent so much of which it does not know that it was read.
+    fn owes(&mut self, sender: NodeId, bytes: u64) {
+        let is_new = !self.debts.contains_key(&sender);
+        if bytes == 0 || self.rate == 0 || is_new && self.debts.len() >= DEBTS {
+            return;
+        }
+        *self.debts.entry(sender).or_default() += bytes;
+        if is_new {
+            self.wait(sender, DEBT);
+        }
     }
 
     /// There is room for what the node sends on the circuit.
@@ -280,7 +330,9 @@ impl CircuitRelay {
                 if !is_all {
                     its.push_back(circuit);
                 }
-                cx.send(sender, Message::ToEnd(ToEnd::On { circuit, piece: Piece::Room(room) }));
+                if circuit != DEBT {
+                    cx.send(sender, Message::ToEnd(ToEnd::On { circuit, piece: Piece::Room(room) }));
+                }
             }
             if !its.is_empty() {
                 self.waiting.insert(sender, its);
@@ -294,6 +346,16 @@ impl CircuitRelay {
 
     /// Room for what the node sends on a circuit, and whether that was all. `None`: it has been closed.
     fn give(&mut self, sender: NodeId, circuit: u64) -> Option<(u32, bool)> {
+        if circuit == DEBT {
+            let debt = self.debts.get_mut(&sender)?;
+            let paid = (*debt).min(TURN.into());
+            *debt -= paid;
+            let is_all = *debt == 0;
+            if is_all {
+                self.debts.remove(&sender);
+            }
+            return Some((paid as u32, is_all));
+        }
         let circuit = self.circuits.get_mut(&circuit)?;
         let [opener, _] = circuit.ends;
         let [out, back] = &mut circuit.flows;

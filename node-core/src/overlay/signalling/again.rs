@@ -22,7 +22,7 @@ impl Signalling {
         }
         // The connection that there is carries what the two say of it.
         let id = Self::new_id(cx);
-        self.begin(peer, id, Way::To(Address::here(peer)), (Role::Offers, false), cx);
+        self.begin(peer, id, Way::To(Address::here(peer)), (Role::Offers, None), cx);
     }
 }
 

@@ -86,8 +86,8 @@ struct Session {
     id: SessionId,
     way: Way,
     role: Role,
-    /// This node wants the channel, whoever has offered it, and hears if it does not open.
-    wanted: bool,
+    /// Where this node wanted to connect to, whoever has offered the channel. It hears if that does not open.
+    wish: Option<Address>,
     /// The channel is open, and the handshake on it under way.
     open: bool,
     /// The peer knows this node's description, and so candidates may follow.
@@ -133,9 +133,9 @@ impl Protocol for Signalling {
             Input::Timer(Timer::Session(peer)) => self.late(peer, cx),
             Input::Timer(Timer::Again(peer)) => self.try_again(peer, cx),
             Input::Timer(Timer::Slow(peer)) => {
-                let slow = self.sessions.get(&peer).filter(|session| session.wanted && !session.open);
+                let slow = self.sessions.get(&peer).filter(|session| session.wish.is_some() && !session.open);
                 let waits = || self.waiting.iter().find(|(to, _)| to.id == peer).map(|(to, _)| to.relay());
-                let relay = slow.map(|session| session.way.relay(cx)).or_else(waits);
+                let relay = slow.map(|session| session.relay(cx)).or_else(waits);
                 if let Some(relay) = relay.filter(|_| !cx.peers.is_connected(peer)) {
                     cx.emit(Event::Slow { peer, relay });
                 }
@@ -190,7 +190,7 @@ impl Signalling {
 
     /// Whether a channel to this node is wanted here, and is being opened or waits for its turn.
     pub fn is_opening(&self, peer: NodeId) -> bool {
-        self.sessions.get(&peer).is_some_and(|session| session.wanted)
+        self.sessions.get(&peer).is_some_and(|session| session.wish.is_some())
             || self.waiting.iter().any(|(to, _)| to.id == peer)
     }
 
@@ -248,7 +248,7 @@ impl Signalling {
             return;
         }
         if let Some(session) = self.sessions.get_mut(&peer) {
-            session.wanted = true;
+            session.wish = Some(to);
             // It was spoken of by a connection that has ended.
             if session.way.relay(cx).is_none() {
                 session.way = Way::To(to);
@@ -275,7 +275,7 @@ impl Signalling {
             return self.waiting.push_back((to, cx.now));
         }
         let id = Self::new_id(cx);
-        self.begin(peer, id, Way::To(to), (Role::Offers, true), cx);
+        self.begin(peer, id, Way::To(to), (Role::Offers, Some(to)), cx);
     }
 
     fn new_id(cx: &mut Scx<'_>) -> SessionId {
@@ -290,14 +290,14 @@ impl Signalling {
         peer: NodeId,
         id: SessionId,
         way: Way,
-        (role, wanted): (Role, bool),
+        (role, wish): (Role, Option<Address>),
         cx: &mut Scx<'_>,
     ) {
         let session = Session {
             id,
             way,
             role,
-            wanted,
+            wish,
             open: false,
             described: false,
             heard: role == Role::Answers,
@@ -309,7 +309,7 @@ impl Signalling {
         self.sessions.insert(peer, session);
         let patience = if role == Role::Offers { ANSWER } else { OPEN };
         cx.set_timer(Timer::Session(peer), patience);
-        if wanted {
+        if wish.is_some() {
             cx.set_timer_by(Timer::Slow(peer), SLOW);
         }
         // A gateway: where it is dialled by TCP it answers by UDP.
@@ -405,7 +405,7 @@ impl Signalling {
         if self.peer_of(id).is_some_and(|other| other != peer) {
             return;
         }
-        let mut wanted = false;
+        let mut wish = None;
         if let Some(session) = self.sessions.get(&peer) {
             // Both offer at once: the offer of the smaller id stands. Its node drops the other's just so.
             let crossing = session.role == Role::Offers && !session.heard;
@@ -414,9 +414,14 @@ impl Signalling {
                 return;
             }
             // Or the peer has begun anew.
-            wanted = session.wanted;
+            wish = session.wish;
             cx.emit(Event::Request(Request::Close(session.id)));
-            self.drop_session(peer, cx);
+            // The other way is not to wait for longer because somebody sends kept offers again.
+            cx.cancel_timer(Timer::Session(peer));
+            self.sessions.remove(&peer);
+            if wish.is_none() {
+                self.next_turn(cx);
+            }
         }
         let why_not = match () {
             () if self.refuses => Some(Over::Refused),
@@ -425,16 +430,17 @@ impl Signalling {
             () => None,
         };
         if let Some(why) = why_not {
-            if wanted {
-                let relay = Way::Back(sender).relay(cx);
+            if let Some(wish) = wish {
+                let relay = wish.relay().or_else(|| Way::Back(sender).relay(cx));
+                cx.cancel_timer(Timer::Slow(peer));
                 cx.emit(Event::NotOpened { peer, relay, why: NotOpened::Busy });
             }
             cx.answer(sender, Message::Over { session: id, why });
             return self.next_turn(cx);
         }
         // One that waits for its turn has it now.
-        let wanted = self.forget_waiting(peer) || wanted;
-        self.begin(peer, id, Way::Back(sender), (Role::Answers, wanted), cx);
+        let wish = self.forget_waiting(peer).or(wish);
+        self.begin(peer, id, Way::Back(sender), (Role::Answers, wish), cx);
         cx.emit(Event::Request(Request::Remote(id, description)));
     }
 
@@ -464,8 +470,8 @@ impl Signalling {
                 self.try_again_later(peer, cx);
             }
         }
-        if session.wanted {
-            cx.emit(Event::NotOpened { peer, relay: session.way.relay(cx), why });
+        if session.wish.is_some() {
+            cx.emit(Event::NotOpened { peer, relay: session.relay(cx), why });
         }
     }
 
@@ -525,11 +531,10 @@ impl Signalling {
         self.sessions.remove(&peer)
     }
 
-    /// Whether the peer waited for a session; it does not any more.
-    fn forget_waiting(&mut self, peer: NodeId) -> bool {
-        let before = self.waiting.len();
-        self.waiting.retain(|(to, _)| to.id != peer);
-        self.waiting.len() < before
+    /// The peer does not wait for a session any more; where it was to be connected to, if it did.
+    fn forget_waiting(&mut self, peer: NodeId) -> Option<Address> {
+        let at = self.waiting.iter().position(|(to, _)| to.id == peer)?;
+        self.waiting.remove(at).map(|(to, _)| to)
     }
 
     fn say_over(&self, peer: NodeId, why: Over, cx: &mut Scx<'_>) {
@@ -568,6 +573,14 @@ impl Signalling {
 
     fn peer_of(&self, id: SessionId) -> Option<NodeId> {
         self.sessions.iter().find(|(_, session)| session.id == id).map(|(peer, _)| *peer)
+    }
+}
+
+impl Session {
+    /// By way of whom the peer is to be reached if no channel opens. The relay that the address names is asked, not
+    /// whoever brought an offer: anybody who has kept one can bring it.
+    fn relay(&self, cx: &Scx<'_>) -> Option<Contact> {
+        self.wish.and_then(|wish| wish.relay()).or_else(|| self.way.relay(cx))
     }
 }
 
