@@ -7,6 +7,7 @@ use libp2p::identity::Keypair;
 use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, swarm};
 use link::{Events, Link, LinkEvent, NotPiped, Piping};
+use node_core::overlay::signalling::SERVERS_SESSIONS;
 use node_core::{Carrier, Channel};
 use std::io::Result;
 use std::net::{IpAddr, Ipv4Addr};
@@ -151,16 +152,17 @@ async fn a_stream_that_ends_ends_the_connection_and_a_new_one_may_come() {
 
 #[tokio::test]
 async fn streams_that_wait_are_bounded() {
+    const WAITING: usize = 2 * SERVERS_SESSIONS;
     let (pipes, piping) = link::pipes();
     let (first, mut other_end) = tokio::io::duplex(1);
     piping.dial(End(first), SOMEWHERE);
     // None of them is ever dialled.
-    (0..16).for_each(|_| drop(piping.dial(ends().0, SOMEWHERE)));
+    (0..WAITING).for_each(|_| drop(piping.dial(ends().0, SOMEWHERE)));
     let mut byte = [0];
     let read = other_end.read(&mut byte);
     assert_eq!(tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap(), 0, "the oldest has ended");
     let taken = (0..1000).take_while(|_| piping.accept(ends().0, SOMEWHERE).is_ok()).count();
-    assert!((16..=20).contains(&taken), "{taken} streams wait for a link that does not run");
+    assert!((WAITING..=WAITING + 4).contains(&taken), "{taken} streams wait for a link that does not run");
     assert_eq!(piping.accept(ends().0, SOMEWHERE), Err(NotPiped::Full));
     drop(pipes);
     assert_eq!(piping.accept(ends().0, SOMEWHERE), Err(NotPiped::Ended));
