@@ -50,12 +50,11 @@ pub enum NodeInput {
         joined: bool,
         over: Carrier,
     },
-    /// A dial that [`Host::dial`] asked for failed.
-    ///
-    /// `circuit`: the stream that did not become a connection was a circuit's.
+    /// A dial that [`Host::dial`] asked for failed, or a stream did not become a connection; `circuit`: one of a
+    /// circuit.
     DialFailed {
-        circuit: bool,
         peer: NodeId,
+        circuit: bool,
     },
     /// Result of the [`Host::probe`] with that number.
     Probed {

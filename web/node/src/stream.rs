@@ -12,6 +12,9 @@ use web_sys::MessageEvent;
 /// and who ignores them is disconnected.
 const RECEIVE_BUFFER: usize = 64 << 20;
 
+/// Messages of these, since each takes some memory of its own. Our choice: as a native node has it.
+const MESSAGES: usize = 1 << 16;
+
 /// Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Stream(Rc<RefCell<Shared>>);
@@ -63,7 +66,7 @@ impl Stream {
             return;
         }
         shared.bytes += bytes.len();
-        if shared.bytes > RECEIVE_BUFFER {
+        if shared.bytes > RECEIVE_BUFFER || shared.received.len() >= MESSAGES {
             shared.received.clear();
             return shared.close("the peer sends faster than this page can read".into());
         }

@@ -42,6 +42,9 @@ const PIPE: usize = 64 << 10;
 /// what this end has sent is acknowledged in them. Our choice: as a page has it.
 const RECEIVED: usize = 64 << 20;
 
+/// Messages of these, since each takes some memory of its own. Our choice: sixteen times the full ones that fit.
+const MESSAGES: usize = 1 << 16;
+
 /// How long an end that is over may take to bring its last bytes to where they belong. Our choice: a few round trips
 /// to the other side of the world, with a loss.
 const LAST: Duration = Duration::from_secs(2);
@@ -335,7 +338,8 @@ impl End {
                 }
                 pipe.bytes += data.data.len();
                 pipe.received.push_back(data.data);
-                if pipe.bytes > RECEIVED { Err(Ended::Flooded) } else { Ok(()) }
+                let is_flood = pipe.bytes > RECEIVED || pipe.received.len() > MESSAGES;
+                if is_flood { Err(Ended::Flooded) } else { Ok(()) }
             }
             Event::ChannelClose(_) | Event::Closed => Err(Ended::Gone),
             // Before that more addresses may come, and the node gives up in time.

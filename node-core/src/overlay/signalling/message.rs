@@ -1,6 +1,6 @@
 //! Messages by which two nodes agree on a data channel: of SDP, the few fields that they need, typed and bounded.
 
-use crate::address::{Ip, as_bytes};
+use crate::address::{Ip, Scope, as_bytes};
 use crate::ids::NodeId;
 use crate::keys::{Secret, Signed};
 use bytes::Bytes;
@@ -191,7 +191,7 @@ impl Candidate {
             return false;
         }
         match self.at {
-            At::Ip(ip) => ip.is_of_a_machine() && (on_this_machine || !ip.is_loopback()),
+            At::Ip(ip) => ip.is_of_a_machine() && (on_this_machine || ip.scope() != Scope::Machine),
             At::Mdns(_) => true,
         }
     }

@@ -10,6 +10,7 @@ mod again;
 mod edge;
 mod limits;
 mod message;
+mod mirror;
 mod outcomes;
 #[cfg(test)]
 mod tests;
@@ -312,9 +313,7 @@ impl Signalling {
         if wish.is_some() {
             cx.set_timer_by(Timer::Slow(peer), SLOW);
         }
-        // A gateway: where it is dialled by TCP it answers by UDP.
-        let gateways = cx.peers.all().filter(|(of, hello, _)| hello.gateway && *of != peer);
-        let mirror = gateways.filter_map(|(_, hello, _)| hello.dialable.contact()).next();
+        let mirror = mirror::of(peer, cx.peers);
         cx.emit(Event::Request(Request::Open { session: id, peer, role, mirror }));
     }
 

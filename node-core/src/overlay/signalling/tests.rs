@@ -331,6 +331,10 @@ fn addresses_of_groups_of_this_machine_and_of_nobody_are_not_tried() {
     let good = candidate("203.0.113.5", 7000);
     let hidden = Candidate { at: At::Mdns(Uuid([4; 16])), ..good };
     let wrong = ["127.0.0.1", "::1", "224.0.0.1", "ff02::1", "255.255.255.255", "0.0.0.0"];
+    // Translators and tunnels lead to an address of IPv4 within.
+    for within in ["64:ff9b::7f00:1", "2002:7f00:1::"] {
+        assert!(!candidate(within, 7000).may_be_tried(false) && candidate(within, 7000).may_be_tried(true));
+    }
     let mut all: Vec<Candidate> = wrong.iter().map(|ip| candidate(ip, 7000)).collect();
     all.push(good);
     all.push(hidden);
