@@ -203,7 +203,11 @@ export class Swarm {
   async trader(name, cost, speed) {
     await this.policy(name, `marginal_cost = ${cost}\n`);
     const ports = ["--http-port", "0", "--p2p-port", "0", "--ws-port", "0"];
-    return this.worker(name, 1, "--gateway", "--speed", String(speed), ...ports);
+    const trader = await this.worker(name, 1, "--gateway", "--speed", String(speed), ...ports);
+    // It is ready before it is connected. The gateway that it joins by tells it which node is the bank.
+    const knows = () => this.api("wallet", { of: trader }).catch(() => undefined);
+    await this.#wait("events", knows, () => true, undefined, PATIENCE, trader);
+    return trader;
   }
 
   /** Writes the policy of a node that is started after this. */
@@ -369,13 +373,13 @@ export class Swarm {
 
   /**
    * The first that is `enough` of what `load` makes of the events at `path`. `never(now)` says why it cannot
-   * come any more, if it cannot.
+   * come any more, if it cannot. `of`: the gateway whose events these are.
    */
-  async #wait(path, load, enough, never = () => false, patience = PATIENCE) {
+  async #wait(path, load, enough, never = () => false, patience = PATIENCE, of = this.gateway) {
     let last;
     let why = "the gateway ended them";
     try {
-      for await (const event of this.#events(path, patience)) {
+      for await (const event of this.#events(path, patience, of)) {
         const now = await load(event);
         if (now === undefined) continue;
         last = now;
@@ -401,8 +405,7 @@ export class Swarm {
     return all;
   }
 
-  async *#events(path, ms) {
-    const of = this.gateway;
+  async *#events(path, ms, of) {
     const closing = new AbortController();
     const headers = { Authorization: `Bearer ${of.token}`, Accept: "text/event-stream" };
     // Not AbortSignal.timeout: combined with another signal it can be collected before it fires.
