@@ -12,11 +12,11 @@ use std::time::Duration;
 
 const A_MINUTE: Duration = Duration::from_secs(60);
 
-fn secret(at: usize) -> Secret {
+pub(crate) fn secret(at: usize) -> Secret {
     Secret::from_bytes(&[at as u8 + 1; 32])
 }
 
-fn config(at: usize, gateway: bool) -> Config {
+pub(crate) fn config(at: usize, gateway: bool) -> Config {
     Config {
         gateway,
         slots: u32::from(!gateway),
@@ -32,8 +32,12 @@ fn config(at: usize, gateway: bool) -> Config {
     }
 }
 
+pub(crate) fn page(at: usize) -> Config {
+    Config { port: None, platform: Platform::Browser, relay_rate: None, ..config(at, false) }
+}
+
 /// Gateways 0 to 3 and two pages of the first, and the gateway that neither has for its second.
-fn swarm(seed: u64) -> (World, usize) {
+pub(crate) fn swarm(seed: u64) -> (World, usize) {
     let mut world = World::seed(seed);
     for at in 0..4 {
         world.add_keyed(Config { founds: at == 0, ..config(at, true) }, &secret(at));
@@ -43,8 +47,7 @@ fn swarm(seed: u64) -> (World, usize) {
     }
     world.run_for(A_MINUTE);
     for at in PAGES {
-        let page = Config { port: None, platform: Platform::Browser, relay_rate: None, ..config(at, false) };
-        world.add_keyed(page, &secret(at));
+        world.add_keyed(page(at), &secret(at));
         world.connect(at, 0);
     }
     world.run_for(A_MINUTE);
@@ -52,7 +55,7 @@ fn swarm(seed: u64) -> (World, usize) {
     (world, free.expect("each page has one"))
 }
 
-const PAGES: [usize; 2] = [4, 5];
+pub(crate) const PAGES: [usize; 2] = [4, 5];
 
 /// Has the gateway run so many units; by what it is connected to the pages then.
 fn run(world: &mut World, owner: usize, units: u32) -> Vec<Carrier> {

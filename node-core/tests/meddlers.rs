@@ -1,18 +1,16 @@
 //! Stories of nodes that meddle with the connections of others: they make up circuits, send kept offers again, and take
 //! more of a relay than its donor gives.
 
+use crate::far_guests::{PAGES, config, page, secret, swarm};
 use bytes::Bytes;
 use node_core::address::{Address, Contact};
-use node_core::discovery::nearest::NearestConfig;
 use node_core::ids::JobId;
 use node_core::keys::Secret;
-use node_core::node::config::MarketPart;
 use node_core::node::message::Message;
 use node_core::overlay::circuits::{self, PIECE, Piece, ToEnd, ToRelay};
 use node_core::overlay::dialback::Standing;
 use node_core::overlay::guests::{self, ToGuest};
 use node_core::overlay::signalling::{Description, Fingerprint, Said, SessionId, What};
-use node_core::platform::Platform;
 use node_core::trust::policy::Policy;
 use node_core::{Command, Config, NodeId, NodeInput};
 use simulator::World;
@@ -21,51 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const A_MINUTE: Duration = Duration::from_secs(60);
-
-const PAGES: [usize; 2] = [4, 5];
-
-fn secret(at: usize) -> Secret {
-    Secret::from_bytes(&[at as u8 + 1; 32])
-}
-
-fn config(at: usize, gateway: bool) -> Config {
-    Config {
-        gateway,
-        slots: u32::from(!gateway),
-        port: Some(4001),
-        name: format!("node {at}"),
-        nearest: Arc::new(NearestConfig { relays: true, ..NearestConfig::default() }),
-        ring: Some(Arc::default()),
-        market: Some(MarketPart { config: Arc::default(), secret: secret(at) }),
-        signalling: Some(secret(at)),
-        circuits: true,
-        relay_rate: Some(10_000_000),
-        ..Config::default()
-    }
-}
-
-fn page(at: usize) -> Config {
-    Config { port: None, platform: Platform::Browser, relay_rate: None, ..config(at, false) }
-}
-
-/// Gateways 0 to 3, two pages of the first, and the gateway that neither has for its second.
-fn swarm(seed: u64) -> (World, usize) {
-    let mut world = World::seed(seed);
-    for at in 0..4 {
-        world.add_keyed(Config { founds: at == 0, ..config(at, true) }, &secret(at));
-        if at > 0 {
-            world.connect(at, 0);
-        }
-    }
-    world.run_for(A_MINUTE);
-    for at in PAGES {
-        world.add_keyed(page(at), &secret(at));
-        world.connect(at, 0);
-    }
-    world.run_for(A_MINUTE);
-    let free = (1..4).find(|gateway| !PAGES.iter().any(|page| world.connected(*gateway, *page)));
-    (world, free.expect("each page has one"))
-}
 
 /// Nodes without slots, connected to `at`, of whose circuits and sessions the story speaks.
 fn meddlers(world: &mut World, at: usize, count: usize) -> Vec<usize> {
