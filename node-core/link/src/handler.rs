@@ -86,7 +86,7 @@ pub(crate) struct Handler {
     /// Ticks in a row without a byte from the peer, and how many are too many.
     silent: u32,
     silent_max: u32,
-    /// So many are said.
+    /// Silent ticks after which [`Report::Quiet`] is made.
     quiet: u32,
     /// Ticks in a row in which nothing of what waits was written, by channel.
     stuck: [u32; 2],

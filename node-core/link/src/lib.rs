@@ -71,7 +71,7 @@ pub struct LinkOptions {
     pub heartbeat: Duration,
     /// Heartbeats in a row that may be missing. One more means that the peer is dead.
     pub missed_heartbeats: u32,
-    /// So many heartbeats in a row without a word, and the driver is told [`LinkEvent::Quiet`].
+    /// Heartbeats in a row without a word after which the driver is told [`LinkEvent::Quiet`].
     pub quiet_heartbeats: u32,
     /// How long a peer may take nothing of what waits for it, and how long it may take for one frame.
     pub patience: Duration,
