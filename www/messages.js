@@ -105,14 +105,14 @@
 
 /**
  * Node's Worker → page. `rtc_…`: what to do with an end of a data channel; `sdp` and `candidates` are the peer's, `stun`
- * says where this tab is seen.
+ * says where this tab is seen. `loaded`: the node begins now; the tab's state is kept under this name, if at all.
  * @typedef {Status
  *   | { type: "rtc_open", session: string, offers: boolean, stun?: string }
  *   | { type: "rtc_remote", session: string, sdp: string }
  *   | { type: "rtc_try", session: string, candidates: string[] }
  *   | { type: "rtc_close", session: string }
  *   | { type: "policy" } & PolicyNow
- *   | { type: "named", name: string }
+ *   | { type: "loaded", name: string | null }
  *   | { type: "checked", n: number, faults: Fault[] }
  *   | Answer
  *   | { type: "jobs", jobs: OwnJob[], balance: number | null }

@@ -27,7 +27,7 @@ export function serve({ init, WebNode, faults_of }, started, more) {
   const does = {
     async start({ gateway, slots, name, invite, policy, knows, speed, channels }) {
       const kept = await left;
-      if (kept) tell({ type: "named", name: kept.name });
+      tell({ type: "loaded", name: kept?.name ?? null });
       if (node) return;
       node = new WebNode(gateway, slots, name, invite, kept, policy, knows, speed, channels ?? false);
       started?.(node);

@@ -10,8 +10,13 @@ import { errorText } from "./text.js";
 const RESTARTS = [1000, 2000, 4000, 8000, 16000];
 /** A Worker that worked so long has recovered: the next failure counts as a first one. */
 const RECOVERED = 60_000;
-/** A slow line needs this long for the node; longer silence is a failure. Our choice. */
-const FIRST_WORD = 60_000;
+/** A slow line needs this long for the node's program; longer silence is a failure. Our choice. */
+const LOADING = 60_000;
+/**
+ * A node that has its program begins within milliseconds. In Firefox some stand still for ever when they create their
+ * first slot, mostly while another page opens: `new Worker` does not return in a Worker. Our choice.
+ */
+const BEGINNING = 10_000;
 /** How long a Worker may take to say good-bye; then it is ended all the same. */
 const GOODBYE = 300;
 /** Before that, to hand its work on: a task of 64 MiB is written down and sent in this time. */
@@ -201,7 +206,13 @@ export class Session extends EventTarget {
       this.#failed(event.message || "Its program could not be loaded from the gateway.");
     };
     this.#tell({ type: "start", channels: handsOver(), ...options, last: lastName() });
-    this.#timer = setTimeout(() => this.#failed(`It gave no sign of life for ${FIRST_WORD / 1000} s after its start.`), FIRST_WORD);
+    this.#expect(LOADING, "its start");
+  }
+
+  /** The Worker fails unless it says more within so many milliseconds. @param {number} patience @param {string} since */
+  #expect(patience, since) {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#failed(`It gave no sign of life for ${patience / 1000} s after ${since}.`), patience);
   }
 
   /** @param {FromNode} message */
@@ -229,9 +240,11 @@ export class Session extends EventTarget {
       case "rtc_try":
       case "rtc_close":
         return this.#peers?.heard(message);
-      case "named":
+      case "loaded":
         this.name = message.name;
-        return rememberName(message.name);
+        if (message.name) rememberName(message.name);
+        if (this.phase === "starting") this.#expect(BEGINNING, "its program had come");
+        return;
       case "answer":
       case "jobs":
         this.dispatchEvent(new CustomEvent("heard", { detail: message }));

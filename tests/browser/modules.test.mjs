@@ -95,6 +95,24 @@ test("a Worker that keeps failing is given up after five restarts, until somebod
   assert.equal(FakeWorker.all.length, 7);
 });
 
+test("a node may take a minute to come by a slow line, and ten seconds to begin once it is there", (t) => {
+  const it = session(t);
+  it.start(GIVEN);
+  t.mock.timers.tick(59_000);
+  assert.equal(it.phase, "starting");
+  newest().says({ type: "loaded", name: "tab-1" });
+  t.mock.timers.tick(9_999);
+  assert.equal(it.phase, "starting");
+  t.mock.timers.tick(1);
+  assert.equal(it.phase, "restarting");
+  assert.match(it.failure.message, /10 s after its program had come/);
+  t.mock.timers.tick(1000);
+  newest().says({ type: "loaded", name: "tab-1" });
+  newest().works(1, 1);
+  t.mock.timers.tick(3_600_000);
+  assert.equal(it.phase, "connected", "one that has begun may be silent: it has nothing to tell");
+});
+
 test("a minute of good work makes the next failure a first one", (t) => {
   const it = session(t);
   it.start(GIVEN);
