@@ -13,6 +13,7 @@ use crate::ticket::{ServiceId, Services};
 use crate::time::Time;
 use core::net::IpAddr;
 use litemap::LiteMap;
+use std::collections::BTreeMap;
 
 /// Data that is kept of a peer's introduction.
 #[derive(Debug)]
@@ -76,6 +77,11 @@ impl Peer {
             leaving: false,
             joined: false,
         }
+    }
+
+    /// Peers whose address is unknown count as one network.
+    fn network(&self) -> Option<Ip> {
+        self.ip.map(Ip::network)
     }
 
     /// It has introduced itself as a guest, and stays.
@@ -164,6 +170,21 @@ impl Peers {
 
     pub fn connection(&self, peer: NodeId) -> Option<&Peer> {
         self.all.get(&peer)
+    }
+
+    /// Places that give way to a newcomer's where all are taken; each of `held` with the peer that holds it. They are
+    /// those of the network that holds the most, none unless it has two more than the newcomer's. So one address that
+    /// fills all places keeps nobody else out, and many peers behind one router keep all that nobody else wants
+    /// (max-min fairness).
+    pub fn crowding<T>(&self, held: impl Iterator<Item = (NodeId, T)>, newcomer: NodeId) -> Vec<T> {
+        let network = |peer: NodeId| self.connection(peer).and_then(Peer::network);
+        let mut by_network: BTreeMap<Option<Ip>, Vec<T>> = BTreeMap::new();
+        for (peer, place) in held {
+            by_network.entry(network(peer)).or_default().push(place);
+        }
+        let its = by_network.get(&network(newcomer)).map_or(0, Vec::len);
+        let most = by_network.into_values().max_by_key(Vec::len);
+        most.filter(|places| places.len() > its + 1).unwrap_or_default()
     }
 
     /// Number of connections.

@@ -5,7 +5,6 @@
 //! A slow receiver gives none, and its sender waits.
 
 use super::message::{Message, PIECE, Piece, Refusal, ToEnd, ToRelay, WINDOW, cost};
-use crate::address::Ip;
 use crate::ids::NodeId;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::rates::Rates;
@@ -214,18 +213,10 @@ impl CircuitRelay {
     }
 
     /// The circuit that gives way to one that this node opens, if all are taken: the youngest of the network that has
-    /// opened the most. None if that has not two more than the node's. Places are shared among networks, as those of
-    /// guests are.
+    /// opened the most.
     fn in_the_way_of(&self, opener: NodeId, cx: &Rcx<'_>) -> Option<u64> {
-        let network = |node: NodeId| cx.peers.connection(node)?.ip.map(Ip::network);
-        let mut by_network: BTreeMap<Option<Ip>, (usize, u64)> = BTreeMap::new();
-        for (circuit, it) in &self.circuits {
-            let (count, youngest) = by_network.entry(network(it.ends[0])).or_default();
-            (*count, *youngest) = (*count + 1, *circuit);
-        }
-        let its = by_network.get(&network(opener)).map_or(0, |(count, _)| *count);
-        let (most, youngest) = by_network.into_values().max()?;
-        (most > its + 1).then_some(youngest)
+        let held = self.circuits.iter().map(|(circuit, it)| (it.ends[0], *circuit));
+        cx.peers.crowding(held, opener).pop()
     }
 
     fn piece(&mut self, from: NodeId, circuit: u64, piece: Piece, cx: &mut Rcx<'_>) {
