@@ -117,7 +117,7 @@ impl Driver {
         let (taken, now) = (Instant::now(), self.now());
         self.node.drive(now, input, &mut self.host);
         while let Some(peer) = self.host.not_dialled.pop() {
-            self.node.drive(now, NodeInput::DialFailed { peer, circuit: false }, &mut self.host);
+            self.node.drive(now, NodeInput::DialFailed { peer }, &mut self.host);
         }
         while let Some(number) = self.host.not_probed.pop() {
             self.node.drive(now, NodeInput::Probed { number, reached: false }, &mut self.host);
@@ -195,8 +195,8 @@ impl Driver {
                 tracing::warn!(%addr, reason, "not listening any more");
             }
             LinkEvent::DialFailed { addr, peer, reason, retry_in } => {
-                if let Some(peer) = peer {
-                    self.drive(NodeInput::DialFailed { peer, circuit: link::is_relayed(&addr) });
+                if let Some(peer) = peer.filter(|_| !link::is_relayed(&addr)) {
+                    self.drive(NodeInput::DialFailed { peer });
                 }
                 if link::is_pipe(&addr) {
                     return tracing::debug!(peer = ?peer.map(|peer| peer.short()), reason, "no connection");

@@ -50,11 +50,10 @@ pub enum NodeInput {
         joined: bool,
         over: Carrier,
     },
-    /// A dial that [`Host::dial`] asked for failed, or a stream did not become a connection; `circuit`: one of a
-    /// circuit.
+    /// A dial that [`Host::dial`] asked for failed, or a data channel did not become a connection. Of a circuit
+    /// [`circuits::Reply::Closed`] is enough.
     DialFailed {
         peer: NodeId,
-        circuit: bool,
     },
     /// Result of the [`Host::probe`] with that number.
     Probed {

@@ -27,10 +27,8 @@ impl Node {
             NodeInput::Wake => {}
             NodeInput::WallClock(ms) => self.note(Note::Clock(ms), host),
             NodeInput::Connected { peer, ip, joined, over } => self.connected(peer, ip, (joined, over), host),
-            // A data channel still may open.
-            NodeInput::DialFailed { circuit: true, peer } if self.opens_channel(peer) => {}
-            NodeInput::DialFailed { peer, .. } if self.connect_by_own_relay(peer) => {}
-            NodeInput::DialFailed { peer, .. } => {
+            NodeInput::DialFailed { peer } if self.connect_by_own_relay(peer) => {}
+            NodeInput::DialFailed { peer } => {
                 self.not_reached(peer, host);
                 self.try_next_gateway(peer, host);
             }

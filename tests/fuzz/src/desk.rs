@@ -156,7 +156,7 @@ impl Host for Around {
 
     fn dial(&mut self, contact: Contact) {
         self.dialled += 1;
-        self.replies.push_back(NodeInput::DialFailed { peer: contact.id, circuit: false });
+        self.replies.push_back(NodeInput::DialFailed { peer: contact.id });
     }
 
     fn probe(&mut self, number: u64, _: Contact) {

@@ -160,7 +160,7 @@ impl Host for WebHost {
 
     /// A page dials the gateway that it came from, and nobody else.
     fn dial(&mut self, contact: Contact) {
-        self.inputs.push_back(NodeInput::DialFailed { peer: contact.id, circuit: false });
+        self.inputs.push_back(NodeInput::DialFailed { peer: contact.id });
     }
 
     fn probe(&mut self, number: u64, _: Contact) {

@@ -1,7 +1,6 @@
 //! Circuits: connections by way of a third node, where there are no direct ones.
 
 use crate::address::Contact;
-use crate::channel::Carrier;
 use crate::ids::NodeId;
 use crate::node::Node;
 use crate::node::config::Config;
@@ -127,7 +126,6 @@ impl Node {
 
     /// The relay by way of which the peer is connected, if it is.
     pub(in crate::node) fn relayed_by(&self, peer: NodeId) -> Option<NodeId> {
-        self.peers().connection(peer).filter(|it| it.over == Carrier::Relay)?;
-        self.state::<Circuits>()?.via(peer)
+        self.peers().connection(peer)?.via
     }
 }

@@ -182,11 +182,6 @@ impl Default for Circuits {
 }
 
 impl Circuits {
-    /// The relay by way of which the peer is connected, if it has a circuit with this node.
-    pub fn via(&self, peer: NodeId) -> Option<NodeId> {
-        self.ends.iter().find(|(_, end)| end.peer == peer && end.up).map(|(circuit, _)| circuit.relay)
-    }
-
     /// The relay by way of which a peer has just been connected.
     pub fn brings(&self, peer: NodeId) -> Option<NodeId> {
         let its = || self.ends.iter().filter(|(_, end)| end.peer == peer);

@@ -384,7 +384,7 @@ fn the_end_of_an_older_connection_does_not_end_the_new_circuit() {
     ada.step(Input::Down(BOB));
     assert_eq!(ada.wishes(), [Request::Close(circuit(5))]);
     ada.step(Input::Up(BOB));
-    assert_eq!(ada.machine.state().via(BOB), Some(RELAY));
+    assert_eq!(ada.machine.state().brings(BOB), Some(RELAY));
 }
 
 #[test]

@@ -248,11 +248,9 @@ impl World {
     fn ended(&mut self, node: u32, circuit: CircuitId) {
         let Some(stream) = self.streams.remove(&(node, circuit)) else { return };
         let peer = self.ids[stream.peer as usize];
-        let input = match (stream.up, stream.role) {
-            (true, _) => NodeInput::Disconnected { peer, reason: "the circuit has ended".into() },
-            (false, Role::Dials) => NodeInput::DialFailed { peer, circuit: true },
-            (false, Role::Answers) => return,
-        };
-        self.answer(node as usize, stream.life, 1, input);
+        if stream.up {
+            let gone = NodeInput::Disconnected { peer, reason: "the circuit has ended".into() };
+            self.answer(node as usize, stream.life, 1, gone);
+        }
     }
 }

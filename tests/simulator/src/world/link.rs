@@ -275,7 +275,7 @@ impl World {
 
     pub(super) fn unreachable(&mut self, from: u32, life: u32, peer: NodeId) {
         if self.nodes[from as usize].life == life {
-            self.drive(from as usize, NodeInput::DialFailed { peer, circuit: false });
+            self.drive(from as usize, NodeInput::DialFailed { peer });
         }
     }
 

@@ -380,8 +380,9 @@ impl Driver {
                 self.host.channels.gone(peer);
                 self.drive(NodeInput::Disconnected { peer, reason }); // before a next connection takes its frames
             }
+            LinkEvent::DialFailed { addr, .. } if link::is_relayed(&addr) => {}
             LinkEvent::DialFailed { peer: Some(peer), addr, .. } if link::is_pipe(&addr) => {
-                self.host.inputs.push_back(NodeInput::DialFailed { peer, circuit: link::is_relayed(&addr) });
+                self.host.inputs.push_back(NodeInput::DialFailed { peer });
             }
             LinkEvent::Connected { peer, ip, over, .. } => {
                 self.host.channels.connected(peer, false);
