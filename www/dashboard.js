@@ -205,5 +205,5 @@ forget.addEventListener("click", () => {
 });
 addEventListener("hashchange", route);
 // A node that is no gateway has no page for donors.
-network().then(({ gateway }) => setHidden(byId("donate"), !gateway), () => {});
+network().then(({ gateway }) => ["donate", "run"].forEach((id) => setHidden(byId(id), !gateway)), () => {});
 route();

@@ -1,7 +1,7 @@
 // The donate page: shows a Session and passes on what the donor wants.
 
 import { byId, copyButton, h, renew, replace, setHidden, setText } from "./dom.js";
-import { count, plural, shortNode, span } from "./format.js";
+import { capital, count, plural, shortNode, span } from "./format.js";
 import { hand } from "./hand.js";
 import { credits } from "./money.js";
 import { Session } from "./session.js";
@@ -239,7 +239,7 @@ function why({ reasons }) {
 }
 
 /** @param {string} words */
-const sentence = (words) => `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+const sentence = (words) => `${capital(words)}.`;
 
 /** @param {boolean} running */
 function battery(running) {

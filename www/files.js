@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { copyButton, h, renew, replace, setHidden, setText } from "./dom.js";
 import { chosen, dropZone, takeDrops } from "./drop.js";
 import { entry, form, sure } from "./form.js";
-import { ago, count, exactTime, moment, plural, shortNode, size } from "./format.js";
+import { ago, capital, count, exactTime, moment, plural, shortNode, size } from "./format.js";
 import { credits, microOf } from "./money.js";
 import { badge, empty } from "./progress.js";
 import { save } from "./results.js";
@@ -224,7 +224,7 @@ function fileCard({ id, name }, gone) {
     const cost = file.held || file.paid ? `cost ${credits(file.paid)} credits until now, ${credits(file.held)} put aside` : null;
     setText(copies, [`${count(file.kept)} of ${plural(file.copies, "copy", "copies")} kept`, cost].filter(Boolean).join(" · "));
     const why = file.reason || (file.state === "placing" ? "it looks for nodes that keep it; in a swarm that has just begun that takes about a minute" : "");
-    setText(reason, why && `${why.charAt(0).toUpperCase()}${why.slice(1)}.`);
+    setText(reason, why && `${capital(why)}.`);
     setHidden(reason, !why);
     reason.className = file.state === "kept" ? "soft" : "reason";
     renew(keepers, file.keepers, (keeper) => keeper.node, keeperLine(file));

@@ -8,6 +8,9 @@ export const count = (n) => whole.format(Math.round(n ?? 0));
 /** @param {number} n @param {string} one @param {string} [many] */
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
+/** Words that begin like a sentence. @param {string} words */
+export const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
+
 /**
  * A span of seconds: `0.4 s`, `12 s`, `3 min 20 s`, `5 h 2 min`, `3 d 4 h`.
  * @param {number | null | undefined} seconds

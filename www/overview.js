@@ -19,7 +19,7 @@ export function overview() {
   const drawing = hand();
   const headline = h("p", { class: "headline" });
   const gateway = h("p", { class: "soft small" });
-  const figures = ["Nodes here now", "Slots at work", "Units done by them", "CPU time they gave"].map((label) => {
+  const figures = ["Nodes here now", "Slots at work", "Units they did for this node", "CPU time of these"].map((label) => {
     const value = h("dd", { class: "number" });
     return { value, element: h("div", null, h("dt", null, label), value) };
   });
@@ -78,5 +78,5 @@ function says(nodes, slots, free, jobs) {
   const open = jobs?.filter((job) => !isOver(job)).length ?? 0;
   if (slots === 0) return "Nobody gives a slot yet";
   if (slots > free) return `${plural(slots - free, "slot")} at work`;
-  return open ? "Work is waiting" : `${plural(nodes.length, "node")} ready for work`;
+  return open ? "Work is waiting" : `${plural(nodes.filter((node) => node.slots > 0).length, "node")} ready for work`;
 }

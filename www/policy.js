@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { h, replace, setHidden, setText } from "./dom.js";
-import { plural, size, span } from "./format.js";
+import { capital, plural, size, span } from "./format.js";
 import { empty } from "./progress.js";
 import { errorText } from "./text.js";
 import { DAYS, GROUPS, usualWords } from "./settings.js";
@@ -147,9 +147,6 @@ export function policyView() {
     },
   };
 }
-
-/** @param {string} words */
-const capital = (words) => words.charAt(0).toUpperCase() + words.slice(1);
 
 /** @param {Api.Now} now */
 function given({ slots, slots_given, cpu_share, task_memory_bytes }) {

@@ -4,7 +4,7 @@ import { buying } from "./buying.js";
 import { byId, h, renew, setHidden, setText } from "./dom.js";
 import { chosen, dropZone } from "./drop.js";
 import { entry, form as smallForm } from "./form.js";
-import { count, shortNode, size } from "./format.js";
+import { capital, count, shortNode, size } from "./format.js";
 import { credits } from "./money.js";
 import { ownJob } from "./own-job.js";
 import { isOver } from "./progress.js";
@@ -25,6 +25,8 @@ const submitter = new Submitter(session);
 /** @type {File | null} */
 let program = null;
 let sending = false;
+/** The job that has just been taken, until it is on the page. */
+let fresh = "";
 
 const programLine = h("div", { class: "chosen", hidden: true });
 const programWrong = h("p", { class: "fault", id: "program-fault", role: "alert" });
@@ -36,7 +38,7 @@ const zone = dropZone({
 const args = h("input", { id: "arguments", type: "text", spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-describedby": "arguments-hint" });
 const argsHint = h("p", { class: "hint", id: "arguments-hint" });
 const units = h("input", { id: "units", type: "number", min: "1", max: String(MOST_UNITS), step: "1", value: "1", inputmode: "numeric" });
-const first = h("input", { id: "first", type: "number", min: "0", step: "1", value: "1", inputmode: "numeric" });
+const first = h("input", { id: "first", type: "number", min: "0", step: "1", value: "0", inputmode: "numeric" });
 const input = h("textarea", { id: "input", rows: "3", spellcheck: "false" });
 const invite = h("input", { id: "invite", type: "text", spellcheck: "false", autocapitalize: "off", maxlength: "256", value: new URLSearchParams(location.search).get("invite") ?? keptInvite() });
 const inviteField = h("div", { class: "field", hidden: true }, h("label", { for: "invite" }, "Invitation"), invite,
@@ -155,7 +157,8 @@ async function run() {
   try {
     const bytes = new Uint8Array(await /** @type {File} */ (program).arrayBuffer());
     begin();
-    await submitter.submit(asked.job, bytes, new TextEncoder().encode(input.value));
+    fresh = await submitter.submit(asked.job, bytes, new TextEncoder().encode(input.value));
+    showJobs();
   } catch (error) {
     setText(fault, `It does not run. ${errorText(error)}`);
   }
@@ -210,7 +213,12 @@ function showState() {
     failed: `This tab’s node keeps failing: ${failure?.message ?? detail}`,
     stopping: "Stopping",
   };
-  setText(byId("state"), words[phase] ?? "This tab’s node does not run.");
+  const says = words[phase] ?? "This tab’s node does not run.";
+  setText(byId("state"), capital(says));
+  // It stays while the node tries again.
+  if (["offline", "rejected", "failed"].includes(phase)) setText(byId("trouble"), capital(says));
+  if (phase === "connected") setText(byId("trouble"), "");
+  setHidden(byId("trouble"), !byId("trouble").textContent);
   if (phase === "rejected") setHidden(inviteField, false);
   setText(byId("kept"), phase === "connected" && !session.name
     ? "This browser keeps nothing of this tab, as over plain HTTP from another machine: its jobs end with it." : "");
@@ -221,6 +229,9 @@ function showJobs() {
   setText(balance, submitter.balance === null ? "" : `This tab has ${credits(submitter.balance)} credits.`);
   setHidden(byId("jobs"), !submitter.jobs.length);
   renew(byId("list"), submitter.jobs, (job) => job.id, () => ownJob(submitter));
+  if (!submitter.jobs.some(({ id }) => id === fresh)) return;
+  fresh = "";
+  byId("jobs").scrollIntoView({ block: "nearest" });
 }
 
 setUp();

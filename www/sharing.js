@@ -6,7 +6,7 @@
 import { faultsOf } from "./checker.js";
 import { Computer } from "./computer.js";
 import { h, replace, setHidden, setText } from "./dom.js";
-import { plural } from "./format.js";
+import { capital, plural } from "./format.js";
 import { errorText } from "./text.js";
 
 /** @import { Fault, Policy } from "./messages.js" */
@@ -14,8 +14,6 @@ import { errorText } from "./text.js";
 const KEPT = "manyhands-policy";
 const DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const SHARES = [["", "All of its time"], ["75", "Three quarters"], ["50", "Half"], ["25", "A quarter"], ["10", "A tenth"]];
-/** @param {string} day */
-const named = (day) => day.charAt(0).toUpperCase() + day.slice(1);
 
 /** Labels of settings on this page; the node's words have their names. @type {Record<string, string>} */
 const LABELS = {
@@ -130,7 +128,7 @@ function days() {
     [["", "as above"], ["all", "all day"], ["none", "not at all"]].map(([value, words]) => h("option", { value }, words))));
   const fault = h("p", { class: "fault", id: "fault-days", role: "alert", hidden: true });
   const element = h("details", null, h("summary", null, LABELS.days),
-    h("div", { class: "days" }, DAYS.map((day, i) => [h("label", { for: `set-${day}` }, named(day)), selects[i]])), fault);
+    h("div", { class: "days" }, DAYS.map((day, i) => [h("label", { for: `set-${day}` }, capital(day)), selects[i]])), fault);
   return {
     key: "days", element, fault, inputs: selects,
     get() {

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { copyButton, h, renew, replace, setHidden, setText } from "./dom.js";
 import { entry, form } from "./form.js";
-import { ago, count, exactTime, plural, shortNode } from "./format.js";
+import { ago, capital, count, exactTime, plural, shortNode } from "./format.js";
 import { credits, inCredits, microOf } from "./money.js";
 import { balancePlot } from "./plot.js";
 import { showFigures } from "./progress.js";
@@ -133,7 +133,7 @@ export function walletView() {
       } catch (error) {
         // No bank, or one that is away: what is shown stays, and it may come.
         if (!(error instanceof api.ApiError) || error.status !== 503) throw error;
-        setText(trouble, `${error.detail ? error.detail.charAt(0).toUpperCase() + error.detail.slice(1) : error.message}.`);
+        setText(trouble, `${error.detail ? capital(error.detail) : error.message}.`);
         setHidden(trouble, false);
       }
     },

@@ -20,7 +20,7 @@ async function run(page, program, args, units = 1) {
 /** Everything that a job of xorshift prints, unit by unit. */
 async function numbers(count) {
   let all = "";
-  for (let n = 1; n <= count; n += 1) all += (await execute(native("xorshift"), [String(n)])).stdout;
+  for (let n = 0; n < count; n += 1) all += (await execute(native("xorshift"), [String(n)])).stdout;
   return all;
 }
 
@@ -55,6 +55,10 @@ test("a server that others dial computes for a tab, which dials nobody", async (
   await state(page, "done");
   await shows(job(page).locator(".output").first(), /one/);
   assert.equal(await page.locator(".own-job").count(), 2, "the newest is the first");
+  // The worker has the same page, and takes in no tabs.
+  const lost = await swarm.tab(new URL("/run", grace.http).href);
+  await run(lost, "xorshift", "{}");
+  await shows(lost.locator("#trouble"), "offers no WebSocket address");
   assert.deepEqual(swarm.troubles, []);
 });
 
