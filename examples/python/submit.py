@@ -188,7 +188,11 @@ def main(arguments):
         return 2
     path = Path(arguments[0])
     url = arguments[1] if len(arguments) > 1 else os.environ.get("MANYHANDS_GATEWAY", "http://127.0.0.1:8080")
-    gateway = Gateway(url, os.environ.get("MANYHANDS_TOKEN", ""))
+    token = os.environ.get("MANYHANDS_TOKEN")
+    if not token:
+        print("no token: set MANYHANDS_TOKEN to what `manyhands token` shows on the gateway's terminal", file=sys.stderr)
+        return 2
+    gateway = Gateway(url, token)
     try:
         job = gateway.submit(job_of(path, gateway))
         print(f"submitted {job['name']} as {job['short']}", file=sys.stderr)

@@ -95,7 +95,7 @@ pub(crate) enum Command {
     Resume(UnitArgs),
     /// End the node that runs on this machine, once it has handed its units on
     Drain,
-    /// List the nodes of the swarm
+    /// List the nodes that this one is connected to
     Nodes(NodesArgs),
     /// Show the credit of this gateway, and what came and went
     Wallet(WalletArgs),

@@ -92,6 +92,7 @@ pub(crate) fn nodes(args: NodesArgs, folder: &DataFolder) -> Result<u8, Failure>
             "guests cannot be dialled by others; they connect by data channels, or by way of a relay\n",
         );
     }
+    text.push_str("UNITS and CPU are those of this node's own jobs\n");
     print_text(&text)?;
     Ok(0)
 }

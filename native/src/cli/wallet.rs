@@ -68,13 +68,13 @@ pub(crate) fn wallet(args: &WalletArgs, folder: &DataFolder) -> Result<u8, Failu
         }
         Some(WalletCommand::Invite { amount, swarm }) => {
             let (invite, text) = find(swarm, folder)?.invite(amount.0)?;
-            let words = format!(
-                "{}\n\nwhoever redeems it first has {amount} credits: manyhands wallet redeem {}\n",
-                invite.code, invite.code
-            );
             match swarm.output {
                 Format::Json => print_json(&text)?,
-                Format::Table => print_text(&words)?,
+                Format::Table => {
+                    // The code alone, so that a script can take it.
+                    print_text(&format!("{}\n", invite.code))?;
+                    eprintln!("whoever redeems it first has {amount} credits: manyhands wallet redeem CODE");
+                }
             }
             return Ok(DONE);
         }

@@ -200,7 +200,7 @@ impl Owner {
                 let copies = usize::from(file.record.copies);
                 let others = match ask.asked {
                     0 => {
-                        "this node is connected to no other server that it could ask, and tabs keep no files"
+                        "this node is connected to no other server that it could ask; tabs and guests are not asked"
                             .to_owned()
                     }
                     asked => {
