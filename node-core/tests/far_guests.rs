@@ -84,6 +84,33 @@ fn pages_of_another_gateway_are_found_and_do_the_work() {
     }
 }
 
+/// Gateways in whose branches the page is counted.
+fn counted_at(world: &World, page: usize) -> Vec<usize> {
+    let id = world.nodes[page].id;
+    let counts = |at: &usize| {
+        let branch = world.nodes[*at].node.as_ref().and_then(|node| node.branch());
+        branch.is_some_and(|branch| branch.children.iter().any(|child| child.guest && child.node == id))
+    };
+    (0..4).filter(counts).collect()
+}
+
+#[test]
+fn a_guest_of_two_gateways_counts_once_and_at_the_second_when_the_first_has_gone() {
+    for seed in 80..90 {
+        let (mut world, _) = swarm(seed);
+        for page in PAGES {
+            assert_eq!(counted_at(&world, page), [0], "seed {seed}");
+            assert!((1..4).any(|at| world.connected(at, page)), "seed {seed}: it has a second one");
+        }
+        let knows = |w: &World| w.node(1).branch().is_some_and(|branch| branch.network_slots == 2);
+        world.run_until(A_MINUTE, "the swarm has two slots", knows);
+        world.kill(0);
+        let moved = |w: &World| PAGES.iter().all(|page| matches!(counted_at(w, *page)[..], [at] if at > 0));
+        world.run_until(A_MINUTE, "the second gateways count them", moved);
+        world.run_until(A_MINUTE * 3, "the swarm still has two slots", knows);
+    }
+}
+
 /// Gateways 0 and 1, and a server behind a router that has joined by the first. Nobody has told it yet that it cannot
 /// be dialled.
 fn just_joined(seed: u64) -> World {

@@ -99,7 +99,7 @@ kinds!(circuits::ToEnd: Opened Incoming; Refused.why: Refusal, On.piece: Piece);
 kinds!(Piece: Data Room Close);
 kinds!(Refusal: NotRelaying NotHere Full);
 kinds!(guests::Message: ; ToRelay.0: ToRelay, ToGuest.0: ToGuest);
-kinds!(ToRelay: Forward Locate Balance);
+kinds!(ToRelay: Forward Locate Balance Chosen);
 kinds!(ToGuest: Relay Forwarded Gone Owner Balance Second);
 kinds!(ledger::Message: ; ToBank.0: ledger::ToBank, ToClient.0: ledger::ToClient);
 kinds!(ledger::ToBank: Stand Orders Holdings Statement Balance);

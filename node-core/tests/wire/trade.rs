@@ -107,6 +107,7 @@ pub(crate) fn market_examples() -> Vec<Message> {
         ToRelay::Forward { to: at.id, frame: frame.clone() },
         ToRelay::Locate { number: 1, key: Point(2) },
         ToRelay::Balance(signed),
+        ToRelay::Chosen(true),
     ];
     let to_guest = [
         ToGuest::Relay(at),

@@ -9,6 +9,7 @@ use crate::node::config::Config;
 use crate::node::host::{Host, NodeEvent};
 use crate::node::notes::Note;
 use crate::node::table::{Find, Service};
+use crate::overlay::guests::relay::Relay;
 use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
@@ -88,11 +89,15 @@ impl Node {
         }
     }
 
-    /// Counts the slots of a guest in this gateway's branch.
-    fn count_guest(&mut self, node: NodeId) {
+    /// Counts the slots of a guest in this node's branch, if this node is its relay: others that are connected to it, as
+    /// its second gateway is, would count them again.
+    pub(in crate::node) fn count_guest(&mut self, node: NodeId) {
         let Some(hello) = self.peers().get(node) else { return };
         if hello.dialable != Dialable::No || node == self.me {
             return;
+        }
+        if !self.state::<Relay>().is_some_and(|relay| relay.speaks_for(node)) {
+            return self.tell::<Nearest>(Command::Guest { guest: node, load: None });
         }
         let platform = hello.platform;
         let offer = self.state::<Connected>().and_then(|finder| finder.offer_of(node));

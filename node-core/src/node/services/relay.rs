@@ -60,6 +60,7 @@ impl Service for Relay {
                     node.send(bank, ledger::Message::ToBank(ToBank::Balance(leave)), host);
                 }
             }
+            Event::Chosen(guest) => node.count_guest(guest),
         }
     }
 }

@@ -142,11 +142,19 @@ impl Guest {
         let relay = self.relay();
         if relay.map(|relay| relay.id) != before.map(|before| before.id) {
             self.lookups.retain(|_| false);
+            let there = |at: &Contact| self.offers.iter().any(|offer| offer.at.id == at.id);
+            for at in [before, relay].into_iter().flatten().filter(there) {
+                self.tell_choice(at.id, cx);
+            }
         }
         if relay != before {
             cx.emit(Event::Relay(relay));
             self.turn_to_second(cx);
         }
+    }
+
+    fn tell_choice(&self, to: NodeId, cx: &mut Gcx<'_>) {
+        cx.send(to, Message::ToRelay(ToRelay::Chosen(self.is_relay(to))));
     }
 
     /// Has the second gateway connected that the relay has named, and lets go of earlier ones.
@@ -169,7 +177,12 @@ impl Guest {
             ToGuest::Relay(at) => {
                 // It speaks for the address that it has itself.
                 let offer = Contact { id: from, ..at };
+                let was_relay = self.is_relay(from);
                 self.change(|guest| guest.offered(offer), cx);
+                // It may have forgotten, or is not the first.
+                if was_relay == self.is_relay(from) {
+                    self.tell_choice(from, cx);
+                }
             }
             ToGuest::Forwarded { from: id, frame } => {
                 cx.emit(Event::Forwarded { sender: Sender { id, by: Some(from) }, frame });

@@ -27,6 +27,9 @@ pub enum ToRelay {
     /// From a guest: read the balance of my account. The bank is shown this leave
     /// ([`crate::ledger::may_read`]). Answered by `Balance` if the bank answers.
     Balance(Signed),
+    /// From a guest, to each gateway that offers to be its relay: whether you are. The relay counts the guest's slots
+    /// in its branch of the tree, and no other gateway does.
+    Chosen(bool),
 }
 
 /// To a guest, or to whoever has to do with guests of the sender.

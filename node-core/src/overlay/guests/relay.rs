@@ -68,6 +68,8 @@ struct Guest {
     asked_balance: Option<Time>,
     /// The gateway that was named to it, to which it may speak.
     second: Option<NodeId>,
+    /// It has taken this node for its relay.
+    chose: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -90,6 +92,8 @@ pub enum Event {
     Lookup { number: u64, key: Point },
     /// Show this to the bank; answered by [`Command::Balance`].
     Balance(Signed),
+    /// This guest has taken this node for its relay, or does so no longer.
+    Chosen(NodeId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -168,6 +172,11 @@ impl Default for Relay {
 }
 
 impl Relay {
+    /// Whether this node is the relay of that guest, and not its second gateway.
+    pub fn speaks_for(&self, guest: NodeId) -> bool {
+        self.guests.get(&guest).is_some_and(|guest| guest.chose)
+    }
+
     fn welcome(&self, guest: NodeId, cx: &mut Rcx<'_>) {
         if let Some(me) = self.me {
             cx.send(guest, Message::ToGuest(ToGuest::Relay(me)));
@@ -182,6 +191,12 @@ impl Relay {
                 self.lookups.keep_newest((from, 0)..=(from, u64::MAX), LOOKUPS);
             }
             ToRelay::Locate { .. } => {}
+            ToRelay::Chosen(chose) => {
+                let Some(guest) = self.guests.get_mut(&from) else { return };
+                if std::mem::replace(&mut guest.chose, chose) != chose {
+                    cx.emit(Event::Chosen(from));
+                }
+            }
             ToRelay::Balance(leave) => {
                 let Some(guest) = self.guests.get_mut(&from) else { return };
                 let soon = guest.asked_balance.is_some_and(|at| cx.now.since(at) < BALANCE);
