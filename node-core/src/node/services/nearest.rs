@@ -97,7 +97,10 @@ impl Node {
             return;
         }
         if !self.state::<Relay>().is_some_and(|relay| relay.speaks_for(node)) {
-            return self.tell::<Nearest>(Command::Guest { guest: node, load: None });
+            if self.state::<Nearest>().is_some_and(|nearest| nearest.counts_guest(node)) {
+                self.tell::<Nearest>(Command::Guest { guest: node, load: None });
+            }
+            return;
         }
         let platform = hello.platform;
         let offer = self.state::<Connected>().and_then(|finder| finder.offer_of(node));
