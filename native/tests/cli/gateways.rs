@@ -60,7 +60,8 @@ fn workers_join_by_url_or_multiaddress_and_compute() {
         };
         let all = has("gateway", "member") && has("one", "member") && has("three", "guest");
         all && nodes.ends_with(
-            "guests cannot be dialled by others; they connect by data channels, or by way of a relay\n",
+            "guests cannot be dialled by others; they connect by data channels, or by way of a relay\n\
+             UNITS and CPU are those of this node's own jobs\n",
         )
     });
 }
