@@ -21,9 +21,8 @@ pub(crate) struct Queue {
 struct Inner {
     control: VecDeque<Bytes>,
     blob: VecDeque<Bytes>,
-    /// Bytes that wait: of both channels, and of content.
-    bytes: usize,
-    blob_bytes: usize,
+    /// Bytes that wait, by channel.
+    waits: [usize; 2],
     limit: usize,
     /// Bytes that wait here, and bytes that the handler is writing, by channel: they count for all
     /// connections together.
@@ -32,6 +31,8 @@ struct Inner {
     end: Option<End>,
     /// The connection is the session.
     chosen: bool,
+    /// The peer is to be told so, before all else.
+    tells: bool,
 }
 
 /// Why nothing more is put into a queue.
@@ -51,13 +52,13 @@ impl Queue {
         let inner = Inner {
             control: VecDeque::new(),
             blob: VecDeque::new(),
-            bytes: 0,
-            blob_bytes: 0,
+            waits: [0; 2],
             limit,
             share,
             in_hand: [0; 2],
             end: None,
             chosen: false,
+            tells: false,
         };
         Queue { inner: Mutex::new(inner), handler: AtomicWaker::new() }
     }
@@ -71,17 +72,15 @@ impl Queue {
                 return;
             }
             let cost = frame.len() + OVERHEAD;
-            let is_content = channel == Channel::Blob;
-            if inner.bytes + cost > inner.limit {
+            if inner.bytes() + cost > inner.limit {
                 inner.overflow();
             } else if !inner.share.take(cost) {
-                if is_content {
+                if channel == Channel::Blob {
                     return;
                 }
                 inner.overflow();
             } else {
-                inner.bytes += cost;
-                inner.blob_bytes += if is_content { cost } else { 0 };
+                inner.waits[channel as usize] += cost;
                 inner.of(channel).push_back(frame);
             }
         }
@@ -92,8 +91,7 @@ impl Queue {
     pub(crate) fn choose(&self) {
         {
             let mut inner = locked(&self.inner);
-            inner.chosen = true;
-            inner.control.push_front(Bytes::new());
+            (inner.chosen, inner.tells) = (true, true);
         }
         self.handler.wake();
     }
@@ -114,27 +112,23 @@ impl Queue {
 
     /// Bytes that wait here for a channel.
     pub(crate) fn waiting(&self, channel: Channel) -> usize {
-        let inner = locked(&self.inner);
-        match channel {
-            Channel::Control => inner.bytes - inner.blob_bytes,
-            Channel::Blob => inner.blob_bytes,
-        }
+        locked(&self.inner).waits[channel as usize]
     }
 
     /// Moves frames of about `bytes` bytes, at least one if there is any, into `out`. What was moved before
     /// has been written.
     pub(crate) fn take(&self, channel: Channel, bytes: usize, out: &mut Vec<Bytes>) {
         let mut inner = locked(&self.inner);
+        if channel == Channel::Control && std::mem::take(&mut inner.tells) {
+            out.push(Bytes::new());
+        }
         let mut taken = 0;
         while taken < bytes {
             let Some(frame) = inner.of(channel).pop_front() else { break };
             taken += frame.len() + OVERHEAD;
             out.push(frame);
         }
-        inner.bytes = inner.bytes.saturating_sub(taken);
-        if channel == Channel::Blob {
-            inner.blob_bytes = inner.blob_bytes.saturating_sub(taken);
-        }
+        inner.waits[channel as usize] -= taken;
         let written = std::mem::replace(&mut inner.in_hand[channel as usize], taken);
         inner.share.give(written);
     }
@@ -147,11 +141,16 @@ impl Queue {
 
 impl Inner {
     fn overflow(&mut self) {
-        self.end = Some(End::Overflow { bytes: self.bytes });
+        let waited = self.bytes();
+        self.end = Some(End::Overflow { bytes: waited });
         (self.control, self.blob) = (VecDeque::new(), VecDeque::new());
-        let waited = std::mem::take(&mut self.bytes);
-        self.blob_bytes = 0;
+        self.waits = [0; 2];
         self.share.give(waited);
+    }
+
+    /// Bytes that wait, of both channels.
+    fn bytes(&self) -> usize {
+        self.waits.iter().sum()
     }
 
     fn of(&mut self, channel: Channel) -> &mut VecDeque<Bytes> {
@@ -159,5 +158,44 @@ impl Inner {
             Channel::Control => &mut self.control,
             Channel::Blob => &mut self.blob,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+
+    fn queue() -> Queue {
+        Queue::new(1 << 20, Memory::new(4 << 20).share(None))
+    }
+
+    fn take(queue: &Queue, channel: Channel) -> Vec<usize> {
+        let mut out = Vec::new();
+        queue.take(channel, 100, &mut out);
+        out.iter().map(Bytes::len).collect()
+    }
+
+    #[test]
+    fn the_first_word_comes_first_and_leaves_the_count_of_what_waits_as_it_is() {
+        let queue = queue();
+        queue.push(Channel::Blob, Bytes::from_static(b"content"));
+        queue.push(Channel::Control, Bytes::from_static(b"message"));
+        queue.choose();
+        assert_eq!(take(&queue, Channel::Control), [0, 7]);
+        let waits = [Channel::Control, Channel::Blob].map(|channel| queue.waiting(channel));
+        assert_eq!(waits, [0, 7 + OVERHEAD], "content waits, and no message does");
+        assert_eq!(take(&queue, Channel::Control), [0; 0], "it is said once");
+        assert_eq!(take(&queue, Channel::Blob), [7]);
+        assert_eq!(queue.waiting(Channel::Blob), 0);
+    }
+
+    #[test]
+    fn a_queue_above_its_limit_loses_all_and_says_how_much_waited() {
+        let queue = queue();
+        queue.push(Channel::Blob, Bytes::from(vec![0; 1 << 19]));
+        queue.push(Channel::Control, Bytes::from(vec![0; 1 << 19]));
+        assert_eq!(queue.end(), Some(End::Overflow { bytes: (1 << 19) + OVERHEAD }));
+        assert_eq!(take(&queue, Channel::Blob), [0; 0]);
     }
 }
