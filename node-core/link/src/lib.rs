@@ -42,6 +42,7 @@ mod memory;
 mod muxer;
 mod pipes;
 mod queue;
+mod received;
 mod runner;
 mod sessions;
 mod start;
@@ -53,6 +54,7 @@ pub use circuits::{Circuits, ToNode};
 pub use events::{Events, LinkEvent};
 pub use ids::{NotANode, node_id, peer_id};
 pub use pipes::{NotPiped, Pipe, Pipes, Piping, is_pipe, is_relayed, pipes};
+pub use received::{Flooded, Received};
 pub use runner::{Link, LinkBusy, ListenError, Runner};
 pub use start::{StartError, start};
 

@@ -2,18 +2,11 @@
 
 use futures::io;
 use js_sys::Uint8Array;
+use link::Received;
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use web_sys::MessageEvent;
-
-/// Bytes that may wait to be read. A browser cannot make the sender wait; yamux's windows do,
-/// and who ignores them is disconnected.
-const RECEIVE_BUFFER: usize = 64 << 20;
-
-/// Messages of these, since each takes some memory of its own. Our choice: as a native node has it.
-const MESSAGES: usize = 1 << 16;
 
 /// Clones share it.
 #[derive(Clone, Default)]
@@ -24,10 +17,7 @@ struct Shared {
     is_open: bool,
     /// Why it is over.
     closed: Option<String>,
-    received: VecDeque<Vec<u8>>,
-    /// Bytes read of the first of `received`.
-    read: usize,
-    bytes: usize,
+    received: Received,
     reader: Option<Waker>,
     writer: Option<Waker>,
 }
@@ -62,15 +52,13 @@ impl Stream {
     pub(crate) fn message(&self, event: &MessageEvent) {
         let bytes = Uint8Array::new(&event.data()).to_vec();
         let mut shared = self.0.borrow_mut();
-        if bytes.is_empty() || shared.closed.is_some() {
+        if shared.closed.is_some() {
             return;
         }
-        shared.bytes += bytes.len();
-        if shared.bytes > RECEIVE_BUFFER || shared.received.len() >= MESSAGES {
+        if let Err(flooded) = shared.received.push(bytes) {
             shared.received.clear();
-            return shared.close("the peer sends faster than this page can read".into());
+            return shared.close(flooded.to_string());
         }
-        shared.received.push_back(bytes);
         if let Some(reader) = shared.reader.take() {
             reader.wake();
         }
@@ -107,22 +95,16 @@ impl Stream {
     pub(crate) fn poll_read(&self, cx: &Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut guard = self.0.borrow_mut();
         let shared = &mut *guard;
-        let Some(first) = shared.received.front() else {
+        let Some(next) = shared.received.next() else {
             if shared.closed.is_some() {
                 return Poll::Ready(Err(shared.broken()));
             }
             shared.reader = Some(cx.waker().clone());
             return Poll::Pending;
         };
-        let rest = &first[shared.read..];
-        let n = rest.len().min(into.len());
-        into[..n].copy_from_slice(&rest[..n]);
-        shared.read += n;
-        shared.bytes -= n;
-        if shared.read == first.len() {
-            shared.received.pop_front();
-            shared.read = 0;
-        }
+        let n = next.len().min(into.len());
+        into[..n].copy_from_slice(&next[..n]);
+        shared.received.consume(n);
         Poll::Ready(Ok(n))
     }
 }

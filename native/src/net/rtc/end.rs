@@ -4,13 +4,13 @@ use super::Answer;
 use super::mirror::Mirror;
 use super::routes::{Datagram, Inbox, Routes, WAITING};
 use super::window::Window;
-use link::{Link, Piping};
+use link::{Flooded, Link, Piping, Received};
 use node_core::NodeId;
 use node_core::address::Ip;
 use node_core::overlay::signalling::{
     At, CANDIDATES, Candidate, Description, Fingerprint, Kind, Reply, Role, SessionId,
 };
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,13 +37,6 @@ const TAKEN: usize = super::window::MOST + MESSAGE;
 
 /// Bytes that wait between the channel and the link, each way.
 const PIPE: usize = 64 << 10;
-
-/// Bytes that have come and that the link has not read; an end with more is closed. Packets are read all the same:
-/// what this end has sent is acknowledged in them. Our choice: as a page has it.
-const RECEIVED: usize = 64 << 20;
-
-/// Messages of these, since each takes some memory of its own. Our choice: sixteen times the full ones that fit.
-const MESSAGES: usize = 1 << 16;
 
 /// How long an end that is over may take to bring its last bytes to where they belong. Our choice: a few round trips
 /// to the other side of the world, with a loss.
@@ -90,10 +83,9 @@ struct Ends {
     /// Bytes of it that the channel has had no room for. Nothing is read of the link meanwhile.
     unsent: usize,
     window: Window,
-    /// Messages that the link has not read, the first from here on.
-    received: VecDeque<Vec<u8>>,
-    read: usize,
-    bytes: usize,
+    /// Messages that the link has not read. Packets are read all the same: what this end has sent is acknowledged in
+    /// them.
+    received: Received,
     /// The link reads no more.
     deaf: bool,
 }
@@ -107,8 +99,8 @@ enum Ended {
     Gone,
     #[error("the link closed it")]
     Closed,
-    #[error("the peer sends faster than the link reads")]
-    Flooded,
+    #[error("{0}")]
+    Flooded(#[from] Flooded),
     #[error("{0}")]
     Failed(#[from] RtcError),
     #[error("{0}")]
@@ -189,11 +181,12 @@ impl End {
     /// The peer is gone: the link reads what had come before.
     async fn give_last(&mut self) {
         let Some(pipe) = &mut self.pipe else { return };
-        for message in std::mem::take(&mut pipe.received) {
-            let rest = message.get(std::mem::take(&mut pipe.read)..).unwrap_or_default();
+        while let Some(rest) = pipe.received.next() {
+            let bytes = rest.len();
             if pipe.to_link.write_all(rest).await.is_err() {
                 return;
             }
+            pipe.received.consume(bytes);
         }
         // The link has heard it all, and of the end.
         let _ = pipe.to_link.shutdown().await;
@@ -275,7 +268,7 @@ impl End {
                     Ok(())
                 }
                 Turn::ToLink(bytes) => {
-                    self.taken(bytes);
+                    self.pipe.as_mut().into_iter().for_each(|pipe| pipe.received.consume(bytes));
                     Ok(())
                 }
             };
@@ -294,7 +287,7 @@ impl End {
                 () = tokio::time::sleep_until(due.into()) => Turn::Late,
             };
         };
-        let waits = pipe.received.front().map(|first| &first[pipe.read..]);
+        let waits = pipe.received.next();
         let give = async {
             match waits {
                 Some(rest) => pipe.to_link.write(rest).await.unwrap_or(0),
@@ -333,13 +326,10 @@ impl End {
             Event::ChannelOpen(..) => self.open(),
             Event::ChannelData(data) => {
                 let Some(pipe) = &mut self.pipe else { return Ok(()) };
-                if data.data.is_empty() || pipe.deaf {
+                if pipe.deaf {
                     return Ok(());
                 }
-                pipe.bytes += data.data.len();
-                pipe.received.push_back(data.data);
-                let is_flood = pipe.bytes > RECEIVED || pipe.received.len() > MESSAGES;
-                if is_flood { Err(Ended::Flooded) } else { Ok(()) }
+                pipe.received.push(data.data).map_err(Ended::from)
             }
             Event::ChannelClose(_) | Event::Closed => Err(Ended::Gone),
             // Before that more addresses may come, and the node gives up in time.
@@ -376,9 +366,7 @@ impl End {
             buffer,
             unsent: 0,
             window: Window::default(),
-            received: VecDeque::new(),
-            read: 0,
-            bytes: 0,
+            received: Received::default(),
             deaf: false,
         });
         (self.answer)(Reply::Opened(self.session));
@@ -470,24 +458,13 @@ impl End {
         self.send(waits)?;
         Ok(waits > 0 && unsent(self) == 0)
     }
-
-    /// The link took so many of the bytes that have come.
-    fn taken(&mut self, bytes: usize) {
-        let Some(pipe) = &mut self.pipe else { return };
-        pipe.read += bytes;
-        pipe.bytes -= bytes;
-        if pipe.received.front().is_some_and(|first| pipe.read >= first.len()) {
-            pipe.received.pop_front();
-            pipe.read = 0;
-        }
-    }
 }
 
 impl Ends {
     /// Drops what has come, and what comes.
     fn stop_giving(&mut self) {
         self.received.clear();
-        (self.bytes, self.read, self.deaf) = (0, 0, true);
+        self.deaf = true;
     }
 }
 
