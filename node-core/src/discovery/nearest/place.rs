@@ -57,12 +57,18 @@ impl Nearest {
         }
     }
 
+    /// Counts the guest's slots in this node's branch, or counts them no longer.
     pub(super) fn guest(&mut self, guest: NodeId, load: Option<Load>, cx: &mut Cx<'_, Self>) {
-        cx.emit(Event::Changed);
+        let counted = self.branch.child(guest).is_some_and(|e| e.guest);
         let Some(load) = load else {
-            self.branch.children.retain(|e| !(e.guest && e.contact.id == guest));
-            return self.forget(guest);
+            if counted {
+                self.branch.children.retain(|e| e.contact.id != guest);
+                self.forget(guest);
+                cx.emit(Event::Changed);
+            }
+            return;
         };
+        cx.emit(Event::Changed);
         let config = self.config.clone();
         let others = || self.branch.children.iter().filter(|e| e.guest && e.contact.id != guest);
         let taken = others().fold(0u32, |n, e| n.saturating_add(e.state.slots));
@@ -149,9 +155,7 @@ impl Nearest {
         if let Some(entry) = self.branch.entry(peer) {
             entry.lose();
         }
-        if self.branch.child(peer).is_some_and(|e| e.guest) {
-            self.guest(peer, None, cx);
-        }
+        self.guest(peer, None, cx);
         self.ask_others_than(peer, cx);
     }
 }

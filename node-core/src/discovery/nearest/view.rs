@@ -58,11 +58,6 @@ impl Entry {
 }
 
 impl Nearest {
-    /// Whether it has this guest in its branch.
-    pub fn counts_guest(&self, guest: NodeId) -> bool {
-        self.branch.children.iter().any(|child| child.guest && child.contact.id == guest)
-    }
-
     pub fn view(&self) -> BranchView {
         let state = self.state();
         BranchView {

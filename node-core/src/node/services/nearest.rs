@@ -34,10 +34,7 @@ impl Service for Nearest {
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
-            Note::Down(peer) | Note::Unreachable(peer) => {
-                node.tell::<Self>(Command::Guest { guest: peer, load: None });
-                node.ended::<Self>(note);
-            }
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Dialable { peer, dialable: Dialable::No } => node.count_guest(peer),
             Note::Dialable { peer, .. } => node.tell::<Self>(Command::Guest { guest: peer, load: None }),
             Note::Offers(nodes) => nodes.iter().for_each(|peer| node.count_guest(*peer)),
@@ -97,10 +94,7 @@ impl Node {
             return;
         }
         if !self.state::<Relay>().is_some_and(|relay| relay.speaks_for(node)) {
-            if self.state::<Nearest>().is_some_and(|nearest| nearest.counts_guest(node)) {
-                self.tell::<Nearest>(Command::Guest { guest: node, load: None });
-            }
-            return;
+            return self.tell::<Nearest>(Command::Guest { guest: node, load: None });
         }
         let platform = hello.platform;
         let offer = self.state::<Connected>().and_then(|finder| finder.offer_of(node));

@@ -8,14 +8,12 @@ use crate::peers::Peers;
 /// was told to join, or that is connected from where it says that it is: a stranger's word would have this node ask
 /// whomever the stranger names.
 pub(super) fn of(peer: NodeId, peers: &Peers) -> Option<Contact> {
-    let others = peers.connections().filter(|(id, _)| *id != peer);
-    others
-        .filter_map(|(_, it)| {
-            let hello = it.hello.as_ref().filter(|hello| hello.gateway)?;
-            let at = hello.dialable.contact()?;
-            (it.joined || it.ip == Some(at.ip)).then_some(at)
-        })
-        .next()
+    let mut others = peers.connections().filter(|(id, _)| *id != peer);
+    others.find_map(|(_, it)| {
+        let hello = it.hello.as_ref().filter(|hello| hello.gateway)?;
+        let at = hello.dialable.contact()?;
+        (it.joined || it.ip == Some(at.ip)).then_some(at)
+    })
 }
 
 #[cfg(test)]
