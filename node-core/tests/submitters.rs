@@ -1,10 +1,8 @@
 //! Stories of nodes that are no gateways and submit jobs of their own: on a server that others dial, behind a router,
 //! and in a page.
 
+use crate::far_guests::{self, secret};
 use node_core::content::{BlobRef, Data};
-use node_core::discovery::nearest::NearestConfig;
-use node_core::keys::Secret;
-use node_core::node::config::MarketPart;
 use node_core::overlay::dialback::Standing;
 use node_core::platform::Platform;
 use node_core::work::spec::OwnedBy;
@@ -13,7 +11,6 @@ use sandbox::{Outcome, Task};
 use simulator::World;
 use simulator::engine::Program;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 const A_MINUTE: Duration = Duration::from_secs(60);
@@ -28,26 +25,15 @@ const LAPTOP: usize = 5;
 /// It dials nobody but its gateway.
 const TAB: usize = 6;
 
-fn secret(at: usize) -> Secret {
-    Secret::from_bytes(&[at as u8 + 1; 32])
-}
-
 fn config(at: usize) -> Config {
     let mut config = Config {
-        gateway: at == GATEWAY,
         founds: at == GATEWAY,
         submits: [SERVER, LAPTOP, TAB].contains(&at),
         slots: u32::from(![GATEWAY, LAPTOP, TAB].contains(&at)) * 2,
         port: (![PAGE, LAPTOP, TAB].contains(&at)).then_some(4001),
         platform: if at == PAGE || at == TAB { Platform::Browser } else { Platform::Native },
-        name: format!("node {at}"),
-        nearest: Arc::new(NearestConfig { relays: true, ..NearestConfig::default() }),
-        ring: Some(Arc::default()),
-        market: Some(MarketPart { config: Arc::default(), secret: secret(at) }),
-        signalling: Some(secret(at)),
-        circuits: true,
         relay_rate: (at == GATEWAY).then_some(10_000_000),
-        ..Config::default()
+        ..far_guests::config(at, at == GATEWAY)
     };
     config.limits_mut().delegated_units = 1000;
     if at == SERVER {

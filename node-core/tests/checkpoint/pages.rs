@@ -1,36 +1,22 @@
 //! Units that move from page to page: what one lacks it gets from the other, by a data channel.
 
 use crate::checkpoint::support::*;
-use node_core::discovery::nearest::NearestConfig;
-use node_core::keys::Secret;
-use node_core::node::config::MarketPart;
+use crate::far_guests::{self, secret};
 use node_core::platform::Platform;
 use node_core::{BlobId, Carrier, Config};
 use simulator::World;
-use std::sync::Arc;
 use std::time::Duration;
 
 const PAGES: [usize; 2] = [1, 2];
 
-fn secret(at: usize) -> Secret {
-    Secret::from_bytes(&[at as u8 + 1; 32])
-}
-
 fn config(at: usize) -> Config {
     let (gateway, page) = (at == 0, PAGES.contains(&at));
     Config {
-        gateway,
         slots: u32::from(page),
         port: (!page).then_some(4001),
         platform: if page { Platform::Browser } else { Platform::Native },
-        name: format!("node {at}"),
-        nearest: Arc::new(NearestConfig { relays: true, ..NearestConfig::default() }),
-        ring: Some(Arc::default()),
-        market: Some(MarketPart { config: Arc::default(), secret: secret(at) }),
-        signalling: Some(secret(at)),
-        circuits: true,
         relay_rate: gateway.then_some(10_000_000),
-        ..Config::default()
+        ..far_guests::config(at, gateway)
     }
 }
 
