@@ -1,0 +1,57 @@
+//! How long jobs with requirements wait (paper `match`, section 3.3, figure 2), by the scheme that finds nodes for
+//! them. A message of a central scheme costs nothing: it knows all.
+
+use super::Watch;
+use crate::matchmaking::central::Scheme;
+use crate::matchmaking::workload::Mix;
+use crate::report::{Report, Row};
+use crate::scenario::{Matching, MatchmakingPart, Scenario};
+
+/// Nodes for which the scenario's gaps are meant.
+const GAPS_OF: f64 = 1000.0;
+
+impl Matching {
+    fn name(self) -> &'static str {
+        match self {
+            Matching::Shortest => "shortest",
+            Matching::Late => "late",
+            Matching::Scarce => "scarce",
+        }
+    }
+
+    fn central(self) -> Scheme {
+        match self {
+            Matching::Shortest => Scheme::Shortest,
+            Matching::Late => Scheme::Late,
+            Matching::Scarce => Scheme::Scarce,
+        }
+    }
+}
+
+pub(super) fn run(scenario: &Scenario, part: &MatchmakingPart, report: &mut Report, watch: &mut dyn Watch) {
+    let nodes = scenario.nodes.0 as usize;
+    let jobs = nodes * part.jobs_a_node.0 as usize;
+    for gap in &part.gap_s {
+        for mix in Mix::ALL {
+            let workload = mix.draw(report.seed, nodes, jobs, gap.0 * GAPS_OF / nodes as f64);
+            for scheme in &part.schemes {
+                let outcome = scheme.central().run(&workload, report.seed);
+                report.events += jobs as u64;
+                report.rows.push(
+                    Row::default()
+                        .with("workload", mix.name().as_str())
+                        .with("gap_s", gap.0)
+                        .with("scheme", scheme.name())
+                        .with("seeds", 1u64)
+                        .with("mean_s", outcome.mean_s())
+                        .with("p99_s", outcome.quantile_s(0.99))
+                        .with("max_s", outcome.quantile_s(1.0))
+                        .with("makespan_s", outcome.makespan_s())
+                        .with("messages_per_job", 0u64)
+                        .with("jain", outcome.jain()),
+                );
+            }
+            watch.say(&format!("{}, a job each {} s", mix.name(), gap.0));
+        }
+    }
+}
