@@ -12,6 +12,7 @@
 //! | [`disk`], [`engine`] | storage that forgets, engines that take their time |
 //! | [`ring`], [`market`] | rings of machines without the node around them, and markets on them |
 //! | [`liar`] | a node that lies |
+//! | [`matchmaking`] | workloads of jobs with requirements, and central schedulers |
 //! | [`liveness`] | whether slots idle while units wait |
 //! | [`scenario`] | what a run is about, as TOML |
 //! | [`experiment`] | runs of a scenario: growing a network, asking it, hurting it |
@@ -23,6 +24,7 @@ pub mod experiment;
 pub mod liar;
 pub mod liveness;
 pub mod market;
+pub mod matchmaking;
 pub mod meter;
 pub mod network;
 pub mod queue;

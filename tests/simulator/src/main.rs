@@ -98,7 +98,11 @@ fn run(flags: &Flags) -> Result<bool, String> {
     if let Some(seed) = flags.seed {
         scenario.seeds = vec![seed];
     }
-    for seed in &scenario.seeds {
+    // A baseline is of one seed.
+    let each = if flags.compare || flags.write_baseline { 1 } else { scenario.seeds_a_report() };
+    let seeds: Vec<u64> =
+        scenario.seeds.iter().flat_map(|first| (0..each).map(|more| first.saturating_add(more))).collect();
+    for seed in &seeds {
         eprintln!("seed {seed}");
     }
     if flags.calibrate {
@@ -108,10 +112,10 @@ fn run(flags: &Flags) -> Result<bool, String> {
         }
         return Ok(true);
     }
-    let reports = side_by_side(scenario.seeds.len(), |i| {
-        let seed = scenario.seeds[i];
-        experiment::run(&scenario, seed, &mut Clock::new(seed, flags.quiet))
+    let reports = side_by_side(seeds.len(), |i| {
+        experiment::run(&scenario, seeds[i], &mut Clock::new(seeds[i], flags.quiet))
     });
+    let reports: Vec<Report> = reports.chunks(each as usize).filter_map(Report::mean).collect();
     let mut good = true;
     for report in &reports {
         good &= report.violations.is_empty();

@@ -73,6 +73,11 @@ fn guests_are_found_and_reached_as_they_were() {
     compare("guests");
 }
 
+#[test]
+fn jobs_wait_for_central_schedulers_as_they_did() {
+    compare("matchmaking");
+}
+
 /// A scenario without a baseline: it measures the memory of the process, which tests share.
 const MEASURED_ONLY: &[&str] = &["whole"];
 
@@ -82,6 +87,7 @@ fn every_scenario_has_a_baseline_that_is_compared() {
         "guests",
         "market-churn",
         "market",
+        "matchmaking",
         "random-walks",
         "ring-lookup",
         "tree-churn",

@@ -5,6 +5,7 @@ mod churn;
 mod discovery;
 mod guests;
 mod market;
+mod matchmaking;
 mod ring;
 mod session;
 mod stage;
@@ -56,6 +57,9 @@ pub fn run(scenario: &Scenario, seed: u64, watch: &mut dyn Watch) -> Report {
     }
     if let Some(part) = &scenario.market {
         market::run(scenario, part, &mut report, watch);
+    }
+    if let Some(part) = &scenario.matchmaking {
+        matchmaking::run(scenario, part, &mut report, watch);
     }
     let took = watch.seconds() - start;
     if took > 0.0 {

@@ -22,9 +22,9 @@ pub struct Baseline {
 const LEAST: f64 = 0.02;
 
 /// Columns that say what a row is about; all other columns are results.
-const NAMES: &[&str] = &[
+pub(super) const NAMES: &[&str] = &[
     "way", "asked", "activity", "m", "where", "fault", "nodes", "keys", "sessions", "sellers", "scheme",
-    "spread",
+    "spread", "workload", "gap_s",
 ];
 
 impl Baseline {

@@ -141,6 +141,30 @@ impl Report {
         out
     }
 
+    /// One report of several seeds of a scenario, whose rows are about the same: the means of their results. The hash
+    /// is one of all traces.
+    pub fn mean(reports: &[Report]) -> Option<Report> {
+        let [first, others @ ..] = reports else { return None };
+        let mut mean = first.clone();
+        for report in others {
+            mean.trace_hash = mean.trace_hash.rotate_left(1) ^ report.trace_hash;
+            mean.events += report.events;
+            mean.violations.extend(report.violations.iter().cloned());
+        }
+        for (at, row) in mean.rows.iter_mut().enumerate() {
+            for (name, cell) in row.0.iter_mut().filter(|(name, _)| !baseline::NAMES.contains(name)) {
+                let all = reports.iter().filter_map(|report| report.rows.get(at)?.get(name)?.number());
+                let (sum, count) = all.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+                match cell {
+                    Cell::Count(seeds) if *name == "seeds" => *seeds = sum as u64,
+                    _ if reports.len() > 1 && count > 0.0 => *cell = Cell::Number(sum / count),
+                    _ => {}
+                }
+            }
+        }
+        Some(mean)
+    }
+
     /// For people.
     pub fn table(&self) -> String {
         let mut out = format!(
@@ -209,6 +233,20 @@ mod tests {
         assert_eq!(value["rows"][1]["last_s"], 1.235);
         assert!(value["rows"][1]["known_s"].is_null());
         assert_eq!(value["rows"][0]["asked"], 10_000);
+    }
+
+    #[test]
+    fn a_report_of_several_seeds_has_their_means() {
+        let of = |seed, last: f64| {
+            let row = Row::default().with("way", "ours").with("seeds", 1u64).with("last_s", last);
+            Report { seed, events: 5, rows: vec![row], ..Report::default() }
+        };
+        let mean = Report::mean(&[of(3, 1.0), of(4, 2.0), of(5, 6.0)]).unwrap();
+        assert_eq!((mean.seed, mean.events), (3, 15));
+        let row = Row::default().with("way", "ours").with("seeds", 3u64).with("last_s", 3.0);
+        assert_eq!(mean.rows, [row]);
+        assert_eq!(Report::mean(&[of(3, 1.0)]).unwrap().rows, of(3, 1.0).rows);
+        assert!(Report::mean(&[]).is_none());
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub struct Scenario {
     pub guests: Option<GuestsPart>,
     pub ring: Option<RingPart>,
     pub market: Option<MarketPart>,
+    pub matchmaking: Option<MatchmakingPart>,
 }
 
 fn one_seed() -> Vec<u64> {
@@ -327,6 +328,31 @@ pub struct MarketPart {
     pub sessions: Option<MarketSessions>,
 }
 
+/// Jobs with requirements, in the eight workloads of paper `match`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MatchmakingPart {
+    /// Jobs of each node: they arrive in the same time however many nodes there are.
+    pub jobs_a_node: Int<1, 1000>,
+    /// Mean gaps between two arrivals at 1,000 nodes; of others, in proportion.
+    pub gap_s: Vec<Time>,
+    pub schemes: Vec<Matching>,
+    /// Seeds, of which each row is the mean.
+    pub seeds: Int<1, 1000>,
+}
+
+/// How jobs find nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Matching {
+    /// Central, early binding.
+    Shortest,
+    /// Central, late binding.
+    Late,
+    /// Central, late binding by age and scarcity.
+    Scarce,
+}
+
 /// While nodes come and go.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -371,11 +397,11 @@ impl Scenario {
             self.guests.is_some(),
             self.ring.is_some(),
             self.market.is_some(),
+            self.matchmaking.is_some(),
         ];
         if parts.iter().filter(|part| **part).count() != 1 {
-            return Err(
-                "a scenario has one of [discovery], [traffic], [churn], [guests], [ring] and [market]".into(),
-            );
+            let names = "[discovery], [traffic], [churn], [guests], [ring], [market] and [matchmaking]";
+            return Err(format!("a scenario has one of {names}"));
         }
         if self.seeds.is_empty() {
             return Err("seeds: at least one is needed".into());
@@ -428,6 +454,11 @@ impl Scenario {
 
     pub fn k(&self) -> u8 {
         self.tree.k.as_ref().map_or(self.tree.m.0, |k| k.get_ref().0) as u8
+    }
+
+    /// Seeds of which a report is the mean, from the one that is named on.
+    pub fn seeds_a_report(&self) -> u64 {
+        self.matchmaking.as_ref().map_or(1, |part| part.seeds.0)
     }
 
     pub fn network(&self) -> Network {
