@@ -31,6 +31,7 @@ pub mod address;
 pub mod backoff;
 pub mod bounds;
 pub mod budget;
+pub mod capability;
 pub mod channel;
 pub mod circle;
 pub mod content;

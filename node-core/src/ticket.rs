@@ -71,6 +71,8 @@ services! {
     CircuitRelay,
     /// This node's ends of circuits.
     Circuits,
+    /// The tree that knows what nodes can do.
+    RnTree,
 }
 
 impl ServiceId {

@@ -31,6 +31,7 @@ mod records;
 mod rest;
 mod ring;
 mod ring_swarm;
+mod rn_tree;
 mod services;
 mod signalling;
 mod submitters;

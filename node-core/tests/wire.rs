@@ -2,6 +2,7 @@
 
 mod connections;
 mod kinds;
+mod matching;
 mod trade;
 
 use bytes::Bytes;
@@ -203,6 +204,7 @@ fn examples() -> Vec<Message> {
     .chain(random_examples())
     .chain(connections::signalling_examples())
     .chain(connections::circuits_examples())
+    .chain(matching::rn_tree_examples())
     .chain(ring_examples())
     .chain(trade::market_examples())
     .chain(trade::ledger_examples())

@@ -21,6 +21,7 @@ impl Command {
             | Command::SetDonating(_)
             | Command::Terms { .. }
             | Command::Occupy { .. } => ServiceId::Runner,
+            Command::FindCapable { .. } => ServiceId::RnTree,
             Command::Locate { .. } => ServiceId::Ring,
             Command::Sell(_) | Command::Balance => ServiceId::Seller,
             Command::Quote { .. } | Command::LookAround | Command::Buy { .. } => ServiceId::Buyer,
@@ -56,6 +57,9 @@ impl Command {
             Command::Migrate { unit, .. } | Command::PauseUnit { unit, .. } => {
                 let why = "this node owns no jobs; ask the gateway that does".into();
                 NodeEvent::MigrationFailed { unit, why }
+            }
+            Command::FindCapable { number, .. } => {
+                NodeEvent::Capable { number, found: Vec::new(), visited: 0 }
             }
             Command::Locate { number, .. } => NodeEvent::Located { number, found: Err(Failure::Nobody) },
             Command::Quote { number, .. } => {

@@ -77,6 +77,8 @@ pub struct Config {
     /// Bytes a second that it passes on for others at the start, if it is a relay of circuits; 0 until its donor gives
     /// some.
     pub relay_rate: Option<u64>,
+    /// Takes its place in the tree that knows what nodes can do. All nodes of a swarm on the ring have the same.
+    pub rn_tree: bool,
     /// Files: this node's, kept by others, and others', kept here. None: neither.
     pub files: Option<Arc<FilesConfig>>,
 }
@@ -154,6 +156,7 @@ impl Default for Config {
             signalling: None,
             circuits: false,
             relay_rate: None,
+            rn_tree: false,
             files: None,
         }
     }

@@ -1,6 +1,7 @@
 //! The node's edge: what drivers feed it, and what it asks of them.
 
 use crate::address::{Address, Contact, Ip};
+use crate::capability::Capability;
 use crate::channel::{Carrier, Channel};
 use crate::circle::{Located, Point};
 use crate::content::{BlobRef, NotFetched};
@@ -22,6 +23,7 @@ use crate::money::{Micro, Price};
 use crate::overlay::circuits::ends as circuits;
 use crate::overlay::dialback::Standing;
 use crate::overlay::ring::Failure;
+use crate::overlay::rn_tree::Candidate;
 use crate::overlay::signalling::{self, NotOpened};
 use crate::overlay::swarm::Swarm;
 use crate::record::{Key, Refused};
@@ -129,6 +131,13 @@ pub enum Command {
         number: u64,
         units: u32,
         needs: Needs,
+    },
+    /// Look for so many nodes that cover these needs, busy or not. Answered by [`NodeEvent::Capable`] with the same
+    /// number.
+    FindCapable {
+        number: u64,
+        needs: Capability,
+        wanted: u16,
     },
     /// Look up who owns a key on the ring. Answered by [`NodeEvent::Located`] with the same number.
     Locate {
@@ -341,6 +350,12 @@ pub enum NodeEvent {
         number: u64,
         places: Vec<Place>,
         shortage: Option<String>,
+    },
+    /// The answer to [`Command::FindCapable`], with the nodes that were asked; fewer than wanted is a normal answer.
+    Capable {
+        number: u64,
+        found: Vec<Candidate>,
+        visited: u16,
     },
     /// The answer to [`Command::Locate`].
     Located {

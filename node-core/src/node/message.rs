@@ -58,6 +58,7 @@ messages! {
     Files(files::Message): Files | KeptFiles,
     Signalling(overlay::signalling::Message): Signalling,
     Circuits(overlay::circuits::Message): CircuitRelay | Circuits,
+    RnTree(overlay::rn_tree::Message): RnTree,
 }
 
 impl Message {

@@ -13,6 +13,7 @@ use crate::goods::{Kind, NoDeal, Offer};
 use crate::ids::NodeId;
 use crate::keys::Signed;
 use crate::overlay::ring;
+use crate::overlay::rn_tree::Candidate;
 use crate::overlay::swarm::Swarm;
 use crate::protocol::Input;
 use crate::record::Refused;
@@ -93,6 +94,10 @@ pub(super) enum Reply {
         outcome: Outcome,
         receipt: Option<Signed>,
     },
+    Capable {
+        found: Vec<Candidate>,
+        visited: u16,
+    },
     Quoted {
         offers: Vec<Offer>,
         shortage: Option<NoDeal>,
@@ -143,6 +148,7 @@ impl Node {
 fn for_driver(number: u64, reply: Reply) -> NodeEvent {
     match reply {
         Reply::Located(found) => NodeEvent::Located { number, found },
+        Reply::Capable { found, visited } => NodeEvent::Capable { number, found, visited },
         Reply::Fetched(result) => NodeEvent::Brought { number, result },
         Reply::Found(Found { places, shortage, .. }) => NodeEvent::Found { number, places, shortage },
         Reply::Ordered { outcome, .. } => NodeEvent::Ordered { number, outcome },

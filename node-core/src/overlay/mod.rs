@@ -6,6 +6,7 @@ pub mod dialback;
 pub mod guests;
 pub mod neighbours;
 pub mod ring;
+pub mod rn_tree;
 pub mod signalling;
 pub mod swarm;
 pub mod tree;

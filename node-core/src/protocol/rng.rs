@@ -28,6 +28,13 @@ impl Rng {
         // The bias of a 128-bit product is under bound / 2^64.
         ((u128::from(self.u64()) * u128::from(bound)) >> 64) as u64
     }
+
+    /// Puts these into a random order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.below(at as u64 + 1) as usize);
+        }
+    }
 }
 impl std::fmt::Debug for Rng {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -7,6 +7,7 @@ use super::*;
 use node_core::discovery::random;
 use node_core::overlay::circuits::{self, Piece, Refusal};
 use node_core::overlay::guests::{self, ToGuest, ToRelay};
+use node_core::overlay::rn_tree;
 use node_core::overlay::signalling::{self, Over};
 use node_core::{files, ledger, market, records};
 use std::collections::BTreeSet;
@@ -62,7 +63,8 @@ kinds!(Message:
     Files.0: files::Message,
     Guests.0: guests::Message,
     Signalling.0: signalling::Message,
-    Circuits.0: circuits::Message
+    Circuits.0: circuits::Message,
+    RnTree.0: rn_tree::Message
 );
 kinds!(Greeting: Hello Rejected Full Swarm Dialable);
 kinds!(dialback::Message: Ask; Answer.outcome: Outcome);
@@ -96,6 +98,7 @@ kinds!(Over: Refused Busy Failed);
 kinds!(circuits::Message: ; ToRelay.0: circuits::ToRelay, ToEnd.0: circuits::ToEnd);
 kinds!(circuits::ToRelay: Open; On.piece: Piece);
 kinds!(circuits::ToEnd: Opened Incoming; Refused.why: Refusal, On.piece: Piece);
+kinds!(rn_tree::Message: Child NotParent Whole Walk Over);
 kinds!(Piece: Data Room Close);
 kinds!(Refusal: NotRelaying NotHere Full);
 kinds!(guests::Message: ; ToRelay.0: ToRelay, ToGuest.0: ToGuest);

@@ -23,6 +23,7 @@ mod random;
 mod records;
 mod relay;
 mod ring;
+mod rn_tree;
 mod runner;
 mod seller;
 mod signalling;
@@ -37,7 +38,7 @@ use crate::ledger::{bank::Bank, client::Client as Purse};
 use crate::market::{buyer::Buyer, owner::Owner as MarketOwner, seller::Seller};
 use crate::overlay::circuits::{ends::Circuits, relay::CircuitRelay};
 use crate::overlay::guests::{guest::Guest, relay::Relay};
-use crate::overlay::{dialback::DialBack, ring::Ring, signalling::Signalling, tree::Tree};
+use crate::overlay::{dialback::DialBack, ring::Ring, rn_tree::RnTree, signalling::Signalling, tree::Tree};
 use crate::records::Records;
 use crate::store::Store;
 use crate::work::{client::Client, keeper::Keeper, owner::Owner, runner::Runner};
@@ -65,6 +66,7 @@ pub(super) const FULL: &[Entry] = &[
     shown::<Nearest>,
     shown::<Random>,
     shown::<Ring>,
+    shown::<RnTree>,
     shown::<Purse>,
     shown::<Bank>,
     shown::<MarketOwner>,

@@ -5,7 +5,7 @@ use super::workload::{Draws, SCHEDULER, Vector, Workload, can};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// What a scarce job is worth in seconds of waiting, for each factor of e by which fewer nodes can run it. Our choice,
+/// Seconds of waiting that a scarce job is worth, for each factor of e by which fewer nodes can run it. Our choice,
 /// of 60 and 200: the mean of the hardest workload is lowest.
 const SCARCITY_S: f64 = 60.0;
 

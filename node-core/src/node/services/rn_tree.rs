@@ -1,0 +1,95 @@
+//! The tree that knows what nodes can do. It stands on the ring, which says what this node owns and who owns what lies
+//! above.
+
+use crate::capability::{Capability, Words};
+use crate::circle::RingId;
+use crate::node::Node;
+use crate::node::config::Config;
+use crate::node::host::{self, Host};
+use crate::node::notes::{Note, Reply};
+use crate::node::table::Service;
+use crate::overlay::rn_tree::{Command, Event, Message, Place, RnTree};
+use crate::platform::Platform;
+use crate::protocol::Input;
+use crate::ticket::ServiceId;
+use crate::wire::Framed;
+
+impl Framed for Message {
+    fn service(&self) -> ServiceId {
+        ServiceId::RnTree
+    }
+}
+
+impl Service for RnTree {
+    const ID: ServiceId = ServiceId::RnTree;
+    const NAME: &'static str = "rendezvous tree";
+    type Beside = ();
+
+    fn open(config: &Config) -> Option<Self> {
+        (config.rn_tree && config.ring.is_some()).then(RnTree::default)
+    }
+
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+        match *note {
+            Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
+            Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
+            Note::Ring(_) => node.tell::<Self>(Command::Place(node.place_on_ring())),
+            Note::Load { slots, .. } => {
+                let own = (slots > 0).then(|| node.capability());
+                node.tell::<Self>(Command::Own(own));
+            }
+            _ => {}
+        }
+    }
+
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+        if let host::Command::FindCapable { number, needs, wanted } = command {
+            node.tell::<Self>(Command::Find { ticket: ServiceId::Driver.ticket(number), needs, wanted });
+        }
+    }
+
+    fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
+        if let Reply::Located(found) = reply {
+            let owner = found.ok().map(|found| found.owner.contact);
+            node.tell::<Self>(Command::Located { number, owner });
+        }
+    }
+
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
+        match event {
+            Event::Lookup { number, key } => {
+                node.look_up(ServiceId::RnTree.ticket(number), RingId::NODES, key, host);
+            }
+            Event::Found { ticket, found, visited } => {
+                node.answer(ticket, Reply::Capable { found, visited }, host);
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Its place in the tree that knows what nodes can do; none if its swarm has none.
+    pub fn rn_tree(&self) -> Option<&RnTree> {
+        self.state()
+    }
+
+    fn place_on_ring(&self) -> Option<Place> {
+        let mut members = self.ring()?.members();
+        let member = members.find(|member| member.id().ring == RingId::NODES && member.joined())?;
+        Some(Place { contact: member.contact(), range: member.range()? })
+    }
+
+    fn capability(&self) -> Capability {
+        let platform = match self.config.platform {
+            Platform::Native => "native",
+            Platform::Browser => "browser",
+        };
+        Capability {
+            memory: u32::try_from(self.config.memory_bytes >> 20).unwrap_or(u32::MAX),
+            speed: self.config.power,
+            // Space for units is not bounded by nodes yet.
+            disk: 0,
+            words: Words::of("platform", platform),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Examples of the messages by which jobs with requirements find nodes.
+
+use super::*;
+
+pub(super) fn rn_tree_examples() -> Vec<Message> {
+    use node_core::capability::{Capability, Words};
+    use node_core::overlay::rn_tree::{Candidate, Message as M, Over, Summary, Walk};
+    let contact = contact();
+    let capability = Capability { memory: 1, speed: 2, disk: 3, words: Words(4) };
+    let summary = Summary::of(NodeId([5; 32]), capability);
+    let found = vec![Candidate { contact, capability }];
+    let walk = Walk {
+        id: 6,
+        origin: contact,
+        needs: capability,
+        wanted: 7,
+        visited: 8,
+        found: found.clone(),
+        branches: vec![contact],
+        above: Some((contact, NodeId([9; 32]))),
+        behind: Some(NodeId([10; 32])),
+    };
+    [
+        M::Child { contact, rounded: Point(11), summary: summary.clone() },
+        M::NotParent,
+        M::Whole(summary),
+        M::Walk(Box::new(walk)),
+        M::Over(Box::new(Over { id: 6, found, visited: 8 })),
+    ]
+    .map(Message::RnTree)
+    .into()
+}
